@@ -1,4 +1,4 @@
-/* cmd.h - what the commands share: the table of commands, common options, errors, results. */
+/* cmd.h - the table of commands, and common options, errors and results of all commands. */
 #ifndef GT_CMD_CMD_H
 #define GT_CMD_CMD_H
 
@@ -20,7 +20,7 @@
  */
 struct gt_cmd {
 	const char *name;
-	const char *synopsis; /* what follows the name in the line of usage */
+	const char *synopsis; /* the operands and options in the line of usage */
 	const char *summary;  /* half a line: lower case, no full stop */
 	int operands;         /* how many words that are no options it takes at most */
 	const struct gt_opt *(*options)(void);
@@ -108,7 +108,7 @@ extern const char *const gt_cmd_devices[];
 /* clang-format on */
 
 /*
- * What a command works with from gt_cmd_begin() to gt_cmd_end():
+ * The environment of a command from gt_cmd_begin() to gt_cmd_end():
  *
  *	int gt_cmd_probe(int argc, char **argv)
  *	{
@@ -139,7 +139,7 @@ int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
 
 /* Release, and report `err` if rc is not 0, or that results could not be written. Returns the exit
- * status: GT_EINVAL, whoever found it, is wrong usage, since in a command arguments come from the
+ * status: GT_EINVAL from any function is wrong usage, since a command's arguments come from the
  * command line. */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* common.c - what the commands share: common options, errors, results. */
+/* common.c - common options, errors and results of all commands. */
 #include <errno.h>
 #include <omp.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
 	return report(log, err, NULL);
 }
 
-/* The options may be half read when they are wrong; what was understood of --color counts. */
+/* Wrong options may be half read; --color counts if it was read. */
 static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
 {
 	enum gt_cmd_color color = (enum gt_cmd_color)common->color;

@@ -128,7 +128,7 @@ static const char bash_head[] =
     "\tfi\n"
     "\t((COMP_CWORD == 1)) && command='' prev=''\n";
 
-/* A group's second word is the rest of the command; until it is there, it is what to offer. */
+/* A group's second word is the rest of the command; until it is there, such words are offered. */
 static const char bash_group[] = "\tif [[ $command == %s ]]; then\n"
                                  "\t\tcommand+=-${COMP_WORDS[2]}\n"
                                  "\t\t((COMP_CWORD == 2)) && command=%s- prev=''\n"
@@ -252,7 +252,7 @@ static void print_bash(FILE *f)
 
 /* ---- zsh ---- */
 
-/* Inside single quotes, with a backslash before what _arguments would read itself. */
+/* Inside single quotes, with a backslash before characters that _arguments interprets. */
 static void print_zsh_text(FILE *f, const char *text)
 {
 	for (; *text; text++) {

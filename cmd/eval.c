@@ -104,7 +104,8 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 	    m->seconds, (double)i->samples / m->seconds);
 }
 
-/* What the options ask for beside the one line: as text behind it, or added to the document. */
+/* The reports that options ask for beside the one line: as text behind it, or added to the
+ * document. */
 static int print_each(
     const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {

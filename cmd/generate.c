@@ -311,7 +311,7 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 
-/* JSON holds Unicode alone; what is none of it, as a model of bytes may write, becomes U+FFFD. */
+/* JSON holds Unicode alone; other bytes, as a model of bytes may write them, become U+FFFD. */
 static json_t *unicode(const char *text, size_t size)
 {
 	const unsigned char *p = (const unsigned char *)text;

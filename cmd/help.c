@@ -1,4 +1,4 @@
-/* help.c - gtrain help: what the commands are, what they take, and completions for shells. */
+/* help.c - gtrain help: commands, their options, and completions for shells. */
 #include <jansson.h>
 #include <stdio.h>
 

@@ -60,7 +60,7 @@ void gt_json_real(FILE *out, double value)
 			break;
 	}
 	fputs(text, out);
-	/* 1 is an integer to those who tell the types apart. */
+	/* Readers that tell the types apart take 1 for an integer. */
 	if (!strpbrk(text, ".e"))
 		fputs(".0", out);
 }

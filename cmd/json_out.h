@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A string of `length` bytes in quotes; what is not UTF-8 becomes U+FFFD. */
+/* A string of `length` bytes in quotes; bytes that are not UTF-8 become U+FFFD. */
 void gt_json_string(FILE *out, const char *text, size_t length);
 void gt_json_text(FILE *out, const char *text);
 

@@ -46,7 +46,7 @@ static int unknown_option(const char *word)
  * OpenMP's threads wait for each other by spinning, about 15 ms by default in GNU's library: good
  * on an idle machine, ruinous where somebody else wants a core too, since the waiting thread then
  * keeps it from the one waited for. 2000 turns (0.1 ms) reach from one kernel to the next. The
- * library reads this before main(), hence the second start; whoever has set it is obeyed.
+ * library reads this before main(), hence the second start; a value that is set already stays.
  */
 static void wait_politely(char **argv)
 {

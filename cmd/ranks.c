@@ -156,7 +156,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	struct gt_arena arena = { 0 };
 	int rc = GT_ENOMEM;
 
-	/* Results come past us: on a terminal they would meet what we have drawn for rank 0. */
+	/* Results of ranks go to the terminal directly, where they would meet the line that the
+	 * launcher has drawn for rank 0. */
 	if (gt_cmd_can_draw(STDERR_FILENO) && !(ranks->results && isatty(STDOUT_FILENO)))
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);

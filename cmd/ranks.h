@@ -14,8 +14,8 @@ struct gt_cmd_ranks {
 	int max_restarts;
 	const struct gt_folder *log_dir; /* or NULL */
 	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch/launch.h) */
-	const char *out;    /* what --out is on every rank, as it depends on the clock; or NULL */
-	bool results;       /* rank 0 has some for standard output */
+	const char *out; /* the value of --out on every rank, as it depends on the clock; or NULL */
+	bool results;    /* rank 0 has some for standard output */
 };
 
 /* Rows of options of such commands. */
@@ -37,11 +37,11 @@ struct gt_cmd_ranks {
 void gt_cmd_print_word(FILE *stream, const char *word);
 int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 
-/* GT_EINVAL: our launcher starts no ranks for MPI; the hint says what does. */
+/* GT_EINVAL: our launcher starts no ranks for MPI; the hint names the command that does. */
 int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err);
 
-/* Who this process is. *launch gets whether several ranks are wanted and somebody has to start
- * them: us. */
+/* This process's rank and world size. *launch: several ranks are wanted, and this process has to
+ * start them. */
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
 
 /* The same where a launcher's world of one, as a batch job's only task is, leaves it to us to start

@@ -7,7 +7,7 @@
 #include "lib/base/file.h"
 #include "lib/comm/launch/launch.h"
 
-/* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
+/* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
 #define TWICE_S 0.1
 
 static void both(sigset_t *set)

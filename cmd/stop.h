@@ -14,9 +14,8 @@
 /*
  * A handler would run on whichever thread computes, and runs stopped inside oneDNN 2.6's products
  * were seen to end with a corrupted heap. So every thread blocks the two signals, but for one that
- * waits for them. That thread may also take locks, and so removes what files in the middle of being
- * written have left under temporary names before it ends the process,
- * or waits until a change in place is whole.
+ * waits for them. That thread may also take locks. Before it ends the process, it removes temporary
+ * files that are being written, or waits until a change in place is whole.
  */
 struct gt_stop {
 	atomic_bool asked;  /* by a first signal while `polite` */

@@ -20,8 +20,8 @@
 
 /*
  * Columns and their meaning are nccl-tests' (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md):
- * algbw is bytes over time, busbw algbw times 2 (n - 1) / n, what each rank has to move however it
- * is done; #wrong counts elements that are not the sum.
+ * algbw is bytes over time, busbw algbw times 2 (n - 1) / n, the bytes that each rank moves at
+ * least; #wrong counts elements that are not the sum.
  */
 
 enum { ROUND_MS = 40, MAX_ITERATIONS = 20000 };
@@ -70,7 +70,7 @@ static int read_sizes(struct bench *b, const char *text, struct gt_err *err)
 	return rc;
 }
 
-/* ---- what is added up ---- */
+/* ---- the elements that are added up ---- */
 
 static void put(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
 {
@@ -424,7 +424,7 @@ static int judge(const struct bench *b, struct gt_err *err)
 	return 0;
 }
 
-/* Launched ranks have said what there is to say. */
+/* Launched ranks have reported their errors. */
 static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *err)
 {
 	int mine = gt_cmd_end(env, rc, err);
@@ -551,7 +551,7 @@ static int read_options(struct bench *benches, int *count, const struct gt_bench
 	return rc;
 }
 
-/* Refuse here what no rank could do. */
+/* Refuse a request that no rank could serve. */
 static int check_backends(const struct bench *benches, int count,
     const struct gt_bench_allreduce_cli *cli, bool launch, const char *command, struct gt_err *err)
 {

@@ -29,7 +29,7 @@ enum { MAX_WORDS = 12 };
 static const struct operation {
 	const char *name;
 	const char *words[MAX_WORDS]; /* none: read the file */
-	bool synced;                  /* what gtrain writes is on disk when it ends; this too */
+	bool synced;                  /* files of gtrain are on disk when it ends; this one, too */
 	bool whole;                   /* handles all bytes, so that bytes/s mean something */
 } operations[] = {
 	{ "read", { NULL }, false, true },
@@ -139,7 +139,7 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 
 	if (row->failed[0])
 		return 0;
-	sync(); /* what the one before left to be written would be paid for by this one */
+	sync(); /* else this operation pays for writes that the one before has left */
 	if (o->words[0])
 		rc = run_words(b, o, words, &sample, row->failed, err);
 	else
@@ -169,8 +169,8 @@ static int make_own(struct bench *b, struct gt_err *err)
 	return rc;
 }
 
-/* Another order in every round, the same in every run: what an operation leaves behind, caches,
- * memory, a disk at work, should not always meet the same one. */
+/* Another order in every round, the same in every run: an operation leaves caches, memory and a
+ * disk at work behind, which should not always meet the same operation. */
 static void shuffle(int order[OPERATIONS], uint32_t *state)
 {
 	for (int i = 0; i < OPERATIONS; i++)
@@ -278,8 +278,8 @@ static void release(struct bench *b)
 
 /* ---- the table ---- */
 
-/* Both of the fastest rounds: whatever else the machine does, getting memory from its host or
- * writing what others left, only ever adds to the time that an operation takes. */
+/* Both of the fastest rounds: other work of the machine, such as getting memory from its host or
+ * writing others' files, only ever adds to the time of an operation. */
 static double rate(const struct bench *b, int i)
 {
 	return (double)b->bytes / b->rows[i].fastest_s;

@@ -1,4 +1,4 @@
-/* options.c - what `gtrain bench` is told. */
+/* options.c - the options of `gtrain bench`. */
 #include "cmd/bench/options.h"
 
 #include "cmd/ranks.h"

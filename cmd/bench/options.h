@@ -1,4 +1,4 @@
-/* options.h - what `gtrain bench` is told. */
+/* options.h - the options of `gtrain bench`. */
 #ifndef GT_CMD_BENCH_OPTIONS_H
 #define GT_CMD_BENCH_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* diff.c - gtrain ckpt diff: what is different between two checkpoints. */
+/* diff.c - gtrain ckpt diff: compare two checkpoints. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static int compare(struct gt_diff *d, const struct gt_diff_side side[2],
 	struct gt_diff_options options = { cli->tolerance, cli->state_dict, (size_t)cli->threads };
 	int rc;
 
-	/* What the other format has no place for is no difference. */
+	/* A value that the other format has no place for is no difference. */
 	if (is_flat(side[0].ckpt) != is_flat(side[1].ckpt))
 		options.state_dict = true;
 	rc = gt_diff_make(d, &side[0], &side[1], &options, err);

@@ -1,4 +1,4 @@
-/* diff.h - gtrain ckpt diff: what it is told, and how it prints. */
+/* diff.h - gtrain ckpt diff: printing its findings. */
 #ifndef GT_CMD_CKPT_DIFF_H
 #define GT_CMD_CKPT_DIFF_H
 

@@ -1,4 +1,4 @@
-/* diff_print.c - what gtrain ckpt diff found, as text and as JSON. */
+/* diff_print.c - findings of gtrain ckpt diff as text and as JSON. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -20,7 +20,7 @@ struct gt_ckpt_edit_cli {
 
 /* clang-format off */
 
-/* What they share, behind their own option. */
+/* The options that all of them take, behind their own. */
 #define WHERE_TO \
 	{ .type = GT_OPT_HEADING, .help = "Where the result goes" }, \
 	{ "output", 'o', GT_OPT_STRING, AT(output), "OUT", "write a new file", \
@@ -163,7 +163,7 @@ static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_er
 	return rc;
 }
 
-/* ---- what was done ---- */
+/* ---- report ---- */
 
 /* "model.state_dict: 'module.conv1.weight' -> 'conv1.weight'". */
 static void print_changes(const struct gt_edit *edit)

@@ -1,4 +1,4 @@
-/* ls.c - gtrain ckpt ls: what is in a checkpoint. */
+/* ls.c - gtrain ckpt ls: list tensors and other values. */
 #include <stdlib.h>
 
 #include "cmd/ckpt/ckpt.h"
@@ -54,7 +54,7 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt_ckpt_ls_cli *cli,
     const char *path, struct gt_err *err)
 {
-	/* In this order, what the first one needs for a moment serves the second. */
+	/* In this order, memory that the first call needs for a moment serves the second. */
 	int rc = gt_ckpt_room(ckpt, &l->file_bytes, &l->dead_bytes, err);
 
 	l->ckpt = ckpt;

@@ -1,4 +1,4 @@
-/* ls.h - gtrain ckpt ls: what it is told, and how it prints. */
+/* ls.h - gtrain ckpt ls: printing a listing. */
 #ifndef GT_CMD_CKPT_LS_H
 #define GT_CMD_CKPT_LS_H
 
@@ -6,7 +6,7 @@
 #include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/tools/stats.h"
 
-/* What there is to print. */
+/* A checkpoint's contents, to be printed. */
 struct gt_ckpt_listing {
 	const struct gt_ckpt *ckpt;
 	struct gt_inventory inventory;

@@ -19,7 +19,7 @@ enum {
 
 /* ---- tensors ---- */
 
-/* What is unusual about the way it lies in its storage. */
+/* The unusual properties of its place in its storage. */
 static void print_note(
     char out[NOTE_SIZE], const struct gt_inventory *v, const struct gt_inventory_row *row)
 {
@@ -48,7 +48,7 @@ static void print_note(
 	snprintf(out + at, NOTE_SIZE - at, "%sstride %.300s", row->partial ? ", " : "", stride);
 }
 
-/* Four digits tell enough; what is not there is a dash. */
+/* Four digits tell enough; a missing figure is a dash. */
 static void print_real(char out[GT_TEXT_SIZE], double value)
 {
 	if (isnan(value))

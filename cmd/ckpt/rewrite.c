@@ -1,4 +1,4 @@
-/* rewrite.c - what the commands that write a checkpoint share. */
+/* rewrite.c - options, output and report of the commands that write a checkpoint. */
 #include "cmd/ckpt/rewrite.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static int check_output(
 	return 0;
 }
 
-/* --to wins over the ending; who meets the file later may go by that. */
+/* --to wins over the ending; later readers of the file may go by its ending. */
 static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
 {
 	struct gt_err unknown = GT_ERR_INIT;

@@ -1,4 +1,4 @@
-/* rewrite.h - what the commands that write a checkpoint share: where, as what, the report. */
+/* rewrite.h - options, output and report of the commands that write a checkpoint. */
 #ifndef GT_CMD_CKPT_REWRITE_H
 #define GT_CMD_CKPT_REWRITE_H
 
@@ -44,7 +44,7 @@ struct gt_ckpt_rewrite {
 	struct gt_ckpt *const *inputs; /* open */
 	size_t input_count;
 	bool weights_only;   /* leave behind what torch.load(weights_only=True) refuses */
-	struct gt_note note; /* what was done to the tree */
+	struct gt_note note; /* changes to the tree */
 	bool json;
 };
 
@@ -67,8 +67,8 @@ int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whol
 void gt_ckpt_target_say_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input, yours to close in every case. The digests that it has are compared: what they
- * disown is not written again under fresh ones. */
+/* Open an input, yours to close in every case. Its digests are compared: damaged tensors are not
+ * written again under fresh digests. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* verify.h - gtrain ckpt verify: what it is told, and how it prints. */
+/* verify.h - gtrain ckpt verify: printing its findings. */
 #ifndef GT_CMD_CKPT_VERIFY_H
 #define GT_CMD_CKPT_VERIFY_H
 

@@ -1,4 +1,4 @@
-/* verify_print.c - what gtrain ckpt verify found, as text and as JSON. */
+/* verify_print.c - findings of gtrain ckpt verify as text and as JSON. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -45,7 +45,7 @@ const struct gt_opt *gt_cmd_data_get_options(void)
 	return options;
 }
 
-/* What to say of a set that is there. */
+/* The message about a set that is there. */
 static int report(FILE *out, const struct gt_set *set, const struct gt_get *get,
     const struct get_cli *cli, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* sets.c - what the commands for well-known data sets share. */
+/* sets.c - names and states of well-known data sets, for the commands about them. */
 #include "cmd/data/sets.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* sets.h - gtrain data: the commands for well-known data sets, and what they share. */
+/* sets.h - gtrain data: the commands for well-known data sets, and functions of both. */
 #ifndef GT_CMD_DATA_SETS_H
 #define GT_CMD_DATA_SETS_H
 

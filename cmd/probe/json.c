@@ -151,7 +151,7 @@ static const struct gt_gpu *gpu_at(const struct gt_gpus *gpus, size_t logical)
 	return NULL;
 }
 
-/* What each device name stands for, in the order of the names. */
+/* The device of each name, in the order of the names. */
 static json_t *devices_json(const struct gt_probe *probe)
 {
 	json_t *list = json_array();

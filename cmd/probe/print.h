@@ -21,8 +21,8 @@ struct gt_probe_more {
 	int width; /* columns of the terminal, where lines of text end; 0: they do not */
 };
 
-/* Two sections, GPUs and CPU, each line a label and what there is to say; headings in bold if
- * `color`. Errors: GT_ENOMEM; GT_EIO where the stream refuses. */
+/* Two sections, GPUs and CPU, each line a label and a text; headings in bold if `color`. Errors:
+ * GT_ENOMEM; GT_EIO where the stream refuses. */
 int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
     const struct gt_probe_more *more, struct gt_err *err);
 
@@ -57,7 +57,7 @@ const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gp
 const char *gt_probe_capability(char buffer[16], const struct gt_gpu *gpu);
 const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus);
 
-/* What to say when gt_probe.order_unsure is set. */
+/* The message for gt_probe.order_unsure. */
 extern const char gt_probe_order_note[];
 
 #endif

@@ -1,4 +1,4 @@
-/* probe.c - gtrain probe: list the devices and what they can do. */
+/* probe.c - gtrain probe: list the devices and their abilities. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus)
 	return buffer;
 }
 
-/* What a report needs to know. */
+/* Facts for a report. */
 struct report {
 	const struct probe_cli *cli;
 	bool color;

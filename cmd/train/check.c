@@ -1,4 +1,4 @@
-/* check.c - what options of train ask of each other. */
+/* check.c - options of train that exclude or need each other. */
 #include "cmd/train/check.h"
 
 #include <stdio.h>

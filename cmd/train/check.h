@@ -4,8 +4,8 @@
 
 #include "cmd/train/options.h"
 
-/* Refuse what this build cannot do, and an option on the command line that another option makes
- * meaningless (--betas with sgd): who gave it expects something of it. */
+/* Refuse a request that this build cannot serve, and an option on the command line that another
+ * option makes meaningless (--betas with sgd): its user expects an effect. */
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
 

@@ -86,7 +86,8 @@ static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct
 
 int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
-	/* A longer run keeps its warm-up and what else came from its length: that is behind it. */
+	/* A longer run keeps its warm-up and other values that came from its length: those steps
+	 * are done. */
 	static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
 	int rc = 0;
 

@@ -85,7 +85,7 @@ static void print_text(const json_t *plan)
 	    gt_text_bytes(b, (uint64_t)field(plan, "arena_bytes_without_sharing")));
 }
 
-/* ---- what ops take ---- */
+/* ---- time and memory of ops ---- */
 
 enum { COLUMNS = 5 };
 

@@ -68,7 +68,7 @@ void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks)
 	gt_cpu_release(&cpu);
 }
 
-/* What rank 0 says is said for all. */
+/* Rank 0's messages stand for all ranks'. */
 static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struct gt_err *err)
 {
 	struct gt_train_options options = of->options;

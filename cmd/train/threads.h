@@ -14,7 +14,7 @@ struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
 	struct gt_train_options options; /* of the other ranks, but for the group */
 	const atomic_bool *stop;
-	gt_thread_fn *lead; /* what rank 0 does: it alone prints, draws and writes files */
+	gt_thread_fn *lead; /* the work of rank 0, which alone prints, draws and writes files */
 	void *self;         /* its first argument */
 };
 
@@ -23,7 +23,7 @@ struct gt_cmd_threads {
 int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err);
 
 /* Train on --nproc ranks, one being this thread; the processors are divided among them. `world`
- * is who started us: a launcher of several processes is refused. */
+ * tells by which launcher this process was started: one of several processes is refused. */
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
 

@@ -23,7 +23,7 @@
 #include "lib/train/run/run_source.h"
 #include "lib/train/train.h"
 
-/* The name in {model}: what stands before ":", or the last component of a path. */
+/* The name in {model}: the text before ":", or the last component of a path. */
 static const char *model_name(int *length, const char *model)
 {
 	const char *end = model + strlen(model), *start;
@@ -185,8 +185,8 @@ static int open_logs(
 	return gt_folder_open_in(logs, run, "log", true, err);
 }
 
-/* A run that has not begun leaves no directory, unless another keeps it by now: what its logs say
- * has been shown. */
+/* A run that has not begun leaves no directory, unless another process has locked it by now: its
+ * logs have been shown. */
 static void forget_logs(const struct gt_folder *run, const struct gt_folder *logs, int64_t nproc)
 {
 	char name[40];
@@ -314,7 +314,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	return rc;
 }
 
-/* What rank 0 needs where the others are threads. */
+/* The state of rank 0 where the others are threads. */
 struct leader {
 	struct gt_cmd_env *env;
 	struct gt_train_cli *cli;
@@ -376,8 +376,8 @@ static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	return rc;
 }
 
-/* Whoever listens for signals writes to the log, too: what is drawn there is the log's from before
- * anybody listens until nobody does any more. */
+/* The thread that listens for signals writes to the log, too: the log owns the drawn line while
+ * that thread runs. */
 static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
@@ -395,7 +395,7 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	return rc;
 }
 
-/* What cannot go by MPI: threads, and ranks that nobody but us starts. */
+/* Refuse MPI for threads, and for ranks that our launcher starts. */
 static int check_mpi(
     const struct gt_train_cli *cli, bool launches, const char *command, struct gt_err *err)
 {
@@ -409,7 +409,7 @@ static int check_mpi(
 	return launches ? gt_cmd_refuse_launch(cli->train.nproc, command, err) : 0;
 }
 
-/* What ranks would refuse, before they are started. */
+/* Refuse, before ranks are started, requests that they would refuse. */
 static int check_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 {
 	int rc = gt_train_check_options(&cli->train, cli->train.nproc, err);

@@ -8,7 +8,7 @@
 /* clang-format off */
 const struct gt_hf_row gt_hf_common_rows[] = {
 	{ "is_encoder_decoder", NULL, "false", "false" },
-	{ "is_decoder", NULL, "false true", "false" }, /* these models are decoders in either case */
+	{ "is_decoder", NULL, "false true", "false" }, /* decoders in either case */
 	{ "add_cross_attention", NULL, "false", "false" },
 	{ "cross_attention_hidden_size", NULL, "null", "null" },
 	{ "tie_encoder_decoder", NULL, "false", "false" },

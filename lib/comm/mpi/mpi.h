@@ -19,8 +19,8 @@
  *   broadcast       slices from the root to all, and from each to all
  *
  * That is n - 1 messages per rank for each half of a call: the fewest bytes and steps possible, and
- * more messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses. MPI
- * works only during these polls, so a thread polls for collectives in the background.
+ * more messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses.
+ * MPI works only during these polls, so a thread polls for collectives in the background.
  *
  * After an error, messages that MPI had begun to move get a fifth of a second to end. A message
  * that does not end may still arrive in its buffer when MPI is called, so the process should end
