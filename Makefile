@@ -451,6 +451,9 @@ bench-allreduce: all   ## time the sum over ranks beside Open MPI and gloo (BENC
 bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a key-value cache (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/generate.py $(BENCH)
 
+bench-loader: all $(BENCH_BIN)   ## time the loader of images beside PyTorch's and libjpeg-turbo (BENCH='--check')
+	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/loader.py $(BENCH)
+
 bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ranks.py $(BENCH)
 
@@ -510,7 +513,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -20,14 +20,14 @@ FLOOR = 1.5
 
 
 class Child:
-    """A program that answers each line with a line of JSON."""
+    """A program that answers each line, a question, with a line of JSON."""
 
     def __init__(self, command, env):
         self.command = command
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
-    def measure(self):
-        self.process.stdin.write("\n")
+    def measure(self, question=""):
+        self.process.stdin.write(f"{question}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
