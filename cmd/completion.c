@@ -95,9 +95,11 @@ static const char *const *value_words(const struct gt_opt *row)
 /* The list of names that the value of an option begins with; NULL: none. */
 static const char *spec_name(const struct gt_opt *row)
 {
-	return gt_opt_completes(row) == GT_COMPLETE_MODEL  ? "model"
-	       : gt_opt_completes(row) == GT_COMPLETE_DATA ? "data"
-	                                                   : NULL;
+	static const char *const names[] = { [GT_COMPLETE_MODEL] = "model",
+		[GT_COMPLETE_DATA] = "data",
+		[GT_COMPLETE_AUGMENT] = "augment" };
+
+	return names[gt_opt_completes(row)];
 }
 
 /* ---- bash ---- */

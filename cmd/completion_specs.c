@@ -1,4 +1,4 @@
-/* completion_specs.c - completion of NAME[:key=value,...] and KIND:PATH[,key=value...]. */
+/* completion_specs.c - completion of NAME[:key=value,...], KIND:PATH[,key=value...] and lists. */
 #include <string.h>
 
 #include "cmd/completion_specs.h"
@@ -58,11 +58,11 @@ static void print_model_branches(FILE *f, const struct branch *b)
 	}
 }
 
-static size_t count_settings(const struct gt_data_form *form)
+static size_t count_settings(const struct gt_setting *settings)
 {
 	size_t count = 0;
 
-	while (form->settings[count].help)
+	while (settings[count].help)
 		count++;
 	return count;
 }
@@ -76,8 +76,8 @@ static void print_set_branches(FILE *f, const struct branch *b)
 	for (const struct gt_set *set = gt_sets(); set->name; set++)
 		for (int i = 0; set->kind && (form = gt_data_form(i)); i++)
 			if (!strcmp(form->name, set->kind) && strcmp(form->name, set->name))
-				print_keys(
-				    f, b, "data", set->name, form->settings, count_settings(form));
+				print_keys(f, b, "data", set->name, form->settings,
+				    count_settings(form->settings));
 }
 
 static void print_data_branches(FILE *f, const struct branch *b)
@@ -92,30 +92,48 @@ static void print_data_branches(FILE *f, const struct branch *b)
 			fprintf(f, "%s ", set->name);
 	fputs(b->close, f);
 	for (int i = 0; (form = gt_data_form(i)); i++)
-		print_keys(f, b, "data", form->name, form->settings, count_settings(form));
+		print_keys(
+		    f, b, "data", form->name, form->settings, count_settings(form->settings));
 	print_set_branches(f, b);
+}
+
+static void print_augment_branches(FILE *f, const struct branch *b)
+{
+	const struct gt_augment_form *form;
+
+	fprintf(f, b->open, "augment", "", "");
+	for (int i = 0; (form = gt_augment_form(i)); i++)
+		fprintf(f, "%s ", form->name);
+	fputs("none ", f);
+	fputs(b->close, f);
+	for (int i = 0; (form = gt_augment_form(i)); i++)
+		print_keys(
+		    f, b, "augment", form->name, form->settings, count_settings(form->settings));
 }
 
 static void print_branches(FILE *f, const struct branch *b)
 {
 	print_model_branches(f, b);
 	print_data_branches(f, b);
+	print_augment_branches(f, b);
 }
 
 /* ---- bash ---- */
 
 static const char bash_spec[] =
     "\n"
-    "# Complete a model or a data set. bash divides words at ':' and '=':\n"
-    "# it replaces the text behind the last of them.\n"
+    "# Complete a model, a data set or a list of augmentations. bash divides words\n"
+    "# at ':' and '=': it replaces the text behind the last of them.\n"
     "_gtrain_spec()\n"
     "{\n"
     "\tlocal list=$1 typed=$2 breaks='' name item rest words\n"
     "\n"
     "\t[[ $COMP_WORDBREAKS == *:* ]] && breaks+=:\n"
     "\t[[ $COMP_WORDBREAKS == *=* ]] && breaks+='='\n"
-    "\tname=${typed%%[:,]*} item=${typed##*[:,]} rest=$typed\n"
+    "\trest=$typed\n"
     "\t[[ $breaks ]] && rest=${typed##*[\"$breaks\"]}\n"
+    "\t[[ $list == augment ]] && typed=${typed##*,}\n"
+    "\tname=${typed%%[:,]*} item=${typed##*[:,]}\n"
     "\tcompopt -o nospace 2>/dev/null\n"
     "\tif [[ $typed != *[:,]* ]]; then\n"
     "\t\twords=$(_gtrain_words \"$list\")\n"
@@ -149,9 +167,11 @@ static void print_bash(FILE *f)
 
 /* ---- zsh ---- */
 
-static const char zsh_spec[] = "# Complete a model or a data set.\n"
+static const char zsh_spec[] = "# Complete a model, a data set or a list of augmentations.\n"
                                "_gtrain_spec() {\n"
-                               "\tlocal list=$1 name=${PREFIX%%[:,]*} key\n"
+                               "\tlocal list=$1 name key\n"
+                               "\t[[ $list == augment ]] && compset -P '*,'\n"
+                               "\tname=${PREFIX%%[:,]*}\n"
                                "\tif [[ $PREFIX != *[:,]* ]]; then\n"
                                "\t\tcompadd -S '' -- ${=$(_gtrain_words $list)}\n"
                                "\telif [[ $list == data && $PREFIX != *,* ]]; then\n"
@@ -169,6 +189,7 @@ static const char zsh_spec[] = "# Complete a model or a data set.\n"
                                "}\n"
                                "_gtrain_model() { _gtrain_spec model }\n"
                                "_gtrain_data() { _gtrain_spec data }\n"
+                               "_gtrain_augment() { _gtrain_spec augment }\n"
                                "\n";
 
 static void print_zsh(FILE *f)
@@ -187,17 +208,18 @@ static void print_zsh(FILE *f)
 /* ---- fish ---- */
 
 static const char fish_spec[] =
-    "# Complete a model or a data set.\n"
+    "# Complete a model, a data set or a list of augmentations.\n"
     "function __gtrain_spec\n"
     "\tset -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))\n"
     "\tset -l list $argv[1]\n"
+    "\tset -l front (string replace -r -- '[^:,]*$' '' \"$typed\")\n"
+    "\ttest $list = augment; and set typed (string replace -r -- '.*,' '' \"$typed\")\n"
     "\tif not string match -q -r -- '[:,]' \"$typed\"\n"
-    "\t\t__gtrain_words $list\n"
+    "\t\tstring replace -r -- '^' \"$front\" (__gtrain_words $list)\n"
     "\t\treturn\n"
     "\tend\n"
     "\tset -l name (string replace -r -- '[:,].*' '' $typed)\n"
     "\tset -l item (string replace -r -- '.*[:,]' '' $typed)\n"
-    "\tset -l front (string replace -r -- '[^:,]*$' '' $typed)\n"
     "\tif test $list = data; and not string match -q -- '*,*' $typed\n"
     "\t\tstring replace -r -- '^' $front (__fish_complete_path \"$item\")\n"
     "\telse if string match -q -- '*=*' $item\n"

@@ -1,4 +1,4 @@
-/* topics.c - gtrain help models, data, resume, recipes: tables of the library, as text and JSON. */
+/* topics.c - gtrain help models, data, augment, ...: tables of the library, as text and JSON. */
 #include "cmd/topics.h"
 
 #include <stdbool.h>
@@ -34,6 +34,16 @@ static json_t *describe_setting(const struct gt_setting *s, const char *initial)
 {
 	return json_pack(
 	    "{ss? ss ss? ss}", "key", s->key, "form", s->form, "default", initial, "help", s->help);
+}
+
+/* Rows that end with one without help. */
+static json_t *describe_settings(const struct gt_setting *settings)
+{
+	json_t *list = json_array();
+
+	for (const struct gt_setting *s = settings; s->help; s++)
+		json_array_append_new(list, describe_setting(s, s->initial));
+	return list;
 }
 
 /* ---- models ---- */
@@ -270,13 +280,44 @@ static json_t *describe_models(struct gt_err *err)
 	return list;
 }
 
+/* ---- augmentations ---- */
+
+static int print_augmentations(FILE *out, struct gt_err *err)
+{
+	const struct gt_augment_form *form;
+
+	(void)err;
+	fputs("--augment NAME[:key=value[:key=value...]],... varies images while training, in\n"
+	      "this order:\n",
+	    out);
+	for (int i = 0; (form = gt_augment_form(i)); i++) {
+		fprintf(out, "\n  %s\n      %s\n", form->name, form->summary);
+		for (const struct gt_setting *s = form->settings; s->help; s++)
+			print_setting(out, s, s->initial);
+		fprintf(out, "      for example --augment %s\n", form->example);
+	}
+	return 0;
+}
+
+static json_t *describe_augmentations(struct gt_err *err)
+{
+	const struct gt_augment_form *form;
+	json_t *list = json_array();
+
+	(void)err;
+	for (int i = 0; (form = gt_augment_form(i)); i++)
+		json_array_append_new(list,
+		    json_pack("{ss ss ss so}", "name", form->name, "summary", form->summary,
+		        "example", form->example, "settings", describe_settings(form->settings)));
+	return list;
+}
+
 /* ---- data ---- */
 
 static int print_data(FILE *out, struct gt_err *err)
 {
 	const struct gt_data_form *form;
 
-	(void)err;
 	fputs("--data KIND:PATH[,key=value...] names a data set. A comma inside PATH is '\\,'.\n",
 	    out);
 	for (int i = 0; (form = gt_data_form(i)); i++) {
@@ -285,8 +326,8 @@ static int print_data(FILE *out, struct gt_err *err)
 			print_setting(out, s, s->initial);
 		fprintf(out, "      for example %s\n", form->example);
 	}
-	fputs("\n'gtrain data ls' lists data sets that 'gtrain data get NAME' fetches.\n", out);
-	return 0;
+	fputs("\n'gtrain data ls' lists data sets that 'gtrain data get NAME' fetches.\n\n", out);
+	return print_augmentations(out, err);
 }
 
 static json_t *describe_data(struct gt_err *err)
@@ -295,15 +336,11 @@ static json_t *describe_data(struct gt_err *err)
 	json_t *list = json_array();
 
 	(void)err;
-	for (int i = 0; (form = gt_data_form(i)); i++) {
-		json_t *settings = json_array();
-
-		for (const struct gt_setting *s = form->settings; s->help; s++)
-			json_array_append_new(settings, describe_setting(s, s->initial));
-		json_array_append_new(list,
-		    json_pack("{ss ss ss ss so}", "name", form->name, "path", form->path, "summary",
-		        form->summary, "example", form->example, "settings", settings));
-	}
+	for (int i = 0; (form = gt_data_form(i)); i++)
+		json_array_append_new(
+		    list, json_pack("{ss ss ss ss so}", "name", form->name, "path", form->path,
+		              "summary", form->summary, "example", form->example, "settings",
+		              describe_settings(form->settings)));
 	return list;
 }
 
@@ -342,6 +379,8 @@ static const struct gt_cmd_topic topics[] = {
 	    describe_models },
 	{ "data", "the kinds of data that --data names, and their settings", print_data,
 	    describe_data },
+	{ "augment", "the ways in which --augment varies images, and their settings",
+	    print_augmentations, describe_augmentations },
 	{ "resume", "the options that --resume takes other values of", print_resume,
 	    describe_resume },
 	{ "recipes", "complete sets of options for well-known runs", gt_cmd_recipes_print,

@@ -66,19 +66,23 @@ _gtrain_words()
 	data:fashion-mnist:split) echo 'train test' ;;
 	data:shakespeare) echo 'level= tokenizer= ' ;;
 	data:shakespeare:level) echo 'char byte bpe' ;;
+	augment) echo 'crop flip jitter none ' ;;
+	augment:jitter) echo 'brightness= contrast= saturation= hue= ' ;;
 	esac
 }
 
-# Complete a model or a data set. bash divides words at ':' and '=':
-# it replaces the text behind the last of them.
+# Complete a model, a data set or a list of augmentations. bash divides words
+# at ':' and '=': it replaces the text behind the last of them.
 _gtrain_spec()
 {
 	local list=$1 typed=$2 breaks='' name item rest words
 
 	[[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
 	[[ $COMP_WORDBREAKS == *=* ]] && breaks+='='
-	name=${typed%%[:,]*} item=${typed##*[:,]} rest=$typed
+	rest=$typed
 	[[ $breaks ]] && rest=${typed##*["$breaks"]}
+	[[ $list == augment ]] && typed=${typed##*,}
+	name=${typed%%[:,]*} item=${typed##*[:,]}
 	compopt -o nospace 2>/dev/null
 	if [[ $typed != *[:,]* ]]; then
 		words=$(_gtrain_words "$list")
@@ -175,7 +179,7 @@ _gtrain()
 	train:--workers) return ;;
 	train:--prefetch) return ;;
 	train:--pin-memory) words='yes no' ;;
-	train:--augment) words='none crop flip crop,flip' ;;
+	train:--augment) _gtrain_spec augment "$typed"; return ;;
 	train:--nproc) return ;;
 	train:--parallel) words='ddp mirrored dp zero1 zero2 zero3' ;;
 	train:--backend) words='auto shm ring mpi nccl' ;;
@@ -514,7 +518,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval predict generate data bench ckpt help models data resume recipes --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate data bench ckpt help models data augment resume recipes --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -143,20 +143,25 @@ function __gtrain_words
 			string split -n ' ' 'level= tokenizer= '
 		case data:shakespeare:level
 			string split -n ' ' 'char byte bpe'
+		case augment
+			string split -n ' ' 'crop flip jitter none '
+		case augment:jitter
+			string split -n ' ' 'brightness= contrast= saturation= hue= '
 	end
 end
 
-# Complete a model or a data set.
+# Complete a model, a data set or a list of augmentations.
 function __gtrain_spec
 	set -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))
 	set -l list $argv[1]
+	set -l front (string replace -r -- '[^:,]*$' '' "$typed")
+	test $list = augment; and set typed (string replace -r -- '.*,' '' "$typed")
 	if not string match -q -r -- '[:,]' "$typed"
-		__gtrain_words $list
+		string replace -r -- '^' "$front" (__gtrain_words $list)
 		return
 	end
 	set -l name (string replace -r -- '[:,].*' '' $typed)
 	set -l item (string replace -r -- '.*[:,]' '' $typed)
-	set -l front (string replace -r -- '[^:,]*$' '' $typed)
 	if test $list = data; and not string match -q -- '*,*' $typed
 		string replace -r -- '^' $front (__fish_complete_path "$item")
 	else if string match -q -- '*=*' $item
@@ -248,7 +253,7 @@ complete -c gtrain -n '__gtrain_command train' -l workers -x -d 'threads that re
 complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept ready'
 complete -c gtrain -n '__gtrain_command train' -l pin-memory -x -a 'yes no' -d 'read batches into memory that a GPU copies from while it computes'
 complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last step of an epoch if it is short'
-complete -c gtrain -n '__gtrain_command train' -l augment -x -a 'none crop flip crop,flip' -d 'how images are varied: crop, flip'
+complete -c gtrain -n '__gtrain_command train' -l augment -x -a '(__gtrain_spec augment)' -d 'how images are varied: NAME[:key=value...],...; \'gtrain help augment\' lists them'
 complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes, or threads, that train together, each on its part of the data'
 complete -c gtrain -n '__gtrain_command train' -l parallel -x -a 'ddp mirrored dp zero1 zero2 zero3' -d 'how they share the work'
 complete -c gtrain -n '__gtrain_command train' -l backend -x -a 'auto shm ring mpi nccl' -d 'how ranks reach each other; auto: shm or mpi, between GPUs nccl or ring'
@@ -536,7 +541,7 @@ complete -c gtrain -n '__gtrain_command ckpt merge' -l verbose -s v -d 'say more
 complete -c gtrain -n '__gtrain_command ckpt merge' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command ckpt merge' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate data bench ckpt help models data resume recipes '
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate data bench ckpt help models data augment resume recipes '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -14,8 +14,6 @@
 /* optim.beta1 and, behind it, optim.beta2. */
 #define BETAS offsetof(struct gt_train_cli, train.optim.beta1), sizeof(double[2])
 
-static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
-
 /* Options that defaults of others depend on. */
 static const char *const optimizer[] = { "optimizer", NULL };
 static const char *const highest[] = { "optimizer", "adjust-lr", NULL };
@@ -137,8 +135,8 @@ static const struct gt_opt table[] = {
 	{ "drop-last", 0, GT_OPT_FLAG, RUN(drop_last),
 	    .help = "leave out the last step of an epoch if it is short" },
 	{ "augment", 0, GT_OPT_STRING, RUN(augment), "LIST",
-	    "how images are varied: crop, flip", .initial = "none", .words = augmentations,
-	    .complete = GT_COMPLETE_WORDS },
+	    "how images are varied: NAME[:key=value...],...; 'gtrain help augment' lists them",
+	    .initial = "none", .complete = GT_COMPLETE_AUGMENT },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_CMD_NPROC(struct gt_train_cli, train.nproc, "1",

@@ -39,8 +39,9 @@ enum gt_opt_complete {
 	GT_COMPLETE_FILE,
 	GT_COMPLETE_DIR,
 	GT_COMPLETE_WORDS,
-	GT_COMPLETE_MODEL, /* NAME[:key=value,...] */
-	GT_COMPLETE_DATA   /* KIND:PATH[,key=value...] */
+	GT_COMPLETE_MODEL,  /* NAME[:key=value,...] */
+	GT_COMPLETE_DATA,   /* KIND:PATH[,key=value...] */
+	GT_COMPLETE_AUGMENT /* NAME[:key=value...],... */
 };
 
 enum {

@@ -1,41 +1,14 @@
-/* augment.c - random crops and mirror images. */
+/* augment.c - the table of augmentations: random crops, mirror images, other colours. */
+#include "lib/data/augment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/philox.h"
 #include "lib/data/source.h"
 
-static const struct {
-	const char *name;
-	unsigned bits;
-} augmentations[] = {
-	{ "crop", GT_AUGMENT_CROP },
-	{ "flip", GT_AUGMENT_FLIP },
-	{ "none", 0 },
-};
-
-enum { AUGMENTATIONS = sizeof(augmentations) / sizeof(*augmentations) };
-
-int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err)
-{
-	*out = 0;
-	while (*list) {
-		size_t length = strcspn(list, ",");
-		int i = 0;
-
-		while (i < AUGMENTATIONS && (strlen(augmentations[i].name) != length ||
-		                                memcmp(augmentations[i].name, list, length)))
-			i++;
-		if (i == AUGMENTATIONS) {
-			gt_err_set(
-			    err, GT_EINVAL, "unknown augmentation '%.*s'", (int)length, list);
-			return gt_err_hint(err, "known: crop, flip, none; divided by commas");
-		}
-		*out |= augmentations[i].bits;
-		list += length;
-		list += *list == ',';
-	}
-	return 0;
-}
+/* ---- crop, flip ---- */
 
 /*
  * Pixel (y, x) becomes what was at (y + down, x + right); what comes from outside is 0. Rows are
@@ -87,18 +60,240 @@ static int draw_offset(uint32_t bits, int limit)
 	return (int)((uint64_t)bits * (2 * (uint32_t)limit + 1) >> 32) - limit;
 }
 
+static void crop(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4])
+{
+	int pad = info->width >= 64 ? info->width / 8 : 4;
+
+	(void)settings;
+	shift_image(pixels, info->height, info->width, info->channels, draw_offset(bits[0], pad),
+	    draw_offset(bits[1], pad));
+}
+
+static void flip(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4])
+{
+	(void)settings;
+	if (bits[2] >> 31)
+		mirror_image(pixels, info->height, info->width, info->channels);
+}
+
+/* ---- the table ---- */
+
+static const struct gt_setting no_settings[] = { { 0 } };
+
+static const struct gt_setting jitter_settings[] = {
+	{ "brightness", "X", "0.4",
+	    "factor of the brightness: between 1 - X, at least 0, and 1 + X" },
+	{ "contrast", "X", "0.4", "factor of the contrast, likewise" },
+	{ "saturation", "X", "0.4", "factor of the saturation, likewise" },
+	{ "hue", "X", "0", "shift of the hue: between -X and X of its circle, X at most 0.5" },
+	{ 0 }
+};
+
+enum { MOST_FACTOR = 10 };
+
+/* An augmentation, in the order in which they are applied. */
+static const struct augmentation {
+	struct gt_augment_form form;
+	double most[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
+	enum gt_rng_stream stream;        /* of `bits`; crop and flip take other words of one */
+	bool colours;                     /* for images of 1 channel or 3 alone */
+	/* Vary pixels [height, width, channels] in place. */
+	void (*apply)(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+	    const uint32_t bits[4]);
+} table[GT_AUGMENTATIONS] = {
+	[GT_AUGMENT_CROP] = { .form = { .name = "crop",
+	                          .summary = "pad with zeros, and crop at a random place",
+	                          .settings = no_settings,
+	                          .example = "crop,flip" },
+	    .stream = GT_RNG_AUGMENT,
+	    .apply = crop },
+	[GT_AUGMENT_FLIP] = { .form = { .name = "flip",
+	                          .summary = "mirror left to right, with probability 1/2",
+	                          .settings = no_settings,
+	                          .example = "flip" },
+	    .stream = GT_RNG_AUGMENT,
+	    .apply = flip },
+	[GT_AUGMENT_JITTER] = { .form = { .name = "jitter",
+	                            .summary = "vary the colours, as torchvision's ColorJitter",
+	                            .settings = jitter_settings,
+	                            .example = "flip,jitter:brightness=0.2:hue=0.1" },
+	    .most = { MOST_FACTOR, MOST_FACTOR, MOST_FACTOR, 0.5 },
+	    .stream = GT_RNG_JITTER,
+	    .colours = true,
+	    .apply = gt_augment_jitter },
+};
+
+const struct gt_augment_form *gt_augment_form(int i)
+{
+	return i < GT_AUGMENTATIONS ? &table[i].form : NULL;
+}
+
+bool gt_augment_any(const struct gt_augment *a)
+{
+	for (int i = 0; i < GT_AUGMENTATIONS; i++)
+		if (a->chosen[i])
+			return true;
+	return false;
+}
+
+int gt_augment_check(
+    const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err)
+{
+	if (info->kind != GT_DATA_IMAGE && gt_augment_any(a)) {
+		gt_err_set(err, GT_EINVAL, "only images can be augmented");
+		return gt_err_hint(err, "leave {augment} away, or give none");
+	}
+	for (int i = 0; i < GT_AUGMENTATIONS; i++)
+		if (a->chosen[i] && table[i].colours && info->channels != 1 && info->channels != 3)
+			return gt_err_set(err, GT_EINVAL,
+			    "augmentation '%s' takes images of 1 or 3 channels, not %d",
+			    table[i].form.name, info->channels);
+	return 0;
+}
+
 void gt_augment_image(
     uint8_t *pixels, const struct gt_data_info *info, int64_t sample, const struct gt_draw *draw)
 {
-	const uint32_t counter[4] = { (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32),
-		GT_RNG_AUGMENT, draw->epoch };
-	int pad = info->width >= 64 ? info->width / 8 : 4;
-	uint32_t bits[4];
+	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
+		const uint32_t counter[4] = { (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32),
+			table[i].stream, draw->epoch };
+		uint32_t bits[4];
 
-	gt_philox(draw->seed, counter, bits);
-	if (draw->augment & GT_AUGMENT_CROP)
-		shift_image(pixels, info->height, info->width, info->channels,
-		    draw_offset(bits[0], pad), draw_offset(bits[1], pad));
-	if (draw->augment & GT_AUGMENT_FLIP && bits[2] >> 31)
-		mirror_image(pixels, info->height, info->width, info->channels);
+		if (!draw->augment.chosen[i])
+			continue;
+		gt_philox(draw->seed, counter, bits);
+		table[i].apply(pixels, info, draw->augment.value[i], bits);
+	}
+}
+
+/* ---- parsing ---- */
+
+/* A stretch of the list. */
+struct piece {
+	const char *text;
+	size_t length;
+};
+
+static bool is(const struct piece *p, const char *word)
+{
+	return strlen(word) == p->length && !memcmp(word, p->text, p->length);
+}
+
+/* The next piece of *rest, which ends at one of `ends`; *rest moves there. */
+static struct piece cut(const char **rest, const char *ends)
+{
+	struct piece p = { *rest, strcspn(*rest, ends) };
+
+	*rest += p.length;
+	return p;
+}
+
+static int find(const struct piece *name)
+{
+	int i = 0;
+
+	while (i < GT_AUGMENTATIONS && !is(name, table[i].form.name))
+		i++;
+	return i;
+}
+
+static int unknown(const struct piece *name, struct gt_err *err)
+{
+	char list[120] = "";
+
+	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
+		size_t used = strlen(list);
+
+		snprintf(list + used, sizeof(list) - used, "%s, ", table[i].form.name);
+	}
+	gt_err_set(err, GT_EINVAL, "unknown augmentation '%.*s'", (int)name->length, name->text);
+	return gt_err_hint(err, "known: %snone; divided by commas", list);
+}
+
+static int unknown_setting(
+    const struct augmentation *a, const struct piece *key, struct gt_err *err)
+{
+	char list[120] = "";
+
+	gt_err_set(err, GT_EINVAL, "augmentation '%s' has no setting '%.*s'", a->form.name,
+	    (int)key->length, key->text);
+	for (const struct gt_setting *s = a->form.settings; s->help; s++) {
+		size_t used = strlen(list);
+
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", s->key);
+	}
+	return *list ? gt_err_hint(err, "its settings: %s", list) : err->code;
+}
+
+/* One "key=value" of an augmentation; `seen` has a bit for each that came before. */
+static int parse_setting(double *values, unsigned *seen, const struct augmentation *a,
+    const struct piece *setting, struct gt_err *err)
+{
+	const char *rest = setting->text;
+	struct piece key = cut(&rest, "=:,");
+	char *end;
+	double x;
+	int k = 0;
+
+	if (*rest != '=' || !key.length) {
+		gt_err_set(err, GT_EINVAL,
+		    "setting '%.*s' of augmentation '%s' is not of the form key=value",
+		    (int)setting->length, setting->text, a->form.name);
+		return gt_err_hint(err,
+		    "write %s:key=value:key=value; a comma divides augmentations", a->form.name);
+	}
+	while (a->form.settings[k].help && !is(&key, a->form.settings[k].key))
+		k++;
+	if (!a->form.settings[k].help)
+		return unknown_setting(a, &key, err);
+	if (*seen & 1u << k)
+		return gt_err_set(err, GT_EINVAL, "augmentation '%s': '%s' is given twice",
+		    a->form.name, a->form.settings[k].key);
+	*seen |= 1u << k;
+	x = strtod(++rest, &end);
+	if (end == rest || end != setting->text + setting->length || !(x >= 0 && x <= a->most[k]))
+		return gt_err_set(err, GT_EINVAL,
+		    "augmentation '%s': '%.*s' is not a number from 0 to %g", a->form.name,
+		    (int)setting->length, setting->text, a->most[k]);
+	values[k] = x;
+	return 0;
+}
+
+/* "NAME[:key=value...]" at *rest, which moves behind it. */
+static int parse_one(struct gt_augment *out, const char **rest, struct gt_err *err)
+{
+	const struct piece name = cut(rest, ":,");
+	int i = find(&name), rc = 0;
+	unsigned seen = 0;
+
+	if (i == GT_AUGMENTATIONS)
+		return is(&name, "none") && **rest != ':' ? 0 : unknown(&name, err);
+	if (out->chosen[i])
+		return gt_err_set(
+		    err, GT_EINVAL, "augmentation '%s' is given twice", table[i].form.name);
+	out->chosen[i] = true;
+	for (int k = 0; table[i].form.settings[k].help; k++)
+		out->value[i][k] = strtod(table[i].form.settings[k].initial, NULL);
+	while (!rc && **rest == ':') {
+		struct piece setting;
+
+		++*rest;
+		setting = cut(rest, ":,");
+		rc = parse_setting(out->value[i], &seen, &table[i], &setting, err);
+	}
+	return rc;
+}
+
+int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *err)
+{
+	int rc = 0;
+
+	*out = (struct gt_augment){ 0 };
+	while (!rc && *list) {
+		rc = parse_one(out, &list, err);
+		list += *list == ',';
+	}
+	return rc;
 }

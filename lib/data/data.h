@@ -9,6 +9,7 @@
 
 #include "lib/base/folder.h"
 #include "lib/base/setting.h"
+#include "lib/data/augment.h"
 
 /*
  * This module turns files into samples in host memory. It owns what it opens and knows nothing of
@@ -135,19 +136,8 @@ struct gt_draw {
 	bool train;
 	uint64_t seed;
 	uint32_t epoch;
-	unsigned augment; /* GT_AUGMENT_... */
+	struct gt_augment augment; /* of images, in training only */
 };
-
-enum {
-	/* Zero-pad by 4 pixels (by an eighth of the width from 64 pixels on) and crop back at a
-	 * random place. */
-	GT_AUGMENT_CROP = 1,
-	/* Mirror left to right with probability 1/2. */
-	GT_AUGMENT_FLIP = 2
-};
-
-/* Parse `crop,flip`, `none` or `` (`--augment LIST`) into GT_AUGMENT_ bits. */
-int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err);
 
 /*
  * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].

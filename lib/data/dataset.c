@@ -339,7 +339,7 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	rc = source->ops->read(source, &data->part, index, draw, input, target, err);
 	if (!rc && source->renumber)
 		*target = source->renumber[*target];
-	if (!rc && draw->train && draw->augment && data->info.kind == GT_DATA_IMAGE)
+	if (!rc && draw->train && data->info.kind == GT_DATA_IMAGE)
 		gt_augment_image(input, &data->info, index, draw);
 	return rc;
 }

@@ -102,6 +102,12 @@ int gt_image_probe(
 int gt_image_decode(
     struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err);
 
+/* The grey value that Pillow's convert("L") gives: ITU-R BT.601, in 16 bits. */
+static inline uint8_t gt_image_grey(const uint8_t rgb[3])
+{
+	return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
+}
+
 /* ---- images_resize.c ---- */
 
 /*

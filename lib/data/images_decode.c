@@ -368,11 +368,9 @@ static void convert(struct gt_image *image, int channels)
 	if (image->channels == 1 && channels == 3)
 		for (size_t i = count; i-- > 0;)
 			p[3 * i] = p[3 * i + 1] = p[3 * i + 2] = p[i];
-	else if (image->channels == 3 && channels == 1) /* ITU-R BT.601, in 16 bits */
+	else if (image->channels == 3 && channels == 1)
 		for (size_t i = 0; i < count; i++)
-			p[i] = (uint8_t)((19595u * p[3 * i] + 38470u * p[3 * i + 1] +
-			                     7471u * p[3 * i + 2] + 32768u) >>
-			                 16);
+			p[i] = gt_image_grey(p + 3 * i);
 	image->channels = channels;
 }
 

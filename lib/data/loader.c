@@ -242,10 +242,8 @@ static int check_options(
 	if (o->prefetch < 1 || o->prefetch > MAX_PREFETCH)
 		return gt_err_set(err, GT_EINVAL, "prefetch of %d batches: must be 1 to %d",
 		    o->prefetch, MAX_PREFETCH);
-	if (o->draw.augment && info->kind != GT_DATA_IMAGE) {
-		gt_err_set(err, GT_EINVAL, "only images can be augmented");
-		return gt_err_hint(err, "leave {augment} away, or give none");
-	}
+	if (gt_augment_check(&o->draw.augment, info, err))
+		return err->code;
 	if (s->drop_last && gt_sampler_batches(s) == 0) {
 		gt_err_set(err, GT_EINVAL,
 		    "%lld samples make no full batch of %d on each of %d rank%s",

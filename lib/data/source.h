@@ -71,10 +71,20 @@ struct gt_source_kind {
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
     gt_images_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
 
-/* Crop and mirror one image in place. Drawn from (seed, sample, epoch) alone, so neither workers
- * nor ranks nor the order of reading matter. */
+/* Vary one image in place, as draw->augment says: pixels [height, width, channels]. */
 void gt_augment_image(
     uint8_t *pixels, const struct gt_data_info *info, int64_t sample, const struct gt_draw *draw);
+
+/*
+ * jitter.c: vary the colours of an image of 1 or 3 channels in place.
+ *
+ *   settings  brightness b, contrast c, saturation s: factors from max(0, 1 - b) to 1 + b; hue h: a
+ *             shift from -h to h; what is 0 leaves the image as it is
+ *   bits      the upper 24 bits of word k draw factor k; the lower 8 bits of all words draw one of
+ *             the 24 orders
+ */
+void gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4]);
 
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);

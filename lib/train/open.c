@@ -286,10 +286,10 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-static int parse_texts(unsigned *augment, struct gt_profile_options *profile,
+static int parse_texts(struct gt_augment *augment, struct gt_profile_options *profile,
     const struct gt_train_options *o, struct gt_err *err)
 {
-	*augment = 0;
+	*augment = (struct gt_augment){ 0 };
 	*profile = (struct gt_profile_options){ 0 };
 	if (o->profile && gt_profile_parse(profile, o->profile, err))
 		return err->code;
@@ -312,7 +312,7 @@ int gt_train_check_options(const struct gt_train_options *o, int ranks, struct g
 {
 	const struct gt_parallel_options parallel = parallel_of(o);
 	struct gt_profile_options profile;
-	unsigned augment;
+	struct gt_augment augment;
 	int rc = parse_texts(&augment, &profile, o, err);
 
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);

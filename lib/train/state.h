@@ -12,7 +12,7 @@
 
 struct gt_train {
 	struct gt_train_options o;         /* defaults are resolved */
-	unsigned augment;                  /* GT_AUGMENT_ bits of o.augment */
+	struct gt_augment augment;         /* of o.augment */
 	struct gt_profile_options profile; /* of o.profile */
 	/* While it is opened: the checkpoint that the weights come from, if any, and its run. With
 	 * `resumes` it is that of --resume, else that of --init-from. */

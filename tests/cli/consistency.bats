@@ -24,7 +24,7 @@ page_options() {
 
 # What `gtrain help` describes besides commands.
 topics() {
-	printf 'models\ndata\nresume\nrecipes\n'
+	printf 'models\ndata\naugment\nresume\nrecipes\n'
 }
 
 # The whole word that bash would put in place of the last one of a line, for each offer.
@@ -141,7 +141,7 @@ fish_offers() {
 	done < <(commands)
 }
 
-# MODEL OR DATA | WHAT IS TYPED | OFFERS, in any order
+# OPTION | WHAT IS TYPED | OFFERS, in any order
 spec_cases() {
 	cat <<-'CASES'
 		model|mlp|mlp
@@ -161,10 +161,16 @@ spec_cases() {
 		data|sh|shakespeare
 		data|fashion-mnist,sp|fashion-mnist,split=
 		data|random,s|random,samples=
+		augment|fl|flip
+		augment|crop,f|crop,flip
+		augment|crop,jitter:h|crop,jitter:hue=
+		augment|jitter:hue=0.1:con|jitter:hue=0.1:contrast=
+		augment|jitter:hue=0.1,c|jitter:hue=0.1,crop
+		augment|flip:x|
 	CASES
 }
 
-@test "models and data are completed: names, paths, settings and their values" {
+@test "models, data and augmentations are completed: names, paths, settings and their values" {
 	local option typed wanted
 	cd "$BATS_TEST_TMPDIR" || return
 	mkdir -p photos

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# topics.bats - gtrain help models, gtrain help data, and their manual pages.
+# topics.bats - gtrain help models, data, augment, and their manual pages.
 # shellcheck disable=SC2016,SC2154 # code for others; what helpers set
 
 bats_require_minimum_version 1.5.0
@@ -120,7 +120,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
-	done < <("$GTRAIN" help data | sed -n 's/^ *for example //p')
+	done < <("$GTRAIN" help data | sed -n 's/^ *for example \([^-]\)/\1/p')
 	((count == 20))
 }
 
@@ -146,6 +146,34 @@ for kind in json.load(sys.stdin)["data"]:
 	for s in kind["settings"]:
 		for value in s["form"].split("|") if "|" in s["form"] else []:
 			print("%s,%s=%s" % (kind["example"].split(",")[0], s["key"], value))')
+}
+
+@test "text, JSON and the manual page name the same augmentations, settings and defaults; examples run" {
+	local words count=0
+	python3 - "$ROOT/man/gtrain-data.7" "$("$GTRAIN" help augment)" "$("$GTRAIN" help data)" "$("$GTRAIN" help augment --json)" <<-'END'
+		import json, re, sys
+		page, text, data, document = open(sys.argv[1]).read(), sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+		assert data.endswith(text) and max(map(len, text.splitlines())) <= 80
+		page = page.split("\n.Sh AUGMENTATION\n")[1].split("\n.Sh ")[0]
+		flat = re.sub(r"\s+", " ", text)
+		entries = {part.split("\n")[0]: part for part in page.split("\n.It Cm ")[1:]}
+		named = set()
+		for row in document["augment"]:
+		    assert row["name"] in entries and row["summary"] in flat
+		    assert f'for example --augment {row["example"]}' in flat
+		    named.add(row["name"])
+		    for s in row["settings"]:
+		        head = f'{s["key"]} Ns = Ns Ar {s["form"]}'
+		        assert f'default is {s["default"]}' in entries[head], s
+		        assert f'{s["key"]}={s["form"]} {s["help"]} (default: {s["default"]})' in flat, s
+		        named.add(head)
+		assert named == set(entries), (named, set(entries))
+	END
+	while read -ra words; do
+		short train --model lenet --data images:photos,size=28 "${words[@]}"
+		count=$((count + 1))
+	done < <("$GTRAIN" help augment | sed -n 's/^ *for example //p')
+	((count == 3))
 }
 
 @test "help of a topic takes nothing else; a full disk is told" {

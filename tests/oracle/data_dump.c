@@ -4,16 +4,15 @@
 
 #include "lib/data/data.h"
 
-static int dump(struct gt_dataset *data, struct gt_err *err)
+static int dump(struct gt_dataset *data, const struct gt_draw *draw, struct gt_err *err)
 {
 	const struct gt_data_info *info = gt_dataset_info(data);
-	const struct gt_draw draw = { 0 };
 	void *input = malloc(info->input_bytes);
 	int32_t *target = malloc(info->targets * sizeof(*target));
 	int rc = 0;
 
 	for (int64_t i = 0; i < info->samples && !rc; i++) {
-		rc = gt_dataset_read(data, i, &draw, input, target, err);
+		rc = gt_dataset_read(data, i, draw, input, target, err);
 		if (rc)
 			break;
 		fwrite(input, 1, info->input_bytes, stdout);
@@ -24,25 +23,34 @@ static int dump(struct gt_dataset *data, struct gt_err *err)
 	return rc;
 }
 
-/* data_dump SPEC: the inputs and targets of all samples, one after the other, on standard output;
- * on standard error a line "kind samples height width channels features block classes". */
+/* data_dump SPEC [AUGMENT SEED EPOCH]: the inputs and targets of all samples, one after the other,
+ * on standard output; on standard error a line "kind samples height width channels features block
+ * classes". With AUGMENT, as they are trained on in this epoch of a run with this seed. */
 int main(int argc, char **argv)
 {
 	struct gt_data_request request = { 0 };
+	struct gt_draw draw = { 0 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_dataset *data = NULL;
 	const struct gt_data_info *info;
-	int rc;
+	int rc = 0;
 
-	if (argc != 2)
+	if (argc != 2 && argc != 5)
 		return 2;
-	rc = gt_dataset_open(&data, argv[1], &request, &err);
+	if (argc == 5) {
+		draw.train = true;
+		draw.seed = strtoull(argv[3], NULL, 10);
+		draw.epoch = (uint32_t)strtoul(argv[4], NULL, 10);
+		rc = gt_augment_parse(&draw.augment, argv[2], &err);
+	}
+	if (!rc)
+		rc = gt_dataset_open(&data, argv[1], &request, &err);
 	if (!rc) {
 		info = gt_dataset_info(data);
 		fprintf(stderr, "%d %lld %d %d %d %d %d %d\n", info->kind, (long long)info->samples,
 		    info->height, info->width, info->channels, info->features, info->block,
 		    info->classes);
-		rc = dump(data, &err);
+		rc = dump(data, &draw, &err);
 	}
 	if (rc)
 		fprintf(stderr, "error: %s\nhint: %s\n", err.text, err.hint);

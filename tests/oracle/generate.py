@@ -13,7 +13,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
 
 import tap  # noqa: E402
 from models import GPT, Llama, torch  # noqa: E402: it skips where there is no torch
-from ops import philox  # noqa: E402
+from philox import philox  # noqa: E402
 
 import numpy as np  # noqa: E402
 

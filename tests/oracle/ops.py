@@ -17,23 +17,13 @@ except ImportError:
     print("1..1\nok 1 - ops # SKIP torch: not installed for this python")
     sys.exit(0)
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from philox import philox  # noqa: E402
+
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 
 
-# ---- Philox4x32-10 (Salmon et al., SC 2011), to know what dropout drops ----
-
-def philox(key, counters):
-    """counters: uint64 [n, 4] of 32-bit words; returns uint64 [n, 4]."""
-    mask = np.uint64(0xFFFFFFFF)
-    c = [counters[:, i].astype(np.uint64) for i in range(4)]
-    k0, k1 = key & 0xFFFFFFFF, key >> 32
-    for _ in range(10):
-        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), p1 & mask,
-             (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p0 & mask]
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return np.stack(c, 1)
-
+# ---- what dropout drops ----
 
 def kept(rng, stream, p, samples, per_sample):
     """What dropout multiplies by: [samples, per_sample] of 0 and 1 / (1 - p)."""

@@ -300,24 +300,12 @@ static void test_wrong_vocabulary(void **state)
 	}
 }
 
-static void test_wrong_augmentation(void **state)
-{
-	struct gt_err err = GT_ERR_INIT;
-	unsigned bits;
-
-	(void)state;
-	assert_int_equal(gt_augment_parse(&bits, "crop,spin", &err), GT_EINVAL);
-	assert_non_null(strstr(err.text, "unknown augmentation 'spin'"));
-	assert_non_null(strstr(err.hint, "crop, flip, none"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrong_data),
 		cmocka_unit_test(test_random_tokens),
 		cmocka_unit_test(test_wrong_vocabulary),
-		cmocka_unit_test(test_wrong_augmentation),
 	};
 
 	return cmocka_run_group_tests(tests, make_fixture, remove_fixture);

@@ -461,12 +461,13 @@ static void test_evaluation_is_not_augmented(void **state)
 	const struct gt_data_request request = {
 		.height = 8, .width = 8, .channels = 3, .classes = 2
 	};
-	struct gt_draw draw = { .seed = 4, .augment = GT_AUGMENT_CROP | GT_AUGMENT_FLIP };
+	struct gt_draw draw = { .seed = 4 };
 	struct gt_dataset *data = open_data("random", "", "", &request);
 	uint8_t plain[192], got[192];
 	int32_t target;
 
 	(void)state;
+	assert_int_equal(gt_augment_parse(&draw.augment, "crop,flip,jitter", NULL), 0);
 	for (int i = 0; i < 50; i++) {
 		gt_dataset_read(data, i, &eval_draw, plain, &target, NULL);
 		gt_dataset_read(data, i, &draw, got, &target, NULL);

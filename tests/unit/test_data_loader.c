@@ -295,7 +295,7 @@ static void test_wrong_options(void **state)
 	REFUSE(o.sampler.batch = 0, "batches of 0");
 	REFUSE(o.workers = -1, "-1 workers: must be 0 to 256");
 	REFUSE(o.prefetch = 0, "prefetch of 0 batches: must be 1");
-	REFUSE(o.draw.augment = GT_AUGMENT_FLIP, "only images can be augmented");
+	REFUSE(o.draw.augment.chosen[GT_AUGMENT_FLIP] = true, "only images can be augmented");
 	REFUSE(o.first_epoch = INT64_MAX, "loader: epoch 9223372036854775807");
 	REFUSE(
 	    (o.sampler.drop_last = true, o.sampler.batch = 104), "103 samples make no full batch");

@@ -1,0 +1,56 @@
+/* augment.h - how training images are varied: NAME[:key=value[:key=value]],... */
+#ifndef GT_DATA_AUGMENT_H
+#define GT_DATA_AUGMENT_H
+
+#include <stdbool.h>
+
+#include "lib/base/err.h"
+#include "lib/base/setting.h"
+
+/*
+ * Each augmentation is a row of the table in augment.c. Images are varied in the order of these
+ * rows, however a list orders them. Random numbers are drawn from (seed, sample, epoch) alone, so
+ * that an image is varied alike whatever rank, worker or step reads it.
+ *
+ *   crop    Pad with 4 zero pixels on each side (an eighth of the width from 64 pixels on), and
+ *           crop back at a random place.
+ *   flip    Mirror left to right with probability 1/2.
+ *   jitter  torchvision's ColorJitter, with its arithmetic for PIL images: on bytes, each of the
+ *           four adjustments rounded to bytes, in a random order (jitter.c). Grey images change
+ *           in brightness and contrast alone.
+ */
+enum gt_augmentation { GT_AUGMENT_CROP, GT_AUGMENT_FLIP, GT_AUGMENT_JITTER, GT_AUGMENTATIONS };
+
+struct gt_data_info;
+
+enum { GT_AUGMENT_SETTINGS = 4 }; /* of one augmentation, at most */
+
+/* A list that was parsed; {0} varies nothing. */
+struct gt_augment {
+	bool chosen[GT_AUGMENTATIONS];
+	/* Of those that are chosen, in the order of their settings in gt_augment_form(). */
+	double value[GT_AUGMENTATIONS][GT_AUGMENT_SETTINGS];
+};
+
+/* Parse `crop,flip,jitter:hue=0.1`, `none` or ``. Errors: GT_EINVAL. */
+int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *err);
+
+/* Whether anything is chosen. */
+bool gt_augment_any(const struct gt_augment *a);
+
+/* Check that samples of this form can be varied so. Errors: GT_EINVAL. */
+int gt_augment_check(
+    const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err);
+
+/* How an augmentation is written. */
+struct gt_augment_form {
+	const char *name;
+	const char *summary;               /* half a line: lower case, no full stop */
+	const struct gt_setting *settings; /* numbers; ended by a row without help */
+	const char *example;
+};
+
+/* The form of row i of the table, or NULL after the last. */
+const struct gt_augment_form *gt_augment_form(int i);
+
+#endif
