@@ -1,5 +1,4 @@
-/* group_call.c - calls that ranks compare and name, and the shares of a buffer, for all
- * backends. */
+/* group_call.c - calls that ranks compare and name, and the shares of a buffer. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* kernel.h - the kernel interface: rows of kernel tables and their calls, all that kernels see of
- * graphs. */
+/* kernel.h - the kernel interface: rows of kernel tables, and their calls. */
 #ifndef GT_GRAPH_KERNEL_H
 #define GT_GRAPH_KERNEL_H
 

@@ -1,5 +1,4 @@
-/* model.c - the table of architectures, specs, and the input, loss and statistics around every
- * network. */
+/* model.c - the table of architectures, specs, and the parts around every network. */
 #include "lib/model/model.h"
 
 #include <stddef.h>
