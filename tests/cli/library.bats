@@ -41,22 +41,21 @@ setup() {
 }
 
 @test "default options are those of the program's tables" {
+	# A command's struct of options is private to its file, which is therefore included.
 	cat >compare.c <<-'END'
 		#include <stdio.h>
 		#include <string.h>
 
-		#include "cmd/eval_options.h"
-		#include "cmd/generate_options.h"
-		#include "cmd/train/options.h"
+		#include SOURCE
 		#include "lib/base/opt_json.h"
 
-		static json_t *values(const struct gt_opt *table, void *cli, const void *from, void *to, size_t size)
+		static json_t *compare_json(CLI *cli, const void *from, void *to, size_t size)
 		{
 			struct gt_err err = GT_ERR_INIT;
 			struct gt_opts opts;
 			json_t *json;
 
-			if (gt_opts_init(&opts, table, cli, &err))
+			if (gt_opts_init(&opts, TABLE(), cli, &err))
 				return NULL;
 			if (from)
 				memcpy(to, from, size);
@@ -65,34 +64,32 @@ setup() {
 			return json;
 		}
 
-		#define COMPARE(name, cli_type, member, type, init)                                                  \
-			do {                                                                                          \
-				cli_type a = { 0 }, b = { 0 };                                                         \
-				type o;                                                                               \
-				json_t *x, *y;                                                                        \
-				memset(&o, 255, sizeof(o));                                                           \
-				init(&o);                                                                             \
-				x = values(gt_cmd_##name##_options(), &a, NULL, NULL, 0);                              \
-				y = values(gt_cmd_##name##_options(), &b, &o, &b.member, sizeof(o));                  \
-				if (!x || !json_equal(x, y))                                                          \
-					printf(#name ": %s\nnot %s\n", json_dumps(y, 0), json_dumps(x, 0));            \
-				else                                                                                  \
-					printf(#name ": %zu options\n", json_object_size(x));                          \
-			} while (0)
-
 		int main(void)
 		{
-			COMPARE(train, struct gt_train_cli, train, struct gt_train_options, gt_train_options_init);
-			COMPARE(eval, struct gt_eval_cli, eval, struct gt_eval_options, gt_eval_options_init);
-			COMPARE(generate, struct gt_generate_cli, sampling, struct gt_sampling, gt_sampling_init);
-			return 0;
+			CLI a = { 0 }, b = { 0 };
+			OPTIONS o;
+			json_t *x, *y;
+
+			memset(&o, 255, sizeof(o));
+			INIT(&o);
+			x = compare_json(&a, NULL, NULL, 0);
+			y = compare_json(&b, &o, &b.MEMBER, sizeof(o));
+			if (x && json_equal(x, y))
+				return printf("%zu options\n", json_object_size(x)) < 0;
+			printf("%s\nnot %s\n", json_dumps(y, 0), json_dumps(x, 0));
+			return 1;
 		}
 	END
-	mapfile -t objects < <(find "$build/obj/cmd" "$build/obj/recipes.o" -name '*.o' ! -name main.o)
-	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -DGT_VERSION='""' -I"$ROOT" -o compare compare.c "${objects[@]}" "${flags[@]}"
-	run -0 ./compare
-	[[ ${lines[0]} == "train: "*" options" && ${lines[1]} == "eval: "*" options" && ${lines[2]} == "generate: "*" options" ]] || {
-		printf '%s\n' "$output"
-		return 1
+	compare() { # COMMAND OBJECT MEMBER OPTIONS INIT
+		local objects
+
+		mapfile -t objects < <(cd "$ROOT" && find cmd -name '*.c' ! -path cmd/main.c ! -path "cmd/$2.c" -printf "$build/obj/%p\n" | sed 's/c$/o/')
+		${CC:-cc} -std=gnu11 -D_GNU_SOURCE -DGT_VERSION='""' -I"$ROOT" -DSOURCE="\"cmd/$2.c\"" -DCLI="struct gt_$1_cli" \
+			-DTABLE="gt_cmd_$1_options" -DMEMBER="$3" -DOPTIONS="struct $4" -DINIT="$5" -o "compare-$1" compare.c "${objects[@]}" "$build/obj/recipes.o" "${flags[@]}"
+		run -0 "./compare-$1"
+		[[ $output == *[0-9]" options" ]]
 	}
+	compare train train/options train gt_train_options gt_train_options_init
+	compare eval eval eval gt_eval_options gt_eval_options_init
+	compare generate generate sampling gt_sampling gt_sampling_init
 }
