@@ -120,7 +120,7 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 		putc('\n', stream);
 	}
 	for (int i = 0; i < env->opts.operand_count; i++)
-		fprintf(stream, "operand %s\n", env->opts.operands[i]);
+		fprintf(stream, "operand-%d %s\n", i + 1, env->opts.operands[i]);
 	json_decref(options);
 	fclose(stream);
 	return text;

@@ -37,6 +37,9 @@ evaluated() {
 		equal "$status" 0
 		equal "$(sed 1d <<<"$out" | cut -d, -f1,3,4)" "$wanted"
 	done
+	gtrain predict --ckpt pictures --csv --top 1 images/cat images/dog --nproc 2
+	equal "$status" 0
+	equal "$(sed 1d <<<"$out" | cut -d, -f1,3,4)" "$wanted"
 	wanted=$(evaluated table csv:table.csv | cut -d, -f2-)
 	gtrain predict --ckpt table --csv --top 1 table.csv
 	equal "$(sed 1d <<<"$out" | cut -d, -f3,4)" "$wanted"
