@@ -80,6 +80,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "one per core", .min = 1, .max = 4096 },
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
 	    "threads that read data; 0: the computing thread does", .initial = "2", .max = 256 },
+	{ "strict-data", 0, GT_OPT_FLAG, RUN(strict_data),
+	    .help = "stop at an image that cannot be decoded, rather than leave it out" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_CMD_NPROC(
@@ -132,26 +134,38 @@ static int print_each(
 	return rc;
 }
 
+static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
+{
+	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
+
+	if (gt_eval_data(e)->kind == GT_DATA_TOKENS)
+		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld",
+		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
+	else if (m->regression)
+		printf("loss %.6f  MSE %.6g  MAE %.6g  R2 %.6f  samples %lld", loss,
+		    gt_text_real(m->mse), gt_text_real(m->mae), gt_text_real(m->r2),
+		    (long long)m->n);
+	else
+		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%", loss,
+		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
+	if (gt_eval_damaged(e))
+		printf("  damaged %lld", (long long)gt_eval_damaged(e));
+	putchar('\n');
+}
+
 static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
     struct gt_err *err)
 {
-	bool tokens = gt_eval_data(e)->kind == GT_DATA_TOKENS, each = cli->eval.how.top;
-	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
+	bool each = cli->eval.how.top;
 	json_t *out;
 
-	if (!cli->common.json && tokens)
-		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld\n",
-		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
-	else if (!cli->common.json && m->regression)
-		printf("loss %.6f  MSE %.6g  MAE %.6g  R2 %.6f  samples %lld\n", loss,
-		    gt_text_real(m->mse), gt_text_real(m->mae), gt_text_real(m->r2),
-		    (long long)m->n);
-	else if (!cli->common.json)
-		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", loss,
-		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
-	if (!cli->common.json)
+	if (!cli->common.json) {
+		print_line(m, e);
 		return each ? print_each(cli, e, NULL, err) : 0;
+	}
 	out = gt_metrics_json(m);
+	if (out && gt_eval_damaged(e))
+		json_object_set_new(out, "damaged", json_integer((json_int_t)gt_eval_damaged(e)));
 	if (out && each && print_each(cli, e, out, err)) {
 		json_decref(out);
 		return err->code;

@@ -229,6 +229,7 @@ int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_er
 	fputs(p->value ? "sample,target,predicted\n" : "sample,class,predicted,probability\n",
 	    file.stream);
 	for (int64_t i = 0; i < p->count; i++)
-		(p->value ? put_number : put_sample)(file.stream, e, i);
+		if (!gt_eval_is_damaged(e, i))
+			(p->value ? put_number : put_sample)(file.stream, e, i);
 	return gt_atomic_commit(&file, err);
 }

@@ -105,6 +105,11 @@ static const struct guess *guess(
 	return room;
 }
 
+/* The answers to inputs that could be read. */
+#define FOR_EACH_INPUT(i, e)                                                                       \
+	for (int64_t i = 0; i < gt_eval_predictions(e)->count; i++)                                \
+		if (!gt_eval_is_damaged(e, i))
+
 enum { TOP = 3, PER_LINE = 7, CELLS = 1 + 2 * PER_LINE, CELL = 32 };
 
 /* A line for each input; or, where the classes are too many for a line, for each of them. */
@@ -135,7 +140,8 @@ static void print_values(const struct gt_eval *e, struct gt_table *t)
 	t->right[1] = true;
 	for (int round = 0; round < 2; round++) {
 		t->measuring = !round;
-		for (int64_t i = 0; i < p->count; i++) {
+		FOR_EACH_INPUT(i, e)
+		{
 			const char *cells[] = { gt_eval_sample_name(e, i), text };
 
 			snprintf(text, sizeof(text), "%.9g", (double)p->value[i]);
@@ -159,9 +165,11 @@ static void print_text(const struct gt_eval *e)
 		t.right[c] = true;
 	for (int round = 0; round < 2; round++) {
 		t.measuring = !round;
-		for (int64_t i = 0; i < p->count; i++)
+		FOR_EACH_INPUT(i, e)
+		{
 			for (int k = 0; k < p->top; k += per_line)
 				print_line(&t, e, i, k, k + per_line, guesses);
+		}
 	}
 }
 
@@ -172,14 +180,16 @@ static void print_csv(const struct gt_eval *e)
 
 	if (p->value) {
 		puts("input,value");
-		for (int64_t i = 0; i < p->count; i++) {
+		FOR_EACH_INPUT(i, e)
+		{
 			gt_csv_field(stdout, gt_eval_sample_name(e, i));
 			printf(",%.9g\n", (double)p->value[i]);
 		}
 		return;
 	}
 	puts("input,rank,class,probability");
-	for (int64_t i = 0; i < p->count; i++)
+	FOR_EACH_INPUT(i, e)
+	{
 		for (int k = 0; k < p->top; k++) {
 			const struct guess *g = guess(&room, e, i, k);
 
@@ -188,16 +198,38 @@ static void print_csv(const struct gt_eval *e)
 			gt_csv_field(stdout, g->class);
 			printf(",%.6g\n", g->probability);
 		}
+	}
+}
+
+/* The names of inputs that could not be read, where there are some. */
+static void print_damaged_json(const struct gt_eval *e)
+{
+	const char *comma = "";
+
+	if (!gt_eval_damaged(e))
+		return;
+	fputs(", \"damaged\": [", stdout);
+	for (int64_t i = 0; i < gt_eval_predictions(e)->count; i++) {
+		if (!gt_eval_is_damaged(e, i))
+			continue;
+		fputs(comma, stdout);
+		gt_json_text(stdout, gt_eval_sample_name(e, i));
+		comma = ", ";
+	}
+	fputs("]", stdout);
 }
 
 static void print_json(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
+	const char *comma = "";
 	struct guess room;
 
 	fputs("{\"predictions\": [", stdout);
-	for (int64_t i = 0; i < p->count; i++) {
-		fputs(i ? ",\n  {\"input\": " : "\n  {\"input\": ", stdout);
+	FOR_EACH_INPUT(i, e)
+	{
+		printf("%s\n  {\"input\": ", comma);
+		comma = ",";
 		gt_json_text(stdout, gt_eval_sample_name(e, i));
 		if (p->value) {
 			printf(", \"value\": %.9g}", (double)p->value[i]);
@@ -213,7 +245,9 @@ static void print_json(const struct gt_eval *e)
 		}
 		fputs("]}", stdout);
 	}
-	puts("\n]}");
+	fputs("\n]", stdout);
+	print_damaged_json(e);
+	puts("}");
 }
 
 /* A probability that is no number would pass for an answer in none of the formats. */
@@ -222,7 +256,8 @@ static int check_finite(const struct gt_eval *e, struct gt_err *err)
 	const struct gt_predictions *p = gt_eval_predictions(e);
 
 	for (int64_t i = 0; i < p->count; i++)
-		if (!isfinite(p->value ? p->value[i] : p->probability[i * p->top]))
+		if (!gt_eval_is_damaged(e, i) &&
+		    !isfinite(p->value ? p->value[i] : p->probability[i * p->top]))
 			return gt_err_set(err, GT_EDIVERGED,
 			    "the answer to '%.200s' is not finite: the weights or the input hold "
 			    "NaN or Inf",
@@ -244,6 +279,9 @@ static int print(const struct predict_cli *cli, const struct gt_eval *e, struct 
 		print_csv(e);
 	else
 		print_text(e);
+	if (gt_eval_damaged(e))
+		return gt_err_set(err, GT_EFORMAT, "%lld of %lld inputs could not be read",
+		    (long long)gt_eval_damaged(e), (long long)gt_eval_predictions(e)->count);
 	return 0;
 }
 

@@ -137,6 +137,8 @@ static const struct gt_opt table[] = {
 	{ "augment", 0, GT_OPT_STRING, RUN(augment), "LIST",
 	    "how images are varied: NAME[:key=value...],...; 'gtrain help augment' lists them",
 	    .initial = "none", .complete = GT_COMPLETE_AUGMENT },
+	{ "strict-data", 0, GT_OPT_FLAG, RUN(strict_data),
+	    .help = "stop at an image that cannot be decoded, rather than leave it out" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_CMD_NPROC(struct gt_train_cli, train.nproc, "1",

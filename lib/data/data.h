@@ -10,6 +10,7 @@
 #include "lib/base/folder.h"
 #include "lib/base/setting.h"
 #include "lib/data/augment.h"
+#include "lib/data/damage.h"
 
 /*
  * This module turns files into samples in host memory. It owns what it opens and knows nothing of
@@ -70,6 +71,7 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
+	bool strict;                 /* `images`: a damaged one is an error, see below */
 	/* Limit of the memory that the data set may take; mapped files do not count. */
 	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file (gt_tokenizer_open()); path NULL: make one from
@@ -104,8 +106,9 @@ struct gt_data_request {
  * manual, from the forms above. An unknown kind or key is an error that lists the known ones.
  *
  * Everything is read or indexed here and every file checked, so that reading a sample later can
- * only fail on a damaged image (where images are decoded when read, their headers were checked only
- * if they had to agree in size). `request` may be NULL: nothing known.
+ * only find a damaged image (where images are decoded when read, their headers were checked only
+ * if they had to agree in size). Damaged ones are recorded (damage.h), and are errors if
+ * request->strict is set, or if all are damaged. `request` may be NULL: nothing known.
  * Errors: GT_EINVAL, GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM.
  */
 int gt_dataset_open(struct gt_dataset **out, const char *spec,
@@ -131,6 +134,13 @@ int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 /* Borrowed, valid until the data set is closed. */
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);
 
+/* The record of damaged samples, borrowed: all views of a data set have the same, whose numbers are
+ * those of the whole. NULL where no sample can be damaged. */
+struct gt_damage *gt_dataset_damage(const struct gt_dataset *data);
+
+/* Whether this sample was found to be damaged. */
+bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index);
+
 /* How samples are drawn: training shifts and augments, evaluation reads what is there. */
 struct gt_draw {
 	bool train;
@@ -142,7 +152,8 @@ struct gt_draw {
 /*
  * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].
  * A pure function of (index, draw); safe from several threads at once; allocates nothing that
- * outlives the call, and nothing at all but to decode an image. Augmentation is for images.
+ * outlives the call but to record damage, and nothing at all but to decode an image. Augmentation
+ * is for images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
  *
  * Text in training: windows are `block` apart and shifted by a number below `block` drawn from
  * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. The
@@ -296,7 +307,7 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);
 
 /* The next batch in order, whatever thread read it: 1 with *batch set, 0 at the end, negative on an
- * error (a damaged image names its file), which stands where its batch would have come and is given
+ * error, which stands where its batch would have come and is given
  * again from then on. Allocates nothing. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 

@@ -325,6 +325,48 @@ const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data)
 	return &data->info;
 }
 
+struct gt_damage *gt_dataset_damage(const struct gt_dataset *data)
+{
+	return data->source->damage;
+}
+
+bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index)
+{
+	struct gt_damage *d = data->source->damage;
+
+	return d && gt_damage_has(d, data->subset ? data->subset[index] : index);
+}
+
+/* Fill the place of a damaged sample. */
+static int leave_empty(const struct gt_dataset *data, void *input, int32_t *target)
+{
+	memset(input, 0, data->info.input_bytes);
+	*target = GT_DATA_IGNORE;
+	return 1;
+}
+
+/* Read a sample of a data set that may hold damaged ones: 1 where this is one. An input of the
+ * request that cannot be read at all counts as damaged, too. */
+static int read_or_leave_out(struct gt_dataset *data, int64_t index, const struct gt_draw *draw,
+    void *input, int32_t *target, struct gt_err *err)
+{
+	struct gt_source *s = data->source;
+	struct gt_err own = GT_ERR_INIT;
+	int rc;
+
+	if (gt_damage_has(s->damage, index))
+		return leave_empty(data, input, target);
+	rc = s->ops->read(s, &data->part, index, draw, input, target, &own);
+	if (rc == GT_EFORMAT || (rc == GT_EIO && s->unlabelled)) {
+		rc = gt_damage_leave_out(s->damage, index, &own);
+		if (!rc)
+			return leave_empty(data, input, target);
+	}
+	if (rc)
+		*err = own;
+	return rc;
+}
+
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err)
 {
@@ -336,12 +378,16 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 		    (long long)index, (long long)data->info.samples);
 	if (data->subset)
 		index = data->subset[index];
-	rc = source->ops->read(source, &data->part, index, draw, input, target, err);
-	if (!rc && source->renumber)
+	rc = source->damage
+	         ? read_or_leave_out(data, index, draw, input, target, err)
+	         : source->ops->read(source, &data->part, index, draw, input, target, err);
+	if (rc)
+		return rc > 0 ? 0 : rc;
+	if (source->renumber)
 		*target = source->renumber[*target];
-	if (!rc && draw->train && data->info.kind == GT_DATA_IMAGE)
+	if (draw->train && data->info.kind == GT_DATA_IMAGE)
 		gt_augment_image(input, &data->info, index, draw);
-	return rc;
+	return 0;
 }
 
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)

@@ -94,6 +94,7 @@ static void close_images(struct gt_source *self)
 	struct images *m = (struct images *)self;
 
 	gt_arena_release(&self->names);
+	gt_damage_free(self->damage);
 	free(m->cache);
 	free(m->files);
 	gt_list_release(&m->list);
@@ -118,18 +119,42 @@ static int probe(
 	return gt_image_probe(image, bytes->data, bytes->size, err);
 }
 
+/* Call `use` with the bytes of a file, or leave it out where it is damaged: then *left_out is
+ * set. */
+static int use_or_leave_out(const struct images *m, int64_t i,
+    int (*use)(const struct images *, const struct gt_mapping *, void *, struct gt_err *),
+    void *context, bool *left_out, struct gt_err *err)
+{
+	int rc;
+
+	*left_out = gt_damage_has(m->source.damage, i);
+	rc = *left_out ? 0 : with_bytes(m, i, use, context, err);
+	if (rc != GT_EFORMAT)
+		return rc;
+	*left_out = true;
+	return gt_damage_leave_out(m->source.damage, i, err);
+}
+
+/* A search for an image of another size than the first one's. */
+struct comparison {
+	const struct images *images;
+	int64_t first;
+};
+
 static int compare_size(void *context, int64_t i, struct gt_err *err)
 {
-	const struct images *m = context;
+	const struct comparison *c = context;
+	const struct images *m = c->images;
 	const struct gt_data_info *info = &m->source.info;
 	struct gt_image image;
-	int rc = with_bytes(m, i, probe, &image, err);
+	bool left_out;
+	int rc = use_or_leave_out(m, i, probe, &image, &left_out, err);
 
-	if (rc || (image.height == info->height && image.width == info->width))
+	if (rc || left_out || (image.height == info->height && image.width == info->width))
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' has %d x %d pixels, but '%s' %d x %d",
-	    m->files[0].file->path, info->width, info->height, m->files[i].file->path, image.width,
-	    image.height);
+	    m->files[c->first].file->path, info->width, info->height, m->files[i].file->path,
+	    image.width, image.height);
 	if (m->path)
 		gt_err_prefix(err, "'%s'", m->path);
 	return gt_err_hint(err, "give size=N to make them all N x N");
@@ -139,21 +164,28 @@ static int compare_size(void *context, int64_t i, struct gt_err *err)
 static int agree_on_size(struct images *m, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
+	struct comparison c = { m, -1 };
 	struct gt_image image;
-	int rc = with_bytes(m, 0, probe, &image, err);
+	bool left_out = true;
+	int rc = 0;
 
+	/* Where all are damaged, the last one is an error. */
+	while (!rc && left_out)
+		rc = use_or_leave_out(m, ++c.first, probe, &image, &left_out, err);
 	if (rc)
 		return rc;
 	info->height = image.height;
 	info->width = image.width;
-	return gt_for_each(info->samples, compare_size, m, err);
+	return gt_for_each(info->samples, compare_size, &c, err);
 }
 
 static int fill_cache(void *context, int64_t i, struct gt_err *err)
 {
 	const struct images *m = context;
+	bool left_out;
 
-	return with_bytes(m, i, decode, m->cache + (size_t)i * m->source.info.input_bytes, err);
+	return use_or_leave_out(
+	    m, i, decode, m->cache + (size_t)i * m->source.info.input_bytes, &left_out, err);
 }
 
 /* Decode everything once if it is small; the archive is of no more use then. */
@@ -375,6 +407,8 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	if (!rc)
 		rc = request->inputs ? list_inputs(m, request, err)
 		                     : list_files(m, split, request->memory_bytes, err);
+	if (!rc)
+		rc = gt_damage_new(&m->source.damage, info->samples, request->strict, err);
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)

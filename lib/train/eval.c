@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
+#include "lib/train/report/damage_log.h"
 #include "lib/train/room.h"
 #include "lib/train/run/run_source.h"
 
@@ -17,6 +18,7 @@ struct gt_eval {
 	struct gt_dataset *data;
 	struct gt_program_pair programs;
 	struct gt_predictions each;
+	struct gt_damage_log damage;
 };
 
 /* ---- the steps of the session ---- */
@@ -112,6 +114,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	    &request, s->model, 0, e->o.host_ranks ? e->o.host_ranks : s->group->size);
 	request.like = &trained_on;
 	request.log = e->log;
+	request.strict = e->o.strict_data;
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
 	if (!rc)
 		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)
@@ -122,6 +125,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	if (!rc) {
 		gt_model_input_of(&s->input, gt_dataset_info(e->data));
 		warn(e, trained_on.tokenizer || request.vocab.path);
+		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
+			.log = e->log,
+			.option = e->o.inputs ? NULL : "data",
+			.most = e->o.inputs ? GT_DAMAGE_TEXTS : GT_DAMAGE_NAMES };
 	}
 	gt_data_description_release(&trained_on);
 	return rc;
@@ -306,7 +313,26 @@ const struct gt_data_info *gt_eval_data(const struct gt_eval *e)
 
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
 {
-	return gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, &e->each, err);
+	int rc = gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, &e->each, err);
+
+	if (rc) {
+		gt_damage_log_names(&e->damage);
+		return rc;
+	}
+	rc = gt_damage_log_gather(&e->damage, e->s.group, err);
+	if (!rc)
+		gt_damage_log_count(&e->damage);
+	return rc;
+}
+
+int64_t gt_eval_damaged(const struct gt_eval *e)
+{
+	return e->damage.damage ? gt_damage_count(e->damage.damage) : 0;
+}
+
+bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample)
+{
+	return gt_dataset_is_damaged(e->data, sample);
 }
 
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e)

@@ -21,7 +21,8 @@ struct gt_eval_options {
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;
-	bool tf32; /* round factors of float32 to TF32 */
+	bool tf32;        /* round factors of float32 to TF32 */
+	bool strict_data; /* gt_data_request.strict */
 
 	/* The ranks that evaluate together, each calling the same functions with the same options.
 	 * NULL: one rank. */
@@ -60,12 +61,17 @@ const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 
+/* After gt_eval_run(): how many samples were damaged, and left out; and whether this one was. */
+int64_t gt_eval_damaged(const struct gt_eval *e);
+bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample);
+
 /* The token `id` of text as a name: control characters as they are, bytes that are no UTF-8, and
  * zeros, as \xNN. Its number where it has no text. */
 enum { GT_EVAL_TOKEN = 1024 };
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 
-/* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. */
+/* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. Rank 0 logs
+ * damaged samples: all inputs, else the first ones and their number. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 
 #endif

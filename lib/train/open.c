@@ -116,6 +116,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	request.like = t->origin.path || known->about ? &trained_on : NULL;
 	request.log = gt_train_rank(t) ? NULL : t->log;
 	request.new_classes = !t->resumes;
+	request.strict = t->o.strict_data;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc)
@@ -411,6 +412,23 @@ static int open_saved(struct gt_train *t, struct gt_err *err)
 	return rc ? refuse_saved(t, rc, err) : 0;
 }
 
+/* Data sets whose images are decoded when they are opened are known by now. */
+static void watch_damage(struct gt_train *t)
+{
+	const struct gt_dataset *data[] = { t->data, t->whole ? NULL : t->val };
+	static const char *const options[] = { "data", "val" };
+
+	for (int i = 0; i < 2; i++) {
+		t->damage[i] = (struct gt_damage_log){
+			.damage = data[i] ? gt_dataset_damage(data[i]) : NULL,
+			.log = gt_train_rank(t) ? NULL : t->log,
+			.option = options[i],
+			.most = GT_DAMAGE_NAMES,
+		};
+		gt_damage_log_names(&t->damage[i]);
+	}
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
@@ -423,6 +441,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		return rc;
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
+	watch_damage(t);
 	gt_model_input_of(&s->input, gt_dataset_info(t->data));
 	gt_train_set_sampler(t);
 	tell_padding(t);

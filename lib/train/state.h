@@ -4,6 +4,7 @@
 
 #include "lib/optim/ema.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/report/damage_log.h"
 #include "lib/train/run/run_source.h"
 #include "lib/train/run/saved.h"
 #include "lib/train/run/snapshot.h"
@@ -25,6 +26,7 @@ struct gt_train {
 	char *model;              /* o.model with all its settings */
 	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
 	struct gt_dataset *data, *val;
+	struct gt_damage_log damage[2]; /* of `data` and, if it is no part of the same, `val` */
 	struct gt_optim *optim;
 	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;

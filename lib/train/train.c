@@ -220,6 +220,24 @@ static int save_results(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : swap_ema(l->t, err);
 }
 
+static void name_damage(struct gt_train *t)
+{
+	for (int i = 0; i < 2; i++)
+		gt_damage_log_names(&t->damage[i]);
+}
+
+static int count_damage(struct gt_train *t, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < 2; i++) {
+		rc = gt_damage_log_gather(&t->damage[i], t->s.group, err);
+		if (!rc)
+			gt_damage_log_count(&t->damage[i]);
+	}
+	return rc;
+}
+
 static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -235,6 +253,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 			rc = evaluate(l, err);
 		if (!rc && save_is_due(t))
 			rc = save(l, err);
+		name_damage(t);
 	}
 	if (!rc)
 		rc = gt_loop_finish(l, 0, err);
@@ -355,6 +374,8 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 		gt_train_log_memory(t);
 	if (!rc)
 		rc = train_to_the_end(&l, err);
+	if (!rc)
+		rc = count_damage(t, err);
 	if (!rc)
 		rc = gt_profile_end(
 		    l.profile, t->o.out, gt_train_rank(t), t->log, &result->profile, err);

@@ -77,6 +77,7 @@ struct gt_train_options {
 	bool pageable; /* batches do not lie in pinned memory: see gt_feeder_open() */
 	bool drop_last;
 	const char *augment; /* "crop,flip": gt_augment_parse(); NULL: none */
+	bool strict_data;    /* gt_data_request.strict, of data and val */
 
 	int64_t save_every; /* steps; 0: at the end alone */
 	int64_t keep;       /* checkpoints; 0: all */

@@ -158,7 +158,7 @@ def predict_rows():
     predict = ["predict", "--threads", "1", "-q", "--ckpt"]
     yield Row("predict", "--ckpt", [*predict, "{}", "table.csv"], "rows/model.pth")
     yield Row("predict", "INPUT...", [*predict, "rows", "table.csv", "{}"], "table.csv", fine=CUT_MAY_DO)
-    yield Row("predict", "INPUT...", [*predict, "pictures", "images", "{}"], "images/a/1.png")
+    yield Row("predict", "INPUT...", [*predict, "pictures", "{}"], "images/a/1.png")
     yield Row("predict", "INPUT...", [*predict, "run", "text.txt", "{}"], "text.txt", fine=CUT_MAY_DO)
 
 
@@ -176,14 +176,17 @@ def data_rows():
             else:
                 damaged = spec.replace(f":{path}", ":{}")
             yield Row("train", "--data", [*TRAIN, *model, "--data", damaged], good, whole, fine)
+            if kind == "images":
+                yield Row("train", "--data", [*TRAIN, *model, "--data", damaged, "--strict-data"], good, whole, NOT_THERE)
             yield Row("train", "--val", [*TRAIN, *model, "--data", spec, "--val", damaged], good, whole, fine)
             if kind == "text":
                 yield Row("eval", "--data", [*EVAL, *model, "--ckpt", CKPT, "--data", damaged], good, whole, fine)
 
 
 # A folder without one of its files is another folder, unless the set of files is fixed.
-# What is no file is no image.
-PART_MAY_DO = {"texts": ("missing", "empty", "half"), "images": ("missing", "folder", "fifo")}
+# What is no file is no image, and a damaged image is left out.
+NOT_THERE = ("missing", "folder", "fifo")
+PART_MAY_DO = {"texts": ("missing", "empty", "half"), "images": ANYTHING_GOES}
 
 
 def wrong_words():

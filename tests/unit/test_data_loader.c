@@ -225,6 +225,7 @@ static void check_damage(struct gt_dataset *data, int workers)
 
 static void test_errors_come_in_order(void **state)
 {
+	const struct gt_data_request request = { .strict = true };
 	struct gt_dataset *data;
 	struct fixture f;
 
@@ -238,7 +239,7 @@ static void test_errors_come_in_order(void **state)
 	}
 	cut_file(&f, "a/3.png", 30);
 	/* 4096 x 4096 x 3 x 6 bytes are too many to be decoded when opened. */
-	data = open_data("images", f.folder, ",size=4096", NULL);
+	data = open_data("images", f.folder, ",size=4096", &request);
 	for (int workers = 0; workers <= 2; workers += 2)
 		check_damage(data, workers);
 	gt_dataset_close(data);

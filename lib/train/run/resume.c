@@ -69,6 +69,7 @@ static const struct gt_resume_rule rules[] = {
 	FREE("pin-memory", same_steps),
 	FREE("drop-last", epoch_length),
 	FREE("augment", now),
+	FREE("strict-data", now),
 	FREE("nproc", epoch_length),
 	FREE("parallel", same_steps),
 	FREE("backend", same_steps),
