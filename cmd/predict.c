@@ -34,7 +34,7 @@ static const struct gt_opt table[] = {
 	    .otherwise = "what the checkpoint or its run says",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
-	    "how to read images (size, channels, mean, std) or tables (sep, header)",
+	    "how to read images (size, reduce, channels, mean, std) or tables (sep, header)",
 	    .otherwise = "as in training" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },

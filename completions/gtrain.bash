@@ -43,7 +43,8 @@ _gtrain_words()
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;
 	data:tokens:type) echo 'uint16 uint32' ;;
-	data:images) echo 'split= size= channels= mean= std= ' ;;
+	data:images) echo 'split= size= reduce= channels= mean= std= ' ;;
+	data:images:reduce) echo 'yes no' ;;
 	data:images:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
 	data:mnist:split) echo 'train test' ;;

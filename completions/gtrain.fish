@@ -98,7 +98,9 @@ function __gtrain_words
 		case data:tokens:type
 			string split -n ' ' 'uint16 uint32'
 		case data:images
-			string split -n ' ' 'split= size= channels= mean= std= '
+			string split -n ' ' 'split= size= reduce= channels= mean= std= '
+		case data:images:reduce
+			string split -n ' ' 'yes no'
 		case data:images:channels
 			string split -n ' ' '1 3'
 		case data:mnist
@@ -317,7 +319,7 @@ complete -c gtrain -n '__gtrain_command eval' -l help -s h -d 'print this help'
 complete -c gtrain -n '__gtrain_command predict' -F
 complete -c gtrain -n '__gtrain_command predict' -l ckpt -r -F -d 'checkpoint file, run directory, or a folder of Hugging Face\'s'
 complete -c gtrain -n '__gtrain_command predict' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...], or a folder of Hugging Face\'s'
-complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, channels, mean, std) or tables (sep, header)'
+complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, reduce, channels, mean, std) or tables (sep, header)'
 complete -c gtrain -n '__gtrain_command predict' -l top -x -d 'classes, or tokens, for each input, the likeliest first'
 complete -c gtrain -n '__gtrain_command predict' -l csv -d 'write CSV: input,rank,class,probability'
 complete -c gtrain -n '__gtrain_command predict' -l map -x -d 'rename keys of the checkpoint; may be given several times'

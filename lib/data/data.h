@@ -93,7 +93,8 @@ struct gt_data_request {
 	 * request. "-" is standard input.
 	 *
 	 *   images   JPEG and PNG files, of any name, and folders, whose images count in the order
-	 *            of their paths. size=, channels=, mean= and std= are as without inputs
+	 *            of their paths. size=, reduce=, channels=, mean= and std= are as
+	 *            without inputs
 	 *   csv      tables. Where both have names for their columns, the features are found by
 	 *            these, and other columns do not count; else a row has the features alone.
 	 *            sep= and header= are as without inputs */

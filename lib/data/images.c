@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/data/resize.h"
 #include "lib/data/source.h"
 #include "lib/data/threads.h"
 
@@ -21,6 +22,7 @@ struct images {
 	struct gt_list list;
 	struct gt_image_file *files; /* [samples] */
 	bool resize;                 /* to the height and width of the info */
+	bool reduce;                 /* decode no larger than that takes */
 	uint8_t *cache;              /* [samples, input_bytes]; NULL: decode when read */
 };
 
@@ -55,23 +57,32 @@ static int with_bytes(const struct images *m, int64_t i,
 	return rc;
 }
 
+static int wrong_size(
+    const struct gt_data_info *info, const struct gt_image *image, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "%d x %d pixels, no longer %d x %d",
+	    gt_image_width(image), gt_image_height(image), info->width, info->height);
+}
+
 static int decode(
     const struct images *m, const struct gt_mapping *bytes, void *pixels, struct gt_err *err)
 {
 	const struct gt_data_info *info = &m->source.info;
-	struct gt_image image;
-	int rc = gt_image_decode(&image, bytes->data, bytes->size, info->channels, err);
+	struct gt_image *image;
+	struct gt_view view;
+	int rc = gt_image_open(&image, bytes->data, bytes->size, err), height, width;
 
 	if (rc)
 		return rc;
-	if (image.height == info->height && image.width == info->width)
-		memcpy(pixels, image.pixels, info->input_bytes);
-	else if (m->resize)
-		rc = gt_image_fit(&image, info->height, info->width, pixels, err);
-	else
-		rc = gt_err_set(err, GT_EFORMAT, "%d x %d pixels, no longer %d x %d", image.width,
-		    image.height, info->width, info->height);
-	free(image.pixels);
+	height = gt_image_height(image);
+	width = gt_image_width(image);
+	if (!m->resize && (height != info->height || width != info->width))
+		rc = wrong_size(info, image, err);
+	if (!rc)
+		rc = gt_view_fit(&view, height, width, info->height, info->width, err);
+	if (!rc)
+		rc = gt_image_read(image, &view, info->channels, m->reduce, pixels, err);
+	gt_image_close(image);
 	return rc;
 }
 
@@ -112,11 +123,22 @@ static const struct gt_source_ops images_ops = {
 	.read = read_images, .name = name_of, .close = close_images
 };
 
+struct size {
+	int height, width;
+};
+
 static int probe(
-    const struct images *m, const struct gt_mapping *bytes, void *image, struct gt_err *err)
+    const struct images *m, const struct gt_mapping *bytes, void *context, struct gt_err *err)
 {
+	struct size *size = context;
+	struct gt_image *image;
+	int rc = gt_image_open(&image, bytes->data, bytes->size, err);
+
 	(void)m;
-	return gt_image_probe(image, bytes->data, bytes->size, err);
+	if (!rc)
+		*size = (struct size){ gt_image_height(image), gt_image_width(image) };
+	gt_image_close(image);
+	return rc;
 }
 
 /* Call `use` with the bytes of a file, or leave it out where it is damaged: then *left_out is
@@ -146,15 +168,15 @@ static int compare_size(void *context, int64_t i, struct gt_err *err)
 	const struct comparison *c = context;
 	const struct images *m = c->images;
 	const struct gt_data_info *info = &m->source.info;
-	struct gt_image image;
+	struct size size = { 0 };
 	bool left_out;
-	int rc = use_or_leave_out(m, i, probe, &image, &left_out, err);
+	int rc = use_or_leave_out(m, i, probe, &size, &left_out, err);
 
-	if (rc || left_out || (image.height == info->height && image.width == info->width))
+	if (rc || left_out || (size.height == info->height && size.width == info->width))
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' has %d x %d pixels, but '%s' %d x %d",
 	    m->files[c->first].file->path, info->width, info->height, m->files[i].file->path,
-	    image.width, image.height);
+	    size.width, size.height);
 	if (m->path)
 		gt_err_prefix(err, "'%s'", m->path);
 	return gt_err_hint(err, "give size=N to make them all N x N");
@@ -165,17 +187,17 @@ static int agree_on_size(struct images *m, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
 	struct comparison c = { m, -1 };
-	struct gt_image image;
+	struct size size = { 0 };
 	bool left_out = true;
 	int rc = 0;
 
 	/* Where all are damaged, the last one is an error. */
 	while (!rc && left_out)
-		rc = use_or_leave_out(m, ++c.first, probe, &image, &left_out, err);
+		rc = use_or_leave_out(m, ++c.first, probe, &size, &left_out, err);
 	if (rc)
 		return rc;
-	info->height = image.height;
-	info->width = image.width;
+	info->height = size.height;
+	info->width = size.width;
 	return gt_for_each(info->samples, compare_size, &c, err);
 }
 
@@ -365,6 +387,15 @@ static int list_inputs(struct images *m, const struct gt_data_request *request, 
 	return m->files ? 0 : GT_ENOMEM;
 }
 
+static int choose_reduction(struct images *m, const struct gt_spec *spec, struct gt_err *err)
+{
+	static const char *const no_yes[] = { "no", "yes", NULL };
+	int reduce = true, rc = gt_spec_choice(spec, "reduce", no_yes, &reduce, err);
+
+	m->reduce = reduce;
+	return rc;
+}
+
 /* size=N, else what the model takes, else the size that the images have. */
 static int choose_size(struct images *m, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
@@ -412,6 +443,8 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)
+		rc = choose_reduction(m, spec, err);
+	if (!rc)
 		rc = gt_spec_normalization(spec, info, err);
 	if (rc)
 		return rc;
@@ -441,11 +474,12 @@ static const struct gt_setting settings[] = { { "split", "NAME", "train where it
 	                                          "read this sub-folder, such as train or val" },
 	{ "size", "N", "the model's, else as they are",
 	    "resize to N x N: the shorter side to N, then the centre" },
+	{ "reduce", "yes|no", "yes", "decode large JPEGs at a part of their size, in less time" },
 	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" },
 	{ "mean", "a/b/c", "0", "subtracted from pixels of the 0..1 scale, by channel or for all" },
 	{ "std", "a/b/c", "1", "then divides them, by channel or for all" }, { 0 } };
 
-static const char *const input_keys[] = { "size", "channels", "mean", "std", NULL };
+static const char *const input_keys[] = { "size", "reduce", "channels", "mean", "std", NULL };
 
 const struct gt_source_kind gt_images_kind = {
 	.form = { .name = "images",

@@ -84,23 +84,17 @@ enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MA
 /* Whether the first bytes of a file are those of a JPEG or a PNG. */
 bool gt_image_is_known(const unsigned char *data, size_t size);
 
-struct gt_image {
-	uint8_t *pixels; /* [height, width, channels], yours to free() */
-	int height, width, channels;
-};
+/* A JPEG or PNG in memory, whose header has been read; the bytes are borrowed until it is closed.
+ * Errors: GT_EFORMAT (neither, corrupt, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM. */
+struct gt_image;
 
-/* Read the size only, from the header: pixels is NULL, channels 0. */
-int gt_image_probe(
-    struct gt_image *out, const unsigned char *data, size_t size, struct gt_err *err);
+int gt_image_open(
+    struct gt_image **out, const unsigned char *data, size_t size, struct gt_err *err);
+void gt_image_close(struct gt_image *image);
 
-/*
- * Decode a JPEG or PNG to `channels` = 1 (grey) or 3 (RGB), with the values that Pillow's
- * convert("RGB") and convert("L") give: accurate integer DCT, smooth chroma upsampling; alpha is
- * dropped, 16 bits are cut to 8. Errors: GT_EFORMAT (neither, corrupt, cut short, size and content
- * disagree, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM.
- */
-int gt_image_decode(
-    struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err);
+/* In pixels, of the picture turned upright as the Exif part of a JPEG says. */
+int gt_image_height(const struct gt_image *image);
+int gt_image_width(const struct gt_image *image);
 
 /* The grey value that Pillow's convert("L") gives: ITU-R BT.601, in 16 bits. */
 static inline uint8_t gt_image_grey(const uint8_t rgb[3])
@@ -108,16 +102,21 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
 	return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
 }
 
-/* ---- images_resize.c ---- */
-
 /*
- * Resize to cover height x width keeping the aspect (the shorter side fits; bilinear with
- * antialiasing, as Pillow's BILINEAR), then crop the centre: torchvision's Resize(N),
- * CenterCrop(N).
+ * Decode the part of the upright picture that `view` is about, and resize it (resize.h) to
+ * pixels [view->down.count, view->across.count, channels], channels = 1 (grey) or 3 (RGB).
  *
- *   pixels [height, width, image->channels]
+ * Pixels are those that Pillow's convert("RGB") and convert("L") give: accurate integer DCT, smooth
+ * chroma upsampling; alpha is dropped, 16 bits are cut to 8. With `reduced` a JPEG that will be
+ * made smaller by half or more is decoded at 4, 2 or 1 eighths of its size, in less time: pixels
+ * then differ a little. Pixels of a JPEG that the view does not need are not decoded, so that
+ * damage in them goes unnoticed. Once for each gt_image_open().
+ *
+ * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM;
+ * `pixels` is undefined then.
  */
-int gt_image_fit(
-    const struct gt_image *image, int height, int width, uint8_t *pixels, struct gt_err *err);
+struct gt_view;
+int gt_image_read(struct gt_image *image, const struct gt_view *view, int channels, bool reduced,
+    uint8_t *pixels, struct gt_err *err);
 
 #endif

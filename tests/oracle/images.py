@@ -87,12 +87,24 @@ def resize(image, n):
     return np.asarray(image.crop((left, top, left + n, top + n)))
 
 
-def check_resize(height, width, n):
+def reduced(image, n):
+    """The same of a JPEG, which Pillow decodes at a part of its size: as large as the result or larger."""
+    w, h = image.size
+    size = (n, int(n * h / w)) if w <= h else (int(n * w / h), n)
+    drafted = image.draft(None, size)
+    image = image.convert("RGB")
+    image = image.resize(size, Image.BILINEAR, box=drafted[1]) if drafted else image.resize(size, Image.BILINEAR)
+    top, left = int(round((size[1] - n) / 2.0)), int(round((size[0] - n) / 2.0))
+    return np.asarray(image.crop((left, top, left + n, top + n)))
+
+
+def check_resize(height, width, n, reduce="no"):
     with tempfile.TemporaryDirectory() as folder:
         paths = write(folder, height, width)
         wrong = []
-        for path, mine in zip(paths, dump(folder, f",size={n}", (n, n, 3))):
-            theirs = resize(Image.open(path).convert("RGB"), n)
+        for path, mine in zip(paths, dump(folder, f",size={n},reduce={reduce}", (n, n, 3))):
+            image = Image.open(path)
+            theirs = reduced(image, n) if reduce == "yes" else resize(image.convert("RGB"), n)
             difference = np.abs(mine.astype(int) - theirs.astype(int))
             if difference.max():
                 wrong.append(f"{os.path.basename(path)}: off by up to {difference.max()}")
@@ -105,7 +117,7 @@ def exif(orientation, order="<", tag=0x112, kind=3, entries=1, offset=8):
     return b"Exif\0\0" + (b"II" if order == "<" else b"MM") + struct.pack(order + "HIH", 42, offset, entries + 1) + rows
 
 
-def check_turned(height, width):
+def check_turned(height, width, reduce="no"):
     """Orientations as Pillow's exif_transpose() has them; a damaged one, or none, leaves the picture as it lies."""
     kinds = [(i, exif(i, order)) for i in range(1, 9) for order in "<>"]
     kinds += [(1, exif(9)), (1, exif(6, kind=4)), (1, exif(6, tag=0x113)), (1, exif(6, entries=0)), (1, exif(6, offset=1 << 31)),
@@ -116,12 +128,15 @@ def check_turned(height, width):
             picture(height, width, number).save(os.path.join(folder, "class", f"{number:02}.jpg"), quality=90, exif=part)
         with_names = [os.path.join(folder, "class", f"{number:02}.jpg") for number in range(len(kinds))]
         n, wrong = 24, []
-        out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},size={n}"], capture_output=True)
+        out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},size={n},reduce={reduce}"],
+                             capture_output=True)
         size = n * n * 3
         for number, ((orientation, _), path) in enumerate(zip(kinds, with_names)):
             at = number * (size + 4)
             mine = np.frombuffer(out.stdout, np.uint8, size, at).reshape(n, n, 3)
             shown = Image.open(path)
+            if reduce == "yes":
+                shown.draft(None, (width * n // height, n))
             if number < 16:
                 shown = ImageOps.exif_transpose(shown)
             elif orientation == 6:
@@ -139,8 +154,12 @@ CHECKS += [(f"{h} x {w} pixels resize to {n} as Pillow and torchvision have it",
             lambda h=h, w=w, n=n: check_resize(h, w, n))
            for h, w, n in ((64, 64, 32), (37, 53, 32), (97, 41, 24), (20, 30, 45), (300, 211, 7),
                            (33, 32, 32))]
+CHECKS += [(f"{h} x {w} pixels are reduced to {n} as Pillow's draft() and a box have it",
+            lambda h=h, w=w, n=n: check_resize(h, w, n, "yes"))
+           for h, w, n in ((64, 64, 32), (64, 64, 33), (97, 41, 20), (300, 211, 52), (300, 211, 27), (301, 213, 26))]
 
 CHECKS += [(f"{h} x {w} pixels are turned by their Exif part", lambda h=h, w=w: check_turned(h, w)) for h, w in ((30, 47), (24, 24))]
+CHECKS += [("48 x 72 pixels are reduced and turned", lambda: check_turned(48, 72, "yes"))]
 
 print(f"1..{len(CHECKS)}")
 failed = False

@@ -1,0 +1,41 @@
+/* images_codec.h - inside data: the decoders of images. */
+#ifndef GT_DATA_IMAGES_CODEC_H
+#define GT_DATA_IMAGES_CODEC_H
+
+#include "lib/data/images.h"
+#include "lib/data/resize.h"
+
+/* What all of them check. `size` is that of the file. GT_EFORMAT. */
+int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
+int gt_image_impossible(const char *format, int width, int height, size_t size, struct gt_err *err);
+
+/* Turn `count` pixels from `native` channels to others, both 1 or 3, in place: there is memory for
+ * the larger of both. */
+void gt_image_convert(uint8_t *pixels, size_t count, int native, int channels);
+
+/* ---- images_jpeg.c ---- */
+
+/* A JPEG whose header has been read; borrows its bytes. */
+struct gt_jpeg;
+
+bool gt_jpeg_is(const unsigned char *data, size_t size);
+int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
+    int *width, struct gt_err *err);
+/* Put the rows that `resize` needs into it, of the picture reduced to eighths/8; no more is decoded
+ * than that takes, and files are read no further. Once for each gt_jpeg_open(). */
+int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struct gt_err *err);
+void gt_jpeg_close(struct gt_jpeg *j);
+
+/* ---- images_png.c ---- */
+
+struct gt_png;
+
+bool gt_png_is(const unsigned char *data, size_t size);
+int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int *height,
+    int *width, struct gt_err *err);
+/* All pixels [height, width, channels], yours to free(), and `slack` bytes behind them. Once for
+ * each gt_png_open(). */
+int gt_png_read(struct gt_png *g, int channels, size_t slack, uint8_t **pixels, struct gt_err *err);
+void gt_png_close(struct gt_png *g);
+
+#endif
