@@ -76,8 +76,8 @@ static int64_t seen_by(const struct sizes *s, int64_t i)
 
 /* ---- dropout of probabilities ---- */
 
-/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T +
- * (head * T + i) * T + j, heads counted in the whole that these may be a part of. */
+/* The draws of a call: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T
+ * + i) * T + j, heads counted in the whole layer, of which these may be a shard. */
 struct draw {
 	bool on;
 	uint64_t seed;
@@ -85,7 +85,7 @@ struct draw {
 	uint32_t stream, step;
 	uint32_t
 	    threshold;     /* dropped: the upper 24 bits below it, which is gt_philox_float() < p */
-	double scale;      /* of what is kept */
+	double scale;      /* of the elements kept */
 	int64_t all, head; /* heads of a sample; where the first of these is among them */
 };
 
@@ -153,8 +153,8 @@ static uint64_t draw_element(
 }
 
 /*
- * e^x of x <= 0, NaN for NaN: gt_vexp() without what only other x need. Probabilities that would be
- * subnormal are zero: they change no sum, and slow the products down.
+ * e^x of x <= 0, NaN for NaN: gt_vexp() without the steps that only other x need. Probabilities
+ * that would be subnormal are zero: they change no sum, and slow the products down.
  */
 static inline float exp_negative(float x)
 {

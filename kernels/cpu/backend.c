@@ -27,7 +27,8 @@ static bool base_present(void)
 }
 
 #if defined(__x86_64__)
-/* What x86-64-v3 and x86-64-v4 promise the compiler (System V ABI for AMD64, section 3.1.1). */
+/* The instructions that x86-64-v3 and x86-64-v4 promise the compiler (System V ABI for AMD64,
+ * section 3.1.1). */
 static bool avx2_present(void)
 {
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -5,10 +5,9 @@
 #include "kernels/cpu/dnnl.h"
 
 /*
- * Activations keep the layout they come in (channels-last is what oneDNN's kernels run at full
- * rate); weights lie in memory as [O, C, k, k] and are rewritten into the format that oneDNN asks
- * for in every run, as they change with every step and are small; a weight gradient goes the other
- * way.
+ * Activations keep the layout they come in (oneDNN's kernels run at full rate on channels-last);
+ * weights lie in memory as [O, C, k, k] and are rewritten into the format that oneDNN asks for in
+ * every run, as they change with every step and are small; a weight gradient goes the other way.
  */
 
 /* The tensors of all three ops in the words of the forward one. */

@@ -1,4 +1,4 @@
-/* cpu.h - what the files of the CPU backend share. */
+/* cpu.h - rows of the CPU's kernel tables, and how they are put together. */
 #ifndef GT_KERNELS_CPU_CPU_H
 #define GT_KERNELS_CPU_CPU_H
 
@@ -31,7 +31,7 @@ extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
 #endif
 
 #ifdef GT_ISA_NAME
-/* What table.c puts together. */
+/* The tables that table.c puts together. */
 extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_attention_kernels)[],
     GT_ISA(gt_cpu_attention_cached_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
     GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],

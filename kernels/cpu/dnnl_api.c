@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * Opened rather than linked: oneDNN and what it brings along take 4 MB and a third of the time in
- * which the program starts, and commands that compute nothing never need it.
+ * Opened rather than linked: oneDNN and its libraries take 4 MB and a third of the time in which
+ * the program starts, and commands that compute nothing never need it.
  */
 #define TEXT_OF(x)   #x
 #define TEXT(x)      TEXT_OF(x)
@@ -25,7 +25,7 @@ static const struct {
 #undef SYMBOL
 };
 
-/* What load() finds, once; `failed` has code 0 where all went well. */
+/* The result of load(), once; `failed` has code 0 on success. */
 static struct {
 	pthread_once_t once;
 	struct gt_err failed;

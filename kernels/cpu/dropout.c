@@ -1,4 +1,4 @@
-/* dropout.c - dropout, drawn by counting: what drops depends on its place in the batch alone. */
+/* dropout.c - dropout, drawn by counting: an element's place in the batch decides. */
 #include <string.h>
 
 #include "kernels/cpu/parallel.h"

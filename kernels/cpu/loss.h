@@ -1,4 +1,4 @@
-/* loss.h - what losses share on the CPU. */
+/* loss.h - functions that losses share on the CPU. */
 #ifndef GT_KERNELS_CPU_LOSS_H
 #define GT_KERNELS_CPU_LOSS_H
 
@@ -7,7 +7,7 @@
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
-/* What a row adds to the sums of classify_stats, in their order. */
+/* The summands of a row in the sums of classify_stats, in their order. */
 enum { GT_STATS = 4 };
 
 /* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be

@@ -1,4 +1,4 @@
-/* math.c - the libraries that the CPU backend computes with, for those who ask. */
+/* math.c - names of the libraries that the CPU backend computes with. */
 #include <omp.h>
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /* pool.c - max_pool2d, avg_pool2d and their gradients, on channels-last images. */
 #include "kernels/cpu/parallel.h"
 
-/* A window's first row or column as seen from output o: what of [0, k) lies inside [0, size). */
+/* A window's first row or column as seen from output o, and the part of [0, k) that lies inside [0,
+ * size). */
 struct span {
 	int64_t start, from, to;
 };

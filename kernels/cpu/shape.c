@@ -12,7 +12,7 @@ static int image_normalize_prepare(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-/* What each of the 256 values of a byte becomes, for each channel. */
+/* The float of each of the 256 values of a byte, for each channel. */
 static void fill_levels(
     float levels[GT_MAX_CHANNELS][256], const union gt_attrs *attrs, int64_t channels)
 {

@@ -70,8 +70,8 @@ GT_VMATH float gt_vexp(float x)
 	x = x > 89.0f ? 89.0f : x;
 	x = x < -104.0f ? -104.0f : x;
 	r = gt_vexp_reduce(x, &n);
-	/* In two steps, as 2^n itself may be above or below what a float can hold. With a NaN r is
-	 * one, n anything. */
+	/* In two steps, as 2^n itself may be out of a float's range. With a NaN r is one, n
+	 * anything. */
 	return (1.0f + r) * gt_power_of_two(n >> 1) * gt_power_of_two(n - (n >> 1));
 }
 

@@ -9,7 +9,7 @@ enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
 /*
  * word[4 b + i] = word i of the block that gt_philox() (lib/base/philox.h) gives for this key and
  * counter words block + b (low, high), stream, step. The rounds are gt_philox()'s, but on scalars
- * alone: what goes through its arrays the compiler does not vectorise.
+ * alone: the compiler does not vectorise code that goes through its arrays.
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)

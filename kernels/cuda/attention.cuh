@@ -1,4 +1,4 @@
-/* attention.cuh - what attention and its gradient share: tiles in shared memory, dropout. */
+/* attention.cuh - tiles in shared memory and dropout, for attention and its gradient. */
 #ifndef GT_KERNELS_CUDA_ATTENTION_CUH
 #define GT_KERNELS_CUDA_ATTENTION_CUH
 
@@ -164,14 +164,14 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
 
 /* ---- dropout of probabilities ---- */
 
-/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T +
- * (head * T + i) * T + j, heads counted in the whole that these may be a part of. */
+/* The draws of a call: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T
+ * + i) * T + j, heads counted in the whole layer, of which these may be a shard. */
 struct gt_attention_draw {
 	const int64_t *rng; /* NULL: nothing is dropped */
 	int64_t all, head;  /* heads of a sample; where the first of these is among them */
 	uint32_t stream;
 	uint32_t threshold; /* dropped: the upper 24 bits below it */
-	double scale;       /* of what is kept */
+	double scale;       /* of the elements kept */
 };
 
 /* One head's; neighbours in a row mostly share a block of words, so a thread keeps the last one. */

@@ -3,7 +3,7 @@
 #include "kernels/cuda/reduce.cuh"
 
 /*
- * With p = exp(score - lse), z what dropout multiplies by, and delta_i = dy_i . y_i:
+ * With p = exp(score - lse), z dropout's factor, and delta_i = dy_i . y_i:
  *   ds[i, j] = p[i, j] (z[i, j] dy_i . v_j - delta_i) / sqrt(D)
  *   dq_i = sum_j ds[i, j] k_j;  dk_j = sum_i ds[i, j] q_i;  dv_j = sum_i p[i, j] z[i, j] dy_i
  * One block has the rows of some queries and goes over keys, for dq; another those of some keys

@@ -144,7 +144,7 @@ static int cuda_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 	return rc;
 }
 
-/* What is given back is the device's again after a wait. */
+/* The device may use returned memory again after a wait. */
 static void cuda_free(int index, void *p, size_t bytes)
 {
 	(void)index;
@@ -282,7 +282,7 @@ static int cuda_event_sync(struct gt_event *event, struct gt_err *err)
 	    cudaEventSynchronize(event->event), event->index, "cudaEventSynchronize", err);
 }
 
-/* An error counts as done: whoever waits next gets it. */
+/* An error counts as done: the next wait returns it. */
 static bool cuda_event_done(struct gt_event *event)
 {
 	cudaError_t e = cudaEventQuery(event->event);

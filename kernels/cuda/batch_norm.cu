@@ -97,7 +97,7 @@ static __global__ void finish_moments(F f, const double *partial, struct gt_chan
 		f(c, n, mean, square);
 }
 
-/* What becomes of them: statistics of the batch; or sums for other ranks. */
+/* Their use: statistics of the batch, or sums for other ranks. */
 template <class V> struct statistics_f {
 	V *mean, *rstd, *running_mean, *running_var;
 	int64_t *batches;

@@ -27,7 +27,7 @@ template <class T, int W> struct grad_lanes {
 		mean.load(c);
 	}
 
-	/* Afterwards dy is what the norm gets, x the deviation from the mean. */
+	/* Afterwards dy is the gradient of the norm's result, x the deviation from the mean. */
 	__device__ __forceinline__ void load(int64_t at)
 	{
 		dy.load(at);

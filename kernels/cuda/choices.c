@@ -1,4 +1,4 @@
-/* choices.c - the file of the fastest algorithms, and what this process knows of it. */
+/* choices.c - the file of the fastest algorithms, and its entries in memory. */
 #include "kernels/cuda/choices.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Words that name an algorithm, or whatever else was chosen, to those that offer it. */
+/* Words that name an algorithm, or another choice, to the library that offers it. */
 struct gt_choice {
 	uint64_t words[8];
 };

@@ -19,7 +19,7 @@ extern "C" {
  */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err);
 
-/* The row's bind(), release(), and what run() does where there is a state. */
+/* The row's bind() and release(), and run() for a row with a state. */
 int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);

@@ -200,7 +200,7 @@ static __device__ __forceinline__ void load_acc(
 	sum.p = a.dtable;
 }
 
-/* A row of few tokens; one of none keeps what it has, where acc is overwritten. */
+/* A row of few tokens; a row of none is left alone where dtable is acc itself. */
 template <class T, int W>
 static __device__ __forceinline__ void add_short(
     const embedding_grad_args<T> &a, int64_t row, int64_t c, int begin, int end)

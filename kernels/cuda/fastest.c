@@ -12,7 +12,7 @@ enum {
 /* Times closer than this are the same: then the order of the ways decides. */
 static const float better = 0.98f;
 
-/* What work is timed with: a stream, events and memory of its own, all NULL at first. */
+/* A stream, events and memory for timing work, all NULL at first. */
 struct trial {
 	const struct gt_contest *of;
 	cudaStream_t stream;
@@ -141,7 +141,7 @@ static int time_all(const struct gt_contest *c, int *best, bool *timed, struct g
 	return rc;
 }
 
-/* ---- what is remembered ---- */
+/* ---- remembered choices ---- */
 
 /* A newer driver compiles kernels anew, and may schedule them in another way. */
 static int file_name(char out[GT_CHOICE_NAME], const struct gt_contest *c, struct gt_err *err)

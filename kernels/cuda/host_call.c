@@ -21,9 +21,9 @@
  *
  * A GPU does not know that a call waits for another stream's work. Streams share the GPU's queues
  * (CUDA_DEVICE_MAX_CONNECTIONS) where there are more streams than queues, and a stream that waits
- * for its number holds up those behind it in its queue. So a call waits safely for what was queued
- * before it, on any stream of any rank, as collectives do; and for what is queued later, as long as
- * no two of the streams share a queue.
+ * for its number holds up those behind it in its queue. So a call waits safely for work queued
+ * before it, on any stream of any rank, as collectives do; and for work queued later, as long as no
+ * two of the streams share a queue.
  */
 struct call {
 	gt_host_fn *fn;
@@ -37,7 +37,7 @@ struct call {
 struct gt_cuda_calls {
 	int index; /* of the device */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows, but for the numbers */
+	pthread_mutex_t lock; /* of the members below, but for the numbers */
 	pthread_cond_t more;
 	struct call *first, *last; /* queued */
 	struct call *spare;
@@ -217,7 +217,7 @@ void gt_cuda_end_calls(struct gt_stream *stream)
 
 /* ---- a call ---- */
 
-/* Of the driver's library, which nothing is linked to. The run-time keeps what it has found. */
+/* Of the driver's library, which nothing is linked to. The run-time caches the function. */
 int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err)
 {
 	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;

@@ -248,7 +248,7 @@ template <class T> struct linear_cross_entropy_run {
 
 #define NAME "linear_cross_entropy"
 
-/* Rows from `first` on: what they add to the loss and their gradients, or to the statistics. */
+/* Rows from `first` on: their losses and gradients, or their summands in the statistics. */
 template <class T>
 static int judge(
     const linear_cross_entropy_run<T> &c, int64_t first, int64_t rows, struct gt_err *err)

@@ -55,7 +55,7 @@ template <class T> struct cross_entropy_grad_f {
 	const T *lse, *weight;
 	int64_t classes, first;
 
-	/* What elements of a row share: scale is 0 for one that does not count. */
+	/* Values that the elements of a row share: scale is 0 for a row that does not count. */
 	struct of_row {
 		T *d;
 		const T *x;

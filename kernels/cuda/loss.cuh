@@ -1,4 +1,4 @@
-/* loss.cuh - what losses over classes are made of, whole and in shards. */
+/* loss.cuh - sums and maxima for losses over classes, whole and in shards. */
 #ifndef GT_KERNELS_CUDA_LOSS_CUH
 #define GT_KERNELS_CUDA_LOSS_CUH
 
@@ -114,7 +114,7 @@ template <class W> struct gt_rank {
 
 /* ---- sums of numbers of rows, in double ---- */
 
-/* One block; f.add(sums, r) adds what row r does, f.finish(sums) writes the result. */
+/* One block; f.add(sums, r) adds the summands of row r, f.finish(sums) writes the result. */
 template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 {
 	GT_SHARED(double, shared, 32);

@@ -7,7 +7,7 @@
 
 /*
  * gt_map(stream, name, count, f, buffers..., err) queues a kernel that calls f(...) once for each
- * element, with one argument for each buffer, in the type that is computed with (gt_wide):
+ * element, with one argument for each buffer, in the type of the arithmetic (gt_wide):
  *
  *   gt_in(p)      its value
  *   gt_out(p)     a reference to a value that is stored then
@@ -19,8 +19,8 @@
  * on elements e alone.
  *
  * Where all buffers are aligned for it, as tensors are, the widest type is read and written 16
- * bytes at a time, the others as many elements at a time; what is left at the end, and buffers that
- * begin elsewhere, one by one.
+ * bytes at a time, the others as many elements at a time; the last few elements, and buffers that
+ * are not aligned, one by one.
  */
 
 /* A functor that needs nothing from device memory. */

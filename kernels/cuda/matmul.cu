@@ -14,7 +14,7 @@ extern "C" {
 struct matmul_state {
 	struct gt_product *product;
 	bool spreads; /* the bias is written to y before, and the product added to it */
-	bool apart;   /* other kernels do what the library has no epilogue for */
+	bool apart;   /* other kernels do the work for which the library has no epilogue */
 };
 
 /* y [rows, cols] = bias [cols] in every row. A 16-bit bias keeps its bits, so the sum that the

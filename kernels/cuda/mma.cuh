@@ -68,7 +68,7 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
-/* GT_UNROLL_SOME: a few rounds, as what is loaded for later ones takes registers. */
+/* GT_UNROLL_SOME: a few rounds, as values loaded for later ones take registers. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")

@@ -11,7 +11,7 @@
  * lib/graph/ops/ops.h. */
 enum { WARPS = 4, PACK = 8 };
 
-/* What is loaded for later rounds takes registers. */
+/* Values loaded for later rounds take registers. */
 #ifdef __CUDACC__
 #define GT_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -36,7 +36,7 @@ static __device__ __forceinline__ typename gt_wide<T>::type sum_row(const T *x, 
 	return gt_warp_sum(sum);
 }
 
-/* y is T, and so is an addend; what is normalised is S, which may be the wide type: a sum, or the
+/* y is T, and so is an addend; the normalised value is S, which may be the wide type: a sum, or the
  * residual itself. */
 template <class T, class S> struct norm_args {
 	typedef typename gt_wide<T>::type wide;
@@ -50,7 +50,7 @@ template <class T, class S> struct norm_args {
 	double eps;
 };
 
-/* A row of the sum. Each lane reads back what it has written itself. */
+/* A row of the sum. Each lane reads back its own writes. */
 template <int W, class T, class S>
 static __device__ __forceinline__ void add_row(S *sum, const T *x, const S *residual, int64_t cols)
 {
@@ -210,7 +210,7 @@ static __device__ __forceinline__ void grad_columns(
 }
 
 /* Whether this block is the last of `count` to come here, for all of its threads, which then see
- * what the others have written. */
+ * the writes of the others. */
 static __device__ bool is_last(unsigned *turn, int64_t count)
 {
 	GT_SHARED(bool, last, 1);

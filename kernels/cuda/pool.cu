@@ -78,7 +78,7 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p,
 			for (int k = 0; k < W; k++) {
 				wide was = best.v[k];
 
-				/* Greater than what is there, or the first NaN. */
+				/* Greater than the maximum so far, or the first NaN. */
 				if (first || (!(v.v[k] <= was) && was == was)) {
 					best.v[k] = v.v[k];
 					taps.at[k] = (uint8_t)(r * p.kernel + c);

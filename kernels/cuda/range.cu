@@ -55,7 +55,7 @@ static int swap(struct gt_stream *stream, float *x, float *y, int64_t count, str
 
 /* ---- updates ---- */
 
-/* What updates read of the step; they do nothing where it is to be skipped. */
+/* The values of the step that updates read; they do nothing in a step that is skipped. */
 struct update_f {
 	struct gt_update_options o;
 	const struct gt_step_scalars *s;

@@ -17,8 +17,8 @@ static void pinned_free(void *self, void *p, size_t bytes)
 	f->device->backend->host_free(f->device->index, p, bytes);
 }
 
-/* Tell what the pinned memory was for that could not be had, and what needs less. Only training has
- * options for how it reads ahead. */
+/* Say for which purpose there was too little pinned memory, and which options need less. Only
+ * training has options for reading ahead. */
 static int explain(const struct gt_loader_options *o, struct gt_err *err)
 {
 	if (!strstr(err->text, "no pinned host memory: "))

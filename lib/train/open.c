@@ -106,7 +106,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	const struct gt_run_source *known = &t->origin;
 	int rc = open_origin(t, err);
 
-	/* What weights say of their data counts before what the folder of {model} says. */
+	/* Data properties that come with the weights count before those of the folder of
+	 * {model}. */
 	if (!known->about && !known->config && t->given.about)
 		known = &t->given;
 	if (!rc)

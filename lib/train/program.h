@@ -107,7 +107,8 @@ struct gt_feeder {
 
 /* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
  * the device computes. `pageable`: into plain memory; the host may have to wait for the copies.
- * Where there is too little pinned memory, the error tells what for, and options that need less. */
+ * Where there is too little pinned memory, the error tells its purpose, and options that need
+ * less. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 /* When all copies are done. */

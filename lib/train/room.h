@@ -11,8 +11,8 @@ struct gt_trials;
 
 /*
  * Plan with options that `words` names, as gt_trial_words() formats them, take the memory of the
- * plan, and add both to the list. Returns whether the session would fit. What needs no less than
- * the session's own options is left out; so is a plan that failed, for which `rc` is not 0.
+ * plan, and add both to the list. Returns whether the session would fit. Options that need no less
+ * than the session's own are left out; so is a plan that failed, for which `rc` is not 0.
  */
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words);
 
@@ -29,10 +29,10 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
 
 /*
  * Refuse a session whose ranks on this device, or on this host, need more memory than there is.
- * (The host's kernel hands out more, and kills the process that uses it.) The error tells what the
- * session needs, by its use, and on a GPU the processes that hold the rest; the hint, which options
- * would make it fit, each with the memory of a plan. A collective call. Errors: GT_ENOMEM; those of
- * collectives and of the device.
+ * (The host's kernel hands out more, and kills the process that uses it.) The error tells the needs
+ * of the session, by their use, and on a GPU the processes that hold the rest; the hint tells which
+ * options would make it fit, each with the memory of a plan. A collective call. Errors: GT_ENOMEM;
+ * those of collectives and of the device.
  */
 int gt_room_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);

@@ -66,7 +66,7 @@ struct gt_session_purpose {
 	/* Optional: add memory that is taken beside that of gt_session_memory(). */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
 	/* Optional: there is too little memory. Plan with other options, each in a session of
-	 * gt_session_plan_open(), and tell what it needs by gt_trial_add() (lib/train/room.h). */
+	 * gt_session_plan_open(), and report its memory by gt_trial_add() (lib/train/room.h). */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
 	/* Unless dry: memory is there, and programs are bound to it. Set the weights; those of rank
 	 * 0 then count for all. */
@@ -83,8 +83,8 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
  * Open everything, in the order of the fields above. A collective call. Close it in any case.
  *
  * Errors, besides those of its parts: GT_ENOMEM where the ranks of the device, or of the host, need
- * more memory than there is. The text tells the needs and who holds the rest, the hint the options
- * that would fit.
+ * more memory than there is. The text tells the needs and the processes that hold the rest, the
+ * hint the options that would fit.
  */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
@@ -104,7 +104,7 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 /* Bytes of arena that the programs need. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* What a session takes whose programs are planned. */
+/* The memory of a session whose programs are planned. */
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*

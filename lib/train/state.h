@@ -18,7 +18,7 @@ struct gt_train {
 	/* While it is opened: the checkpoint that the weights come from, if any, and its run. With
 	 * `resumes` it is that of --resume, else that of --init-from. */
 	struct gt_run_source origin;
-	struct gt_run_source given; /* likewise: what the folder says that {model} names */
+	struct gt_run_source given; /* likewise: of the folder that {model} names */
 	bool resumes;
 	struct gt_saved saved;            /* likewise, with `resumes`: that checkpoint */
 	struct gt_snapshot_place resumed; /* with `resumes`: where that checkpoint stands */

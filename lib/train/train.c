@@ -259,7 +259,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 		rc = gt_loop_finish(l, 0, err);
 	if (rc)
 		return rc;
-	/* A run resumed at its end still owes what a kill may have taken. */
+	/* A run resumed at its end writes files that a kill may have prevented. */
 	if (t->step == t->o.lr_schedule.total && t->val && l->evaluated_step != t->step)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)

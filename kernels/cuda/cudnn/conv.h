@@ -48,8 +48,8 @@ void gt_cudnn_conv_free(struct gt_cudnn_conv *c);
 int gt_cudnn_conv_count(const struct gt_cudnn_conv *c);
 const struct gt_choice *gt_cudnn_conv_choices(const struct gt_cudnn_conv *c);
 
-/* Make the plan of engine i, unless it is made, and say what workspace it needs. Errors:
- * GT_EDEVICE; other engines may do all the same. */
+/* Make the plan of engine i, unless it is made, and give the size of its workspace. Errors:
+ * GT_EDEVICE; other engines may still work. */
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err);
 
 /* Set the memory of runs to come: x, w and y of the shape. Errors: GT_EDEVICE. */

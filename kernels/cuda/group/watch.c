@@ -65,7 +65,7 @@ static int set_late(
 	    err, "%sranks wait for %g s, which {timeout} sets", g->links->hint, g->group.timeout_s);
 }
 
-/* What is known of the other ranks while a collective is under way. */
+/* Facts about the other ranks while a collective is under way. */
 struct watching {
 	double since, looked, gone; /* gone: when a rank was first missed; 0: none was */
 };

@@ -44,7 +44,7 @@ struct gt_nccl_id {
 	char bytes[128];
 };
 
-/* As it was in version 2.14. Newer ones take what they have added to it as not set. */
+/* As it was in version 2.14. Newer ones take the members that they have added as not set. */
 struct gt_nccl_config {
 	size_t size;
 	unsigned magic; /* gt_nccl_magic */

@@ -10,8 +10,9 @@ static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summ
 	return (json_int_t)fmin(full->cost.flops * (double)t->runs, 9e18);
 }
 
-/* What rank 0 sends to all others: weights, their samples, and the gradient of their outputs, or,
- * where they make the loss themselves, targets. It receives as much, less samples and targets. */
+/* Bytes that rank 0 sends to all others: weights, their samples, and the gradient of their outputs,
+ * or, where they compute the loss themselves, targets. It receives as much, less samples and
+ * targets. */
 static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program *p)
 {
 	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->s.store);
@@ -22,7 +23,7 @@ static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program 
 	return (json_int_t)((weights + t->runs * (samples + more)) * (n - 1));
 }
 
-/* What each rank sends, and receives as much. */
+/* Bytes that each rank sends; it receives as many. */
 static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_program *p)
 {
 	if (gt_train_world(t) > 1 && gt_parallel_reads_on_one(t->o.parallel.kind))
@@ -30,7 +31,7 @@ static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_p
 	return (json_int_t)gt_parallel_sent(t->s.parallel, t->runs);
 }
 
-/* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
+/* Figures of one rank are those of the first stage; or NULL, and `plan` is freed. */
 static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err *err)
 {
 	json_t *stages = gt_train_describe_stages(t, err);

@@ -1,4 +1,4 @@
-/* observer.h - who watches a run: callbacks that the training loop calls without knowing whom. */
+/* observer.h - observers of a run: callbacks that the training loop calls. */
 #ifndef GT_TRAIN_REPORT_OBSERVER_H
 #define GT_TRAIN_REPORT_OBSERVER_H
 
@@ -45,7 +45,7 @@ struct gt_observer {
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);
-	/* Whenever start succeeded, last of all; rc is what the run has come to so far. */
+	/* Whenever start succeeded, last of all; rc is the result of the run so far. */
 	int (*end)(void *self, int rc, struct gt_err *err);
 };
 

@@ -10,7 +10,7 @@
 #include "lib/base/file.h"
 #include "lib/base/text.h"
 
-/* Rows of the trace, and what the sums go by. */
+/* Rows of the trace, and of the sums. */
 enum lane { LANE_STEP, LANE_PLAN, LANE_BACKGROUND };
 
 struct event {
@@ -187,7 +187,7 @@ static double duration(const struct event *e)
 	return e->span.ended - e->span.began;
 }
 
-/* What the plan and the loop did, by name, the longest first. Returns how many. */
+/* Kernels of the plan and phases of the loop, by name, the longest first. Returns how many. */
 static size_t shares_of(const struct gt_profile *p, struct share *shares)
 {
 	size_t n = 0;
@@ -301,7 +301,7 @@ static json_t *event_json(const struct event *e, int rank)
 	return json;
 }
 
-/* What the rows are called. */
+/* The names of the rows. */
 static json_t *name_json(const char *what, int rank, int tid, const char *name)
 {
 	return json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", what, "ph", "M", "pid", rank, "tid",

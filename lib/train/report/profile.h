@@ -12,16 +12,16 @@ struct gt_profile_options {
 	int64_t wait, warmup, active; /* active 0: no profile */
 };
 
-/* "wait=1,warmup=1,active=3", any of them, in any order; what is left out has these values. */
+/* "wait=1,warmup=1,active=3", any of them, in any order; those left out have these values. */
 int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err);
 
-/* What the recorded steps come to. */
+/* Sums over the recorded steps. */
 struct gt_profile_summary {
 	int64_t first, last;  /* the steps, numbered from 1; last 0: none was recorded */
 	double step_s;        /* of one, on the mean */
 	double collectives_s; /* collectives in the background, per step */
-	/* The part of that beside which kernels ran, other than those that start, make or wait for
-	 * collectives: of what follows an update, none. */
+	/* The part of that during which kernels ran, other than those that start, make or wait for
+	 * collectives; after the update there are none. */
 	double hidden;
 };
 
@@ -41,8 +41,8 @@ void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
-/* What `parallel` has done in the background since the last call, or since the step
- * began; nothing of it is under way. `parallel` outlives p. */
+/* Add the collectives that `parallel` has run in the background since the last call, or since the
+ * step began; none is under way. `parallel` outlives p. */
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 
 /* Anything else that took from `began` (gt_clock_s()) to now. `name` stays where it is. */
@@ -50,8 +50,8 @@ void gt_profile_note(struct gt_profile *p, const char *name, double began);
 
 /*
  * The step is over. After the last one to be recorded: write DIR/trace/rank-RANK.json, in Chrome's
- * trace event format (times of all ranks of a host are by one clock), and say in the log what it
- * comes to. *summary is then filled.
+ * trace event format (times of all ranks of a host are by one clock), and log the sums. *summary is
+ * then filled.
  */
 int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);

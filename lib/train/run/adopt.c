@@ -106,7 +106,7 @@ static void take(struct gt_train *t, unsigned bit, double *field, double value, 
 	t->o.given |= bit;
 }
 
-/* Groups may differ in weight decay: biases have none, the others what counts. */
+/* Groups may differ in weight decay: biases have none, and that of the others counts. */
 static double weight_decay(const struct gt_saved *s)
 {
 	const struct gt_tree *group;
@@ -157,7 +157,7 @@ int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-/* ---- what was taken ---- */
+/* ---- report ---- */
 
 static size_t count_states(const struct gt_saved *s)
 {

@@ -14,7 +14,7 @@
  */
 int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err);
 
-/* Log what was taken from t->saved, which is loaded, and what was left. */
+/* Log which parts of t->saved, which is loaded, were taken, and which were left. */
 void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report);
 
 #endif

@@ -32,7 +32,7 @@ struct export
 	bool made; /* the folder was not there */
 };
 
-/* ---- what there is ---- */
+/* ---- the run's files ---- */
 
 static int open_tokenizer(struct export *x, struct gt_err *err)
 {

@@ -25,8 +25,8 @@ struct gt_export_options {
  *   config.json              the model, with the names of the classes
  *
  * config.json is the last to appear: a folder without it is no model. An error removes the files,
- * and the folder if this call has made it. *tally gets the tensors, the note lines on what was left
- * out.
+ * and the folder if this call has made it. *tally gets the tensors, the note lines on the values
+ * left out.
  *
  * Errors: GT_ENOTSUP for a model or setting that transformers has no counterpart of; GT_EINVAL for
  * a folder that has files, or a checkpoint that is no whole model; GT_EFORMAT, GT_EIO, GT_ENOMEM.

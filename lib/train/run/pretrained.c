@@ -168,7 +168,7 @@ static void read_size(int size[2], const json_t *json)
 	}
 }
 
-/* The size that images have in the end: what is cropped, or else resized to, or the model's. */
+/* The final size of images: that of the crop, or else of the resizing, or the model's. */
 static void find_size(int size[2], const json_t *config, const json_t *processor)
 {
 	const json_t *crop = json_object_get(processor, "crop_size");

@@ -8,7 +8,7 @@
 #include "lib/base/err.h"
 
 /*
- * The files of such a folder, and what is read of them:
+ * The files of such a folder, and the fields that are read:
  *   config.json               the model (lib/model/hugging_face.h), id2label, ids of tokens
  *   generation_config.json    eos_token_id, before that of config.json
  *   tokenizer_config.json     add_bos_token

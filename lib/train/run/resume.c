@@ -186,7 +186,7 @@ int64_t gt_resume_place(const struct gt_train *t, int64_t step)
 	return t->from_place + step - t->from_step;
 }
 
-/* ---- what changes ---- */
+/* ---- changes ---- */
 
 enum { VALUE = 120 };
 

@@ -18,7 +18,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt_json.h"
 
-/* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": what a killed run was writing. */
+/* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": files that a killed run was writing. */
 static bool is_leftover(const char *name)
 {
 	static const char digits[] = "0123456789";
@@ -43,7 +43,7 @@ static void remove_leftovers(const struct gt_folder *folder)
 }
 
 /* The lock goes with the process, however that ends. Where there are no locks (some network file
- * systems) it does without, and *taken is false. Somebody who only looks has it for a moment. */
+ * systems) it does without, and *taken is false. A process that only looks has it for a moment. */
 static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err *err)
 {
 	const struct timespec moment = { .tv_nsec = 10000000 };

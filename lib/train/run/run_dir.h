@@ -35,8 +35,9 @@ void gt_run_dir_close(struct gt_run_dir *dir);
  * that of a run, and all files of a run must be regular files. */
 int gt_run_dir_check_files(const char *path, struct gt_err *err);
 
-/* Whether another process keeps a directory, or has files there that are no run's: so much of what
- * gt_run_dir_create() refuses. Makes nothing; a directory that is not there is free. */
+/* Whether gt_run_dir_create() would refuse a directory because another process has locked it, or
+ * because it holds files that are no run's. Makes nothing; a directory that is not there is
+ * free. */
 int gt_run_dir_check(const char *path, struct gt_err *err);
 
 /* DIR/config.json, whole or not at all. */

@@ -157,7 +157,7 @@ bool gt_run_source_is_foreign(const char *argument)
 	return gt_saved_is_folder(argument);
 }
 
-/* A folder of Hugging Face's: what is known of the checkpoint. */
+/* Facts about the checkpoint from a folder of Hugging Face's. */
 static int read_pretrained(struct gt_run_source *s, const char *folder, struct gt_err *err)
 {
 	struct gt_pretrained p;
@@ -173,7 +173,7 @@ static int read_pretrained(struct gt_run_source *s, const char *folder, struct g
 	return rc;
 }
 
-/* A training checkpoint of another program is no run's. {model} says what it is where its
+/* A training checkpoint of another program is no run's. {model} names its model where its
  * config.json cannot. */
 static int open_foreign(struct gt_run_source *s, const char *argument, struct gt_err *err)
 {
@@ -268,7 +268,7 @@ static bool is_path(const char *model)
 	return strchr(model, '/') || (!stat(model, &st) && S_ISDIR(st.st_mode));
 }
 
-/* What the checkpoint does not know of its data is as the model's folder says. */
+/* Properties of the data that the checkpoint does not know come from the model's folder. */
 static const char *read_given(struct gt_run_source *s, const char *folder, struct gt_err *err)
 {
 	struct gt_pretrained p;

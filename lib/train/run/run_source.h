@@ -23,7 +23,7 @@ struct gt_run_source {
  * model.pth where there is none. A file that the user names may be a symbolic link, those found in
  * a run directory may not. A named file belongs to no run if the config.json beside it is a link or
  * no run's. A folder of Hugging Face's transformers (pretrained.h) is a checkpoint without a run:
- * its config.json is what `about` has, its tokenizer the vocabulary. GT_EIO if there is no
+ * `about` comes from its config.json, the vocabulary from its tokenizer. GT_EIO if there is no
  * checkpoint; release it in any case.
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
@@ -45,8 +45,9 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 /*
  * The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
  * config.json; borrowed. NULL with err set if none does. `given` may be the path of a folder of
- * Hugging Face's transformers: the model is then that of its config.json, which also tells of data
- * and vocabulary what the checkpoint leaves open. `source` may be all zero: there is no checkpoint.
+ * Hugging Face's transformers: the model is then that of its config.json, which also has the
+ * properties of data and vocabulary that the checkpoint leaves open. `source` may be all zero:
+ * there is no checkpoint.
  */
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* saved.c - the parts of a training checkpoint, whoever wrote it. */
+/* saved.c - the parts of a training checkpoint of any program. */
 #include "lib/train/run/saved.h"
 
 #include <jansson.h>
@@ -49,7 +49,7 @@ static const struct gt_tree *only(const struct gt_tree *t)
 	return is_list(t) && t->seq.count == 1 ? t->seq.items[0].value : t;
 }
 
-/* ---- what is left ---- */
+/* ---- parts that are left ---- */
 
 struct left {
 	char *text;
@@ -205,7 +205,7 @@ static bool is_own(const struct gt_tree *root)
 	       gt_tree_get(root, "lr_scheduler");
 }
 
-/* The dict under a key of the root that holds the weights, for the list of what is left. */
+/* The dict under a key of the root that holds the weights, for the list of parts that are left. */
 static const struct gt_tree *weights_of(const struct gt_tree *root)
 {
 	struct gt_state_dict sd = { 0 };

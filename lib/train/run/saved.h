@@ -1,4 +1,4 @@
-/* saved.h - inside train: the parts of a training checkpoint, whoever wrote it. */
+/* saved.h - inside train: the parts of a training checkpoint of any program. */
 #ifndef GT_TRAIN_RUN_SAVED_H
 #define GT_TRAIN_RUN_SAVED_H
 

@@ -1,4 +1,4 @@
-/* snapshot_layout.h - inside train: what writing and reading of a snapshot share. */
+/* snapshot_layout.h - inside train: the layout of a snapshot, for writing and reading. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 #define GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 

@@ -496,7 +496,7 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	{
 		const struct gt_tree *theirs = gt_tree_get(found, key);
 
-		/* What an older file does not know of was not asked for. */
+		/* An option that is newer than the file was off then. */
 		if (theirs ? same_option(value, theirs) : !is_given(value))
 			continue;
 		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&

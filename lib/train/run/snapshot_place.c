@@ -34,7 +34,7 @@ static json_t *json_list(const struct gt_tree *list)
 	return array;
 }
 
-/* The value of an option; NULL for what none has. */
+/* The value of an option; NULL where the file has none. */
 static json_t *json_of(const struct gt_tree *value)
 {
 	switch (value->kind) {

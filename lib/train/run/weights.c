@@ -54,7 +54,7 @@ static const struct gt_slot *slot_of(
 
 enum { MOST_PARTS = 3 };
 
-/* What goes into a slot: a tensor, or several that follow each other in its first dimension. */
+/* The source of a slot: a tensor, or several that follow each other in its first dimension. */
 struct source {
 	int parts;                                     /* 0: none is known */
 	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */

@@ -27,7 +27,7 @@ struct gt_weights_options {
 	struct gt_parallel *parallel; /* whose ranks may hold parts */
 };
 
-/* What was found; release with gt_weights_report_release(). */
+/* Missing and unexpected keys; release with gt_weights_report_release(). */
 struct gt_weights_report {
 	const char *note; /* where the state_dict was found, and the prefix cut off its keys */
 	bool new_head;    /* options.head was left as it is */

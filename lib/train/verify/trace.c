@@ -1,11 +1,11 @@
-/* trace.c - what one rank did, and how far ranks of a mode are from it. */
+/* trace.c - the trace of one rank, and how far ranks of a mode are from it. */
 #include "lib/train/verify/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what one rank did ---- */
+/* ---- the trace of one rank ---- */
 
 void gt_trace_release(struct gt_trace *r)
 {
@@ -164,7 +164,7 @@ static void judge(struct gt_watcher *w, double *most, double far, double bound, 
 	w->place = place;
 }
 
-/* A difference of 0 is no difference, of whatever. */
+/* A difference of 0 is no difference in any unit. */
 static double ratio(double far, double of)
 {
 	return far == 0 ? 0 : far / of;

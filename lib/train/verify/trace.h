@@ -1,4 +1,4 @@
-/* trace.h - inside train: what one rank did, and how far ranks of a mode are from it. */
+/* trace.h - inside train: the trace of one rank, and how far ranks of a mode are from it. */
 #ifndef GT_TRAIN_VERIFY_TRACE_H
 #define GT_TRAIN_VERIFY_TRACE_H
 
@@ -24,8 +24,8 @@ struct gt_trace {
 
 void gt_trace_release(struct gt_trace *trace);
 
-/* What a rank holds of the flat gradients or parameters: element by element the number of the
- * tensor that it is of, from 1 on, or 0, and what it should be. */
+/* A rank's part of the flat gradients or parameters: for each element the number of its tensor,
+ * from 1 on, or 0, and the value that it should have. */
 struct gt_watched {
 	int64_t count;
 	uint32_t *tensor; /* [count] */
@@ -34,9 +34,9 @@ struct gt_watched {
 };
 
 /*
- * One rank of a run: it makes the trace, or compares what it holds itself. Ranks hold parts, and
- * each has the trace dealt out to it as the mode deals out weights that come from a file. No rank
- * asks another, so that what is wrong with collectives does not get into the comparison.
+ * One rank of a run: it makes the trace, or compares its own part with it. Ranks hold parts, and
+ * each gets the part of the trace that the mode gives it of weights from a file. No rank asks
+ * another, so that a fault in collectives does not get into the comparison.
  */
 struct gt_watcher {
 	const struct gt_train *t;
@@ -45,14 +45,14 @@ struct gt_watcher {
 	struct gt_watched gradients, weights;
 	double *far; /* [trace->count], for one comparison */
 	struct gt_verify_row row;
-	size_t place; /* of what row tells of: which comparison of its step it was */
+	size_t place; /* of the row's difference: which comparison of its step it was */
 };
 
 /* The watcher's callbacks; fill in t, trace and records. */
 struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
-/* Add what a rank has seen to what is said of all: the largest differences, the first mistake. */
+/* Add a rank's findings to those of all: the largest differences, the first mistake. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *place, const struct gt_watcher *w);
 
 #endif

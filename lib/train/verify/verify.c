@@ -1,4 +1,4 @@
-/* verify.c - whether every kind of parallel training gives what one rank does. */
+/* verify.c - compare every mode of parallel training with one rank. */
 #include "lib/train/verify/verify.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static const struct mode {
 	/* Several ranks; else one that takes their micro-batches one after the other. */
 	bool ranks;
 	bool uneven; /* ranks may have different numbers of samples, or all have the same ones */
-	/* What ranks hold of the model: it may have too few such parts. */
+	/* The parts of the model that ranks hold: it may have too few of them. */
 	enum { ALL, STAGES, LAYERS } holds;
 	enum gt_pipeline_schedule schedule;
 } modes[] = {
@@ -207,7 +207,7 @@ static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
 	return most * (ranks - 1) < last;
 }
 
-/* What all ranks read at once. */
+/* The state that all ranks read at once. */
 static int64_t whole_batch(const struct job *job)
 {
 	return (int64_t)job->o->ranks * job->o->train->batch;

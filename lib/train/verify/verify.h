@@ -1,4 +1,4 @@
-/* verify.h - whether every kind of parallel training gives what one rank does. */
+/* verify.h - compare every mode of parallel training with one rank. */
 #ifndef GT_TRAIN_VERIFY_VERIFY_H
 #define GT_TRAIN_VERIFY_VERIFY_H
 
@@ -8,10 +8,9 @@
 /*
  * A few steps of one rank, then the same steps in each mode, from the same weights, over the same
  * samples: a small part of the data, so that an epoch ends, with a short batch, while they run.
- * Every rank compares what it holds with its part of what the one rank had: all of it (ddp,
- * mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b),
- * its parts of layers (tensor).
- * At each step are compared
+ * Every rank compares its tensors with its part of the one rank's: all of it (ddp, mirrored; dp:
+ * rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b), its parts of
+ * layers (tensor). At each step are compared
  *
  *   loss      |a - b| / |b|
  *   gradient  before the update, tensor by tensor: the largest |a - b| over the largest |b| of the
@@ -62,8 +61,8 @@ struct gt_verify_row {
 	const char *mode;
 	int ranks;
 	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
-	/* Why it is left out, as what the model cannot be trained in; then nothing has been
-	 * compared. Else "". */
+	/* Why it is left out, as the mode in which the model cannot be trained; then nothing has
+	 * been compared. Else "". */
 	char why[GT_VERIFY_WHY];
 	struct gt_verify_bounds bounds;
 	double loss, gradient, weight; /* the largest of any rank */
