@@ -13,9 +13,9 @@
 #include "lib/base/progress.h"
 #include "lib/base/sha256.h"
 #include "lib/base/text.h"
+#include "lib/base/thread_pool.h"
 #include "lib/base/user_cache.h"
 #include "lib/data/source.h"
-#include "lib/data/threads.h"
 
 enum { KEPT_FROM = 1 << 20, BLOCK = 1 << 20, VERSION = 1 };
 
@@ -58,16 +58,16 @@ struct digest {
 	unsigned char (*sums)[GT_SHA256_SIZE]; /* [blocks] */
 };
 
-static int sum_block(void *self, int64_t i, struct gt_err *err)
+static int sum_block(void *self, size_t i, struct gt_err *err)
 {
 	const struct digest *d = self;
 	struct gt_sha256 sha;
 	size_t file = 0, at, left;
 
 	(void)err;
-	while (d->first[file + 1] <= (size_t)i)
+	while (d->first[file + 1] <= i)
 		file++;
-	at = ((size_t)i - d->first[file]) * BLOCK;
+	at = (i - d->first[file]) * BLOCK;
 	left = d->files[file].size - at;
 	gt_sha256_init(&sha);
 	gt_sha256_update(&sha, d->files[file].data + at, left < BLOCK ? left : BLOCK);
@@ -96,7 +96,7 @@ static int find_key(struct work *w, struct gt_err *err)
 		d.first[i + 1] = blocks;
 	}
 	d.sums = gt_calloc(blocks, sizeof(*d.sums), err);
-	rc = d.sums ? gt_for_each((int64_t)blocks, sum_block, &d, err) : GT_ENOMEM;
+	rc = d.sums ? gt_thread_pool_run(0, blocks, sum_block, &d, err) : GT_ENOMEM;
 	for (size_t i = 0; i < blocks && !rc; i++)
 		gt_sha256_update(&sha, d.sums[i], sizeof(*d.sums));
 	gt_sha256_finish(&sha, w->key);

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/thread_pool.h"
 #include "lib/data/resize.h"
 #include "lib/data/source.h"
-#include "lib/data/threads.h"
 
 /* Data sets up to this size are decoded once, when they are opened. */
 enum { CACHE_BYTES = 256 << 20 };
@@ -163,14 +163,14 @@ struct comparison {
 	int64_t first;
 };
 
-static int compare_size(void *context, int64_t i, struct gt_err *err)
+static int compare_size(void *context, size_t i, struct gt_err *err)
 {
 	const struct comparison *c = context;
 	const struct images *m = c->images;
 	const struct gt_data_info *info = &m->source.info;
 	struct size size = { 0 };
 	bool left_out;
-	int rc = use_or_leave_out(m, i, probe, &size, &left_out, err);
+	int rc = use_or_leave_out(m, (int64_t)i, probe, &size, &left_out, err);
 
 	if (rc || left_out || (size.height == info->height && size.width == info->width))
 		return rc;
@@ -198,16 +198,16 @@ static int agree_on_size(struct images *m, struct gt_err *err)
 		return rc;
 	info->height = size.height;
 	info->width = size.width;
-	return gt_for_each(info->samples, compare_size, &c, err);
+	return gt_thread_pool_run(0, (size_t)info->samples, compare_size, &c, err);
 }
 
-static int fill_cache(void *context, int64_t i, struct gt_err *err)
+static int fill_cache(void *context, size_t i, struct gt_err *err)
 {
 	const struct images *m = context;
 	bool left_out;
 
 	return use_or_leave_out(
-	    m, i, decode, m->cache + (size_t)i * m->source.info.input_bytes, &left_out, err);
+	    m, (int64_t)i, decode, m->cache + i * m->source.info.input_bytes, &left_out, err);
 }
 
 /* Decode everything once if it is small; the archive is of no more use then. */
@@ -221,7 +221,7 @@ static int cache_pixels(struct images *m, struct gt_err *err)
 	m->cache = gt_calloc(samples, m->source.info.input_bytes, err);
 	if (!m->cache)
 		return GT_ENOMEM;
-	rc = gt_for_each((int64_t)samples, fill_cache, m, err);
+	rc = gt_thread_pool_run(0, samples, fill_cache, m, err);
 	gt_stream_close(m->archive);
 	m->archive = NULL;
 	gt_arena_release(&m->list.content);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 #include "lib/data/source.h"
-#include "lib/data/threads.h"
 
 /*
  * Batches are numbered through all epochs: number = epoch * batches + step. Batch `number` lives in

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "lib/ckpt/crew.h"
 #include "lib/ckpt/tools/stats.h"
 #include "lib/ckpt/tree/finite.h"
 #include "lib/ckpt/tree/runs.h"
@@ -395,43 +394,6 @@ static void test_endless_views(void **state)
 	assert_non_null(strstr(err.text, "more than 1024 times"));
 }
 
-/* ---- the crew ---- */
-
-static int fail_on_odd(void *self, size_t task, struct gt_err *err)
-{
-	unsigned char *done = self;
-
-	done[task]++;
-	return task % 8 == 5 ? gt_err_set(err, GT_EINVAL, "task %zu", task) : 0;
-}
-
-static int count_task(void *self, size_t task, struct gt_err *err)
-{
-	(void)err;
-	((unsigned char *)self)[task]++;
-	return 0;
-}
-
-static void test_crew(void **state)
-{
-	struct gt_err err = GT_ERR_INIT;
-
-	(void)state;
-	for (size_t threads = 1; threads < 9; threads++) {
-		unsigned char done[100] = { 0 };
-
-		assert_int_equal(gt_crew_run(threads, 100, count_task, done, &err), 0);
-		for (size_t i = 0; i < sizeof(done); i++)
-			assert_int_equal(done[i], 1);
-		memset(done, 0, sizeof(done));
-		assert_int_equal(gt_crew_run(threads, 100, fail_on_odd, done, &err), GT_EINVAL);
-		assert_string_equal(err.text, "task 5"); /* the lowest, whoever was first */
-		assert_int_equal(gt_crew_run(threads, 0, fail_on_odd, NULL, &err), 0);
-	}
-	assert_true(gt_crew_size(0) >= 1 && gt_crew_size(0) <= 16);
-	assert_int_equal(gt_crew_size(3), 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,7 +407,6 @@ int main(void)
 		cmocka_unit_test(test_finite),
 		cmocka_unit_test(test_scan),
 		cmocka_unit_test(test_endless_views),
-		cmocka_unit_test(test_crew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/crew.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/diff_numbers.h"
 #include "lib/ckpt/tree/runs.h"
 #include "lib/ckpt/tree/tree.h"
@@ -228,7 +228,7 @@ int gt_diff_numbers(
 	int rc = plan(&c, rows, err);
 
 	if (!rc)
-		rc = gt_crew_run(gt_crew_size(threads), c.piece_count, compare_piece, &c, err);
+		rc = gt_thread_pool_run(threads, c.piece_count, compare_piece, &c, err);
 	for (size_t i = 0; i < count && !rc; i++)
 		rows[i].count = c.pairs[i].count * c.pairs[i].repeats;
 	for (size_t k = 0; k < c.piece_count && !rc; k++) {

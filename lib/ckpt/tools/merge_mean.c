@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
-#include "lib/ckpt/crew.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/merge_mean.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -299,7 +299,7 @@ static int work(void *self, size_t task, struct gt_err *err)
 
 static int compute(struct mean *m, struct gt_err *err)
 {
-	size_t threads = gt_crew_size(0);
+	size_t threads = gt_thread_pool_size(0);
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < m->target_count; i++)
@@ -307,7 +307,7 @@ static int compute(struct mean *m, struct gt_err *err)
 			rc = gt_storage_check(m->targets[i].from[k]->storage, err);
 	if (rc)
 		return rc;
-	return gt_crew_run(
+	return gt_thread_pool_run(
 	    threads < MAX_THREADS ? threads : MAX_THREADS, m->piece_count, work, m, err);
 }
 

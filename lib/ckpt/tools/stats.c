@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/crew.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tree/finite.h"
 #include "lib/ckpt/tree/runs.h"
 #include "lib/ckpt/tree/tree.h"
@@ -352,13 +352,12 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
 	bool *skip = gt_calloc(count, sizeof(*skip), err);
 	int rc = skip ? plan(&v, tensors, err) : GT_ENOMEM;
 
-	threads = gt_crew_size(threads);
 	for (size_t i = 0; i < count && !rc; i++)
 		skip[i] = v.jobs[i].crc || !v.jobs[i].count;
 	if (!rc)
 		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
-		rc = gt_crew_run(threads, v.piece_count, survey_piece, &v, err);
+		rc = gt_thread_pool_run(threads, v.piece_count, survey_piece, &v, err);
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = sum_up(&v, i, &out[i], err);
 	free(skip);
@@ -373,7 +372,7 @@ int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors,
 	int rc = plan(&v, tensors, err);
 
 	if (!rc)
-		rc = gt_crew_run(gt_crew_size(threads), v.piece_count, survey_piece, &v, err);
+		rc = gt_thread_pool_run(threads, v.piece_count, survey_piece, &v, err);
 	for (size_t i = 0; i < count && !rc; i++) {
 		const struct job *j = &v.jobs[i];
 		struct moments sum;

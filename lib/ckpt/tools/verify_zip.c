@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
-#include "lib/ckpt/crew.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
@@ -118,7 +118,7 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
 
 	*checked_bytes = 0;
 	if (!rc)
-		rc = gt_crew_run(gt_crew_size(threads), c.count, check_piece, &c, err);
+		rc = gt_thread_pool_run(threads, c.count, check_piece, &c, err);
 	for (size_t i = 0, k = 0; i < zip->count && !rc; i++) {
 		rc = join(&c, i, &k, bad, err);
 		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;

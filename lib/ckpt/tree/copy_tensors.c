@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/crew.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
@@ -413,11 +413,11 @@ struct gt_fill gt_fill_sum(const struct gt_tree_tensor *t, enum gt_dtype as)
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err)
 {
 	struct pool p = { .fd = fd };
-	size_t threads = gt_crew_size(0);
+	size_t threads = gt_thread_pool_size(0);
 	int rc = plan(&p, places, count, err);
 
 	if (!rc)
-		rc = gt_crew_run(
+		rc = gt_thread_pool_run(
 		    threads < MAX_THREADS ? threads : MAX_THREADS, p.piece_count, work, &p, err);
 	if (!rc)
 		rc = finish(&p, err);

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "lib/ckpt/crew.h"
+#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tree/runs.h"
 
 static int compare_pointers(const void *a, const void *b)
@@ -37,7 +37,7 @@ int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *s
 	for (size_t i = 0; i < n; i++)
 		if (!i || storages[i] != storages[i - 1])
 			storages[unique++] = storages[i];
-	rc = gt_crew_run(gt_crew_size(threads), unique, check, storages, err);
+	rc = gt_thread_pool_run(threads, unique, check, storages, err);
 	free(storages);
 	return rc;
 }

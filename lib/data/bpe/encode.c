@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/thread_pool.h"
 #include "lib/data/bpe/inside.h"
-#include "lib/data/threads.h"
 
 /*
  * Chunks have to begin where words begin. Tokenizers of characters know such places (chars.c). With
@@ -110,7 +110,7 @@ static int run_items(
 	return rc;
 }
 
-static int run_task(void *self, int64_t i, struct gt_err *err)
+static int run_task(void *self, size_t i, struct gt_err *err)
 {
 	struct encoding *e = self;
 	struct task *t = &e->tasks[i];
@@ -298,7 +298,7 @@ static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_s
 	}
 	while (!rc && e->next < e->items.count) {
 		plan_wave(e);
-		rc = gt_for_each((int64_t)e->count, run_task, e, err);
+		rc = gt_thread_pool_run(0, e->count, run_task, e, err);
 		if (!rc)
 			rc = put_wave(e, sink, self, err);
 	}
