@@ -1,4 +1,4 @@
-/* json_out.h - JSON written as it comes, and numbers that may not be finite. */
+/* json_out.h - JSON written as it comes: numbers that may not be finite, and strings. */
 #ifndef GT_CMD_JSON_OUT_H
 #define GT_CMD_JSON_OUT_H
 
@@ -6,9 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A string of `length` bytes in quotes; bytes that are not UTF-8 become U+FFFD. */
-void gt_json_string(FILE *out, const char *text, size_t length);
-void gt_json_text(FILE *out, const char *text);
+#include "lib/base/json_string.h"
 
 /* The shortest of 15 to 17 digits that reads back as the same double; null where it is not finite,
  * which JSON cannot say. */

@@ -55,12 +55,12 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env,
 	rc = gt_export_hugging_face(&options, &tally, &r.note, err);
 	gt_stop_release(&stop);
 	if (!rc)
-		rc = gt_note_check(&r.note, err);
+		rc = gt_buf_check(&r.note, err);
 	if (!rc && losses.values)
 		gt_ckpt_target_say_losses(&r, &losses, &env->log);
 	if (!rc)
 		rc = gt_ckpt_target_report(&r, target->output, true, &tally, env, err);
-	gt_note_release(&r.note);
+	gt_buf_release(&r.note);
 	return rc;
 }
 
@@ -88,7 +88,7 @@ static int convert(
 		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)
 		rc = gt_ckpt_target_write(&r, gt_ckpt_root(ckpt), env, err);
-	gt_note_release(&r.note);
+	gt_buf_release(&r.note);
 	gt_ckpt_close(ckpt);
 	return rc;
 }

@@ -105,7 +105,7 @@ int gt_cmd_ckpt_merge(int argc, char **argv)
 	r.json = cli.common.json;
 	if (!rc)
 		rc = merge_all(&in, &cli, &r, &env, &err);
-	gt_note_release(&r.note);
+	gt_buf_release(&r.note);
 	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
 		gt_ckpt_close(in.ckpts[i]);
 	return gt_cmd_end(&env, rc, &err);

@@ -86,7 +86,7 @@ int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *er
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
-static char *first_line(struct gt_note *note, char **rest)
+static char *first_line(struct gt_buf *note, char **rest)
 {
 	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
 }
@@ -180,7 +180,7 @@ void gt_ckpt_target_say_losses(
 	    (unsigned long long)losses->values, losses->values == 1 ? "" : "s", losses->tensors,
 	    losses->tensors == 1 ? "" : "s", gt_ckpt_dtype_words[r->target->dtype]);
 	if (r->json)
-		gt_note_line(&r->note, "%s", line);
+		gt_buf_printf(&r->note, "%s\n", line);
 	else
 		gt_log_warn(log, "%s", line);
 }
@@ -208,7 +208,7 @@ int gt_ckpt_target_write(
 	int rc = gt_convert_tree(&tree, root, r->format, r->weights_only, &arena, &r->note, err);
 
 	if (!rc)
-		rc = gt_note_check(&r->note, err);
+		rc = gt_buf_check(&r->note, err);
 	if (!rc)
 		rc = gt_tally_make(&tally, tree, err);
 	if (!rc)

@@ -31,7 +31,7 @@ const struct gt_opt *gt_cmd_ckpt_select_options(void)
 }
 
 static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
-    struct gt_note *note, struct gt_err *err)
+    struct gt_buf *note, struct gt_err *err)
 {
 	int rc = cli->path ? gt_select_path(root, *root, cli->path, err) : 0;
 
@@ -67,7 +67,7 @@ static int select_part(
 	}
 	if (!rc)
 		rc = gt_ckpt_target_write(&r, root, env, err);
-	gt_note_release(&r.note);
+	gt_buf_release(&r.note);
 	gt_ckpt_close(ckpt);
 	gt_arena_release(&arena);
 	return rc;

@@ -477,8 +477,8 @@ static void test_writing(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(names); i++) {
 		w = (struct gt_pickle_writer){ 0 };
-		assert_int_equal(gt_pickle_to_memory(
-		                     &w, gt_tree_opaque(&a, names[i], &err), &bytes, &size, &err),
+		assert_int_equal(
+		    gt_pickle_write(&w, gt_tree_opaque(&a, names[i], &err), &bytes, &size, &err),
 		    GT_ENOTSUP);
 	}
 	node->opaque.args = gt_tree_tuple(&a, &err);
@@ -488,7 +488,7 @@ static void test_writing(void **state)
 	gt_tree_append(node->opaque.args, gt_tree_string(&a, "cpu", &err), &a, &err);
 	gt_tree_append(node->opaque.args, gt_tree_int(&a, 1, &err), &a, &err);
 	w = (struct gt_pickle_writer){ 0 };
-	assert_int_equal(gt_pickle_to_memory(&w, node, &bytes, &size, &err), 0);
+	assert_int_equal(gt_pickle_write(&w, node, &bytes, &size, &err), 0);
 	assert_int_equal(
 	    gt_pickle_read(&back, &a, (unsigned char *)bytes, size, &used, NULL, &err), 0);
 	assert_string_equal(back->opaque.class_name, "a.B");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/buf.h"
 #include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/tools/digest.h"
@@ -74,57 +75,51 @@ static int check_prefixes(const struct gt_edit_naming *n, struct gt_err *err)
 
 /* ---- the note ---- */
 
-static void say(struct gt_edit *e, const char *text)
+static void add_count(struct gt_buf *note, const char *before, size_t n, const char *noun)
 {
-	size_t used = strlen(e->note);
-
-	snprintf(e->note + used, sizeof(e->note) - used, "%s", text);
-}
-
-static void say_count(struct gt_edit *e, const char *before, size_t n, const char *noun)
-{
-	char text[96];
-
-	snprintf(text, sizeof(text), "%s%zu %s%s", before, n, noun, n == 1 ? "" : "s");
-	say(e, text);
+	gt_buf_printf(note, "%s%zu %s%s", before, n, noun, n == 1 ? "" : "s");
 }
 
 /* "'module.' and '_orig_mod.'"; of strip, those that came off, if any did. */
-static void say_prefixes(struct gt_edit *e, const struct gt_edit_naming *n)
+static void add_prefixes(
+    struct gt_buf *note, const struct gt_edit *e, const struct gt_edit_naming *n)
 {
-	int said = 0;
+	const char *before = "";
 
 	for (int i = 0; n->prefixes[i]; i++) {
 		if (n->kind == GT_EDIT_STRIP && e->count && !n->met[i])
 			continue;
-		say(e, !said++ ? "'" : e->count ? " and '" : " or '");
-		say(e, n->prefixes[i]);
-		say(e, "'");
+		gt_buf_printf(note, "%s'%s'", before, n->prefixes[i]);
+		before = e->count ? " and " : " or ";
 	}
 }
 
-static void note_names(struct gt_edit *e, const struct gt_edit_naming *n, size_t dicts)
+static int note_names(
+    struct gt_edit *e, const struct gt_edit_naming *n, size_t dicts, struct gt_err *err)
 {
 	static const char *const verbs[] = { [GT_EDIT_STRIP] = " taken off ",
 		[GT_EDIT_ADD] = " put before ",
 		[GT_EDIT_RENAME] = "" };
+	struct gt_buf note = { 0 };
 
 	if (!e->count) {
-		say(e, "nothing to change: no name ");
-		say(e, n->kind == GT_EDIT_STRIP ? "starts with " : "matches");
+		gt_buf_puts(&note, "nothing to change: no name ");
+		gt_buf_puts(&note, n->kind == GT_EDIT_STRIP ? "starts with " : "matches");
 		if (n->kind == GT_EDIT_STRIP)
-			say_prefixes(e, n);
-		say_count(e, " in ", dicts, "state_dict");
-		return;
+			add_prefixes(&note, e, n);
+		add_count(&note, " in ", dicts, "state_dict");
+	} else {
+		if (n->prefixes)
+			add_prefixes(&note, e, n);
+		add_count(&note, verbs[n->kind], e->counts[GT_EDIT_NAME], "name");
+		add_count(&note, n->prefixes ? " in " : " changed in ", e->dicts, "state_dict");
+		if (e->counts[GT_EDIT_REFERENCE]) {
+			add_count(&note, " and ", e->counts[GT_EDIT_REFERENCE], "mention");
+			gt_buf_puts(&note, " in optimizers");
+		}
 	}
-	if (n->prefixes)
-		say_prefixes(e, n);
-	say_count(e, verbs[n->kind], e->counts[GT_EDIT_NAME], "name");
-	say_count(e, n->prefixes ? " in " : " changed in ", e->dicts, "state_dict");
-	if (e->counts[GT_EDIT_REFERENCE])
-		say_count(e, " and ", e->counts[GT_EDIT_REFERENCE], "mention");
-	if (e->counts[GT_EDIT_REFERENCE])
-		say(e, " in optimizers");
+	e->note = gt_buf_keep(&note, &e->arena, err);
+	return e->note ? 0 : GT_ENOMEM;
 }
 
 /* ---- computing ---- */
@@ -164,7 +159,7 @@ static int compute_names(struct gt_edit *out, const struct gt_ckpt *ckpt,
 	if (!rc)
 		rc = gt_edit_names(out, ckpt->root, &n, &dicts, err);
 	if (!rc)
-		note_names(out, &n, dicts);
+		rc = note_names(out, &n, dicts, err);
 	gt_renames_release(&n.renames);
 	return rc;
 }
@@ -174,7 +169,7 @@ int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
 {
 	int rc;
 
-	*out = (struct gt_edit){ .arena.limit = MAX_BYTES };
+	*out = (struct gt_edit){ .note = "", .dicts_note = "", .arena.limit = MAX_BYTES };
 	if (request->kind == GT_EDIT_REMAP)
 		rc = gt_edit_locations(out, ckpt, request->words, err);
 	else

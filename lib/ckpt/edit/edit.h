@@ -52,11 +52,10 @@ struct gt_edit {
 	                                 * are left out */
 	size_t count;
 	size_t counts[GT_EDIT_WHAT_COUNT];
-	size_t dicts;   /* state_dicts with a change */
-	char note[240]; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
-	char dicts_note
-	    [300];       /* another, where it is worth saying: which dicts, and which not; or "" */
-	size_t capacity; /* of changes */
+	size_t dicts;           /* state_dicts with a change */
+	const char *note;       /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	const char *dicts_note; /* another, where it helps: which dicts, and which not; or "" */
+	size_t capacity;        /* of changes */
 	struct gt_arena arena;
 };
 

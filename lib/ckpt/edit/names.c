@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/torch/module.h"
@@ -16,12 +17,6 @@ struct step {
 	size_t index;
 };
 
-/* Paths of dicts, the first few of them. */
-struct mentions {
-	char text[120];
-	size_t count;
-};
-
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
@@ -32,46 +27,35 @@ struct walk {
 	size_t dicts, optimizers;
 	const struct gt_tree *model; /* a pickled one, and where */
 	const char *model_path;
-	struct mentions edited,
+	struct gt_name_list edited,
 	    skipped;            /* state_dicts with a change; dicts of tensors that are none */
 	const char *in_the_way; /* the first key beside tensors that kept a dict from being one */
 };
 
 /* ---- changes ---- */
 
-static void put_path(FILE *out, const struct step *step)
+static void put_path(struct gt_buf *out, const struct step *step)
 {
 	if (!step || !step->up)
 		return;
 	put_path(out, step->up);
 	if (step->up->up)
-		fputc('.', out);
+		gt_buf_puts(out, ".");
 	if (step->key && gt_edit_is_plain(step->key))
-		fputs(step->key->string.bytes, out);
+		gt_buf_puts(out, step->key->string.bytes);
 	else if (step->key && step->key->kind == GT_TREE_INT)
-		fprintf(out, "%lld", (long long)step->key->integer);
+		gt_buf_printf(out, "%lld", (long long)step->key->integer);
 	else
-		fprintf(out, "%zu", step->index);
+		gt_buf_printf(out, "%zu", step->index);
 }
 
 /* "model.state_dict", in the edit's arena. */
 static const char *path_of(struct walk *w, const struct step *step, struct gt_err *err)
 {
-	const char *copy;
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	struct gt_buf text = { 0 };
 
-	if (out)
-		put_path(out, step);
-	if (!out || fclose(out)) {
-		free(text);
-		gt_err_set(err, GT_ENOMEM, "out of memory");
-		return NULL;
-	}
-	copy = gt_arena_strdup(&w->edit->arena, text, err);
-	free(text);
-	return copy;
+	put_path(&text, step);
+	return gt_buf_keep(&text, &w->edit->arena, err);
 }
 
 static int compare_from(const void *a, const void *b)
@@ -91,42 +75,33 @@ static int compare_to(const void *a, const void *b)
 static int check_collisions(
     const struct gt_edit_key *sorted, size_t count, const char *where, struct gt_err *err)
 {
-	char list[320] = "";
-	size_t used = 0, collisions = 0;
+	struct gt_name_list list = { .most = 3 };
 
 	for (size_t i = 1; i < count; i++) {
 		const struct gt_edit_key *a = &sorted[i - 1], *b = &sorted[i];
 
-		if (strcmp(a->to, b->to))
-			continue;
-		if (collisions++ < 3 && used < sizeof(list))
-			used += (size_t)snprintf(list + used, sizeof(list) - used,
-			    "%s'%.40s' and '%.40s' become '%.40s'", used ? "; " : "", a->from,
-			    b->from, b->to);
+		if (!strcmp(a->to, b->to))
+			gt_name_list_add(
+			    &list, "'%.40s' and '%.40s' become '%.40s'", a->from, b->from, b->to);
 	}
-	if (!collisions)
-		return 0;
-	gt_err_set(err, GT_EFORMAT, "%zu name%s of %s%.60s%s would be there twice: %s%s",
-	    collisions, collisions == 1 ? "" : "s", *where ? "'" : "the state_dict", where,
-	    *where ? "'" : "", list, collisions > 3 ? "; ..." : "");
-	return gt_err_hint(err, "nothing was written; rename one of each two first");
+	if (list.count) {
+		size_t n = list.count;
+
+		gt_err_set(err, GT_EFORMAT, "%zu name%s of %s%.60s%s would be there twice: %s", n,
+		    n == 1 ? "" : "s", *where ? "'" : "the state_dict", where, *where ? "'" : "",
+		    gt_name_list_text(&list));
+		gt_err_hint(err, "nothing was written; rename one of each two first");
+	}
+	gt_name_list_release(&list);
+	return list.count ? GT_EFORMAT : 0;
 }
 
-static void mention(struct mentions *m, const char *path)
+static void mention(struct gt_name_list *list, const char *path)
 {
-	enum { NAMED = 4 };
-	size_t used = strlen(m->text);
-
-	if (m->count++ > NAMED)
-		return;
-	snprintf(m->text + used, sizeof(m->text) - used, "%s", used ? ", " : "");
-	used = strlen(m->text);
-	if (m->count > NAMED)
-		snprintf(m->text + used, sizeof(m->text) - used, "...");
-	else if (*path)
-		snprintf(m->text + used, sizeof(m->text) - used, "'%.20s'", path);
+	if (*path)
+		gt_name_list_add(list, "'%.20s'", path);
 	else
-		snprintf(m->text + used, sizeof(m->text) - used, "the outermost");
+		gt_name_list_add(list, "the outermost");
 }
 
 /* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
@@ -158,23 +133,6 @@ static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *
 
 /* ---- state_dicts ---- */
 
-static bool is_utf8(const char *text)
-{
-	const unsigned char *p = (const unsigned char *)text;
-	size_t left = strlen(text);
-	uint32_t code;
-
-	while (left) {
-		int n = gt_text_utf8(p, left, &code);
-
-		if (!n)
-			return false;
-		p += n;
-		left -= (size_t)n;
-	}
-	return true;
-}
-
 static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
 {
 	key->to = gt_edit_rename(w->naming, key->from, err);
@@ -184,7 +142,7 @@ static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
 		gt_err_set(err, GT_EFORMAT, "'%.200s' would be left without a name", key->from);
 		return gt_err_hint(err, "nothing was written; match less of it");
 	}
-	if (key->to != key->from && !is_utf8(key->to)) {
+	if (key->to != key->from && !gt_text_is_utf8(key->to)) {
 		gt_err_set(
 		    err, GT_EFORMAT, "'%.200s' would become text that is not UTF-8", key->from);
 		return gt_err_hint(err,
@@ -478,23 +436,24 @@ static int refuse(const struct walk *w, struct gt_err *err)
 }
 
 /* Which dicts, where that is not plain. */
-static void note_dicts(const struct walk *w)
+static int note_dicts(struct walk *w, struct gt_err *err)
 {
-	struct gt_edit *e = w->edit;
+	struct gt_buf note = { 0 };
 
 	if (w->edited.count && (w->edited.count > 1 || w->skipped.count))
-		snprintf(e->dicts_note, sizeof(e->dicts_note), "names changed in %s%s%s",
-		    w->edited.text, w->skipped.count ? "; not taken for state_dicts: " : "",
-		    w->skipped.text);
-	else if (w->skipped.count)
-		snprintf(e->dicts_note, sizeof(e->dicts_note), "not taken for state_dicts: %s",
-		    w->skipped.text);
+		gt_buf_printf(&note, "names changed in %s%s", gt_name_list_text(&w->edited),
+		    w->skipped.count ? "; " : "");
+	if (w->skipped.count)
+		gt_buf_printf(
+		    &note, "not taken for state_dicts: %s", gt_name_list_text(&w->skipped));
+	w->edit->dicts_note = gt_buf_keep(&note, &w->edit->arena, err);
+	return w->edit->dicts_note ? 0 : GT_ENOMEM;
 }
 
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err)
 {
-	struct walk w = { .edit = edit, .naming = naming };
+	struct walk w = { .edit = edit, .naming = naming, .edited.most = 4, .skipped.most = 4 };
 	int rc = walk(&w, root, err);
 
 	if (!rc && !w.dicts)
@@ -504,8 +463,10 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 		w.references = true;
 		rc = walk(&w, root, err);
 	}
-	note_dicts(&w);
+	rc = rc ? rc : note_dicts(&w, err);
 	*dicts = w.dicts;
+	gt_name_list_release(&w.edited);
+	gt_name_list_release(&w.skipped);
 	free(w.names);
 	return rc;
 }

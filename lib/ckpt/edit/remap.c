@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/torch/torch.h"
@@ -135,27 +136,31 @@ static size_t count_storages(const struct gt_edit *e, struct gt_err *err)
 static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule *rules,
     size_t count, struct gt_err *err)
 {
-	size_t used = 0, said = 0, storages;
+	const struct gt_torch_location *last = ckpt->locations;
+	struct gt_buf note = { 0 };
+	const char *comma = "";
+	size_t storages;
 
-	if (!e->count) {
-		const struct gt_torch_location *first = ckpt->locations;
-
-		snprintf(e->note, sizeof(e->note), "nothing to change: %s%.40s%s",
-		    first ? "no storage is to move; the last one is on '"
-		          : "the file names no devices",
-		    first ? first->storage->location : "", first ? "'" : "");
-		return 0;
+	if (e->count) {
+		storages = count_storages(e, err);
+		if (!storages)
+			return GT_ENOMEM;
+		gt_buf_printf(&note, "%zu storage%s moved: ", storages, storages == 1 ? "" : "s");
+		for (size_t i = 0; i < count; i++) {
+			if (!rules[i].hits)
+				continue;
+			gt_buf_printf(&note, "%s%s to %s", comma, rules[i].from, rules[i].to);
+			comma = ", ";
+		}
+	} else if (last) {
+		gt_buf_printf(&note,
+		    "nothing to change: no storage is to move; the last one is on '%.40s'",
+		    last->storage->location);
+	} else {
+		gt_buf_puts(&note, "nothing to change: the file names no devices");
 	}
-	storages = count_storages(e, err);
-	if (!storages)
-		return GT_ENOMEM;
-	used = (size_t)snprintf(
-	    e->note, sizeof(e->note), "%zu storage%s moved: ", storages, storages == 1 ? "" : "s");
-	for (size_t i = 0; i < count && used < sizeof(e->note); i++)
-		if (rules[i].hits)
-			used += (size_t)snprintf(e->note + used, sizeof(e->note) - used,
-			    "%s%s to %s", said++ ? ", " : "", rules[i].from, rules[i].to);
-	return 0;
+	e->note = gt_buf_keep(&note, &e->arena, err);
+	return e->note ? 0 : GT_ENOMEM;
 }
 
 /* ---- the whole ---- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/tree/tree.h"
 
@@ -300,48 +301,45 @@ static const char *name_of(enum gt_dtype dtype)
 }
 
 /* The dict, and the room that numpy leaves after it. */
-static void put_dict(FILE *out, const char *type, size_t element, int ndim, const int64_t *shape)
+static void put_dict(
+    struct gt_buf *out, const char *type, size_t element, int ndim, const int64_t *shape)
 {
 	int digits = 0;
 
-	fprintf(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+	gt_buf_printf(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
 	    element > 1 ? '<' : '|', type);
 	for (int i = 0; i < ndim; i++)
-		fprintf(out, "%s%" PRId64, i ? ", " : "", shape[i]);
-	fputs(ndim == 1 ? ",), }" : "), }", out);
+		gt_buf_printf(out, "%s%" PRId64, i ? ", " : "", shape[i]);
+	gt_buf_puts(out, ndim == 1 ? ",), }" : "), }");
 	if (ndim)
 		digits = snprintf(NULL, 0, "%" PRId64, shape[0]);
 	for (int i = digits; ndim && i < GROWTH_DIGITS; i++)
-		fputc(' ', out);
+		gt_buf_puts(out, " ");
 }
 
 int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_err *err)
 {
 	const char *type = name_of(dtype);
-	char *text = NULL;
-	FILE *out;
+	struct gt_buf out = { 0 };
+	char *text;
+	int rc;
 
 	*header = NULL;
 	if (!type) {
 		gt_err_set(err, GT_ENOTSUP, "numpy has no %s", gt_dtype_name(dtype));
 		return gt_err_hint(err, "cast it, as with {dtype} fp32");
 	}
-	out = open_memstream(&text, size);
-	if (!out)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: a header");
-	fwrite(magic, 1, MAGIC_BYTES, out);
-	fwrite("\1\0", 1, 2, out);
-	fwrite("\0\0", 1, 2, out); /* its length, below */
-	put_dict(out, type, gt_dtype_size(dtype), ndim, shape);
+	gt_buf_add(&out, magic, MAGIC_BYTES);
+	gt_buf_add(&out, "\1\0\0\0", 4); /* version 1.0, and the length, below */
+	put_dict(&out, type, gt_dtype_size(dtype), ndim, shape);
 	do
-		fputc(' ', out); /* one at least, as numpy */
-	while ((ftello(out) + 1) % ALIGN);
-	fputc('\n', out);
-	if (ferror(out) | fclose(out)) {
-		free(text);
-		return gt_err_set(err, GT_ENOMEM, "out of memory: a header");
-	}
+		gt_buf_puts(&out, " "); /* one at least, as numpy */
+	while ((out.length + 1) % ALIGN);
+	gt_buf_puts(&out, "\n");
+	rc = gt_buf_take(&out, &text, size, err);
+	if (rc)
+		return rc;
 	*header = (unsigned char *)text;
 	gt_put_le(*header + MAGIC_BYTES + 2, *size - MAGIC_BYTES - 4, 2);
 	return 0;

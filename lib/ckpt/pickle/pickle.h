@@ -2,8 +2,7 @@
 #ifndef GT_CKPT_PICKLE_PICKLE_H
 #define GT_CKPT_PICKLE_PICKLE_H
 
-#include <stdio.h>
-
+#include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/pickle/ops.h"
 
@@ -109,8 +108,8 @@ bool gt_pickle_is_name(const char *text);
 enum { GT_PICKLE_NAMES = 48 };
 
 struct gt_pickle_writer {
-	FILE *stream; /* borrowed; its errors are the caller's to check */
-	void *self;   /* for the tensor function */
+	struct gt_buf out;
+	void *self; /* for the tensor function */
 	gt_pickle_tensor *tensor;
 	uint32_t memo_count;
 	int name_count;
@@ -123,14 +122,12 @@ struct gt_pickle_writer {
 };
 
 /*
- * Write a tree that has passed gt_tree_check(). A node that the tree mentions twice is one object
- * for who reads it, too. Opaque objects are written as they came: class, arguments, items, state.
- * GT_ENOTSUP for what protocol 2 has no room for, and for an object inside itself.
+ * The pickle of a tree that has passed gt_tree_check(), yours to free(). A node that the tree
+ * mentions twice is one object for its readers, too. Opaque objects are written as they came: class,
+ * arguments, items, state. GT_ENOTSUP for what protocol 2 has no room for, and for an object inside
+ * itself.
  */
-int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err);
-
-/* The same into memory, yours to free(). w->stream need not be set. */
-int gt_pickle_to_memory(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
+int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
 /* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they

@@ -13,12 +13,12 @@ void gt_pickle_put_number(struct gt_pickle_writer *w, uint64_t value, size_t wid
 	unsigned char bytes[8];
 
 	gt_put_le(bytes, value, width);
-	fwrite(bytes, 1, width, w->stream);
+	gt_buf_add(&w->out, bytes, width);
 }
 
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op)
 {
-	putc((int)op, w->stream);
+	gt_buf_add(&w->out, &(unsigned char){ op }, 1);
 }
 
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value)
@@ -47,7 +47,7 @@ void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t len
 {
 	gt_pickle_put_op(w, OP_BINUNICODE);
 	gt_pickle_put_number(w, length, 4);
-	fwrite(text, 1, length, w->stream);
+	gt_buf_add(&w->out, text, length);
 }
 
 /* ---- the memo ---- */
@@ -93,7 +93,7 @@ void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name)
 	if (recall(w, name))
 		return;
 	gt_pickle_put_op(w, OP_GLOBAL);
-	fputs(name, w->stream);
+	gt_buf_puts(&w->out, name);
 	memorize(w, name);
 }
 
@@ -121,8 +121,8 @@ int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_
 		return gt_err_set(
 		    err, GT_ENOTSUP, "an object of class '%.200s' cannot be written", name);
 	gt_pickle_put_op(w, OP_GLOBAL);
-	fwrite(name, 1, (size_t)(dot - name), w->stream);
-	fprintf(w->stream, "\n%s\n", dot + 1);
+	gt_buf_add(&w->out, name, (size_t)(dot - name));
+	gt_buf_printf(&w->out, "\n%s\n", dot + 1);
 	return 0;
 }
 
@@ -330,39 +330,22 @@ static void keep(void *node)
 	(void)node; /* entries are the arena's */
 }
 
-int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err)
+int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err)
 {
 	int rc = survey(w, root, err);
 
+	*bytes = NULL;
 	gt_pickle_put_op(w, OP_PROTO);
 	gt_pickle_put_number(w, 2, 1);
 	if (!rc)
 		rc = gt_pickle_put_node(w, root, err);
 	gt_pickle_put_op(w, OP_STOP);
+	if (!rc)
+		rc = gt_buf_take(&w->out, bytes, size, err);
+	gt_buf_release(&w->out);
 	tdestroy(w->nodes, keep);
 	gt_arena_release(&w->arena);
 	w->nodes = NULL;
-	return rc;
-}
-
-int gt_pickle_to_memory(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
-    size_t *size, struct gt_err *err)
-{
-	int rc;
-
-	*bytes = NULL;
-	*size = 0;
-	w->stream = open_memstream(bytes, size);
-	if (!w->stream)
-		return gt_err_sys(err, "cannot build the pickle");
-	rc = gt_pickle_write(w, root, err);
-	if (ferror(w->stream) && !rc)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
-	if (fclose(w->stream) && !rc)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
-	if (rc) {
-		free(*bytes);
-		*bytes = NULL;
-	}
 	return rc;
 }

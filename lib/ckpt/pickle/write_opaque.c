@@ -68,7 +68,7 @@ static int put_long(struct gt_pickle_writer *w, const struct gt_tree *text, stru
 		bytes[n++] = negative ? 0xff : 0;
 	gt_pickle_put_op(w, OP_LONG1);
 	gt_pickle_put_number(w, (uint64_t)n, 1);
-	fwrite(bytes, 1, (size_t)n, w->stream);
+	gt_buf_add(&w->out, bytes, (size_t)n);
 	return 0;
 }
 
@@ -85,9 +85,9 @@ static int put_latin1(struct gt_pickle_writer *w, const struct gt_tree *text, st
 	gt_pickle_put_op(w, OP_BINUNICODE);
 	gt_pickle_put_number(w, length, 4);
 	for (size_t i = 0; i < n; i++) {
-		if (p[i] & 0x80)
-			putc(0xc0 | p[i] >> 6, w->stream);
-		putc(p[i] & 0x80 ? 0x80 | (p[i] & 0x3f) : p[i], w->stream);
+		const unsigned char two[] = { 0xc0 | p[i] >> 6, 0x80 | (p[i] & 0x3f) };
+
+		gt_buf_add(&w->out, p[i] & 0x80 ? two : p + i, p[i] & 0x80 ? 2 : 1);
 	}
 	return 0;
 }
@@ -186,8 +186,8 @@ static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, str
 		}
 		gt_pickle_put_op(w, OP_BINUNICODE);
 		gt_pickle_put_number(w, 1 + part->string.length, 4);
-		putc('m', w->stream);
-		fwrite(part->string.bytes, 1, part->string.length, w->stream);
+		gt_buf_puts(&w->out, "m");
+		gt_buf_add(&w->out, part->string.bytes, part->string.length);
 	}
 	gt_pickle_put_op(w, OP_TUPLE);
 	gt_pickle_put_op(w, OP_BINPERSID);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/json_string.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/safetensors/edit.h"
@@ -48,7 +50,7 @@ static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct g
 
 		if (c->what != GT_EDIT_NAME)
 			continue;
-		if (!gt_flat_is_name(c->to) || !strcmp(c->to, GT_ST_METADATA))
+		if (!gt_text_is_utf8(c->to) || !strcmp(c->to, GT_ST_METADATA))
 			return gt_err_set(err, GT_EINVAL,
 			    "'%.200s' would become '%.200s', which is no name for a tensor",
 			    c->from, c->to);
@@ -99,7 +101,7 @@ static int find_patches(struct rewrite *w, struct gt_err *err)
 
 /* ---- the new text ---- */
 
-static void put_patched(struct rewrite *w, FILE *out, size_t size)
+static void put_patched(struct rewrite *w, struct gt_buf *out, size_t size)
 {
 	const struct gt_st_string *own = gt_st_metadata(w->header, GT_ST_HEADER);
 	size_t digits = own && gt_st_metadata(w->header, GT_ST_TENSORS) ? own->value_at + 1 : 0;
@@ -110,11 +112,11 @@ static void put_patched(struct rewrite *w, FILE *out, size_t size)
 		size_t end = p ? p->at : size;
 
 		if (digits >= at && digits < end && digits)
-			w->digits_at = (size_t)ftello(out) + (digits - at);
-		fwrite(w->header->text + at, 1, end - at, out);
+			w->digits_at = out->length + (digits - at);
+		gt_buf_add(out, w->header->text + at, end - at);
 		if (!p)
 			break;
-		gt_st_put_string(out, p->to);
+		gt_buf_json(out, p->to, strlen(p->to));
 		at = p->at + p->length;
 	}
 }
@@ -122,16 +124,15 @@ static void put_patched(struct rewrite *w, FILE *out, size_t size)
 static int build_text(struct rewrite *w, struct gt_err *err)
 {
 	size_t size = w->header->size;
-	FILE *out;
+	struct gt_buf out = { 0 };
+	int rc;
 
 	while (w->header->text[size - 1] == ' ')
 		size--;
-	out = open_memstream(&w->text, &w->size);
-	if (!out)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
-	put_patched(w, out, size);
-	if (ferror(out) | fclose(out))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
+	put_patched(w, &out, size);
+	rc = gt_buf_take(&out, &w->text, &w->size, err);
+	if (rc)
+		return rc;
 	if (w->size > GT_ST_HEADER_MAX - GT_COPY_BLOCK)
 		return gt_err_set(err, GT_ENOTSUP, "a header of %zu bytes: the most is %d", w->size,
 		    GT_ST_HEADER_MAX);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_string.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/safetensors.h"
@@ -23,20 +24,12 @@ struct header {
 	size_t digits_at; /* of the header's own CRC-32 */
 };
 
-void gt_st_put_string(FILE *out, const char *text)
+static void put_entry(struct gt_buf *out, const char *key, const char *value)
 {
-	json_t *string = json_string(text);
-
-	json_dumpf(string, out, JSON_ENCODE_ANY);
-	json_decref(string);
-}
-
-static void put_entry(FILE *out, const char *key, const char *value)
-{
-	fputc(',', out);
-	gt_st_put_string(out, key);
-	fputc(':', out);
-	gt_st_put_string(out, value);
+	gt_buf_puts(out, ",");
+	gt_buf_json(out, key, strlen(key));
+	gt_buf_puts(out, ":");
+	gt_buf_json(out, value, strlen(value));
 }
 
 static bool is_ours(const char *key)
@@ -46,7 +39,7 @@ static bool is_ours(const char *key)
 }
 
 /* What the tree's own __metadata__ says, unless the key is taken or JSON has no room for it. */
-static void put_kept_metadata(FILE *out, const struct gt_tree *metadata)
+static void put_kept_metadata(struct gt_buf *out, const struct gt_tree *metadata)
 {
 	for (size_t i = 0; metadata && i < metadata->seq.count; i++) {
 		const struct gt_tree *key = metadata->seq.items[i].key;
@@ -57,58 +50,58 @@ static void put_kept_metadata(FILE *out, const struct gt_tree *metadata)
 	}
 }
 
-static void put_metadata(FILE *out, struct header *h)
+static void put_metadata(struct gt_buf *out, struct header *h)
 {
 	const struct gt_st_output *o = h->output;
 	const char *separator = "";
 
-	fputs("{\"" GT_ST_METADATA "\":{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\"", out);
-	h->digits_at = (size_t)ftello(out);
-	fputs("00000000\",\"" GT_ST_TENSORS "\":\"", out);
+	gt_buf_puts(
+	    out, "{\"" GT_ST_METADATA "\":{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\"");
+	h->digits_at = out->length;
+	gt_buf_puts(out, "00000000\",\"" GT_ST_TENSORS "\":\"");
 	for (size_t i = 0; i < o->count; i++) {
 		if (!h->places[i].size_bytes)
 			continue;
-		fprintf(out, "%s%08" PRIx32, separator, h->places[i].crc);
+		gt_buf_printf(out, "%s%08" PRIx32, separator, h->places[i].crc);
 		separator = " ";
 	}
-	fputc('"', out);
+	gt_buf_puts(out, "\"");
 	put_kept_metadata(out, o->metadata);
 	if (o->tied_count)
-		fprintf(out, ",\"" GT_ST_TIED "\":\"%zu\"", o->tied_count);
+		gt_buf_printf(out, ",\"" GT_ST_TIED "\":\"%zu\"", o->tied_count);
 	for (size_t i = 0; i < o->tied_count; i++)
 		put_entry(out, o->tied[i]->name, o->tied[i]->kept->name);
-	fputc('}', out);
+	gt_buf_puts(out, "}");
 }
 
-static void put_tensor(FILE *out, const struct gt_flat_tensor *t, const struct gt_fill *place)
+static void put_tensor(
+    struct gt_buf *out, const struct gt_flat_tensor *t, const struct gt_fill *place)
 {
-	fputc(',', out);
-	gt_st_put_string(out, t->name);
-	fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as));
+	gt_buf_puts(out, ",");
+	gt_buf_json(out, t->name, strlen(t->name));
+	gt_buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as));
 	for (int i = 0; i < t->tensor->ndim; i++)
-		fprintf(out, "%s%" PRId64, i ? "," : "", t->tensor->shape[i]);
-	fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", place->offset,
+		gt_buf_printf(out, "%s%" PRId64, i ? "," : "", t->tensor->shape[i]);
+	gt_buf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", place->offset,
 	    place->offset + place->size_bytes);
 }
 
 /* Its length does not depend on the sums. */
 static int build_header(struct header *h, struct gt_err *err)
 {
-	FILE *out;
+	struct gt_buf out = { 0 };
+	int rc;
 
 	free(h->text);
-	h->text = NULL;
-	out = open_memstream(&h->text, &h->size);
-	if (!out)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
-	put_metadata(out, h);
+	put_metadata(&out, h);
 	for (size_t i = 0; i < h->output->count; i++)
-		put_tensor(out, h->output->tensors[i], &h->places[i]);
-	fputc('}', out);
-	while (ftello(out) % 8)
-		fputc(' ', out);
-	if (ferror(out) | fclose(out))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
+		put_tensor(&out, h->output->tensors[i], &h->places[i]);
+	gt_buf_puts(&out, "}");
+	while (out.length % 8)
+		gt_buf_puts(&out, " ");
+	rc = gt_buf_take(&out, &h->text, &h->size, err);
+	if (rc)
+		return rc;
 	if (h->size > GT_ST_HEADER_MAX)
 		return gt_err_set(err, GT_ENOTSUP, "a header of %zu bytes: the most is %d", h->size,
 		    GT_ST_HEADER_MAX);

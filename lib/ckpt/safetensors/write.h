@@ -66,9 +66,6 @@ int gt_st_files_list(
 int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err);
 void gt_st_files_release(struct gt_st_files *s);
 
-/* A string as JSON. It has to be valid UTF-8. */
-void gt_st_put_string(FILE *out, const char *text);
-
 /* Put the header's own CRC-32 at `digits_at` in its text. */
 void gt_st_seal(char *text, size_t size, size_t digits_at);
 

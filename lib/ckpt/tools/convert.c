@@ -110,36 +110,21 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 	return false;
 }
 
-enum { LEFT_NAMED = 6 };
-
-/* What is not taken along, as a line. */
-struct left {
-	struct gt_note *note;
-	const char *path; /* of the file, or NULL */
-	size_t count;
-};
-
-static void leave(struct left *left, const struct gt_tree *key, size_t index)
+static void leave(struct gt_name_list *left, const struct gt_tree *key, size_t index)
 {
-	if (left->count++ >= LEFT_NAMED)
-		return;
-	if (left->count == 1)
-		gt_note_add(left->note, "%s%sleft behind: ", left->path ? left->path : "",
-		    left->path ? ": " : "");
-	else
-		gt_note_add(left->note, ", ");
 	if (!key)
-		gt_note_add(left->note, "[%zu]", index);
+		gt_name_list_add(left, "[%zu]", index);
 	else if (key->kind == GT_TREE_STRING)
-		gt_note_add(left->note, "'%s'", key->string.bytes);
+		gt_name_list_add(left, "'%s'", key->string.bytes);
 	else if (key->kind == GT_TREE_INT)
-		gt_note_add(left->note, "%lld", (long long)key->integer);
+		gt_name_list_add(left, "%lld", (long long)key->integer);
 	else
-		gt_note_add(left->note, "(other)");
+		gt_name_list_add(left, "(other)");
 }
 
 /* From the root down to the state_dict. */
-static void list_left(struct left *left, const struct gt_tree *node, const struct gt_state_dict *sd)
+static void list_left(
+    struct gt_name_list *left, const struct gt_tree *node, const struct gt_state_dict *sd)
 {
 	const struct gt_tree *next = NULL;
 	bool here;
@@ -161,20 +146,20 @@ static void list_left(struct left *left, const struct gt_tree *node, const struc
 		list_left(left, next, sd);
 }
 
-void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd)
 {
-	struct left left = { .note = note, .path = path };
+	struct gt_name_list left = { .most = 6 };
 
 	list_left(&left, root, sd);
-	if (left.count > LEFT_NAMED)
-		gt_note_add(note, " and %zu more", left.count - LEFT_NAMED);
 	if (left.count)
-		gt_note_line(note, "%s", "");
+		gt_buf_printf(note, "%s%sleft behind: %s\n", path ? path : "", path ? ": " : "",
+		    gt_name_list_text(&left));
+	gt_name_list_release(&left);
 }
 
 static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_arena *a,
-    struct gt_note *note, struct gt_err *err)
+    struct gt_buf *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, root, err);
@@ -188,8 +173,8 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	}
 	*out = gt_convert_state_dict(&sd, a, err);
 	if (sd.note[0])
-		gt_note_line(
-		    note, "%s%s", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
+		gt_buf_printf(
+		    note, "%s%s\n", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
 	gt_convert_say_left(note, NULL, root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
@@ -197,29 +182,22 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 
 /* ---- objects: modules, and what weights_only=True refuses ---- */
 
-enum { NAMED = 4 };
-
-/* Places in the tree, the first of which a note names. */
-struct places {
-	size_t count;
-	struct gt_note names;
-};
-
 struct rescue {
 	struct gt_arena *arena;
-	bool weights_only; /* take refused objects out */
-	size_t left_out;   /* tensors of modules */
-	char path[120];    /* from the root, dots between; what is longer is left out */
-	struct places modules, refused;
+	bool weights_only;                    /* take refused objects out */
+	size_t left_out;                      /* tensors of modules */
+	struct gt_buf path;                   /* from the root, dots between */
+	struct gt_name_list modules, refused; /* their places in the tree */
 };
 
-static void name_place(const struct rescue *r, struct places *places, const char *class)
+static void name_place(const struct rescue *r, struct gt_name_list *places, const char *class)
 {
-	if (places->count++ >= NAMED || !*r->path)
-		return;
-	gt_note_add(&places->names, "%s'%s'", *gt_note_text(&places->names) ? ", " : ": ", r->path);
-	if (class)
-		gt_note_add(&places->names, " (%.80s)", class);
+	if (!r->path.length) /* the root, which has no name */
+		places->count++;
+	else if (class)
+		gt_name_list_add(places, "'%.100s' (%.80s)", gt_buf_text(&r->path), class);
+	else
+		gt_name_list_add(places, "'%.100s'", gt_buf_text(&r->path));
 }
 
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
@@ -228,16 +206,17 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
 static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t number,
     struct gt_tree **node, struct gt_err *err)
 {
-	size_t used = strlen(r->path), room = sizeof(r->path) - used;
-	const char *dot = used ? "." : "";
+	size_t before = r->path.length;
 	int rc;
 
+	if (before)
+		gt_buf_puts(&r->path, ".");
 	if (key && key->kind == GT_TREE_STRING)
-		snprintf(r->path + used, room, "%s%s", dot, key->string.bytes);
+		gt_buf_puts(&r->path, key->string.bytes);
 	else
-		snprintf(r->path + used, room, "%s%zu", dot, number);
+		gt_buf_printf(&r->path, "%zu", number);
 	rc = rescue(r, node, err);
-	r->path[used] = '\0';
+	gt_buf_cut(&r->path, before);
 	return rc;
 }
 
@@ -335,24 +314,26 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 	return 0;
 }
 
-/* "N THINGS WORDS: 'a', 'b', ..." */
-static void say_places(struct gt_note *note, const struct places *places, const char *thing,
+/* "N THINGS WORDS: 'a', 'b' and 3 more" */
+static void say_places(struct gt_buf *note, struct gt_name_list *places, const char *thing,
     const char *one, const char *many)
 {
-	if (places->count)
-		gt_note_line(note, "%zu %s%s %s%s%s", places->count, thing,
-		    places->count == 1 ? "" : "s", places->count == 1 ? one : many,
-		    gt_note_text(&places->names), places->count > NAMED ? ", ..." : "");
+	size_t n = places->count;
+
+	if (n)
+		gt_buf_printf(note, "%zu %s%s %s%s%s\n", n, thing, n == 1 ? "" : "s",
+		    n == 1 ? one : many, places->text.length > 2 ? ": " : "",
+		    places->text.length > 2 ? gt_name_list_text(places) : "");
 }
 
-static void say_rescue(struct gt_note *note, const struct rescue *r)
+static void say_rescue(struct gt_buf *note, struct rescue *r)
 {
 	say_places(
 	    note, &r->modules, "pickled model", "became its state_dict", "became their state_dict");
 	if (r->left_out)
-		gt_note_line(note,
+		gt_buf_printf(note,
 		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
-		    "quantised or sparse",
+		    "quantised or sparse\n",
 		    r->left_out, r->left_out == 1 ? "" : "s");
 	if (r->weights_only)
 		say_places(note, &r->refused, "object",
@@ -364,9 +345,11 @@ static void say_rescue(struct gt_note *note, const struct rescue *r)
 }
 
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    bool weights_only, struct gt_arena *a, struct gt_note *note, struct gt_err *err)
+    bool weights_only, struct gt_arena *a, struct gt_buf *note, struct gt_err *err)
 {
-	struct rescue r = { .arena = a, .weights_only = weights_only };
+	struct rescue r = {
+		.arena = a, .weights_only = weights_only, .modules.most = 4, .refused.most = 4
+	};
 	int rc;
 
 	*out = root;
@@ -380,7 +363,8 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 	}
 	if (!rc)
 		say_rescue(note, &r);
-	gt_note_release(&r.modules.names);
-	gt_note_release(&r.refused.names);
+	gt_buf_release(&r.path);
+	gt_name_list_release(&r.modules);
+	gt_name_list_release(&r.refused);
 	return rc;
 }

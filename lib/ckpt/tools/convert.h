@@ -2,7 +2,7 @@
 #ifndef GT_CKPT_TOOLS_CONVERT_H
 #define GT_CKPT_TOOLS_CONVERT_H
 
-#include "lib/ckpt/note.h"
+#include "lib/base/buf.h"
 #include "lib/ckpt/write.h"
 
 /* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
@@ -27,7 +27,7 @@ extern const char *const gt_convert_words[];
  * Errors: GT_EFORMAT where there is no state_dict; GT_ENOTSUP where nothing is left; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    bool weights_only, struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
+    bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 /* A state_dict as a tree: a dict of tensors, which are no parameters any more; an OrderedDict where
  * it was one, or a module. It has the `_metadata` that belongs to them (metadata.h). */
@@ -38,7 +38,7 @@ struct gt_tree *gt_convert_state_dict(
  * Say what a state_dict leaves of the tree that it was found in: values beside it, and in it those
  * that are no tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
  */
-void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_string.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/json.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -19,36 +21,6 @@ enum {
 };
 
 /* ---- paths ---- */
-
-struct path {
-	char *text;
-	size_t length, room;
-};
-
-static int put(struct path *p, const char *text, size_t length, struct gt_err *err)
-{
-	if (p->length + length >= p->room) {
-		size_t room = 2 * (p->length + length) + 64;
-		char *grown = gt_reallocarray(p->text, room, 1, err);
-
-		if (!grown)
-			return GT_ENOMEM;
-		p->text = grown;
-		p->room = room;
-	}
-	if (length)
-		memcpy(p->text + p->length, text, length);
-	p->length += length;
-	p->text[p->length] = '\0';
-	return 0;
-}
-
-static int put_step(struct path *p, const char *step, struct gt_err *err)
-{
-	int rc = put(p, "/", 1, err);
-
-	return rc ? rc : put(p, step, strlen(step), err);
-}
 
 static const char *escape(char c, bool first)
 {
@@ -68,44 +40,27 @@ static const char *escape(char c, bool first)
 	}
 }
 
-/* Python's strings may hold surrogates, JSON's may not. */
-static bool is_surrogate(const char *p)
+static void put_key(struct gt_buf *path, const char *key, size_t length)
 {
-	return (unsigned char)p[0] == 0xed && (unsigned char)p[1] >= 0xa0;
-}
+	gt_buf_puts(path, "/");
+	for (size_t i = 0, n; i < length; i += n) {
+		const char *p = key + i, *code = escape(*p, !i);
+		bool surrogate = gt_text_is_surrogate(p, length - i); /* JSON has none */
 
-static int put_surrogate(struct path *p, const char *s, struct gt_err *err)
-{
-	char code[8];
-
-	snprintf(code, sizeof(code), "~5%04x",
-	    0xd000u | ((unsigned)s[1] & 0x3f) << 6 | ((unsigned)s[2] & 0x3f));
-	return put(p, code, 6, err);
-}
-
-static int put_key(struct path *p, const char *key, size_t length, struct gt_err *err)
-{
-	int rc = put(p, "/", 1, err);
-
-	for (size_t i = 0, run; !rc && i < length; i += run) {
-		const char *code = escape(key[i], !i);
-
-		for (run = 1; !code && i + run < length && !escape(key[i + run], false) &&
-		              !is_surrogate(key + i + run);)
-			run++;
-		if (!code && is_surrogate(key + i))
-			rc = put_surrogate(p, key + i, err), run = 3;
+		n = surrogate ? 3 : 1;
+		if (surrogate)
+			gt_buf_printf(path, "~5%04x",
+			    0xd000u | ((unsigned)p[1] & 0x3f) << 6 | ((unsigned)p[2] & 0x3f));
 		else
-			rc = code ? put(p, code, 2, err) : put(p, key + i, run, err);
+			gt_buf_add(path, code ? code : p, code ? strlen(code) : 1);
 	}
-	return rc;
 }
 
 /* ---- the walk ---- */
 
 struct walk {
 	struct gt_digests *out;
-	struct path path, renamed;
+	struct gt_buf path, renamed;
 	gt_digest_rename *rename; /* NULL: `renamed` is not used */
 	void *self;
 	size_t path_bytes; /* of all tensors: shared ones have many paths */
@@ -113,11 +68,11 @@ struct walk {
 
 static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err);
 
-static int step_both(struct walk *w, const char *step, struct gt_err *err)
+static void step(struct walk *w, const char *name)
 {
-	int rc = put_step(&w->path, step, err);
-
-	return rc || !w->rename ? rc : put_step(&w->renamed, step, err);
+	gt_buf_printf(&w->path, "/%s", name);
+	if (w->rename)
+		gt_buf_printf(&w->renamed, "/%s", name);
 }
 
 static int step_key(
@@ -125,40 +80,52 @@ static int step_key(
 {
 	const struct gt_tree *key = item->key;
 	const char *name;
-	int rc = put_key(&w->path, key->string.bytes, key->string.length, err);
 
-	if (rc || !w->rename)
-		return rc;
+	put_key(&w->path, key->string.bytes, key->string.length);
+	if (!w->rename)
+		return 0;
 	name = w->rename(w->self, dict, item);
 	if (!name)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: the names of tensors");
-	return name == key->string.bytes ? put_key(&w->renamed, name, key->string.length, err)
-	                                 : put_key(&w->renamed, name, strlen(name), err);
+	put_key(&w->renamed, name, name == key->string.bytes ? key->string.length : strlen(name));
+	return 0;
 }
 
 static int step_item(struct walk *w, const struct gt_tree *seq, size_t i, struct gt_err *err)
 {
 	const struct gt_tree *key = seq->seq.items[i].key;
-	char step[32];
+	char name[32];
 
 	if (key && key->kind == GT_TREE_STRING)
 		return step_key(w, seq, &seq->seq.items[i], err);
 	if (key && key->kind == GT_TREE_INT)
-		snprintf(step, sizeof(step), "[%lld]", (long long)key->integer);
+		snprintf(name, sizeof(name), "[%lld]", (long long)key->integer);
 	else
-		snprintf(step, sizeof(step), key ? "(%zu)" : "[%zu]", i);
-	return step_both(w, step, err);
+		snprintf(name, sizeof(name), key ? "(%zu)" : "[%zu]", i);
+	step(w, name);
+	return 0;
 }
 
-/* Visit a part that a step leads to, and come back; `rc` is what the step returned. */
-static int visit_part(struct walk *w, int rc, size_t length, size_t renamed,
-    const struct gt_tree *part, struct gt_err *err)
+/* Visit a part that a step has led to, and come back. */
+static int visit_part(
+    struct walk *w, size_t length, size_t renamed, const struct gt_tree *part, struct gt_err *err)
 {
-	if (!rc)
-		rc = visit(w, part, err);
-	w->path.length = length;
-	w->renamed.length = renamed;
+	int rc = visit(w, part, err);
+
+	gt_buf_cut(&w->path, length);
+	gt_buf_cut(&w->renamed, renamed);
 	return rc;
+}
+
+static int visit_named(
+    struct walk *w, const char *name, const struct gt_tree *part, struct gt_err *err)
+{
+	size_t length = w->path.length, renamed = w->renamed.length;
+
+	if (!part)
+		return 0;
+	step(w, name);
+	return visit_part(w, length, renamed, part, err);
 }
 
 static int visit_seq(struct walk *w, const struct gt_tree *seq, struct gt_err *err)
@@ -169,29 +136,23 @@ static int visit_seq(struct walk *w, const struct gt_tree *seq, struct gt_err *e
 	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
 		const struct gt_tree *value = seq->seq.items[i].value;
 
-		if (value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_OPAQUE ||
-		    gt_tree_is_seq(value))
-			rc = visit_part(w, step_item(w, seq, i, err), length, renamed, value, err);
+		if (value->kind != GT_TREE_TENSOR && value->kind != GT_TREE_OPAQUE &&
+		    !gt_tree_is_seq(value))
+			continue;
+		rc = step_item(w, seq, i, err);
+		if (!rc)
+			rc = visit_part(w, length, renamed, value, err);
 	}
-	if (!rc && seq->seq.attributes)
-		rc = visit_part(w, step_both(w, "(attributes)", err), length, renamed,
-		    seq->seq.attributes, err);
-	return rc;
+	return rc ? rc : visit_named(w, "(attributes)", seq->seq.attributes, err);
 }
 
 static int visit_opaque(struct walk *w, const struct gt_tree *node, struct gt_err *err)
 {
-	static const char *const steps[] = { "(args)", "(items)", "(state)" };
-	const struct gt_tree *parts[] = { node->opaque.args, node->opaque.items,
-		node->opaque.state };
-	size_t length = w->path.length, renamed = w->renamed.length;
-	int rc = 0;
+	int rc = visit_named(w, "(args)", node->opaque.args, err);
 
-	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
-		if (parts[i])
-			rc = visit_part(
-			    w, step_both(w, steps[i], err), length, renamed, parts[i], err);
-	return rc;
+	if (!rc)
+		rc = visit_named(w, "(items)", node->opaque.items, err);
+	return rc ? rc : visit_named(w, "(state)", node->opaque.state, err);
 }
 
 static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
@@ -211,35 +172,23 @@ static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *er
 		return GT_ENOMEM;
 	entry = &d->entries[d->count++];
 	*entry = (struct gt_digest){ .tensor = t };
-	entry->path = gt_arena_strdup(&d->arena, w->path.text ? w->path.text : "", err);
-	entry->renamed = w->rename && entry->path && w->renamed.text
-	                     ? gt_arena_strdup(&d->arena, w->renamed.text, err)
+	entry->path = gt_arena_strdup(&d->arena, gt_buf_text(&w->path), err);
+	entry->renamed = w->rename && entry->path
+	                     ? gt_arena_strdup(&d->arena, gt_buf_text(&w->renamed), err)
 	                     : entry->path;
 	return entry->renamed ? 0 : GT_ENOMEM;
 }
 
-static int visit_tensor(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
-{
-	size_t length = w->path.length, renamed = w->renamed.length;
-	int rc = add(w, t, err);
-
-	if (rc || !t->attributes)
-		return rc;
-	return visit_part(
-	    w, step_both(w, "(attributes)", err), length, renamed, t->attributes, err);
-}
-
 static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err)
 {
-	if (w->path.text)
-		w->path.text[w->path.length] = '\0';
-	if (w->renamed.text)
-		w->renamed.text[w->renamed.length] = '\0';
-	if (node->kind == GT_TREE_TENSOR)
-		return visit_tensor(w, &node->tensor, err);
+	int rc;
+
 	if (node->kind == GT_TREE_OPAQUE)
 		return visit_opaque(w, node, err);
-	return gt_tree_is_seq(node) ? visit_seq(w, node, err) : 0;
+	if (node->kind != GT_TREE_TENSOR)
+		return gt_tree_is_seq(node) ? visit_seq(w, node, err) : 0;
+	rc = add(w, &node->tensor, err);
+	return rc ? rc : visit_named(w, "(attributes)", node->tensor.attributes, err);
 }
 
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
@@ -250,8 +199,12 @@ int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_di
 
 	*out = (struct gt_digests){ 0 };
 	rc = visit(&w, root, err);
-	free(w.path.text);
-	free(w.renamed.text);
+	if (!rc)
+		rc = gt_buf_check(&w.path, err);
+	if (!rc)
+		rc = gt_buf_check(&w.renamed, err);
+	gt_buf_release(&w.path);
+	gt_buf_release(&w.renamed);
 	return rc;
 }
 
@@ -264,43 +217,18 @@ void gt_digests_release(struct gt_digests *d)
 
 /* ---- the record ---- */
 
-static void print_string(FILE *stream, const char *text)
-{
-	putc('"', stream);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c < 0x20)
-			fprintf(stream, "\\u%04x", c);
-		else if (c == '"' || c == '\\')
-			fprintf(stream, "\\%c", c);
-		else
-			putc(c, stream);
-	}
-	putc('"', stream);
-}
-
 int gt_digests_print(const struct gt_digests *d, char **json, size_t *size, struct gt_err *err)
 {
-	FILE *stream;
+	struct gt_buf out = { 0 };
 
-	*json = NULL;
-	stream = open_memstream(json, size);
-	if (!stream)
-		return gt_err_sys(err, "cannot build the digests");
-	fprintf(stream, "{\"version\": %d, \"crc32\": {", VERSION);
+	gt_buf_printf(&out, "{\"version\": %d, \"crc32\": {", VERSION);
 	for (size_t i = 0; i < d->count; i++) {
-		fputs(i ? ",\n" : "\n", stream);
-		print_string(stream, d->entries[i].renamed);
-		fprintf(stream, ": \"%08x\"", d->entries[i].crc);
+		gt_buf_puts(&out, i ? ",\n" : "\n");
+		gt_buf_json(&out, d->entries[i].renamed, strlen(d->entries[i].renamed));
+		gt_buf_printf(&out, ": \"%08x\"", d->entries[i].crc);
 	}
-	fputs("}}\n", stream);
-	if (fclose(stream)) {
-		free(*json);
-		*json = NULL;
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the digests");
-	}
-	return 0;
+	gt_buf_puts(&out, "}}\n");
+	return gt_buf_take(&out, json, size, err);
 }
 
 static int wrong_record(const char *what, struct gt_err *err)

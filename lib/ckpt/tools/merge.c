@@ -60,8 +60,8 @@ struct merge {
 	struct gt_tree *root;
 	struct gt_arena *arena;
 	void *names; /* for tsearch() */
-	size_t twice, differ;
-	char list[280]; /* of the names that differ */
+	size_t twice;
+	struct gt_name_list differ; /* names with different content */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -72,16 +72,13 @@ static int compare_names(const void *a, const void *b)
 static int meet_again(
     struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	size_t used = strlen(m->list);
 	bool same = same_layout(old->tensor, t);
 	int rc = same ? compare(old->tensor, t, &same, err) : 0;
 
 	m->twice++;
 	if (rc || same)
 		return rc;
-	if (m->differ++ < 4)
-		snprintf(m->list + used, sizeof(m->list) - used, "%s'%.50s'", used ? ", " : "",
-		    old->text);
+	gt_name_list_add(&m->differ, "'%.50s'", old->text);
 	return 0;
 }
 
@@ -101,7 +98,7 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 }
 
 int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
-    struct gt_note *note, struct gt_err *err)
+    struct gt_buf *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, input->root, err);
@@ -119,18 +116,20 @@ static void keep(void *node)
 	(void)node; /* names are the arena's */
 }
 
-static int refuse(const struct merge *m, struct gt_err *err)
+static int refuse(struct gt_name_list *names, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "%zu name%s with different content: %s%s", m->differ,
-	    m->differ == 1 ? "" : "s", m->list, m->differ > 4 ? ", ..." : "");
+	size_t n = names->count;
+
+	gt_err_set(err, GT_EFORMAT, "%zu name%s with different content: %s", n, n == 1 ? "" : "s",
+	    gt_name_list_text(names));
 	return gt_err_hint(
 	    err, "{average} takes the mean; ckpt rename or select make names differ");
 }
 
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
-    struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
-	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err) };
+	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err), .differ.most = 4 };
 	int rc = m.root ? 0 : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < count; i++) {
@@ -143,12 +142,13 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 			rc = add(&m, &part->seq.items[k], err);
 	}
 	tdestroy(m.names, keep);
-	if (!rc && m.differ)
-		rc = refuse(&m, err);
+	if (!rc && m.differ.count)
+		rc = refuse(&m.differ, err);
+	gt_name_list_release(&m.differ);
 	if (rc)
 		return rc;
 	*out = m.root;
-	gt_note_line(note, "%zu tensor%s; %zu were in several files, the same in each",
+	gt_buf_printf(note, "%zu tensor%s; %zu were in several files, the same in each\n",
 	    m.root->seq.count, m.root->seq.count == 1 ? "" : "s", m.twice);
 	return 0;
 }

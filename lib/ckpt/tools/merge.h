@@ -16,7 +16,7 @@ struct gt_merge_input {
  * with the first few and their number.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
-    struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 /* The mean of checkpoints, kept in a file without a name until it is released. */
 struct gt_merge_mean {
@@ -37,7 +37,7 @@ struct gt_merge_mean {
  * thread. Errors: GT_EFORMAT, also for a damaged source, GT_EIO. Release in every case.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const char *folder, struct gt_note *note, struct gt_err *err);
+    const char *folder, struct gt_buf *note, struct gt_err *err);
 void gt_merge_release(struct gt_merge_mean *mean);
 
 #endif

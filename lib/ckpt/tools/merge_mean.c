@@ -385,7 +385,7 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
 }
 
-static void report(const struct mean *m, struct gt_note *note)
+static void report(const struct mean *m, struct gt_buf *note)
 {
 	size_t differ = 0, nonfinite = 0;
 
@@ -393,18 +393,19 @@ static void report(const struct mean *m, struct gt_note *note)
 		differ += atomic_load(&m->targets[i].differs);
 		nonfinite += atomic_load(&m->targets[i].nonfinite);
 	}
-	gt_note_line(note, "mean of %zu checkpoints, %zu tensor%s", m->count, m->target_count,
+	gt_buf_printf(note, "mean of %zu checkpoints, %zu tensor%s\n", m->count, m->target_count,
 	    m->target_count == 1 ? "" : "s");
 	if (differ)
-		gt_note_line(note, "%zu tensor%s of integers differ%s: the first file's were taken",
-		    differ, differ == 1 ? "" : "s", differ == 1 ? "s" : "");
+		gt_buf_printf(note,
+		    "%zu tensor%s of integers differ%s: the first file's were taken\n", differ,
+		    differ == 1 ? "" : "s", differ == 1 ? "s" : "");
 	if (nonfinite)
-		gt_note_line(note, "%zu tensor%s of the mean hold%s NaN or Inf", nonfinite,
+		gt_buf_printf(note, "%zu tensor%s of the mean hold%s NaN or Inf\n", nonfinite,
 		    nonfinite == 1 ? "" : "s", nonfinite == 1 ? "s" : "");
 }
 
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const char *folder, struct gt_note *note, struct gt_err *err)
+    const char *folder, struct gt_buf *note, struct gt_err *err)
 {
 	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
 	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);

@@ -6,7 +6,7 @@
 
 /* The state_dict of a file, as a tree in the arena. */
 int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
-    struct gt_note *note, struct gt_err *err);
+    struct gt_buf *note, struct gt_err *err);
 
 /* Elements [first, first + n) as they are, in the host's byte order; their pages are given back. */
 int gt_merge_take(

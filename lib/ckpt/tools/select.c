@@ -79,19 +79,21 @@ static struct gt_tree *follow(struct gt_tree *node, const char *path)
 
 int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path, struct gt_err *err)
 {
-	char keys[200] = "";
-	size_t used = 0;
+	struct gt_name_list keys = { .most = 6 };
 
 	*out = *path ? follow(root, path) : NULL;
 	if (*out)
 		return 0;
 	for (size_t i = 0; root->kind == GT_TREE_DICT && i < root->seq.count; i++)
-		if (root->seq.items[i].key->kind == GT_TREE_STRING && used < sizeof(keys) - 40)
-			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
-			    used ? ", " : "", root->seq.items[i].key->string.bytes);
+		if (root->seq.items[i].key->kind == GT_TREE_STRING)
+			gt_name_list_add(&keys, "'%.30s'", root->seq.items[i].key->string.bytes);
 	gt_err_set(err, GT_EFORMAT, "{path}: nothing is under '%.200s'", path);
-	return used ? gt_err_hint(err, "the file has %s", keys)
-	            : gt_err_hint(err, "gtrain ckpt ls lists what is in a file");
+	if (keys.count)
+		gt_err_hint(err, "the file has %s", gt_name_list_text(&keys));
+	else
+		gt_err_hint(err, "gtrain ckpt ls lists what is in a file");
+	gt_name_list_release(&keys);
+	return err->code;
 }
 
 /* ---- by name ---- */
@@ -137,7 +139,7 @@ static int filter(
 }
 
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
-    size_t count, struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
+    size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	size_t all;
@@ -149,9 +151,9 @@ int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char 
 	rc = filter(&sd, patterns, count, err);
 	if (!rc) {
 		if (sd.note[0])
-			gt_note_line(note, "%s", sd.note);
-		gt_note_line(
-		    note, "%zu of %zu tensor%s selected", sd.count, all, all == 1 ? "" : "s");
+			gt_buf_printf(note, "%s\n", sd.note);
+		gt_buf_printf(
+		    note, "%zu of %zu tensor%s selected\n", sd.count, all, all == 1 ? "" : "s");
 		*out = gt_convert_state_dict(&sd, arena, err);
 		rc = *out ? 0 : GT_ENOMEM;
 	}

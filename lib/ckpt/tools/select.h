@@ -19,6 +19,6 @@ int gt_select_path(
  * nothing is an error: GT_EFORMAT with a few names.
  */
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
-    size_t count, struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
+    size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 #endif

@@ -32,7 +32,7 @@ static int put_tree(struct legacy *l, const struct gt_tree *tree, struct gt_err 
 	struct gt_pickle_writer w = { 0 };
 	char *bytes;
 	size_t size;
-	int rc = tree ? gt_pickle_to_memory(&w, tree, &bytes, &size, err) : err->code;
+	int rc = tree ? gt_pickle_write(&w, tree, &bytes, &size, err) : err->code;
 
 	if (rc)
 		return rc;

@@ -271,7 +271,7 @@ static int put_arguments(
 	put_ordered_dict(p);
 	if (!gt_torch_storage_global(s->as)) { /* the object that a dtype is */
 		gt_pickle_put_op(p, OP_GLOBAL);
-		fprintf(p->stream, "torch\n%s\n", gt_dtype_name(s->as));
+		gt_buf_printf(&p->out, "torch\n%s\n", gt_dtype_name(s->as));
 	}
 	gt_pickle_put_op(p, OP_TUPLE);
 	return rc;
@@ -343,7 +343,7 @@ int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root
 {
 	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };
 
-	return gt_pickle_to_memory(&pickle, root, bytes, size, err);
+	return gt_pickle_write(&pickle, root, bytes, size, err);
 }
 
 /* ---- the file ---- */

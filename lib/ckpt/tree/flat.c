@@ -1,10 +1,10 @@
 /* flat.c - a dict of tensors as a list, with the ties among them. */
 #include "lib/ckpt/tree/flat.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/tree/tree.h"
 
 static const char *const kinds[] = {
@@ -33,18 +33,10 @@ static int refuse(
 	return gt_err_hint(err, "write the state_dict alone, or a .pth");
 }
 
-bool gt_flat_is_name(const char *text)
-{
-	json_t *string = json_string(text);
-
-	json_decref(string);
-	return string != NULL;
-}
-
 bool gt_flat_is_text(const struct gt_tree *node)
 {
 	return node->kind == GT_TREE_STRING && strlen(node->string.bytes) == node->string.length &&
-	       gt_flat_is_name(node->string.bytes);
+	       gt_text_is_utf8(node->string.bytes);
 }
 
 static int check_key(const struct gt_tree *key, const char *format, struct gt_err *err)

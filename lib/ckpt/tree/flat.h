@@ -35,8 +35,7 @@ void gt_flat_release(struct gt_flat *flat);
 /* An order of tensors: 0 for two that are one under two names. Empty ones share nothing. */
 int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y);
 
-/* Whether a node is a string of valid UTF-8 without zeros; whether a string is valid UTF-8. */
+/* Whether a node is a string of valid UTF-8 without zeros. */
 bool gt_flat_is_text(const struct gt_tree *node);
-bool gt_flat_is_name(const char *text);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/note.h"
+#include "lib/base/buf.h"
 #include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/module.h"
 
@@ -143,15 +143,14 @@ static bool search(struct found *f, const struct gt_tree *node)
 
 static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 {
-	char keys[200] = "";
-	size_t used = 0;
+	struct gt_name_list keys = { .most = 6 };
 
-	for (size_t i = 0; i < dict->seq.count && used < sizeof(keys) - 40; i++)
+	for (size_t i = 0; i < dict->seq.count; i++)
 		if (is_text(dict->seq.items[i].key))
-			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
-			    used ? ", " : "", dict->seq.items[i].key->string.bytes);
+			gt_name_list_add(&keys, "'%.30s'", dict->seq.items[i].key->string.bytes);
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the checkpoint; its keys are: %s",
-	    used ? keys : "none");
+	    keys.count ? gt_name_list_text(&keys) : "none");
+	gt_name_list_release(&keys);
 	return gt_err_hint(err, "a state_dict is a dict of names and tensors");
 }
 
@@ -244,24 +243,24 @@ static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
 
 /* ---- the note ---- */
 
-static void note_path(struct gt_note *note, const struct found *f)
+static void note_path(struct gt_buf *note, const struct found *f)
 {
 	bool model = gt_model_is(f->node);
 
 	if (model)
-		gt_note_add(note, "%s",
+		gt_buf_printf(note, "%s",
 		    strncmp(f->node->opaque.class_name, "__torch__.", 10) ? "a whole pickled model"
 		                                                          : "a TorchScript model");
 	else if (f->depth)
-		gt_note_add(note, "%s", "state_dict");
+		gt_buf_printf(note, "%s", "state_dict");
 	for (int i = 0; i < f->depth; i++)
-		gt_note_add(note, "%s%s", i ? "." : " found under '", f->path[i]);
+		gt_buf_printf(note, "%s%s", i ? "." : " found under '", f->path[i]);
 	if (f->depth)
-		gt_note_add(note, "%s", "'");
+		gt_buf_printf(note, "%s", "'");
 }
 
 /* Other state_dicts beside the one that was taken. */
-static void note_others(struct gt_note *note, const struct found *f)
+static void note_others(struct gt_buf *note, const struct found *f)
 {
 	bool only, named = false;
 
@@ -272,36 +271,36 @@ static void note_others(struct gt_note *note, const struct found *f)
 		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
 		    (!gt_model_is(other) && !(dict && count_tensors(dict, &only) && only)))
 			continue;
-		gt_note_add(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
+		gt_buf_printf(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
 		named = true;
 	}
 }
 
 /* Between what is said of one thing and of the next. */
-static const char *semicolon(const struct gt_note *note)
+static const char *semicolon(const struct gt_buf *note)
 {
 	return note->length ? "; " : "";
 }
 
-static void note_left_out(struct gt_note *note, const struct gt_model_list *list)
+static void note_left_out(struct gt_buf *note, const struct gt_model_list *list)
 {
 	if (list->left_out)
-		gt_note_add(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
+		gt_buf_printf(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
 		    list->left_out_class);
 }
 
-static void note_prefixes(struct gt_note *note, unsigned mask, size_t keys)
+static void note_prefixes(struct gt_buf *note, unsigned mask, size_t keys)
 {
 	if (!keys)
 		return;
-	gt_note_add(note, "%s", semicolon(note));
+	gt_buf_printf(note, "%s", semicolon(note));
 	for (int i = 0, named = 0; i < COUNT_PREFIXES; i++)
 		if (mask >> i & 1)
-			gt_note_add(note, "%s'%s'", named++ ? " and " : "", prefixes[i]);
-	gt_note_add(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
+			gt_buf_printf(note, "%s'%s'", named++ ? " and " : "", prefixes[i]);
+	gt_buf_printf(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
 }
 
-static void note_locations(struct gt_note *note, const struct gt_state_dict *sd)
+static void note_locations(struct gt_buf *note, const struct gt_state_dict *sd)
 {
 	const char *seen[MAX_LOCATIONS];
 	int n = 0;
@@ -315,8 +314,8 @@ static void note_locations(struct gt_note *note, const struct gt_state_dict *sd)
 		if (known)
 			continue;
 		if (!n)
-			gt_note_add(note, "%ssaved on ", semicolon(note));
-		gt_note_add(note, "%s%s", n ? ", " : "", location);
+			gt_buf_printf(note, "%ssaved on ", semicolon(note));
+		gt_buf_printf(note, "%s%s", n ? ", " : "", location);
 		seen[n++] = location;
 	}
 }
@@ -339,7 +338,7 @@ static int find(
     struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
 	struct gt_model_list list = { .sd = out };
-	struct gt_note note = { 0 };
+	struct gt_buf note = { 0 };
 	size_t stripped = 0, items = 0;
 	struct found f = { .items = &items };
 	unsigned mask = 0;
@@ -369,12 +368,10 @@ static int find(
 	note_prefixes(&note, mask, stripped);
 	note_left_out(&note, &list);
 	note_locations(&note, out);
-	out->note = gt_arena_strdup(&out->arena, gt_note_text(&note), err);
-	rc = out->note ? gt_note_check(&note, err) : GT_ENOMEM;
-	gt_note_release(&note);
-	if (rc)
+	out->note = gt_buf_keep(&note, &out->arena, err);
+	if (!out->note)
 		gt_state_dict_release(out);
-	return rc;
+	return out->note ? 0 : GT_ENOMEM;
 }
 
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)

@@ -17,7 +17,7 @@
 struct export
 {
 	const struct gt_export_options *o;
-	struct gt_note *note;
+	struct gt_buf *note;
 	struct gt_run_source source;
 	struct gt_data_description data;
 	struct gt_tokenizer *tokenizer; /* of byte pairs; NULL: it has none */
@@ -351,7 +351,7 @@ static int write_text_files(struct export *x, struct gt_err *err)
 		return rc;
 	if (x->tokenizer)
 		return write_tokenizer(x, err);
-	gt_note_line(x->note, "no tokenizer is written: %s",
+	gt_buf_printf(x->note, "no tokenizer is written: %s\n",
 	    x->data.tokenizer || x->source.vocab
 	        ? "transformers has none for a vocabulary of characters or bytes"
 	        : "the model was trained on ids of tokens");
@@ -362,9 +362,9 @@ static int write_image_files(struct export *x, struct gt_err *err)
 {
 	if (x->data.normalization_known && x->data.height > 0 && x->data.channels > 0)
 		return write_processor(x, err);
-	gt_note_line(x->note,
+	gt_buf_printf(x->note,
 	    "no preprocessor_config.json is written: '%s' does not say how its "
-	    "images were normalized",
+	    "images were normalized\n",
 	    x->source.path);
 	return 0;
 }
@@ -464,7 +464,7 @@ static void release(struct export *x)
 }
 
 int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
-    struct gt_note *note, struct gt_err *err)
+    struct gt_buf *note, struct gt_err *err)
 {
 	struct export x = { .o = options, .note = note };
 	int rc = open_source(&x, err);

@@ -2,8 +2,8 @@
 #ifndef GT_TRAIN_RUN_EXPORT_H
 #define GT_TRAIN_RUN_EXPORT_H
 
+#include "lib/base/buf.h"
 #include "lib/base/err.h"
-#include "lib/ckpt/note.h"
 #include "lib/ckpt/tree/tally.h"
 #include "lib/ckpt/write.h"
 
@@ -32,6 +32,6 @@ struct gt_export_options {
  * a folder that has files, or a checkpoint that is no whole model; GT_EFORMAT, GT_EIO, GT_ENOMEM.
  */
 int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
-    struct gt_note *note, struct gt_err *err);
+    struct gt_buf *note, struct gt_err *err);
 
 #endif
