@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
 
 warnings.filterwarnings("ignore", message="Corrupt EXIF data")  # Pillow's, of parts damaged on purpose
+warnings.filterwarnings("ignore", message="Palette images with Transparency")
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 
 try:
@@ -147,6 +149,109 @@ def check_turned(height, width, reduce="no"):
         return wrong
 
 
+# ---- every form of a PNG, and JPEGs of four colours ----
+
+GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
+DEPTHS = {GREY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), GREY_ALPHA: (8, 16), RGBA: (8, 16)}
+CHANNELS = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGBA: 4}
+# Where each of Adam7's passes begins and how far apart its pixels are: x, y, dx, dy.
+PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
+def packed(values, depth):
+    """Rows of samples as a PNG has them, with no filter."""
+    if depth == 16:
+        rows = values.astype(">u2").reshape(len(values), -1).view(np.uint8)
+    elif depth == 8:
+        rows = values.astype(np.uint8).reshape(len(values), -1)
+    else:
+        bits = (values.reshape(len(values), -1, 1) >> np.arange(depth - 1, -1, -1)) & 1
+        rows = np.packbits(bits.reshape(len(values), -1).astype(np.uint8), axis=1)
+    return b"".join(b"\0" + row.tobytes() for row in rows)
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(values, color, depth, interlaced, transparent, colors):
+    """A file with these samples [height, width, channels]."""
+    height, width = values.shape[:2]
+    out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlaced))
+    if color == PALETTE:
+        out += chunk(b"PLTE", colors.tobytes())
+    if transparent:  # some entries of the palette, or one colour
+        out += chunk(b"tRNS", bytes(range(0, 250, 60))[:len(colors)] if color == PALETTE
+                     else b"".join(struct.pack(">H", int(v)) for v in values[0, 0]))
+    parts = [values[y::dy, x::dx] for x, y, dx, dy in PASSES] if interlaced else [values]
+    return out + chunk(b"IDAT", zlib.compress(b"".join(packed(p, depth) for p in parts if p.size))) + chunk(b"IEND", b"")
+
+
+def png_files(height, width):
+    """(name, bytes, samples): each kind of colour in each depth, interlaced or not, with transparent colours or none."""
+    rng = np.random.default_rng(height * width)
+    for color, depths in DEPTHS.items():
+        for depth in depths:
+            colors = rng.integers(0, 256, (1 << min(depth, 8), 3), dtype=np.uint8)
+            values = rng.integers(0, 1 << depth, (height, width, CHANNELS[color]))
+            for interlaced in (0, 1):
+                for transparent in (0, 1) if color in (GREY, RGB, PALETTE) else (0,):
+                    yield (f"{color}-{depth:02}-{interlaced}-{transparent}.png",
+                           png(values, color, depth, interlaced, transparent, colors), values)
+
+
+def check_pngs(height, width, channels):
+    """Pillow's pixels, but for grey of 16 bits: there convert() clips to 255, and the upper byte is wanted, as for other colours."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "class"))
+        files = sorted(png_files(height, width))
+        for name, data, _ in files:
+            with open(os.path.join(folder, "class", name), "wb") as f:
+                f.write(data)
+        out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},channels={channels}"], capture_output=True)
+        size, wrong = height * width * channels, []
+        assert len(out.stdout) == len(files) * (size + 4), out.stderr.decode()
+        for number, (name, _, values) in enumerate(files):
+            mine = np.frombuffer(out.stdout, np.uint8, size, number * (size + 4)).reshape(height, width, channels)
+            if name.startswith("0-16"):
+                theirs = np.repeat(values >> 8, channels, 2)
+            else:
+                theirs = np.asarray(Image.open(os.path.join(folder, "class", name)).convert("RGB" if channels == 3 else "L"))
+            if not np.array_equal(mine, theirs.reshape(mine.shape)):
+                wrong.append(f"{name}: off by up to {np.abs(mine.astype(int) - theirs.reshape(mine.shape)).max()}")
+        return wrong
+
+
+def adobe(data, transform):
+    """A JPEG whose Adobe part says this of its colours; None takes the part out."""
+    at = data.find(b"\xff\xee\0\x0eAdobe")
+    return data[:at] + data[at + 16:] if transform is None else data[:at + 15] + bytes([transform]) + data[at + 16:]
+
+
+def check_four_colours(height, width):
+    """Pillow takes all of them for inverted, as Adobe writes them, whatever the file says."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "class"))
+        kinds = [(transform, options) for transform in (0, 2, None) for options in ({}, {"progressive": True})]
+        paths = [os.path.join(folder, "class", f"{number}.jpg") for number in range(len(kinds))]
+        for number, (transform, options) in enumerate(kinds):
+            picture(height, width, number).convert("CMYK").save(paths[number], quality=85, **options)
+            with open(paths[number], "rb") as f:
+                data = adobe(f.read(), transform)
+            with open(paths[number], "wb") as f:
+                f.write(data)
+        wrong = []
+        for channels, mode in ((3, "RGB"), (1, "L")):
+            out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},channels={channels}"], capture_output=True)
+            size = height * width * channels
+            for number, path in enumerate(paths):
+                mine = np.frombuffer(out.stdout, np.uint8, size, number * (size + 4)).reshape(height, width, channels)
+                theirs = np.asarray(Image.open(path).convert(mode)).reshape(mine.shape)
+                if not np.array_equal(mine, theirs):
+                    wrong.append(f"{kinds[number]}, {mode}: off by up to {np.abs(mine.astype(int) - theirs).max()}")
+        return wrong
+
+
 CHECKS = [(f"{h} x {w} pixels decode to {c} channel(s) as Pillow has them",
            lambda h=h, w=w, c=c: check_decode(h, w, c))
           for h, w in ((32, 32), (37, 53), (1, 1), (200, 75)) for c in (3, 1)]
@@ -158,6 +263,9 @@ CHECKS += [(f"{h} x {w} pixels are reduced to {n} as Pillow's draft() and a box 
             lambda h=h, w=w, n=n: check_resize(h, w, n, "yes"))
            for h, w, n in ((64, 64, 32), (64, 64, 33), (97, 41, 20), (300, 211, 52), (300, 211, 27), (301, 213, 26))]
 
+CHECKS += [(f"PNG files of {h} x {w} pixels, of all colours and depths, decode to {c} channel(s)", lambda h=h, w=w, c=c: check_pngs(h, w, c))
+           for h, w in ((13, 17), (1, 1), (3, 2)) for c in (3, 1)]
+CHECKS += [(f"JPEG files of four colours, {h} x {w} pixels", lambda h=h, w=w: check_four_colours(h, w)) for h, w in ((32, 40), (9, 5))]
 CHECKS += [(f"{h} x {w} pixels are turned by their Exif part", lambda h=h, w=w: check_turned(h, w)) for h, w in ((30, 47), (24, 24))]
 CHECKS += [("48 x 72 pixels are reduced and turned", lambda: check_turned(48, 72, "yes"))]
 
