@@ -182,6 +182,44 @@ int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code)
 	return length;
 }
 
+size_t gt_text_utf8_bytes(const void *bytes, size_t size)
+{
+	const unsigned char *p = bytes;
+	size_t at = 0;
+	uint64_t eight;
+	uint32_t code;
+	int length;
+
+	while (at < size) {
+		if (size - at >= 8) {
+			memcpy(&eight, p + at, 8);
+			if (!(eight & 0x8080808080808080u)) { /* ASCII */
+				at += 8;
+				continue;
+			}
+		}
+		length = gt_text_utf8(p + at, size - at, &code);
+		if (!length)
+			return at;
+		at += (size_t)length;
+	}
+	return size;
+}
+
+bool gt_text_is_utf8(const char *s)
+{
+	size_t size = strlen(s);
+
+	return gt_text_utf8_bytes(s, size) == size;
+}
+
+bool gt_text_is_surrogate(const void *bytes, size_t size)
+{
+	const unsigned char *p = bytes;
+
+	return size >= 3 && p[0] == 0xed && p[1] >= 0xa0 && p[1] <= 0xbf && p[2] >> 6 == 2;
+}
+
 bool gt_text_ends_with(const char *s, const char *ending)
 {
 	size_t n = strlen(s), m = strlen(ending);

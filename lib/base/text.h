@@ -47,4 +47,12 @@ bool gt_text_ends_with(const char *s, const char *ending);
  * its length, or 0 where the bytes are not UTF-8. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
+/* How many of `size` bytes, from the first on, are UTF-8: `size` where all are. */
+size_t gt_text_utf8_bytes(const void *bytes, size_t size);
+bool gt_text_is_utf8(const char *s);
+
+/* Whether bytes begin with the 3 that would be the UTF-8 of a surrogate, U+D800 to U+DFFF. Strings
+ * of Python's may hold single ones, and its pickles write them so ('surrogatepass'). */
+bool gt_text_is_surrogate(const void *bytes, size_t size);
+
 #endif

@@ -196,9 +196,88 @@ static void endings(void **state)
 	assert_false(gt_text_ends_with("a.pkl2", ".pkl"));
 }
 
+/* ---- UTF-8 ---- */
+
+static void utf8(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t size, good; /* bytes; of these UTF-8, from the first on */
+	} row[] = {
+		{ "", 0, 0 },
+		{ "eight by eight ASCII", 20, 20 },
+		{ "a\0b", 3, 3 },
+		{ "\x7f\xc2\x80\xdf\xbf", 5, 5 },
+		{ "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", 12, 12 },
+		{ "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", 8, 8 },
+		{ "eight by\xff", 9, 8 },
+		{ "abc\x80", 4, 3 },               /* a second byte first */
+		{ "\xc1\xbf", 2, 0 },              /* overlong */
+		{ "x\xe0\x9f\xbf", 4, 1 },         /* overlong */
+		{ "x\xf0\x8f\xbf\xbf", 5, 1 },     /* overlong */
+		{ "x\xf4\x90\x80\x80", 5, 1 },     /* past U+10FFFF */
+		{ "x\xed\xa0\x80", 4, 1 },         /* a surrogate */
+		{ "xyz\xe2\x82", 5, 3 },           /* cut */
+		{ "abcdefg\xe2\x82\xac", 10, 10 }, /* across eight */
+		{ "abcdefgh\xe2\x82\xac\xe2", 12, 11 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		char text[32] = "";
+
+		assert_int_equal(gt_text_utf8_bytes(row[i].text, row[i].size), row[i].good);
+		memcpy(text, row[i].text, row[i].size);
+		if (strlen(text) == row[i].size)
+			assert_int_equal(gt_text_is_utf8(text), row[i].good == row[i].size);
+	}
+}
+
+/* Every code point but surrogates, and no other sequence of up to 3 bytes. */
+static void all_of_utf8(void **state)
+{
+	unsigned char p[4];
+	size_t good = 0;
+
+	(void)state;
+	for (uint32_t c = 0; c < 1u << 24; c++) {
+		uint32_t code = 0;
+		int n;
+
+		p[0] = (unsigned char)(c >> 16);
+		p[1] = (unsigned char)(c >> 8);
+		p[2] = (unsigned char)c;
+		n = gt_text_utf8(p, 3, &code);
+		if (n != 3)
+			continue;
+		good++;
+		if (code < 0x800 || code > 0xffff || (code >= 0xd800 && code < 0xe000))
+			fail_msg("%06x is read as U+%X", c, code);
+	}
+	assert_int_equal(good, 0x10000 - 0x800 - 0x800);
+}
+
+static void surrogates(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+		bool is_one;
+	} row[] = { { "\xed\xa0\x80", 3, true }, { "\xed\xbf\xbfx", 4, true },
+		{ "\xed\x9f\xbf", 3, false }, { "\xed\xa0", 2, false }, { "\xed\xa0x", 3, false },
+		{ "abc", 3, false }, { "", 0, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++)
+		assert_int_equal(gt_text_is_surrogate(row[i].text, row[i].size), row[i].is_one);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(utf8),
+		cmocka_unit_test(all_of_utf8),
+		cmocka_unit_test(surrogates),
 		cmocka_unit_test(ints),
 		cmocka_unit_test(doubles),
 		cmocka_unit_test(sizes),

@@ -1,38 +1,18 @@
 /* text.c - the opcodes of text: UTF-8, Python 2's strings, protocol 0's lines. */
+#include "lib/base/text.h"
 #include "lib/ckpt/pickle/machine.h"
 
 /* ---- UTF-8 ---- */
 
-/*
- * The length of the UTF-8 sequence at p, 0 when it is none. With `surrogates` a surrogate by itself
- * is one too: Python's strings may hold them, and pickles write them as if they were characters.
- * Source: RFC 3629, section 4; CPython, Lib/pickle.py ('surrogatepass').
- */
-static size_t utf8_sequence(const unsigned char *p, size_t room, bool surrogates)
+/* Python's strings may hold single surrogates, and pickles write them as if they were characters.
+ * Source: CPython, Lib/pickle.py ('surrogatepass'). */
+static bool is_python_text(const unsigned char *p, size_t n)
 {
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-	if (p[0] > 0xf4 || n > room)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f && !surrogates) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static bool is_utf8(const unsigned char *p, size_t length, bool surrogates)
-{
-	size_t n;
-
-	for (; length; p += n, length -= n) {
-		n = utf8_sequence(p, length, surrogates);
-		if (!n)
-			return false;
+	for (size_t at = 0;; at += 3) {
+		at += gt_text_utf8_bytes(p + at, n - at);
+		if (at == n || !gt_text_is_surrogate(p + at, n - at))
+			return at == n;
 	}
-	return true;
 }
 
 /* The UTF-8 of a code point, a surrogate's too; returns its bytes, at most 4. */
@@ -57,7 +37,7 @@ int gt_op_unicode(struct gt_machine *m, unsigned char op)
 
 	if (rc)
 		return rc;
-	if (!is_utf8(p, n, true))
+	if (!is_python_text(p, n))
 		return fail(m, "text that is not UTF-8");
 	return push(m, gt_tree_bytes(m->arena, p, n, m->err));
 }
@@ -83,7 +63,7 @@ int gt_op_bytes(struct gt_machine *m, unsigned char op)
 /* A string of Python 2 is text if it can be. */
 static int push_string(struct gt_machine *m, const void *bytes, size_t n)
 {
-	if (is_utf8(bytes, n, false))
+	if (gt_text_utf8_bytes(bytes, n) == n)
 		return push(m, gt_tree_bytes(m->arena, bytes, n, m->err));
 	return push_boxed(m, "builtins.bytes", bytes, n);
 }

@@ -7,29 +7,6 @@
 
 static const unsigned char replacement[] = { 0xEF, 0xBF, 0xBD }; /* U+FFFD */
 
-/* The bytes from `at` on that are UTF-8: up to the first that are not, or all. */
-static size_t find_damage(const unsigned char *p, size_t n, size_t at)
-{
-	uint64_t eight;
-	uint32_t code;
-	int length;
-
-	while (at < n) {
-		if (n - at >= 8) {
-			memcpy(&eight, p + at, 8);
-			if (!(eight & 0x8080808080808080u)) {
-				at += 8;
-				continue;
-			}
-		}
-		length = gt_text_utf8(p + at, n - at, &code);
-		if (!length)
-			return at;
-		at += (size_t)length;
-	}
-	return n;
-}
-
 /* The bytes of the second byte of a character that begins with `lead`. */
 static bool may_follow(unsigned char lead, unsigned char second)
 {
@@ -54,7 +31,7 @@ static size_t damaged(const unsigned char *p, size_t n)
 int gt_bpe_repair(unsigned char **out, size_t *size, int64_t *parts, const unsigned char *p,
     size_t n, struct gt_err *err)
 {
-	size_t first = find_damage(p, n, 0), at = first, written = 0;
+	size_t first = gt_text_utf8_bytes(p, n), at = first, written = 0;
 
 	*out = NULL;
 	*parts = 0;
@@ -65,7 +42,7 @@ int gt_bpe_repair(unsigned char **out, size_t *size, int64_t *parts, const unsig
 	*out = gt_calloc(n + 2 * (n - first), 1, err);
 	if (!*out)
 		return GT_ENOMEM;
-	for (size_t from = 0;; at = find_damage(p, n, from)) {
+	for (size_t from = 0;; at = from + gt_text_utf8_bytes(p + from, n - from)) {
 		memcpy(*out + written, p + from, at - from);
 		written += at - from;
 		if (at == n)
