@@ -38,20 +38,41 @@ static void shift_image(uint8_t *pixels, int height, int width, int channels, in
 	}
 }
 
+enum { BLOCK = 256 }; /* pixels that are mirrored at once */
+
+/* Write the pixels of from [n + 4] to [n] in reverse. They move as 4 bytes, whatever their size:
+ * the bytes that are too many are replaced by the next pixel. */
+static void reverse(uint8_t *to, const uint8_t *from, size_t n, size_t pixel)
+{
+	size_t at = 0;
+
+	for (; at + 4 <= n; at += pixel)
+		memcpy(to + at, from + (n - pixel - at), 4);
+	for (; at < n; at += pixel)
+		memcpy(to + at, from + (n - pixel - at), pixel);
+}
+
+/* Blocks from both ends change places, until the rest fits into two of them. */
+static void mirror_row(uint8_t *row, size_t width, size_t pixel)
+{
+	uint8_t a[2 * BLOCK * GT_DATA_MAX_CHANNELS + 4] = { 0 };
+	uint8_t b[BLOCK * GT_DATA_MAX_CHANNELS + 4] = { 0 };
+	size_t left = 0, right = width * pixel, block = BLOCK * pixel;
+
+	for (; right - left > 2 * block; left += block, right -= block) {
+		memcpy(a, row + left, block);
+		memcpy(b, row + right - block, block);
+		reverse(row + left, b, block, pixel);
+		reverse(row + right - block, a, block, pixel);
+	}
+	memcpy(a, row + left, right - left);
+	reverse(row + left, a, right - left, pixel);
+}
+
 static void mirror_image(uint8_t *pixels, int height, int width, int channels)
 {
-	uint8_t pixel[GT_DATA_MAX_CHANNELS];
-
-	for (int y = 0; y < height; y++) {
-		uint8_t *left = pixels + (size_t)y * width * channels;
-		uint8_t *right = left + (size_t)(width - 1) * channels;
-
-		for (; left < right; left += channels, right -= channels) {
-			memcpy(pixel, left, channels);
-			memcpy(left, right, channels);
-			memcpy(right, pixel, channels);
-		}
-	}
+	for (int y = 0; y < height; y++)
+		mirror_row(pixels + (size_t)y * width * channels, (size_t)width, (size_t)channels);
 }
 
 /* A number from -limit to limit. */

@@ -456,6 +456,38 @@ static void test_augmentation(void **state)
 	}
 }
 
+/* Rows longer than the blocks that a mirror works with, and pixels of all sizes. */
+static void test_mirror(void **state)
+{
+	static uint8_t plain[3000 * 4], got[3000 * 4];
+	struct gt_draw draw = { .train = true, .seed = 4 };
+	int32_t target;
+
+	(void)state;
+	assert_int_equal(gt_augment_parse(&draw.augment, "flip", NULL), 0);
+	for (int width = 1; width < 3000; width += width < 20 ? 1 : 101)
+		for (int c = 1; c <= 4; c++) {
+			const struct gt_data_request request = {
+				.height = 1, .width = width, .channels = c, .classes = 2
+			};
+			struct gt_dataset *data = open_data("random", "", ",samples=20", &request);
+			int flipped = 0;
+
+			for (int i = 0; i < 20; i++) {
+				gt_dataset_read(data, i, &eval_draw, plain, &target, NULL);
+				gt_dataset_read(data, i, &draw, got, &target, NULL);
+				if (!memcmp(got, plain, (size_t)(width * c)))
+					continue;
+				flipped++;
+				for (int x = 0; x < width; x++)
+					assert_memory_equal(
+					    got + x * c, plain + (width - 1 - x) * c, c);
+			}
+			assert_true(width == 1 || (flipped > 0 && flipped < 20));
+			gt_dataset_close(data);
+		}
+}
+
 static void test_evaluation_is_not_augmented(void **state)
 {
 	const struct gt_data_request request = {
@@ -545,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_jpeg_grey_and_size),
 		cmocka_unit_test(test_damaged_exif),
 		cmocka_unit_test(test_augmentation),
+		cmocka_unit_test(test_mirror),
 		cmocka_unit_test(test_evaluation_is_not_augmented),
 		cmocka_unit_test(test_real_archive),
 	};
