@@ -24,8 +24,8 @@ typedef int gt_task_fn(void *self, size_t task, struct gt_err *err);
  * which the caller is one. Each thread takes the next i when it is done with its last one. Threads
  * that cannot be started are done without.
  *
- * If tasks fail, the error is that of the lowest one, whatever the number of threads: tasks begin in
- * order, so all below the one that failed first have begun and are finished; no others begin.
+ * If tasks fail, the error is that of the lowest one, for any number of threads: tasks begin in
+ * order, so all tasks below the first failing one have begun and are finished; no others begin.
  *
  * Not OpenMP: a process that has used GNU's run-time cannot fork children that use it.
  */

@@ -109,9 +109,9 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  * Pixels are those that Pillow's convert("RGB") and convert("L") give: accurate integer DCT, smooth
  * chroma upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK. Of
  * 16 bits the upper 8 count, in grey PNGs, too: Pillow clips these at 255, which makes them white.
- * With `reduced` a JPEG that will be made smaller by half or more is decoded at 4, 2 or 1 eighths of
- * its size, in less time: pixels then differ a little. Pixels of a JPEG that the view does not need are not decoded, so that
- * damage in them goes unnoticed. Once for each gt_image_open().
+ * With `reduced` a JPEG that becomes smaller by half or more is decoded at 4, 2 or 1 eighths of its
+ * size, in less time: pixels then differ a little. Pixels of a JPEG that the view does not need are
+ * not decoded, so that damage in them goes unnoticed. Once for each gt_image_open().
  *
  * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM;
  * `pixels` is undefined then.

@@ -123,9 +123,9 @@ struct gt_pickle_writer {
 
 /*
  * The pickle of a tree that has passed gt_tree_check(), yours to free(). A node that the tree
- * mentions twice is one object for its readers, too. Opaque objects are written as they came: class,
- * arguments, items, state. GT_ENOTSUP for what protocol 2 has no room for, and for an object inside
- * itself.
+ * mentions twice is one object for its readers, too. Opaque objects are written as they came:
+ * class, arguments, items, state. GT_ENOTSUP for a value that protocol 2 cannot express, and for an
+ * object inside itself.
  */
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
