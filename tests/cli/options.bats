@@ -185,3 +185,33 @@ setup() {
 	equal "$status" 1
 	[[ $err == *"of its 2 ranks this one needs "*"hint: use a smaller --batch, --recompute, more stages or a smaller model"* ]]
 }
+
+@test "options and modes can be combined as the table in train's manual says" {
+	local -a modes option cells
+	local line word cell i count=0 plan=(train --model gpt:vocab=65,layers=4,width=16,heads=4,block=16 --data random --batch 8 --steps 2 --nproc 4 --dry-run -q)
+	local -A given=([pipeline]="--pipeline-parallel 2" [tensor]="--tensor-parallel 2")
+	local -A value=([--pipeline-parallel]=2 [--tensor-parallel]=2 [--sequence-parallel]="--tensor-parallel 2" [--compress]=bf16
+		[--check-replicas]=1 [--max-restarts]=1)
+
+	mapfile -t lines < <(sed -n '/^\.Ss Modes and options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" | sed -n '/^\.Bd/,/^\.Ed/p' | sed '1d;$d;s/\\-/-/g')
+	read -ra modes <<<"${lines[0]}"
+	equal "${#modes[@]}" 8
+	for line in "${lines[@]:1}"; do
+		read -r word _ <<<"$line"
+		for i in "${!modes[@]}"; do
+			# The columns below the mode's name.
+			cell=${lines[0]%%" ${modes[i]}"*}
+			cell=${line:${#cell}+1:${#modes[i]}}
+			cell=${cell// /}
+			[ -n "$cell" ] || continue
+			read -ra option <<<"$word ${value[$word]-} ${given[${modes[i]}]:---parallel ${modes[i]}}"
+			gtrain "${plan[@]}" "${option[@]}"
+			if { [ "$cell" = + ] && [ "$status" != 0 ]; } || { [ "$cell" = - ] && [ "$status" != 2 ]; }; then
+				echo "${option[*]}: $cell in the table, but exit status $status: $err"
+				return 1
+			fi
+			count=$((count + 1))
+		done
+	done
+	equal "$count" 61
+}
