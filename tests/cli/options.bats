@@ -187,8 +187,8 @@ setup() {
 }
 
 @test "options and modes can be combined as the table in train's manual says" {
-	local -a modes option cells
-	local line word cell i count=0 plan=(train --model gpt:vocab=65,layers=4,width=16,heads=4,block=16 --data random --batch 8 --steps 2 --nproc 4 --dry-run -q)
+	local -a modes option
+	local line word cell i count=0 plan=(train --model "gpt:vocab=65,layers=4,width=16,heads=4,block=16" --data random --batch 8 --steps 2 --nproc 4 --dry-run -q)
 	local -A given=([pipeline]="--pipeline-parallel 2" [tensor]="--tensor-parallel 2")
 	local -A value=([--pipeline-parallel]=2 [--tensor-parallel]=2 [--sequence-parallel]="--tensor-parallel 2" [--compress]=bf16
 		[--check-replicas]=1 [--max-restarts]=1)
