@@ -146,15 +146,17 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 	struct gt_watch watch = {
 		.log = &env->log, .progress = env->log.progress, .every = cli->log_every
 	};
+	struct gt_data_wait wait = { .log = &env->log, .every = cli->log_every };
 	struct gt_metrics_writer *writer = NULL;
 	struct gt_train_result result;
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
 
 	if (!rc) {
-		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 3 };
+		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 4 };
 		const struct gt_observer observers[ON_THE_FIRST] = { gt_stop_observer(stop),
-			gt_watch_observer(&watch), gt_metrics_observer(writer) };
+			gt_watch_observer(&watch), gt_metrics_observer(writer),
+			gt_data_wait_observer(&wait) };
 
 		stop->log = &env->log;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,

@@ -312,6 +312,10 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
  * again from then on. Allocates nothing. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 
+/* Whether gt_loader_next() returns at once; without workers it reads in the caller's thread, which
+ * is no waiting either. */
+bool gt_loader_ready(struct gt_loader *loader);
+
 /* Stop the threads and free; safe while they are reading. */
 void gt_loader_close(struct gt_loader *loader);
 

@@ -140,6 +140,24 @@ static void *work(void *context)
 	return NULL;
 }
 
+/* Whether the next batch has been read. Called with the lock held. */
+static bool next_is_read(const struct gt_loader *l)
+{
+	const struct slot *slot = &l->slots[l->delivered % l->slot_count];
+
+	return slot->ready && slot->number == l->delivered;
+}
+
+bool gt_loader_ready(struct gt_loader *l)
+{
+	bool ready;
+
+	pthread_mutex_lock(&l->lock);
+	ready = !l->thread_count || l->delivered >= l->end || next_is_read(l);
+	pthread_mutex_unlock(&l->lock);
+	return ready;
+}
+
 int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt_err *err)
 {
 	struct slot *slot;
@@ -153,7 +171,7 @@ int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt
 	}
 	if (l->delivered < l->end) {
 		slot = &l->slots[l->delivered % l->slot_count];
-		while (!(slot->ready && slot->number == l->delivered)) {
+		while (!next_is_read(l)) {
 			if (l->thread_count)
 				pthread_cond_wait(&l->ready, &l->lock);
 			else

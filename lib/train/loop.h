@@ -18,6 +18,7 @@ struct gt_loop {
 	const struct gt_observer *observers;
 	int observer_count, started_count;
 	double started, train_s;
+	double data_s; /* of train_s, waited for data */
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: none is asked for */
 	int64_t first_step;

@@ -22,6 +22,22 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
 }
 
+/* Take the next batch. The time for which there is none counts as waiting for data from when the
+ * device, too, has nothing left to do. */
+static int next_batch(struct gt_loop *l, const struct gt_batch **batch, struct gt_err *err)
+{
+	bool ready = gt_loader_ready(l->feeder.loader), reads = !l->t->o.workers;
+	int rc = ready ? 0 : gt_device_sync(l->t->s.device, err);
+	double began = gt_clock_s();
+
+	if (!rc)
+		rc = gt_feeder_next(&l->feeder, batch, err);
+	if (!ready || reads)
+		l->data_s += gt_clock_s() - began;
+	gt_profile_note(l->profile, "wait for data", began);
+	return rc;
+}
+
 /* Feed the epoch's micro-batch `number` to its program, *p. The number of its samples follows from
  * `number`, so a rank for which another one reads knows it, too. */
 static int feed_micro_batch(
@@ -32,10 +48,8 @@ static int feed_micro_batch(
 	struct gt_batch unread = { .count =
 		                       (int)(left < t->sampler.batch ? left : t->sampler.batch) };
 	const struct gt_batch *batch = &unread;
-	double began = gt_clock_s();
-	int rc = l->feeder.loader ? gt_feeder_next(&l->feeder, &batch, err) : 1;
+	int rc = l->feeder.loader ? next_batch(l, &batch, err) : 1;
 
-	gt_profile_note(l->profile, "wait for data", began);
 	if (rc <= 0)
 		return rc ? rc : gt_err_set(err, GT_EINVAL, "the loader ended early");
 	*p = gt_program_for(&t->steps, batch->count);
@@ -232,6 +246,7 @@ static int finish_step(struct gt_loop *l, struct gt_err *err)
 	r->skipped = result.skip;
 	r->loss_scale = is_scaled(l->t) ? (double)result.scale : 0;
 	r->train_s = l->train_s;
+	r->data_s = l->data_s;
 	r->time_s = gt_clock_s() - l->started;
 	return GT_TELL(l, step, r, err);
 }

@@ -356,7 +356,10 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 	const struct gt_start_report start = { .dir = &l.dir.folder,
 		.step = t->step,
 		.total = t->o.lr_schedule.total,
-		.tokens = t->s.input.kind == GT_MODEL_TOKENS };
+		.tokens = t->s.input.kind == GT_MODEL_TOKENS,
+		.images = gt_dataset_info(t->data)->kind == GT_DATA_IMAGE,
+		.workers = t->o.workers,
+		.data = t->o.data };
 	int rc;
 
 	if (t->resumes && config && !gt_train_rank(t))

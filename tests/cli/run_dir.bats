@@ -290,8 +290,8 @@ own() {
 		lines run/metrics.jsonl '[x["step"] for x in t] == [x["step"] for x in v] == [1, 2, 3, 4]
 			and all(len(x) == '"$keys"' for x in t)'
 	done <<-'E'
-		gpt:layers=1,heads=1,width=8,block=8 text:text.txt 9
-		lenet images:images,channels=1,size=12 8
+		gpt:layers=1,heads=1,width=8,block=8 text:text.txt 10
+		lenet images:images,channels=1,size=12 9
 	E
 }
 

@@ -182,6 +182,32 @@ static void test_more_ranks_than_samples(void **state)
 	gt_dataset_close(data);
 }
 
+/* A batch becomes ready without being asked for; at the end, and without workers, nobody waits. */
+static void test_readiness(void **state)
+{
+	(void)state;
+	for (int workers = 0; workers < 3; workers++) {
+		struct gt_loader_options o = make_options(workers, SAMPLES);
+		struct gt_dataset *data = open_random();
+		const struct gt_batch *b;
+		struct gt_loader *loader;
+
+		o.epochs = 2;
+		assert_int_equal(gt_loader_open(&loader, data, &o, NULL), 0);
+		for (int i = 0; i < 2; i++) {
+			while (!gt_loader_ready(loader)) {
+				assert_true(workers > 0);
+				usleep(1000);
+			}
+			assert_int_equal(gt_loader_next(loader, &b, NULL), 1);
+		}
+		assert_true(gt_loader_ready(loader));
+		assert_int_equal(gt_loader_next(loader, &b, NULL), 0);
+		gt_loader_close(loader);
+		gt_dataset_close(data);
+	}
+}
+
 static void test_closing_at_any_time(void **state)
 {
 	struct gt_dataset *data = open_random();
@@ -311,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_beginning_in_the_middle),
 		cmocka_unit_test(test_ranks_and_tails),
 		cmocka_unit_test(test_more_ranks_than_samples),
+		cmocka_unit_test(test_readiness),
 		cmocka_unit_test(test_closing_at_any_time),
 		cmocka_unit_test(test_errors_come_in_order),
 		cmocka_unit_test(test_next_allocates_nothing),

@@ -80,10 +80,47 @@ static void changes_of_the_loss_scale_are_told(void **state)
 	free(text);
 }
 
+/* The share of the last seconds that training waited for data, from 1 % on. */
+static void waiting_for_data_is_told(void **state)
+{
+	static const struct {
+		double data_s;
+		const char *text;
+	} cases[] = { { 0, " samples/s ETA" }, { 0.01, " samples/s ETA" },
+		{ 0.04, " samples/s, data wait 2 % ETA" },
+		{ 1, " samples/s, data wait 50 % ETA" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		char *text = NULL;
+		size_t size = 0;
+		FILE *stream = open_memstream(&text, &size);
+		struct gt_log log = { .stream = stream, .level = GT_LOG_NORMAL };
+		struct gt_progress progress = { .stream = stream };
+		struct gt_watch watch = { .log = &log, .progress = &progress, .every = 2 };
+		struct gt_observer o = gt_watch_observer(&watch);
+		const struct gt_step_report first = { .step = 1, .train_s = 5, .data_s = 5 };
+		const struct gt_step_report second = {
+			.step = 2, .train_s = 7, .data_s = 5 + cases[i].data_s
+		};
+
+		assert_non_null(stream);
+		o.start(o.self, &(struct gt_start_report){ .total = 2 }, &err);
+		assert_int_equal(o.step(o.self, &first, &err), 0);
+		assert_int_equal(o.step(o.self, &second, &err), 0);
+		assert_int_equal(fclose(stream), 0);
+		if (!strstr(text, cases[i].text))
+			fail_msg("'%s' is not in '%s'", cases[i].text, text);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rate_is_that_of_the_last_seconds),
+		cmocka_unit_test(waiting_for_data_is_told),
 		cmocka_unit_test(changes_of_the_loss_scale_are_told),
 	};
 

@@ -14,18 +14,21 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	return 0;
 }
 
-/* Steps of a second give a rate that holds still; before there is one, all there were. */
+/* Steps of a second give rates that hold still; before there is one, all there were. */
 static void update_rate(struct gt_watch *w, const struct gt_step_report *r)
 {
 	double elapsed = r->train_s - w->last_s;
 
 	w->work += w->tokens ? r->tokens : r->samples;
-	if (elapsed > 0 && (elapsed >= 1 || !w->steady))
+	if (elapsed > 0 && (elapsed >= 1 || !w->steady)) {
 		w->rate = (double)w->work / elapsed;
+		w->wait = (r->data_s - w->last_data_s) / elapsed;
+	}
 	if (elapsed < 1)
 		return;
 	w->steady = true;
 	w->last_s = r->train_s;
+	w->last_data_s = r->data_s;
 	w->work = 0;
 }
 
@@ -44,7 +47,7 @@ static void log_scale(struct gt_watch *w, const struct gt_step_report *r)
 static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_watch *w = self;
-	char detail[96], rate[GT_TEXT_SIZE];
+	char detail[128], rate[GT_TEXT_SIZE], wait[32] = "";
 	bool line;
 
 	(void)err;
@@ -56,8 +59,10 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	if (!line && !w->progress->terminal)
 		return 0;
 	gt_text_count(rate, w->rate);
-	snprintf(detail, sizeof(detail), "loss %.4f lr %.2e %s %s/s",
-	    w->loss_sum / (double)w->count, r->lr, rate, w->tokens ? "tokens" : "samples");
+	if (w->wait >= 0.01)
+		snprintf(wait, sizeof(wait), ", data wait %.0f %%", 100 * w->wait);
+	snprintf(detail, sizeof(detail), "loss %.4f lr %.2e %s %s/s%s",
+	    w->loss_sum / (double)w->count, r->lr, rate, w->tokens ? "tokens" : "samples", wait);
 	if (w->progress->terminal)
 		gt_progress_update(w->progress, r->step, detail);
 	if (line && (w->progress->lent || !w->progress->terminal) && w->log->level >= GT_LOG_NORMAL)

@@ -17,7 +17,7 @@ struct gt_metrics_writer {
 	double before_s;   /* time_s of the last line that stays: the run goes on from there */
 	struct gt_step_report latest;
 	/* since the last line */
-	double loss_sum, since_s;
+	double loss_sum, since_s, since_data_s;
 	int64_t steps, samples, tokens;
 };
 
@@ -48,8 +48,8 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
-	"loss_scale", "samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "mse", "mae",
-	"r2", "n", "ema", "time_s" };
+	"loss_scale", "samples_per_s", "tokens_per_s", "data_wait", "top1", "top5", "perplexity",
+	"mse", "mae", "r2", "n", "ema", "time_s" };
 
 static bool is_key(const char *name)
 {
@@ -231,8 +231,10 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
 	if (w->tokens)
 		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
+	put_real(w, "data_wait", 3, (r->data_s - w->since_data_s) / seconds);
 	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
 	w->since_s = r->train_s;
+	w->since_data_s = r->data_s;
 	w->loss_sum = 0;
 	w->steps = w->samples = w->tokens = 0;
 	return finish_line(w, err);

@@ -12,6 +12,9 @@ struct gt_start_report {
 	const struct gt_folder *dir; /* the run directory; not open where no files are written */
 	int64_t step, total;         /* steps done before, steps in all */
 	bool tokens; /* a language model: rates in tokens, perplexity means something */
+	bool images;
+	int workers;      /* threads that read data */
+	const char *data; /* the spec of the training data */
 };
 
 /* One step of the optimizer, done. */
@@ -23,6 +26,7 @@ struct gt_step_report {
 	double loss_scale;       /* that the next step's loss is multiplied by; 0: it is not */
 	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
 	double train_s;          /* spent in training steps since the start of this process */
+	double data_s;           /* of train_s, waited for data; on ranks that read it */
 	double time_s;           /* since the start of this process */
 };
 
@@ -71,10 +75,26 @@ struct gt_watch {
 	int64_t every;
 	/* its own */
 	bool tokens, steady;
-	double loss_sum, rate, last_s, scale;
+	double loss_sum, rate, wait, last_s, last_data_s, scale;
 	int64_t count, work;
 };
 
 struct gt_observer gt_watch_observer(struct gt_watch *w);
+
+/* ---- data_wait.c: training that waits for its data ---- */
+
+/* Logs, once in a run, that more than 5 % of its time was spent waiting for data, and what to
+ * change. The first step, which always waits, does not count. Fill in log and every. */
+struct gt_data_wait {
+	struct gt_log *log;
+	int64_t every;
+	/* its own */
+	struct gt_start_report start;
+	bool begun, said;
+	double train_s, data_s; /* at the end of the first step */
+	struct gt_step_report latest;
+};
+
+struct gt_observer gt_data_wait_observer(struct gt_data_wait *w);
 
 #endif
