@@ -450,7 +450,7 @@ def refusals(folder):
     yield "a whole model", model, ["strip-module"], ["whole pickled model", "DataParallel", "ckpt convert"]
     yield "a whole model in a dict", {"model": model, "epoch": 1}, ["strip-module"], ["whole pickled model"]
     yield "a module beside tensors", {"x.w": torch.ones(1), "epoch": 1, "o": torch.nn.Linear(1, 1)}, \
-        ["strip-module"], ["no state_dict", "beside tensors there is 'o'"]
+        ["strip-module"], ["no state_dict", "'o' is not a tensor, so its dict is not a state_dict"]
     yield "an optimizer alone", stepped(model).state_dict(), ["strip-module"], ["optimizer's state"]
     yield "no state_dict", {"epoch": 1, "rng": torch.ones(3), "names": ["module.a"]}, ["add-module"], ["no state_dict"]
 

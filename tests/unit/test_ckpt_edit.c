@@ -404,7 +404,7 @@ static void numbers_may_stand_beside_names(void **state)
 		assert_int_equal(edit.count, cases[i].rc ? 0 : 1);
 		gt_edit_release(&edit);
 	}
-	assert_non_null(strstr(f->err.text, "beside tensors there is 'epoch'"));
+	assert_non_null(strstr(f->err.text, "'epoch' is not a tensor"));
 }
 
 /* With several it is worth saying which. */

@@ -10,28 +10,33 @@
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/tree/classify.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 /*
  * A tree in a line: `name` is a tensor, `name=` an integer, `name?` a None, `name@PLACE` a tensor
- * saved there, `name{...}` a dict; blanks between them.
+ * saved there, `name{...}` a dict, `name[...]` a list of one such dict; blanks between them.
  */
 static struct gt_tree *parse(const char **p, struct gt_arena *a)
 {
 	static const float data[1];
 	struct gt_tree *dict = gt_tree_dict(a, NULL);
 
-	while (**p && **p != '}') {
-		size_t n = strcspn(*p, " {}=?@");
+	while (**p && !strchr("}]", **p)) {
+		size_t n = strcspn(*p, " {}[]=?@");
 		char *key = strndup(*p, n);
 		struct gt_tree *value;
 
 		*p += n;
-		if (**p == '{') {
+		if (**p == '{' || **p == '[') {
+			bool list = *(*p)++ == '[';
+			struct gt_tree *inner = parse(p, a);
+
 			++*p;
-			value = parse(p, a);
-			++*p;
+			value = list ? gt_tree_list(a, NULL) : inner;
+			if (list)
+				assert_int_equal(gt_tree_append(value, inner, a, NULL), 0);
 		} else if (**p == '=') {
 			++*p;
 			value = gt_tree_int(a, 1, NULL);
@@ -41,7 +46,7 @@ static struct gt_tree *parse(const char **p, struct gt_arena *a)
 		} else {
 			value = gt_tree_tensor(a, GT_F32, 0, NULL, data, NULL);
 			if (**p == '@') {
-				size_t m = strcspn(++*p, " }");
+				size_t m = strcspn(++*p, " }]");
 				char *place = gt_arena_alloc(a, m + 1, NULL);
 
 				memcpy(place, *p, m);
@@ -117,8 +122,8 @@ static void test_refused(void **state)
 	} cases[] = {
 		{ "", "its keys are: none" },
 		{ "epoch= lr=", "'epoch', 'lr'" },
-		{ "state{w{m}} param_groups{}", "state of an optimizer" },
-		{ "optimizer{state{w{m}} param_groups{}} epoch=", "'epoch'" },
+		{ "state{w{m}} param_groups[lr=]", "state of an optimizer" },
+		{ "optimizer{state{w{m}} param_groups[lr=]} epoch=", "'epoch'" },
 		{ "generator{w} discriminator{w}", "'generator', 'discriminator'" },
 		{ "module.w w", "two keys become 'w'" },
 		{ "module.w _orig_mod.w", "two keys become 'w'" },
@@ -136,6 +141,48 @@ static void test_refused(void **state)
 		if (!strstr(err.text, cases[i].said))
 			fail_msg("'%s' does not say '%s'", err.text, cases[i].said);
 		assert_null(sd.entries);
+		gt_arena_release(&a);
+	}
+}
+
+static void test_classes(void **state)
+{
+	static const struct {
+		const char *tree;
+		enum gt_class inside, root; /* what it is as a part; as the whole checkpoint */
+	} rows[] = {
+		{ "", GT_CLASS_OTHER, GT_CLASS_OTHER },
+		{ "epoch= lr=", GT_CLASS_OTHER, GT_CLASS_OTHER },
+		{ "w?", GT_CLASS_OTHER, GT_CLASS_OTHER },
+		{ "model{a.w}", GT_CLASS_OTHER, GT_CLASS_OTHER },
+		{ "a.w a.b", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "a.w b?", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "weight bias", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "weight _extra_state{a=}", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "w b", GT_CLASS_TENSORS, GT_CLASS_TENSORS },
+		{ "cpu cuda", GT_CLASS_TENSORS, GT_CLASS_TENSORS },
+		{ "a.w a.b config{x=}", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "a.w config{x=}", GT_CLASS_MIXED, GT_CLASS_MIXED },
+		{ "a.w epoch= lr= step=", GT_CLASS_MIXED, GT_CLASS_STATE_DICT },
+		{ "a.w b epoch= lr= step=", GT_CLASS_MIXED, GT_CLASS_MIXED },
+		{ "rng epoch=", GT_CLASS_MIXED, GT_CLASS_MIXED },
+		{ "state{m} param_groups[lr=]", GT_CLASS_OPTIMIZER, GT_CLASS_OPTIMIZER },
+		{ "state{} param_groups[]", GT_CLASS_OPTIMIZER, GT_CLASS_OPTIMIZER },
+		{ "state{m} param_groups{lr=}", GT_CLASS_OTHER, GT_CLASS_OTHER },
+		{ "state param_groups", GT_CLASS_TENSORS, GT_CLASS_TENSORS },
+		{ "state param_groups fc.w", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct gt_arena a = { 0 };
+		const char *p = rows[i].tree;
+		const struct gt_tree *tree = parse(&p, &a);
+
+		if (gt_classify(tree, false, NULL) != rows[i].inside ||
+		    gt_classify(tree, true, NULL) != rows[i].root)
+			fail_msg("'%s' is of class %d, as a whole %d", rows[i].tree,
+			    gt_classify(tree, false, NULL), gt_classify(tree, true, NULL));
 		gt_arena_release(&a);
 	}
 }
@@ -185,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_real),
 	};
 

@@ -8,15 +8,12 @@
  * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
  * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
  *
- * Names are edited in every state_dict of the file, at any depth. That is a dict of tensors (and
- * None, and `_extra_state`) under plain names that carries `_metadata`, or has a name with a dot,
- * or the name `weight`, or is the root; where other values are mixed in, it has to have
- * `_metadata`, or a dot and more tensors than others; the root may have any number of numbers and
- * strings, if most of its tensors have dots. That leaves out {"rng": tensor, "epoch": 3}.
+ * Names are edited in every state_dict of the file, at any depth, as tree/classify.h knows them; and
+ * in the dict that gt_state_dict_find() takes, unless other values than tensors stand in it. That
+ * leaves out {"rng": tensor, "epoch": 3}.
  *
- * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer
- * (a dict with `state` and `param_groups`), keys of `state` and elements of a group's lists that
- * equal a name of a state_dict.
+ * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer,
+ * keys of `state` and elements of a group's lists that equal a name of a state_dict.
  */
 
 enum gt_edit_kind {

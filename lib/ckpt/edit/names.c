@@ -7,8 +7,10 @@
 #include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/private.h"
-#include "lib/ckpt/torch/module.h"
-#include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/pickle/args.h"
+#include "lib/ckpt/tree/classify.h"
+#include "lib/ckpt/tree/metadata.h"
+#include "lib/ckpt/tree/state_dict.h"
 
 /* The way from the root, one step per container. */
 struct step {
@@ -25,6 +27,7 @@ struct walk {
 	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_room;
 	size_t dicts, optimizers;
+	const struct gt_tree *found; /* the state_dict that other commands take; or NULL */
 	const struct gt_tree *model; /* a pickled one, and where */
 	const char *model_path;
 	struct gt_name_list edited,
@@ -41,7 +44,7 @@ static void put_path(struct gt_buf *out, const struct step *step)
 	put_path(out, step->up);
 	if (step->up->up)
 		gt_buf_puts(out, ".");
-	if (step->key && gt_edit_is_plain(step->key))
+	if (step->key && is_text(step->key))
 		gt_buf_puts(out, step->key->string.bytes);
 	else if (step->key && step->key->kind == GT_TREE_INT)
 		gt_buf_printf(out, "%lld", (long long)step->key->integer);
@@ -163,7 +166,7 @@ static int list_keys(
 	for (size_t i = 0; i < dict->seq.count; i++) {
 		const struct gt_tree_item *item = &dict->seq.items[i];
 
-		if (gt_edit_is_plain(item->key))
+		if (is_text(item->key))
 			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
 				item->key->string.bytes, false };
 	}
@@ -173,7 +176,7 @@ static int list_keys(
 static int edit_metadata(struct walk *w, const struct step *step, const struct gt_tree *dict,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
 {
-	const struct gt_tree *paths = gt_edit_metadata(dict);
+	const struct gt_tree *paths = gt_metadata_of(dict);
 	struct gt_edit_key *keys;
 	size_t count;
 	int rc = paths ? list_keys(paths, &keys, &count, err) : 0;
@@ -192,7 +195,7 @@ static int keep_names(
     struct walk *w, const struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!gt_edit_is_entry(keys[i].item))
+		if (!gt_class_is_entry(keys[i].item))
 			continue;
 		if (gt_grow(&w->names, w->name_count, &w->name_room, sizeof(*w->names), err))
 			return GT_ENOMEM;
@@ -210,7 +213,7 @@ static int edit_state_dict(
 
 	w->dicts++;
 	for (size_t i = 0; !rc && i < count; i++)
-		if (gt_edit_is_entry(keys[i].item))
+		if (gt_class_is_entry(keys[i].item))
 			rc = new_name(w, &keys[i], err);
 	if (!rc)
 		rc = keep_names(w, keys, count, err);
@@ -262,7 +265,7 @@ static int edit_list(
 		const struct gt_tree_item *item = &list->seq.items[i];
 		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
 
-		if (!gt_edit_is_plain(item->value))
+		if (!is_text(item->value))
 			continue;
 		c.from = item->value->string.bytes;
 		c.to = reference(w, c.from);
@@ -346,18 +349,18 @@ static int visit_items(
 	return rc;
 }
 
-/* A dict of tensors for the greater part that is no state_dict is worth a word. */
-static int visit_dict(
-    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+/* Take a dict for a state_dict or not. A dict of tensors for the greater part that is none is worth
+ * a word. */
+static int visit_dict(struct walk *w, const struct step *step, const struct gt_content *c,
+    enum gt_class class, struct gt_err *err)
 {
-	struct gt_edit_content c = gt_edit_look_at(dict);
 	const char *path;
 
-	if (gt_edit_is_state_dict(dict, &c, !step->up))
-		return edit_state_dict(w, step, dict, err);
-	if (c.tensors && c.others && !w->in_the_way)
-		w->in_the_way = c.other;
-	if (!c.tensors || c.tensors < c.others)
+	if (class == GT_CLASS_STATE_DICT || (class == GT_CLASS_TENSORS && c->dict == w->found))
+		return edit_state_dict(w, step, c->dict, err);
+	if (c->tensors && c->others && !w->in_the_way)
+		w->in_the_way = c->other;
+	if (!c->tensors || c->tensors < c->others)
 		return 0;
 	path = path_of(w, step, err);
 	if (!path)
@@ -370,29 +373,30 @@ static int visit_dict(
 static int visit(
     struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err)
 {
+	struct gt_content content;
+	enum gt_class class = gt_classify(node, !step->up, &content);
 	bool first;
 	int rc;
 
-	if (node->kind == GT_TREE_OPAQUE) {
-		if (!w->model && gt_model_is(node)) {
-			w->model = node;
-			w->model_path = path_of(w, step, err);
-			if (!w->model_path)
-				return GT_ENOMEM;
-		}
-		node = node->opaque.items; /* of a subclass of dict or list */
+	if (class == GT_CLASS_MODEL && !w->model) {
+		w->model = node;
+		w->model_path = path_of(w, step, err);
+		if (!w->model_path)
+			return GT_ENOMEM;
 	}
+	if (node->kind == GT_TREE_OPAQUE)
+		node = node->opaque.items; /* of a subclass of dict or list */
 	if (!node || !gt_tree_is_seq(node))
 		return 0;
 	rc = first_time(w, node, &first, err);
 	if (rc || !first)
 		return rc;
-	if (node->kind == GT_TREE_DICT && gt_edit_is_optimizer(node)) {
+	if (class == GT_CLASS_OPTIMIZER) {
 		w->optimizers++;
 		return w->references ? edit_optimizer(w, step, node, err) : 0;
 	}
-	if (!w->references && node->kind == GT_TREE_DICT)
-		rc = visit_dict(w, step, node, err);
+	if (!w->references && content.dict)
+		rc = visit_dict(w, step, &content, class, err);
 	return rc ? rc : visit_items(w, step, node, err);
 }
 
@@ -415,7 +419,8 @@ static int refuse(const struct walk *w, struct gt_err *err)
 {
 	if (w->in_the_way) {
 		gt_err_set(err, GT_EFORMAT,
-		    "no state_dict in the file: beside tensors there is '%.100s', which is none",
+		    "no state_dict in the file: '%.100s' is not a tensor, so its dict is not a "
+		    "state_dict",
 		    w->in_the_way);
 		return gt_err_hint(err, "`gtrain ckpt select --keys '*'` takes the tensors alone");
 	}
@@ -453,7 +458,11 @@ static int note_dicts(struct walk *w, struct gt_err *err)
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err)
 {
-	struct walk w = { .edit = edit, .naming = naming, .edited.most = 4, .skipped.most = 4 };
+	struct walk w = { .edit = edit,
+		.naming = naming,
+		.edited.most = 4,
+		.skipped.most = 4,
+		.found = gt_state_dict_node(root) };
 	int rc = walk(&w, root, err);
 
 	if (!rc && !w.dicts)

@@ -29,31 +29,6 @@ int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, stru
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err);
 
-/* Whether a key is text without a NUL. */
-bool gt_edit_is_plain(const struct gt_tree *key);
-
-/* Whether a state_dict has this under a name: a tensor (perhaps of a kind we leave alone), nothing,
- * or what a module keeps beside its tensors. */
-bool gt_edit_is_entry(const struct gt_tree_item *item);
-
-/* A state_dict's `_metadata`, or NULL. */
-const struct gt_tree *gt_edit_metadata(const struct gt_tree *dict);
-
-/* What is in a dict. */
-struct gt_edit_content {
-	size_t tensors, dotted; /* of these, with a dot in their names */
-	size_t others, simple;  /* of these, numbers and strings */
-	bool weight;            /* a tensor has this name */
-	const char *other;      /* the key of one of the others, a simple one if all are; or NULL */
-};
-
-struct gt_edit_content gt_edit_look_at(const struct gt_tree *dict);
-
-/* See edit.h. */
-bool gt_edit_is_state_dict(
-    const struct gt_tree *dict, const struct gt_edit_content *content, bool root);
-bool gt_edit_is_optimizer(const struct gt_tree *dict);
-
 /* A key of a dict, before and after. */
 struct gt_edit_key {
 	const struct gt_tree_item *item;

@@ -7,6 +7,7 @@
 
 #include "lib/ckpt/pickle/writer.h"
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- storages ---- */
@@ -110,7 +111,7 @@ static int collect_items(struct gt_torch_writer *w, const struct gt_tree *seq, s
 	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
 	int rc = 0;
 
-	if (gt_tree_get(seq, "param_groups") && gt_tree_get(seq, "state"))
+	if (gt_classify(seq, false, NULL) == GT_CLASS_OPTIMIZER)
 		w->in_optimizer = true;
 	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
 		const struct gt_tree_item *item = &seq->seq.items[i];

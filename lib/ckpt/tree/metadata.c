@@ -11,8 +11,7 @@
 
 /* ---- versions of modules: `_metadata` ---- */
 
-/* That of a dict, or NULL. */
-static const struct gt_tree *metadata_of(const struct gt_tree *dict)
+const struct gt_tree *gt_metadata_of(const struct gt_tree *dict)
 {
 	const struct gt_tree *m = gt_tree_get(dict->seq.attributes, "_metadata");
 
@@ -129,7 +128,7 @@ static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
 	struct gt_tree *paths;
 	int rc;
 
-	if (sd->node->kind == GT_TREE_DICT && !(from = metadata_of(sd->node)))
+	if (sd->node->kind == GT_TREE_DICT && !(from = gt_metadata_of(sd->node)))
 		return 0;
 	paths = gt_tree_dict(arena, err);
 	if (!paths)

@@ -10,6 +10,9 @@
  * Source: torch/nn/modules/module.py, Module.state_dict().
  */
 
+/* That of a dict, or NULL. */
+const struct gt_tree *gt_metadata_of(const struct gt_tree *dict);
+
 /*
  * Give `dict`, which holds the entries of `sd`, the attributes that belong to them. `_metadata`:
  * all there is where all tensors of the state_dict stay, else the paths with names under them; of a

@@ -6,6 +6,8 @@
 #include "lib/base/buf.h"
 #include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/classify.h"
+#include "lib/ckpt/tree/state_dict.h"
 
 /* Where training scripts put it, commonest first; averaged copies after what they are copies of. */
 static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
@@ -31,36 +33,6 @@ struct found {
 };
 
 /* ---- where it is ---- */
-
-/* A dict, or what an object of a class made from dict holds; else NULL. */
-static const struct gt_tree *dict_of(const struct gt_tree *node)
-{
-	if (node->kind == GT_TREE_OPAQUE && node->opaque.items)
-		node = node->opaque.items;
-	return node->kind == GT_TREE_DICT ? node : NULL;
-}
-
-static size_t count_tensors(const struct gt_tree *dict, bool *only)
-{
-	size_t n = 0;
-
-	*only = true;
-	for (size_t i = 0; i < dict->seq.count; i++) {
-		bool tensor = dict->seq.items[i].value->kind == GT_TREE_TENSOR &&
-		              is_text(dict->seq.items[i].key);
-
-		n += tensor;
-		if (!tensor && dict->seq.items[i].value->kind != GT_TREE_NONE)
-			*only = false;
-	}
-	return n;
-}
-
-/* What torch.optim's state_dict() gives. */
-static bool is_optimizer(const struct gt_tree *dict)
-{
-	return gt_tree_get(dict, "param_groups") && gt_tree_get(dict, "state");
-}
 
 static bool search(struct found *f, const struct gt_tree *node);
 
@@ -90,7 +62,8 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 		const struct gt_tree_item *item = &dict->seq.items[i];
 		struct found trial = *f;
 
-		if ((!dict_of(item->value) && !gt_model_is(item->value)) || !is_text(item->key) ||
+		if ((!gt_class_dict(item->value) && !gt_model_is(item->value)) ||
+		    !is_text(item->key) ||
 		    !search_under(&trial, item->key->string.bytes, dict, item->value))
 			continue;
 		one = trial;
@@ -112,31 +85,38 @@ static bool search_seq(struct found *f, const struct gt_tree *seq)
 	return false;
 }
 
+/* Tensors alone are taken at once; of other values one may be the state_dict itself. */
 static bool search(struct found *f, const struct gt_tree *node)
 {
-	const struct gt_tree *dict = dict_of(node);
-	size_t tensors;
-	bool only;
+	struct gt_content c;
+	enum gt_class class = gt_classify(node, f->depth == 0, &c);
 
 	f->node = node;
-	if (gt_model_is(node))
+	if (class == GT_CLASS_MODEL)
 		return true;
 	if (node->kind == GT_TREE_TUPLE || node->kind == GT_TREE_LIST)
 		return search_seq(f, node);
-	if (!dict || is_optimizer(dict))
+	if (!c.dict || class == GT_CLASS_OPTIMIZER)
 		return false;
-	*f->items += 1 + dict->seq.count;
+	*f->items += 1 + c.dict->seq.count;
 	if (*f->items > MAX_ITEMS)
 		return false;
-	f->node = dict;
-	tensors = count_tensors(dict, &only);
-	if (tensors && only)
+	f->node = c.dict;
+	if (c.tensors && !c.others)
 		return true;
 	for (int i = 0; i < COUNT_WRAPPERS; i++)
-		if (search_under(f, wrappers[i], dict, gt_tree_get(dict, wrappers[i])))
+		if (search_under(f, wrappers[i], c.dict, gt_tree_get(c.dict, wrappers[i])))
 			return true;
-	f->node = dict;
-	return tensors || search_single(f, dict);
+	f->node = c.dict;
+	return c.tensors || search_single(f, c.dict);
+}
+
+const struct gt_tree *gt_state_dict_node(const struct gt_tree *root)
+{
+	size_t items = 0;
+	struct found f = { .items = &items };
+
+	return search(&f, root) ? f.node : NULL;
 }
 
 /* ---- what is there instead ---- */
@@ -157,7 +137,8 @@ static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 static const char *optimizer_in(const struct gt_tree *dict)
 {
 	for (size_t i = 0; i < dict->seq.count; i++)
-		if (is_optimizer(dict->seq.items[i].value) && is_text(dict->seq.items[i].key))
+		if (gt_classify(dict->seq.items[i].value, false, NULL) == GT_CLASS_OPTIMIZER &&
+		    is_text(dict->seq.items[i].key))
 			return dict->seq.items[i].key->string.bytes;
 	return NULL;
 }
@@ -181,11 +162,11 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 {
 	static const char hint[] =
 	    "the model is saved elsewhere, perhaps in a file beside this one";
-	const struct gt_tree *dict = dict_of(root);
+	const struct gt_tree *dict = gt_class_dict(root);
 
 	if (!dict)
 		return refuse_kind(root, err);
-	if (is_optimizer(dict)) {
+	if (gt_classify(root, true, NULL) == GT_CLASS_OPTIMIZER) {
 		gt_err_set(
 		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");
 		return gt_err_hint(err, hint);
@@ -262,14 +243,14 @@ static void note_path(struct gt_buf *note, const struct found *f)
 /* Other state_dicts beside the one that was taken. */
 static void note_others(struct gt_buf *note, const struct found *f)
 {
-	bool only, named = false;
+	struct gt_content c;
+	bool named = false;
 
 	for (int i = 0; f->parent && i < COUNT_WRAPPERS; i++) {
 		const struct gt_tree *other = gt_tree_get(f->parent, wrappers[i]);
-		const struct gt_tree *dict = other ? dict_of(other) : NULL;
 
 		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
-		    (!gt_model_is(other) && !(dict && count_tensors(dict, &only) && only)))
+		    (gt_classify(other, false, &c) != GT_CLASS_MODEL && (!c.tensors || c.others)))
 			continue;
 		gt_buf_printf(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
 		named = true;
