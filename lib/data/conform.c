@@ -44,9 +44,10 @@ static void tell(char *text, size_t size, const char *format, ...)
 	va_end(args);
 }
 
-static int conform_size(const struct gt_data_info *info, const struct gt_spec *spec,
+static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct told *told, struct gt_err *err)
 {
+	const struct gt_data_info *info = &s->info;
 	const struct gt_data_description *like = request->like;
 	bool same_channels = !like->channels || info->channels == like->channels;
 	bool size_known = like->height && like->width;
@@ -55,7 +56,7 @@ static int conform_size(const struct gt_data_info *info, const struct gt_spec *s
 	bool given = gt_spec_value(spec, "size");
 
 	if (same_channels && same_size) {
-		if (size_known && !strcmp(spec->kind, "images") && !given &&
+		if (size_known && s->resizes && !given &&
 		    (request->height != like->height || request->width != like->width))
 			tell(told->adopted, sizeof(told->adopted), "%d x %d pixels", like->width,
 			    like->height);
@@ -133,7 +134,7 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 
 	if (info->kind != GT_DATA_IMAGE)
 		return 0;
-	rc = conform_size(info, spec, request, &told, err);
+	rc = conform_size(s, spec, request, &told, err);
 	if (!rc && like->normalization_known) {
 		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, &told);
 		conform_numbers(info->std, like->std, info->channels, "std", spec, &told);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/source.h"
 #include "lib/data/stream.h"
 
 /* ---- images_list.c: what lies below a folder or in an archive ---- */
@@ -24,8 +25,15 @@ struct gt_list {
 	struct gt_arena content; /* images out of a compressed archive */
 	struct gt_listed *items;
 	size_t count, capacity;
-	uint64_t limit_bytes; /* of memory for all of these; 0: no limit */
+	uint64_t limit_bytes;        /* of memory for all of these; 0: no limit */
+	struct gt_stream **archives; /* that items borrow from */
+	size_t archive_count, archive_capacity;
+	/* Of archives in the form of WebDataset: keep the content of .cls files, too, and put the
+	 * archive's path before that of each item. */
+	bool labelled;
 };
+
+enum { GT_LABEL_BYTES = 32 }; /* of a .cls file, at most */
 
 /* Add a file or folder; hidden ones (a part of the path begins with a dot) are left out.
  * Errors: GT_ENOMEM, also where the limit is passed. */
@@ -37,11 +45,19 @@ void gt_list_tidy_path(char *path);
 /* Whether a file of this tidy path is an image, by its ending, and not hidden. */
 bool gt_list_is_image(const char *path);
 
+/* The same behind `front`, unless it is NULL, and a slash; hidden or not, by the item's path. */
+int gt_list_add_behind(
+    struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err);
+
 /* `size` bytes of the list's memory for an image; NULL with err set where that passes the limit. */
 unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err);
 
 /* List everything below a folder, following links. */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
+
+/* The content of items is of no more use: close the archives, free what came out of compressed
+ * ones. */
+void gt_list_forget_content(struct gt_list *list);
 
 void gt_list_release(struct gt_list *list);
 
@@ -62,19 +78,51 @@ struct gt_image_file {
 int gt_list_images(const struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
 
+/* ---- images.c ---- */
+
+/* The images of a data set: found, and read later. */
+struct gt_image_set {
+	struct gt_list list;
+	struct gt_image_file *files; /* [count], to be freed, as `below` */
+	size_t count;
+	bool in_memory; /* the list has the content, too */
+	char *below;    /* the folder or archive that their paths begin at; NULL: whole paths */
+};
+
+/* Find the images of a spec: fill in the set, which is empty but for the limit of its list, and
+ * classes and names of the source. What was allocated is released by the caller, after an error,
+ * too. */
+typedef int gt_find_images_fn(struct gt_image_set *set, struct gt_source *s,
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err);
+
+/* Open a data set of images that `find` finds. Its kind has these settings, besides its own. */
+int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, gt_find_images_fn *find, struct gt_err *err);
+
+/* clang-format off */
+#define GT_IMAGE_SETTINGS \
+	{ "size", "N", "the model's, else as they are", \
+	    "resize to N x N: the shorter side to N, then the centre" }, \
+	{ "reduce", "yes|no", "yes", "decode large JPEGs at a part of their size, in less time" }, \
+	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" }, \
+	{ "mean", "a/b/c", "0", \
+	    "subtracted from pixels of the 0..1 scale, by channel or for all" }, \
+	{ "std", "a/b/c", "1", "then divides them, by channel or for all" }
+/* clang-format on */
+
 /* ---- images_tar.c ---- */
 
 /*
  * List a tar archive: ustar, GNU long names, pax paths. In a plain archive the images' bytes are
- * borrowed from it; out of a compressed one they are copied to the list's memory, those of all
- * other files are skipped. The archive ends at its end marker; behind it at most 64 MiB of anything
- * may follow.
+ * borrowed from it, so it stays open; out of a compressed one they are copied to the list's memory,
+ * those of all other files are skipped. The archive ends at its end marker; behind it at most 64
+ * MiB of anything may follow.
  *
- * Errors: GT_EFORMAT (not a tar, bad checksum, cut short, an image of more than
- * GT_IMAGE_MAX_FILE_BYTES in a compressed archive), GT_ENOTSUP (sparse files), GT_ENOMEM (more than
- * the list's limit).
+ * Errors, with the archive's path: GT_EIO, GT_EFORMAT (not a tar, bad checksum, cut short, an image
+ * of more than GT_IMAGE_MAX_FILE_BYTES in a compressed archive, a label of more than
+ * GT_LABEL_BYTES), GT_ENOTSUP (sparse files), GT_ENOMEM (more than the list's limit).
  */
-int gt_list_tar(struct gt_list *list, struct gt_stream *archive, struct gt_err *err);
+int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* ---- images_decode.c ---- */
 

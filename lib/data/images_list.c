@@ -61,24 +61,35 @@ unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *e
 
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err)
 {
+	return gt_list_add_behind(list, NULL, item, err);
+}
+
+int gt_list_add_behind(
+    struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err)
+{
+	size_t before = front ? strlen(front) + 1 : 0, length = before + strlen(item->path) + 1;
+	int rc = check_limit(list, length, err);
 	char *path;
-	int rc = check_limit(list, strlen(item->path) + 1, err);
 
 	if (rc)
 		return rc;
-	path = gt_arena_strdup(&list->arena, item->path, err);
-	rc = path ? 0 : GT_ENOMEM;
-	if (!rc) {
-		gt_list_tidy_path(path);
-		if (!*path || is_hidden(path))
-			return 0;
-		rc = gt_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), err);
+	path = gt_arena_alloc(&list->arena, length, err);
+	if (!path)
+		return GT_ENOMEM;
+	if (front) {
+		memcpy(path, front, before - 1);
+		path[before - 1] = '/';
 	}
-	if (!rc) {
-		list->items[list->count] = *item;
-		list->items[list->count++].path = path;
-	}
-	return rc;
+	strcpy(path + before, item->path);
+	gt_list_tidy_path(path + before);
+	if (!path[before] || is_hidden(path + before))
+		return 0;
+	rc = gt_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), err);
+	if (rc)
+		return rc;
+	list->items[list->count] = *item;
+	list->items[list->count++].path = path;
+	return 0;
 }
 
 static int add_entry(
@@ -130,10 +141,18 @@ int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
 	return rc;
 }
 
+void gt_list_forget_content(struct gt_list *list)
+{
+	while (list->archive_count)
+		gt_stream_close(list->archives[--list->archive_count]);
+	gt_arena_release(&list->content);
+}
+
 void gt_list_release(struct gt_list *list)
 {
+	gt_list_forget_content(list);
 	gt_arena_release(&list->arena);
-	gt_arena_release(&list->content);
+	free(list->archives);
 	free(list->items);
 	*list = (struct gt_list){ 0 };
 }

@@ -22,9 +22,10 @@ enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIG
 struct tar {
 	struct gt_stream *in;
 	struct gt_list *list;
-	char *path;       /* of the next file, from a long name or pax header; NULL: its own */
-	int64_t pax_size; /* of the next file; -1: its own */
-	int metas;        /* headers since the last file */
+	const char *front; /* of the paths in the list; NULL: nothing */
+	char *path;        /* of the next file, from a long name or pax header; NULL: its own */
+	int64_t pax_size;  /* of the next file; -1: its own */
+	int metas;         /* headers since the last file */
 };
 
 static unsigned long long at(const struct tar *t)
@@ -190,6 +191,23 @@ static int copy_image(struct tar *t, struct gt_listed *item, uint64_t size, stru
 	return size > first ? read_exactly(t, bytes + first, size - first, INSIDE, err) : 0;
 }
 
+/* Copy the few bytes of a class's number. */
+static int copy_label(struct tar *t, struct gt_listed *item, uint64_t size, struct gt_err *err)
+{
+	unsigned char *bytes;
+
+	if (size > GT_LABEL_BYTES)
+		return gt_err_set(err, GT_EFORMAT,
+		    "'%.200s' has %llu bytes, more than a class's %d", item->path,
+		    (unsigned long long)size, GT_LABEL_BYTES);
+	bytes = gt_list_alloc(t->list, size + 1, err);
+	if (!bytes)
+		return GT_ENOMEM;
+	item->bytes = bytes;
+	item->size = size;
+	return read_exactly(t, bytes, size, INSIDE, err);
+}
+
 static int read_item(struct tar *t, const struct header *h, uint64_t size, struct gt_err *err)
 {
 	struct gt_listed item = { .folder = h->type == '5' };
@@ -198,7 +216,9 @@ static int read_item(struct tar *t, const struct header *h, uint64_t size, struc
 	if (rc)
 		return rc;
 	item.path = t->path;
-	if (item.folder || !gt_list_is_image(item.path)) {
+	if (!item.folder && t->list->labelled && gt_text_ends_with(item.path, ".cls")) {
+		rc = copy_label(t, &item, size, err);
+	} else if (item.folder || !gt_list_is_image(item.path)) {
 		rc = read_exactly(t, NULL, size, INSIDE, err);
 	} else if (gt_stream_is_packed(t->in)) {
 		rc = copy_image(t, &item, size, err);
@@ -206,7 +226,7 @@ static int read_item(struct tar *t, const struct header *h, uint64_t size, struc
 		item.bytes = gt_stream_borrow(t->in, size);
 		item.size = size;
 	}
-	return rc ? rc : gt_list_add(t->list, &item, err);
+	return rc ? rc : gt_list_add_behind(t->list, t->front, &item, err);
 }
 
 /* Long names and pax records belong to one entry only. */
@@ -317,14 +337,37 @@ static int read_block(struct tar *t, struct gt_err *err)
 	return rc ? rc : 1;
 }
 
-int gt_list_tar(struct gt_list *list, struct gt_stream *archive, struct gt_err *err)
+static int list_tar(
+    struct gt_list *list, const char *path, struct gt_stream *archive, struct gt_err *err)
 {
-	struct tar t = { .in = archive, .list = list, .pax_size = -1 };
+	struct tar t = {
+		.in = archive, .list = list, .front = list->labelled ? path : NULL, .pax_size = -1
+	};
 	int rc;
 
 	do
 		rc = read_block(&t, err);
 	while (rc > 0);
 	free(t.path);
+	return rc;
+}
+
+int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
+{
+	struct gt_stream *archive;
+	int rc = gt_grow(&list->archives, list->archive_count, &list->archive_capacity,
+	    sizeof(*list->archives), err);
+
+	if (!rc)
+		rc = gt_stream_open(&archive, path, err);
+	if (rc)
+		return rc;
+	rc = list_tar(list, path, archive, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", path);
+	if (rc || gt_stream_is_packed(archive))
+		gt_stream_close(archive);
+	else
+		list->archives[list->archive_count++] = archive;
 	return rc;
 }

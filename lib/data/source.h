@@ -50,6 +50,7 @@ struct gt_source {
 	struct gt_data_column target;     /* of regression: its name and scale */
 	struct gt_data_specials specials; /* text: of the model that it is for */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
+	bool resizes;                     /* images of any size become those of the info */
 	struct gt_damage *damage;         /* NULL: samples that cannot be read are errors */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/base/log.h"
-#include "lib/train/observer.h"
+#include "lib/train/report/observer.h"
 
 /* Steps of a second, of which each waits for `share`, the first for all of it; a line of the log
  * is due at every tenth. The text that was logged, the caller's to free(). */

@@ -1,7 +1,7 @@
 /* data_wait.c - the observer that tells of training that waits for its data. */
 #include <string.h>
 
-#include "lib/train/observer.h"
+#include "lib/train/report/observer.h"
 
 /* It takes some time of training to judge by, and a share that is worth a change. */
 static const double least_s = 10, least_at_end_s = 3, most_percent = 5;
