@@ -38,7 +38,7 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
-	data) echo 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare ' ;;
+	data) echo 'text: tokens: images: webdataset: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;
@@ -46,6 +46,8 @@ _gtrain_words()
 	data:images) echo 'split= size= reduce= channels= mean= std= ' ;;
 	data:images:reduce) echo 'yes no' ;;
 	data:images:channels) echo '1 3' ;;
+	data:webdataset) echo 'classes= size= channels= mean= std= ' ;;
+	data:webdataset:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
 	data:mnist:split) echo 'train test' ;;
 	data:cifar10) echo 'split= mean= std= ' ;;

@@ -88,7 +88,7 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
-			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare '
+			string split -n ' ' 'text: tokens: images: webdataset: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare '
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
@@ -102,6 +102,10 @@ function __gtrain_words
 		case data:images:reduce
 			string split -n ' ' 'yes no'
 		case data:images:channels
+			string split -n ' ' '1 3'
+		case data:webdataset
+			string split -n ' ' 'classes= size= channels= mean= std= '
+		case data:webdataset:channels
 			string split -n ' ' '1 3'
 		case data:mnist
 			string split -n ' ' 'split= mean= std= '

@@ -16,6 +16,7 @@ static const struct gt_source_kind *const kinds[] = {
 	&gt_text_kind,
 	&gt_tokens_kind,
 	&gt_images_kind,
+	&gt_webdataset_kind,
 	&gt_mnist_kind,
 	&gt_cifar10_kind,
 	&gt_csv_kind,

@@ -71,7 +71,7 @@ struct gt_source_kind {
 };
 
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
-    gt_images_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
+    gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
 
 /* Vary one image in place, as draw->augment says: pixels [height, width, channels]. */
 void gt_augment_image(

@@ -11,6 +11,15 @@ setup_file() {
 	cd "$BATS_FILE_TMPDIR" || return
 	folders 4 cat dog
 	mv images photos
+	python3 -c 'import io, sys, tarfile
+for shard in 0, 1:
+	with tarfile.open(f"shards-{shard}.tar", "w") as tar:
+		for i in range(4):
+			picture = open(f"photos/{sys.argv[1 + i % 2]}/{i:03}.png", "rb").read()
+			for name, data in ((f"{i}.png", picture), (f"{i}.cls", b"%d" % (i % 2))):
+				info = tarfile.TarInfo(name)
+				info.size = len(data)
+				tar.addfile(info, io.BytesIO(data))' cat dog
 	cp "$ROOT/LICENSE" input.txt
 	{
 		echo a,b,c,d,kind
@@ -121,7 +130,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
 	done < <("$GTRAIN" help data | sed -n 's/^ *for example \([^-]\)/\1/p')
-	((count == 20))
+	((count == 21))
 }
 
 @test "every value that a kind of data offers is taken" {

@@ -38,6 +38,22 @@ def jpeg(rng, side=SIDE):
     return f.getvalue()
 
 
+def labelled(folder):
+    """The images of images() as a webdataset: KEY.png or .jpg, and KEY.cls."""
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w") as tar:
+        for number, label in enumerate(("a", "b")):
+            for name in sorted(os.listdir(f"{folder}/{label}")):
+                key, ending = os.path.splitext(name)
+                with open(f"{folder}/{label}/{name}", "rb") as g:
+                    parts = {ending: g.read(), ".cls": b"%d" % number}
+                for ending, data in parts.items():
+                    info = tarfile.TarInfo(f"{label}{key}{ending}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return f.getvalue()
+
+
 def idx(magic, shape, rng, top):
     head = struct.pack(">I", magic) + b"".join(struct.pack(">I", n) for n in shape)
     count = 1
@@ -144,7 +160,7 @@ def cifar10(folder, rng, count=4):
 
 
 def make_data(folder, seed=1):
-    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz, x.npy, y.npy, xy.npz, cifar10/."""
+    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz, labelled.tar, x.npy, y.npy, xy.npz, cifar10/."""
     rng = random.Random(seed)
     write(f"{folder}/text.txt", TEXT)
     write(f"{folder}/tok/tokenizer.json", tokenizer())
@@ -157,6 +173,8 @@ def make_data(folder, seed=1):
     images(f"{folder}/images", rng)
     write(f"{folder}/images.tar", packed(f"{folder}/images", "w"))
     write(f"{folder}/images.tar.gz", gzip.compress(packed(f"{folder}/images", "w"), mtime=0))
+    write(f"{folder}/labelled.tar", labelled(f"{folder}/images"))
+    write(f"{folder}/names.txt", "a\nb\n")
     x = npy("<f4", (24, 3), struct.pack("<72f", *(rng.uniform(-1, 1) for _ in range(72))))
     y = npy("|u1", (24,), bytes(rng.randrange(3) for _ in range(24)))
     write(f"{folder}/x.npy", x)
@@ -168,6 +186,7 @@ def make_data(folder, seed=1):
 DATA = {  # what --data is given, by the name of what it reads
     "text": "text:text.txt", "texts": "text:texts", "csv": "csv:table.csv", "mnist": "mnist:mnist", "mnist.gz": "mnist:mnist.gz",
     "images": "images:images,size=8", "tar": "images:images.tar,size=8", "tar.gz": "images:images.tar.gz,size=8",
+    "webdataset": "webdataset:labelled.tar,size=8,classes=names.txt",
     "npy": "npy:x.npy,target=y.npy", "npz": "npz:xy.npz", "cifar10": "cifar10:cifar10",
 }
 

@@ -101,6 +101,11 @@ def picture(folder, data, name="1.png"):
     return f"images:{folder}"
 
 
+def labelled(spec):
+    """The same archive as a webdataset."""
+    return spec.replace("images:", "webdataset:", 1)
+
+
 TEXT = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"x" * (4 * MIB)))
 
 # The case; the data; a part of the refusal, or None where it can be read.
@@ -122,6 +127,8 @@ CASES = [
      "'a/1.png' has 1.56 GiB, more than an image's 256 MiB"),
     ("an archive's header promises more than the archive holds",
      lambda f: tar(f, tar_header("a/1.png", 1 << 40) + b"\x89PNG\r\n\x1a\n"), "the archive is cut short"),
+    ("a class's number of a webdataset is a large file",
+     lambda f: labelled(tar(f, entry("1.png", png()), tar_header("1.cls", 1600 * MIB), 100)), "'1.cls' has 1677721600 bytes, more than a class's 32"),
     ("headers follow headers in an archive",
      lambda f: tar(f, entry("x", b"10 path=a\n", b"x") * 100000), "more than 16 headers for one file"),
     ("a PNG has hundreds of compressed texts", lambda f: picture(f, png(*[TEXT] * 400)), None),
@@ -167,7 +174,7 @@ def check_data(make, refusal):
     with tempfile.TemporaryDirectory() as folder:
         data = make(os.path.join(folder, "data"))
         model = "gpt:layers=1,width=8,heads=1,block=8" if data.startswith("text") else "mlp:4,4,1"
-        if data.startswith("images"):
+        if data.startswith(("images", "webdataset")):
             data += ",size=2,channels=1"
         return judge(["train", "-q", "--model", model, "--data", data, "--steps", "1", "--batch", "1",
                       "--out", os.path.join(folder, "run")], refusal)

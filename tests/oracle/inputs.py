@@ -189,6 +189,10 @@ NOT_THERE = ("missing", "folder", "fifo")
 PART_MAY_DO = {"texts": ("missing", "empty", "half"), "images": ANYTHING_GOES}
 
 
+def names_rows():
+    yield Row("train", "--data", [*TRAIN, "--model", "mlp", "--data", "webdataset:labelled.tar,size=8,classes={}"], "names.txt")
+
+
 def wrong_words():
     """Not files: a name that is none. (command, slot, arguments)"""
     for slot, command in {"--model": [*TRAIN, "--data", "text:text.txt"], "--data": [*TRAIN, "--model", GPT]}.items():
@@ -201,7 +205,7 @@ def wrong_words():
 
 
 def rows():
-    for part in (checkpoint_rows, option_rows, run_rows, hugging_face_rows, predict_rows, data_rows):
+    for part in (checkpoint_rows, option_rows, run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
         yield from part()
 
 

@@ -124,7 +124,7 @@ static int remove_fixture(void **state)
 static const struct wrong wrongs[] = {
 	/* the form of the data's name */
 	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'",
-	    "kinds: text, tokens, images, mnist, cifar10, csv, npy, npz, random" },
+	    "kinds: text, tokens, images, webdataset, mnist, cifar10, csv, npy, npz, random" },
 	{ "text", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "text:", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "images:@/sizes,siz=8", GT_EINVAL, "unknown option 'siz' for 'images' data",
