@@ -46,7 +46,8 @@ _gtrain_words()
 	data:images) echo 'split= size= reduce= channels= mean= std= ' ;;
 	data:images:reduce) echo 'yes no' ;;
 	data:images:channels) echo '1 3' ;;
-	data:webdataset) echo 'classes= size= channels= mean= std= ' ;;
+	data:webdataset) echo 'classes= size= reduce= channels= mean= std= ' ;;
+	data:webdataset:reduce) echo 'yes no' ;;
 	data:webdataset:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
 	data:mnist:split) echo 'train test' ;;

@@ -104,7 +104,9 @@ function __gtrain_words
 		case data:images:channels
 			string split -n ' ' '1 3'
 		case data:webdataset
-			string split -n ' ' 'classes= size= channels= mean= std= '
+			string split -n ' ' 'classes= size= reduce= channels= mean= std= '
+		case data:webdataset:reduce
+			string split -n ' ' 'yes no'
 		case data:webdataset:channels
 			string split -n ' ' '1 3'
 		case data:mnist

@@ -8,12 +8,12 @@
  * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
  * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
  *
- * Names are edited in every state_dict of the file, at any depth, as tree/classify.h knows them; and
- * in the dict that gt_state_dict_find() takes, unless other values than tensors stand in it. That
- * leaves out {"rng": tensor, "epoch": 3}.
+ * Names are edited in every state_dict of the file, at any depth, as tree/classify.h tells them;
+ * and in the dict that gt_state_dict_find() takes, unless other values than tensors stand in it.
+ * That leaves out {"rng": tensor, "epoch": 3}.
  *
- * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer,
- * keys of `state` and elements of a group's lists that equal a name of a state_dict.
+ * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an
+ * optimizer, keys of `state` and elements of a group's lists that equal a name in it.
  */
 
 enum gt_edit_kind {

@@ -99,13 +99,13 @@ static bool is_mostly_names(const struct subject *s)
 	return s->c.dotted && s->c.tensors > s->c.others;
 }
 
-/* A whole file {"fc.weight": ..., "epoch": 3, "arch": "mlp", "lr": 0.1}; not {"rng": ..., "epoch": 3}. */
+/* A file {"fc.weight": ..., "epoch": 3, "arch": "mlp", "lr": 0.1}; not {"rng": ..., "epoch": 3}. */
 static bool is_file_of_names(const struct subject *s)
 {
 	return s->root && s->c.simple == s->c.others && 2 * s->c.dotted > s->c.tensors;
 }
 
-/* {"w": ..., "b": ...} may be a model; {"cpu": ..., "cuda": ...} may be states of random numbers. */
+/* {"w": ..., "b": ...} may be a model, {"cpu": ..., "cuda": ...} states of random numbers. */
 static bool is_tensors(const struct subject *s)
 {
 	return s->c.tensors && !s->c.others;
