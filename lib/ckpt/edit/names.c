@@ -1,10 +1,10 @@
 /* names.c - the names in a checkpoint that an edit changes, and where they stand. */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/index.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/pickle/args.h"
@@ -22,7 +22,7 @@ struct step {
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
-	void *seen;                /* nodes that were walked: what is shared is walked once */
+	struct gt_index seen;      /* nodes that were walked: what is shared is walked once */
 	bool references;           /* the second walk: optimizers, once all names are known */
 	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_room;
@@ -319,19 +319,6 @@ static int edit_optimizer(
 
 /* ---- the walk ---- */
 
-static int compare_nodes(const void *a, const void *b)
-{
-	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
-
-static int first_time(struct walk *w, const struct gt_tree *node, bool *first, struct gt_err *err)
-{
-	*first = !tfind(node, &w->seen, compare_nodes);
-	if (*first && !tsearch(node, &w->seen, compare_nodes))
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	return 0;
-}
-
 static int visit(
     struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err);
 
@@ -375,8 +362,7 @@ static int visit(
 {
 	struct gt_content content;
 	enum gt_class class = gt_classify(node, !step->up, &content);
-	bool first;
-	int rc;
+	int rc = 0;
 
 	if (class == GT_CLASS_MODEL && !w->model) {
 		w->model = node;
@@ -388,9 +374,10 @@ static int visit(
 		node = node->opaque.items; /* of a subclass of dict or list */
 	if (!node || !gt_tree_is_seq(node))
 		return 0;
-	rc = first_time(w, node, &first, err);
-	if (rc || !first)
-		return rc;
+	if (gt_index_find(&w->seen, node))
+		return 0;
+	if (!gt_index_add(&w->seen, node, err))
+		return GT_ENOMEM;
 	if (class == GT_CLASS_OPTIMIZER) {
 		w->optimizers++;
 		return w->references ? edit_optimizer(w, step, node, err) : 0;
@@ -400,18 +387,12 @@ static int visit(
 	return rc ? rc : visit_items(w, step, node, err);
 }
 
-static void keep(void *node)
-{
-	(void)node; /* the checkpoint's */
-}
-
 static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
 {
 	struct step top = { 0 };
 	int rc = visit(w, &top, root, err);
 
-	tdestroy(w->seen, keep);
-	w->seen = NULL;
+	gt_index_release(&w->seen);
 	return rc;
 }
 

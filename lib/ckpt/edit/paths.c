@@ -1,8 +1,8 @@
 /* paths.c - the paths of modules in `_metadata`, as an edit of names changes them. */
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/index.h"
 #include "lib/ckpt/edit/private.h"
 
 /* The first of the sorted keys that is not before `from`. */
@@ -81,27 +81,13 @@ static int compare_new(const void *a, const void *b)
 	return strcmp(((const struct gt_edit_key *)a)->to, ((const struct gt_edit_key *)b)->to);
 }
 
-static const struct gt_edit_key *who_becomes(void *const *taken, const char *to)
+static const struct gt_edit_key *who_becomes(const struct gt_index *taken, const char *to)
 {
-	struct gt_edit_key like = { .to = to }, **found = tfind(&like, taken, compare_new);
-
-	return found ? *found : NULL;
-}
-
-static int take(void **taken, struct gt_edit_key *key, struct gt_err *err)
-{
-	return tsearch(key, taken, compare_new)
-	           ? 0
-	           : gt_err_set(err, GT_ENOMEM, "out of memory: the paths of modules");
-}
-
-static void keep(void *key)
-{
-	(void)key; /* the caller's */
+	return gt_index_find(taken, &(struct gt_edit_key){ .to = to });
 }
 
 /* The name of a key that cannot have that of `first`. */
-static const char *place_for(void *const *taken, const struct gt_edit_key *key,
+static const char *place_for(const struct gt_index *taken, const struct gt_edit_key *key,
     const struct gt_edit_key *first, size_t count)
 {
 	const char *name = who_becomes(taken, key->from) ? first->from : key->from;
@@ -118,24 +104,23 @@ static const char *place_for(void *const *taken, const struct gt_edit_key *key,
  */
 static int move_displaced(struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
-	void *taken = NULL; /* the new names, each by its first key, for tsearch() */
+	struct gt_index taken = { .compare = compare_new }; /* the new names, each by its first key */
 	size_t first = 0;
 	int rc = 0;
 
 	if (count)
 		qsort(keys, count, sizeof(*keys), compare_paths);
 	for (size_t i = 0; !rc && i < count; i++)
-		if (!i || strcmp(keys[i - 1].to, keys[i].to))
-			rc = take(&taken, &keys[i], err);
+		rc = gt_index_add(&taken, &keys[i], err) ? 0 : GT_ENOMEM;
 	for (size_t i = 1; !rc && i < count; i++) {
 		if (strcmp(keys[first].to, keys[i].to)) {
 			first = i;
 			continue;
 		}
 		keys[i].to = place_for(&taken, &keys[i], &keys[first], count);
-		rc = take(&taken, &keys[i], err);
+		rc = gt_index_add(&taken, &keys[i], err) ? 0 : GT_ENOMEM;
 	}
-	tdestroy(taken, keep);
+	gt_index_release(&taken);
 	return rc;
 }
 

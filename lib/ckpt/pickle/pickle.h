@@ -3,6 +3,7 @@
 #define GT_CKPT_PICKLE_PICKLE_H
 
 #include "lib/base/buf.h"
+#include "lib/base/index.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/pickle/ops.h"
 
@@ -117,7 +118,7 @@ struct gt_pickle_writer {
 		const char *text; /* already written, "module\nname\n" for a global */
 		uint32_t index;
 	} names[GT_PICKLE_NAMES];
-	void *nodes; /* those that the tree mentions, for tsearch() */
+	struct gt_index nodes; /* those that the tree mentions */
 	struct gt_arena arena;
 };
 

@@ -5,6 +5,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/pickle/writer.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 /* ---- opcodes and their operands ---- */
 
@@ -147,33 +148,11 @@ static bool has_identity(const struct gt_tree *node)
 	return gt_tree_is_seq(node) || node->kind == GT_TREE_TENSOR || node->kind == GT_TREE_OPAQUE;
 }
 
-static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
-
-static int survey_seq(struct gt_pickle_writer *w, const struct gt_tree *seq, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
-		if (seq->seq.items[i].key)
-			rc = survey(w, seq->seq.items[i].key, err);
-		if (!rc)
-			rc = survey(w, seq->seq.items[i].value, err);
-	}
-	return rc || !seq->seq.attributes ? rc : survey(w, seq->seq.attributes, err);
-}
-
-static int survey_opaque(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
-{
-	int rc = node->opaque.args ? survey(w, node->opaque.args, err) : 0;
-
-	if (!rc && node->opaque.items)
-		rc = survey(w, node->opaque.items, err);
-	return rc || !node->opaque.state ? rc : survey(w, node->opaque.state, err);
-}
-
 static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
-	struct gt_pickle_node *entry, **found;
+	struct gt_pickle_node *entry, *found;
+	struct gt_walk part = { 0 };
+	int rc = 0;
 
 	if (!has_identity(node))
 		return 0;
@@ -181,18 +160,16 @@ static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct
 	if (!entry)
 		return GT_ENOMEM;
 	entry->node = node;
-	found = tsearch(entry, &w->nodes, compare_nodes);
+	found = gt_index_add(&w->nodes, entry, err);
 	if (!found)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of objects");
-	if (*found != entry) {
-		(*found)->shared = true;
+		return GT_ENOMEM;
+	if (found != entry) {
+		found->shared = true;
 		return 0;
 	}
-	if (gt_tree_is_seq(node))
-		return survey_seq(w, node, err);
-	if (node->kind == GT_TREE_TENSOR)
-		return node->tensor.attributes ? survey(w, node->tensor.attributes, err) : 0;
-	return survey_opaque(w, node, err);
+	while (!rc && gt_walk_next(node, &part))
+		rc = survey(w, part.node, err);
+	return rc;
 }
 
 /* ---- nodes ---- */
@@ -308,34 +285,31 @@ static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struc
 
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
-	struct gt_pickle_node like = { .node = node }, **found = NULL;
+	struct gt_pickle_node like = { .node = node }, *found = NULL;
 	int rc;
 
 	if (has_identity(node))
-		found = tfind(&like, &w->nodes, compare_nodes);
-	if (found && (*found)->stored) {
-		fetch(w, (*found)->index);
+		found = gt_index_find(&w->nodes, &like);
+	if (found && found->stored) {
+		fetch(w, found->index);
 		return 0;
 	}
 	rc = put_new(w, node, err);
-	if (!rc && found && (*found)->shared) {
-		(*found)->stored = true;
-		(*found)->index = store(w);
+	if (!rc && found && found->shared) {
+		found->stored = true;
+		found->index = store(w);
 	}
 	return rc;
-}
-
-static void keep(void *node)
-{
-	(void)node; /* entries are the arena's */
 }
 
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err)
 {
-	int rc = survey(w, root, err);
+	int rc;
 
 	*bytes = NULL;
+	w->nodes.compare = compare_nodes;
+	rc = survey(w, root, err);
 	gt_pickle_put_op(w, OP_PROTO);
 	gt_pickle_put_number(w, 2, 1);
 	if (!rc)
@@ -344,8 +318,7 @@ int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char
 	if (!rc)
 		rc = gt_buf_take(&w->out, bytes, size, err);
 	gt_buf_release(&w->out);
-	tdestroy(w->nodes, keep);
+	gt_index_release(&w->nodes);
 	gt_arena_release(&w->arena);
-	w->nodes = NULL;
 	return rc;
 }

@@ -2,8 +2,6 @@
 #ifndef GT_CKPT_PICKLE_WRITER_H
 #define GT_CKPT_PICKLE_WRITER_H
 
-#include <search.h>
-
 #include "lib/ckpt/pickle/pickle.h"
 
 /* The little-endian operand of an opcode. */

@@ -8,6 +8,7 @@
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 /* ---- formats ---- */
 
@@ -98,14 +99,12 @@ struct gt_tree *gt_convert_state_dict(
 
 static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 {
+	struct gt_walk w = { 0 };
+
 	if (node == wanted)
 		return true;
-	if (node->kind == GT_TREE_OPAQUE)
-		return node->opaque.items && holds(node->opaque.items, wanted);
-	if (!gt_tree_is_seq(node))
-		return false;
-	for (size_t i = 0; i < node->seq.count; i++)
-		if (holds(node->seq.items[i].value, wanted))
+	while (gt_walk_next(node, &w))
+		if ((w.part == GT_PART_VALUE || w.part == GT_PART_ITEMS) && holds(w.node, wanted))
 			return true;
 	return false;
 }
@@ -253,16 +252,14 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 	return 0;
 }
 
-/* What an object was made with, holds and remembers may be, or have, modules. */
-static int rescue_object(struct rescue *r, struct gt_tree *object, struct gt_err *err)
+/* What an object was made with, holds and remembers may be, or have, modules; attributes, too. */
+static int rescue_parts(struct rescue *r, struct gt_tree *object, struct gt_err *err)
 {
-	struct gt_tree **parts[] = { &object->opaque.args, &object->opaque.items,
-		&object->opaque.state };
+	struct gt_walk w = { 0 };
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
-		if (*parts[i])
-			rc = rescue(r, parts[i], err);
+	while (!rc && gt_walk_next(object, &w))
+		rc = rescue(r, w.slot, err);
 	return rc;
 }
 
@@ -299,17 +296,15 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 {
 	if (gt_tree_is_seq(*node))
 		return rescue_items(r, *node, err);
-	if ((*node)->kind == GT_TREE_TENSOR && (*node)->tensor.attributes)
-		return rescue(r, &(*node)->tensor.attributes, err);
 	if ((*node)->kind != GT_TREE_OPAQUE)
-		return 0;
+		return rescue_parts(r, *node, err);
 	if (gt_model_is(*node))
 		return rescue_module(r, node, err);
 	if (is_allowed(*node))
-		return rescue_object(r, *node, err);
+		return rescue_parts(r, *node, err);
 	name_place(r, &r->refused, (*node)->opaque.class_name);
 	if (!r->weights_only)
-		return rescue_object(r, *node, err);
+		return rescue_parts(r, *node, err);
 	*node = NULL;
 	return 0;
 }

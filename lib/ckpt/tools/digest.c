@@ -11,6 +11,7 @@
 #include "lib/ckpt/safetensors/json.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 enum {
 	VERSION = 1,
@@ -66,15 +67,6 @@ struct walk {
 	size_t path_bytes; /* of all tensors: shared ones have many paths */
 };
 
-static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err);
-
-static void step(struct walk *w, const char *name)
-{
-	gt_buf_printf(&w->path, "/%s", name);
-	if (w->rename)
-		gt_buf_printf(&w->renamed, "/%s", name);
-}
-
 static int step_key(
     struct walk *w, const struct gt_tree *dict, const struct gt_tree_item *item, struct gt_err *err)
 {
@@ -91,68 +83,29 @@ static int step_key(
 	return 0;
 }
 
-static int step_item(struct walk *w, const struct gt_tree *seq, size_t i, struct gt_err *err)
+/* From a node to one of its parts. */
+static int step(
+    struct walk *w, const struct gt_tree *node, const struct gt_walk *part, struct gt_err *err)
 {
-	const struct gt_tree *key = seq->seq.items[i].key;
-	char name[32];
+	static const char *const names[] = { [GT_PART_ATTRIBUTES] = "(attributes)",
+		[GT_PART_ARGS] = "(args)",
+		[GT_PART_ITEMS] = "(items)",
+		[GT_PART_STATE] = "(state)" };
+	const struct gt_tree_item *item =
+	    part->part == GT_PART_VALUE ? &node->seq.items[part->index] : NULL;
+	size_t from = w->path.length;
 
-	if (key && key->kind == GT_TREE_STRING)
-		return step_key(w, seq, &seq->seq.items[i], err);
-	if (key && key->kind == GT_TREE_INT)
-		snprintf(name, sizeof(name), "[%lld]", (long long)key->integer);
+	if (item && item->key && item->key->kind == GT_TREE_STRING)
+		return step_key(w, node, item, err);
+	if (!item)
+		gt_buf_printf(&w->path, "/%s", names[part->part]);
+	else if (item->key && item->key->kind == GT_TREE_INT)
+		gt_buf_printf(&w->path, "/[%lld]", (long long)item->key->integer);
 	else
-		snprintf(name, sizeof(name), key ? "(%zu)" : "[%zu]", i);
-	step(w, name);
+		gt_buf_printf(&w->path, item->key ? "/(%zu)" : "/[%zu]", part->index);
+	if (w->rename)
+		gt_buf_puts(&w->renamed, gt_buf_text(&w->path) + from);
 	return 0;
-}
-
-/* Visit a part that a step has led to, and come back. */
-static int visit_part(
-    struct walk *w, size_t length, size_t renamed, const struct gt_tree *part, struct gt_err *err)
-{
-	int rc = visit(w, part, err);
-
-	gt_buf_cut(&w->path, length);
-	gt_buf_cut(&w->renamed, renamed);
-	return rc;
-}
-
-static int visit_named(
-    struct walk *w, const char *name, const struct gt_tree *part, struct gt_err *err)
-{
-	size_t length = w->path.length, renamed = w->renamed.length;
-
-	if (!part)
-		return 0;
-	step(w, name);
-	return visit_part(w, length, renamed, part, err);
-}
-
-static int visit_seq(struct walk *w, const struct gt_tree *seq, struct gt_err *err)
-{
-	size_t length = w->path.length, renamed = w->renamed.length;
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
-		const struct gt_tree *value = seq->seq.items[i].value;
-
-		if (value->kind != GT_TREE_TENSOR && value->kind != GT_TREE_OPAQUE &&
-		    !gt_tree_is_seq(value))
-			continue;
-		rc = step_item(w, seq, i, err);
-		if (!rc)
-			rc = visit_part(w, length, renamed, value, err);
-	}
-	return rc ? rc : visit_named(w, "(attributes)", seq->seq.attributes, err);
-}
-
-static int visit_opaque(struct walk *w, const struct gt_tree *node, struct gt_err *err)
-{
-	int rc = visit_named(w, "(args)", node->opaque.args, err);
-
-	if (!rc)
-		rc = visit_named(w, "(items)", node->opaque.items, err);
-	return rc ? rc : visit_named(w, "(state)", node->opaque.state, err);
 }
 
 static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
@@ -181,14 +134,20 @@ static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *er
 
 static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err)
 {
-	int rc;
+	size_t length = w->path.length, renamed = w->renamed.length;
+	struct gt_walk part = { 0 };
+	int rc = node->kind == GT_TREE_TENSOR ? add(w, &node->tensor, err) : 0;
 
-	if (node->kind == GT_TREE_OPAQUE)
-		return visit_opaque(w, node, err);
-	if (node->kind != GT_TREE_TENSOR)
-		return gt_tree_is_seq(node) ? visit_seq(w, node, err) : 0;
-	rc = add(w, &node->tensor, err);
-	return rc ? rc : visit_named(w, "(attributes)", node->tensor.attributes, err);
+	while (!rc && gt_walk_next(node, &part)) {
+		if (part.part == GT_PART_KEY || part.node->kind <= GT_TREE_STRING)
+			continue;
+		rc = step(w, node, &part, err);
+		if (!rc)
+			rc = visit(w, part.node, err);
+		gt_buf_cut(&w->path, length);
+		gt_buf_cut(&w->renamed, renamed);
+	}
+	return rc;
 }
 
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,

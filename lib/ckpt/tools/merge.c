@@ -1,10 +1,10 @@
 /* merge.c - the union of several state_dicts. */
 
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/index.h"
 #include "lib/ckpt/tools/merge_mean.h"
 #include "lib/ckpt/tree/tree.h"
 
@@ -59,15 +59,10 @@ struct name {
 struct merge {
 	struct gt_tree *root;
 	struct gt_arena *arena;
-	void *names; /* for tsearch() */
+	struct gt_index names;
 	size_t twice;
 	struct gt_name_list differ; /* names with different content */
 };
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
-}
 
 static int meet_again(
     struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
@@ -84,16 +79,16 @@ static int meet_again(
 
 static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *err)
 {
-	struct name *name = gt_arena_alloc(m->arena, sizeof(*name), err), **found;
+	struct name *name = gt_arena_alloc(m->arena, sizeof(*name), err), *first;
 
 	if (!name)
 		return GT_ENOMEM;
 	*name = (struct name){ item->key->string.bytes, &item->value->tensor };
-	found = tsearch(name, &m->names, compare_names);
-	if (!found)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of names");
-	if (*found != name)
-		return meet_again(m, *found, &item->value->tensor, err);
+	first = gt_index_add(&m->names, name, err);
+	if (!first)
+		return GT_ENOMEM;
+	if (first != name)
+		return meet_again(m, first, &item->value->tensor, err);
 	return gt_tree_push(m->root, item->key, item->value, m->arena, err);
 }
 
@@ -111,11 +106,6 @@ int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, stru
 	return *out ? 0 : GT_ENOMEM;
 }
 
-static void keep(void *node)
-{
-	(void)node; /* names are the arena's */
-}
-
 static int refuse(struct gt_name_list *names, struct gt_err *err)
 {
 	size_t n = names->count;
@@ -129,7 +119,10 @@ static int refuse(struct gt_name_list *names, struct gt_err *err)
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
-	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err), .differ.most = 4 };
+	struct merge m = { .arena = arena,
+		.root = gt_tree_dict(arena, err),
+		.names.compare = gt_index_by_name,
+		.differ.most = 4 };
 	int rc = m.root ? 0 : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < count; i++) {
@@ -141,7 +134,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		for (size_t k = 0; !rc && k < part->seq.count; k++)
 			rc = add(&m, &part->seq.items[k], err);
 	}
-	tdestroy(m.names, keep);
+	gt_index_release(&m.names);
 	if (!rc && m.differ.count)
 		rc = refuse(&m.differ, err);
 	gt_name_list_release(&m.differ);

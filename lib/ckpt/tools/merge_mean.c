@@ -1,7 +1,6 @@
 /* merge_mean.c - the mean of several state_dicts, tensor by tensor. */
 #include <errno.h>
 #include <fcntl.h>
-#include <search.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/index.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/merge_mean.h"
 #include "lib/ckpt/tree/cast.h"
@@ -80,24 +80,19 @@ static int compare_keys(const void *a, const void *b)
 	    ((const struct gt_tree_item *)b)->key->string.bytes);
 }
 
-static void keep(void *node)
-{
-	(void)node; /* items are the arena's */
-}
-
 /* Find each tensor of the first state_dict in another one of as many. */
 static int match(struct mean *m, struct gt_tree *const *parts, size_t file, struct gt_err *err)
 {
 	const struct gt_tree *first = parts[0], *other = parts[file];
-	void *index = NULL;
+	struct gt_index index = { .compare = compare_keys };
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < other->seq.count; i++)
-		if (!tsearch(&other->seq.items[i], &index, compare_keys))
-			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the index of names");
+		if (!gt_index_add(&index, &other->seq.items[i], err))
+			rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < first->seq.count; i++) {
 		const char *name = first->seq.items[i].key->string.bytes;
-		struct gt_tree_item **found = tfind(&first->seq.items[i], &index, compare_keys);
+		const struct gt_tree_item *found = gt_index_find(&index, &first->seq.items[i]);
 
 		if (!found) {
 			gt_err_set(err, GT_EFORMAT, "'%.120s' is in '%.120s', not in '%.120s'",
@@ -105,7 +100,7 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 			rc = hint_at_names(err);
 			break;
 		}
-		m->targets[i].from[file] = &(*found)->value->tensor;
+		m->targets[i].from[file] = &found->value->tensor;
 		rc = check_alike(
 		    m, m->targets[i].from[0], m->targets[i].from[file], name, file, err);
 	}
@@ -114,7 +109,7 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 		    m->inputs[file].path, other->seq.count, m->inputs[0].path, first->seq.count);
 		rc = hint_at_names(err);
 	}
-	tdestroy(index, keep);
+	gt_index_release(&index);
 	return rc;
 }
 

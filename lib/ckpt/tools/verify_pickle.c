@@ -1,13 +1,15 @@
 /* verify_pickle.c - what pickles name, those inside strings of pickles included. */
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
+#include "lib/base/index.h"
 #include "lib/ckpt/npz/npy.h"
 #include "lib/ckpt/pickle/globals.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 enum { MAX_NESTING = 4, LEAST_BYTES = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
 
@@ -17,7 +19,7 @@ struct scan {
 	struct gt_arena arena;
 	const char *where;
 	int nesting;
-	void *seen; /* tsearch(): the bytes of strings */
+	struct gt_index seen; /* the bytes of strings */
 	struct gt_err *err;
 };
 
@@ -78,11 +80,6 @@ static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals,
 
 /* ---- strings ---- */
 
-static int compare_pointers(const void *a, const void *b)
-{
-	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
-
 /* Whether these bytes, read as a pickle, would do something: a pickle by its first byte names a
  * global, others call one. */
 static int scan_string(struct scan *s, const struct gt_tree *node)
@@ -91,23 +88,20 @@ static int scan_string(struct scan *s, const struct gt_tree *node)
 		.size = node->string.length };
 	size_t used;
 	const char *where;
-	struct gt_arena *arena = &s->v->arena;
 
 	if (text.size < LEAST_BYTES || s->nesting == MAX_NESTING ||
-	    tfind(text.bytes, &s->seen, compare_pointers))
+	    gt_index_find(&s->seen, text.bytes))
 		return 0;
-	if (!tsearch(text.bytes, &s->seen, compare_pointers))
-		return gt_err_set(s->err, GT_ENOMEM, "out of memory: an index of strings");
+	if (!gt_index_add(&s->seen, text.bytes, s->err))
+		return GT_ENOMEM;
 	where = s->where;
 	if (!strstr(where, ", in a string")) {
-		size_t n = strlen(where);
-		char *longer = gt_arena_alloc(arena, n + sizeof(", in a string of it"), s->err);
+		struct gt_buf longer = { 0 };
 
-		if (!longer)
+		gt_buf_printf(&longer, "%s, in a string of it", where);
+		where = gt_buf_keep(&longer, &s->v->arena, s->err);
+		if (!where)
 			return GT_ENOMEM;
-		memcpy(longer, where, n);
-		memcpy(longer + n, ", in a string of it", sizeof(", in a string of it"));
-		where = longer;
 	}
 	if (text.size > STRING_MAX_BYTES)
 		text.size = STRING_MAX_BYTES;
@@ -117,34 +111,14 @@ static int scan_string(struct scan *s, const struct gt_tree *node)
 
 static int walk(struct scan *s, const struct gt_tree *node)
 {
-	const struct gt_tree *parts[3];
+	struct gt_walk w = { 0 };
 	int rc = 0;
 
-	if (!node)
-		return 0;
 	if (node->kind == GT_TREE_STRING)
 		return scan_string(s, node);
-	if (gt_tree_is_seq(node)) {
-		for (size_t i = 0; i < node->seq.count && !rc; i++) {
-			rc = walk(s, node->seq.items[i].key);
-			if (!rc)
-				rc = walk(s, node->seq.items[i].value);
-		}
-		return rc ? rc : walk(s, node->seq.attributes);
-	}
-	if (node->kind != GT_TREE_OPAQUE)
-		return 0;
-	parts[0] = node->opaque.args;
-	parts[1] = node->opaque.items;
-	parts[2] = node->opaque.state;
-	for (int i = 0; i < 3 && !rc; i++)
-		rc = walk(s, parts[i]);
+	while (!rc && gt_walk_next(node, &w))
+		rc = walk(s, w.node);
 	return rc;
-}
-
-static void keep(void *node)
-{
-	(void)node;
 }
 
 /* ---- one pickle ---- */
@@ -189,7 +163,7 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 	}
 	if (!rc && (text->is_one || is_meant(&globals, text->first)))
 		rc = keep_globals(&s, &globals, err);
-	tdestroy(s.seen, keep);
+	gt_index_release(&s.seen);
 	free(globals.items);
 	gt_arena_release(&s.arena);
 	return rc;

@@ -1,5 +1,4 @@
 /* objects.c - the calls of a torch pickle: tensors, parameters, dicts. */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -379,13 +378,7 @@ int gt_torch_objects_finish(struct gt_torch_objects *o, bool swapped, struct gt_
 	return rc;
 }
 
-static void keep(void *node)
-{
-	(void)node; /* storages are the arena's */
-}
-
 void gt_torch_objects_release(struct gt_torch_objects *o)
 {
-	tdestroy(o->by_key, keep);
-	o->by_key = NULL;
+	gt_index_release(&o->by_key);
 }

@@ -1,9 +1,9 @@
 /* script.c - TorchScript's modules in the shape of pickled ones: which attribute is what. */
-#include <search.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/index.h"
 #include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/zip.h"
 
@@ -37,8 +37,8 @@ struct module_class {
 
 struct shaper {
 	struct gt_torch_archive *archive;
-	bool *read;    /* [records]: the source's classes are known */
-	void *classes; /* all that were met, for tsearch() */
+	bool *read;              /* [records]: the source's classes are known */
+	struct gt_index classes; /* all that were met */
 	struct gt_err *err;
 };
 
@@ -142,7 +142,7 @@ static int read_class(struct shaper *s, const struct gt_zip_record *source, cons
 {
 	static const char start[] = "class ", end[] = "(Module):";
 	size_t around = strlen(start) + strlen(end);
-	struct module_class *c, **found;
+	struct module_class *c, *first;
 
 	*out = NULL;
 	if (!starts(line, start, strlen(start)) || line->length < around ||
@@ -153,11 +153,9 @@ static int read_class(struct shaper *s, const struct gt_zip_record *source, cons
 		return GT_ENOMEM;
 	*c = (struct module_class){ .source = source,
 		.name = { line->at + strlen(start), line->length - around } };
-	found = tsearch(c, &s->classes, compare_classes);
-	if (!found)
-		return gt_err_set(s->err, GT_ENOMEM, "out of memory: the classes of a model");
-	*out = *found == c ? c : NULL;
-	return 0;
+	first = gt_index_add(&s->classes, c, s->err);
+	*out = first == c ? c : NULL;
+	return first ? 0 : GT_ENOMEM;
 }
 
 /* All modules of a file, in one pass. */
@@ -188,7 +186,6 @@ static int class_of(struct shaper *s, const char *class_name, const struct modul
 	const char *name = strrchr(class_name, '.') + 1;
 	struct module_class like = { source_record(s, class_name), { name, strlen(name) }, { 0 },
 		{ 0 } };
-	struct module_class **found;
 	bool *read = like.source ? &s->read[like.source - s->archive->zip.records] : NULL;
 	int rc = read && !*read ? read_source(s, like.source) : 0;
 
@@ -196,8 +193,7 @@ static int class_of(struct shaper *s, const char *class_name, const struct modul
 	if (rc || !read)
 		return rc;
 	*read = true;
-	found = tfind(&like, &s->classes, compare_classes);
-	*out = found ? *found : NULL;
+	*out = gt_index_find(&s->classes, &like);
 	return 0;
 }
 
@@ -285,14 +281,9 @@ static int shape(struct shaper *s, struct gt_tree *object)
 	return rc;
 }
 
-static void keep(void *node)
-{
-	(void)node; /* classes are the arena's */
-}
-
 int gt_torchscript_shape(struct gt_torch_archive *a, struct gt_tree *root, struct gt_err *err)
 {
-	struct shaper s = { .archive = a, .err = err };
+	struct shaper s = { .archive = a, .err = err, .classes.compare = compare_classes };
 	struct gt_torch_part constants = { 0 };
 	int rc = gt_torch_archive_read(a, "constants", &constants, err);
 
@@ -310,7 +301,7 @@ int gt_torchscript_shape(struct gt_torch_archive *a, struct gt_tree *root, struc
 	/* The parts nest deeper than the attributes did. */
 	if (!rc)
 		rc = gt_tree_check(root, a->arena, err);
-	tdestroy(s.classes, keep);
+	gt_index_release(&s.classes);
 	free(s.read);
 	return rc;
 }

@@ -1,5 +1,4 @@
 /* storage.c - the storages a torch pickle asks for: their classes, keys and devices. */
-#include <search.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,9 +102,8 @@ struct gt_torch_storage *gt_torch_storage_get(
     const struct gt_torch_objects *objects, const char *key)
 {
 	struct gt_torch_storage wanted = { .base.key = key };
-	struct gt_torch_storage **found = tfind(&wanted, &objects->by_key, compare_storages);
 
-	return found ? *found : NULL;
+	return gt_index_find(&objects->by_key, &wanted);
 }
 
 static int add_storage(struct gt_torch_objects *o, const struct gt_torch_storage *like,
@@ -116,8 +114,9 @@ static int add_storage(struct gt_torch_objects *o, const struct gt_torch_storage
 	if (!s)
 		return GT_ENOMEM;
 	*s = *like;
-	if (!tsearch(s, &o->by_key, compare_storages))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of storages");
+	o->by_key.compare = compare_storages;
+	if (!gt_index_add(&o->by_key, s, err))
+		return GT_ENOMEM;
 	s->next = o->storages;
 	o->storages = s;
 	*out = s;

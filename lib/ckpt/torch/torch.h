@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TORCH_TORCH_H
 #define GT_CKPT_TORCH_TORCH_H
 
+#include "lib/base/index.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/pickle/pickle.h"
 
@@ -36,7 +37,7 @@ struct gt_torch_objects {
 	struct gt_arena *arena;
 	size_t tensor_count;
 	struct gt_torch_storage *storages;   /* every key once, in no order */
-	void *by_key;                        /* the same, for tsearch() */
+	struct gt_index by_key;              /* the same */
 	struct gt_torch_pending *pending;    /* tensors that wait for memory */
 	struct gt_torch_location *locations; /* one for each persistent id, last first */
 	struct gt_pickle_hooks hooks;        /* give these to gt_pickle_read() */

@@ -1,7 +1,6 @@
 /* write.c - a tree as torch pickles it: storages by number, tensors as calls on them. */
 #include "lib/ckpt/torch/write.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 /* ---- storages ---- */
 
@@ -32,9 +32,8 @@ static struct gt_storage *storage_of(struct gt_torch_writer *w, const struct gt_
 static struct gt_torch_source *source_of(struct gt_torch_writer *w, const struct gt_tree_tensor *t)
 {
 	struct gt_torch_source like = { .storage = storage_of(w, t), .dtype = t->dtype };
-	struct gt_torch_source **found = tfind(&like, &w->by_data, compare_sources);
 
-	return found ? *found : NULL;
+	return gt_index_find(&w->by_data, &like);
 }
 
 const struct gt_torch_source *gt_torch_writer_source(
@@ -67,8 +66,9 @@ static int add_source(struct gt_torch_writer *w, const struct gt_tree_tensor *t,
 		.stride = 1,
 		.key = w->count,
 	};
-	if (!tsearch(s, &w->by_data, compare_sources))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of storages");
+	w->by_data.compare = compare_sources;
+	if (!gt_index_add(&w->by_data, s, err))
+		return GT_ENOMEM;
 	w->sources[w->count++] = s;
 	*out = s;
 	return 0;
@@ -95,52 +95,23 @@ static int collect_tensor(
 	return 0;
 }
 
-static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err);
-
-static int collect_opaque(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
-{
-	int rc = node->opaque.args ? collect(w, node->opaque.args, err) : 0;
-
-	if (!rc && node->opaque.items)
-		rc = collect(w, node->opaque.items, err);
-	return rc || !node->opaque.state ? rc : collect(w, node->opaque.state, err);
-}
-
-static int collect_items(struct gt_torch_writer *w, const struct gt_tree *seq, struct gt_err *err)
-{
-	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
-	int rc = 0;
-
-	if (gt_classify(seq, false, NULL) == GT_CLASS_OPTIMIZER)
-		w->in_optimizer = true;
-	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
-		const struct gt_tree_item *item = &seq->seq.items[i];
-
-		if (item->key)
-			rc = collect(w, item->key, err);
-		w->at_step = at_step || (item->key && gt_tree_is_string(item->key, "step"));
-		if (!rc)
-			rc = collect(w, item->value, err);
-	}
-	w->at_step = at_step;
-	if (!rc && seq->seq.attributes)
-		rc = collect(w, seq->seq.attributes, err);
-	w->in_optimizer = in_optimizer;
-	return rc;
-}
-
 static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
-	int rc;
+	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
+	struct gt_walk part = { 0 };
+	int rc = node->kind == GT_TREE_TENSOR ? collect_tensor(w, &node->tensor, err) : 0;
 
-	if (node->kind == GT_TREE_TENSOR) {
-		rc = collect_tensor(w, &node->tensor, err);
-		return rc || !node->tensor.attributes ? rc
-		                                      : collect(w, node->tensor.attributes, err);
+	if (node->kind == GT_TREE_DICT && gt_classify(node, false, NULL) == GT_CLASS_OPTIMIZER)
+		w->in_optimizer = true;
+	while (!rc && gt_walk_next(node, &part)) {
+		w->at_step =
+		    at_step || (part.part == GT_PART_VALUE &&
+		                   gt_tree_is_string(node->seq.items[part.index].key, "step"));
+		rc = collect(w, part.node, err);
 	}
-	if (node->kind == GT_TREE_OPAQUE)
-		return collect_opaque(w, node, err);
-	return gt_tree_is_seq(node) ? collect_items(w, node, err) : 0;
+	w->in_optimizer = in_optimizer;
+	w->at_step = at_step;
+	return rc;
 }
 
 int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err)
@@ -165,14 +136,9 @@ int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, str
 	return rc;
 }
 
-static void keep(void *node)
-{
-	(void)node; /* sources are the arena's */
-}
-
 void gt_torch_writer_release(struct gt_torch_writer *w)
 {
-	tdestroy(w->by_data, keep);
+	gt_index_release(&w->by_data);
 	free(w->sources);
 	gt_arena_release(&w->arena);
 }

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TORCH_WRITE_H
 #define GT_CKPT_TORCH_WRITE_H
 
+#include "lib/base/index.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/write.h"
@@ -26,7 +27,7 @@ struct gt_torch_writer {
 	bool in_optimizer, at_step; /* where the walk is */
 	struct gt_torch_source **sources; /* by key */
 	size_t count, capacity;
-	void *by_data; /* the same, for tsearch() */
+	struct gt_index by_data; /* the same */
 	struct gt_storage empty;
 	struct gt_arena arena;
 };

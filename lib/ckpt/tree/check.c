@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/tree/walk.h"
 
 enum { LONG_TEXT = 256 }; /* bytes that count as one more visit: long texts take walkers time too */
 
@@ -92,26 +93,6 @@ static int visit_child(struct walk *w, struct gt_tree **child, struct gt_err *er
 	return *child ? 0 : GT_ENOMEM;
 }
 
-static int visit_items(struct walk *w, struct gt_tree *node, struct gt_err *err)
-{
-	int rc = node->kind == GT_TREE_DICT ? check_keys(node, err) : 0;
-
-	for (size_t i = 0; !rc && i < node->seq.count; i++) {
-		struct gt_tree_item *item = &node->seq.items[i];
-		struct gt_tree *key = (struct gt_tree *)item->key;
-
-		if (key)
-			rc = visit_child(w, &key, err);
-		if (key != item->key)
-			item->key = key;
-		if (!rc)
-			rc = visit_child(w, &item->value, err);
-	}
-	if (!rc && node->seq.attributes)
-		rc = visit_child(w, &node->seq.attributes, err);
-	return rc;
-}
-
 /* Arguments stay a tuple, items a dict or list, also where they enclose us: others rely on it. */
 static int cut_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
@@ -126,17 +107,6 @@ static int cut_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
 	if (node->opaque.items && encloses(w, node->opaque.items))
 		node->opaque.items = NULL;
 	return 0;
-}
-
-static int visit_opaque(struct walk *w, struct gt_tree *node, struct gt_err *err)
-{
-	struct gt_tree **parts[] = { &node->opaque.args, &node->opaque.items, &node->opaque.state };
-	int rc = w->arena ? cut_parts(w, node, err) : 0;
-
-	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
-		if (*parts[i])
-			rc = visit_child(w, parts[i], err);
-	return rc;
 }
 
 static int count(struct walk *w, size_t visits, size_t depth, struct gt_err *err)
@@ -165,10 +135,16 @@ static int count_again(struct walk *w, const struct gt_tree *node, struct gt_err
 
 static int visit_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
-	if (node->kind == GT_TREE_TENSOR)
-		return visit_child(w, &node->tensor.attributes, err);
-	return node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err)
-	                                    : visit_items(w, node, err);
+	struct gt_walk part = { 0 };
+	int rc = 0;
+
+	if (node->kind == GT_TREE_DICT)
+		rc = check_keys(node, err);
+	else if (node->kind == GT_TREE_OPAQUE && w->arena)
+		rc = cut_parts(w, node, err);
+	while (!rc && gt_walk_next(node, &part))
+		rc = visit_child(w, part.slot, err);
+	return rc;
 }
 
 /*
@@ -206,22 +182,13 @@ static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
 /* Take the marks off again; only marked nodes are entered. */
 static void forget(struct gt_tree *node)
 {
-	if (!node || !node->visits)
+	struct gt_walk part = { 0 };
+
+	if (!node->visits)
 		return;
 	node->visits = node->height = 0;
-	if (node->kind == GT_TREE_TENSOR) {
-		forget(node->tensor.attributes);
-	} else if (node->kind == GT_TREE_OPAQUE) {
-		forget(node->opaque.args);
-		forget(node->opaque.items);
-		forget(node->opaque.state);
-	} else {
-		for (size_t i = 0; i < node->seq.count; i++) {
-			forget((struct gt_tree *)node->seq.items[i].key);
-			forget(node->seq.items[i].value);
-		}
-		forget(node->seq.attributes);
-	}
+	while (gt_walk_next(node, &part))
+		forget(part.node);
 }
 
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err)

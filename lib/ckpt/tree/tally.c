@@ -1,54 +1,34 @@
 /* tally.c - how much there is in a tree. */
 #include "lib/ckpt/tree/tally.h"
 
-#include <search.h>
-
-#include "lib/ckpt/tree/tree.h"
+#include "lib/base/index.h"
+#include "lib/ckpt/tree/walk.h"
 
 struct counter {
 	struct gt_tally *out;
-	void *storages; /* those that were met, for tsearch() */
+	struct gt_index storages; /* those that were met */
 };
 
-static int compare_storages(const void *a, const void *b)
-{
-	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
-
-static int count_tensor(struct counter *c, const struct gt_tree_tensor *t, struct gt_err *err)
+static int count_tensor(struct counter *c, const struct gt_storage *storage, struct gt_err *err)
 {
 	c->out->tensors++;
-	if (tfind(t->storage, &c->storages, compare_storages))
+	if (gt_index_find(&c->storages, storage))
 		return 0;
-	if (!tsearch(t->storage, &c->storages, compare_storages))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the storages of the tree");
-	c->out->storage_bytes += t->storage->size_bytes;
-	return 0;
+	c->out->storage_bytes += storage->size_bytes;
+	return gt_index_add(&c->storages, storage, err) ? 0 : GT_ENOMEM;
 }
 
-/* The tree's depth and the visits it takes are limited (tree.h). */
 static int count(struct counter *c, const struct gt_tree *node, struct gt_err *err)
 {
+	struct gt_walk w = { 0 };
 	int rc = 0;
 
 	if (node->kind == GT_TREE_TENSOR)
-		return count_tensor(c, &node->tensor, err);
-	if (gt_tree_is_seq(node)) {
-		for (size_t i = 0; !rc && i < node->seq.count; i++)
-			rc = count(c, node->seq.items[i].value, err);
-	} else if (node->kind == GT_TREE_OPAQUE) {
-		const struct gt_tree *const parts[] = { node->opaque.args, node->opaque.items,
-			node->opaque.state };
-
-		for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
-			rc = parts[i] ? count(c, parts[i], err) : 0;
-	}
+		return count_tensor(c, node->tensor.storage, err);
+	while (!rc && gt_walk_next(node, &w))
+		if (w.part != GT_PART_KEY && w.part != GT_PART_ATTRIBUTES)
+			rc = count(c, w.node, err);
 	return rc;
-}
-
-static void keep(void *storage)
-{
-	(void)storage; /* the tree's */
 }
 
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err)
@@ -58,6 +38,6 @@ int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_er
 
 	*out = (struct gt_tally){ 0 };
 	rc = count(&c, root, err);
-	tdestroy(c.storages, keep);
+	gt_index_release(&c.storages);
 	return rc;
 }

@@ -1,0 +1,33 @@
+/* index.h - things found by their keys: a search tree over memory of the caller's. */
+#ifndef GT_BASE_INDEX_H
+#define GT_BASE_INDEX_H
+
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+/*
+ * Things stay where they are, and what tells them apart must not change while they are indexed.
+ * Adding and finding take time that grows with the logarithm of the number of things, whatever
+ * their keys: keys from a file cannot make it slower, as they could a hash table.
+ */
+struct gt_index {
+	/* As for qsort(). NULL: the address of a thing is its key, and the thing is never read. */
+	int (*compare)(const void *a, const void *b);
+	void *tree; /* of tsearch(); NULL: empty */
+};
+
+/* Add a thing, unless one with its key is there already. Returns the thing that is in the index
+ * afterwards: `thing` or the earlier one. NULL with err set when there is no memory. */
+void *gt_index_add(struct gt_index *x, const void *thing, struct gt_err *err);
+
+/* The thing with the key of `like`, or NULL. */
+void *gt_index_find(const struct gt_index *x, const void *like);
+
+void gt_index_release(struct gt_index *x);
+
+/* Compares things whose first member is a `const char *`, their name. To find one by its name, let
+ * `like` point to a variable with it. */
+int gt_index_by_name(const void *a, const void *b);
+
+#endif
