@@ -9,6 +9,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/file.h"
+#include "lib/base/index.h"
 #include "lib/base/mem.h"
 #include "lib/device/dtype.h"
 
@@ -199,7 +200,7 @@ struct gt_state_dict {
 	const struct gt_tree *node; /* the dict or the module where it was found */
 	size_t left_out;            /* tensors of kinds that are not interpreted */
 	const char *note;           /* one line: where it was found and what came off; or "" */
-	const struct gt_state_entry **by_name; /* the entries, sorted */
+	struct gt_index by_name;    /* the entries */
 	struct gt_arena arena;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/index.h"
 #include "lib/base/json_string.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
@@ -23,9 +24,8 @@ struct patch {
 
 struct rewrite {
 	const struct gt_st_header *header;
-	const struct gt_edit_change **by_name; /* changes of names, sorted by `from` */
-	size_t change_count;
-	struct patch *patches; /* by place */
+	struct gt_index by_name; /* changes of names, by `from` */
+	struct patch *patches;   /* by place */
 	size_t patch_count;
 	char *text; /* the new header, without spaces at its end, */
 	size_t size;
@@ -36,15 +36,14 @@ struct rewrite {
 
 static int compare_changes(const void *a, const void *b)
 {
-	return strcmp((*(const struct gt_edit_change *const *)a)->from,
-	    (*(const struct gt_edit_change *const *)b)->from);
+	const struct gt_edit_change *x = a, *y = b;
+
+	return strcmp(x->from, y->from);
 }
 
 static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct gt_err *err)
 {
-	w->by_name = gt_calloc(edit->count, sizeof(*w->by_name), err);
-	if (!w->by_name)
-		return GT_ENOMEM;
+	w->by_name.compare = compare_changes;
 	for (size_t i = 0; i < edit->count; i++) {
 		const struct gt_edit_change *c = &edit->changes[i];
 
@@ -54,21 +53,20 @@ static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct g
 			return gt_err_set(err, GT_EINVAL,
 			    "'%.200s' would become '%.200s', which is no name for a tensor",
 			    c->from, c->to);
-		w->by_name[w->change_count++] = c;
+		if (!gt_index_add(&w->by_name, c, err))
+			return GT_ENOMEM;
 	}
-	qsort(w->by_name, w->change_count, sizeof(*w->by_name), compare_changes);
 	return 0;
 }
 
 /* Note that the name in the text at `at` becomes another, if it does. */
 static void patch_name(struct rewrite *w, const char *name, size_t at, size_t length)
 {
-	const struct gt_edit_change wanted = { .from = name }, *key = &wanted;
-	const struct gt_edit_change **found =
-	    bsearch(&key, w->by_name, w->change_count, sizeof(*w->by_name), compare_changes);
+	const struct gt_edit_change wanted = { .from = name };
+	const struct gt_edit_change *found = gt_index_find(&w->by_name, &wanted);
 
 	if (found)
-		w->patches[w->patch_count++] = (struct patch){ at, length, (*found)->to };
+		w->patches[w->patch_count++] = (struct patch){ at, length, found->to };
 }
 
 static int compare_patches(const void *a, const void *b)
@@ -273,7 +271,7 @@ static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
 
 static void release(struct rewrite *w)
 {
-	free(w->by_name);
+	gt_index_release(&w->by_name);
 	free(w->patches);
 	free(w->text);
 }

@@ -344,26 +344,20 @@ static int compare_offsets(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int check_metadata(const struct gt_st_header *h, struct gt_err *err)
 {
-	const char **keys = gt_calloc(h->metadata_count, sizeof(*keys), err);
+	struct gt_index keys = { .compare = gt_index_by_name };
 	int rc = 0;
 
-	if (!keys)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < h->metadata_count; i++)
-		keys[i] = h->metadata[i].key;
-	qsort(keys, h->metadata_count, sizeof(*keys), compare_keys);
-	for (size_t i = 1; i < h->metadata_count && !rc; i++)
-		if (!strcmp(keys[i - 1], keys[i]))
-			rc = gt_err_set(
-			    err, GT_EFORMAT, "__metadata__ has the key '%.200s' twice", keys[i]);
-	free(keys);
+	for (size_t i = 0; i < h->metadata_count && !rc; i++) {
+		const struct gt_st_string *first = gt_index_add(&keys, &h->metadata[i], err);
+
+		if (first != &h->metadata[i])
+			rc = first ? gt_err_set(err, GT_EFORMAT,
+			                 "__metadata__ has the key '%.200s' twice", first->key)
+			           : GT_ENOMEM;
+	}
+	gt_index_release(&keys);
 	return rc;
 }
 

@@ -196,34 +196,6 @@ static int add_digests(struct builder *b, struct gt_err *err)
 	return rc;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp((*(const struct gt_st_tensor *const *)a)->name,
-	    (*(const struct gt_st_tensor *const *)b)->name);
-}
-
-/* The tensors by name; free() it. */
-static const struct gt_st_tensor **index_names(const struct gt_st_header *h, struct gt_err *err)
-{
-	const struct gt_st_tensor **names = gt_calloc(h->count, sizeof(*names), err);
-
-	for (size_t i = 0; names && i < h->count; i++)
-		names[i] = &h->tensors[i];
-	if (names)
-		qsort(names, h->count, sizeof(*names), compare_names);
-	return names;
-}
-
-static const struct gt_st_tensor *find(
-    const struct gt_st_tensor **names, size_t count, const char *name)
-{
-	const struct gt_st_tensor wanted = { .name = name }, *key = &wanted;
-	const struct gt_st_tensor **found =
-	    bsearch(&key, names, count, sizeof(*names), compare_names);
-
-	return found ? *found : NULL;
-}
-
 /* Another name of a tensor shares its storage. */
 static int add_tied(
     struct builder *b, const char *name, const struct gt_tree *kept, struct gt_err *err)
@@ -239,21 +211,24 @@ static int add_tied(
 static int add_ties(struct builder *b, size_t count, struct gt_err *err)
 {
 	const struct gt_st_header *h = b->header;
-	const struct gt_st_tensor **names = count ? index_names(h, err) : NULL;
-	int rc = count && !names ? GT_ENOMEM : 0;
+	struct gt_index names = { .compare = gt_index_by_name };
+	int rc = 0;
+
+	for (size_t i = 0; count && i < h->count && !rc; i++)
+		rc = gt_index_add(&names, &h->tensors[i], err) ? 0 : GT_ENOMEM;
 
 	for (size_t i = h->metadata_count - count; i < h->metadata_count && !rc; i++) {
 		const struct gt_st_string *s = &h->metadata[i];
-		const struct gt_st_tensor *kept = find(names, h->count, s->value);
+		const struct gt_st_tensor *kept = gt_index_find(&names, &s->value);
 
-		if (!kept || find(names, h->count, s->key))
+		if (!kept || gt_index_find(&names, &s->key))
 			rc = gt_err_set(err, GT_EFORMAT,
 			    "__metadata__: '%.120s' is not another name of a tensor '%.120s'",
 			    s->key, s->value);
 		else
 			rc = add_tied(b, s->key, b->nodes[kept - h->tensors], err);
 	}
-	free(names);
+	gt_index_release(&names);
 	return rc;
 }
 

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/index.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/edit.h"
 #include "lib/ckpt/safetensors/json.h"
@@ -30,9 +32,9 @@ struct item {
 
 struct index {
 	struct gt_ckpt *ckpt;
-	struct entry *entries; /* of weight_map; later by name */
+	struct entry *entries; /* of weight_map; later by file, then by name */
 	size_t count, capacity;
-	struct item *items; /* by name */
+	struct item *items; /* shard by shard */
 	size_t item_count;
 };
 
@@ -160,13 +162,6 @@ static int compare_files(const void *a, const void *b)
 	return strcmp(x->file, y->file);
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
-}
-
 /* In the index's own folder, nowhere else. */
 static int check_file(const struct entry *e, struct gt_err *err)
 {
@@ -224,14 +219,6 @@ static int open_shards(struct index *x, struct gt_err *err)
 
 /* ---- the tree, and whether all agree ---- */
 
-static int compare_items(const void *a, const void *b)
-{
-	const struct item *x = a, *y = b;
-	int order = strcmp(x->name, y->name);
-
-	return order ? order : (x->shard > y->shard) - (x->shard < y->shard);
-}
-
 static int collect(struct index *x, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = x->ckpt;
@@ -256,19 +243,21 @@ static int collect(struct index *x, struct gt_err *err)
 			rc = gt_tree_push(ckpt->root, item->key, item->value, &ckpt->arena, err);
 		}
 	}
-	qsort(x->items, x->item_count, sizeof(*x->items), compare_items);
 	ckpt->root->seq.attributes = ckpt->shards[0].ckpt->root->seq.attributes;
 	return rc;
 }
 
-static int check_twice(const struct index *x, struct gt_err *err)
+/* What the shards hold, each tensor once. */
+static int index_items(const struct index *x, struct gt_index *by_name, struct gt_err *err)
 {
 	const struct gt_ckpt_shard *shards = x->ckpt->shards;
 
-	for (size_t i = 1; i < x->item_count; i++) {
-		const struct item *a = &x->items[i - 1], *b = &x->items[i];
+	for (size_t i = 0; i < x->item_count; i++) {
+		const struct item *b = &x->items[i], *a = gt_index_add(by_name, b, err);
 
-		if (!strcmp(a->name, b->name))
+		if (!a)
+			return GT_ENOMEM;
+		if (a != b)
 			return gt_err_set(err, GT_EFORMAT,
 			    "tensor '%.120s' is in two shards, '%.80s' and '%.80s'", a->name,
 			    shards[a->shard].file, shards[b->shard].file);
@@ -276,24 +265,16 @@ static int check_twice(const struct index *x, struct gt_err *err)
 	return 0;
 }
 
-static int check_entry(const struct index *x, const struct entry *e, struct gt_err *err)
+static int check_entry(const struct index *x, const struct gt_index *by_name, const struct entry *e,
+    struct gt_err *err)
 {
-	size_t low = 0, high = x->item_count;
-	const char *file;
+	const struct item *found = gt_index_find(by_name, &e->name);
+	const char *file = found ? x->ckpt->shards[found->shard].file : NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(x->items[middle].name, e->name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == x->item_count || strcmp(x->items[low].name, e->name) != 0)
+	if (!found)
 		return gt_err_set(err, GT_EFORMAT,
 		    "tensor '%.120s' is missing: its shard '%.120s' does not have it", e->name,
 		    e->file);
-	file = x->ckpt->shards[x->items[low].shard].file;
 	if (!strcmp(file, e->file))
 		return 0;
 	return gt_err_set(err, GT_EFORMAT,
@@ -302,16 +283,19 @@ static int check_entry(const struct index *x, const struct entry *e, struct gt_e
 
 static int check_all(struct index *x, struct gt_err *err)
 {
-	int rc = 0;
+	struct gt_index by_name = { .compare = gt_index_by_name };
+	int rc = index_items(x, &by_name, err);
 
-	qsort(x->entries, x->count, sizeof(*x->entries), compare_entries);
-	for (size_t i = 1; i < x->count; i++)
-		if (!strcmp(x->entries[i - 1].name, x->entries[i].name))
-			return gt_err_set(
-			    err, GT_EFORMAT, "weight_map has '%.200s' twice", x->entries[i].name);
-	rc = check_twice(x, err);
-	for (size_t i = 0; i < x->count && !rc; i++)
-		rc = check_entry(x, &x->entries[i], err);
+	qsort(x->entries, x->count, sizeof(*x->entries), gt_index_by_name);
+	for (size_t i = 0; i < x->count && !rc; i++) {
+		const struct entry *e = &x->entries[i];
+
+		if (i && !strcmp(e[-1].name, e->name))
+			rc = gt_err_set(err, GT_EFORMAT, "weight_map has '%.200s' twice", e->name);
+		else
+			rc = check_entry(x, &by_name, e, err);
+	}
+	gt_index_release(&by_name);
 	return rc;
 }
 
@@ -350,10 +334,7 @@ const struct gt_ckpt_format gt_format_torch_shards = {
 
 static int is_index(const struct dirent *entry)
 {
-	static const char end[] = ".index.json";
-	size_t n = strlen(entry->d_name);
-
-	return n > sizeof(end) - 1 && !strcmp(entry->d_name + n - (sizeof(end) - 1), end);
+	return gt_text_ends_with(entry->d_name, ".index.json");
 }
 
 /* The path of the only index in a folder, or NULL. */

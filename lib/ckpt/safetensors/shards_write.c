@@ -5,15 +5,9 @@
 #include <string.h>
 
 #include "lib/base/file.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/write.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), k = strlen(end);
-
-	return n > k && !strcmp(text + n - k, end);
-}
 
 /* What the names of shards start with; yours to free(). */
 static char *stem_of(const char *path, struct gt_err *err)
@@ -22,7 +16,7 @@ static char *stem_of(const char *path, struct gt_err *err)
 	char *stem = gt_strdup(path, err);
 
 	for (size_t i = 0; stem && i < sizeof(ends) / sizeof(*ends); i++)
-		if (ends_with(stem, ends[i]))
+		if (gt_text_ends_with(stem, ends[i]))
 			stem[strlen(stem) - strlen(ends[i])] = '\0';
 	return stem;
 }
@@ -181,7 +175,7 @@ int gt_st_write_shards(const char *path, const struct gt_st_output *output,
 {
 	struct gt_st_files s = { 0 };
 	size_t *first, count;
-	bool one = !ends_with(path, ".index.json");
+	bool one = !gt_text_ends_with(path, ".index.json");
 	int rc = split(&first, &count, output, options->shard_bytes, err);
 
 	if (!rc && !one && !output->count) {

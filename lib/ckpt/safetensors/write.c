@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/index.h"
 #include "lib/base/json_string.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
@@ -225,34 +226,27 @@ static int check_types(const struct gt_flat *flat, struct gt_err *err)
 	return 0;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Whether the file's own metadata has the name that a tie would be recorded under: then the tensor
  * is stored a second time. */
 static int untie(struct gt_flat *flat, const struct gt_tree *metadata, struct gt_err *err)
 {
-	size_t count = metadata ? metadata->seq.count : 0, known = 0;
-	const char **keys = gt_calloc(count, sizeof(*keys), err);
+	struct gt_index keys = { .compare = gt_index_by_name };
+	int rc = 0;
 
-	if (!keys)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		if (gt_flat_is_text(metadata->seq.items[i].key))
-			keys[known++] = metadata->seq.items[i].key->string.bytes;
-	if (known)
-		qsort(keys, known, sizeof(*keys), compare_keys);
-	for (size_t i = 0; i < flat->count; i++) {
+	for (size_t i = 0; metadata && i < metadata->seq.count && !rc; i++) {
+		const struct gt_tree *key = metadata->seq.items[i].key;
+
+		if (gt_flat_is_text(key))
+			rc = gt_index_add(&keys, &key->string.bytes, err) ? 0 : GT_ENOMEM;
+	}
+	for (size_t i = 0; i < flat->count && !rc; i++) {
 		struct gt_flat_tensor *t = &flat->tensors[i];
 
-		if (t->kept && (is_ours(t->name) || (known && bsearch(&t->name, keys, known,
-		                                                  sizeof(*keys), compare_keys))))
+		if (t->kept && (is_ours(t->name) || gt_index_find(&keys, &t->name)))
 			t->kept = NULL;
 	}
-	free(keys);
-	return 0;
+	gt_index_release(&keys);
+	return rc;
 }
 
 static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tree *metadata,

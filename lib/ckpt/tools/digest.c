@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/index.h"
 #include "lib/base/json_string.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/format.h"
@@ -215,18 +216,11 @@ static int enter(struct gt_json *json, bool *known, struct gt_err *err)
 	return rc;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp((*(struct gt_digest *const *)a)->path, (*(struct gt_digest *const *)b)->path);
-}
-
 /* The sum at hand, of the tensor at this path. */
-static int take_sum(struct gt_json *json, struct gt_digest **sorted, size_t count, const char *path,
-    struct gt_err *err)
+static int take_sum(
+    struct gt_json *json, const struct gt_index *by_path, const char *path, struct gt_err *err)
 {
-	struct gt_digest wanted = { .path = path }, *like = &wanted;
-	struct gt_digest **found =
-	    count ? bsearch(&like, sorted, count, sizeof(*sorted), compare_paths) : NULL;
+	struct gt_digest *found = gt_index_find(by_path, &path);
 	json_t *value;
 	const char *sum;
 	int rc = gt_json_value(json, SUM_LIMIT, &value, err);
@@ -239,21 +233,20 @@ static int take_sum(struct gt_json *json, struct gt_digest **sorted, size_t coun
 		    "it has a digest of '%.200s', which is no tensor: "
 		    "some are missing",
 		    path);
-	else if ((*found)->known)
+	else if (found->known)
 		rc = gt_err_set(err, GT_EFORMAT, "tensor '%.200s' has two digests", path);
 	else if (strlen(sum) != 8 || strspn(sum, "0123456789abcdefABCDEF") != 8)
 		rc = gt_err_set(
 		    err, GT_EFORMAT, "the digest of tensor '%.200s' is '%.20s'", path, sum);
 	if (!rc) {
-		(*found)->crc = (uint32_t)strtoul(sum, NULL, 16);
-		(*found)->known = true;
+		found->crc = (uint32_t)strtoul(sum, NULL, 16);
+		found->known = true;
 	}
 	json_decref(value);
 	return rc;
 }
 
-static int take_sums(
-    struct gt_json *json, struct gt_digest **sorted, size_t count, struct gt_err *err)
+static int take_sums(struct gt_json *json, const struct gt_index *by_path, struct gt_err *err)
 {
 	size_t at, length;
 	char *path;
@@ -263,7 +256,7 @@ static int take_sums(
 		rc = gt_json_key(json, first, &path, &at, &length, err);
 		if (rc || !path)
 			break;
-		rc = take_sum(json, sorted, count, path, err);
+		rc = take_sum(json, by_path, path, err);
 		free(path);
 	}
 	return rc;
@@ -272,21 +265,19 @@ static int take_sums(
 /* The sums of the record, which has been entered; each tensor has one. */
 static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *err)
 {
-	struct gt_digest **sorted = gt_calloc(d->count, sizeof(*sorted), err);
+	struct gt_index by_path = { .compare = gt_index_by_name };
 	size_t at, length;
 	char *key = NULL;
-	int rc = sorted ? gt_json_key(json, false, &key, &at, &length, err) : GT_ENOMEM;
+	int rc = gt_json_key(json, false, &key, &at, &length, err);
 
 	if (!rc && (!key || strcmp(key, "crc32")))
 		rc = wrong_record("its second key is not 'crc32'", err);
 	free(key);
 	for (size_t i = 0; !rc && i < d->count; i++)
-		sorted[i] = &d->entries[i];
-	if (!rc && d->count)
-		qsort(sorted, d->count, sizeof(*sorted), compare_paths);
+		rc = gt_index_add(&by_path, &d->entries[i], err) ? 0 : GT_ENOMEM;
 	if (!rc)
-		rc = take_sums(json, sorted, d->count, err);
-	free(sorted);
+		rc = take_sums(json, &by_path, err);
+	gt_index_release(&by_path);
 	for (size_t i = 0; !rc && i < d->count; i++)
 		if (!d->entries[i].known)
 			rc = gt_err_set(err, GT_EFORMAT,

@@ -165,7 +165,7 @@ static bool is_part_name(const struct gt_tree *key)
 static int list_buffers(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
 {
 	const struct gt_tree *buffers = gt_model_part(module, GT_MODEL_BUFFERS);
-	struct gt_model_names hidden;
+	struct gt_index hidden;
 	int rc = gt_model_hidden(&hidden, module, l->err);
 
 	for (size_t i = 0; buffers && i < buffers->seq.count && !rc; i++) {
@@ -177,7 +177,7 @@ static int list_buffers(struct lister *l, const struct gt_path *path, const stru
 		for (size_t k = before; !rc && k < l->out->tensor_count; k++)
 			l->out->tensors[k].hidden = gt_model_hides(&hidden, item->key);
 	}
-	free(hidden.items);
+	gt_index_release(&hidden);
 	return rc;
 }
 

@@ -92,41 +92,31 @@ static int add(struct gt_model_list *list, const char *prefix, const struct gt_t
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The set is an object that holds a list. */
-int gt_model_hidden(struct gt_model_names *out, const struct gt_tree *module, struct gt_err *err)
+int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err)
 {
 	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
 
-	*out = (struct gt_model_names){ 0 };
+	*out = (struct gt_index){ .compare = gt_index_by_name };
 	names = is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
-	if (!is_kind(names, GT_TREE_LIST) || !names->seq.count)
-		return 0;
-	out->items = gt_calloc(names->seq.count, sizeof(*out->items), err);
-	if (!out->items)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < names->seq.count; i++)
-		if (is_text(names->seq.items[i].value))
-			out->items[out->count++] = names->seq.items[i].value->string.bytes;
-	qsort(out->items, out->count, sizeof(*out->items), compare_names);
+	for (size_t i = 0; is_kind(names, GT_TREE_LIST) && i < names->seq.count; i++) {
+		const struct gt_tree *name = names->seq.items[i].value;
+
+		if (is_text(name) && !gt_index_add(out, &name->string.bytes, err))
+			return GT_ENOMEM;
+	}
 	return 0;
 }
 
-bool gt_model_hides(const struct gt_model_names *hidden, const struct gt_tree *name)
+bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name)
 {
-	return hidden->count && is_text(name) &&
-	       bsearch(&name->string.bytes, hidden->items, hidden->count, sizeof(*hidden->items),
-	           compare_names);
+	return is_text(name) && gt_index_find(hidden, &name->string.bytes);
 }
 
-static const struct gt_model_names nothing;
+static const struct gt_index nothing = { .compare = gt_index_by_name };
 
 static int add_all(struct gt_model_list *list, const char *prefix, const struct gt_tree *dict,
-    const struct gt_model_names *hidden, struct gt_err *err)
+    const struct gt_index *hidden, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -147,7 +137,7 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
     struct gt_err *err)
 {
 	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
-	struct gt_model_names hidden;
+	struct gt_index hidden;
 	int rc = gt_model_hidden(&hidden, module, err);
 
 	if (!rc)
@@ -155,7 +145,7 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
 		    list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), &nothing, err);
 	if (!rc)
 		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), &hidden, err);
-	free(hidden.items);
+	gt_index_release(&hidden);
 	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
 		const struct gt_tree_item *child = &children->seq.items[i];
 		char *name;

@@ -30,14 +30,9 @@ enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
 struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
 
 /* The buffers of a module that are not persistent: state_dict() leaves them out. Names are the
- * tree's; free `items`. */
-struct gt_model_names {
-	const char **items; /* sorted */
-	size_t count;
-};
-
-int gt_model_hidden(struct gt_model_names *out, const struct gt_tree *module, struct gt_err *err);
-bool gt_model_hides(const struct gt_model_names *hidden, const struct gt_tree *name);
+ * tree's; gt_index_release() is due in every case. */
+int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
+bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name);
 
 struct gt_model_list {
 	struct gt_state_dict *sd; /* entries and arena grow */

@@ -194,28 +194,21 @@ static const char *strip(const char *name, unsigned *mask)
 	return name;
 }
 
-static int compare_names(const void *a, const void *b)
+/* No name may be there twice. */
+static int index_names(struct gt_state_dict *sd, struct gt_err *err)
 {
-	const struct gt_state_entry *const *x = a, *const *y = b;
+	sd->by_name.compare = gt_index_by_name;
+	for (size_t i = 0; i < sd->count; i++) {
+		const struct gt_state_entry *first =
+		    gt_index_add(&sd->by_name, &sd->entries[i], err);
 
-	return strcmp((*x)->name, (*y)->name);
-}
-
-/* The entries in order of their names, of which none may be there twice. */
-static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
-{
-	sd->by_name = gt_calloc(sd->count, sizeof(*sd->by_name), err);
-	if (!sd->by_name)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < sd->count; i++)
-		sd->by_name[i] = &sd->entries[i];
-	qsort(sd->by_name, sd->count, sizeof(*sd->by_name), compare_names);
-	for (size_t i = 1; i < sd->count; i++) {
-		if (strcmp(sd->by_name[i - 1]->name, sd->by_name[i]->name))
+		if (first == &sd->entries[i])
 			continue;
+		if (!first)
+			return GT_ENOMEM;
 		gt_err_set(err, GT_EFORMAT,
 		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
-		    sd->by_name[i]->name);
+		    first->name);
 		return gt_err_hint(
 		    err, "'gtrain ckpt rename' or 'select' makes a file with one of them");
 	}
@@ -338,7 +331,7 @@ static int find(
 	if (!rc && !as_is)
 		stripped = strip_all(out, &mask);
 	if (!rc)
-		rc = sort_names(out, err);
+		rc = index_names(out, err);
 	if (rc) {
 		gt_state_dict_release(out);
 		return rc;
@@ -368,19 +361,15 @@ int gt_state_dict_find_as_is(
 
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name)
 {
-	struct gt_state_entry wanted = { .name = name };
-	const struct gt_state_entry *key = &wanted, **found;
+	const struct gt_state_entry *found = gt_index_find(&sd->by_name, &name);
 
-	found = sd->count
-	            ? bsearch(&key, sd->by_name, sd->count, sizeof(*sd->by_name), compare_names)
-	            : NULL;
-	return found ? (*found)->tensor : NULL;
+	return found ? found->tensor : NULL;
 }
 
 void gt_state_dict_release(struct gt_state_dict *sd)
 {
 	free(sd->entries);
-	free(sd->by_name);
+	gt_index_release(&sd->by_name);
 	gt_arena_release(&sd->arena);
 	*sd = (struct gt_state_dict){ 0 };
 }
