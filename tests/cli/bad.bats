@@ -68,9 +68,9 @@ b = bytearray(open("images/a/001.png", "rb").read())
 b[16:24] = struct.pack(">II", 9999, 9999)
 b[29:33] = struct.pack(">I", zlib.crc32(bytes(b[12:29])))
 open("images/a/001.png", "wb").write(b)'
-	refused 1 "001.png" "${train[@]}" images:images,size=12
+	refused 1 "001.png" "${train[@]}" images:images,size=12 --strict-data
 	head -c 60 images/b/001.png >images/a/001.png
-	refused 1 "001.png" "${train[@]}" images:images,size=12
+	refused 1 "001.png" "${train[@]}" images:images,size=12 --strict-data
 	rm -r images/a
 	refused 2 "--val: rows of 9 features, but the model was trained on 8" "${train[@]}" "$RANDOM_DATA" --val random:9/3
 }

@@ -262,7 +262,7 @@ wrong_usage() {
 
 @test "help data has the kinds, help data get the command" {
 	gtrain help data
-	[[ $out == "--data KIND:PATH"*"'gtrain data get NAME' fetches." ]]
+	[[ $out == "--data KIND:PATH"*"'gtrain data get NAME' fetches."*"--augment NAME"* ]]
 	gtrain help data get
 	[[ $out == "usage: gtrain data get NAME..."* ]]
 	gtrain data

@@ -37,6 +37,10 @@ struct walk {
 
 /* ---- changes ---- */
 
+/* Keys are cut: a path is printed with each of its changes, and a small file can hold a long key
+ * above many names. */
+enum { KEY_SHOWN = 200 };
+
 static void put_path(struct gt_buf *out, const struct step *step)
 {
 	if (!step || !step->up)
@@ -45,7 +49,8 @@ static void put_path(struct gt_buf *out, const struct step *step)
 	if (step->up->up)
 		gt_buf_puts(out, ".");
 	if (step->key && is_text(step->key))
-		gt_buf_puts(out, step->key->string.bytes);
+		gt_buf_printf(out, "%.*s%s", KEY_SHOWN, step->key->string.bytes,
+		    step->key->string.length > KEY_SHOWN ? "..." : "");
 	else if (step->key && step->key->kind == GT_TREE_INT)
 		gt_buf_printf(out, "%lld", (long long)step->key->integer);
 	else
