@@ -46,7 +46,7 @@ static void print_globals(FILE *out, const struct gt_verify *v)
 
 /* A hint that the next finding shares is given there. */
 static void print_finding(
-    FILE *out, const struct gt_finding *f, const struct gt_finding *next, bool color)
+    FILE *out, const struct gt_verify_finding *f, const struct gt_verify_finding *next, bool color)
 {
 	bool bad = f->kind != GT_FINDING_NUMBER && f->kind != GT_FINDING_NOTE;
 	const char *on = bad ? "\033[31m" : "\033[33m";
@@ -83,7 +83,7 @@ void gt_ckpt_verify_text(FILE *out, const struct gt_verify *v, bool color)
 
 /* ---- JSON ---- */
 
-static void put_finding(FILE *out, const struct gt_finding *f)
+static void put_finding(FILE *out, const struct gt_verify_finding *f)
 {
 	char message[GT_CMD_MESSAGE];
 

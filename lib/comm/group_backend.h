@@ -22,27 +22,27 @@ bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 /* ---- group_call.c ---- */
 
 /* A rank's call. Ranks compare these, so unused bytes are zero. */
-struct gt_call {
+struct gt_group_call {
 	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
 	int64_t count;
 	uint8_t kind, dtype, reduction, unused;
 	int32_t peer;
 	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
 };
-_Static_assert(sizeof(struct gt_call) == LINE, "one line");
+_Static_assert(sizeof(struct gt_group_call) == LINE, "one line");
 
-struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number);
+struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number);
 
 /* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", of a call that may
  * hold anything. */
-struct gt_text gt_call_short(const struct gt_call *call);
-struct gt_text gt_call_text(const struct gt_call *call);
+struct gt_text gt_group_call_short(const struct gt_group_call *call);
+struct gt_text gt_group_call_text(const struct gt_group_call *call);
 
 /* GT_EINVAL: two ranks call different collectives; a message is not the expected one (0: it is). */
-int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
-    const struct gt_call *theirs);
-int gt_call_unmatched(
-    struct gt_err *err, int from, const struct gt_call *sent, int to, const struct gt_call *wanted);
+int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
+    const struct gt_group_call *theirs);
+int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
+    const struct gt_group_call *wanted);
 
 /* GT_EIO: a rank does not come. "rank 2", "is late", "for": how far it had come follows. It has
  * begun this collective, or taken part in the one before: each begins with a meeting of all, so
@@ -51,7 +51,7 @@ struct gt_lost {
 	const char *who, *verb, *before;
 	int by; /* the rank that says so */
 	bool begun;
-	const struct gt_call *call, *last; /* NULL: this is the first */
+	const struct gt_group_call *call, *last; /* NULL: this is the first */
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
@@ -60,10 +60,10 @@ void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
 /* A rank's arguments of gt_group_split(); and the ranks that gave `color`, in their new order:
  * members[size]. Returns how many. */
-struct gt_choice {
+struct gt_split_choice {
 	int32_t color, key;
 };
-int gt_choose(int *members, const struct gt_choice *all, int size, int color);
+int gt_choose(int *members, const struct gt_split_choice *all, int size, int color);
 
 /* ---- group_reduce.c: arithmetic ---- */
 

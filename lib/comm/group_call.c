@@ -4,9 +4,9 @@
 
 #include "lib/comm/group_backend.h"
 
-struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number)
+struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number)
 {
-	struct gt_call call = { .number = number, .kind = (uint8_t)c->kind };
+	struct gt_group_call call = { .number = number, .kind = (uint8_t)c->kind };
 
 	if (c->kind != GT_BARRIER) {
 		call.count = c->count;
@@ -31,7 +31,7 @@ void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to)
 }
 
 /* An insertion keeps the order of equals. */
-int gt_choose(int *members, const struct gt_choice *all, int size, int color)
+int gt_choose(int *members, const struct gt_split_choice *all, int size, int color)
 {
 	int count = 0;
 
@@ -69,7 +69,7 @@ static const char *kind_name(uint8_t kind)
 }
 
 /* "all-reduce 'bucket 3'" */
-struct gt_text gt_call_short(const struct gt_call *c)
+struct gt_text gt_group_call_short(const struct gt_group_call *c)
 {
 	struct gt_text t;
 	int quote = c->what[0] ? '\'' : 0;
@@ -83,14 +83,14 @@ struct gt_text gt_call_short(const struct gt_call *c)
 
 struct gt_text gt_collective_text(const struct gt_collective *c)
 {
-	struct gt_call call = gt_call_of(c, 0);
+	struct gt_group_call call = gt_group_call_of(c, 0);
 
-	return gt_call_short(&call);
+	return gt_group_call_short(&call);
 }
 
-struct gt_text gt_call_text(const struct gt_call *c)
+struct gt_text gt_group_call_text(const struct gt_group_call *c)
 {
-	struct gt_text t = gt_call_short(c);
+	struct gt_text t = gt_group_call_short(c);
 	size_t used = strlen(t.s);
 
 	if (c->kind == GT_BARRIER || c->dtype >= GT_DTYPE_COUNT)
@@ -107,30 +107,30 @@ struct gt_text gt_call_text(const struct gt_call *c)
 	return t;
 }
 
-int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
-    const struct gt_call *theirs)
+int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
+    const struct gt_group_call *theirs)
 {
 	gt_err_set(err, GT_EINVAL, "collective number %llu: rank %d calls %s, but rank %d %s",
-	    (unsigned long long)mine->number, rank, gt_call_text(mine).s, other,
-	    gt_call_text(theirs).s);
+	    (unsigned long long)mine->number, rank, gt_group_call_text(mine).s, other,
+	    gt_group_call_text(theirs).s);
 	return gt_err_hint(err, "all ranks must call the same collectives in the same order");
 }
 
-int gt_call_unmatched(
-    struct gt_err *err, int from, const struct gt_call *sent, int to, const struct gt_call *wanted)
+int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
+    const struct gt_group_call *wanted)
 {
 	if (sent->number == wanted->number && sent->count == wanted->count &&
 	    sent->dtype == wanted->dtype)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
-	    (unsigned long long)wanted->number, from, to, gt_call_text(sent).s,
-	    gt_call_text(wanted).s);
+	    (unsigned long long)wanted->number, from, to, gt_group_call_text(sent).s,
+	    gt_group_call_text(wanted).s);
 	return gt_err_hint(err, "what is sent and received must match, in number and in size");
 }
 
 int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 {
-	struct gt_text now = gt_call_short(l->call);
+	struct gt_text now = gt_group_call_short(l->call);
 	unsigned long long number = l->call->number;
 
 	if (l->call->kind == GT_SEND || l->call->kind == GT_RECV)
@@ -146,5 +146,5 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 		    l->before, now.s, number);
 	return gt_err_set(err, GT_EIO,
 	    "%s %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
-	    l->who, l->verb, l->before, now.s, number, number - 1, gt_call_short(l->last).s);
+	    l->who, l->verb, l->before, now.s, number, number - 1, gt_group_call_short(l->last).s);
 }

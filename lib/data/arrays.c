@@ -67,7 +67,7 @@ static int read_features(const struct gt_arrays *a, const struct gt_tree_tensor 
 	return 0;
 }
 
-static int read_arrays(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_arrays(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct gt_arrays *a = (const struct gt_arrays *)self;

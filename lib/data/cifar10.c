@@ -43,7 +43,7 @@ struct version {
 /* ---- samples ---- */
 
 /* Labels are checked when they are read, as the file may be changed meanwhile. */
-static int read_cifar10(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_cifar10(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct cifar10 *c = (const struct cifar10 *)self;

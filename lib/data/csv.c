@@ -272,7 +272,7 @@ static float target_of(const struct gt_csv *c, int64_t row)
 	return value;
 }
 
-static int read_csv(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_csv(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct gt_csv *c = (const struct gt_csv *)self;

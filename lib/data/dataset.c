@@ -30,7 +30,7 @@ static const struct gt_source_kind *const kinds[] = {
 struct gt_dataset {
 	struct gt_source *source; /* shared with other views */
 	struct gt_data_info info;
-	struct gt_part part;
+	struct gt_data_part part;
 	int64_t *subset; /* [info.samples], ascending; NULL: all of them */
 };
 
@@ -78,7 +78,7 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 		return NULL;
 	view->source = source;
 	view->info = source->info;
-	view->part = (struct gt_part){ 0, source->length };
+	view->part = (struct gt_data_part){ 0, source->length };
 	atomic_fetch_add(&source->views, 1);
 	return view;
 }
@@ -227,8 +227,8 @@ static int split_stream(struct gt_dataset *whole, int64_t held, struct gt_datase
 		    (long long)whole->part.length, (long long)held, whole->info.block);
 		return gt_err_hint(err, "use a longer text, a shorter block or another fraction");
 	}
-	train->part = (struct gt_part){ whole->part.first, kept };
-	val->part = (struct gt_part){ whole->part.first + kept, held };
+	train->part = (struct gt_data_part){ whole->part.first, kept };
+	val->part = (struct gt_data_part){ whole->part.first + kept, held };
 	train->info.samples = whole->source->ops->samples_in(whole->source, kept);
 	val->info.samples = whole->source->ops->samples_in(whole->source, held);
 	return 0;

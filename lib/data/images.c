@@ -77,7 +77,7 @@ static int decode(
 	return rc;
 }
 
-static int read_images(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_images(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct images *m = (const struct images *)self;

@@ -50,7 +50,7 @@ int gt_view_fit(
 	return 0;
 }
 
-static bool holds(const struct gt_axis *a, int eighths)
+static bool holds(const struct gt_view_axis *a, int eighths)
 {
 	return a->length * eighths >= a->output * 8.0;
 }
@@ -128,7 +128,7 @@ static void weigh(struct gt_filter *f, int i, int input, double centre, double s
 
 /* The whole part of the start is added to the pixels' numbers alone, so that the weights are those
  * of a picture that has been cropped before. */
-static int make_filter(struct gt_filter *f, const struct gt_axis *a, struct gt_err *err)
+static int make_filter(struct gt_filter *f, const struct gt_view_axis *a, struct gt_err *err)
 {
 	double scale = a->length / a->output, base = floor(a->start), start = a->start - base;
 	int input = (int)ceil(start + a->length);

@@ -178,7 +178,7 @@ static int check_labels(const struct mnist *m, struct gt_err *err)
 	return 0;
 }
 
-static int read_mnist(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_mnist(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct mnist *m = (const struct mnist *)self;

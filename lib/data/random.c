@@ -80,7 +80,7 @@ static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input
 	}
 }
 
-static int read_random(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_random(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct randoms *r = (const struct randoms *)self;

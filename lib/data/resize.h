@@ -17,14 +17,14 @@
  *   down   { 0, 375, 224, 0, 224 }     375 pixels become 224, all of them are taken
  * and its resized_crop() of 100 pixels from 30 on, to 224, is { 30, 100, 224, 0, 224 }.
  */
-struct gt_axis {
+struct gt_view_axis {
 	double start, length;
 	int output, offset, count;
 };
 
 /* The part of a picture that is wanted, and its size in the end: down.count x across.count. */
 struct gt_view {
-	struct gt_axis down, across;
+	struct gt_view_axis down, across;
 };
 
 /* All of a picture, as it is. */

@@ -13,14 +13,14 @@
 struct gt_source;
 
 /* The part of a token stream that a view sees: tokens first .. first + length - 1. */
-struct gt_part {
+struct gt_data_part {
 	int64_t first, length;
 };
 
 struct gt_source_ops {
 	/* gt_dataset_read() without bounds check and augmentation; `part` matters to streams
 	 * only. */
-	int (*read)(struct gt_source *self, const struct gt_part *part, int64_t index,
+	int (*read)(struct gt_source *self, const struct gt_data_part *part, int64_t index,
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
 	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);

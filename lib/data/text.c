@@ -238,7 +238,7 @@ static int64_t samples_in(const struct gt_source *self, int64_t length)
  * In training the pairs (token, next token) of the part form a ring, from which window `index`
  * takes `block` starting at shift + index * block: every pair is a real one, every window is full.
  */
-static void read_train(const struct text *t, const struct gt_part *part, int64_t index,
+static void read_train(const struct text *t, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, int32_t *input, int32_t *target)
 {
 	int64_t block = t->source.info.block, pairs = part->length - 1;
@@ -253,7 +253,7 @@ static void read_train(const struct text *t, const struct gt_part *part, int64_t
 	}
 }
 
-static void read_eval(const struct text *t, const struct gt_part *part, int64_t index,
+static void read_eval(const struct text *t, const struct gt_data_part *part, int64_t index,
     int32_t *input, int32_t *target)
 {
 	int64_t block = t->source.info.block, at = index * block;
@@ -266,7 +266,7 @@ static void read_eval(const struct text *t, const struct gt_part *part, int64_t 
 	}
 }
 
-static int read_text(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_text(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct text *t = (const struct text *)self;

@@ -31,7 +31,7 @@ struct lines {
 	size_t count, room;
 };
 
-static int read_line(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_line(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct line *line = &((const struct lines *)self)->lines[index];

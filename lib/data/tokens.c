@@ -74,7 +74,7 @@ static int get_token(const struct tokens *t, int64_t at, int32_t *out, struct gt
 }
 
 /* In training the pairs (token, next token) of the part form a ring, as those of a text do. */
-static int read_tokens(struct gt_source *self, const struct gt_part *part, int64_t index,
+static int read_tokens(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct tokens *t = (const struct tokens *)self;

@@ -78,7 +78,7 @@ static inline bool gt_value_changes(const struct gt_value *v)
 }
 
 /* A step of training is one run of a plan, or one for each micro-batch. */
-enum gt_runs { GT_RUN_FIRST = 1, GT_RUN_LAST = 2 };
+enum gt_run_flags { GT_RUN_FIRST = 1, GT_RUN_LAST = 2 };
 
 struct gt_node {
 	const struct gt_op *op;
@@ -87,7 +87,7 @@ struct gt_node {
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
-	unsigned runs;     /* the runs of a step that have it, of enum gt_runs; 0: all */
+	unsigned runs;     /* the runs of a step that have it, of enum gt_run_flags; 0: all */
 	bool again;        /* it repeats an earlier node, and may not be merged with it */
 };
 

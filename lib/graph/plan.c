@@ -19,7 +19,7 @@ struct place {
 	enum gt_role role;
 };
 
-enum { RUNS = 4 }; /* sets of enum gt_runs */
+enum { RUNS = 4 }; /* sets of enum gt_run_flags */
 
 struct gt_plan {
 	const struct gt_graph *graph;
@@ -32,11 +32,11 @@ struct gt_plan {
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
 	struct gt_event *passed; /* the compute stream has come to a step that crosses */
-	/* By set of enum gt_runs, where the backend can capture: the second run is captured, and
+	/* By set of gt_run_flags, where the backend can capture: the second run is captured, and
 	 * replayed from then on. */
 	bool replays;
 	bool ran[RUNS];            /* since the plan was bound */
-	unsigned runs_that_differ; /* of enum gt_runs: nodes name them */
+	unsigned runs_that_differ; /* of enum gt_run_flags: nodes name them */
 	struct gt_capture *captures[RUNS];
 };
 

@@ -64,7 +64,7 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /* One of the runs of a step of training, which is the first or the last of them, both (as in
- * gt_plan_run()) or neither: `runs` of enum gt_runs. Nodes that only other runs have are left
+ * gt_plan_run()) or neither: `runs` of enum gt_run_flags. Nodes that only other runs have are left
  * out. */
 int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
 

@@ -23,7 +23,7 @@ static void make_resize(struct gt_resize *r, struct gt_view *view, uint8_t *out)
 {
 	int input = draw(1, 200), output = draw(1, 120);
 
-	view->across = (struct gt_axis){ draw(0, 9), input, output, 0, output };
+	view->across = (struct gt_view_axis){ draw(0, 9), input, output, 0, output };
 	if (draw(0, 1)) {
 		view->across.start += draw(1, 7) / 8.0;
 		view->across.length = input - 1 + draw(1, 8) / 8.0;
@@ -93,7 +93,7 @@ static void test_kernels_agree(void **state)
 
 /* ---- views ---- */
 
-static bool same_axis(const struct gt_axis *a, const struct gt_axis *b)
+static bool same_axis(const struct gt_view_axis *a, const struct gt_view_axis *b)
 {
 	return a->start == b->start && a->length == b->length && a->output == b->output &&
 	       a->offset == b->offset && a->count == b->count;

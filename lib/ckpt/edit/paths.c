@@ -104,7 +104,8 @@ static const char *place_for(const struct gt_index *taken, const struct gt_edit_
  */
 static int move_displaced(struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
-	struct gt_index taken = { .compare = compare_new }; /* the new names, each by its first key */
+	struct gt_index taken = { .compare =
+		                      compare_new }; /* the new names, each by its first key */
 	size_t first = 0;
 	int rc = 0;
 

@@ -19,7 +19,7 @@ enum { MOST_PICKLES = 1000 };
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...)
 {
-	struct gt_finding *f;
+	struct gt_verify_finding *f;
 	char text[1024];
 	size_t at = 0;
 	va_list ap;
@@ -32,7 +32,7 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 	vsnprintf(text + at, sizeof(text) - at, format, ap);
 	va_end(ap);
 	f = &v->findings[v->finding_count];
-	*f = (struct gt_finding){ kind, gt_arena_strdup(&v->arena, text, err),
+	*f = (struct gt_verify_finding){ kind, gt_arena_strdup(&v->arena, text, err),
 		gt_arena_strdup(&v->arena, hint, err) };
 	if (!f->text || !f->hint)
 		return GT_ENOMEM;

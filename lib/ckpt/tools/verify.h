@@ -12,7 +12,7 @@ enum gt_finding_kind {
 	GT_FINDING_NOTE    /* nothing wrong, worth knowing */
 };
 
-struct gt_finding {
+struct gt_verify_finding {
 	enum gt_finding_kind kind;
 	const char *text; /* one line, as an error's */
 	const char *hint; /* or "" */
@@ -31,7 +31,7 @@ struct gt_verify_global {
 
 struct gt_verify {
 	const char *format; /* "" where it is none we know */
-	struct gt_finding *findings;
+	struct gt_verify_finding *findings;
 	size_t finding_count;
 	size_t kinds[GT_FINDING_NOTE + 1]; /* how many of each */
 	struct gt_verify_global *globals;  /* by place in the file */

@@ -3,7 +3,7 @@
 
 #include "lib/ckpt/tree/tree.h"
 
-static bool take(struct gt_walk *w, enum gt_part part, struct gt_tree **slot)
+static bool take(struct gt_walk *w, enum gt_walk_part part, struct gt_tree **slot)
 {
 	w->part = part;
 	w->slot = slot;

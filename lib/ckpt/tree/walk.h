@@ -5,7 +5,7 @@
 #include "lib/ckpt/ckpt.h"
 
 /* What a part is to the node that holds it. */
-enum gt_part {
+enum gt_walk_part {
 	GT_PART_KEY,        /* of an item of a dict */
 	GT_PART_VALUE,      /* of an item of a dict, list or tuple */
 	GT_PART_ATTRIBUTES, /* of a dict or a tensor */
@@ -15,7 +15,7 @@ enum gt_part {
 };
 
 struct gt_walk {
-	enum gt_part part;
+	enum gt_walk_part part;
 	struct gt_tree *node;  /* the part itself, */
 	struct gt_tree **slot; /* and the place where its parent keeps it, to put another there */
 	size_t index;          /* of the item, for keys and values */

@@ -84,7 +84,7 @@ static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct g
 static int meet(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
 {
 	g->last = g->met;
-	g->call = g->met = gt_call_of(w->c, ++g->number);
+	g->call = g->met = gt_group_call_of(w->c, ++g->number);
 	g->begun = false;
 	if (gt_mpi_check(g, err) || exchange_slips(g, w, err))
 		return err->code;

@@ -49,7 +49,7 @@ static int send_message(
 	struct gt_mpi_mail *mail = &g->mail[c->peer];
 	size_t at = in_letter(bytes);
 
-	g->call = gt_call_of(c, ++g->sent[c->peer]);
+	g->call = gt_group_call_of(c, ++g->sent[c->peer]);
 	mail->set.flights = &mail->flight;
 	if (take_paper(g, &mail->letter, err) || gt_mpi_await(g, &mail->set, err))
 		return err->code;
@@ -68,7 +68,7 @@ static int receive_message(
 	struct gt_mpi_set *set = &g->sets[SET_MEETING];
 	size_t at = in_letter(bytes);
 
-	g->call = gt_call_of(c, ++g->received[c->peer]);
+	g->call = gt_group_call_of(c, ++g->received[c->peer]);
 	if (take_paper(g, &g->letter, err) ||
 	    gt_mpi_receive(g, set, c->peer, g->letter, sizeof(*g->letter), TAG_LETTER, err) ||
 	    gt_mpi_await(g, set, err))

@@ -245,7 +245,7 @@ int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_
 /* A rank's arguments of a split. The number of the new groups is one that no member of any has
  * used; groups of one split share it, as they have no rank in common. */
 struct wish {
-	struct gt_choice choice;
+	struct gt_split_choice choice;
 	int32_t next_context;
 };
 
@@ -254,7 +254,7 @@ static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct 
 {
 	struct gt_mpi_options options = { g->timeout_s, g->piece_bytes };
 	int size = g->group.size, context = 0, count, rank = 0, rc;
-	struct gt_choice *choices = gt_calloc((size_t)size, sizeof(*choices), err);
+	struct gt_split_choice *choices = gt_calloc((size_t)size, sizeof(*choices), err);
 	int *members = gt_calloc((size_t)size, sizeof(*members), err);
 
 	for (int r = 0; choices && r < size; r++) {

@@ -32,12 +32,12 @@ struct gt_mpi {
 enum gt_mpi_tag { TAG_NOTICE, TAG_SLIP, TAG_SLICE, TAG_RESULT, TAG_LETTER, TAG_BODY, TAGS };
 
 struct gt_mpi_slip {
-	struct gt_call call;
+	struct gt_group_call call;
 	unsigned char data[SLIP_BYTES];
 };
 
 struct gt_mpi_letter {
-	struct gt_call call;
+	struct gt_group_call call;
 	unsigned char data[LETTER_BYTES];
 };
 
@@ -80,12 +80,12 @@ struct gt_mpi_group {
 	double timeout_s, spin_s;
 	size_t piece_bytes;
 
-	uint64_t number;           /* collectives so far */
-	struct gt_call call;       /* the one that runs */
-	struct gt_call met, last;  /* the latest collective, the one before it */
-	bool begun;                /* all have come to this one */
-	uint64_t *sent, *received; /* [size] messages */
-	bool *left;                /* [size] */
+	uint64_t number;                /* collectives so far */
+	struct gt_group_call call;      /* the one that runs */
+	struct gt_group_call met, last; /* the latest collective, the one before it */
+	bool begun;                     /* all have come to this one */
+	uint64_t *sent, *received;      /* [size] messages */
+	bool *left;                     /* [size] */
 
 	struct gt_mpi_slip *out, *in; /* [size] each */
 	unsigned char *staging; /* [2][size][staging_part], from the first call that needs it */

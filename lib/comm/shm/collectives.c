@@ -69,7 +69,7 @@ static void alone(const struct work *w)
 static int compare(struct gt_shm *g, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
-		struct gt_call theirs = g->seats[r].posted[g->number % 2].call;
+		struct gt_group_call theirs = g->seats[r].posted[g->number % 2].call;
 
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
@@ -83,7 +83,7 @@ int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_e
 {
 	struct gt_shm_seat *seat = &g->seats[g->group.rank];
 
-	g->call = gt_call_of(c, ++g->number);
+	g->call = gt_group_call_of(c, ++g->number);
 	g->entrance = g->phase + 1;
 	if (gt_shm_check(g, err))
 		return err->code;

@@ -21,7 +21,7 @@ static int send_message(
 	uint32_t *pieces = &g->sent[c->peer].pieces;
 	size_t at = 0, n;
 
-	g->call = gt_call_of(c, ++g->sent[c->peer].messages);
+	g->call = gt_group_call_of(c, ++g->sent[c->peer].messages);
 	do {
 		unsigned slot = *pieces % CHANNEL_PIECES;
 
@@ -37,7 +37,8 @@ static int send_message(
 	return 0;
 }
 
-static int expect(struct gt_shm *g, const struct gt_call *theirs, int peer, struct gt_err *err)
+static int expect(
+    struct gt_shm *g, const struct gt_group_call *theirs, int peer, struct gt_err *err)
 {
 	if (!gt_call_unmatched(err, g->names[peer], theirs, g->names[g->group.rank], &g->call))
 		return 0;
@@ -51,10 +52,10 @@ static int receive_message(
 	uint32_t *pieces = &g->received[c->peer].pieces;
 	size_t at = 0, n;
 
-	g->call = gt_call_of(c, ++g->received[c->peer].messages);
+	g->call = gt_group_call_of(c, ++g->received[c->peer].messages);
 	do {
 		unsigned slot = *pieces % CHANNEL_PIECES;
-		struct gt_call theirs;
+		struct gt_group_call theirs;
 
 		n = piece_of(bytes, at);
 		if (gt_shm_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))

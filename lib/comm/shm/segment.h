@@ -44,7 +44,7 @@ struct gt_shm_seat {
 	_Atomic int32_t cpu;                 /* where it last was */
 	_Atomic int32_t awaits;              /* the rank that it sleeps for + 1; 0: none */
 	alignas(2 * LINE) struct {
-		struct gt_call call;
+		struct gt_group_call call;
 		alignas(LINE) struct gt_shm_place in, out;
 	} posted[2];
 	alignas(LINE) unsigned char small[2][SMALL_BYTES];
@@ -53,7 +53,7 @@ struct gt_shm_seat {
 /* From one rank to another. */
 struct gt_shm_channel {
 	struct gt_shm_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
-	alignas(LINE) struct gt_call call[CHANNEL_PIECES];
+	alignas(LINE) struct gt_group_call call[CHANNEL_PIECES];
 	alignas(LINE) unsigned char piece[CHANNEL_PIECES][CHANNEL_BYTES];
 };
 
@@ -100,11 +100,11 @@ struct gt_shm {
 	pid_t all[RANKS_MAX];  /* the pids of that group, by their names */
 	int all_count;
 
-	uint32_t phase;      /* meetings so far */
-	uint32_t piece;      /* staged pieces so far, modulo PIECES */
-	uint64_t number;     /* collectives so far */
-	struct gt_call call; /* the one that runs */
-	uint32_t entrance;   /* its first meeting */
+	uint32_t phase;            /* meetings so far */
+	uint32_t piece;            /* staged pieces so far, modulo PIECES */
+	uint64_t number;           /* collectives so far */
+	struct gt_group_call call; /* the one that runs */
+	uint32_t entrance;         /* its first meeting */
 	struct {
 		uint32_t pieces;
 		uint64_t messages;

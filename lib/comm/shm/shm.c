@@ -247,7 +247,7 @@ static int shm_split(
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * PIECES };
-	struct gt_choice mine = { color, key }, all[RANKS_MAX];
+	struct gt_split_choice mine = { color, key }, all[RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
 	struct gt_shm *part;
