@@ -87,6 +87,9 @@ static int read_images(struct gt_source *self, const struct gt_data_part *part, 
 	*target = m->set.files[index].class;
 	if (!m->cache)
 		return with_bytes(m, index, decode, input, err);
+	if (gt_damage_has(self->damage, index))
+		return gt_err_set(
+		    err, GT_EFORMAT, "'%s' is damaged", m->set.files[index].file->path);
 	memcpy(input, m->cache + (size_t)index * self->info.input_bytes, self->info.input_bytes);
 	return 0;
 }
