@@ -394,7 +394,7 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
-# Fuzzing: clang's libFuzzer on the readers of checkpoints and tokenizers, see tests/fuzz/README.md.
+# Fuzzing: clang's libFuzzer on the readers of checkpoints, tokenizers, tables and images, see tests/fuzz/README.md.
 # The objects are fuzz targets' own: the normal build has no part in it, and only these readers are
 # compiled.
 FUZZ     ?= pickle
@@ -402,7 +402,8 @@ TIME     ?= 60
 FUZZ_CC  ?= clang
 FUZZ_DIR := build/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c lib/ckpt/*/*.c lib/data/bpe/*.c) lib/data/threads.c lib/data/csv_reader.c lib/device/dtype.c
+FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c lib/ckpt/*/*.c lib/data/bpe/*.c) lib/device/dtype.c \
+            lib/data/csv_reader.c lib/data/exif.c $(addprefix lib/data/images_,decode.c jpeg.c png.c resize.c kernels.c)
 FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
@@ -427,7 +428,7 @@ $(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)
 	$(call say,LINK,$@)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(PKG_LIBS) -lm -lpthread
 
 # What is found lies in build/fuzz/found/; make it small with `build/fuzz/fuzz_X -minimize_crash=1`.
-fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv TIME=seconds
+fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image TIME=seconds
 	@mkdir -p $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/found
 	@$(PYTHON) tests/fuzz/corpus.py $(FUZZ_DIR)/seeds
 	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=16384 -print_final_stats=1 \

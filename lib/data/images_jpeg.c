@@ -105,6 +105,17 @@ static int check_claim(const struct gt_jpeg *j)
 	    "JPEG", (int)d->image_width, (int)d->image_height, d->src->bytes_in_buffer, j->err);
 }
 
+/* Whether coefficients are missing, after all scans of a progressive JPEG: the library then
+ * estimates them from neighbouring blocks, across the borders of what is asked for. */
+static bool is_smoothed(const struct jpeg_decompress_struct *d)
+{
+	for (int c = 0; d->coef_bits && c < d->num_components; c++)
+		for (int i = 0; i < DCTSIZE2; i++)
+			if (d->coef_bits[c][i])
+				return true;
+	return false;
+}
+
 /* Decode no other columns than [left, right) and their neighbours. Returns the first one. */
 static int crop_columns(struct gt_jpeg *j, int left, int right)
 {
@@ -113,8 +124,9 @@ static int crop_columns(struct gt_jpeg *j, int left, int right)
 	JDIMENSION end = (JDIMENSION)right + BORDER < width ? (JDIMENSION)right + BORDER : width;
 
 	width = end - first;
-	if (width < j->d.output_width)
-		jpeg_crop_scanline(&j->d, &first, &width);
+	if (width == j->d.output_width || is_smoothed(&j->d))
+		return 0;
+	jpeg_crop_scanline(&j->d, &first, &width);
 	return (int)first;
 }
 

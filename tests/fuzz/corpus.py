@@ -12,12 +12,18 @@ import sys
 import tempfile
 import warnings
 import zipfile
+import zlib
 
 try:
     import numpy
     import torch
 except ImportError:
     torch = None
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
 
 import attacks
 
@@ -271,8 +277,57 @@ def tables():
             yield "%d-%d" % (i, k), bytes([i]) + row.replace(",", separator).encode("latin-1")
 
 
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def pngs():
+    """Each colour and depth, interlaced and not, with a palette and transparency, made without a library."""
+    chance = random.Random(2)
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+    for color, depths in {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}.items():
+        for depth in depths:
+            for interlaced in (0, 1):
+                passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)] if interlaced else [(0, 0, 1, 1)]
+                width, height = 11, 7
+                sizes = [(len(range(x, width, dx)), len(range(y, height, dy))) for x, y, dx, dy in passes]
+                rows = b"".join((bytes([chance.randrange(5)]) + chance.randbytes((w * depth * channels[color] + 7) // 8)) * h for w, h in sizes if w and h)
+                parts = [chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlaced))]
+                if color == 3:
+                    parts += [chunk(b"PLTE", chance.randbytes(3 << depth)), chunk(b"tRNS", bytes([0, 128]))]
+                elif color in (0, 2):
+                    parts.append(chunk(b"tRNS", bytes(2 * channels[color])))
+                yield "png-%d-%d-%d" % (color, depth, interlaced), b"\x89PNG\r\n\x1a\n" + b"".join(parts) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def jpegs():
+    """With Pillow: colours, sampling, progressive scans, restarts, each orientation."""
+    picture = Image.frombytes("RGB", (21, 18), random.Random(3).randbytes(21 * 18 * 3))
+    forms = {"420": {}, "444": {"subsampling": 0}, "422": {"subsampling": 1}, "progressive": {"progressive": True}, "fine": {"quality": 98},
+             "coarse": {"quality": 5}, "optimized": {"optimize": True}}
+    for mode in ("RGB", "L", "CMYK"):
+        for name, options in forms.items():
+            f = io.BytesIO()
+            picture.convert(mode).save(f, "JPEG", **options)
+            yield "%s-%s" % (mode, name), f.getvalue()
+    for turn in range(2, 9):
+        f = io.BytesIO()
+        exif = b"Exif\0\0II*\0" + struct.pack("<IHHHIHHI", 8, 1, 0x112, 3, 1, turn, 0, 0)
+        picture.save(f, "JPEG", exif=exif)
+        yield "turned-%d" % turn, f.getvalue()
+
+
+def images():
+    """Behind the choices of fuzz_image.c."""
+    chance = random.Random(4)
+    for makers in (pngs, jpegs) if Image else (pngs,):
+        for name, data in makers():
+            for choice in range(4):
+                yield "%s-%d" % (name, choice), bytes([choice]) + chance.randbytes(3) + data
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers, "csv": tables}
+           "tokenizer": tokenizers, "csv": tables, "image": images}
 
 
 def write(folder, target, name, data):

@@ -19,6 +19,7 @@ static const struct {
 	{ "race", fuzz_race },
 	{ "tokenizer", fuzz_tokenizer },
 	{ "csv", fuzz_csv },
+	{ "image", fuzz_image },
 };
 
 static int files;

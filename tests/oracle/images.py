@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """images.py - decoding and resizing of images against Pillow, byte for byte (TAP)."""
+import io
 import os
 import struct
 import subprocess
@@ -110,6 +111,30 @@ def check_resize(height, width, n, reduce="no"):
             difference = np.abs(mine.astype(int) - theirs.astype(int))
             if difference.max():
                 wrong.append(f"{os.path.basename(path)}: off by up to {difference.max()}")
+        return wrong
+
+
+def check_unfinished(height, width, n):
+    """Progressive JPEGs whose last scans are missing: what these would have brought is estimated from neighbouring blocks."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "class"))
+        paths = []
+        for number, mode in enumerate(("RGB", "L", "CMYK")):
+            f = io.BytesIO()
+            picture(height, width, number).convert(mode).save(f, "JPEG", quality=80, progressive=True)
+            scans = f.getvalue().split(b"\xff\xda")
+            for left in range(2, len(scans)):
+                paths.append(os.path.join(folder, "class", f"{number}-{left:02}.jpg"))
+                with open(paths[-1], "wb") as out:
+                    out.write(b"\xff\xda".join(scans[:left]) + b"\xff\xd9")
+        out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},size={n},reduce=no"], capture_output=True)
+        size, wrong = n * n * 3, []
+        assert len(out.stdout) == len(paths) * (size + 4), out.stderr.decode()
+        for number, path in enumerate(paths):
+            mine = np.frombuffer(out.stdout, np.uint8, size, number * (size + 4)).reshape(n, n, 3)
+            theirs = resize(Image.open(path).convert("RGB"), n)
+            if not np.array_equal(mine, theirs):
+                wrong.append(f"{os.path.basename(path)}: off by up to {np.abs(mine.astype(int) - theirs).max()}")
         return wrong
 
 
@@ -265,6 +290,8 @@ CHECKS += [(f"{h} x {w} pixels are reduced to {n} as Pillow's draft() and a box 
 
 CHECKS += [(f"PNG files of {h} x {w} pixels, of all colours and depths, decode to {c} channel(s)", lambda h=h, w=w, c=c: check_pngs(h, w, c))
            for h, w in ((13, 17), (1, 1), (3, 2)) for c in (3, 1)]
+CHECKS += [(f"progressive JPEGs of {h} x {w} pixels without their last scans, made {n}", lambda h=h, w=w, n=n: check_unfinished(h, w, n))
+           for h, w, n in ((40, 100, 40), (90, 33, 20))]
 CHECKS += [(f"JPEG files of four colours, {h} x {w} pixels", lambda h=h, w=w: check_four_colours(h, w)) for h, w in ((32, 40), (9, 5))]
 CHECKS += [(f"{h} x {w} pixels are turned by their Exif part", lambda h=h, w=w: check_turned(h, w)) for h, w in ((30, 47), (24, 24))]
 CHECKS += [("48 x 72 pixels are reduced and turned", lambda: check_turned(48, 72, "yes"))]
