@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "lib/base/mem.h"
 #include "lib/data/source.h"
@@ -19,6 +20,17 @@ struct gt_listed {
 	size_t size;
 };
 
+/* A folder or an archive as it was when it was listed. */
+struct gt_stamp {
+	uint64_t inode;
+	int64_t size, mtime_s, mtime_ns, ctime_s, ctime_ns;
+};
+
+struct gt_listed_folder {
+	const char *path; /* as an item's; "" for the one that is listed */
+	struct gt_stamp stamp;
+};
+
 /* Zero it but for the limit to begin with; release with gt_list_release(). */
 struct gt_list {
 	struct gt_arena arena;   /* the paths */
@@ -28,6 +40,11 @@ struct gt_list {
 	uint64_t limit_bytes;        /* of memory for all of these; 0: no limit */
 	struct gt_stream **archives; /* that items borrow from */
 	size_t archive_count, archive_capacity;
+	struct gt_listed_folder *folders; /* that were listed */
+	size_t folder_count, folder_capacity;
+	bool has_loose_links; /* that lead nowhere */
+	void **indexes;       /* files of the cache that items borrow from */
+	size_t index_count, index_capacity, index_bytes;
 	/* Of archives in the form of WebDataset: keep the content of .cls files, too, and put the
 	 * archive's path before that of each item. */
 	bool labelled;
@@ -52,7 +69,15 @@ int gt_list_add_behind(
 /* `size` bytes of the list's memory for an image; NULL with err set where that passes the limit. */
 unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err);
 
-/* List everything below a folder, following links. */
+/* Whether `more` bytes of memory pass the list's limit: GT_ENOMEM. */
+int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *err);
+
+/* Put the items in the order of their paths, a slash before every other character: so folders are
+ * in the order of their whole names. */
+void gt_list_sort(struct gt_list *list);
+
+/* List everything below a folder, following links; in any order. Long lists are kept
+ * (gt_index_load()). */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* The content of items is of no more use: close the archives, free what came out of compressed
@@ -73,10 +98,29 @@ struct gt_image_file {
  * Find the images (.jpg, .jpeg, .png) below CLASS/ folders: *images [*count], yours to free(), by
  * class and then by path; classes are numbered by name. `split` is the sub-folder to take; NULL
  * takes `train` where there is one that holds class folders. Folders that hold nothing but another
- * folder of class folders are passed through. `name` is for errors (GT_EINVAL).
+ * folder of class folders are passed through. `name` is for errors (GT_EINVAL). The list is put in
+ * order.
  */
-int gt_list_images(const struct gt_list *list, const char *name, const char *split,
+int gt_list_images(struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
+
+/* ---- images_index.c: long lists, kept in the user's cache ---- */
+
+struct gt_stamp gt_stamp_of(const struct stat *st);
+
+/*
+ * Lists of 10,000 items or more are kept as files, images/DIGEST.index below gt_user_cache_path(),
+ * together with the stamps of all folders, or of the archive, that they were made from.
+ *
+ * gt_index_load() adds the items of a folder, or of a plain archive that is open, to the list:
+ * false where there is no file, or it is damaged, is about another path, or anything has changed.
+ * gt_index_save() keeps the items from `first` on, which were listed from the time `began_s` on;
+ * but nothing that changed just before, as it might change again at the same time by the clock of
+ * the file system. A file that cannot be written costs the time to list again.
+ */
+bool gt_index_load(struct gt_list *list, const char *path, const struct gt_stream *archive);
+void gt_index_save(const struct gt_list *list, size_t first, const char *path,
+    const struct gt_stream *archive, int64_t began_s);
 
 /* ---- images.c ---- */
 
@@ -114,9 +158,9 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 
 /*
  * List a tar archive: ustar, GNU long names, pax paths. In a plain archive the images' bytes are
- * borrowed from it, so it stays open; out of a compressed one they are copied to the list's memory,
- * those of all other files are skipped. The archive ends at its end marker; behind it at most 64
- * MiB of anything may follow.
+ * borrowed from it, so it stays open, and a long list is kept (gt_index_load()). Out of a
+ * compressed one they are copied to the list's memory, those of all other files are skipped. The
+ * archive ends at its end marker; behind it at most 64 MiB of anything may follow.
  *
  * Errors, with the archive's path: GT_EIO, GT_EFORMAT (not a tar, bad checksum, cut short, an image
  * of more than GT_IMAGE_MAX_FILE_BYTES in a compressed archive, a label of more than

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "lib/base/text.h"
 #include "lib/data/images.h"
@@ -40,9 +41,9 @@ void gt_list_tidy_path(char *path)
 }
 
 /* Check the list's memory against its limit; sorting will take as much again for each item. */
-static int check_limit(const struct gt_list *list, size_t more, struct gt_err *err)
+int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *err)
 {
-	uint64_t used = list->arena.used + list->content.used +
+	uint64_t used = list->arena.used + list->content.used + list->index_bytes +
 	                list->count * (2 * sizeof(*list->items) + sizeof(struct gt_image_file));
 	char limit[GT_TEXT_SIZE];
 
@@ -56,7 +57,8 @@ static int check_limit(const struct gt_list *list, size_t more, struct gt_err *e
 
 unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err)
 {
-	return check_limit(list, size, err) ? NULL : gt_arena_alloc(&list->content, size, err);
+	return gt_list_check_limit(list, size, err) ? NULL
+	                                            : gt_arena_alloc(&list->content, size, err);
 }
 
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err)
@@ -68,7 +70,7 @@ int gt_list_add_behind(
     struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err)
 {
 	size_t before = front ? strlen(front) + 1 : 0, length = before + strlen(item->path) + 1;
-	int rc = check_limit(list, length, err);
+	int rc = gt_list_check_limit(list, length, err);
 	char *path;
 
 	if (rc)
@@ -92,17 +94,41 @@ int gt_list_add_behind(
 	return 0;
 }
 
-static int add_entry(
-    struct gt_list *list, const FTSENT *entry, size_t root_length, struct gt_err *err)
+/* A folder below another one is an item, too. */
+static int add_folder(
+    struct gt_list *list, const FTSENT *entry, const char *below, struct gt_err *err)
 {
-	struct gt_listed item = { .path = entry->fts_path + root_length };
+	const struct gt_listed item = { .path = below, .folder = true };
+	size_t before = list->count;
+	int rc = gt_grow(&list->folders, list->folder_count, &list->folder_capacity,
+	    sizeof(*list->folders), err);
+
+	if (!rc && entry->fts_level)
+		rc = gt_list_add(list, &item, err);
+	if (rc)
+		return rc;
+	list->folders[list->folder_count++] =
+	    (struct gt_listed_folder){ list->count > before ? list->items[before].path : "",
+		    gt_stamp_of(entry->fts_statp) };
+	return 0;
+}
+
+static int add_entry(
+    struct gt_list *list, FTS *fts, FTSENT *entry, const char *below, struct gt_err *err)
+{
+	const struct gt_listed item = { .path = below };
 
 	switch (entry->fts_info) {
 	case FTS_D:
-		item.folder = true;
-		return entry->fts_level ? gt_list_add(list, &item, err) : 0;
+		if (!entry->fts_level || entry->fts_name[0] != '.')
+			return add_folder(list, entry, below, err);
+		fts_set(fts, entry, FTS_SKIP);
+		return 0;
 	case FTS_F:
 		return gt_list_add(list, &item, err);
+	case FTS_SLNONE:
+		list->has_loose_links = true;
+		return 0;
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
@@ -116,7 +142,7 @@ static int add_entry(
 	}
 }
 
-int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
+static int walk(struct gt_list *list, const char *path, struct gt_err *err)
 {
 	char *root = gt_strdup(path, err);
 	char *const roots[] = { root, NULL };
@@ -133,12 +159,28 @@ int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
 		return rc;
 	}
 	while (!rc && (errno = 0, entry = fts_read(fts)))
-		rc = add_entry(list, entry, strlen(path), err);
+		rc = add_entry(list, fts, entry, entry->fts_path + strlen(path), err);
 	if (!rc && errno)
 		rc = gt_err_sys(err, "cannot list '%s'", path);
 	fts_close(fts);
 	free(root);
 	return rc;
+}
+
+int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
+{
+	size_t first = list->count;
+	int64_t began_s = time(NULL);
+	int rc;
+
+	if (gt_index_load(list, path, NULL))
+		return 0;
+	rc = walk(list, path, err);
+	if (rc)
+		return rc;
+	gt_list_sort(list);
+	gt_index_save(list, first, path, NULL, began_s);
+	return 0;
 }
 
 void gt_list_forget_content(struct gt_list *list)
@@ -152,7 +194,11 @@ void gt_list_release(struct gt_list *list)
 {
 	gt_list_forget_content(list);
 	gt_arena_release(&list->arena);
+	for (size_t i = 0; i < list->index_count; i++)
+		free(list->indexes[i]);
+	free(list->indexes);
 	free(list->archives);
+	free(list->folders);
 	free(list->items);
 	*list = (struct gt_list){ 0 };
 }
@@ -297,17 +343,27 @@ static int find_root(const struct gt_list *list, const char *name, const char *s
 	return gt_err_hint(err, "leave split=%s away, or name another folder", split);
 }
 
-/* By path, a slash before every other character: folders sort by their whole names. */
 static int compare_paths(const void *a, const void *b)
 {
-	const unsigned char *p = (const unsigned char *)(*(const struct gt_listed *const *)a)->path;
-	const unsigned char *q = (const unsigned char *)(*(const struct gt_listed *const *)b)->path;
+	const unsigned char *p = (const unsigned char *)((const struct gt_listed *)a)->path;
+	const unsigned char *q = (const unsigned char *)((const struct gt_listed *)b)->path;
 
 	while (*p && *p == *q) {
 		p++;
 		q++;
 	}
 	return (*p == '/' ? 1 : *p ? *p + 1 : 0) - (*q == '/' ? 1 : *q ? *q + 1 : 0);
+}
+
+/* Lists of the cache are in order. */
+void gt_list_sort(struct gt_list *list)
+{
+	size_t i = 1;
+
+	while (i < list->count && compare_paths(&list->items[i - 1], &list->items[i]) <= 0)
+		i++;
+	if (i < list->count)
+		qsort(list->items, list->count, sizeof(*list->items), compare_paths);
 }
 
 static int no_images(
@@ -318,21 +374,22 @@ static int no_images(
 	return gt_err_hint(err, "put .jpg or .png files into it, or remove it");
 }
 
-/* Number the classes of items that are sorted and lie below `root`. */
-static int number_classes(const struct gt_listed *const *sorted, size_t n, const char *name,
-    const char *root, struct gt_image_file *images, size_t *count, int *classes, struct gt_err *err)
+/* Number the classes of the items below `root`, which are in order. */
+static int number_classes(const struct gt_list *list, const char *name, const char *root,
+    struct gt_image_file *images, size_t *count, int *classes, struct gt_err *err)
 {
 	const char *class = NULL;
 	size_t length = 0, in_class = 0;
 
 	*count = 0;
 	*classes = 0;
-	for (size_t i = 0; i < n; i++) {
-		const char *rest = below(sorted[i]->path, root);
-		size_t head = strcspn(rest, "/");
+	for (size_t i = 0; i < list->count; i++) {
+		const struct gt_listed *item = &list->items[i];
+		const char *rest = below(item->path, root);
+		size_t head = rest ? strcspn(rest, "/") : 0;
 
-		if (!rest[head] && !sorted[i]->folder)
-			continue; /* a file beside the class folders */
+		if (!head || (!rest[head] && !item->folder))
+			continue; /* elsewhere, or beside the class folders */
 		if (!class || head != length || strncmp(rest, class, head)) {
 			if (class && !in_class)
 				return no_images(name, root, class, length, err);
@@ -341,9 +398,9 @@ static int number_classes(const struct gt_listed *const *sorted, size_t n, const
 			in_class = 0;
 			++*classes;
 		}
-		if (!sorted[i]->folder && is_image(rest)) {
-			images[(*count)++] = (struct gt_image_file){ sorted[i],
-				(int32_t)(*classes - 1), rest, head };
+		if (!item->folder && is_image(rest)) {
+			images[(*count)++] =
+			    (struct gt_image_file){ item, (int32_t)(*classes - 1), rest, head };
 			in_class++;
 		}
 	}
@@ -360,37 +417,27 @@ static int no_classes(const char *name, const char *root, bool has_images, struc
 static int take_images(const struct gt_list *list, const char *name, const char *root,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
 {
-	const struct gt_listed **sorted = gt_calloc(list->count, sizeof(*sorted), err);
-	size_t n = 0, depths[3];
+	size_t depths[3];
 	int rc;
 
 	*images = gt_calloc(list->count, sizeof(**images), err);
-	if (!sorted || !*images) {
-		free(sorted);
+	if (!*images)
 		return GT_ENOMEM;
-	}
-	for (size_t i = 0; i < list->count; i++) {
-		const char *rest = below(list->items[i].path, root);
-
-		if (rest && *rest)
-			sorted[n++] = &list->items[i];
-	}
-	qsort(sorted, n, sizeof(*sorted), compare_paths);
-	rc = number_classes(sorted, n, name, root, *images, count, classes, err);
-	free(sorted);
+	rc = number_classes(list, name, root, *images, count, classes, err);
 	count_depths(list, root, depths);
 	if (!rc && *classes == 0)
 		rc = no_classes(name, root, depths[0] > 0, err);
 	return rc;
 }
 
-int gt_list_images(const struct gt_list *list, const char *name, const char *split,
+int gt_list_images(struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
 {
 	char *root = NULL;
 	int rc = find_root(list, name, split, &root, err);
 
 	*images = NULL;
+	gt_list_sort(list);
 	if (!rc)
 		rc = take_images(list, name, root, images, count, classes, err);
 	if (rc) {

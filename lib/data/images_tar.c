@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/text.h"
 #include "lib/data/images.h"
@@ -352,6 +353,26 @@ static int list_tar(
 	return rc;
 }
 
+static int list_plain_or_packed(
+    struct gt_list *list, const char *path, struct gt_stream *archive, struct gt_err *err)
+{
+	size_t first = list->count;
+	int64_t began_s = time(NULL);
+	int rc;
+
+	if (gt_stream_is_packed(archive))
+		return list_tar(list, path, archive, err);
+	if (gt_index_load(list, path, archive))
+		return 0;
+	rc = list_tar(list, path, archive, err);
+	if (rc)
+		return rc;
+	if (!list->labelled)
+		gt_list_sort(list);
+	gt_index_save(list, first, path, archive, began_s);
+	return 0;
+}
+
 int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
 {
 	struct gt_stream *archive;
@@ -362,7 +383,7 @@ int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
 		rc = gt_stream_open(&archive, path, err);
 	if (rc)
 		return rc;
-	rc = list_tar(list, path, archive, err);
+	rc = list_plain_or_packed(list, path, archive, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", path);
 	if (rc || gt_stream_is_packed(archive))

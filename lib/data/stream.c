@@ -66,6 +66,17 @@ bool gt_stream_is_packed(const struct gt_stream *s)
 	return s->packed;
 }
 
+const unsigned char *gt_stream_bytes(const struct gt_stream *s, size_t *size)
+{
+	*size = s->packed ? 0 : s->file.size;
+	return s->packed ? NULL : s->file.data;
+}
+
+int gt_stream_stat(const struct gt_stream *s, struct stat *out)
+{
+	return fstat(s->file.fd, out);
+}
+
 uint64_t gt_stream_at(const struct gt_stream *s)
 {
 	return s->at;

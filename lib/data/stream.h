@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "lib/base/err.h"
 
@@ -20,6 +21,12 @@ int gt_stream_open(struct gt_stream **out, const char *path, struct gt_err *err)
 void gt_stream_close(struct gt_stream *s);
 
 bool gt_stream_is_packed(const struct gt_stream *s);
+
+/* All bytes of a plain file, borrowed until it is closed; NULL: it is empty, or a gzip file. */
+const unsigned char *gt_stream_bytes(const struct gt_stream *s, size_t *size);
+
+/* fstat() of the file: 0, or -1 with errno. */
+int gt_stream_stat(const struct gt_stream *s, struct stat *out);
 
 /* How many bytes have been read or skipped. */
 uint64_t gt_stream_at(const struct gt_stream *s);

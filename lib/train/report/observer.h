@@ -65,7 +65,7 @@ int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct 
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
-/* ---- watch.c: the person at the terminal ---- */
+/* ---- console.c: the person at the terminal ---- */
 
 /* Progress line on a terminal, plain lines every `every` steps otherwise; evaluations in a line
  * each. Fill in log, progress and every. */
