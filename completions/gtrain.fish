@@ -152,7 +152,9 @@ function __gtrain_words
 		case data:shakespeare:level
 			string split -n ' ' 'char byte bpe'
 		case augment
-			string split -n ' ' 'crop flip jitter none '
+			string split -n ' ' 'rrc crop flip jitter none '
+		case augment:rrc
+			string split -n ' ' 'min-scale= max-scale= min-ratio= max-ratio= '
 		case augment:jitter
 			string split -n ' ' 'brightness= contrast= saturation= hue= '
 	end

@@ -1,4 +1,4 @@
-/* augment.c - the table of augmentations: random crops, mirror images, other colours. */
+/* augment.c - the table of augmentations: random parts, mirror images, other colours. */
 #include "lib/data/augment.h"
 
 #include <stdio.h>
@@ -81,27 +81,37 @@ static int draw_offset(uint32_t bits, int limit)
 	return (int)((uint64_t)bits * (2 * (uint32_t)limit + 1) >> 32) - limit;
 }
 
-static void crop(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
-    const uint32_t bits[4])
+static int crop(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4], struct gt_err *err)
 {
 	int pad = info->width >= 64 ? info->width / 8 : 4;
 
 	(void)settings;
+	(void)err;
 	shift_image(pixels, info->height, info->width, info->channels, draw_offset(bits[0], pad),
 	    draw_offset(bits[1], pad));
+	return 0;
 }
 
-static void flip(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
-    const uint32_t bits[4])
+static int flip(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4], struct gt_err *err)
 {
 	(void)settings;
+	(void)err;
 	if (bits[2] >> 31)
 		mirror_image(pixels, info->height, info->width, info->channels);
+	return 0;
 }
 
 /* ---- the table ---- */
 
 static const struct gt_setting no_settings[] = { { 0 } };
+
+static const struct gt_setting rrc_settings[] = { { "min-scale", "X", "0.08",
+	                                              "the least share of the picture's area" },
+	{ "max-scale", "X", "1", "the largest share" },
+	{ "min-ratio", "X", "0.75", "the least ratio of width to height" },
+	{ "max-ratio", "X", "1.3333333333333333", "the largest ratio" }, { 0 } };
 
 static const struct gt_setting jitter_settings[] = {
 	{ "brightness", "X", "0.4",
@@ -120,10 +130,21 @@ static const struct augmentation {
 	double most[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
 	enum gt_rng_stream stream;        /* of `bits`; crop and flip take other words of one */
 	bool colours;                     /* for images of 1 channel or 3 alone */
+	/* Whether the settings go together; NULL: they all do. */
+	int (*check)(const double *settings, struct gt_err *err);
 	/* Vary pixels [height, width, channels] in place. */
-	void (*apply)(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
-	    const uint32_t bits[4]);
+	int (*apply)(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+	    const uint32_t bits[4], struct gt_err *err);
 } table[GT_AUGMENTATIONS] = {
+	[GT_AUGMENT_RRC] = { .form = { .name = "rrc",
+	                         .summary =
+	                             "a random part, resized, as torchvision's RandomResizedCrop",
+	                         .settings = rrc_settings,
+	                         .example = "rrc:min-scale=0.35,flip" },
+	    .most = { 1, 1, MOST_FACTOR, MOST_FACTOR },
+	    .stream = GT_RNG_RRC,
+	    .check = gt_rrc_check,
+	    .apply = gt_augment_rrc },
 	[GT_AUGMENT_CROP] = { .form = { .name = "crop",
 	                          .summary = "pad with zeros, and crop at a random place",
 	                          .settings = no_settings,
@@ -174,19 +195,41 @@ int gt_augment_check(
 	return 0;
 }
 
-void gt_augment_image(
-    uint8_t *pixels, const struct gt_data_info *info, int64_t sample, const struct gt_draw *draw)
+static void draw_bits(
+    uint32_t bits[4], const struct gt_draw *draw, int64_t sample, enum gt_rng_stream stream)
 {
-	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
-		const uint32_t counter[4] = { (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32),
-			table[i].stream, draw->epoch };
+	const uint32_t counter[4] = { (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32), stream,
+		draw->epoch };
+
+	gt_philox(draw->seed, counter, bits);
+}
+
+bool gt_augment_part(
+    struct gt_box *out, const struct gt_draw *draw, int64_t sample, int height, int width)
+{
+	uint32_t bits[4];
+
+	if (!draw->train || !draw->augment.chosen[GT_AUGMENT_RRC])
+		return false;
+	draw_bits(bits, draw, sample, table[GT_AUGMENT_RRC].stream);
+	*out = gt_rrc_box(height, width, draw->augment.value[GT_AUGMENT_RRC], bits);
+	return true;
+}
+
+int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t sample,
+    const struct gt_draw *draw, bool is_part, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < GT_AUGMENTATIONS; i++) {
 		uint32_t bits[4];
 
-		if (!draw->augment.chosen[i])
+		if (!draw->augment.chosen[i] || (i == GT_AUGMENT_RRC && is_part))
 			continue;
-		gt_philox(draw->seed, counter, bits);
-		table[i].apply(pixels, info, draw->augment.value[i], bits);
+		draw_bits(bits, draw, sample, table[i].stream);
+		rc = table[i].apply(pixels, info, draw->augment.value[i], bits, err);
 	}
+	return rc;
 }
 
 /* ---- parsing ---- */
@@ -304,7 +347,7 @@ static int parse_one(struct gt_augment *out, const char **rest, struct gt_err *e
 		setting = cut(rest, ":,");
 		rc = parse_setting(out->value[i], &seen, &table[i], &setting, err);
 	}
-	return rc;
+	return rc || !table[i].check ? rc : table[i].check(out->value[i], err);
 }
 
 int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *err)

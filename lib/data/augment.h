@@ -12,6 +12,8 @@
  * rows, however a list orders them. Random numbers are drawn from (seed, sample, epoch) alone, so
  * that an image is varied alike whatever rank, worker or step reads it.
  *
+ *   rrc     torchvision's RandomResizedCrop: a random part, resized to the size of the data set.
+ *           Parts of images from files are those of the whole picture (rrc.c).
  *   crop    Pad with 4 zero pixels on each side (an eighth of the width from 64 pixels on), and
  *           crop back at a random place.
  *   flip    Mirror left to right with probability 1/2.
@@ -19,7 +21,13 @@
  *           four adjustments rounded to bytes, in a random order (jitter.c). Grey images change
  *           in brightness and contrast alone.
  */
-enum gt_augmentation { GT_AUGMENT_CROP, GT_AUGMENT_FLIP, GT_AUGMENT_JITTER, GT_AUGMENTATIONS };
+enum gt_augmentation {
+	GT_AUGMENT_RRC,
+	GT_AUGMENT_CROP,
+	GT_AUGMENT_FLIP,
+	GT_AUGMENT_JITTER,
+	GT_AUGMENTATIONS
+};
 
 struct gt_data_info;
 

@@ -71,7 +71,10 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
-	bool strict;                 /* `images`: a damaged one is an error, see below */
+	/* `images`: random parts of whole pictures will be read (GT_AUGMENT_RRC), so those that are
+	 * resized are not kept in memory. */
+	bool parts;
+	bool strict; /* `images`: a damaged one is an error, see below */
 	/* Limit of the memory that the data set may take; mapped files do not count. */
 	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file (gt_tokenizer_open()); path NULL: make one from
@@ -153,8 +156,8 @@ struct gt_draw {
 /*
  * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].
  * A pure function of (index, draw); safe from several threads at once; allocates nothing that
- * outlives the call but to record damage, and nothing at all but to decode an image. Augmentation
- * is for images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
+ * outlives the call but to record damage, and nothing at all but to decode or resize an image.
+ * Augmentation is for images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
  *
  * Text in training: windows are `block` apart and shifted by a number below `block` drawn from
  * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. The

@@ -386,8 +386,8 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	if (source->renumber)
 		*target = source->renumber[*target];
 	if (draw->train && data->info.kind == GT_DATA_IMAGE)
-		gt_augment_image(input, &data->info, index, draw);
-	return 0;
+		rc = gt_augment_image(input, &data->info, index, draw, source->takes_parts, err);
+	return rc;
 }
 
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)

@@ -1,6 +1,7 @@
 /* images.c - listed images read as samples: from files or out of archives, decoded, resized. */
 #include "lib/data/images.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,12 +56,21 @@ static int wrong_size(
 	    gt_image_width(image), gt_image_height(image), info->width, info->height);
 }
 
+/* A sample to be read. */
+struct sample {
+	int64_t number;
+	const struct gt_draw *draw;
+	uint8_t *pixels;
+};
+
 static int decode(
-    const struct images *m, const struct gt_mapping *bytes, void *pixels, struct gt_err *err)
+    const struct images *m, const struct gt_mapping *bytes, void *context, struct gt_err *err)
 {
 	const struct gt_data_info *info = &m->source.info;
+	const struct sample *s = context;
 	struct gt_image *image;
 	struct gt_view view;
+	struct gt_box box;
 	int rc = gt_image_open(&image, bytes->data, bytes->size, err), height, width;
 
 	if (rc)
@@ -69,10 +79,12 @@ static int decode(
 	width = gt_image_width(image);
 	if (!m->resize && (height != info->height || width != info->width))
 		rc = wrong_size(info, image, err);
-	if (!rc)
+	if (!rc && gt_augment_part(&box, s->draw, s->number, height, width))
+		view = gt_view_box(&box, info->height, info->width);
+	else if (!rc)
 		rc = gt_view_fit(&view, height, width, info->height, info->width, err);
 	if (!rc)
-		rc = gt_image_read(image, &view, info->channels, m->reduce, pixels, err);
+		rc = gt_image_read(image, &view, info->channels, m->reduce, s->pixels, err);
 	gt_image_close(image);
 	return rc;
 }
@@ -81,12 +93,12 @@ static int read_images(struct gt_source *self, const struct gt_data_part *part, 
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct images *m = (const struct images *)self;
+	struct sample sample = { index, draw, input };
 
 	(void)part;
-	(void)draw;
 	*target = m->set.files[index].class;
 	if (!m->cache)
-		return with_bytes(m, index, decode, input, err);
+		return with_bytes(m, index, decode, &sample, err);
 	if (gt_damage_has(self->damage, index))
 		return gt_err_set(
 		    err, GT_EFORMAT, "'%s' is damaged", m->set.files[index].file->path);
@@ -196,21 +208,48 @@ static int agree_on_size(struct images *m, struct gt_err *err)
 
 static int fill_cache(void *context, size_t i, struct gt_err *err)
 {
+	static const struct gt_draw whole;
 	const struct images *m = context;
+	struct sample sample = { (int64_t)i, &whole, m->cache + i * m->source.info.input_bytes };
 	bool left_out;
 
-	return use_or_leave_out(
-	    m, (int64_t)i, decode, m->cache + i * m->source.info.input_bytes, &left_out, err);
+	return use_or_leave_out(m, (int64_t)i, decode, &sample, &left_out, err);
 }
 
-/* Decode everything once if it is small; archives are of no more use then. */
-static int cache_pixels(struct images *m, struct gt_err *err)
+/* A search for an image that is resized. */
+struct resized {
+	const struct images *images;
+	atomic_bool found;
+};
+
+static int look_for_resized(void *context, size_t i, struct gt_err *err)
+{
+	struct resized *r = context;
+	const struct gt_data_info *info = &r->images->source.info;
+	struct size size = { info->height, info->width };
+	bool left_out;
+	int rc =
+	    r->found ? 0 : use_or_leave_out(r->images, (int64_t)i, probe, &size, &left_out, err);
+
+	if (size.height != info->height || size.width != info->width)
+		r->found = true;
+	return rc;
+}
+
+/* Decode everything once if it is small; archives are of no more use then. With `parts`, pictures
+ * that are resized stay as they are. */
+static int cache_pixels(struct images *m, bool parts, struct gt_err *err)
 {
 	size_t samples = (size_t)m->source.info.samples;
-	int rc;
+	struct resized resized = { .images = m };
+	int rc = 0;
 
 	if (m->source.info.input_bytes > CACHE_BYTES / samples)
 		return 0;
+	if (parts && m->resize)
+		rc = gt_thread_pool_run(0, samples, look_for_resized, &resized, err);
+	if (rc || resized.found)
+		return rc;
 	m->cache = gt_calloc(samples, m->source.info.input_bytes, err);
 	if (!m->cache)
 		return GT_ENOMEM;
@@ -276,7 +315,10 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	if (rc)
 		return rc;
 	info->input_bytes = (size_t)info->height * info->width * info->channels;
-	return request->inputs ? 0 : cache_pixels(m, err); /* inputs are read once */
+	if (!request->inputs) /* which are read once */
+		rc = cache_pixels(m, request->parts, err);
+	m->source.takes_parts = !m->cache;
+	return rc;
 }
 
 int gt_images_open(struct gt_source **out, const struct gt_spec *spec,

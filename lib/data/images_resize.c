@@ -29,6 +29,12 @@ struct gt_view gt_view_whole(int height, int width)
 		.across = { 0, width, width, 0, width } };
 }
 
+struct gt_view gt_view_box(const struct gt_box *box, int to_height, int to_width)
+{
+	return (struct gt_view){ .down = { box->top, box->height, to_height, 0, to_height },
+		.across = { box->left, box->width, to_width, 0, to_width } };
+}
+
 int gt_view_fit(
     struct gt_view *out, int height, int width, int to_height, int to_width, struct gt_err *err)
 {

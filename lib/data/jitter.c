@@ -141,8 +141,8 @@ static void choose_order(int order[4], unsigned n)
 	}
 }
 
-void gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
-    const uint32_t bits[4])
+int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4], struct gt_err *err)
 {
 	static void (*const change[4])(const struct picture *, float) = { change_brightness,
 		change_contrast, change_saturation, shift_hue };
@@ -152,6 +152,7 @@ void gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const d
 	uint32_t rest = 0;
 	int order[4];
 
+	(void)err;
 	for (int k = 0; k < 4; k++)
 		rest = rest << 8 | (bits[k] & 0xFF);
 	choose_order(order, (unsigned)((uint64_t)rest * 24 >> 32));
@@ -165,4 +166,5 @@ void gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const d
 		low = k != HUE && low < 0 ? 0 : low;
 		change[k](&p, (float)(low + (high - low) * (double)gt_philox_float(bits[k])));
 	}
+	return 0;
 }

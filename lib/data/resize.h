@@ -27,6 +27,14 @@ struct gt_view {
 	struct gt_view_axis down, across;
 };
 
+/* A part of a picture, in pixels. */
+struct gt_box {
+	int top, left, height, width;
+};
+
+/* The part, resized to to_height x to_width as if there were no more of the picture. */
+struct gt_view gt_view_box(const struct gt_box *box, int to_height, int to_width);
+
 /* All of a picture, as it is. */
 struct gt_view gt_view_whole(int height, int width);
 

@@ -8,6 +8,7 @@
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
 #include "lib/data/description.h"
+#include "lib/data/resize.h"
 #include "lib/data/spec.h"
 
 struct gt_source;
@@ -50,6 +51,7 @@ struct gt_source {
 	struct gt_data_column target;     /* of regression: its name and scale */
 	struct gt_data_specials specials; /* text: of the model that it is for */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
+	bool takes_parts;                 /* read() gives the part that gt_augment_part() draws */
 	bool resizes;                     /* images of any size become those of the info */
 	struct gt_damage *damage;         /* NULL: samples that cannot be read are errors */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
@@ -73,9 +75,29 @@ struct gt_source_kind {
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
     gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
 
-/* Vary one image in place, as draw->augment says: pixels [height, width, channels]. */
-void gt_augment_image(
-    uint8_t *pixels, const struct gt_data_info *info, int64_t sample, const struct gt_draw *draw);
+/* Vary one image in place, as draw->augment says: pixels [height, width, channels]. `is_part`: they
+ * are the random part of a picture already. Errors: GT_ENOMEM. */
+int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t sample,
+    const struct gt_draw *draw, bool is_part, struct gt_err *err);
+
+/* The random part of a picture of height x width pixels that this sample is to be: false where
+ * draw->augment has none, or evaluation draws. */
+bool gt_augment_part(
+    struct gt_box *out, const struct gt_draw *draw, int64_t sample, int height, int width);
+
+/*
+ * rrc.c: a random part of a picture.
+ *
+ *   settings  the least and the largest share of the area; the least and the largest width / height
+ *   bits      key and counter of the words that attempts draw: the share, the ratio, the top and
+ *             the left
+ */
+struct gt_box gt_rrc_box(int height, int width, const double *settings, const uint32_t bits[4]);
+/* Whether the settings go together: GT_EINVAL. */
+int gt_rrc_check(const double *settings, struct gt_err *err);
+/* Replace pixels [height, width, channels] by a part of them. GT_ENOMEM. */
+int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4], struct gt_err *err);
 
 /*
  * jitter.c: vary the colours of an image of 1 or 3 channels in place.
@@ -85,8 +107,8 @@ void gt_augment_image(
  *   bits      the upper 24 bits of word k draw factor k; the lower 8 bits of all words draw one of
  *             the 24 orders
  */
-void gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
-    const uint32_t bits[4]);
+int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
+    const uint32_t bits[4], struct gt_err *err);
 
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);

@@ -90,6 +90,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		gt_data_describe(&trained_on, t->data);
 		request->like = &trained_on;
 		request->new_classes = false;
+		request->parts = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
 		return rc ? gt_err_prefix(err, "{val}") : 0;
 	}
@@ -113,6 +114,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	if (!rc)
 		rc = gt_run_source_describe(&trained_on, known, err);
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
+	request.parts = t->augment.chosen[GT_AUGMENT_RRC];
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, known, NULL);
 	request.like = t->origin.path || known->about ? &trained_on : NULL;
 	request.log = gt_train_rank(t) ? NULL : t->log;

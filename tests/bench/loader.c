@@ -75,13 +75,15 @@ static int load(const char *spec, const char *augment, int workers, int batch)
 		.prefetch = PREFETCH,
 		.draw = { .train = true, .seed = 1 },
 		.sampler = { .seed = 1, .world = 1, .batch = batch, .shuffle = true } };
+	struct gt_data_request request = { 0 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_loader *loader;
 	struct gt_dataset *data;
 	int rc;
 
 	check(gt_augment_parse(&o.draw.augment, augment, &err), &err);
-	check(gt_dataset_open(&data, spec, NULL, &err), &err);
+	request.parts = o.draw.augment.chosen[GT_AUGMENT_RRC];
+	check(gt_dataset_open(&data, spec, &request, &err), &err);
 	o.sampler.samples = gt_dataset_info(data)->samples;
 	check(gt_loader_open(&loader, data, &o, &err), &err);
 	rc = serve(load_rate, loader);

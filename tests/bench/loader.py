@@ -11,7 +11,7 @@ average, so that entropy coding takes a larger share of their time.) Each photog
 Each round measures gtrain, PyTorch (torch_loader.py) and libjpeg-turbo one right after the other, with as many threads as the others
 have workers; ratios are taken per round, and the table gives medians and how far the rounds lie apart. Files are in the page cache.
 
-  gtrain      batches of uint8 pixels, decoded, resized, cropped and mirrored
+  gtrain      batches of uint8 pixels, decoded, resized, cropped and mirrored; with rrc, of random parts of the pictures
   torch       the same with Pillow
   libjpeg     libjpeg-turbo decodes each file in full to RGB, and does nothing else with it: the bound that the floor is about
   (reduced)   the same, but decoded no further than gtrain has to for the middle of the picture: at the scale it may choose, and the
@@ -53,8 +53,10 @@ class Row:
 
 
 ROWS = [Row("cifar10 flip", "cifar10", "flip", size=32, centre=False),
+        Row("cifar10 rrc,flip", "cifar10", "rrc,flip", size=32, centre=False),
         Row("photos", "photos", "none"),
-        Row("photos flip", "photos", "flip")]
+        Row("photos flip", "photos", "flip"),
+        Row("photos rrc,flip", "photos", "rrc,flip", centre=False)]
 
 
 # The files ---------------------------------------------------------------------------------------

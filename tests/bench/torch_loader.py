@@ -3,12 +3,13 @@
 torch_loader.py FOLDER SIZE AUGMENT WORKERS BATCH
 
 FOLDER holds a folder for each class. The data set reads as torchvision's ImageFolder and its transforms do, written by hand with the
-same calls of Pillow: Resize(SIZE) and CenterCrop(SIZE), or nothing for images of that size, then with AUGMENT flip
-RandomHorizontalFlip. Batches are uint8 [N, H, W, C], as gtrain's are: conversion to floats and normalization, which gtrain does as a
+same calls of Pillow: Resize(SIZE) and CenterCrop(SIZE), or nothing for images of that size; with AUGMENT rrc RandomResizedCrop(SIZE)
+in place of these; then with flip RandomHorizontalFlip. Batches are uint8 [N, H, W, C], as gtrain's are: conversion to floats and normalization, which gtrain does as a
 part of the model, are left out here too. Each line of standard input is a number of seconds, answered by a line of JSON,
 {"images_per_s": RATE}, measured for that time; batches that were ready before are not counted.
 """
 import json
+import math
 import os
 import random
 import sys
@@ -37,7 +38,20 @@ def flip(image):
     return image.transpose(Image.FLIP_LEFT_RIGHT) if random.random() < 0.5 else image
 
 
-AUGMENT = {"none": lambda image, size: fit(image, size), "flip": lambda image, size: flip(fit(image, size))}
+def random_part(image, size):
+    """torchvision's RandomResizedCrop(size); parts that do not fit in ten attempts are as good as none here."""
+    width, height = image.size
+    for _ in range(10):
+        area, ratio = width * height * random.uniform(0.08, 1), math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = random.randint(0, width - w), random.randint(0, height - h)
+            return image.crop((left, top, left + w, top + h)).resize((size, size), Image.BILINEAR)
+    return fit(image, size)
+
+
+AUGMENT = {"none": fit, "flip": lambda image, size: flip(fit(image, size)),
+           "rrc,flip": lambda image, size: flip(random_part(image, size))}
 
 
 class Folder(Dataset):

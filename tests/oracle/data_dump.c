@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 		draw.epoch = (uint32_t)strtoul(argv[4], NULL, 10);
 		rc = gt_augment_parse(&draw.augment, argv[2], &err);
 	}
+	request.parts = draw.augment.chosen[GT_AUGMENT_RRC];
 	if (!rc)
 		rc = gt_dataset_open(&data, argv[1], &request, &err);
 	if (!rc) {

@@ -44,7 +44,8 @@ static void test_wrong_lists(void **state)
 	static const struct {
 		const char *list, *text, *hint; /* parts of them */
 	} rows[] = {
-		{ "crop,spin", "unknown augmentation 'spin'", "known: crop, flip, jitter, none" },
+		{ "crop,spin", "unknown augmentation 'spin'",
+		    "known: rrc, crop, flip, jitter, none" },
 		{ "crop,,flip", "unknown augmentation ''", "divided by commas" },
 		{ "none:x=1", "unknown augmentation 'none'", "" },
 		{ "jitterx", "unknown augmentation 'jitterx'", "" },
@@ -62,6 +63,11 @@ static void test_wrong_lists(void **state)
 		{ "jitter:hue=0.1x", "'hue=0.1x' is not a number", "" },
 		{ "jitter:hue=,flip", "'hue=' is not a number", "" },
 		{ "jitter:contrast=1e9", "'contrast=1e9' is not a number from 0 to 10", "" },
+		{ "rrc:min-scale=1.1", "'min-scale=1.1' is not a number from 0 to 1", "" },
+		{ "rrc:scale=0.1", "'rrc' has no setting 'scale'", "min-scale, max-scale" },
+		{ "rrc:min-scale=0", "'rrc': scale from 0 to 1", "" },
+		{ "rrc:max-scale=0.05", "'rrc': scale from 0.08 to 0.05", "" },
+		{ "flip,rrc:min-ratio=2", "ratio from 2 to 1.33333: each is to be above 0", "" },
 		{ "jitter:hue=0:hue=0", "augmentation 'jitter': 'hue' is given twice", "" },
 	};
 
