@@ -22,16 +22,14 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
 }
 
-/* Take the next batch. The time for which there is none counts as waiting for data from when the
- * device, too, has nothing left to do. */
+/* Take the next batch. The time until it is there counts as waiting for data. A device may still
+ * compute meanwhile: the host does not wait for it, or it would queue the next step too late. */
 static int next_batch(struct gt_loop *l, const struct gt_batch **batch, struct gt_err *err)
 {
 	bool ready = gt_loader_ready(l->feeder.loader), reads = !l->t->o.workers;
-	int rc = ready ? 0 : gt_device_sync(l->t->s.device, err);
 	double began = gt_clock_s();
+	int rc = gt_feeder_next(&l->feeder, batch, err);
 
-	if (!rc)
-		rc = gt_feeder_next(&l->feeder, batch, err);
 	if (!ready || reads)
 		l->data_s += gt_clock_s() - began;
 	gt_profile_note(l->profile, "wait for data", began);
