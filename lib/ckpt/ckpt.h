@@ -17,7 +17,7 @@
  * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors, and of objects that
  * are kept as they are described. This module reads and writes such trees; it knows nothing of
  * models or graphs. Nothing a file says is executed: a pickle's callables are names to be matched,
- * never called. What else can be done with a checkpoint has headers of its own: edit.h, convert.h,
+ * never called. The other operations on checkpoints have headers of their own: edit.h, convert.h,
  * select.h, merge.h, inventory.h, stats.h, diff.h, verify.h; write.h writes any format.
  */
 
@@ -31,9 +31,11 @@ enum gt_tree_kind {
 	GT_TREE_TUPLE,
 	GT_TREE_DICT,
 	GT_TREE_TENSOR,
-	/* What is none of the above, by the name of its class, never imported: objects, classes
+	/*
+	 * Any other value, kept by the name of its class, which is never imported: objects, classes
 	 * and functions themselves, sets, bytes, integers beyond 64 bits, complex numbers, tensors
-	 * that are sparse, quantised or of a subclass, and "(cycle)". */
+	 * that are sparse, quantised or of a subclass, and "(cycle)".
+	 */
 	GT_TREE_OPAQUE
 };
 
@@ -47,7 +49,10 @@ struct gt_storage {
 	const char *location; /* "cpu", "cuda:0": where it was saved from */
 	bool swapped;         /* bytes are of the other endianness */
 
-	/* Where the bytes stand, for who moves them without looking; map NULL: in memory alone. */
+	/*
+	 * The place of the bytes in the file, so that a caller can copy them unread; map NULL: in
+	 * memory alone.
+	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
 
@@ -106,7 +111,7 @@ struct gt_tree {
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
 			struct gt_tree
 			    *args; /* a tuple; NULL: the class itself ("torch.float32") */
-			struct gt_tree *items; /* a dict or list: what a subclass of one holds */
+			struct gt_tree *items; /* of a subclass of dict or list: its entries */
 			struct gt_tree *state; /* the object's attributes, mostly a dict */
 			enum gt_tree_made made;
 		} opaque;
@@ -116,8 +121,10 @@ struct gt_tree {
 struct gt_tree_item {
 	const struct gt_tree *key; /* a string or an integer in practice */
 	struct gt_tree *value;
-	/* Of what came from a pickle: the byte of the opcode that put key and value there, which is
-	 * where an edit of a string has to be made (see pickle.h). */
+	/*
+	 * For trees read from a pickle: the byte of the opcode that put the key or the value on the
+	 * stack. An edit of that string starts there (see pickle.h).
+	 */
 	size_t key_at, value_at;
 };
 
@@ -146,9 +153,10 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* The same of a file, which with a folder must lie in it, as must its shards. */
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
- * Open a file that Python's pickle wrote, of any protocol, as data sets come. The root is what was
- * pickled; in a dict, values that are numpy arrays are tensors, and keys that are bytes, as Python
- * 3 writes again what Python 2 wrote, are strings. It is read into memory: about twice the file.
+ * Open a file that Python's pickle wrote, of any protocol, as some data sets come. The root is the
+ * pickled object. In a dict, numpy arrays become tensors, and keys that are bytes become strings:
+ * Python 3 writes such keys when it saves a pickle of Python 2 again. The whole file is read into
+ * memory and takes about twice its size.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
@@ -167,9 +175,10 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
-/* The same for who has to tell a tensor that is damaged from a value that is not there: 1 and *out,
- * 0 where there is no such value, else an error: GT_EFORMAT for bytes that differ from their
- * checksum, GT_EIO. */
+/*
+ * The same, but a damaged tensor differs from a missing value: returns 1 and *out, 0 where there is
+ * no such value, else an error: GT_EFORMAT for bytes that differ from their checksum, GT_EIO.
+ */
 int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err);
 int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err);
 
@@ -199,14 +208,14 @@ struct gt_state_dict {
 	size_t count;
 	const struct gt_tree *node; /* the dict or the module where it was found */
 	size_t left_out;            /* tensors of kinds that are not interpreted */
-	const char *note;           /* one line: where it was found and what came off; or "" */
+	const char *note;           /* one line: its key and the prefix taken off; or "" */
 	struct gt_index by_name;    /* the entries */
 	struct gt_arena arena;
 };
 
 /*
  * Find the state_dict in a tree. In this order:
- *   1. a pickled nn.Module, or one of TorchScript: what its state_dict() would give;
+ *   1. a pickled nn.Module, or one of TorchScript: the dict its state_dict() would return;
  *   2. a dict whose values are all tensors (or None) is one;
  *   3. a dict that has one under a wrapper's key, tried in this order, nested: `model`,
  *      `state_dict`, `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`,
@@ -225,7 +234,7 @@ struct gt_state_dict {
  * Errors: GT_EFORMAT with the keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
-/* The same, but names stay as they are in the file: for who rewrites it. */
+/* The same, but names stay as they are in the file, for callers that rewrite it. */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
@@ -273,14 +282,13 @@ int gt_tree_append(
 /*
  * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64
  * bytes, CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the
- * CPU; with a digest for each tensor (digest.h). Dicts are dict, or OrderedDict where they were
- * read as that or have attributes. Tensors of the same data pointer and dtype share one storage, as
- * tied weights do; bytes at the ends of a storage that no tensor looks at are left out.
+ * CPU; with a digest for each tensor (digest.h). A dict is written as dict, or as OrderedDict if it
+ * was read as one or has attributes. Tensors of the same data pointer and dtype share one storage,
+ * as tied weights do; bytes at the ends of a storage that no tensor looks at are left out.
  *
- * What was read can be written: strides, sharing, parameters and objects of classes we do not know
- * stay as they are, but for a defaultdict whose missing values are made by an object and not by a
- * class, which becomes a dict. GT_ENOTSUP for an object that
- * contains itself.
+ * Every tree that was read can be written: strides, sharing, parameters and objects of unknown
+ * classes stay as they are. One exception: a defaultdict whose default_factory is not a class
+ * becomes a dict. GT_ENOTSUP for an object that contains itself.
  *
  * PyTorch 1.13's restricted unpickler knows no float outside tensors (its list of opcodes lacks
  * BINFLOAT, later ones have it): there, weights_only=True takes a bare state_dict, not a

@@ -5,7 +5,7 @@
 #include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/zip/layout.h"
 
-/* Of one file; added to what is there. */
+/* Add the figures of one file to both sums. */
 static int add_file(
     const struct gt_mapping *map, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
 {

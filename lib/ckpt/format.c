@@ -44,7 +44,7 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 
 /* How a file is opened. */
 struct way {
-	const struct gt_ckpt_format *format; /* NULL: what the first bytes say */
+	const struct gt_ckpt_format *format; /* NULL: the row whose sniff accepts the first bytes */
 	bool is_shard, to_edit;
 	double wait_s; /* for a lock, to edit */
 };

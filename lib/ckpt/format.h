@@ -78,7 +78,10 @@ int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt
 /* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);
 
-/* Say what a file is that no format takes. Returns err->code, GT_EFORMAT. */
+/*
+ * Describe a file that no format accepts (a Git LFS pointer, a web page, ...) in `err`. Returns
+ * err->code, GT_EFORMAT.
+ */
 int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* sniff_foreign.c - what people find in a checkpoint's place, told by its first bytes. */
+/* sniff_foreign.c - files that people take for a checkpoint, told by their first bytes. */
 #include <string.h>
 #include <strings.h>
 

@@ -20,7 +20,7 @@ struct gt_ckpt_write_options {
 	bool no_sync;         /* leave it to the system when the disk hears of it */
 	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
 
-	/* What the tree was read from: a write over one of these files is refused. */
+	/* The files that the tree was read from: writing over one of them is an error. */
 	struct gt_ckpt *const *inputs;
 	size_t input_count;
 
@@ -34,8 +34,8 @@ struct gt_ckpt_write_options {
  * do so one after the other, the index last. A kill (or error) between two of these renames, far
  * below a second, leaves new shards without an index; over an older checkpoint of as many shards,
  * its index with shards of both. `options` may be NULL. Formats:
- *   "torch-zip"     what torch.save writes since 1.6     any tree
- *   "torch-legacy"  what it wrote before                 any tree
+ *   "torch-zip"     torch.save since PyTorch 1.6         any tree
+ *   "torch-legacy"  torch.save before 1.6                any tree
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           numpy's arrays                       a dict of tensors
  * Memory: a few MiB beside the tree, whatever the tensors.

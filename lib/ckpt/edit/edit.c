@@ -1,4 +1,4 @@
-/* edit.c - edits of names and devices: what is asked for, what was found, who applies it. */
+/* edit.c - edits of names and devices: from a tree to changes, and from these to the file. */
 #include "lib/ckpt/edit/edit.h"
 
 #include <fcntl.h>
@@ -241,8 +241,10 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
 }
 
-/* What fails in copying `ckpt` gets both files' names; and if that is not any more what was opened,
- * the copy is of nothing that ever was. */
+/*
+ * Add both files' names to an error of the copy. If the input has changed since it was opened, the
+ * copy mixes two states of it, so that is an error too.
+ */
 static int write_whole(const char *path, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, gt_edit_writer *write, void *self, struct gt_err *err)
 {
@@ -285,7 +287,7 @@ int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *tar
 	return rc;
 }
 
-/* The output is not the input by another name, and the input is what it was. */
+/* Check that the output is not the input under another name, and that the input has not changed. */
 static int check_target(
     const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
 {
@@ -315,7 +317,7 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	rc = check_target(ckpt, target, err);
 	if (rc || (!target->output && !edit->count))
 		return rc;
-	/* What they disown is not given fresh ones. */
+	/* A tensor that its digest contradicts must not get a fresh digest. */
 	rc = gt_digest_check(ckpt, false, err);
 	if (rc)
 		return gt_err_prefix(err, "'%s'", target->input);

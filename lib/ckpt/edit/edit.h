@@ -71,15 +71,15 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
  * and the note says why ("no name starts with 'module.' or '_orig_mod.'").
  *
  *   strip   takes the prefixes off the front of a name, in any order and number; a name never
- *           becomes empty. `_metadata` follows: "module" becomes "", and what was there, the
- *           wrapper's own entry, takes the name that comes free.
+ *           becomes empty. `_metadata` follows: "module" becomes "", and the entry that had this
+ *           name, the wrapper's own, gets the name that is now free.
  *   add     puts the prefix, which ends with ".", before each name.
  *   rename  replaces what the expressions match, one after the other, in each name.
  *   remap   "cuda:0=cpu"; FROM may be "cuda:*" or "*", and "cuda" is "cuda:0" in both. It needs no
  *           state_dict: every storage counts.
  *
- * Errors: GT_EINVAL for words that are none; GT_EFORMAT where names would collide (the first
- * few and their number), or where there is no state_dict, saying what there is instead.
+ * Errors: GT_EINVAL for a malformed edit; GT_EFORMAT where names would collide (the first few and
+ * their number), or where there is no state_dict; the message describes the file's contents.
  */
 int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
     const struct gt_edit_request *request, struct gt_err *err);

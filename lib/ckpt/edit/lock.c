@@ -1,4 +1,4 @@
-/* lock.c - files locked against others who edit them. */
+/* lock.c - locks on files against other processes that edit them. */
 #include "lib/ckpt/edit/lock.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* lock.h - inside ckpt: files locked against others who edit them. */
+/* lock.h - inside ckpt: locks on files against other processes that edit them. */
 #ifndef GT_CKPT_EDIT_LOCK_H
 #define GT_CKPT_EDIT_LOCK_H
 

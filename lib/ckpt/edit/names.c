@@ -22,7 +22,7 @@ struct step {
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
-	struct gt_index seen;      /* nodes that were walked: what is shared is walked once */
+	struct gt_index seen;      /* nodes already walked: a shared node is walked once */
 	bool references;           /* the second walk: optimizers, once all names are known */
 	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_room;
@@ -112,7 +112,7 @@ static void mention(struct gt_name_list *list, const char *path)
 		gt_name_list_add(list, "the outermost");
 }
 
-/* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
+/* Record the changes of one dict's keys. `keys` is sorted by `to` afterwards. */
 static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
     struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
@@ -244,7 +244,7 @@ static const char *reference(const struct walk *w, const char *name)
 	return k ? k->to : name;
 }
 
-/* The keys of `state`: what stands under them, "exp_avg", is not looked at. */
+/* The keys of `state` alone; the names below them, such as "exp_avg", are not parameters'. */
 static int edit_state(
     struct walk *w, const struct step *step, const struct gt_tree *state, struct gt_err *err)
 {

@@ -33,9 +33,9 @@ static bool has_tail(const char *to, const char *tail, size_t *head)
 }
 
 /*
- * What becomes of the path of a module. A name under it tells: of "module.conv1.weight", renamed to
- * "conv1.weight", follows that "module.conv1" becomes "conv1". A module without names (a ReLU) is
- * asked as if it had one; where prefixes come and go, that is enough for all.
+ * The new path of a module, derived from a name below it: if "module.conv1.weight" becomes
+ * "conv1.weight", then "module.conv1" becomes "conv1". For a module without names (a ReLU) an
+ * invented name is used; edits of prefixes treat every name alike, so the result holds.
  */
 static int new_path(struct gt_edit_naming *naming, struct gt_edit_key *path,
     const struct gt_edit_key *names, size_t count, struct gt_err *err)

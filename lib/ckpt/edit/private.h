@@ -1,4 +1,4 @@
-/* private.h - inside ckpt: what the parts of an edit share. */
+/* private.h - inside ckpt: declarations shared by the parts of an edit. */
 #ifndef GT_CKPT_EDIT_PRIVATE_H
 #define GT_CKPT_EDIT_PRIVATE_H
 
@@ -49,22 +49,23 @@ int gt_edit_locations(
 
 /*
  * Open the input of an edit in place to write into it: the file that gt_edit_open() has locked, or
- * one that nobody else has a lock on. Refused (GT_EIO) unless it is still what was opened. close()
+ * one without another process's lock. GT_EIO if the file has changed since it was opened. close()
  * *fd.
  */
 int gt_edit_begin(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
 
-/* GT_EIO unless a file is still what was opened. */
+/* GT_EIO if a file has changed since it was opened. */
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
 
 /* Write a file from its start. */
 typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
 
-/* Have a new file written, which appears whole or not at all: the output, or, in place, one that
- * takes the place of the input. Where that is a link, it is of the file that the link leads to.
- * GT_EIO if the input is not any more what was opened. Errors name the files. Without an input
- * (ckpt NULL) they are the writer's own. */
+/*
+ * Write a new file, which appears whole or not at all: the output or, for an edit in place, a file
+ * that replaces the input (of a symbolic link, its target). GT_EIO if the input has changed since
+ * it was opened. Errors name the files. Without an input (ckpt NULL) errors are the writer's own.
+ */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_edit_writer *write, void *self, struct gt_err *err);
 /* Rows (format.h). */

@@ -33,7 +33,7 @@ struct rule {
 	size_t hits;
 };
 
-/* Write "cuda" as "cuda:0", and check what is there; false for what is no device. */
+/* Write "cuda" as "cuda:0", and check the name; false if it is not a device. */
 static bool normalize(char out[TEXT_BYTES], const char *text, bool pattern)
 {
 	size_t length = strcspn(text, ":");

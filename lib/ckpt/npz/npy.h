@@ -13,9 +13,9 @@
  *
  * It is read as this one pattern, with the keys in any order; nothing is evaluated. `descr` is
  * byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a list), strings
- * and dates are refused by name: those are pickles or no numbers. numpy has no bfloat16, no float8:
- * libraries that save them write raw bytes ('|V2', '<V1') which do not say what they are, so these
- * are refused too, on both sides.
+ * and dates are errors that name the type: they are pickles, or not numbers. numpy has no bfloat16
+ * and no float8. Libraries that save them write raw bytes ('|V2', '<V1'), which do not name the
+ * type, so these are errors too, in reading and in writing.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
  */
 struct gt_npy {

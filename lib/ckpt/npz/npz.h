@@ -7,8 +7,8 @@
 /*
  * A zip archive with a record NAME.npy for each array, as numpy.savez() writes it. Read: stored or
  * deflated records (the latter are inflated into memory), in the archive's order; every record has
- * to be an array. A lone .npy file is a dict of one array, "arr_0", which is what savez() calls an
- * array without a name.
+ * to be an array. A lone .npy file is a dict of one array, "arr_0", as savez() calls an array
+ * without a name.
  * Written: stored records whose elements start at a multiple of 64 bytes; views as arrays of their
  * own, tied arrays twice: the format knows no sharing. numpy.load(allow_pickle=False) reads them.
  */

@@ -1,4 +1,4 @@
-/* args.h - inside ckpt: looking at what a pickle passes to a call. */
+/* args.h - inside ckpt: reading the arguments that a pickle passes to a call. */
 #ifndef GT_CKPT_PICKLE_ARGS_H
 #define GT_CKPT_PICKLE_ARGS_H
 

@@ -50,7 +50,10 @@ static int reserve(struct gt_machine *m, struct gt_tree *seq, size_t n)
 	return 0;
 }
 
-/* What takes items at the top of the stack: the container itself, or an opaque one's `items`. */
+/*
+ * The node that receives items at the top of the stack: the container itself, or an opaque one's
+ * `items`.
+ */
 static int container(struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **out)
 {
 	struct gt_tree *node;

@@ -33,7 +33,7 @@ struct splice {
 	size_t count;
 };
 
-/* ---- what is wanted ---- */
+/* ---- the wanted texts ---- */
 
 static int compare_wants(const void *a, const void *b)
 {

@@ -14,11 +14,12 @@ struct gt_pickle_change {
  * Write the pickle [bytes, bytes + size), read into `layout`, with `count` changes, sorted by `at`,
  * no two at one place; *out is yours to free.
  *
- * A string stands where it is first used, and the memo brings it back elsewhere. Where it stands it
- * gets the text wanted there; a later use that wants the same text still takes it from the memo,
- * one that wants another, its old one for instance, gets that written out. So a change of one use
- * is seen at that use alone. Opcodes keep their kind (a short one becomes long where the text asks
- * for it): what a restricted unpickler accepted, it accepts. Frames are measured again.
+ * A pickle writes a string at its first use and fetches it from the memo at later uses. The first
+ * use gets its new text. A later use with the same text still fetches it from the memo; a later use
+ * with another text (the old one, for instance) gets that text written out. So each change is seen
+ * at its own use alone. Opcodes keep their kind, except that a short one becomes long for a long
+ * text, so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of
+ * frames are computed anew.
  *
  * Errors: GT_EINVAL for a change where no string is put; GT_ENOTSUP for one that no opcode of its
  * own puts there; GT_ENOMEM.

@@ -6,10 +6,10 @@
 #include <string.h>
 
 /*
- * What torch.load(weights_only=True) knows by itself, sorted.
+ * The globals that torch.load(weights_only=True) allows by itself, sorted.
  * Source: torch/_weights_only_unpickler.py, _get_allowed_globals(), of PyTorch 1.13 and of its main
- * branch after 2.7 (pytorch/pytorch 00f730b66e58), with the dtypes of torch/storage.py: what either
- * allows.
+ * branch after 2.7 (pytorch/pytorch 00f730b66e58), with the dtypes of torch/storage.py: the union
+ * of both lists.
  */
 /* clang-format off */
 static const char *const allowed[] = {
@@ -61,8 +61,10 @@ static const char *const allowed[] = {
 	"torch.uint64", "torch.uint7", "torch.uint8",
 };
 
-/* Modules, and single names in modules that are harmless otherwise. Those that PyTorch never loads
- * whoever asks (_blocklisted_modules, same source) come first. */
+/*
+ * Modules, and single names in modules that are harmless otherwise. The first are those that
+ * PyTorch never loads, whichever globals a caller allows (_blocklisted_modules, same source).
+ */
 static const char *const dangerous[] = {
 	"sys.", "os.", "posix.", "nt.",
 	"subprocess.", "_posixsubprocess.", "commands.", "popen2.", "pty.", "platform.popen",

@@ -2,7 +2,7 @@
 #ifndef GT_CKPT_PICKLE_GLOBALS_H
 #define GT_CKPT_PICKLE_GLOBALS_H
 
-/* What a global is to torch.load(weights_only=True). */
+/* How torch.load(weights_only=True) treats a global. */
 enum gt_global_verdict {
 	GT_GLOBAL_ALLOWED,  /* on its list */
 	GT_GLOBAL_UNLISTED, /* refused there: a class of some model or library */

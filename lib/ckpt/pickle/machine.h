@@ -1,4 +1,4 @@
-/* machine.h - inside ckpt: the pickle machine's state, and what its opcodes are made of. */
+/* machine.h - inside ckpt: the pickle machine's state, and the helpers its opcodes share. */
 #ifndef GT_CKPT_PICKLE_MACHINE_H
 #define GT_CKPT_PICKLE_MACHINE_H
 

@@ -38,7 +38,7 @@ static void rename_today(const char **module, const char **name)
 	}
 }
 
-/* For those who ask what a pickle names. */
+/* Add a global to the list, if the caller asked for one. */
 static int note_global(struct gt_machine *m, const char *name, bool called)
 {
 	struct gt_pickle_globals *g = m->hooks ? m->hooks->globals : NULL;
@@ -51,8 +51,10 @@ static int note_global(struct gt_machine *m, const char *name, bool called)
 	return 0;
 }
 
-/* A file can name a class again and again by a few bytes that refer to its memo: what the names
- * take is limited by its size. */
+/*
+ * A few bytes that refer to the memo name a class once more, so a small file could fill memory with
+ * names: the memory of all names is limited by the file's size.
+ */
 static int push_global(struct gt_machine *m, const char *module, const char *name)
 {
 	char full[2 * NAME_MAX_BYTES];
@@ -106,7 +108,10 @@ int gt_op_stack_global(struct gt_machine *m, unsigned char op)
 
 /* ---- calls ---- */
 
-/* A call of what a call has made (a method, a class made at run time): "(call)" of both. */
+/*
+ * A call whose callable is itself the result of a call (a method, a class made at run time):
+ * "(call)" with both.
+ */
 static int push_call_of_object(struct gt_machine *m, struct gt_tree *object, struct gt_tree *args)
 {
 	struct gt_tree *node = gt_tree_opaque(m->arena, "(call)", m->err);
@@ -119,8 +124,10 @@ static int push_call_of_object(struct gt_machine *m, struct gt_tree *object, str
 	return push(m, node);
 }
 
-/* What `class_name` with `args` makes: the format's own object, a value of Python's own, or an
- * opaque object. */
+/*
+ * Build the result of calling `class_name` with `args`: the format's own object, a built-in value,
+ * or an opaque object.
+ */
 static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree *args)
 {
 	struct gt_tree *made = NULL;
@@ -258,7 +265,7 @@ int gt_op_build(struct gt_machine *m, unsigned char op)
 	return 0;
 }
 
-/* ---- what stands elsewhere ---- */
+/* ---- objects outside the pickle ---- */
 
 int gt_op_persistent(struct gt_machine *m, unsigned char op)
 {
@@ -275,7 +282,7 @@ int gt_op_persistent(struct gt_machine *m, unsigned char op)
 	return rc ? rc : push(m, made);
 }
 
-/* Opcodes that lean on what is not in the file. */
+/* Opcodes that refer to data outside the file. */
 int gt_op_refuse(struct gt_machine *m, unsigned char op)
 {
 	const char *what;

@@ -18,17 +18,17 @@
  *   bytes                             builtins.bytes, args (string)
  *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
  *   a set                             builtins.set or frozenset, items
- *   a call of what a call made        (call), args (the object, a tuple)
- * also where an earlier protocol writes them as calls. Modules builtins and copyreg, and
- * what is in them, have Python 3's names. None, bools and small ints may be shared nodes.
- * Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
+ *   a call of a call's result         (call), args (the object, a tuple)
+ * also where an earlier protocol writes them as calls. Modules builtins and copyreg, and the names
+ * in them, are written as in Python 3. None, bools and small ints may be shared nodes. Text of
+ * Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
  */
 
 /*
- * Where a pickle's strings stand, for who wants to change some and keep every other byte
- * (pickle/edit.h). A string is put on the machine's stack where it is written, and again wherever
- * the memo (or DUP) brings it back: each such opcode is a use, and the items of the tree name the
- * opcode that they came from (key_at, value_at).
+ * The places of a pickle's strings, so that pickle/edit.h can change some and keep every other
+ * byte. A string is put on the machine's stack where it is written, and again wherever the memo (or
+ * DUP) brings it back: each such opcode is a use, and the items of the tree name the opcode that
+ * they came from (key_at, value_at).
  */
 struct gt_pickle_use {
 	size_t at, length;            /* of the opcode with its operand, from the pickle's start */
@@ -38,7 +38,7 @@ struct gt_pickle_use {
 struct gt_pickle_layout {
 	struct gt_pickle_use *uses; /* by `at` */
 	size_t use_count, use_room;
-	size_t *frames; /* bytes of the FRAME opcodes, whose lengths count what follows */
+	size_t *frames; /* bytes of the FRAME opcodes, which hold the length of the next frame */
 	size_t frame_count, frame_room;
 };
 
@@ -47,8 +47,8 @@ void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 /*
  * The globals that a pickle names, in its order, once for each opcode that puts one on the stack
  * and once for each that calls it; whatever way the name took (GLOBAL, INST, STACK_GLOBAL on
- * strings from the memo). Names are the arena's. What comes before a byte that is no pickle is
- * there too: Python would have run it.
+ * strings from the memo). Names are the arena's. Globals before a byte that is no opcode are listed
+ * too: Python would have run that part.
  */
 struct gt_pickle_global {
 	const char *name; /* "posix.system" */
@@ -61,7 +61,10 @@ struct gt_pickle_globals {
 	size_t count, room;
 };
 
-/* What a file format knows of its globals. Both set *out to NULL for what they do not know. */
+/*
+ * Hooks by which a file format builds its own objects. Both set *out to NULL for names they do not
+ * know.
+ */
 struct gt_pickle_hooks {
 	void *self;
 	struct gt_pickle_layout *layout;   /* filled when not NULL */
@@ -100,11 +103,14 @@ struct gt_pickle_writer;
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
-/* Whether this can be a module or a class: not empty and without control characters. A line break
- * in a name would be an opcode of whoever writes the name as a line (GLOBAL). */
+/*
+ * Whether this can be a module or a class: not empty and without control characters. A pickle that
+ * writes the name as a line (GLOBAL) would end it at a line break and take the rest for opcodes.
+ */
 bool gt_pickle_is_name(const char *text);
 
-/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given.
+/* Writing: protocol 2, which PyTorch's restricted unpickler accepts. Fields that are not set must
+ * be zero.
  */
 enum { GT_PICKLE_NAMES = 48 };
 
@@ -139,8 +145,10 @@ void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t len
 void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
 
-/* A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
- * class inside another. GT_ENOTSUP for what is no such name. */
+/*
+ * A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
+ * class inside another. GT_ENOTSUP for any other name.
+ */
 int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
 
 #endif

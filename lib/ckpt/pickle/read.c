@@ -244,15 +244,19 @@ void gt_pickle_layout_release(struct gt_pickle_layout *layout)
 	*layout = (struct gt_pickle_layout){ 0 };
 }
 
-/* What a value takes is a small multiple of what the file spends on it. More is asked for by copies
- * of copies: a few bytes that call for a list again and again. */
+/*
+ * A value takes a small multiple of the bytes that the file spends on it. Only copies of copies
+ * need more: a few bytes that fetch a list again and again.
+ */
 static void limit_memory(struct gt_machine *m, size_t before)
 {
 	m->arena->limit = before + MEMORY_ANY + MEMORY_RATIO * m->at;
 }
 
-/* What is kept of an operand counts against the limit of memory; so an operand that is larger is
- * not copied either. */
+/*
+ * The copy of an operand counts against the limit of memory, so an operand larger than the limit is
+ * never copied.
+ */
 int gt_machine_fill(struct gt_machine *m, uint64_t length)
 {
 	size_t size = m->have ? 2 * m->have : FIRST_BYTES;

@@ -1,4 +1,4 @@
-/* write.c - trees as pickles of protocol 2: scalars, containers, what is shared. */
+/* write.c - trees as pickles of protocol 2: scalars, containers, shared nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +127,7 @@ int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_
 	return 0;
 }
 
-/* ---- what the tree mentions more than once ---- */
+/* ---- nodes that the tree mentions more than once ---- */
 
 struct gt_pickle_node {
 	const struct gt_tree *node;
@@ -219,7 +219,7 @@ static int put_size(struct gt_pickle_writer *w, const struct gt_tree *size, stru
 
 static int put_dict(struct gt_pickle_writer *w, const struct gt_tree *dict, struct gt_err *err)
 {
-	/* Attributes are what a dict proper has no room for. */
+	/* A plain dict cannot hold attributes. */
 	bool ordered = dict->seq.ordered || dict->seq.attributes;
 	int rc = 0;
 

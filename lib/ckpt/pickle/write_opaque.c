@@ -106,7 +106,7 @@ static int put_bytes(struct gt_pickle_writer *w, const char *function, const cha
 	return rc;
 }
 
-/* set([...]): what protocol 4 has opcodes for. */
+/* set([...]), for which protocol 4 has opcodes and protocol 2 has none. */
 static int put_set(struct gt_pickle_writer *w, const char *class_name, const struct gt_tree *items,
     struct gt_err *err)
 {
@@ -122,7 +122,7 @@ static int put_set(struct gt_pickle_writer *w, const char *class_name, const str
 
 /* ---- all others ---- */
 
-/* What comes after the class: arguments, and the call. */
+/* The bytes after the class: arguments, and the call. */
 static int put_call(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
 	struct gt_tree args = *node->opaque.args;
@@ -158,7 +158,7 @@ static int put_object(struct gt_pickle_writer *w, const struct gt_tree *node, st
 	return rc;
 }
 
-/* A call of what another call made. */
+/* A call of another call's result. */
 static int put_call_of_object(
     struct gt_pickle_writer *w, const struct gt_tree *args, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* writer.h - inside ckpt: what the files that write pickles share. */
+/* writer.h - inside ckpt: declarations shared by the files that write pickles. */
 #ifndef GT_CKPT_PICKLE_WRITER_H
 #define GT_CKPT_PICKLE_WRITER_H
 

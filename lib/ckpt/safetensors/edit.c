@@ -16,7 +16,7 @@
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/flat.h"
 
-/* A string of the header's text and what it becomes. */
+/* A string of the header's text and its new text. */
 struct patch {
 	size_t at, length;
 	const char *to;
@@ -32,7 +32,7 @@ struct rewrite {
 	size_t digits_at; /* and its own CRC-32 in it; 0: none */
 };
 
-/* ---- what changes ---- */
+/* ---- the changes ---- */
 
 static int compare_changes(const void *a, const void *b)
 {

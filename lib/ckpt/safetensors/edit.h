@@ -8,20 +8,20 @@
 /*
  * Rows' `apply` (format.h). A remap has nothing to change: these files name no devices.
  *
- * A safetensors file gets a new header. In place, it is written over the old one, in one write,
- * filled up with spaces to the old length; where names have become too long for that, a copy is
- * made and renamed over. Copies keep the data where they were in their blocks, so that a file
- * system which can share blocks does; what spaces that takes is room for later edits.
+ * A safetensors file gets a new header. In place, one write puts it over the old header, padded
+ * with spaces to the old length. If the new names are too long for that, the edit makes a copy and
+ * renames it over the file. A copy keeps each byte of data at the same offset within its block, so
+ * that file systems can share the blocks; the spaces that this adds leave room for later edits.
  *
- * A write in place that fails is undone. One that the system does not live to finish, as in a power
- * cut, may leave a header of both, which can't be mended. Of a file that gtrain wrote, the header's
- * CRC-32 then is wrong, and it is not opened; others may be garbled JSON or, where the lengths of
- * names agree, have both old names and new.
+ * A write in place that fails is undone. A power cut during it may leave a mixture of both headers,
+ * which cannot be repaired. In a file that gtrain wrote, the header's CRC-32 is then wrong and the
+ * file does not open; in other files the header may be invalid JSON or, where the lengths of names
+ * agree, have both old names and new.
  */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 
-/* One shard's part of that: a copy in `file`, open by the caller, who commits or abandons it. */
+/* The same for one shard: a copy in `file`, which the caller opens, and commits or abandons. */
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
 

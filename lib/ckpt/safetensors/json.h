@@ -24,9 +24,9 @@ int gt_json_enter(struct gt_json *json, struct gt_err *err);
 
 /*
  * The next key of the object entered, yours to free() (it holds no zero); NULL after the last one,
- * whose "}" is passed. `first`: of this object. *at is the byte of its '"' in the text, *length
- * what it takes there, quotes and escapes included. Then the value is due: gt_json_value(), or
- * gt_json_enter() and what is in it.
+ * whose "}" is passed. `first`: of this object. *at is the byte of its '"' in the text, *length the
+ * bytes it takes there, quotes and escapes included. The caller reads the value next:
+ * gt_json_value(), or gt_json_enter() and the members.
  */
 int gt_json_key(
     struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);

@@ -232,8 +232,10 @@ static int add_ties(struct builder *b, size_t count, struct gt_err *err)
 	return rc;
 }
 
-/* Entries of __metadata__: what gtrain added has been used, other names of tensors are tensors
- * again, the rest is the attribute "__metadata__" of the root. */
+/*
+ * Entries of __metadata__: gtrain's own have been used before, other names of tensors become
+ * tensors again, and the rest becomes the attribute "__metadata__" of the root.
+ */
 static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
 {
 	static const char *const ours[] = { GT_ST_HEADER, GT_ST_TENSORS, GT_ST_TIED };

@@ -14,16 +14,15 @@
  * without gap or overlap. No name occurs twice. The values of __metadata__ are strings.
  * Source: huggingface/safetensors, README.md "Format" and safetensors/src/tensor.rs, 0.6.
  *
- * What gtrain writes has digests, as two entries of __metadata__, where other readers find strings
- * that mean nothing to them:
+ * Files written by gtrain have digests, as two entries of __metadata__, which other readers ignore:
  *
  *   "gtrain.crc32.tensors"  "5f0c25f1 00a3..": the CRC-32 of each tensor that has bytes, in order
  *                           of data_offsets, as 8 hexadecimal digits each
  *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file, these
  *                           8 digits counted as zeros
  *
- * Both or none: one alone is an error. Names are no part of the first, so that renaming leaves it;
- * whoever rewrites the header has to mend the second, or drop both.
+ * Both or none: one alone is an error. The first does not cover names, so renaming leaves it
+ * unchanged. A program that rewrites the header must update the second, or remove both.
  *
  * Tied tensors are stored once. The other names are entries of __metadata__ too: {"lm_head.weight":
  * "wte.weight"}, as the library's save_model() does. The library does so for views too, which
@@ -75,9 +74,9 @@ struct gt_st_header {
 };
 
 /*
- * Parse `size` bytes of header text and check all that the format promises but the length of the
- * data: *data_bytes is what it says. Everything but the text is the arena's. GT_EFORMAT names the
- * tensor or the byte (counted from the start of the file), GT_ENOTSUP a dtype nobody knows.
+ * Parse `size` bytes of header text and check every rule of the format except the length of the
+ * data, which the header gives as *data_bytes. Everything but the text is the arena's. GT_EFORMAT
+ * names the tensor or the byte (counted from the start of the file), GT_ENOTSUP an unknown dtype.
  */
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);

@@ -15,7 +15,7 @@
 enum {
 	ENTRIES_MAX = 1 << 20,
 	SHARDS_MAX = 1 << 16,
-	VALUE_LIMIT = 1 << 20, /* bytes of JSON of what is no weight_map */
+	VALUE_LIMIT = 1 << 20, /* bytes of JSON outside weight_map */
 	SNIFF_BYTES = 64 * 1024,
 	INDEX_MAX_BYTES = 1 << 28,
 };
@@ -247,7 +247,7 @@ static int collect(struct index *x, struct gt_err *err)
 	return rc;
 }
 
-/* What the shards hold, each tensor once. */
+/* The tensors of all shards, each once. */
 static int index_items(const struct index *x, struct gt_index *by_name, struct gt_err *err)
 {
 	const struct gt_ckpt_shard *shards = x->ckpt->shards;

@@ -9,7 +9,7 @@
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/write.h"
 
-/* What the names of shards start with; yours to free(). */
+/* The common beginning of the shards' names; yours to free(). */
 static char *stem_of(const char *path, struct gt_err *err)
 {
 	static const char *const ends[] = { ".index.json", ".safetensors" };

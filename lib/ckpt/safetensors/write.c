@@ -39,7 +39,7 @@ static bool is_ours(const char *key)
 	       !strcmp(key, GT_ST_TENSORS) || !strcmp(key, GT_ST_TIED);
 }
 
-/* What the tree's own __metadata__ says, unless the key is taken or JSON has no room for it. */
+/* Copy the tree's own __metadata__, except keys that are taken and values that JSON cannot hold. */
 static void put_kept_metadata(struct gt_buf *out, const struct gt_tree *metadata)
 {
 	for (size_t i = 0; metadata && i < metadata->seq.count; i++) {

@@ -8,7 +8,7 @@
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tree/flat.h"
 
-/* What one file holds. */
+/* The contents of one file. */
 struct gt_st_output {
 	const struct gt_tree *metadata;  /* a dict of strings to keep, or NULL */
 	struct gt_flat_tensor **tensors; /* will be sorted */
@@ -34,10 +34,10 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
 /*
  * Files of at most shard_bytes of tensors each (or one tensor), as Hugging Face splits and names
  * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and
- * model.safetensors.index.json, which is what makes them a checkpoint. All appear when all are
- * whole, the index last, by gt_atomic_commit_all(). What fits one file is written as PATH, unless
- * that is the index. No file is written if one of them is an input's. Tensors go into shards in the
- * order of the tree.
+ * model.safetensors.index.json, the index that makes them one checkpoint. All appear when all are
+ * whole, the index last, by gt_atomic_commit_all(). A tree that fits one file is written as PATH,
+ * unless PATH is an index. No file is written if one of them is an input's. Tensors go into shards
+ * in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output,
@@ -57,8 +57,10 @@ struct gt_st_files {
 	bool no_sync;
 };
 
-/* For `shard_count` shards beside `path`; of a file, count its tensors into the index; write the
- * index and let all appear. Release in any case: what did not appear is removed. */
+/*
+ * For `shard_count` shards beside `path`; of a file, count its tensors into the index; write the
+ * index and rename all files into place. Always release: it removes files that are not in place.
+ */
 int gt_st_files_init(
     struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err);
 int gt_st_files_list(

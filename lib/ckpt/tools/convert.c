@@ -1,4 +1,4 @@
-/* convert.c - checkpoints from one format to another, and what a format has no room for. */
+/* convert.c - checkpoints from one format to another, and the parts that a format cannot hold. */
 #include "lib/ckpt/tools/convert.h"
 
 #include <string.h>
@@ -179,7 +179,7 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	return *out ? 0 : GT_ENOMEM;
 }
 
-/* ---- objects: modules, and what weights_only=True refuses ---- */
+/* ---- objects: modules, and objects that weights_only=True refuses ---- */
 
 struct rescue {
 	struct gt_arena *arena;
@@ -219,7 +219,10 @@ static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t numbe
 	return rc;
 }
 
-/* A dict loses the keys of what was taken out; a list keeps its places, with None there. */
+/*
+ * Values that were taken out: a dict loses their keys; a list keeps its length, with None in their
+ * places.
+ */
 static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
 {
 	bool dict = seq->kind == GT_TREE_DICT;
@@ -252,7 +255,7 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 	return 0;
 }
 
-/* What an object was made with, holds and remembers may be, or have, modules; attributes, too. */
+/* An object's arguments, items and state may be, or contain, modules; so may attributes. */
 static int rescue_parts(struct rescue *r, struct gt_tree *object, struct gt_err *err)
 {
 	struct gt_walk w = { 0 };
@@ -289,9 +292,11 @@ static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err 
 	return *node ? 0 : GT_ENOMEM;
 }
 
-/* Put the state_dict in the place of each module, and NULL in that of what is taken out. The tree
- * is the caller's own, and a node that it mentions twice is the same object afterwards only if it
- * is no module. */
+/*
+ * Put the state_dict in the place of each module, and NULL in the place of a node that is taken
+ * out. The tree is the caller's own, and a node that it mentions twice is the same object
+ * afterwards only if it is no module.
+ */
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 {
 	if (gt_tree_is_seq(*node))

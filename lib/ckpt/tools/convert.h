@@ -1,4 +1,4 @@
-/* convert.h - checkpoints from one format to another, and what a format has no room for. */
+/* convert.h - checkpoints from one format to another, and the parts that a format cannot hold. */
 #ifndef GT_CKPT_TOOLS_CONVERT_H
 #define GT_CKPT_TOOLS_CONVERT_H
 
@@ -15,7 +15,7 @@ extern const char *const gt_convert_words[];
 
 /*
  * The tree that is to be written in `format`, in the arena; tensors are borrowed from `root`. The
- * note gets lines that say what was made or left behind.
+ * note gets lines that list the converted parts and those left behind.
  *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
  *                             OrderedDict that their state_dict() would give, so that the file can
  *                             be loaded without their source. The note names other objects that
@@ -23,7 +23,7 @@ extern const char *const gt_convert_words[];
  *                             left behind: their keys in dicts, None in lists, dicts with defaults
  *                             become plain ones
  *   safetensors, npz          the state_dict that gt_state_dict_find() finds, names as they are;
- *                             the note says what else the tree holds
+ *                             the note lists the other values of the tree
  * Errors: GT_EFORMAT where there is no state_dict; GT_ENOTSUP where nothing is left; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
@@ -35,8 +35,8 @@ struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Say what a state_dict leaves of the tree that it was found in: values beside it, and in it those
- * that are no tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
+ * List the parts of a tree that are not in its state_dict: values beside it, and values in it that
+ * are not tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
  */
 void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);

@@ -1,4 +1,4 @@
-/* diff.h - what is different between two checkpoints, of any formats. */
+/* diff.h - the differences between two checkpoints, of any formats. */
 #ifndef GT_CKPT_TOOLS_DIFF_H
 #define GT_CKPT_TOOLS_DIFF_H
 
@@ -11,7 +11,7 @@ enum gt_diff_kind {
 	GT_DIFF_SHAPE,   /* of tensors: their values cannot be compared */
 	GT_DIFF_DTYPE,   /* and maybe values, see `differing` */
 	GT_DIFF_NUMBERS, /* of tensors alike in dtype and shape */
-	GT_DIFF_VALUE    /* of what is no tensor */
+	GT_DIFF_VALUE    /* of a value that is not a tensor */
 };
 
 struct gt_diff_row {
@@ -30,7 +30,7 @@ struct gt_diff {
 	struct gt_diff_row *rows; /* by key */
 	size_t count;
 	size_t tensors, values; /* that both have */
-	const char *note[2];    /* of state_dicts: where each was found, what came off; or "" */
+	const char *note[2];    /* of state_dicts: the key of each, the prefix taken off; or "" */
 	size_t agree; /* names both would have with wrappers and prefixes taken off; 0: the
 	                         * rows show no fewer */
 	size_t capacity;
@@ -39,11 +39,11 @@ struct gt_diff {
 
 struct gt_diff_options {
 	double tolerance; /* |a - b| <= tolerance is the same */
-	bool state_dict;  /* compare what gt_state_dict_find() finds, by its names, nothing else */
+	bool state_dict;  /* compare the state_dicts of gt_state_dict_find() alone, by name */
 	size_t threads;   /* 0: one per processor */
 };
 
-/* A file that is open, and what messages call it. */
+/* An open file, and its name in messages. */
 struct gt_diff_side {
 	const struct gt_ckpt *ckpt;
 	const char *path;

@@ -10,7 +10,7 @@
 
 enum { PIECE = 1 << 20, FORGET = 1 << 16 };
 
-/* What differs, in a piece or in all. */
+/* The differences of one piece, or of all. */
 struct tally {
 	uint64_t differing, one_nan;
 	double max_abs, max_rel;

@@ -10,8 +10,8 @@
  *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
  *
  * It holds for each tensor of the tree its path, and the CRC-32 of its elements, contiguous,
- * row-major, little-endian. So a sum belongs to a name and to values, however they are stored: what
- * gives a tensor the bytes of another is found, too.
+ * row-major, little-endian. So a sum belongs to a name and to values, however they are stored:
+ * damage that gives a tensor the bytes of another is found, too.
  *
  * A path is written as JSON Pointer does (RFC 6901: '~' as "~0", '/' as "~1"), a step after each
  * '/': a key of a dict as it is, but a zero byte as "~2" and a first '[' or '(' as "~3" or "~4", a

@@ -1,4 +1,4 @@
-/* inventory.c - what is in a checkpoint, as two lists. */
+/* inventory.c - the contents of a checkpoint, as two lists. */
 #include "lib/ckpt/tools/inventory.h"
 
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static const struct gt_path *step_name(
 	return step(l, parent, name, strlen(name), 0);
 }
 
-/* Keys are strings and integers in practice; others are named by what they are like. */
+/* Keys are strings and integers in practice; another key is named by its value, or "(object)". */
 static const struct gt_path *step_key(
     struct lister *l, const struct gt_path *parent, const struct gt_tree *key)
 {
@@ -198,8 +198,10 @@ static int list_rest(struct lister *l, const struct gt_path *path, const struct 
 	return rc;
 }
 
-/* In the order of state_dict(): a module's parameters, its buffers, its children; then whatever
- * else hangs on it that is a tensor. */
+/*
+ * In the order of state_dict(): a module's parameters, its buffers, its children; then its other
+ * attributes that are tensors.
+ */
 static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
 {
 	const struct gt_tree *parameters = gt_model_part(module, GT_MODEL_PARAMETERS);

@@ -1,4 +1,4 @@
-/* inventory.h - what is in a checkpoint, as two lists: its tensors and its other values. */
+/* inventory.h - the contents of a checkpoint, as two lists: tensors and other values. */
 #ifndef GT_CKPT_TOOLS_INVENTORY_H
 #define GT_CKPT_TOOLS_INVENTORY_H
 
@@ -40,9 +40,9 @@ struct gt_inventory {
 /*
  * List a tree. A pickled nn.Module's tensors get the names that its state_dict() has: the steps
  * through `_modules`, `_parameters` and `_buffers` are left out. The arguments of other objects are
- * under "args". Values are the leaves; lists of nothing but scalars are one value; an object is one
- * value, what it holds is listed too. Errors: GT_EFORMAT for more than 262144 rows; GT_ENOMEM,
- * also for names of more than 128 MiB.
+ * under "args". Values are the leaves; a list of scalars is one value; an object is one value, and
+ * its contents are listed too. Errors: GT_EFORMAT for more than 262144 rows; GT_ENOMEM, also for
+ * names of more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 /* The same of tensors alone: other values are no rows, and may be as many as they are. */

@@ -11,7 +11,7 @@
 
 /* ---- by path ---- */
 
-/* What is left of the path after this step; NULL when it does not begin so. */
+/* The rest of the path after this step; NULL if the path does not begin with it. */
 static const char *after(const char *path, const char *step, size_t length)
 {
 	if (strncmp(path, step, length) || (path[length] && path[length] != '.'))

@@ -1,4 +1,4 @@
-/* stats.c - what the numbers in tensors are like, by pieces and threads. */
+/* stats.c - statistics of the numbers in tensors, by pieces and threads. */
 #include "lib/ckpt/tools/stats.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ struct piece {
 };
 
 struct survey {
-	bool brief; /* NaN, Inf and sums alone; what else is in moments is then nothing */
+	bool brief; /* NaN, Inf and checksums alone; the other moments stay 0 */
 	struct job *jobs;
 	struct piece *pieces;
 	size_t count, piece_count;
@@ -106,7 +106,7 @@ static double squares_about(const double *x, size_t n, double mean)
 	return total;
 }
 
-/* Take what is not finite out of x and count it; returns how many remain. */
+/* Remove the elements of x that are not finite and count them; returns the number that remain. */
 static size_t sift(double *x, size_t n, struct moments *b)
 {
 	size_t kept = 0;
@@ -248,7 +248,7 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 	    s->has_crc && (brief || !atomic_load(&s->checked)) && is_whole_storage(&j->t, j->count);
 }
 
-/* See gt_tensor_repeats_too_much(); what a stride of 0 repeats is visited once. */
+/* See gt_tensor_repeats_too_much(); an element that a stride of 0 repeats is visited once. */
 static int check_repeats(const struct survey *v, struct gt_err *err)
 {
 	struct gt_tensor_use *uses = gt_calloc(v->count, sizeof(*uses), err);

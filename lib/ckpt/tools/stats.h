@@ -1,4 +1,4 @@
-/* stats.h - what the numbers in tensors are like: extremes, mean, spread, NaN, Inf, zeros. */
+/* stats.h - statistics of the numbers in tensors: extremes, mean, spread, NaN, Inf, zeros. */
 #ifndef GT_CKPT_TOOLS_STATS_H
 #define GT_CKPT_TOOLS_STATS_H
 
@@ -7,8 +7,8 @@
 /*
  * min, max, mean and std are those of the finite elements: one NaN should not hide the rest. std is
  * torch.std()'s, with n - 1 below the fraction. Integers and bool count as their values; complex
- * numbers by their magnitude. NaN stands for what there is not: the minimum of no elements, the std
- * of less than two.
+ * numbers by their magnitude. A statistic that does not exist is NaN: the minimum of no elements,
+ * the std of less than two.
  */
 struct gt_stats {
 	uint64_t count, nan, inf, zeros; /* elements: all; of these */
@@ -29,11 +29,11 @@ struct gt_stats {
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);
 
-/* What a look at all bytes of a tensor tells at the speed of memory. */
+/* The results of one pass over a tensor's bytes at the speed of memory. */
 struct gt_scan {
 	uint64_t count, nan, inf; /* elements: all; of these */
 	bool summed;              /* it is all of its storage, and that has a CRC-32: */
-	uint32_t crc;             /* what the bytes have; storage->crc is what they should */
+	uint32_t crc;             /* of the bytes read; storage->crc is the expected one */
 };
 
 /* The same as gt_stats_of(), but for these alone, and with nothing compared: damage is the caller's

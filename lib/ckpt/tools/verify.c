@@ -84,7 +84,10 @@ static int look(struct gt_verify *v, const struct gt_mapping *map,
 	return *v->format && strcmp(v->format, "torch-legacy") ? 0 : read_pickles(v, map, err);
 }
 
-/* What is after the last storage of a legacy file: nobody reads it, or somebody else does. */
+/*
+ * Bytes after the last storage of a legacy file, which PyTorch ignores and another reader might
+ * take for content.
+ */
 static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	enum { END_RECORD = 22 + 65535 }; /* of a zip, with the longest comment */

@@ -1,13 +1,13 @@
-/* verify.h - whether a checkpoint is sound: structure, checksums, what its pickles name, NaN. */
+/* verify.h - whether a checkpoint is sound: structure, checksums, globals of pickles, NaN. */
 #ifndef GT_CKPT_TOOLS_VERIFY_H
 #define GT_CKPT_TOOLS_VERIFY_H
 
 #include "lib/ckpt/ckpt.h"
 
 enum gt_finding_kind {
-	GT_FINDING_DAMAGE, /* bytes are not what the file says they are */
+	GT_FINDING_DAMAGE, /* bytes contradict their checksum */
 	GT_FINDING_UNREAD, /* the file, or a part of it, that could not be looked at */
-	GT_FINDING_GLOBAL, /* a pickle names what PyTorch's weights_only=True refuses */
+	GT_FINDING_GLOBAL, /* a pickle names a global that PyTorch's weights_only=True refuses */
 	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
 	GT_FINDING_NOTE    /* nothing wrong, worth knowing */
 };
@@ -46,29 +46,29 @@ struct gt_verify {
 };
 
 /*
- * Look at all of a file, or of what gt_ckpt_open() opens a folder by, as far as it can be read, by
- * `threads` threads (0: one per processor):
+ * Check all of a file (of a folder, the file by which gt_ckpt_open() opens it), as far as it can be
+ * read, by `threads` threads (0: one per processor):
  *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
  *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
  *   globals that any pickle in it names: of any protocol, in files that are no checkpoint, in
  *   records of any name, behind the header of numpy's arrays, in a string of a pickle (the first
  *   MiB of each), as far as it can be read, however the name is spelled; NaN and Inf in tensors.
- * What is wrong is a finding, not an error: GT_EIO and GT_ENOMEM are errors. Nothing is executed.
+ * Each fault is a finding, not an error: only GT_EIO and GT_ENOMEM are errors. Nothing is executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
 
-/* What gt_repair() did. */
+/* The changes that gt_repair() made. */
 struct gt_repair {
 	uint64_t old_bytes, new_bytes; /* of the file; equal: nothing was to be done */
 	size_t records;
 };
 
 /*
- * Put a zip archive back to what it was before an edit in place that was torn: cut what follows the
- * last end record whose directory can be read, whose records agree with their CRC-32, and with
+ * Restore the state that a zip archive had before an interrupted edit in place: cut the bytes after
+ * the last end record whose directory can be read, whose records agree with their CRC-32, and with
  * which the file opens; then fsync. A sound file is left alone. The file is locked before it is
- * read: another process that edits it is waited for, at most `wait_s` seconds (GT_EIO). Errors:
+ * read; if another process edits it, this waits for at most `wait_s` seconds (GT_EIO). Errors:
  * GT_EFORMAT where there is no such state, GT_ENOTSUP for other formats, GT_EIO; the file is then
  * untouched.
  */

@@ -1,4 +1,4 @@
-/* verify_pickle.c - what pickles name, those inside strings of pickles included. */
+/* verify_pickle.c - the globals that pickles name, also pickles inside strings of pickles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,10 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 
 /* ---- as data alone ---- */
 
-/* What the format keeps elsewhere matters not; a class that comes so is still a class. */
+/*
+ * A persistent id names data outside the pickle, which has no globals. ('module', class, ...), as
+ * old torch files wrote a class, stands for that class.
+ */
 static int persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
 {
 	struct scan *s = self;
@@ -154,7 +157,7 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 		    gt_pickle_read(&root, &s.arena, text->bytes, text->size, used, &hooks, &found);
 	if (failed) {
 		*used = 0;
-		/* What is no pickle is no error here; what cannot be read is. */
+		/* Bytes that are not a pickle are no error here; bytes that cannot be read are. */
 		rc = found.code == GT_ENOMEM || found.code == GT_EIO ? found.code : 0;
 		if (rc)
 			*err = found;

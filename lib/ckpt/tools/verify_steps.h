@@ -14,8 +14,8 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 /*
  * Note the globals that the pickle at byte `at` of a file names, or that behind the header of an
  * array of numpy's which begins there: one of objects is a pickle. *used gets its length, 0 when it
- * cannot be read; then what comes before the break is noted. A pickle that cannot be read is no
- * finding here: opening the file tells. `where` is copied.
+ * cannot be read; the globals before the break are noted all the same. A pickle that cannot be read
+ * is no finding here: opening the file reports it. `where` is copied.
  *
  * Unless it `is_one` for sure, globals count only if the bytes call one, or begin as pickles of
  * protocol 2 and up do: other data may name something by chance.
@@ -26,7 +26,7 @@ int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t
 /* Once all pickles are seen: one line for each name, findings for those not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
-/* The CRC-32 that bytes of a mapping have, and belongs to who reads them another time. */
+/* The CRC-32 of bytes of a mapping, kept so that they are read once. */
 struct gt_known_sum {
 	const void *bytes;
 	uint64_t size;
@@ -70,9 +70,11 @@ int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
 int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
     struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
 
-/* An error that is a finding: 0 once it is put down, its code where it is none (GT_EIO, memory).
- * What is well formed but not supported is one of the kind `unsupported`: whether that fails
- * depends on what was left undone. */
+/*
+ * Turn an error into a finding: 0 once it is noted; its own code if it is a failure of the machine
+ * (GT_EIO, memory). A file that is well formed but not supported gives a finding of the kind
+ * `unsupported`: the caller knows whether a check was left undone, and so whether verify fails.
+ */
 int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
     enum gt_finding_kind unsupported, struct gt_err *err);
 

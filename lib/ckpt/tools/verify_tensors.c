@@ -8,8 +8,8 @@
 #include "lib/ckpt/tree/tree.h"
 
 /*
- * The bytes of tensors are nearly all of a file, and reading them is what takes time. So they are
- * read once, for all questions: what the sums of their records are, and whether they are numbers.
+ * The bytes of tensors are nearly all of a file, and reading them takes most of the time. So they
+ * are read once for all checks: the sums of their records, and NaN and Inf.
  */
 
 /* ---- reading ---- */
@@ -84,8 +84,10 @@ void gt_verify_tensors_release(struct gt_verify_tensors *t)
 
 /* ---- findings ---- */
 
-/* A storage that has been compared, and told of where it differs: what it holds may still be
- * looked at. */
+/*
+ * A storage whose sum has been compared, with a finding if it differs: its elements may still be
+ * read.
+ */
 static void trust(const struct gt_verify_tensors *t)
 {
 	for (size_t i = 0; i < t->inventory.tensor_count; i++)

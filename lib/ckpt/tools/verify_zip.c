@@ -1,4 +1,4 @@
-/* verify_zip.c - every record of a zip archive: its checksum, what its pickles name. */
+/* verify_zip.c - every record of a zip archive: its checksum, the globals of its pickles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +127,7 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
 	return rc;
 }
 
-/* ---- what is in them ---- */
+/* ---- the contents of records ---- */
 
 /* Damage that is reported by another check is no error here; a read that failed is one. */
 static int unless_damage(int rc, const struct gt_err *found, struct gt_err *err)

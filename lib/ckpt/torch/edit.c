@@ -42,7 +42,7 @@ static int sort_changes(
 	return 0;
 }
 
-/* The text that a key will have: a change of where it was put, or what it is. */
+/* The text that a key will have: that of the change at its opcode, or its present text. */
 struct renames {
 	struct gt_pickle_change *changes;
 	size_t count;
@@ -114,7 +114,7 @@ struct legacy {
 	bool sync;
 };
 
-/* What stands before the pickle, the new one, what stands behind. */
+/* The bytes before the pickle, the new pickle, the bytes behind it. */
 static int write_legacy(void *self, int fd, struct gt_err *err)
 {
 	const struct legacy *l = self;

@@ -116,8 +116,10 @@ static struct gt_torch_storage *storage_of(const struct reader *r, const struct 
 	                                   : NULL;
 }
 
-/* The file ends inside the i-th storage: what the pickle says of it and of those that follow tells
- * how long the file was. */
+/*
+ * The file ends inside the i-th storage. The pickle gives the sizes of this storage and the
+ * following ones, and so the length of the whole file.
+ */
 static int cut(const struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
 {
 	uint64_t end = r->at;

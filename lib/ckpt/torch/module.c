@@ -43,7 +43,7 @@ const char *gt_model_part_name(enum gt_model_part which)
 	return names[which];
 }
 
-/* The dict may be what an object of a class made from dict holds. */
+/* The dict may be the entries of an object whose class derives from dict. */
 struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which)
 {
 	const struct gt_tree *found = attribute(object, gt_model_part_name(which));

@@ -6,7 +6,7 @@
 #include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/torch.h"
 
-enum { MAX_TENSORS = 1 << 20 }; /* bounds what a few bytes each can ask for */
+enum { MAX_TENSORS = 1 << 20 }; /* limits the memory that a few bytes of the file can take */
 
 /* Tensors whose storages have no bytes yet; then they can be checked. */
 struct gt_torch_pending {
@@ -98,8 +98,10 @@ static struct gt_tree *attributes_of(struct gt_tree *state)
 	return is_kind(state, GT_TREE_TUPLE) && state->seq.count ? state : NULL;
 }
 
-/* The metadata of 2.x says {"conj": True} or {"neg": True} of a tensor whose values are not what
- * its storage holds: such a view is named and left alone. */
+/*
+ * In PyTorch 2.x the metadata {"conj": True} or {"neg": True} marks a tensor whose values differ
+ * from its storage's bytes: such a view becomes an opaque object.
+ */
 static bool is_lazy_view(const struct gt_tree *metadata)
 {
 	for (size_t i = 0; is_kind(metadata, GT_TREE_DICT) && i < metadata->seq.count; i++)
@@ -187,8 +189,10 @@ static int call_rebuild_from_type(
 	return rc;
 }
 
-/* (tensor on the CPU, dtype, device, requires_grad): how 2.4 and later write what was on a device
- * without storages (XLA, HPU). The storage was there, so its device is named where that stands. */
+/*
+ * (tensor on the CPU, dtype, device, requires_grad): how PyTorch 2.4 and later write tensors of a
+ * device without storages (XLA, HPU). This device takes the place of the storage's location.
+ */
 static int call_rebuild_device_tensor(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
@@ -250,7 +254,7 @@ static int call_default_dict(
 		return GT_ENOMEM;
 	if (args->seq.count > 1 || (args->seq.count && !is_class(arg(args, 0))))
 		return 0;
-	/* A copy: what the file does to its own objects later must not reach it. */
+	/* A copy, so that later opcodes of the file cannot change it. */
 	defaults = gt_tree_tuple(o->arena, err);
 	(*out)->seq.defaults = defaults;
 	if (!defaults || !args->seq.count)
@@ -297,7 +301,7 @@ static int rebuild_from_numpy(
 	    !gt_torch_dtype(dtype->opaque.class_name, &said))
 		return 0;
 	rc = gt_pickle_numpy(&array, arg(args, 0), o->arena, err);
-	/* bfloat16 comes as float32, which is not what the tensor was: left alone */
+	/* bfloat16 comes as float32, another type than the tensor had: stays opaque */
 	if (rc || !array || array->tensor.dtype != said)
 		return rc;
 	array->tensor.storage->location = device->string.bytes;

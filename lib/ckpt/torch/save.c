@@ -12,8 +12,8 @@
 /*
  * The records, in PyTorch's order (torch/serialization.py, _save(); caffe2/serialize/
  * inline_container.cc), ours at the end. Of those that newer versions add, `.format_version` is
- * left out: it lets them compute where records are from what PyTorch's own writer puts between
- * them, which is not what stands here.
+ * left out: it lets them compute the offsets of records from the padding of PyTorch's own writer,
+ * which differs from ours.
  */
 enum { DATA_PKL, STORAGE_ALIGNMENT, BYTEORDER, FIRST_STORAGE };
 

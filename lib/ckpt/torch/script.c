@@ -1,4 +1,4 @@
-/* script.c - TorchScript's modules in the shape of pickled ones: which attribute is what. */
+/* script.c - TorchScript's modules in the shape of pickled ones: parameters and buffers. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "lib/ckpt/torch/zip.h"
 
 /*
- * An object's pickle has its attributes in order, whatever they are. What is a parameter, what a
- * buffer and what neither stands in the source of its class:
+ * An object's pickle has all its attributes in order. The source of its class lists those that are
+ * parameters and those that are buffers:
  *     class Linear(Module):
  *       __parameters__ = ["weight", "bias", ]
  *       __buffers__ = []
@@ -22,7 +22,7 @@ struct text {
 	size_t length;
 };
 
-/* What a source says of a module. A list that it does not have is not `told`. */
+/* The lists in a module's source. `told` is false for a list that the source does not have. */
 struct names {
 	bool told;
 	size_t count;

@@ -48,7 +48,7 @@ bool gt_torch_dtype(const char *name, enum gt_dtype *dtype)
 	return false;
 }
 
-/* Classes whose elements we do not interpret, as what holds the same bytes. */
+/* Classes whose elements we do not interpret, with the integer type of the same width. */
 static const struct {
 	const char *class_name;
 	enum gt_dtype dtype;

@@ -1,4 +1,4 @@
-/* torch.h - inside ckpt: what torch files mean by their classes, storages and tensors. */
+/* torch.h - inside ckpt: the classes, storages and tensors of torch files. */
 #ifndef GT_CKPT_TORCH_TORCH_H
 #define GT_CKPT_TORCH_TORCH_H
 
@@ -12,9 +12,9 @@
  * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
  * steps: the pickle gives tensors without memory and the list of storages they ask for; then
  * the format finds the bytes of each storage, and every tensor is checked against them.
- * What is no plain tensor (quantised, sparse, nested, on 'meta', of a subclass) is an opaque object
- * of the function that would rebuild it, with its arguments, in which tensors may be. Storages of
- * elements that we do not interpret are tensors of the integers of their width.
+ * A tensor that is not plain (quantised, sparse, nested, on 'meta', of a subclass) becomes an
+ * opaque object: the function that would rebuild it, with its arguments, which may contain tensors.
+ * A storage whose elements we do not interpret becomes a tensor of integers of the same width.
  * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
  */
 
@@ -72,7 +72,7 @@ struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_stor
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
 
-/* What a persistent id stands for: see struct gt_pickle_hooks. */
+/* Resolve a persistent id: see struct gt_pickle_hooks. */
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 
 /* ---- names ---- */

@@ -257,8 +257,10 @@ static int put_bare_storage(
 	return put_storage(p, t, err);
 }
 
-/* _rebuild_parameter(tensor, requires_grad, OrderedDict()), or _rebuild_parameter_with_state() with
- * what Python code gave it. */
+/*
+ * _rebuild_parameter(tensor, requires_grad, OrderedDict()), or _rebuild_parameter_with_state() with
+ * the attributes that Python code added.
+ */
 static int put_parameter(
     struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {

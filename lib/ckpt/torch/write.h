@@ -1,4 +1,4 @@
-/* write.h - inside ckpt: what both of torch's formats need to be written. */
+/* write.h - inside ckpt: declarations shared by the writers of torch's two formats. */
 #ifndef GT_CKPT_TORCH_WRITE_H
 #define GT_CKPT_TORCH_WRITE_H
 
@@ -14,7 +14,7 @@
  */
 struct gt_torch_source {
 	struct gt_storage *storage; /* the first that was met with these bytes */
-	enum gt_dtype dtype, as;    /* of the elements; what they become */
+	enum gt_dtype dtype, as;    /* of the elements; their new type */
 	int64_t first, count;       /* elements of the storage */
 	int64_t stride;             /* 1 */
 	size_t key;                 /* its name in the output */
@@ -45,8 +45,10 @@ int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root
 const struct gt_torch_source *gt_torch_writer_source(
     struct gt_torch_writer *w, const struct gt_tree_tensor *t);
 
-/* Bytes of a source in the output, and what its pickle counts: elements, or bytes where torch has
- * no storage class of this type. */
+/*
+ * Bytes of a source in the output, and the count its pickle gives: elements, or bytes where torch
+ * has no storage class of this type.
+ */
 uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 

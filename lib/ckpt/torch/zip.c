@@ -18,7 +18,7 @@ static bool sniff(const struct gt_mapping *map)
 
 /* ---- whose archive it is ---- */
 
-/* What else comes as a zip: how a record's name ends, what it is, what to do. */
+/* Other files that are zip archives: the end of a record's name, the kind of file, the advice. */
 static const struct {
 	const char *ending, *what, *hint;
 } others[] = {
@@ -56,7 +56,10 @@ static int refuse(const struct gt_zip *zip, struct gt_err *err)
 	return gt_err_hint(err, "if a folder of checkpoints was zipped, unpack it first");
 }
 
-/* ROOT is what stands before /data.pkl. Of two, different readers would take different ones. */
+/*
+ * ROOT is the part of the name before /data.pkl. Two such records are an error, because readers
+ * would differ in the one they take.
+ */
 static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 {
 	for (size_t i = 0; i < a->zip.count; i++) {
@@ -172,7 +175,7 @@ static int read_archive(struct gt_ckpt *ckpt, struct gt_torch_archive *a,
 	return rc;
 }
 
-/* Only where they are: who wants to compare them reads them. */
+/* Only finds the digests: a caller that compares them reads them. */
 static int find_digests(struct gt_torch_archive *a, struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	const struct gt_zip_record *r = gt_torch_archive_find(a, GT_DIGEST_RECORD);

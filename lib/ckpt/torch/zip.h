@@ -45,8 +45,8 @@ int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
 
 /*
  * Give the objects of TorchScript's modules the shape that pickled nn.Modules have: state with
- * `_parameters`, `_buffers` and `_modules`, then what is left; so that gt_state_dict_find() walks
- * both alike. The constants of the code go to the state of the root, under "constants.pkl".
+ * `_parameters`, `_buffers` and `_modules`, then the other attributes; so that gt_state_dict_find()
+ * walks both alike. The constants of the code go to the state of the root, under "constants.pkl".
  */
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);

@@ -10,7 +10,7 @@
 
 /*
  * A double as the float next to it whose last bit is 1 if anything was lost ("round to odd"):
- * rounding that to a shorter format then gives what one rounding of the double would.
+ * rounding that to a shorter format then equals a single rounding of the double.
  * Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", IEEE TC 57(4), 2008.
  */
 static float round_to_odd(double d)
@@ -33,7 +33,7 @@ struct small {
 static const struct small f8_e5m2 = { 5, 2, 0x7c, 0x7f };
 static const struct small f8_e4m3 = { 4, 3, 0x7f, 0x7f };
 
-/* What an exponent field of a float has to lose to become one of the format. */
+/* The difference between the exponent bias of float and that of the format. */
 static uint32_t rebias(const struct small *s)
 {
 	return 127 - ((1u << (s->exponent_bits - 1)) - 1);
@@ -143,7 +143,7 @@ static void store_floats(enum gt_dtype dtype, void *p, size_t n, const double *i
 	}
 }
 
-/* uint64 comes as int64: what is above INT64_MAX looks negative (see check_range()). */
+/* uint64 comes as int64: a value above INT64_MAX looks negative (see check_range()). */
 static void load_ints(enum gt_dtype dtype, const void *p, size_t n, int64_t *out)
 {
 	switch (dtype) {
@@ -214,7 +214,7 @@ static int check_range(
 	return 0;
 }
 
-/* ---- between f32 and the short floats: most of what is ever converted ---- */
+/* ---- between f32 and the short floats: the commonest conversions ---- */
 
 #define EACH(FROM, TO, EXPRESSION)                                                                 \
 	for (size_t i = 0; i < n; i++) {                                                           \

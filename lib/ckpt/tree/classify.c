@@ -1,4 +1,4 @@
-/* classify.c - what a part of a checkpoint is. */
+/* classify.c - the classes of the parts of a checkpoint. */
 #include "lib/ckpt/tree/classify.h"
 
 #include "lib/base/text.h"
@@ -25,7 +25,7 @@ bool gt_class_is_entry(const struct gt_tree_item *item)
 	       gt_text_ends_with(item->key->string.bytes, "_extra_state");
 }
 
-/* What scripts write beside tensors. */
+/* Keys that training scripts write beside tensors. */
 static bool is_simple(const struct gt_tree *value)
 {
 	return value->kind == GT_TREE_BOOL || value->kind == GT_TREE_INT ||

@@ -1,31 +1,33 @@
-/* classify.h - inside ckpt: what a part of a checkpoint is: a model, a state_dict, an optimizer. */
+/* classify.h - inside ckpt: the class of a part of a checkpoint: model, state_dict, optimizer. */
 #ifndef GT_CKPT_TREE_CLASSIFY_H
 #define GT_CKPT_TREE_CLASSIFY_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Nothing in a file says "this dict is a state_dict". Here, and nowhere else, is it decided: by the
- * first rule of a table that holds (classify.c). Commands differ only in what they do with a class.
+ * Nothing in a file says "this dict is a state_dict". One table of rules decides, and the first
+ * rule that holds counts (classify.c). All commands use this class; each does something else with
+ * it.
  */
 enum gt_class {
 	GT_CLASS_OTHER,
 	GT_CLASS_MODEL,      /* a pickled nn.Module, or one of TorchScript */
-	GT_CLASS_OPTIMIZER,  /* what torch.optim's state_dict() gives */
+	GT_CLASS_OPTIMIZER,  /* the result of torch.optim's state_dict() */
 	GT_CLASS_STATE_DICT, /* names of tensors, beside which other values may stand */
 	GT_CLASS_TENSORS,    /* tensors alone, whose names might mean anything */
 	GT_CLASS_MIXED       /* some tensors among other values */
 };
 
-/* What is in a dict. Entries are what a state_dict has under names: tensors (those that we do not
- * interpret, too), None, and `_extra_state` of modules. */
+/*
+ * The counts of a dict's values. Entries are the values that a state_dict has: tensors (those that
+ * we do not interpret, too), None, and `_extra_state` of modules.
+ */
 struct gt_content {
-	const struct gt_tree
-	    *dict;              /* the node, or what an object of a subclass of dict holds; NULL */
-	size_t tensors, dotted; /* of these, with a dot in their names */
-	size_t others, simple;  /* no entries; of these, numbers and strings */
-	bool weight;            /* a tensor has this name */
-	const char *other;      /* the key of one of the others, a simple one if all are; or NULL */
+	const struct gt_tree *dict; /* the node, or the entries of an object of a subclass; NULL */
+	size_t tensors, dotted;     /* of these, with a dot in their names */
+	size_t others, simple;      /* no entries; of these, numbers and strings */
+	bool weight;                /* a tensor has this name */
+	const char *other; /* the key of one of the others, a simple one if all are; or NULL */
 };
 
 /* `root`: it is the whole checkpoint. `content` may be NULL. */
@@ -34,7 +36,7 @@ enum gt_class gt_classify(const struct gt_tree *node, bool root, struct gt_conte
 /* Whether a state_dict has such an item as one of its entries. */
 bool gt_class_is_entry(const struct gt_tree_item *item);
 
-/* A dict, or what an object of a class made from dict holds; else NULL. */
+/* A dict, or the entries of an object whose class derives from dict; else NULL. */
 const struct gt_tree *gt_class_dict(const struct gt_tree *node);
 
 #endif

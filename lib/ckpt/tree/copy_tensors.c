@@ -36,7 +36,7 @@ struct task {
 	enum work work;
 	struct gt_fill *place; /* NULL for a scan */
 	struct gt_storage *storage;
-	struct gt_tree_tensor view; /* what is converted */
+	struct gt_tree_tensor view; /* the tensor, or the storage as one */
 	int64_t shape, stride;      /* of the view, where the place names a storage */
 	uint64_t start, size;       /* bytes of the storage, where they are in a row */
 	bool whole;                 /* the storage is read from end to end, each byte once */
@@ -58,7 +58,7 @@ struct pool {
 	size_t piece_count;
 };
 
-/* ---- what there is to do ---- */
+/* ---- the list of pieces ---- */
 
 static void plan_place(struct task *t, struct gt_fill *place)
 {

@@ -6,8 +6,8 @@
 
 /*
  * Every format is written the same way: lay out the file (all sizes are known before a byte is
- * written), fill the places of the tensors, then write what describes them, now that their CRCs
- * are known. This is the second step.
+ * written), copy the tensors into their places, then write the headers, which contain the CRCs of
+ * the copied bytes. This is the second step.
  */
 
 /* One place of the output. Either all elements of a tensor in order, contiguous, little-endian,
@@ -26,11 +26,11 @@ struct gt_fill {
 
 /*
  * Fill `count` places of the file `fd`. Places don't overlap; gaps are left as they are. Threads
- * take pieces of a few MiB, and every storage that is read has its CRC-32 compared on the way. What
- * is copied unchanged out of a file is summed in its mapping, and written from there while it is
- * in the cache: the processor has to read it anyway, and copy_file_range() would once more (1 GiB
- * on ext4, 2 threads: 0.8 s against 1.4 s; blocks can't be shared, records of 64 bytes' alignment
- * rarely being where blocks are).
+ * take pieces of a few MiB, and every storage that is read has its CRC-32 compared on the way.
+ * Bytes that are copied unchanged out of a file are summed in its mapping, and written from there
+ * while they are in the cache: the processor has to read them for the sum, and copy_file_range()
+ * would read them once more (1 GiB on ext4, 2 threads: 0.8 s against 1.4 s; blocks can't be shared,
+ * records of 64 bytes' alignment rarely being where blocks are).
  * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
  * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
  * the output then holds anything. GT_ENOTSUP, nothing written yet, where a little is repeated to
@@ -38,7 +38,7 @@ struct gt_fill {
  */
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
 
-/* Add what was lost in the places that were written; `losses` may be NULL. */
+/* Add the losses of the conversions made; `losses` may be NULL. */
 void gt_fill_losses(
     const struct gt_fill *places, size_t count, struct gt_ckpt_write_losses *losses);
 

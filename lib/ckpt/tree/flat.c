@@ -106,7 +106,7 @@ static int compare_ties(const void *a, const void *b)
 	return order ? order : strcmp(x->name, y->name);
 }
 
-/* Empty tensors share nothing, whatever their pointers say. */
+/* Empty tensors share nothing, even if their pointers are equal. */
 static int find_ties(struct gt_flat *flat, struct gt_err *err)
 {
 	struct gt_flat_tensor **sorted = gt_calloc(flat->count, sizeof(*sorted), err);

@@ -25,8 +25,8 @@ struct gt_flat {
 
 /*
  * List the tensors of `root`; they and their names are borrowed. GT_ENOTSUP, naming the key and
- * `format`, where the root is no dict or holds something else than tensors, which is what a
- * checkpoint with an optimizer is: the hint says so; or where there are more than GT_FLAT_MAX.
+ * `format`, where the root is not a dict or holds other values than tensors, as a checkpoint with
+ * an optimizer does (the hint says so); or where there are more than GT_FLAT_MAX.
  */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

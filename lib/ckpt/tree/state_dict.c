@@ -9,7 +9,10 @@
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/state_dict.h"
 
-/* Where training scripts put it, commonest first; averaged copies after what they are copies of. */
+/*
+ * The keys under which training scripts put it, commonest first; averaged copies after the
+ * originals.
+ */
 static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
 	"network", "model_state", "weights", "params", "model_dict", "net_state_dict",
 	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
@@ -119,7 +122,7 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root)
 	return search(&f, root) ? f.node : NULL;
 }
 
-/* ---- what is there instead ---- */
+/* ---- descriptions of trees without a state_dict ---- */
 
 static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 {
@@ -143,7 +146,7 @@ static const char *optimizer_in(const struct gt_tree *dict)
 	return NULL;
 }
 
-/* What is no dict. */
+/* Describe a tree that is not a dict. */
 static int refuse_kind(const struct gt_tree *root, struct gt_err *err)
 {
 	if (root->kind == GT_TREE_OPAQUE)
@@ -179,7 +182,7 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 
 /* ---- its names ---- */
 
-/* Take wrappers off the front; what came off is added to the mask. A name never becomes empty. */
+/* Remove wrappers' prefixes from the front and add them to the mask. A name never becomes empty. */
 static const char *strip(const char *name, unsigned *mask)
 {
 	for (int i = 0; i < COUNT_PREFIXES; i++) {
@@ -250,7 +253,7 @@ static void note_others(struct gt_buf *note, const struct found *f)
 	}
 }
 
-/* Between what is said of one thing and of the next. */
+/* The separator between two statements of the note. */
 static const char *semicolon(const struct gt_buf *note)
 {
 	return note->length ? "; " : "";

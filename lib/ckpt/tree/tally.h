@@ -9,8 +9,10 @@ struct gt_tally {
 	uint64_t storage_bytes; /* every storage once */
 };
 
-/* Count the tensors of a tree, however many; what objects are made with, hold and remember counts,
- * attributes of dicts and of tensors do not, as in an inventory. GT_ENOMEM. */
+/*
+ * Count the tensors of a tree, however many. As in an inventory, tensors in objects' arguments,
+ * items and state count; those in attributes of dicts and tensors do not. GT_ENOMEM.
+ */
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
 
 #endif

@@ -4,13 +4,15 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/* What a tree may be, so that every walker can recurse and end. */
+/* The limits of a tree, so that every walker can recurse and end. */
 enum {
 	GT_TREE_MAX_DEPTH = 128, /* nested containers: 40 levels of nn.Module are about 120 */
 	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
-	/* Of these, what shared containers hold in all their places but the first: work that costs
-	 * no bytes in the file. */
+	/*
+	 * The items of shared containers in all their places but the first: work for walkers that
+	 * costs no bytes in the file.
+	 */
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
 
@@ -43,8 +45,10 @@ bool gt_tree_is_string(const struct gt_tree *node, const char *text);
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
-/* Give back the pages of [start, start + size) of a storage and what came with them. Who is at the
- * edges at the same time gets them again. */
+/*
+ * Give back the pages of [start, start + size) of a storage, and those read ahead with them. A
+ * thread that uses the pages at the edges meanwhile reads them again.
+ */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
 /* The same for n elements of a tensor, from the first-th on; of one that is not contiguous, for all
@@ -55,12 +59,15 @@ void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n
  * memory already. For storages that describe others. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
-/* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
+/*
+ * The second half of gt_storage_check(), for a caller that has computed the sum while it read the
+ * bytes.
+ */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 
 /*
  * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
- * overflow in the count or the extent, every element inside. GT_EFORMAT with what is wrong.
+ * overflow in the count or the extent, every element inside. GT_EFORMAT names the fault.
  */
 int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
@@ -73,7 +80,7 @@ struct gt_tensor_use {
 /*
  * Strides of 0, strides that overlap, and tensors that share a storage make much of a small file.
  * GT_ENOTSUP when `uses` come to more than 1 GiB and to more than 1024 times the bytes of the
- * storages, each counted once: nothing that people train does, and who writes or reads so many
+ * storages, each counted once: no trained model does, and a program that writes or reads so many
  * elements would fill a disk or never end. Puts `uses` into another order.
  */
 int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err);

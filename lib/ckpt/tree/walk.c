@@ -1,4 +1,4 @@
-/* walk.c - what a node holds, part by part. */
+/* walk.c - the parts of a node, one by one. */
 #include "lib/ckpt/tree/walk.h"
 
 #include "lib/ckpt/tree/tree.h"

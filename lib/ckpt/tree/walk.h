@@ -1,17 +1,17 @@
-/* walk.h - inside ckpt: what a node holds, part by part: the one walk over trees. */
+/* walk.h - inside ckpt: the parts of a node, one by one: the only walk over trees. */
 #ifndef GT_CKPT_TREE_WALK_H
 #define GT_CKPT_TREE_WALK_H
 
 #include "lib/ckpt/ckpt.h"
 
-/* What a part is to the node that holds it. */
+/* The relation of a part to the node that holds it. */
 enum gt_walk_part {
 	GT_PART_KEY,        /* of an item of a dict */
 	GT_PART_VALUE,      /* of an item of a dict, list or tuple */
 	GT_PART_ATTRIBUTES, /* of a dict or a tensor */
-	GT_PART_ARGS,       /* of an opaque object: what it is made with, */
-	GT_PART_ITEMS,      /* what it holds, */
-	GT_PART_STATE       /* what it remembers */
+	GT_PART_ARGS,       /* of an opaque object: its arguments, */
+	GT_PART_ITEMS,      /* its items, */
+	GT_PART_STATE       /* its state */
 };
 
 struct gt_walk {
@@ -24,7 +24,7 @@ struct gt_walk {
 
 /*
  * The next part of a node, in the order above, keys and values in turn; false after the last one,
- * and at once for leaves. Parts that are not there are passed over. Who wants all of a tree calls
+ * and at once for leaves. Missing parts are skipped. A function that visits a whole tree calls
  * itself for each part:
  *
  *	static void count(const struct gt_tree *node, size_t *nodes)
@@ -36,8 +36,8 @@ struct gt_walk {
  *			count(w.node, nodes);
  *	}
  *
- * which ends, because trees are checked before they are used (tree.h); but a node that is mentioned
- * twice is met twice.
+ * This ends, because trees are checked before they are used (tree.h). A node that is mentioned
+ * twice is visited twice.
  */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 

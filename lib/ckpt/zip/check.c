@@ -89,7 +89,10 @@ static bool read_zip64(const struct local *l, size_t at, uint64_t *size, uint64_
 	return false;
 }
 
-/* What the header says otherwise than the directory, or NULL. A descriptor's fields may be 0. */
+/*
+ * The first field in which the header differs from the directory, or NULL. A descriptor's fields
+ * may be 0.
+ */
 static const char *difference(const struct local *l, const struct gt_zip_record *r)
 {
 	const unsigned char *h = l->bytes;

@@ -1,4 +1,4 @@
-/* check.h - inside ckpt: what gt_zip_read() asks of a zip archive, beyond its directory. */
+/* check.h - inside ckpt: the checks of gt_zip_read() on local headers and places of records. */
 #ifndef GT_CKPT_ZIP_CHECK_H
 #define GT_CKPT_ZIP_CHECK_H
 

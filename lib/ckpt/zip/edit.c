@@ -38,7 +38,7 @@ struct rewrite {
 	struct place places[GT_ZIP_EXCHANGE_MAX];
 };
 
-/* ---- what there is ---- */
+/* ---- the archive as it is ---- */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ static int compare_places(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* What takes the place of a record: its number among the new ones, or -1. */
+/* The index of the new record that replaces this one, or -1. */
 static int exchanged(const struct rewrite *r, const struct extent *e)
 {
 	for (size_t i = 0; i < r->x->count; i++)
@@ -111,7 +111,7 @@ static void release(struct rewrite *r)
 	free(r->by_place);
 }
 
-/* ---- what is written ---- */
+/* ---- the bytes written ---- */
 
 static uint64_t align(uint64_t at)
 {
@@ -202,7 +202,10 @@ static unsigned char *put_zip64(unsigned char *p, const uint64_t fields[3])
 	return p;
 }
 
-/* An entry of the directory as it was, but for the place, and what the exchanged record changes. */
+/*
+ * An entry of the directory as it was, with a new offset, and new sizes and CRC for an exchanged
+ * record.
+ */
 static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, const struct extent *e)
 {
 	const unsigned char *entry = e->record->entry, *texts = entry + GT_ZIP_CENTRAL_BYTES;
@@ -232,7 +235,7 @@ static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, con
 	return p + comment;
 }
 
-/* Room for a directory and what ends it. */
+/* The largest size of a directory and its end records. */
 static size_t directory_room(const struct rewrite *r)
 {
 	size_t room = GT_ZIP_END_MAX + r->zip->comment_bytes;

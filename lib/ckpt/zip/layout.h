@@ -4,8 +4,10 @@
 
 #include "lib/ckpt/zip/zip.h"
 
-/* Bytes of the file that nothing refers to: what edits in place have left behind. Errors: GT_EIO,
- * GT_ENOMEM. */
+/*
+ * Bytes of the file that nothing refers to: records replaced by edits in place. Errors: GT_EIO,
+ * GT_ENOMEM.
+ */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
 
 /*

@@ -76,7 +76,7 @@ static int find_end(
 	return no_end(map, tail->at + seen, err);
 }
 
-/* What the end record has no room for is all ones there, and only the zip64 end record tells. */
+/* A figure too large for the end record is all ones there, and only the zip64 end record has it. */
 static bool agree(uint64_t small, uint64_t ones, uint64_t large)
 {
 	return small == ones || small == large;
@@ -231,7 +231,7 @@ static int check_second_name(const struct gt_zip_record *r, const unsigned char 
 	return p && (length != 5 + n || memcmp(p + 5, r->name, n)) ? GT_EFORMAT : 0;
 }
 
-/* What stands in a directory entry beside its name. */
+/* The fields of a directory entry other than its name. */
 static int read_fields(struct gt_zip_record *r, struct gt_err *err)
 {
 	const unsigned char *p = r->entry;

@@ -11,8 +11,8 @@ enum {
 };
 
 /* Bombs: a record cannot be larger than deflate's largest ratio makes it (zlib's technical details,
- * zlib.net/zlib_tech.html); what is unpacked of one file at all is limited, more generously where
- * the file itself is large. */
+ * zlib.net/zlib_tech.html); the sum of unpacked bytes of one file is limited too, and a larger file
+ * may unpack more. */
 enum { INFLATE_MAX = 1032, UNPACKED_MAX = 128 << 20, UNPACKED_RATIO = 20 };
 
 /* Inflate, from copies of the packed bytes. */

@@ -83,7 +83,7 @@ int gt_zip_put(
 	return gt_write_at(fd, r->data, bytes, r->size, err);
 }
 
-/* ---- what describes the records ---- */
+/* ---- headers and directory ---- */
 
 /* Headers and directory go through a buffer: they are many and small. */
 struct sink {

@@ -20,7 +20,7 @@ enum {
 	GT_ZIP_CENTRAL_BYTES = 46, /* of an entry of the directory, likewise */
 	GT_ZIP_END_BYTES = 22,     /* of the end record, without comment */
 	GT_ZIP_END64_BYTES = 56,
-	GT_ZIP_LOCATOR_BYTES = 20, /* of what says where the zip64 end record is */
+	GT_ZIP_LOCATOR_BYTES = 20, /* of the locator of the zip64 end record */
 	GT_ZIP_COMMENT_MAX = 65535,
 	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
 	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
@@ -62,13 +62,13 @@ struct gt_zip {
 };
 
 /*
- * Read the directory of a mapped file, from copies in the arena: nothing that another process
- * writes to the file meanwhile changes what was checked. Readers of zip differ
- * in what they believe where an archive contradicts itself, which is how one can be shown to a
- * scanner and another to its user. So there is one way to read what this accepts:
+ * Read the directory of a mapped file, from copies in the arena: another process that writes to the
+ * file meanwhile cannot change the checked bytes. When an archive contradicts itself, readers of
+ * zip choose different fields to believe, so an attacker can show one content to a scanner and
+ * another to its user. An archive accepted here has only one reading:
  *   - the file ends with the directory and the end records, nothing between and nothing after (a
  *     comment may follow, without an end record in it);
- *   - each record has a local header that says what the directory says: name, method, flags,
+ *   - each record has a local header that agrees with the directory: name, method, flags,
  *     sizes, CRC-32 (a data descriptor's may be left open);
  *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
  *     none are dead, as an edit in place leaves them;
@@ -139,7 +139,7 @@ size_t gt_zip_put_end(
 
 struct gt_zip_new {
 	const char *name;  /* of a record there is */
-	const void *bytes; /* what it is to hold, stored */
+	const void *bytes; /* the new content, written without compression */
 	size_t size;
 };
 
@@ -153,17 +153,19 @@ struct gt_zip_exchange {
 	uint64_t written, moved, dead;
 };
 
-/* Into the archive itself, open as `fd`: the new records, a directory and an end record go
- * behind everything else by one write; before it, and if it is cut short by an error, the archive
- * is what it was. gt_change_finish() is to follow. */
+/*
+ * Into the archive itself, open as `fd`: one write appends the new records, a directory and an end
+ * record. Before that write, and after one that an error cut short, the archive is as it was. The
+ * caller then calls gt_change_finish().
+ */
 int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
 
 /*
- * Into the empty file `fd`: the new records first, then the others as they are, header, bytes,
- * sums; what no directory lists is left behind. Their places move by whole blocks
+ * Into the empty file `fd`: the new records first, then the others unchanged, with header, bytes
+ * and sums; bytes that no directory lists are not copied. Their places move by whole blocks
  * (lib/base/copy.h), so that a file system can share them, and every alignment stays. With
- * `write_back` the disk is set to work as the copy goes on: an fsync() is to follow.
+ * `write_back` the disk starts writing during the copy, because the caller calls fsync() next.
  */
 int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
     bool write_back, struct gt_err *err);
