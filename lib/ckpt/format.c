@@ -6,9 +6,9 @@
 
 #include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/safetensors/shards.h"
+#include "lib/ckpt/tree/tree.h"
 
 static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_npz,
@@ -166,9 +166,9 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
 static const struct gt_tree *plain_key(const struct gt_tree *key)
 {
 	const struct gt_tree *bytes =
-	    is_object_of(key, "builtins.bytes") ? arg(key->opaque.args, 0) : NULL;
+	    gt_tree_is_object_of(key, "builtins.bytes") ? gt_tree_value(key->opaque.args, 0) : NULL;
 
-	return is_kind(bytes, GT_TREE_STRING) ? bytes : key;
+	return gt_tree_is(bytes, GT_TREE_STRING) ? bytes : key;
 }
 
 static int read_pickle(struct gt_ckpt *ckpt, struct gt_err *err)

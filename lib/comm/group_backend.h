@@ -11,7 +11,7 @@
 #include "lib/comm/group_meet.h"
 #include "lib/comm/ring/peers.h"
 
-enum { LINE = 64, WHAT_BYTES = 40 };
+enum { GT_COMM_LINE = 64, GT_COMM_LABEL_BYTES = 40 };
 
 /* ---- group.c ---- */
 
@@ -27,9 +27,9 @@ struct gt_group_call {
 	int64_t count;
 	uint8_t kind, dtype, reduction, unused;
 	int32_t peer;
-	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
+	char what[GT_COMM_LABEL_BYTES]; /* cut off if longer; "" for none */
 };
-_Static_assert(sizeof(struct gt_group_call) == LINE, "one line");
+_Static_assert(sizeof(struct gt_group_call) == GT_COMM_LINE, "one line");
 
 struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number);
 

@@ -25,7 +25,7 @@ void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to)
 {
 	size_t per = (m + (size_t)size - 1) / (size_t)size;
 
-	per = (per + LINE - 1) / LINE * LINE;
+	per = (per + GT_COMM_LINE - 1) / GT_COMM_LINE * GT_COMM_LINE;
 	*from = per * (size_t)rank < m ? per * (size_t)rank : m;
 	*to = m - *from < per ? m : *from + per;
 }
@@ -75,7 +75,8 @@ struct gt_text gt_group_call_short(const struct gt_group_call *c)
 	int quote = c->what[0] ? '\'' : 0;
 
 	if (quote)
-		snprintf(t.s, sizeof(t.s), "%s '%.*s'", kind_name(c->kind), WHAT_BYTES, c->what);
+		snprintf(t.s, sizeof(t.s), "%s '%.*s'", kind_name(c->kind), GT_COMM_LABEL_BYTES,
+		    c->what);
 	else
 		snprintf(t.s, sizeof(t.s), "%s", kind_name(c->kind));
 	return t;

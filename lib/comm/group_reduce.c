@@ -235,7 +235,7 @@ static void prefetch(const void *const *at, int n, size_t skip, size_t bytes)
 	size_t end = skip + BLOCK_BYTES < bytes ? skip + BLOCK_BYTES : bytes;
 
 	for (int r = 0; r < n; r++)
-		for (size_t i = skip; i < end; i += LINE)
+		for (size_t i = skip; i < end; i += GT_COMM_LINE)
 			__builtin_prefetch((const unsigned char *)at[r] + i);
 }
 
@@ -265,7 +265,7 @@ static void reduce_two(const struct reduction *r, void *const *dst, int dsts,
 static void reduce_block(const struct arithmetic *row, const struct reduction *r, bool average,
     void *const *dst, int dsts, const void *const *src, int n, size_t skip, size_t m)
 {
-	alignas(LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
+	alignas(GT_COMM_LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
 
 	reduce_tree(r, acc, src, n, skip, m);
 	if (average)
@@ -309,7 +309,7 @@ static void step_block(const struct arithmetic *row, const struct reduction *r,
 {
 	const size_t size = gt_dtype_size(s->dtype), wide = gt_dtype_size(row->wide);
 	const unsigned char *in = (const unsigned char *)s->in + at * size;
-	alignas(LINE) unsigned char acc[BLOCK_BYTES];
+	alignas(GT_COMM_LINE) unsigned char acc[BLOCK_BYTES];
 
 	row->load(acc, in, m);
 	for (int p = 0; p < s->partials; p++)

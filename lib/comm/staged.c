@@ -427,7 +427,7 @@ int gt_staged_new(
 		.ops = ops,
 		.host = host,
 		.device = device,
-		.slot_bytes = (chunk_bytes + LINE - 1) / LINE * LINE,
+		.slot_bytes = (chunk_bytes + GT_COMM_LINE - 1) / GT_COMM_LINE * GT_COMM_LINE,
 		.err = GT_ERR_INIT };
 	s->ops.ordered = host->ops->ordered;
 	pthread_mutex_init(&s->lock, NULL);

@@ -98,7 +98,7 @@ struct gt_nvml {
 };
 
 /* Call a function that may be missing; true when it answered. */
-#define NVML_ASK(function, ...) ((function) && (function)(__VA_ARGS__) == NVML_SUCCESS)
+#define GT_NVML_ASK(function, ...) ((function) && (function)(__VA_ARGS__) == NVML_SUCCESS)
 
 /* Keep a text that NVML wrote only if it answered; end it whatever it wrote. */
 static inline void gt_nvml_keep_text(bool answered, char *text, size_t size)

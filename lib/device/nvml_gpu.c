@@ -13,7 +13,7 @@ static struct gt_maybe read_clock(
 {
 	unsigned mhz;
 
-	if (!NVML_ASK(function, device, which, &mhz))
+	if (!GT_NVML_ASK(function, device, which, &mhz))
 		return (struct gt_maybe){ 0 };
 	return gt_nvml_known(mhz);
 }
@@ -23,10 +23,10 @@ static void read_ecc(const struct gt_nvml *nvml, gt_nvml_device device, struct g
 	unsigned long long errors;
 	unsigned current, pending;
 
-	if (NVML_ASK(nvml->ecc_mode, device, &current, &pending))
+	if (GT_NVML_ASK(nvml->ecc_mode, device, &current, &pending))
 		gpu->ecc = gt_nvml_known(current != 0);
-	if (gpu->ecc.value &&
-	    NVML_ASK(nvml->ecc_errors, device, NVML_ERROR_UNCORRECTED, NVML_ECC_VOLATILE, &errors))
+	if (gpu->ecc.value && GT_NVML_ASK(nvml->ecc_errors, device, NVML_ERROR_UNCORRECTED,
+	                          NVML_ECC_VOLATILE, &errors))
 		gpu->ecc_errors = gt_nvml_known(errors);
 }
 
@@ -34,11 +34,11 @@ static void read_power(const struct gt_nvml *nvml, gt_nvml_device device, struct
 {
 	unsigned value;
 
-	if (NVML_ASK(nvml->temperature, device, NVML_TEMPERATURE_GPU, &value))
+	if (GT_NVML_ASK(nvml->temperature, device, NVML_TEMPERATURE_GPU, &value))
 		gpu->temperature_c = gt_nvml_known(value);
-	if (NVML_ASK(nvml->power, device, &value))
+	if (GT_NVML_ASK(nvml->power, device, &value))
 		gpu->power_mw = gt_nvml_known(value);
-	if (NVML_ASK(nvml->power_limit, device, &value))
+	if (GT_NVML_ASK(nvml->power_limit, device, &value))
 		gpu->power_limit_mw = gt_nvml_known(value);
 	gpu->clock_sm_mhz = read_clock(nvml->clock, device, NVML_CLOCK_SM);
 	gpu->clock_sm_max_mhz = read_clock(nvml->clock_max, device, NVML_CLOCK_SM);
@@ -76,9 +76,9 @@ static void read_figures(const struct gt_nvml *nvml, gt_nvml_device device, stru
 	struct gt_nvml_utilization utilization;
 	int major, minor;
 
-	if (NVML_ASK(nvml->capability, device, &major, &minor) && major >= 0 && minor >= 0)
+	if (GT_NVML_ASK(nvml->capability, device, &major, &minor) && major >= 0 && minor >= 0)
 		gpu->capability = gt_nvml_known(10u * (unsigned)major + (unsigned)minor);
-	if (NVML_ASK(nvml->utilization, device, &utilization))
+	if (GT_NVML_ASK(nvml->utilization, device, &utilization))
 		gpu->utilization_percent = gt_nvml_known(utilization.gpu);
 	read_memory(nvml, device, gpu);
 	read_power(nvml, device, gpu);
@@ -167,10 +167,10 @@ static int read_mig(
 	unsigned current, pending, max = 0;
 	gt_nvml_device instance;
 
-	if (!NVML_ASK(nvml->mig_mode, device, &current, &pending))
+	if (!GT_NVML_ASK(nvml->mig_mode, device, &current, &pending))
 		return 0;
 	gpu->mig = gt_nvml_known(current == NVML_MIG_ENABLED);
-	if (!gpu->mig.value || !nvml->uuid || !NVML_ASK(nvml->mig_max, device, &max) ||
+	if (!gpu->mig.value || !nvml->uuid || !GT_NVML_ASK(nvml->mig_max, device, &max) ||
 	    max > MIG_MAX)
 		return 0;
 	gpu->mig_uuid = gt_calloc(max, sizeof(*gpu->mig_uuid), err);
@@ -179,7 +179,7 @@ static int read_mig(
 	for (unsigned i = 0; i < max; i++) {
 		char *uuid = gpu->mig_uuid[gpu->mig_count];
 
-		if (!NVML_ASK(nvml->mig_by_index, device, i, &instance))
+		if (!GT_NVML_ASK(nvml->mig_by_index, device, i, &instance))
 			continue; /* not every slot is taken */
 		if (nvml->uuid(instance, uuid, GT_GPU_TEXT_SIZE) == NVML_SUCCESS)
 			gpu->mig_count++;
@@ -201,11 +201,11 @@ int gt_nvml_gpu_read(
 		put_problem(gpu, status);
 		return 0;
 	}
-	gt_nvml_keep_text(
-	    NVML_ASK(nvml->name, device, gpu->name, GT_GPU_TEXT_SIZE), gpu->name, GT_GPU_TEXT_SIZE);
-	gt_nvml_keep_text(
-	    NVML_ASK(nvml->uuid, device, gpu->uuid, GT_GPU_TEXT_SIZE), gpu->uuid, GT_GPU_TEXT_SIZE);
-	if (NVML_ASK(nvml->pci, device, &pci))
+	gt_nvml_keep_text(GT_NVML_ASK(nvml->name, device, gpu->name, GT_GPU_TEXT_SIZE), gpu->name,
+	    GT_GPU_TEXT_SIZE);
+	gt_nvml_keep_text(GT_NVML_ASK(nvml->uuid, device, gpu->uuid, GT_GPU_TEXT_SIZE), gpu->uuid,
+	    GT_GPU_TEXT_SIZE);
+	if (GT_NVML_ASK(nvml->pci, device, &pci))
 		snprintf(gpu->pci_bus_id, sizeof(gpu->pci_bus_id), "%.31s", pci.bus_id);
 	read_figures(nvml, device, gpu);
 	rc = read_processes(nvml, device, gpu, err);

@@ -63,9 +63,9 @@ static void read_near(const struct gt_nvml *nvml, gt_nvml_device device, struct 
 {
 	unsigned long cpus[CPUS_MAX / BITS] = { 0 }, nodes[NODES_MAX / BITS] = { 0 };
 
-	if (NVML_ASK(nvml->cpu_affinity, device, CPUS_MAX / BITS, cpus))
+	if (GT_NVML_ASK(nvml->cpu_affinity, device, CPUS_MAX / BITS, cpus))
 		put_mask(near->cpus, cpus, CPUS_MAX);
-	if (NVML_ASK(nvml->memory_affinity, device, NODES_MAX / BITS, nodes, NVML_SCOPE_NODE))
+	if (GT_NVML_ASK(nvml->memory_affinity, device, NODES_MAX / BITS, nodes, NVML_SCOPE_NODE))
 		put_mask(near->nodes, nodes, NODES_MAX);
 }
 
@@ -95,14 +95,14 @@ static void read_links(const struct gt_nvml *nvml, gt_nvml_device device, struct
 		unsigned active = 0, kind;
 		size_t found;
 
-		if (!NVML_ASK(nvml->nvlink_state, device, link, &active) || !active)
+		if (!GT_NVML_ASK(nvml->nvlink_state, device, link, &active) || !active)
 			continue;
-		if (NVML_ASK(nvml->nvlink_kind, device, link, &kind) &&
+		if (GT_NVML_ASK(nvml->nvlink_kind, device, link, &kind) &&
 		    kind == NVML_NVLINK_SWITCH) {
 			links->to_switch++;
 			continue;
 		}
-		if (!NVML_ASK(nvml->nvlink_pci, device, link, &remote))
+		if (!GT_NVML_ASK(nvml->nvlink_pci, device, link, &remote))
 			continue;
 		found = find_gpu(&remote, gpus, count);
 		if (found < count)
@@ -126,7 +126,7 @@ static struct gt_link_way find_way(const struct gt_nvml *nvml, const gt_nvml_dev
 		return (struct gt_link_way){ .kind = GT_LINK_SELF };
 	if (nvlinks)
 		return (struct gt_link_way){ .kind = GT_LINK_NVLINK, .nvlinks = nvlinks };
-	if (!device[a] || !device[b] || !NVML_ASK(nvml->ancestor, device[a], device[b], &level))
+	if (!device[a] || !device[b] || !GT_NVML_ASK(nvml->ancestor, device[a], device[b], &level))
 		return (struct gt_link_way){ .kind = GT_LINK_UNKNOWN };
 	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
 		if (levels[i].level == level)
@@ -169,7 +169,7 @@ static void survey_read(struct survey *s, const struct gt_nvml *nvml, struct gt_
 		s->pci[i].domain = ~0u;
 		if (nvml->by_index(i, &s->device[i]) != NVML_SUCCESS)
 			s->device[i] = NULL;
-		else if (!NVML_ASK(nvml->pci, s->device[i], &s->pci[i]))
+		else if (!GT_NVML_ASK(nvml->pci, s->device[i], &s->pci[i]))
 			s->pci[i].domain = ~0u;
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -21,7 +21,7 @@ static const double original_lr = 0.02;
 static const char *const states[] = { "momentum_buffer", NULL };
 static const char *const settings[] = { "momentum", "adjust-lr", "adam-lr", "betas", "eps", NULL };
 static const struct gt_optim_member members[] = {
-	MEMBER("momentum", NUMBER, momentum),
+	GT_OPTIM_MEMBER("momentum", NUMBER, momentum),
 	{ .name = "nesterov", .type = GT_MEMBER_TRUE },
 	{ .name = "ns_coefficients",
 	    .type = GT_MEMBER_CONSTANTS,
@@ -31,7 +31,7 @@ static const struct gt_optim_member members[] = {
 	{ .name = "ns_steps", .type = GT_MEMBER_INTEGER, .count = GT_MUON_STEPS },
 	{ .name = "adjust_lr_fn",
 	    .type = GT_MEMBER_WORD,
-	    .offset = OPTION(adjust_lr),
+	    .offset = GT_OPTIM_OPTION(adjust_lr),
 	    .words = gt_adjust_lr_names },
 	{ .name = "use_addmm", .type = GT_MEMBER_TRUE },
 	{ .name = "use_muon", .type = GT_MEMBER_TRUE },

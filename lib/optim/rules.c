@@ -18,9 +18,9 @@ const char *const gt_optim_names[] = {
 static const char *const sgd_states[] = { "momentum_buffer", NULL };
 static const char *const sgd_settings[] = { "momentum", "nesterov", NULL };
 static const struct gt_optim_member sgd_members[] = {
-	MEMBER("momentum", NUMBER, momentum),
-	MEMBER("dampening", NUMBER, dampening),
-	MEMBER("nesterov", BOOL, nesterov),
+	GT_OPTIM_MEMBER("momentum", NUMBER, momentum),
+	GT_OPTIM_MEMBER("dampening", NUMBER, dampening),
+	GT_OPTIM_MEMBER("nesterov", BOOL, nesterov),
 	{ .name = NULL },
 };
 
@@ -41,13 +41,14 @@ static int update_sgd(const struct gt_device *d, const struct gt_optim_range *r,
 static const char *const adam_states[] = { "exp_avg", "exp_avg_sq", NULL };
 static const char *const adam_settings[] = { "betas", "eps", NULL };
 static const struct gt_optim_member adam_members[] = {
-	MEMBER("betas", PAIR, beta1),
-	MEMBER("eps", NUMBER, eps),
+	GT_OPTIM_MEMBER("betas", PAIR, beta1),
+	GT_OPTIM_MEMBER("eps", NUMBER, eps),
 	{ .name = "amsgrad", .type = GT_MEMBER_FALSE },
 	{ .name = "capturable", .type = GT_MEMBER_FALSE },
 	{ .name = NULL },
 };
-_Static_assert(OPTION(beta2) == OPTION(beta1) + sizeof(double), "betas are a pair");
+_Static_assert(
+    GT_OPTIM_OPTION(beta2) == GT_OPTIM_OPTION(beta1) + sizeof(double), "betas are a pair");
 
 bool gt_optim_always(const struct gt_optim_options *o)
 {

@@ -9,10 +9,10 @@
 extern const struct gt_optim_rule gt_optim_muon; /* muon.c */
 
 /* Where an option lies, and a member of a parameter group that is one. */
-#define OPTION(member) offsetof(struct gt_optim_options, member)
-#define MEMBER(NAME, TYPE, OPTION_NAME)                                                            \
+#define GT_OPTIM_OPTION(member) offsetof(struct gt_optim_options, member)
+#define GT_OPTIM_MEMBER(NAME, TYPE, OPTION_NAME)                                                   \
 	{                                                                                          \
-		.name = (NAME), .type = GT_MEMBER_##TYPE, .offset = OPTION(OPTION_NAME)            \
+		.name = (NAME), .type = GT_MEMBER_##TYPE, .offset = GT_OPTIM_OPTION(OPTION_NAME)   \
 	}
 
 /* keeps_states() of an optimizer that always does. */

@@ -81,7 +81,7 @@ static int write_none(
 {
 	(void)t;
 	(void)err;
-	gt_pickle_put_op(w, OP_NONE);
+	gt_pickle_put_op(w, GT_PICKLE_NONE);
 	return 0;
 }
 

@@ -1,15 +1,13 @@
-# names.awk - what a header of the library adds to the world begins with gt_ or GT_, and its guard
-# is its path: lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk HEADER...
+# names.awk - names that a header declares begin with gt_ or GT_, and its guard is its path:
+# lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk HEADER...
 #
-# Macros and enumerators of a module's private headers reach nobody else and may be short.
+# Names that NVIDIA's management library defines keep its prefix, NVML_.
 
 function complain(text)
 {
 	print FILENAME ":" FNR ": " text
 	bad = 1
 }
-
-FNR == 1 { private = / - inside [a-z]+: / }
 
 # Comments go first, those of several lines too; what is left is code.
 {
@@ -54,11 +52,20 @@ FNR == 1 {
 /^#[ \t]*define/ {
 	name = $0
 	sub(/^#[ \t]*define[ \t]+/, "", name)
-	if (name !~ /^(GT_|gt_)/ && !private)
+	if (name !~ /^(GT_|gt_|NVML_)/)
 		complain("a macro without GT_: " name)
 }
 
 /^(struct|enum|union)[ \t]+[A-Za-z_]/ && !/[();]/ && $2 !~ /^gt_/ { complain("a type without gt_: " $2) }
+
+# A function: its name stands before the first parenthesis of a line that is not indented.
+/^[A-Za-z_][A-Za-z0-9_ *]*\(/ && !/^(typedef|extern|static_assert|_Static_assert|return)/ {
+	name = $0
+	sub(/\(.*/, "", name)
+	sub(/.*[ *]/, "", name)
+	if (name !~ /^(gt_|GT_)/)
+		complain("a function without gt_: " name)
+}
 
 /^enum[^;()]*\{/ { listing = 1 }
 
@@ -72,7 +79,7 @@ listing {
 	n = split(text, part, ",")
 	for (i = 1; i <= n; i++) {
 		gsub(/[ \t]|=.*/, "", part[i])
-		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/ && !private)
+		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^(GT|NVML)_/)
 			complain("an enumerator without GT_: " part[i])
 	}
 }

@@ -44,7 +44,8 @@ static void other_programs_are_recognised(void **state)
 /* Who listens without knowing the secret cannot admit anybody. */
 static void impostors_are_found_out(void **state)
 {
-	unsigned char hello[WIRE_HELLO], nonce[WIRE_NONCE] = { 7 }, head[WIRE_HEAD], body[1024];
+	unsigned char hello[GT_WIRE_HELLO], nonce[GT_WIRE_NONCE] = { 7 }, head[GT_WIRE_HEAD],
+	                                    body[1024];
 	unsigned char hash[GT_SHA256_SIZE] = { 0 };
 	struct rank rank[2];
 	double deadline = gt_clock_s() + 10;
@@ -55,11 +56,11 @@ static void impostors_are_found_out(void **state)
 	ranks_start(rank + 1, 1);
 	fd = accept(rank[0].world.listen_fd, NULL, NULL);
 	assert_int_equal(gt_wire_receive(fd, hello, sizeof(hello), deadline), 0);
-	assert_int_equal(gt_wire_send_message(fd, WIRE_CHALLENGE, nonce, sizeof(nonce)), 0);
+	assert_int_equal(gt_wire_send_message(fd, GT_WIRE_CHALLENGE, nonce, sizeof(nonce)), 0);
 	assert_int_equal(gt_wire_receive(fd, head, sizeof(head), deadline), 0);
 	assert_int_equal(gt_wire_receive(fd, body, gt_wire_get(head + 4), deadline), 0);
 	memcpy(hash, body, sizeof(hash)); /* what the guest itself has said */
-	assert_int_equal(gt_wire_send_message(fd, WIRE_ADMITTED, hash, sizeof(hash)), 0);
+	assert_int_equal(gt_wire_send_message(fd, GT_WIRE_ADMITTED, hash, sizeof(hash)), 0);
 	ranks_finish(rank + 1, 1);
 	assert_int_equal(rank[1].rc, GT_EINVAL);
 	assert_non_null(strstr(rank[1].err.text, "does not know the job's secret"));
@@ -70,7 +71,7 @@ static void impostors_are_found_out(void **state)
 /* A rank of another version is told so, and ends no job. */
 static void other_versions_are_told(void **state)
 {
-	unsigned char hello[WIRE_HELLO], head[WIRE_HEAD], body[WIRE_MAX_ERROR];
+	unsigned char hello[GT_WIRE_HELLO], head[GT_WIRE_HEAD], body[GT_WIRE_MAX_ERROR];
 	struct gt_hello other = { 9, 2, 1, 0, { 1 } };
 	struct gt_err err = GT_ERR_INIT;
 	struct rank rank[2];
@@ -86,7 +87,7 @@ static void other_versions_are_told(void **state)
 	assert_int_equal(gt_wire_send(fd, hello, sizeof(hello), gt_clock_s() + 10), 0);
 	assert_int_equal(gt_wire_receive(fd, head, sizeof(head), gt_clock_s() + 10), 0);
 	size = gt_wire_get(head + 4);
-	assert_int_equal(gt_wire_get(head), WIRE_ERROR);
+	assert_int_equal(gt_wire_get(head), GT_WIRE_ERROR);
 	assert_in_range(size, 5, sizeof(body));
 	assert_int_equal(gt_wire_receive(fd, body, size, gt_clock_s() + 10), 0);
 	gt_wire_read_error(&err, body, size);
@@ -100,9 +101,9 @@ static void other_versions_are_told(void **state)
 /* Nobody who has not proved himself makes rank 0 set aside room: it hangs up at once. */
 static void large_claims_are_not_believed(void **state)
 {
-	static const uint32_t sizes[] = { 0, GT_SHA256_SIZE - 1, WIRE_MAX_PROOF, 1u << 31, ~0u };
-	struct gt_hello hello = { WIRE_VERSION, 2, 1, 0, { 1 } };
-	unsigned char bytes[WIRE_HELLO + WIRE_HEAD], answer[WIRE_HEAD + WIRE_NONCE];
+	static const uint32_t sizes[] = { 0, GT_SHA256_SIZE - 1, GT_WIRE_MAX_PROOF, 1u << 31, ~0u };
+	struct gt_hello hello = { GT_WIRE_VERSION, 2, 1, 0, { 1 } };
+	unsigned char bytes[GT_WIRE_HELLO + GT_WIRE_HEAD], answer[GT_WIRE_HEAD + GT_WIRE_NONCE];
 	struct rank rank[2];
 
 	(void)state;
@@ -113,8 +114,8 @@ static void large_claims_are_not_believed(void **state)
 		double deadline = gt_clock_s() + 4; /* sooner than it loses patience */
 
 		gt_hello_write(bytes, &hello);
-		gt_wire_put(bytes + WIRE_HELLO, WIRE_PROOF);
-		gt_wire_put(bytes + WIRE_HELLO + 4, sizes[i]);
+		gt_wire_put(bytes + GT_WIRE_HELLO, GT_WIRE_PROOF);
+		gt_wire_put(bytes + GT_WIRE_HELLO + 4, sizes[i]);
 		assert_int_equal(gt_wire_send(fd, bytes, sizeof(bytes), deadline), 0);
 		assert_int_equal(gt_wire_receive(fd, answer, sizeof(answer), deadline), 0);
 		assert_int_equal(gt_wire_receive(fd, answer, 1, deadline), -ECONNRESET);
@@ -138,16 +139,17 @@ static uint64_t draw(uint64_t *state)
 /* A hello and a proof with some bytes altered and the end cut off, or nothing of the kind. */
 static size_t garbage(unsigned char *out, size_t room, uint64_t *seed)
 {
-	struct gt_hello hello = { WIRE_VERSION, 3, (uint32_t)(draw(seed) % 4), 0, { 0 } };
-	size_t size = WIRE_HELLO + WIRE_HEAD + draw(seed) % (room - WIRE_HELLO - WIRE_HEAD);
+	struct gt_hello hello = { GT_WIRE_VERSION, 3, (uint32_t)(draw(seed) % 4), 0, { 0 } };
+	size_t size =
+	    GT_WIRE_HELLO + GT_WIRE_HEAD + draw(seed) % (room - GT_WIRE_HELLO - GT_WIRE_HEAD);
 
 	for (size_t i = 0; i < size; i++)
 		out[i] = (unsigned char)draw(seed);
 	if (draw(seed) % 8) {
 		gt_hello_write(out, &hello);
-		gt_wire_put(out + WIRE_HELLO, WIRE_PROOF);
+		gt_wire_put(out + GT_WIRE_HELLO, GT_WIRE_PROOF);
 		if (draw(seed) % 4)
-			gt_wire_put(out + WIRE_HELLO + 4, (uint32_t)(draw(seed) % 20000));
+			gt_wire_put(out + GT_WIRE_HELLO + 4, (uint32_t)(draw(seed) % 20000));
 	}
 	for (uint64_t n = draw(seed) % 3; n; n--)
 		out[draw(seed) % size] ^= (unsigned char)(1 << draw(seed) % 8);
@@ -206,7 +208,7 @@ static void ranks_survive_any_answer(void **state)
 		fd = accept(rank[0].world.listen_fd, NULL, NULL);
 		for (size_t k = 0; k < size; k++)
 			bytes[k] = (unsigned char)draw(&seed);
-		if (size >= WIRE_HEAD && draw(&seed) % 4) {
+		if (size >= GT_WIRE_HEAD && draw(&seed) % 4) {
 			gt_wire_put(bytes, 1 + (uint32_t)(draw(&seed) % 6));
 			gt_wire_put(
 			    bytes + 4, (uint32_t)(draw(&seed) % 3 ? 32 : draw(&seed) % 600));

@@ -7,10 +7,10 @@
 #include "lib/base/index.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/private.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/state_dict.h"
+#include "lib/ckpt/tree/tree.h"
 
 /* The way from the root, one step per container. */
 struct step {
@@ -48,7 +48,7 @@ static void put_path(struct gt_buf *out, const struct step *step)
 	put_path(out, step->up);
 	if (step->up->up)
 		gt_buf_puts(out, ".");
-	if (step->key && is_text(step->key))
+	if (step->key && gt_tree_is_text(step->key))
 		gt_buf_printf(out, "%.*s%s", KEY_SHOWN, step->key->string.bytes,
 		    step->key->string.length > KEY_SHOWN ? "..." : "");
 	else if (step->key && step->key->kind == GT_TREE_INT)
@@ -171,7 +171,7 @@ static int list_keys(
 	for (size_t i = 0; i < dict->seq.count; i++) {
 		const struct gt_tree_item *item = &dict->seq.items[i];
 
-		if (is_text(item->key))
+		if (gt_tree_is_text(item->key))
 			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
 				item->key->string.bytes, false };
 	}
@@ -270,7 +270,7 @@ static int edit_list(
 		const struct gt_tree_item *item = &list->seq.items[i];
 		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
 
-		if (!is_text(item->value))
+		if (!gt_tree_is_text(item->value))
 			continue;
 		c.from = item->value->string.bytes;
 		c.to = reference(w, c.from);

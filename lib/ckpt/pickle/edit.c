@@ -84,28 +84,31 @@ static bool same_text(const struct want *w, const char *text, size_t length)
 
 static bool brings_back(unsigned char op)
 {
-	return op == OP_GET || op == OP_BINGET || op == OP_LONG_BINGET || op == OP_DUP;
+	return op == GT_PICKLE_GET || op == GT_PICKLE_BINGET || op == GT_PICKLE_LONG_BINGET ||
+	       op == GT_PICKLE_DUP;
 }
 
 /* The opcode for a text of `length` bytes in the family of `op`; false when `op` is no text's. */
 static bool choose(struct patch *p, unsigned char op, size_t length)
 {
 	switch (op) {
-	case OP_STRING:
-	case OP_SHORT_BINSTRING:
-	case OP_BINSTRING:
-		p->op = op == OP_SHORT_BINSTRING && length < 256 ? op : OP_BINSTRING;
+	case GT_PICKLE_STRING:
+	case GT_PICKLE_SHORT_BINSTRING:
+	case GT_PICKLE_BINSTRING:
+		p->op = op == GT_PICKLE_SHORT_BINSTRING && length < 256 ? op : GT_PICKLE_BINSTRING;
 		break;
-	case OP_UNICODE:
-	case OP_SHORT_BINUNICODE:
-	case OP_BINUNICODE:
-	case OP_BINUNICODE8:
-		p->op = op == OP_SHORT_BINUNICODE && length < 256 ? op : OP_BINUNICODE;
+	case GT_PICKLE_UNICODE:
+	case GT_PICKLE_SHORT_BINUNICODE:
+	case GT_PICKLE_BINUNICODE:
+	case GT_PICKLE_BINUNICODE8:
+		p->op =
+		    op == GT_PICKLE_SHORT_BINUNICODE && length < 256 ? op : GT_PICKLE_BINUNICODE;
 		break;
 	default:
 		return false;
 	}
-	p->width = p->op == OP_SHORT_BINSTRING || p->op == OP_SHORT_BINUNICODE ? 1 : 4;
+	p->width =
+	    p->op == GT_PICKLE_SHORT_BINSTRING || p->op == GT_PICKLE_SHORT_BINUNICODE ? 1 : 4;
 	return length <= INT32_MAX; /* BINSTRING's length has a sign */
 }
 

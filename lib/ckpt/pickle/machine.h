@@ -11,10 +11,10 @@
 /* Small functions fail without adding where: gt_pickle_read() puts the byte before their text. */
 
 enum {
-	NAME_MAX_BYTES = 512, /* of a module or class */
-	RECENT_INTS = 512,    /* that later mentions share */
-	MAX_MARKS = 1 << 10,  /* that are open at a time */
-	MAX_PUSHES = 1 << 24  /* values that come to the stack: bounds memory and time */
+	GT_PICKLE_NAME_BYTES = 512,    /* of a module or class */
+	GT_PICKLE_RECENT_INTS = 512,   /* that later mentions share */
+	GT_PICKLE_MAX_MARKS = 1 << 10, /* that are open at a time */
+	GT_PICKLE_MAX_PUSHES = 1 << 24 /* values that come to the stack: bounds memory and time */
 };
 
 struct gt_machine {
@@ -38,7 +38,7 @@ struct gt_machine {
 	size_t memo_count, memo_room;
 	size_t pushes, name_bytes;
 	struct gt_tree *none, *truth[2],
-	    *recent[RECENT_INTS]; /* shared, as they are never changed */
+	    *recent[GT_PICKLE_RECENT_INTS]; /* shared, as they are never changed */
 	bool stopped;
 	struct gt_err *err;
 };
@@ -64,7 +64,7 @@ gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_i
 int gt_pickle_builtin(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out);
 
-static inline int fail(struct gt_machine *m, const char *what)
+static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 {
 	gt_err_set(m->err, GT_EFORMAT, "%s", what);
 	return GT_EFORMAT;
@@ -74,7 +74,7 @@ static inline int fail(struct gt_machine *m, const char *what)
  * Invalidates m->bytes. (pickle/read.c) */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
-static inline int take(struct gt_machine *m, uint64_t length, const unsigned char **p)
+static inline int gt_machine_take(struct gt_machine *m, uint64_t length, const unsigned char **p)
 {
 	if (length > m->size - m->at) {
 		gt_err_set(m->err, GT_EFORMAT,
@@ -94,10 +94,10 @@ static inline int take(struct gt_machine *m, uint64_t length, const unsigned cha
 }
 
 /* An unsigned number of `width` bytes. */
-static inline int take_number(struct gt_machine *m, size_t width, uint64_t *value)
+static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uint64_t *value)
 {
 	const unsigned char *p;
-	int rc = take(m, width, &p);
+	int rc = gt_machine_take(m, width, &p);
 
 	if (!rc)
 		*value = gt_get_le(p, width);
@@ -105,14 +105,14 @@ static inline int take_number(struct gt_machine *m, size_t width, uint64_t *valu
 }
 
 /* How much memory may still be asked for. Operands that do not fit into it are not read either. */
-static inline size_t memory_left(const struct gt_machine *m)
+static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;
 
 	return !a->limit ? SIZE_MAX : a->limit > a->used ? a->limit - a->used : 0;
 }
 
-static inline int too_much_memory(struct gt_machine *m)
+static inline int gt_machine_too_much(struct gt_machine *m)
 {
 	gt_err_set(
 	    m->err, GT_EFORMAT, "more than %zu bytes of memory are asked for", m->arena->limit);
@@ -120,20 +120,21 @@ static inline int too_much_memory(struct gt_machine *m)
 }
 
 /* `width` bytes of length, then as many bytes. */
-static inline int take_block(
+static inline int gt_machine_take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
 {
 	uint64_t n = 0;
-	int rc = take_number(m, width, &n);
+	int rc = gt_machine_take_number(m, width, &n);
 
 	*length = n;
 	if (!rc)
-		rc = take(m, n, p);
-	return !rc && n > memory_left(m) ? too_much_memory(m) : rc;
+		rc = gt_machine_take(m, n, p);
+	return !rc && n > gt_machine_memory_left(m) ? gt_machine_too_much(m) : rc;
 }
 
 /* A line, without its end. */
-static inline int take_line(struct gt_machine *m, const unsigned char **p, size_t *length)
+static inline int gt_machine_take_line(
+    struct gt_machine *m, const unsigned char **p, size_t *length)
 {
 	const unsigned char *end;
 	size_t seen = 0;
@@ -143,7 +144,7 @@ static inline int take_line(struct gt_machine *m, const unsigned char **p, size_
 
 		seen = m->have - m->at;
 		if (m->have == m->size)
-			return fail(m, "a line of text does not end");
+			return gt_machine_fail(m, "a line of text does not end");
 		rc = gt_machine_fill(m, seen + 1);
 		if (rc)
 			return rc;
@@ -154,59 +155,59 @@ static inline int take_line(struct gt_machine *m, const unsigned char **p, size_
 	return 0;
 }
 
-/* A line, copied to `text` of NAME_MAX_BYTES. */
-static inline int take_name(struct gt_machine *m, char *text)
+/* A line, copied to `text` of GT_PICKLE_NAME_BYTES. */
+static inline int gt_machine_take_name(struct gt_machine *m, char *text)
 {
 	const unsigned char *p;
 	size_t length;
-	int rc = take_line(m, &p, &length);
+	int rc = gt_machine_take_line(m, &p, &length);
 
 	if (rc)
 		return rc;
-	if (length >= NAME_MAX_BYTES || memchr(p, 0, length))
-		return fail(m, "a line of text is too long or holds a zero");
+	if (length >= GT_PICKLE_NAME_BYTES || memchr(p, 0, length))
+		return gt_machine_fail(m, "a line of text is too long or holds a zero");
 	memcpy(text, p, length);
 	text[length] = '\0';
 	return 0;
 }
 
-static inline int push(struct gt_machine *m, struct gt_tree *node)
+static inline int gt_machine_push(struct gt_machine *m, struct gt_tree *node)
 {
 	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err) ||
 	    gt_grow(&m->origins, m->depth, &m->origin_room, sizeof(*m->origins), m->err))
 		return GT_ENOMEM;
-	if (++m->pushes > MAX_PUSHES)
-		return fail(m, "more than 16777216 values: no checkpoint has as many");
+	if (++m->pushes > GT_PICKLE_MAX_PUSHES)
+		return gt_machine_fail(m, "more than 16777216 values: no checkpoint has as many");
 	m->origins[m->depth] = m->op_at;
 	m->stack[m->depth++] = node;
 	return 0;
 }
 
-static inline size_t last_mark(const struct gt_machine *m)
+static inline size_t gt_machine_last_mark(const struct gt_machine *m)
 {
 	return m->mark_count ? m->marks[m->mark_count - 1] : 0;
 }
 
-static inline int need(struct gt_machine *m, size_t n)
+static inline int gt_machine_need(struct gt_machine *m, size_t n)
 {
-	if (m->depth - last_mark(m) < n)
-		return fail(m, "the stack has too few values");
+	if (m->depth - gt_machine_last_mark(m) < n)
+		return gt_machine_fail(m, "the stack has too few values");
 	return 0;
 }
 
-static inline struct gt_tree *top(struct gt_machine *m)
+static inline struct gt_tree *gt_machine_top(struct gt_machine *m)
 {
 	return m->stack[m->depth - 1];
 }
 
 /* Close the last mark: *items gets the values above it, which leave the stack but stay in its
  * memory until the next push. */
-static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t *n)
+static inline int gt_machine_pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t *n)
 {
-	size_t base = last_mark(m);
+	size_t base = gt_machine_last_mark(m);
 
 	if (!m->mark_count)
-		return fail(m, "no mark on the stack");
+		return gt_machine_fail(m, "no mark on the stack");
 	m->mark_count--;
 	*items = base ? m->stack + base : m->stack; /* there may be no stack yet */
 	*n = m->depth - base;
@@ -215,7 +216,7 @@ static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t
 }
 
 /* Append a value that has just left the stack, with its key (NULL for none), to a container. */
-static inline int keep_item(
+static inline int gt_machine_keep_item(
     struct gt_machine *m, struct gt_tree *seq, struct gt_tree **key, struct gt_tree **value)
 {
 	struct gt_tree_item *item;
@@ -229,7 +230,7 @@ static inline int keep_item(
 }
 
 /* A tuple or list of values that have just left the stack; room for them and no more. */
-static inline int push_seq(
+static inline int gt_machine_push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
 {
 	struct gt_tree *seq = gt_tree_new(m->arena, kind, m->err);
@@ -241,13 +242,13 @@ static inline int push_seq(
 			return GT_ENOMEM;
 	}
 	for (size_t i = 0; seq && i < n; i++)
-		if (keep_item(m, seq, NULL, values + i))
+		if (gt_machine_keep_item(m, seq, NULL, values + i))
 			return GT_ENOMEM;
-	return push(m, seq);
+	return gt_machine_push(m, seq);
 }
 
 /* An opaque object of a class and the arguments it was made of. */
-static inline struct gt_tree *object_of(
+static inline struct gt_tree *gt_machine_object_of(
     struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
 {
 	struct gt_tree *node = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);
@@ -260,7 +261,7 @@ static inline struct gt_tree *object_of(
 }
 
 /* An opaque node with one value as its argument. `class_name` is a constant. */
-static inline struct gt_tree *boxed(
+static inline struct gt_tree *gt_machine_boxed(
     struct gt_machine *m, const char *class_name, struct gt_tree *value)
 {
 	struct gt_tree *node = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);

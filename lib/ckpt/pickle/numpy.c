@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/tree/tree.h"
 
 /*
  * numpy writes an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
@@ -38,13 +38,14 @@ struct array {
 
 static bool read_dtype(const struct gt_tree *node, struct array *a)
 {
-	const struct gt_tree *state = is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
+	const struct gt_tree *state =
+	    gt_tree_is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
 
-	if (!is_kind(state, GT_TREE_TUPLE))
+	if (!gt_tree_is(state, GT_TREE_TUPLE))
 		return false;
-	a->big = gt_tree_is_string(arg(state, 1), ">");
+	a->big = gt_tree_is_string(gt_tree_value(state, 1), ">");
 	for (size_t i = 0; i < sizeof(dtypes) / sizeof(*dtypes); i++) {
-		if (!gt_tree_is_string(arg(node->opaque.args, 0), dtypes[i].name))
+		if (!gt_tree_is_string(gt_tree_value(node->opaque.args, 0), dtypes[i].name))
 			continue;
 		a->dtype = dtypes[i].dtype;
 		return true;
@@ -55,46 +56,47 @@ static bool read_dtype(const struct gt_tree *node, struct array *a)
 /* (1, shape, dtype, fortran, bytes), the state of a reconstructed array */
 static bool read_state(const struct gt_tree *state, struct array *a)
 {
-	if (!is_kind(state, GT_TREE_TUPLE) || !arg(state, 2) ||
-	    !is_kind(arg(state, 3), GT_TREE_BOOL))
+	if (!gt_tree_is(state, GT_TREE_TUPLE) || !gt_tree_value(state, 2) ||
+	    !gt_tree_is(gt_tree_value(state, 3), GT_TREE_BOOL))
 		return false;
-	a->shape = arg(state, 1);
-	a->fortran = arg(state, 3)->boolean;
-	a->bytes = arg(state, 4);
-	return read_dtype(arg(state, 2), a);
+	a->shape = gt_tree_value(state, 1);
+	a->fortran = gt_tree_value(state, 3)->boolean;
+	a->bytes = gt_tree_value(state, 4);
+	return read_dtype(gt_tree_value(state, 2), a);
 }
 
 /* (bytes, dtype, shape, order), how protocol 5 writes an array */
 static bool read_buffer(const struct gt_tree *args, struct array *a)
 {
-	if (!arg(args, 1))
+	if (!gt_tree_value(args, 1))
 		return false;
-	a->bytes = arg(args, 0);
-	a->shape = arg(args, 2);
-	a->fortran = gt_tree_is_string(arg(args, 3), "F");
-	return read_dtype(arg(args, 1), a);
+	a->bytes = gt_tree_value(args, 0);
+	a->shape = gt_tree_value(args, 2);
+	a->fortran = gt_tree_is_string(gt_tree_value(args, 3), "F");
+	return read_dtype(gt_tree_value(args, 1), a);
 }
 
 static bool read_array(const struct gt_tree *node, struct array *a)
 {
 	bool known = false;
 
-	if (is_object_of(node, "numpy.core.multiarray._reconstruct") ||
-	    is_object_of(node, "numpy._core.multiarray._reconstruct"))
+	if (gt_tree_is_object_of(node, "numpy.core.multiarray._reconstruct") ||
+	    gt_tree_is_object_of(node, "numpy._core.multiarray._reconstruct"))
 		known = read_state(node->opaque.state, a);
-	else if (is_object_of(node, "numpy.core.numeric._frombuffer") ||
-	         is_object_of(node, "numpy._core.numeric._frombuffer"))
+	else if (gt_tree_is_object_of(node, "numpy.core.numeric._frombuffer") ||
+	         gt_tree_is_object_of(node, "numpy._core.numeric._frombuffer"))
 		known = read_buffer(node->opaque.args, a);
-	if (!known || !is_kind(a->shape, GT_TREE_TUPLE) || a->shape->seq.count > GT_TREE_MAX_DIMS)
+	if (!known || !gt_tree_is(a->shape, GT_TREE_TUPLE) ||
+	    a->shape->seq.count > GT_TREE_MAX_DIMS)
 		return false;
 	for (size_t i = 0; i < a->shape->seq.count; i++)
-		if (!is_count(arg(a->shape, i)))
+		if (!gt_tree_is_count(gt_tree_value(a->shape, i)))
 			return false;
 	/* From Python 2 the bytes may have come as text. */
-	if (is_object_of(a->bytes, "builtins.bytes") ||
-	    is_object_of(a->bytes, "builtins.bytearray"))
-		a->bytes = arg(a->bytes->opaque.args, 0);
-	return is_kind(a->bytes, GT_TREE_STRING);
+	if (gt_tree_is_object_of(a->bytes, "builtins.bytes") ||
+	    gt_tree_is_object_of(a->bytes, "builtins.bytearray"))
+		a->bytes = gt_tree_value(a->bytes->opaque.args, 0);
+	return gt_tree_is(a->bytes, GT_TREE_STRING);
 }
 
 static bool set_dims(const struct array *a, int ndim, int64_t *dims)
@@ -102,7 +104,7 @@ static bool set_dims(const struct array *a, int ndim, int64_t *dims)
 	int64_t step = 1;
 
 	for (int i = 0; i < ndim; i++)
-		dims[i] = arg(a->shape, (size_t)i)->integer;
+		dims[i] = gt_tree_value(a->shape, (size_t)i)->integer;
 	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim))
 		return false;
 	for (int i = 0; a->fortran && i < ndim; i++) {

@@ -57,44 +57,46 @@ static int note_global(struct gt_machine *m, const char *name, bool called)
  */
 static int push_global(struct gt_machine *m, const char *module, const char *name)
 {
-	char full[2 * NAME_MAX_BYTES];
+	char full[2 * GT_PICKLE_NAME_BYTES];
 	struct gt_tree *node;
 	int n;
 
 	if (!gt_pickle_is_name(module) || !gt_pickle_is_name(name))
-		return fail(m, "the name of a class is empty or holds a control character");
+		return gt_machine_fail(
+		    m, "the name of a class is empty or holds a control character");
 	rename_today(&module, &name);
 	n = snprintf(full, sizeof(full), "%s.%s", module, name);
 	m->name_bytes += (size_t)n;
-	if (m->name_bytes / 16 > m->size + NAME_MAX_BYTES)
-		return fail(m, "the names of classes take more than the file could hold");
+	if (m->name_bytes / 16 > m->size + GT_PICKLE_NAME_BYTES)
+		return gt_machine_fail(
+		    m, "the names of classes take more than the file could hold");
 	node = gt_tree_opaque(m->arena, full, m->err);
 	if (!node || note_global(m, node->opaque.class_name, false))
 		return GT_ENOMEM;
-	return push(m, node);
+	return gt_machine_push(m, node);
 }
 
 int gt_op_global(struct gt_machine *m, unsigned char op)
 {
-	char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
-	int rc = take_name(m, module);
+	char module[GT_PICKLE_NAME_BYTES], name[GT_PICKLE_NAME_BYTES];
+	int rc = gt_machine_take_name(m, module);
 
 	(void)op;
 	if (!rc)
-		rc = take_name(m, name);
+		rc = gt_machine_take_name(m, name);
 	return rc ? rc : push_global(m, module, name);
 }
 
 static bool is_name(const struct gt_tree *node)
 {
-	return node->kind == GT_TREE_STRING && node->string.length < NAME_MAX_BYTES &&
+	return node->kind == GT_TREE_STRING && node->string.length < GT_PICKLE_NAME_BYTES &&
 	       strlen(node->string.bytes) == node->string.length;
 }
 
 int gt_op_stack_global(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *module, *name;
-	int rc = need(m, 2);
+	int rc = gt_machine_need(m, 2);
 
 	(void)op;
 	if (rc)
@@ -102,7 +104,7 @@ int gt_op_stack_global(struct gt_machine *m, unsigned char op)
 	name = m->stack[--m->depth];
 	module = m->stack[--m->depth];
 	if (!is_name(module) || !is_name(name))
-		return fail(m, "a class whose name is no text");
+		return gt_machine_fail(m, "a class whose name is no text");
 	return push_global(m, module->string.bytes, name->string.bytes);
 }
 
@@ -121,7 +123,7 @@ static int push_call_of_object(struct gt_machine *m, struct gt_tree *object, str
 	    gt_tree_push(both, NULL, args, m->arena, m->err))
 		return GT_ENOMEM;
 	node->opaque.args = both;
-	return push(m, node);
+	return gt_machine_push(m, node);
 }
 
 /*
@@ -134,11 +136,11 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 	int rc = 0;
 
 	if (class_name->kind != GT_TREE_OPAQUE)
-		return fail(m, "a call of what is no class");
+		return gt_machine_fail(m, "a call of what is no class");
 	if (!class_name->opaque.args && note_global(m, class_name->opaque.class_name, true))
 		return GT_ENOMEM;
 	if (args->kind != GT_TREE_TUPLE)
-		return fail(m, "a call whose arguments are no tuple");
+		return gt_machine_fail(m, "a call whose arguments are no tuple");
 	if (class_name->opaque.args)
 		return push_call_of_object(m, class_name, args);
 	if (m->hooks && m->hooks->call)
@@ -149,14 +151,14 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 	if (rc)
 		return gt_err_prefix(m->err, "%s", class_name->opaque.class_name);
 	if (made)
-		return push(m, made);
-	return push(m, object_of(m, class_name, args));
+		return gt_machine_push(m, made);
+	return gt_machine_push(m, gt_machine_object_of(m, class_name, args));
 }
 
 /* Say how an opaque object came to be, if it is one that these arguments have just made. */
 static void note_new(struct gt_machine *m, const struct gt_tree *args, enum gt_tree_made made)
 {
-	struct gt_tree *node = top(m);
+	struct gt_tree *node = gt_machine_top(m);
 
 	if (node->kind == GT_TREE_OPAQUE && node->opaque.args == args)
 		node->opaque.made = made;
@@ -165,14 +167,14 @@ static void note_new(struct gt_machine *m, const struct gt_tree *args, enum gt_t
 int gt_op_call(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *args;
-	int rc = need(m, 2);
+	int rc = gt_machine_need(m, 2);
 
 	if (rc)
 		return rc;
 	m->depth -= 2;
 	args = m->stack[m->depth + 1];
 	rc = call(m, m->stack[m->depth], args);
-	if (!rc && op == OP_NEWOBJ)
+	if (!rc && op == GT_PICKLE_NEWOBJ)
 		note_new(m, args, GT_TREE_NEW);
 	return rc;
 }
@@ -181,7 +183,7 @@ int gt_op_call(struct gt_machine *m, unsigned char op)
 int gt_op_newobj_ex(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *args, *keywords;
-	int rc = need(m, 3);
+	int rc = gt_machine_need(m, 3);
 
 	(void)op;
 	if (rc)
@@ -190,7 +192,7 @@ int gt_op_newobj_ex(struct gt_machine *m, unsigned char op)
 	args = m->stack[m->depth + 1];
 	keywords = m->stack[m->depth + 2];
 	if (args->kind != GT_TREE_TUPLE || keywords->kind != GT_TREE_DICT)
-		return fail(m, "a call whose arguments are no tuple and dict");
+		return gt_machine_fail(m, "a call whose arguments are no tuple and dict");
 	if (keywords->seq.count && gt_tree_push(args, NULL, keywords, m->arena, m->err))
 		return GT_ENOMEM;
 	rc = call(m, m->stack[m->depth], args);
@@ -204,21 +206,21 @@ int gt_op_inst(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree **values, *class_name, *args;
 	size_t n;
-	int rc = op == OP_INST ? gt_op_global(m, op) : 0;
+	int rc = op == GT_PICKLE_INST ? gt_op_global(m, op) : 0;
 
 	if (rc)
 		return rc;
-	class_name = op == OP_INST ? m->stack[--m->depth] : NULL;
-	rc = pop_mark(m, &values, &n);
+	class_name = op == GT_PICKLE_INST ? m->stack[--m->depth] : NULL;
+	rc = gt_machine_pop_mark(m, &values, &n);
 	if (rc)
 		return rc;
 	if (!class_name) {
 		if (!n)
-			return fail(m, "a call without a class");
+			return gt_machine_fail(m, "a call without a class");
 		class_name = *values++;
 		n--;
 	}
-	rc = push_seq(m, GT_TREE_TUPLE, values, n);
+	rc = gt_machine_push_seq(m, GT_TREE_TUPLE, values, n);
 	if (rc)
 		return rc;
 	args = m->stack[--m->depth];
@@ -247,13 +249,13 @@ static void set_tensor_state(struct gt_tree_tensor *t, struct gt_tree *state)
 int gt_op_build(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *state, *node;
-	int rc = need(m, 2);
+	int rc = gt_machine_need(m, 2);
 
 	(void)op;
 	if (rc)
 		return rc;
 	state = m->stack[--m->depth];
-	node = top(m);
+	node = gt_machine_top(m);
 	if (node->kind == GT_TREE_OPAQUE && node->opaque.args)
 		node->opaque.state = state;
 	else if (node->kind == GT_TREE_DICT)
@@ -261,7 +263,7 @@ int gt_op_build(struct gt_machine *m, unsigned char op)
 	else if (node->kind == GT_TREE_TENSOR)
 		set_tensor_state(&node->tensor, state);
 	else
-		return fail(m, "a state for what is no object");
+		return gt_machine_fail(m, "a state for what is no object");
 	return 0;
 }
 
@@ -270,7 +272,7 @@ int gt_op_build(struct gt_machine *m, unsigned char op)
 int gt_op_persistent(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *made = NULL;
-	int rc = need(m, 1);
+	int rc = gt_machine_need(m, 1);
 
 	(void)op;
 	if (rc)
@@ -278,8 +280,8 @@ int gt_op_persistent(struct gt_machine *m, unsigned char op)
 	if (m->hooks && m->hooks->persistent)
 		rc = m->hooks->persistent(m->hooks->self, m->stack[--m->depth], &made, m->err);
 	if (!rc && !made)
-		rc = fail(m, "a persistent id of a kind that torch does not write");
-	return rc ? rc : push(m, made);
+		rc = gt_machine_fail(m, "a persistent id of a kind that torch does not write");
+	return rc ? rc : gt_machine_push(m, made);
 }
 
 /* Opcodes that refer to data outside the file. */
@@ -288,12 +290,12 @@ int gt_op_refuse(struct gt_machine *m, unsigned char op)
 	const char *what;
 
 	switch (op) {
-	case OP_PERSID:
+	case GT_PICKLE_PERSID:
 		what = "a persistent id as text (PERSID): protocol 0 cannot hold tensors";
 		break;
-	case OP_EXT1:
-	case OP_EXT2:
-	case OP_EXT4:
+	case GT_PICKLE_EXT1:
+	case GT_PICKLE_EXT2:
+	case GT_PICKLE_EXT4:
 		what = "a class by a number of the writer's own registry (EXT)";
 		break;
 	default:

@@ -1,6 +1,6 @@
 /* python.c - calls by which Python's own pickler writes values that have no opcode. */
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/pickle/machine.h"
+#include "lib/ckpt/tree/tree.h"
 
 /*
  * Protocol 2 has no sets and no bytes: they are calls. So are objects of classes that the pickler
@@ -12,7 +12,7 @@
 static int make_set(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
 {
-	struct gt_tree *items = arg(args, 0);
+	struct gt_tree *items = gt_tree_value(args, 0);
 
 	if (items && items->kind != GT_TREE_LIST)
 		return 0;
@@ -59,7 +59,7 @@ static int make_boxed(
 
 	if (!bytes)
 		return wide ? 0 : GT_ENOMEM;
-	*out = boxed(m, name, bytes);
+	*out = gt_machine_boxed(m, name, bytes);
 	return *out ? 0 : GT_ENOMEM;
 }
 
@@ -68,27 +68,27 @@ static int make_bytes(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
 {
 	(void)name;
-	if (!is_kind(arg(args, 0), GT_TREE_STRING) ||
-	    !(gt_tree_is_string(arg(args, 1), "latin1") ||
-	        gt_tree_is_string(arg(args, 1), "latin-1")))
+	if (!gt_tree_is(gt_tree_value(args, 0), GT_TREE_STRING) ||
+	    !(gt_tree_is_string(gt_tree_value(args, 1), "latin1") ||
+	        gt_tree_is_string(gt_tree_value(args, 1), "latin-1")))
 		return 0;
-	return make_boxed(m, "builtins.bytes", arg(args, 0), out);
+	return make_boxed(m, "builtins.bytes", gt_tree_value(args, 0), out);
 }
 
 /* builtins.bytes(), builtins.bytearray(), builtins.bytearray(text, "latin-1"), (bytes) */
 static int make_empty_bytes(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
 {
-	const struct gt_tree *from = arg(args, 0);
+	const struct gt_tree *from = gt_tree_value(args, 0);
 
 	if (!from)
 		return make_boxed(m, name, NULL, out);
-	if (from->kind == GT_TREE_STRING && gt_tree_is_string(arg(args, 1), "latin-1"))
+	if (from->kind == GT_TREE_STRING && gt_tree_is_string(gt_tree_value(args, 1), "latin-1"))
 		return make_boxed(m, name, from, out);
-	if (!is_object_of(from, "builtins.bytes") ||
-	    !is_kind(arg(from->opaque.args, 0), GT_TREE_STRING))
+	if (!gt_tree_is_object_of(from, "builtins.bytes") ||
+	    !gt_tree_is(gt_tree_value(from->opaque.args, 0), GT_TREE_STRING))
 		return 0;
-	*out = boxed(m, name, arg(from->opaque.args, 0));
+	*out = gt_machine_boxed(m, name, gt_tree_value(from->opaque.args, 0));
 	return *out ? 0 : GT_ENOMEM;
 }
 
@@ -97,13 +97,13 @@ static int make_empty_bytes(
 static int reconstruct(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
 {
-	struct gt_tree *base = arg(args, 1), *state = arg(args, 2), *none;
+	struct gt_tree *base = gt_tree_value(args, 1), *state = gt_tree_value(args, 2), *none;
 
 	(void)name;
-	if (!is_class(arg(args, 0)) || !is_class(base) || !state)
+	if (!gt_tree_is_class(gt_tree_value(args, 0)) || !gt_tree_is_class(base) || !state)
 		return 0;
 	none = gt_tree_tuple(m->arena, m->err);
-	*out = none ? object_of(m, arg(args, 0), none) : NULL;
+	*out = none ? gt_machine_object_of(m, gt_tree_value(args, 0), none) : NULL;
 	if (!*out)
 		return GT_ENOMEM;
 	(*out)->opaque.made = GT_TREE_NEW;
@@ -118,26 +118,26 @@ static int reconstruct(
 static int new_object(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
 {
-	struct gt_tree *rest = arg(args, 1);
+	struct gt_tree *rest = gt_tree_value(args, 1);
 	int rc = 0;
 
-	if (!is_class(arg(args, 0)))
+	if (!gt_tree_is_class(gt_tree_value(args, 0)))
 		return 0;
 	if (!strcmp(name, "copyreg.__newobj_ex__")) {
-		if (!is_kind(rest, GT_TREE_TUPLE))
+		if (!gt_tree_is(rest, GT_TREE_TUPLE))
 			return 0;
 	} else {
 		rest = gt_tree_tuple(m->arena, m->err);
 		for (size_t i = 1; rest && !rc && i < args->seq.count; i++)
-			rc = gt_tree_push(rest, NULL, arg(args, i), m->arena, m->err);
+			rc = gt_tree_push(rest, NULL, gt_tree_value(args, i), m->arena, m->err);
 	}
 	if (!rest || rc)
 		return GT_ENOMEM;
 	if (m->hooks && m->hooks->call)
 		rc = m->hooks->call(
-		    m->hooks->self, arg(args, 0)->opaque.class_name, rest, out, m->err);
+		    m->hooks->self, gt_tree_value(args, 0)->opaque.class_name, rest, out, m->err);
 	if (!rc && !*out) {
-		*out = object_of(m, arg(args, 0), rest);
+		*out = gt_machine_object_of(m, gt_tree_value(args, 0), rest);
 		if (*out)
 			(*out)->opaque.made = GT_TREE_NEW;
 	}

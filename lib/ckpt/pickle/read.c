@@ -16,8 +16,8 @@ enum {
 static int op_mark(struct gt_machine *m, unsigned char op)
 {
 	(void)op;
-	if (m->mark_count == MAX_MARKS)
-		return fail(m, "more than 1024 marks are open");
+	if (m->mark_count == GT_PICKLE_MAX_MARKS)
+		return gt_machine_fail(m, "more than 1024 marks are open");
 	if (gt_grow(&m->marks, m->mark_count, &m->mark_room, sizeof(*m->marks), m->err))
 		return GT_ENOMEM;
 	m->marks[m->mark_count++] = m->depth;
@@ -30,9 +30,9 @@ static int op_pop(struct gt_machine *m, unsigned char op)
 	size_t n;
 
 	/* POP on a mark takes the mark: protocol 1 does that after a recursive tuple. */
-	if (op == OP_POP_MARK || (m->mark_count && m->depth == last_mark(m)))
-		return pop_mark(m, &values, &n);
-	if (need(m, 1))
+	if (op == GT_PICKLE_POP_MARK || (m->mark_count && m->depth == gt_machine_last_mark(m)))
+		return gt_machine_pop_mark(m, &values, &n);
+	if (gt_machine_need(m, 1))
 		return GT_EFORMAT;
 	m->depth--;
 	return 0;
@@ -41,21 +41,22 @@ static int op_pop(struct gt_machine *m, unsigned char op)
 static int op_dup(struct gt_machine *m, unsigned char op)
 {
 	(void)op;
-	return need(m, 1) ? GT_EFORMAT : push(m, top(m));
+	return gt_machine_need(m, 1) ? GT_EFORMAT : gt_machine_push(m, gt_machine_top(m));
 }
 
 static int take_index(struct gt_machine *m, unsigned char op, uint64_t *index)
 {
-	char text[NAME_MAX_BYTES], *end;
+	char text[GT_PICKLE_NAME_BYTES], *end;
 	int rc;
 
-	if (op != OP_GET && op != OP_PUT)
-		return take_number(m, op == OP_BINGET || op == OP_BINPUT ? 1 : 4, index);
-	rc = take_name(m, text);
+	if (op != GT_PICKLE_GET && op != GT_PICKLE_PUT)
+		return gt_machine_take_number(
+		    m, op == GT_PICKLE_BINGET || op == GT_PICKLE_BINPUT ? 1 : 4, index);
+	rc = gt_machine_take_name(m, text);
 	if (rc)
 		return rc;
 	*index = strtoull(text, &end, 10);
-	return end == text || *end ? fail(m, "text that is no index") : 0;
+	return end == text || *end ? gt_machine_fail(m, "text that is no index") : 0;
 }
 
 static int op_get(struct gt_machine *m, unsigned char op)
@@ -68,7 +69,7 @@ static int op_get(struct gt_machine *m, unsigned char op)
 	if (index >= m->memo_count || !m->memo[index])
 		return gt_err_set(m->err, GT_EFORMAT, "memo %llu is read before it is written",
 		    (unsigned long long)index);
-	return push(m, m->memo[index]);
+	return gt_machine_push(m, m->memo[index]);
 }
 
 /* Indices count up from 0 or 1, one for each of some values: one above the number of values is a
@@ -76,10 +77,10 @@ static int op_get(struct gt_machine *m, unsigned char op)
 static int op_put(struct gt_machine *m, unsigned char op)
 {
 	uint64_t index = m->memo_count;
-	int rc = op == OP_MEMOIZE ? 0 : take_index(m, op, &index);
+	int rc = op == GT_PICKLE_MEMOIZE ? 0 : take_index(m, op, &index);
 
 	if (!rc)
-		rc = need(m, 1);
+		rc = gt_machine_need(m, 1);
 	if (rc)
 		return rc;
 	if (index > m->pushes)
@@ -90,7 +91,7 @@ static int op_put(struct gt_machine *m, unsigned char op)
 			return GT_ENOMEM;
 		m->memo[m->memo_count++] = NULL;
 	}
-	m->memo[index] = top(m);
+	m->memo[index] = gt_machine_top(m);
 	return 0;
 }
 
@@ -99,7 +100,7 @@ static int op_put(struct gt_machine *m, unsigned char op)
 static int op_proto(struct gt_machine *m, unsigned char op)
 {
 	uint64_t protocol;
-	int rc = take_number(m, 1, &protocol);
+	int rc = gt_machine_take_number(m, 1, &protocol);
 
 	(void)op;
 	if (!rc && protocol > MAX_PROTOCOL)
@@ -111,15 +112,15 @@ static int op_proto(struct gt_machine *m, unsigned char op)
 static int op_frame(struct gt_machine *m, unsigned char op)
 {
 	uint64_t length;
-	int rc = take_number(m, 8, &length);
+	int rc = gt_machine_take_number(m, 8, &length);
 
 	(void)op;
 	if (rc)
 		return rc;
 	if (m->frame_end)
-		return fail(m, "a frame inside a frame");
+		return gt_machine_fail(m, "a frame inside a frame");
 	if (length > m->size - m->at)
-		return fail(m, "a frame goes past the end: the file is cut or damaged");
+		return gt_machine_fail(m, "a frame goes past the end: the file is cut or damaged");
 	m->frame_end = length ? m->at + length : 0;
 	return 0;
 }
@@ -143,80 +144,80 @@ static int op_stop(struct gt_machine *m, unsigned char op)
 {
 	(void)op;
 	if (m->depth != 1 || m->mark_count)
-		return fail(m, "the pickle ends with other than one value");
+		return gt_machine_fail(m, "the pickle ends with other than one value");
 	m->stopped = true;
 	return 0;
 }
 
 static gt_opcode *const opcodes[256] = {
-	[OP_MARK] = op_mark,
-	[OP_STOP] = op_stop,
-	[OP_POP] = op_pop,
-	[OP_POP_MARK] = op_pop,
-	[OP_DUP] = op_dup,
-	[OP_FLOAT] = gt_op_text_float,
-	[OP_INT] = gt_op_text_int,
-	[OP_LONG] = gt_op_text_int,
-	[OP_BININT] = gt_op_binint,
-	[OP_BININT1] = gt_op_binint,
-	[OP_BININT2] = gt_op_binint,
-	[OP_NONE] = gt_op_const,
-	[OP_NEWTRUE] = gt_op_const,
-	[OP_NEWFALSE] = gt_op_const,
-	[OP_LONG1] = gt_op_long,
-	[OP_LONG4] = gt_op_long,
-	[OP_BINFLOAT] = gt_op_binfloat,
-	[OP_BINSTRING] = gt_op_string,
-	[OP_SHORT_BINSTRING] = gt_op_string,
-	[OP_BINUNICODE] = gt_op_unicode,
-	[OP_SHORT_BINUNICODE] = gt_op_unicode,
-	[OP_BINUNICODE8] = gt_op_unicode,
-	[OP_BINBYTES] = gt_op_bytes,
-	[OP_SHORT_BINBYTES] = gt_op_bytes,
-	[OP_BINBYTES8] = gt_op_bytes,
-	[OP_BYTEARRAY8] = gt_op_bytes,
-	[OP_EMPTY_DICT] = gt_op_empty,
-	[OP_EMPTY_LIST] = gt_op_empty,
-	[OP_EMPTY_TUPLE] = gt_op_empty,
-	[OP_TUPLE] = gt_op_marked_seq,
-	[OP_LIST] = gt_op_marked_seq,
-	[OP_TUPLE1] = gt_op_tuple_n,
-	[OP_TUPLE2] = gt_op_tuple_n,
-	[OP_TUPLE3] = gt_op_tuple_n,
-	[OP_DICT] = gt_op_dict,
-	[OP_APPEND] = gt_op_append,
-	[OP_APPENDS] = gt_op_appends,
-	[OP_ADDITEMS] = gt_op_appends,
-	[OP_SETITEM] = gt_op_setitem,
-	[OP_SETITEMS] = gt_op_setitems,
-	[OP_EMPTY_SET] = gt_op_set,
-	[OP_FROZENSET] = gt_op_set,
-	[OP_GET] = op_get,
-	[OP_BINGET] = op_get,
-	[OP_LONG_BINGET] = op_get,
-	[OP_PUT] = op_put,
-	[OP_BINPUT] = op_put,
-	[OP_LONG_BINPUT] = op_put,
-	[OP_MEMOIZE] = op_put,
-	[OP_GLOBAL] = gt_op_global,
-	[OP_STACK_GLOBAL] = gt_op_stack_global,
-	[OP_REDUCE] = gt_op_call,
-	[OP_NEWOBJ] = gt_op_call,
-	[OP_NEWOBJ_EX] = gt_op_newobj_ex,
-	[OP_INST] = gt_op_inst,
-	[OP_OBJ] = gt_op_inst,
-	[OP_BUILD] = gt_op_build,
-	[OP_BINPERSID] = gt_op_persistent,
-	[OP_STRING] = gt_op_text_string,
-	[OP_UNICODE] = gt_op_text_unicode,
-	[OP_PERSID] = gt_op_refuse,
-	[OP_EXT1] = gt_op_refuse,
-	[OP_EXT2] = gt_op_refuse,
-	[OP_EXT4] = gt_op_refuse,
-	[OP_NEXT_BUFFER] = gt_op_refuse,
-	[OP_READONLY_BUFFER] = gt_op_refuse,
-	[OP_PROTO] = op_proto,
-	[OP_FRAME] = op_frame,
+	[GT_PICKLE_MARK] = op_mark,
+	[GT_PICKLE_STOP] = op_stop,
+	[GT_PICKLE_POP] = op_pop,
+	[GT_PICKLE_POP_MARK] = op_pop,
+	[GT_PICKLE_DUP] = op_dup,
+	[GT_PICKLE_FLOAT] = gt_op_text_float,
+	[GT_PICKLE_INT] = gt_op_text_int,
+	[GT_PICKLE_LONG] = gt_op_text_int,
+	[GT_PICKLE_BININT] = gt_op_binint,
+	[GT_PICKLE_BININT1] = gt_op_binint,
+	[GT_PICKLE_BININT2] = gt_op_binint,
+	[GT_PICKLE_NONE] = gt_op_const,
+	[GT_PICKLE_NEWTRUE] = gt_op_const,
+	[GT_PICKLE_NEWFALSE] = gt_op_const,
+	[GT_PICKLE_LONG1] = gt_op_long,
+	[GT_PICKLE_LONG4] = gt_op_long,
+	[GT_PICKLE_BINFLOAT] = gt_op_binfloat,
+	[GT_PICKLE_BINSTRING] = gt_op_string,
+	[GT_PICKLE_SHORT_BINSTRING] = gt_op_string,
+	[GT_PICKLE_BINUNICODE] = gt_op_unicode,
+	[GT_PICKLE_SHORT_BINUNICODE] = gt_op_unicode,
+	[GT_PICKLE_BINUNICODE8] = gt_op_unicode,
+	[GT_PICKLE_BINBYTES] = gt_op_bytes,
+	[GT_PICKLE_SHORT_BINBYTES] = gt_op_bytes,
+	[GT_PICKLE_BINBYTES8] = gt_op_bytes,
+	[GT_PICKLE_BYTEARRAY8] = gt_op_bytes,
+	[GT_PICKLE_EMPTY_DICT] = gt_op_empty,
+	[GT_PICKLE_EMPTY_LIST] = gt_op_empty,
+	[GT_PICKLE_EMPTY_TUPLE] = gt_op_empty,
+	[GT_PICKLE_TUPLE] = gt_op_marked_seq,
+	[GT_PICKLE_LIST] = gt_op_marked_seq,
+	[GT_PICKLE_TUPLE1] = gt_op_tuple_n,
+	[GT_PICKLE_TUPLE2] = gt_op_tuple_n,
+	[GT_PICKLE_TUPLE3] = gt_op_tuple_n,
+	[GT_PICKLE_DICT] = gt_op_dict,
+	[GT_PICKLE_APPEND] = gt_op_append,
+	[GT_PICKLE_APPENDS] = gt_op_appends,
+	[GT_PICKLE_ADDITEMS] = gt_op_appends,
+	[GT_PICKLE_SETITEM] = gt_op_setitem,
+	[GT_PICKLE_SETITEMS] = gt_op_setitems,
+	[GT_PICKLE_EMPTY_SET] = gt_op_set,
+	[GT_PICKLE_FROZENSET] = gt_op_set,
+	[GT_PICKLE_GET] = op_get,
+	[GT_PICKLE_BINGET] = op_get,
+	[GT_PICKLE_LONG_BINGET] = op_get,
+	[GT_PICKLE_PUT] = op_put,
+	[GT_PICKLE_BINPUT] = op_put,
+	[GT_PICKLE_LONG_BINPUT] = op_put,
+	[GT_PICKLE_MEMOIZE] = op_put,
+	[GT_PICKLE_GLOBAL] = gt_op_global,
+	[GT_PICKLE_STACK_GLOBAL] = gt_op_stack_global,
+	[GT_PICKLE_REDUCE] = gt_op_call,
+	[GT_PICKLE_NEWOBJ] = gt_op_call,
+	[GT_PICKLE_NEWOBJ_EX] = gt_op_newobj_ex,
+	[GT_PICKLE_INST] = gt_op_inst,
+	[GT_PICKLE_OBJ] = gt_op_inst,
+	[GT_PICKLE_BUILD] = gt_op_build,
+	[GT_PICKLE_BINPERSID] = gt_op_persistent,
+	[GT_PICKLE_STRING] = gt_op_text_string,
+	[GT_PICKLE_UNICODE] = gt_op_text_unicode,
+	[GT_PICKLE_PERSID] = gt_op_refuse,
+	[GT_PICKLE_EXT1] = gt_op_refuse,
+	[GT_PICKLE_EXT2] = gt_op_refuse,
+	[GT_PICKLE_EXT4] = gt_op_refuse,
+	[GT_PICKLE_NEXT_BUFFER] = gt_op_refuse,
+	[GT_PICKLE_READONLY_BUFFER] = gt_op_refuse,
+	[GT_PICKLE_PROTO] = op_proto,
+	[GT_PICKLE_FRAME] = op_frame,
 };
 
 /* Note an opcode that has put a string on the stack, or that is a frame. */
@@ -224,12 +225,12 @@ static int note(struct gt_machine *m, struct gt_pickle_layout *l)
 {
 	bool pushed = m->depth && m->origins[m->depth - 1] == m->op_at;
 
-	if (pushed && top(m)->kind == GT_TREE_STRING) {
+	if (pushed && gt_machine_top(m)->kind == GT_TREE_STRING) {
 		if (gt_grow(&l->uses, l->use_count, &l->use_room, sizeof(*l->uses), m->err))
 			return GT_ENOMEM;
 		l->uses[l->use_count++] =
-		    (struct gt_pickle_use){ m->op_at, m->at - m->op_at, top(m) };
-	} else if (m->op == OP_FRAME) {
+		    (struct gt_pickle_use){ m->op_at, m->at - m->op_at, gt_machine_top(m) };
+	} else if (m->op == GT_PICKLE_FRAME) {
 		if (gt_grow(&l->frames, l->frame_count, &l->frame_room, sizeof(*l->frames), m->err))
 			return GT_ENOMEM;
 		l->frames[l->frame_count++] = m->op_at;
@@ -263,8 +264,8 @@ int gt_machine_fill(struct gt_machine *m, uint64_t length)
 	unsigned char *grown;
 	int rc;
 
-	if (length > memory_left(m))
-		return too_much_memory(m);
+	if (length > gt_machine_memory_left(m))
+		return gt_machine_too_much(m);
 	if (size < m->at + length)
 		size = m->at + length;
 	if (size > m->size)
@@ -286,8 +287,8 @@ static int step(struct gt_machine *m)
 	int rc;
 
 	if (m->at == m->size)
-		return fail(m, "the pickle does not end: the file is cut");
-	rc = take(m, 1, &p);
+		return gt_machine_fail(m, "the pickle does not end: the file is cut");
+	rc = gt_machine_take(m, 1, &p);
 	if (rc)
 		return rc;
 	m->op = *p;

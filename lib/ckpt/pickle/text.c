@@ -33,38 +33,43 @@ int gt_op_unicode(struct gt_machine *m, unsigned char op)
 {
 	const unsigned char *p;
 	size_t n;
-	int rc = take_block(m, op == OP_SHORT_BINUNICODE ? 1 : op == OP_BINUNICODE ? 4 : 8, &p, &n);
+	int rc = gt_machine_take_block(m,
+	    op == GT_PICKLE_SHORT_BINUNICODE ? 1
+	    : op == GT_PICKLE_BINUNICODE     ? 4
+	                                     : 8,
+	    &p, &n);
 
 	if (rc)
 		return rc;
 	if (!is_python_text(p, n))
-		return fail(m, "text that is not UTF-8");
-	return push(m, gt_tree_bytes(m->arena, p, n, m->err));
+		return gt_machine_fail(m, "text that is not UTF-8");
+	return gt_machine_push(m, gt_tree_bytes(m->arena, p, n, m->err));
 }
 
 static int push_boxed(struct gt_machine *m, const char *class_name, const void *bytes, size_t n)
 {
 	struct gt_tree *node = gt_tree_bytes(m->arena, bytes, n, m->err);
 
-	return node ? push(m, boxed(m, class_name, node)) : GT_ENOMEM;
+	return node ? gt_machine_push(m, gt_machine_boxed(m, class_name, node)) : GT_ENOMEM;
 }
 
 int gt_op_bytes(struct gt_machine *m, unsigned char op)
 {
-	size_t width = op == OP_SHORT_BINBYTES ? 1 : op == OP_BINBYTES ? 4 : 8, n;
+	size_t width = op == GT_PICKLE_SHORT_BINBYTES ? 1 : op == GT_PICKLE_BINBYTES ? 4 : 8, n;
 	const unsigned char *p;
-	int rc = take_block(m, width, &p, &n);
+	int rc = gt_machine_take_block(m, width, &p, &n);
 
 	if (rc)
 		return rc;
-	return push_boxed(m, op == OP_BYTEARRAY8 ? "builtins.bytearray" : "builtins.bytes", p, n);
+	return push_boxed(
+	    m, op == GT_PICKLE_BYTEARRAY8 ? "builtins.bytearray" : "builtins.bytes", p, n);
 }
 
 /* A string of Python 2 is text if it can be. */
 static int push_string(struct gt_machine *m, const void *bytes, size_t n)
 {
 	if (gt_text_utf8_bytes(bytes, n) == n)
-		return push(m, gt_tree_bytes(m->arena, bytes, n, m->err));
+		return gt_machine_push(m, gt_tree_bytes(m->arena, bytes, n, m->err));
 	return push_boxed(m, "builtins.bytes", bytes, n);
 }
 
@@ -72,7 +77,7 @@ int gt_op_string(struct gt_machine *m, unsigned char op)
 {
 	const unsigned char *p;
 	size_t n;
-	int rc = take_block(m, op == OP_SHORT_BINSTRING ? 1 : 4, &p, &n);
+	int rc = gt_machine_take_block(m, op == GT_PICKLE_SHORT_BINSTRING ? 1 : 4, &p, &n);
 
 	return rc ? rc : push_string(m, p, n);
 }
@@ -127,13 +132,13 @@ int gt_op_text_string(struct gt_machine *m, unsigned char op)
 	const unsigned char *p;
 	unsigned char *out;
 	size_t n, count = 0;
-	int rc = take_line(m, &p, &n);
+	int rc = gt_machine_take_line(m, &p, &n);
 
 	(void)op;
 	if (rc)
 		return rc;
 	if (n < 2 || p[0] != p[n - 1] || (p[0] != '\'' && p[0] != '"'))
-		return fail(m, "a string without its quotes");
+		return gt_machine_fail(m, "a string without its quotes");
 	out = gt_arena_alloc(m->arena, n, m->err);
 	if (!out)
 		return GT_ENOMEM;
@@ -156,7 +161,7 @@ int gt_op_text_unicode(struct gt_machine *m, unsigned char op)
 	const unsigned char *p;
 	unsigned char *out;
 	size_t n, count = 0;
-	int rc = take_line(m, &p, &n);
+	int rc = gt_machine_take_line(m, &p, &n);
 
 	(void)op;
 	if (rc)
@@ -173,10 +178,10 @@ int gt_op_text_unicode(struct gt_machine *m, unsigned char op)
 
 		if (digits) {
 			if (!read_digits(p + i + 2, n - i - 2, digits, 16, &c) || c > 0x10ffff)
-				return fail(m, "an escape in text that is no character");
+				return gt_machine_fail(m, "an escape in text that is no character");
 			i += digits + 1;
 		}
 		count += put_utf8(out + count, c);
 	}
-	return push(m, gt_tree_bytes(m->arena, out, count, m->err));
+	return gt_machine_push(m, gt_tree_bytes(m->arena, out, count, m->err));
 }

@@ -9,12 +9,14 @@
  * numbers of shapes and strides that come again and again. */
 int gt_op_const(struct gt_machine *m, unsigned char op)
 {
-	struct gt_tree **node = op == OP_NONE ? &m->none : &m->truth[op == OP_NEWTRUE];
+	struct gt_tree **node =
+	    op == GT_PICKLE_NONE ? &m->none : &m->truth[op == GT_PICKLE_NEWTRUE];
 
 	if (!*node)
-		*node = op == OP_NONE ? gt_tree_none(m->arena, m->err)
-		                      : gt_tree_bool(m->arena, op == OP_NEWTRUE, m->err);
-	return push(m, *node);
+		*node = op == GT_PICKLE_NONE
+		            ? gt_tree_none(m->arena, m->err)
+		            : gt_tree_bool(m->arena, op == GT_PICKLE_NEWTRUE, m->err);
+	return gt_machine_push(m, *node);
 }
 
 static int push_int(struct gt_machine *m, int64_t value)
@@ -23,16 +25,16 @@ static int push_int(struct gt_machine *m, int64_t value)
 
 	if (!*node || (*node)->integer != value)
 		*node = gt_tree_int(m->arena, value, m->err);
-	return push(m, *node);
+	return gt_machine_push(m, *node);
 }
 
 int gt_op_binint(struct gt_machine *m, unsigned char op)
 {
-	size_t width = op == OP_BININT ? 4 : op == OP_BININT2 ? 2 : 1;
+	size_t width = op == GT_PICKLE_BININT ? 4 : op == GT_PICKLE_BININT2 ? 2 : 1;
 	uint64_t value;
-	int rc = take_number(m, width, &value);
+	int rc = gt_machine_take_number(m, width, &value);
 
-	return rc ? rc : push_int(m, op == OP_BININT ? (int32_t)value : (int64_t)value);
+	return rc ? rc : push_int(m, op == GT_PICKLE_BININT ? (int32_t)value : (int64_t)value);
 }
 
 int gt_op_binfloat(struct gt_machine *m, unsigned char op)
@@ -40,21 +42,21 @@ int gt_op_binfloat(struct gt_machine *m, unsigned char op)
 	const unsigned char *p;
 	uint64_t bits;
 	double value;
-	int rc = take(m, 8, &p);
+	int rc = gt_machine_take(m, 8, &p);
 
 	(void)op;
 	if (rc)
 		return rc;
 	bits = __builtin_bswap64(gt_get_le(p, 8));
 	memcpy(&value, &bits, sizeof(value));
-	return push(m, gt_tree_float(m->arena, value, m->err));
+	return gt_machine_push(m, gt_tree_float(m->arena, value, m->err));
 }
 
 static int push_big_int(struct gt_machine *m, const void *text, size_t length)
 {
 	struct gt_tree *node = gt_tree_bytes(m->arena, text, length, m->err);
 
-	return node ? push(m, boxed(m, "builtins.int", node)) : GT_ENOMEM;
+	return node ? gt_machine_push(m, gt_machine_boxed(m, "builtins.int", node)) : GT_ENOMEM;
 }
 
 /* Two's complement, least significant byte first, as hexadecimal text. */
@@ -93,7 +95,7 @@ int gt_op_long(struct gt_machine *m, unsigned char op)
 	const unsigned char *p;
 	uint64_t value;
 	size_t n;
-	int rc = take_block(m, op == OP_LONG1 ? 1 : 4, &p, &n);
+	int rc = gt_machine_take_block(m, op == GT_PICKLE_LONG1 ? 1 : 4, &p, &n);
 
 	if (rc)
 		return rc;
@@ -111,18 +113,18 @@ int gt_op_text_int(struct gt_machine *m, unsigned char op)
 	const unsigned char *p;
 	char text[24];
 	size_t n, sign, digits = 0;
-	int rc = take_line(m, &p, &n);
+	int rc = gt_machine_take_line(m, &p, &n);
 
 	if (rc)
 		return rc;
-	if (op == OP_INT && n == 2 && p[0] == '0' && (p[1] == '0' || p[1] == '1'))
-		return gt_op_const(m, p[1] == '1' ? OP_NEWTRUE : OP_NEWFALSE);
+	if (op == GT_PICKLE_INT && n == 2 && p[0] == '0' && (p[1] == '0' || p[1] == '1'))
+		return gt_op_const(m, p[1] == '1' ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
 	sign = n && (*p == '-' || *p == '+');
 	while (sign + digits < n && p[sign + digits] >= '0' && p[sign + digits] <= '9')
 		digits++;
-	if (!digits ||
-	    (sign + digits != n && (op != OP_LONG || sign + digits != n - 1 || p[n - 1] != 'L')))
-		return fail(m, "text that is no integer");
+	if (!digits || (sign + digits != n &&
+	                   (op != GT_PICKLE_LONG || sign + digits != n - 1 || p[n - 1] != 'L')))
+		return gt_machine_fail(m, "text that is no integer");
 	n = sign + digits;
 	if (n < sizeof(text)) {
 		long long value;
@@ -139,15 +141,15 @@ int gt_op_text_int(struct gt_machine *m, unsigned char op)
 
 int gt_op_text_float(struct gt_machine *m, unsigned char op)
 {
-	char text[NAME_MAX_BYTES], *end;
+	char text[GT_PICKLE_NAME_BYTES], *end;
 	double value;
-	int rc = take_name(m, text);
+	int rc = gt_machine_take_name(m, text);
 
 	(void)op;
 	if (rc)
 		return rc;
 	value = strtod(text, &end);
 	if (end == text || *end)
-		return fail(m, "text that is no number");
-	return push(m, gt_tree_float(m->arena, value, m->err));
+		return gt_machine_fail(m, "text that is no number");
+	return gt_machine_push(m, gt_tree_float(m->arena, value, m->err));
 }

@@ -25,10 +25,10 @@ void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op)
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value)
 {
 	if (value >= INT32_MIN && value <= INT32_MAX) {
-		gt_pickle_put_op(w, OP_BININT);
+		gt_pickle_put_op(w, GT_PICKLE_BININT);
 		gt_pickle_put_number(w, (uint64_t)value, 4);
 	} else {
-		gt_pickle_put_op(w, OP_LONG1);
+		gt_pickle_put_op(w, GT_PICKLE_LONG1);
 		gt_pickle_put_number(w, 8, 1);
 		gt_pickle_put_number(w, (uint64_t)value, 8);
 	}
@@ -39,14 +39,14 @@ static void put_float(struct gt_pickle_writer *w, double value)
 	uint64_t bits;
 
 	memcpy(&bits, &value, sizeof(bits));
-	gt_pickle_put_op(w, OP_BINFLOAT);
+	gt_pickle_put_op(w, GT_PICKLE_BINFLOAT);
 	/* big-endian, alone among the opcodes */
 	gt_pickle_put_number(w, __builtin_bswap64(bits), 8);
 }
 
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length)
 {
-	gt_pickle_put_op(w, OP_BINUNICODE);
+	gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
 	gt_pickle_put_number(w, length, 4);
 	gt_buf_add(&w->out, text, length);
 }
@@ -55,7 +55,7 @@ void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t len
 
 static void fetch(struct gt_pickle_writer *w, uint32_t index)
 {
-	gt_pickle_put_op(w, index < 256 ? OP_BINGET : OP_LONG_BINGET);
+	gt_pickle_put_op(w, index < 256 ? GT_PICKLE_BINGET : GT_PICKLE_LONG_BINGET);
 	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
 }
 
@@ -63,7 +63,7 @@ static uint32_t store(struct gt_pickle_writer *w)
 {
 	uint32_t index = w->memo_count++;
 
-	gt_pickle_put_op(w, index < 256 ? OP_BINPUT : OP_LONG_BINPUT);
+	gt_pickle_put_op(w, index < 256 ? GT_PICKLE_BINPUT : GT_PICKLE_LONG_BINPUT);
 	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
 	return index;
 }
@@ -93,7 +93,7 @@ void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name)
 {
 	if (recall(w, name))
 		return;
-	gt_pickle_put_op(w, OP_GLOBAL);
+	gt_pickle_put_op(w, GT_PICKLE_GLOBAL);
 	gt_buf_puts(&w->out, name);
 	memorize(w, name);
 }
@@ -121,7 +121,7 @@ int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_
 	if (!dot || dot == name || !dot[1] || !gt_pickle_is_name(name))
 		return gt_err_set(
 		    err, GT_ENOTSUP, "an object of class '%.200s' cannot be written", name);
-	gt_pickle_put_op(w, OP_GLOBAL);
+	gt_pickle_put_op(w, GT_PICKLE_GLOBAL);
 	gt_buf_add(&w->out, name, (size_t)(dot - name));
 	gt_buf_printf(&w->out, "\n%s\n", dot + 1);
 	return 0;
@@ -180,14 +180,14 @@ int gt_pickle_put_items(struct gt_pickle_writer *w, const struct gt_tree *seq, s
 
 	if (!seq->seq.count)
 		return 0;
-	gt_pickle_put_op(w, OP_MARK);
+	gt_pickle_put_op(w, GT_PICKLE_MARK);
 	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
 		if (seq->kind == GT_TREE_DICT)
 			rc = gt_pickle_put_node(w, seq->seq.items[i].key, err);
 		if (!rc)
 			rc = gt_pickle_put_node(w, seq->seq.items[i].value, err);
 	}
-	gt_pickle_put_op(w, seq->kind == GT_TREE_DICT ? OP_SETITEMS : OP_APPENDS);
+	gt_pickle_put_op(w, seq->kind == GT_TREE_DICT ? GT_PICKLE_SETITEMS : GT_PICKLE_APPENDS);
 	return rc;
 }
 
@@ -196,13 +196,13 @@ static int put_tuple(struct gt_pickle_writer *w, const struct gt_tree *tuple, st
 	int rc = 0;
 
 	if (!tuple->seq.count) {
-		gt_pickle_put_op(w, OP_EMPTY_TUPLE);
+		gt_pickle_put_op(w, GT_PICKLE_EMPTY_TUPLE);
 		return 0;
 	}
-	gt_pickle_put_op(w, OP_MARK);
+	gt_pickle_put_op(w, GT_PICKLE_MARK);
 	for (size_t i = 0; !rc && i < tuple->seq.count; i++)
 		rc = gt_pickle_put_node(w, tuple->seq.items[i].value, err);
-	gt_pickle_put_op(w, OP_TUPLE);
+	gt_pickle_put_op(w, GT_PICKLE_TUPLE);
 	return rc;
 }
 
@@ -212,8 +212,8 @@ static int put_size(struct gt_pickle_writer *w, const struct gt_tree *size, stru
 
 	gt_pickle_put_global(w, "torch\nSize\n");
 	rc = put_tuple(w, size, err);
-	gt_pickle_put_op(w, OP_TUPLE1);
-	gt_pickle_put_op(w, OP_REDUCE);
+	gt_pickle_put_op(w, GT_PICKLE_TUPLE1);
+	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	return rc;
 }
 
@@ -226,20 +226,20 @@ static int put_dict(struct gt_pickle_writer *w, const struct gt_tree *dict, stru
 	if (dict->seq.defaults && !dict->seq.attributes) {
 		gt_pickle_put_global(w, "collections\ndefaultdict\n");
 		rc = put_tuple(w, dict->seq.defaults, err);
-		gt_pickle_put_op(w, OP_REDUCE);
+		gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	} else if (ordered) {
 		gt_pickle_put_global(w, "collections\nOrderedDict\n");
-		gt_pickle_put_op(w, OP_EMPTY_TUPLE);
-		gt_pickle_put_op(w, OP_REDUCE);
+		gt_pickle_put_op(w, GT_PICKLE_EMPTY_TUPLE);
+		gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	} else {
-		gt_pickle_put_op(w, OP_EMPTY_DICT);
+		gt_pickle_put_op(w, GT_PICKLE_EMPTY_DICT);
 	}
 	if (!rc)
 		rc = gt_pickle_put_items(w, dict, err);
 	if (rc || !dict->seq.attributes)
 		return rc;
 	rc = gt_pickle_put_node(w, dict->seq.attributes, err);
-	gt_pickle_put_op(w, OP_BUILD);
+	gt_pickle_put_op(w, GT_PICKLE_BUILD);
 	return rc;
 }
 
@@ -256,10 +256,10 @@ static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struc
 {
 	switch (node->kind) {
 	case GT_TREE_NONE:
-		gt_pickle_put_op(w, OP_NONE);
+		gt_pickle_put_op(w, GT_PICKLE_NONE);
 		return 0;
 	case GT_TREE_BOOL:
-		gt_pickle_put_op(w, node->boolean ? OP_NEWTRUE : OP_NEWFALSE);
+		gt_pickle_put_op(w, node->boolean ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
 		return 0;
 	case GT_TREE_INT:
 		gt_pickle_put_int(w, node->integer);
@@ -270,7 +270,7 @@ static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struc
 	case GT_TREE_STRING:
 		return put_string(w, node, err);
 	case GT_TREE_LIST:
-		gt_pickle_put_op(w, OP_EMPTY_LIST);
+		gt_pickle_put_op(w, GT_PICKLE_EMPTY_LIST);
 		return gt_pickle_put_items(w, node, err);
 	case GT_TREE_TUPLE:
 		return node->seq.is_size ? put_size(w, node, err) : put_tuple(w, node, err);
@@ -310,11 +310,11 @@ int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char
 	*bytes = NULL;
 	w->nodes.compare = compare_nodes;
 	rc = survey(w, root, err);
-	gt_pickle_put_op(w, OP_PROTO);
+	gt_pickle_put_op(w, GT_PICKLE_PROTO);
 	gt_pickle_put_number(w, 2, 1);
 	if (!rc)
 		rc = gt_pickle_put_node(w, root, err);
-	gt_pickle_put_op(w, OP_STOP);
+	gt_pickle_put_op(w, GT_PICKLE_STOP);
 	if (!rc)
 		rc = gt_buf_take(&w->out, bytes, size, err);
 	gt_buf_release(&w->out);

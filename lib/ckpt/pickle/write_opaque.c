@@ -66,7 +66,7 @@ static int put_long(struct gt_pickle_writer *w, const struct gt_tree *text, stru
 		n--;
 	if ((bytes[n - 1] & 0x80) != (negative ? 0x80 : 0)) /* its sign must be the last bit */
 		bytes[n++] = negative ? 0xff : 0;
-	gt_pickle_put_op(w, OP_LONG1);
+	gt_pickle_put_op(w, GT_PICKLE_LONG1);
 	gt_pickle_put_number(w, (uint64_t)n, 1);
 	gt_buf_add(&w->out, bytes, (size_t)n);
 	return 0;
@@ -82,7 +82,7 @@ static int put_latin1(struct gt_pickle_writer *w, const struct gt_tree *text, st
 		length += p[i] >> 7;
 	if (length > UINT32_MAX)
 		return gt_err_set(err, GT_ENOTSUP, "%zu bytes: protocol 2 has no room", n);
-	gt_pickle_put_op(w, OP_BINUNICODE);
+	gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
 	gt_pickle_put_number(w, length, 4);
 	for (size_t i = 0; i < n; i++) {
 		const unsigned char two[] = { 0xc0 | p[i] >> 6, 0x80 | (p[i] & 0x3f) };
@@ -98,11 +98,11 @@ static int put_bytes(struct gt_pickle_writer *w, const char *function, const cha
 	int rc;
 
 	gt_pickle_put_global(w, function);
-	gt_pickle_put_op(w, OP_MARK);
+	gt_pickle_put_op(w, GT_PICKLE_MARK);
 	rc = put_latin1(w, text, err);
 	gt_pickle_put_word(w, encoding);
-	gt_pickle_put_op(w, OP_TUPLE);
-	gt_pickle_put_op(w, OP_REDUCE);
+	gt_pickle_put_op(w, GT_PICKLE_TUPLE);
+	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	return rc;
 }
 
@@ -113,10 +113,10 @@ static int put_set(struct gt_pickle_writer *w, const char *class_name, const str
 	int rc;
 
 	gt_pickle_put_global(w, class_name);
-	gt_pickle_put_op(w, OP_EMPTY_LIST);
+	gt_pickle_put_op(w, GT_PICKLE_EMPTY_LIST);
 	rc = gt_pickle_put_items(w, items, err);
-	gt_pickle_put_op(w, OP_TUPLE1);
-	gt_pickle_put_op(w, OP_REDUCE);
+	gt_pickle_put_op(w, GT_PICKLE_TUPLE1);
+	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	return rc;
 }
 
@@ -131,7 +131,8 @@ static int put_call(struct gt_pickle_writer *w, const struct gt_tree *node, stru
 
 	if (node->opaque.made != GT_TREE_NEW_KEYWORDS || !args.seq.count) {
 		rc = gt_pickle_put_node(w, node->opaque.args, err);
-		gt_pickle_put_op(w, node->opaque.made == GT_TREE_NEW ? OP_NEWOBJ : OP_REDUCE);
+		gt_pickle_put_op(
+		    w, node->opaque.made == GT_TREE_NEW ? GT_PICKLE_NEWOBJ : GT_PICKLE_REDUCE);
 		return rc;
 	}
 	/* NEWOBJ_EX is of protocol 4; Python's unpickler takes it in any. */
@@ -139,7 +140,7 @@ static int put_call(struct gt_pickle_writer *w, const struct gt_tree *node, stru
 	rc = gt_pickle_put_node(w, &args, err);
 	if (!rc)
 		rc = gt_pickle_put_node(w, keywords, err);
-	gt_pickle_put_op(w, OP_NEWOBJ_EX);
+	gt_pickle_put_op(w, GT_PICKLE_NEWOBJ_EX);
 	return rc;
 }
 
@@ -153,7 +154,7 @@ static int put_object(struct gt_pickle_writer *w, const struct gt_tree *node, st
 		rc = gt_pickle_put_items(w, node->opaque.items, err);
 	if (!rc && node->opaque.state) {
 		rc = gt_pickle_put_node(w, node->opaque.state, err);
-		gt_pickle_put_op(w, OP_BUILD);
+		gt_pickle_put_op(w, GT_PICKLE_BUILD);
 	}
 	return rc;
 }
@@ -166,7 +167,7 @@ static int put_call_of_object(
 
 	if (!rc)
 		rc = gt_pickle_put_node(w, args->seq.items[1].value, err);
-	gt_pickle_put_op(w, OP_REDUCE);
+	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	return rc;
 }
 
@@ -176,7 +177,7 @@ static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, str
 {
 	int rc = 0;
 
-	gt_pickle_put_op(w, OP_MARK);
+	gt_pickle_put_op(w, GT_PICKLE_MARK);
 	for (size_t i = 0; !rc && i < id->seq.count; i++) {
 		const struct gt_tree *part = id->seq.items[i].value;
 
@@ -184,13 +185,13 @@ static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, str
 			rc = gt_pickle_put_node(w, part, err);
 			continue;
 		}
-		gt_pickle_put_op(w, OP_BINUNICODE);
+		gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
 		gt_pickle_put_number(w, 1 + part->string.length, 4);
 		gt_buf_puts(&w->out, "m");
 		gt_buf_add(&w->out, part->string.bytes, part->string.length);
 	}
-	gt_pickle_put_op(w, OP_TUPLE);
-	gt_pickle_put_op(w, OP_BINPERSID);
+	gt_pickle_put_op(w, GT_PICKLE_TUPLE);
+	gt_pickle_put_op(w, GT_PICKLE_BINPERSID);
 	return rc;
 }
 

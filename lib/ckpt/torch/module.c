@@ -1,10 +1,9 @@
 /* module.c - the state_dict of a pickled nn.Module: a walk through its attributes. */
 #include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "lib/ckpt/pickle/args.h"
 
 /* ---- attributes ---- */
 
@@ -12,14 +11,14 @@ struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i)
 {
 	struct gt_tree *state;
 
-	if (!is_kind(object, GT_TREE_OPAQUE) || !object->opaque.args)
+	if (!gt_tree_is(object, GT_TREE_OPAQUE) || !object->opaque.args)
 		return NULL;
-	state = object->opaque.state ? object->opaque.state : arg(object->opaque.args, 0);
-	if (is_kind(state, GT_TREE_TUPLE))
-		state = arg(state, i);
+	state = object->opaque.state ? object->opaque.state : gt_tree_value(object->opaque.args, 0);
+	if (gt_tree_is(state, GT_TREE_TUPLE))
+		state = gt_tree_value(state, i);
 	else if (i)
 		return NULL;
-	return is_kind(state, GT_TREE_DICT) ? state : NULL;
+	return gt_tree_is(state, GT_TREE_DICT) ? state : NULL;
 }
 
 /* An attribute of a pickled object, or NULL. */
@@ -48,9 +47,9 @@ struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part w
 {
 	const struct gt_tree *found = attribute(object, gt_model_part_name(which));
 
-	if (is_kind(found, GT_TREE_OPAQUE))
+	if (gt_tree_is(found, GT_TREE_OPAQUE))
 		found = found->opaque.items;
-	return is_kind(found, GT_TREE_DICT) ? (struct gt_tree *)found : NULL;
+	return gt_tree_is(found, GT_TREE_DICT) ? (struct gt_tree *)found : NULL;
 }
 
 bool gt_model_is(const struct gt_tree *node)
@@ -75,7 +74,7 @@ static int add(struct gt_model_list *list, const char *prefix, const struct gt_t
 	size_t length = strlen(prefix);
 	char *name;
 
-	if (!is_text(item->key))
+	if (!gt_tree_is_text(item->key))
 		return 0;
 	if (is_rebuilt(item->value) && !list->left_out++)
 		list->left_out_class = item->value->opaque.class_name;
@@ -98,11 +97,11 @@ int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct g
 	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
 
 	*out = (struct gt_index){ .compare = gt_index_by_name };
-	names = is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
-	for (size_t i = 0; is_kind(names, GT_TREE_LIST) && i < names->seq.count; i++) {
+	names = gt_tree_is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
+	for (size_t i = 0; gt_tree_is(names, GT_TREE_LIST) && i < names->seq.count; i++) {
 		const struct gt_tree *name = names->seq.items[i].value;
 
-		if (is_text(name) && !gt_index_add(out, &name->string.bytes, err))
+		if (gt_tree_is_text(name) && !gt_index_add(out, &name->string.bytes, err))
 			return GT_ENOMEM;
 	}
 	return 0;
@@ -110,7 +109,7 @@ int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct g
 
 bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name)
 {
-	return is_text(name) && gt_index_find(hidden, &name->string.bytes);
+	return gt_tree_is_text(name) && gt_index_find(hidden, &name->string.bytes);
 }
 
 static const struct gt_index nothing = { .compare = gt_index_by_name };
@@ -150,7 +149,7 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
 		const struct gt_tree_item *child = &children->seq.items[i];
 		char *name;
 
-		if (!is_text(child->key))
+		if (!gt_tree_is_text(child->key))
 			continue;
 		name = gt_asprintf(err, "%s%s.", prefix, child->key->string.bytes);
 		if (!name)
@@ -168,7 +167,7 @@ int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_t
 	const struct gt_tree *version = attribute(module, "_version");
 	int rc = 0;
 
-	if (is_kind(version, GT_TREE_INT)) {
+	if (gt_tree_is(version, GT_TREE_INT)) {
 		struct gt_tree *about = gt_tree_dict(arena, err);
 
 		rc = about ? gt_tree_set(about, "version", (struct gt_tree *)version, arena, err)
@@ -180,7 +179,7 @@ int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_t
 		const struct gt_tree_item *child = &children->seq.items[i];
 		char *name;
 
-		if (!is_text(child->key))
+		if (!gt_tree_is_text(child->key))
 			continue;
 		name = gt_asprintf(err, "%s%s%s", path, *path ? "." : "", child->key->string.bytes);
 		rc = name ? gt_model_versions(paths, name, child->value, arena, err) : GT_ENOMEM;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/tree.h"
 
 enum { MAX_TENSORS = 1 << 20 }; /* limits the memory that a few bytes of the file can take */
 
@@ -50,9 +50,9 @@ struct gt_tree *gt_torch_tensor(struct gt_torch_objects *o, struct gt_storage *s
 static int copy_dims(const struct gt_tree *from, int64_t *to, struct gt_err *err)
 {
 	for (size_t i = 0; i < from->seq.count; i++) {
-		if (!is_count(arg(from, i)))
+		if (!gt_tree_is_count(gt_tree_value(from, i)))
 			return wrong(err, "a size or stride is no count");
-		to[i] = arg(from, i)->integer;
+		to[i] = gt_tree_value(from, i)->integer;
 	}
 	return 0;
 }
@@ -61,14 +61,15 @@ static int copy_dims(const struct gt_tree *from, int64_t *to, struct gt_err *err
 static int rebuild(struct gt_torch_objects *o, const struct gt_tree *args, const enum gt_dtype *as,
     struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *storage = arg(args, 0), *size = arg(args, 2), *stride = arg(args, 3);
+	const struct gt_tree *storage = gt_tree_value(args, 0), *size = gt_tree_value(args, 2),
+	                     *stride = gt_tree_value(args, 3);
 	struct gt_tree *node;
 	int64_t *dims;
 	size_t ndim;
 	int rc;
 
-	if (!is_kind(storage, GT_TREE_TENSOR) || !is_count(arg(args, 1)) || !size || !stride ||
-	    !gt_tree_is_seq(size) || !gt_tree_is_seq(stride))
+	if (!gt_tree_is(storage, GT_TREE_TENSOR) || !gt_tree_is_count(gt_tree_value(args, 1)) ||
+	    !size || !stride || !gt_tree_is_seq(size) || !gt_tree_is_seq(stride))
 		return wrong(err, "the arguments are not (storage, offset, size, stride)");
 	ndim = size->seq.count;
 	if (ndim != stride->seq.count || ndim > GT_TREE_MAX_DIMS)
@@ -81,11 +82,11 @@ static int rebuild(struct gt_torch_objects *o, const struct gt_tree *args, const
 	rc = copy_dims(size, dims, err);
 	if (!rc)
 		rc = copy_dims(stride, dims + ndim, err);
-	if (!rc && __builtin_add_overflow(
-	               storage->tensor.offset, arg(args, 1)->integer, &node->tensor.offset))
+	if (!rc && __builtin_add_overflow(storage->tensor.offset, gt_tree_value(args, 1)->integer,
+	               &node->tensor.offset))
 		rc = wrong(err, "the offset overflows");
-	if (is_kind(arg(args, 4), GT_TREE_BOOL))
-		node->tensor.requires_grad = arg(args, 4)->boolean;
+	if (gt_tree_is(gt_tree_value(args, 4), GT_TREE_BOOL))
+		node->tensor.requires_grad = gt_tree_value(args, 4)->boolean;
 	*out = node;
 	return rc;
 }
@@ -93,9 +94,9 @@ static int rebuild(struct gt_torch_objects *o, const struct gt_tree *args, const
 /* Python attributes of a tensor: a dict, or (dict, slots); NULL where there are none. */
 static struct gt_tree *attributes_of(struct gt_tree *state)
 {
-	if (is_kind(state, GT_TREE_DICT))
+	if (gt_tree_is(state, GT_TREE_DICT))
 		return state->seq.count ? state : NULL;
-	return is_kind(state, GT_TREE_TUPLE) && state->seq.count ? state : NULL;
+	return gt_tree_is(state, GT_TREE_TUPLE) && state->seq.count ? state : NULL;
 }
 
 /*
@@ -104,8 +105,9 @@ static struct gt_tree *attributes_of(struct gt_tree *state)
  */
 static bool is_lazy_view(const struct gt_tree *metadata)
 {
-	for (size_t i = 0; is_kind(metadata, GT_TREE_DICT) && i < metadata->seq.count; i++)
-		if (is_kind(arg(metadata, i), GT_TREE_BOOL) && arg(metadata, i)->boolean)
+	for (size_t i = 0; gt_tree_is(metadata, GT_TREE_DICT) && i < metadata->seq.count; i++)
+		if (gt_tree_is(gt_tree_value(metadata, i), GT_TREE_BOOL) &&
+		    gt_tree_value(metadata, i)->boolean)
 			return true;
 	return false;
 }
@@ -114,7 +116,8 @@ static bool is_lazy_view(const struct gt_tree *metadata)
 static int call_rebuild_tensor(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	if (is_kind(arg(args, 0), GT_TREE_OPAQUE) || is_lazy_view(arg(args, 6)))
+	if (gt_tree_is(gt_tree_value(args, 0), GT_TREE_OPAQUE) ||
+	    is_lazy_view(gt_tree_value(args, 6)))
 		return 0;
 	return rebuild(o, args, NULL, out, err);
 }
@@ -126,8 +129,9 @@ static int call_rebuild_tensor_v3(
 {
 	enum gt_dtype dtype;
 
-	if (is_kind(arg(args, 0), GT_TREE_OPAQUE) || is_lazy_view(arg(args, 7)) ||
-	    !is_class(arg(args, 6)) || !gt_torch_dtype(arg(args, 6)->opaque.class_name, &dtype))
+	if (gt_tree_is(gt_tree_value(args, 0), GT_TREE_OPAQUE) ||
+	    is_lazy_view(gt_tree_value(args, 7)) || !gt_tree_is_class(gt_tree_value(args, 6)) ||
+	    !gt_torch_dtype(gt_tree_value(args, 6)->opaque.class_name, &dtype))
 		return 0;
 	return rebuild(o, args, &dtype, out, err);
 }
@@ -137,17 +141,18 @@ static int call_rebuild_tensor_v3(
 static int call_rebuild_parameter(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *data = arg(args, 0), *grad = arg(args, 1);
+	const struct gt_tree *data = gt_tree_value(args, 0), *grad = gt_tree_value(args, 1);
 
-	if (!is_kind(data, GT_TREE_TENSOR))
-		return is_kind(data, GT_TREE_OPAQUE) ? 0
-		                                     : wrong(err, "a parameter without a tensor");
+	if (!gt_tree_is(data, GT_TREE_TENSOR))
+		return gt_tree_is(data, GT_TREE_OPAQUE)
+		           ? 0
+		           : wrong(err, "a parameter without a tensor");
 	*out = gt_tree_new(o->arena, GT_TREE_TENSOR, err);
 	if (!*out)
 		return GT_ENOMEM;
 	(*out)->tensor = data->tensor;
-	(*out)->tensor.requires_grad = is_kind(grad, GT_TREE_BOOL) ? grad->boolean : true;
-	(*out)->tensor.attributes = attributes_of(arg(args, 3));
+	(*out)->tensor.requires_grad = gt_tree_is(grad, GT_TREE_BOOL) ? grad->boolean : true;
+	(*out)->tensor.attributes = attributes_of(gt_tree_value(args, 3));
 	(*out)->tensor.parameter = true;
 	return 0;
 }
@@ -156,8 +161,9 @@ static int call_rebuild_parameter(
 static int call_variable(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	int rc =
-	    is_kind(arg(args, 0), GT_TREE_TENSOR) ? call_rebuild_parameter(o, args, out, err) : 0;
+	int rc = gt_tree_is(gt_tree_value(args, 0), GT_TREE_TENSOR)
+	             ? call_rebuild_parameter(o, args, out, err)
+	             : 0;
 
 	if (!rc && *out)
 		(*out)->tensor.requires_grad = (*out)->tensor.parameter = false;
@@ -174,18 +180,19 @@ static int call_rebuild_from_type(
 {
 	int rc;
 
-	if (!is_class(arg(args, 0)) || !is_class(arg(args, 1)) ||
-	    !is_kind(arg(args, 2), GT_TREE_TUPLE))
+	if (!gt_tree_is_class(gt_tree_value(args, 0)) ||
+	    !gt_tree_is_class(gt_tree_value(args, 1)) ||
+	    !gt_tree_is(gt_tree_value(args, 2), GT_TREE_TUPLE))
 		return wrong(err, "the arguments are not (function, class, arguments, state)");
-	if (!is_class_named(arg(args, 1), "torch.Tensor") &&
-	    !is_class_named(arg(args, 1), "torch.nn.parameter.Parameter"))
+	if (!gt_tree_is_class_named(gt_tree_value(args, 1), "torch.Tensor") &&
+	    !gt_tree_is_class_named(gt_tree_value(args, 1), "torch.nn.parameter.Parameter"))
 		return 0;
 	/* One level, of functions that make tensors: the file does not choose our depth. */
-	if (strncmp(arg(args, 0)->opaque.class_name, "torch._utils._rebuild_", 22))
+	if (strncmp(gt_tree_value(args, 0)->opaque.class_name, "torch._utils._rebuild_", 22))
 		return 0;
-	rc = call(o, arg(args, 0)->opaque.class_name, arg(args, 2), out, err);
-	if (!rc && is_kind(*out, GT_TREE_TENSOR))
-		(*out)->tensor.attributes = attributes_of(arg(args, 3));
+	rc = call(o, gt_tree_value(args, 0)->opaque.class_name, gt_tree_value(args, 2), out, err);
+	if (!rc && gt_tree_is(*out, GT_TREE_TENSOR))
+		(*out)->tensor.attributes = attributes_of(gt_tree_value(args, 3));
 	return rc;
 }
 
@@ -196,19 +203,21 @@ static int call_rebuild_from_type(
 static int call_rebuild_device_tensor(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *data = arg(args, 0), *dtype = arg(args, 1), *device = arg(args, 2);
+	const struct gt_tree *data = gt_tree_value(args, 0), *dtype = gt_tree_value(args, 1),
+	                     *device = gt_tree_value(args, 2);
 	enum gt_dtype as;
 
-	if (!is_kind(data, GT_TREE_TENSOR) || !is_class(dtype) || !is_text(device) ||
-	    !gt_torch_dtype(dtype->opaque.class_name, &as) || as != data->tensor.dtype)
+	if (!gt_tree_is(data, GT_TREE_TENSOR) || !gt_tree_is_class(dtype) ||
+	    !gt_tree_is_text(device) || !gt_torch_dtype(dtype->opaque.class_name, &as) ||
+	    as != data->tensor.dtype)
 		return 0;
 	gt_torch_relocate(
 	    o, data->tensor.storage, device->string.bytes, args->seq.items[2].value_at);
 	return call_rebuild_parameter(o,
-	    &(struct gt_tree){
-	        GT_TREE_TUPLE, .seq = { .items = (struct gt_tree_item[]){ { .value = arg(args, 0) },
-	                                    { .value = arg(args, 3) } },
-	                           .count = args->seq.count > 3 ? 2 : 1 } },
+	    &(struct gt_tree){ GT_TREE_TUPLE,
+	        .seq = { .items = (struct gt_tree_item[]){ { .value = gt_tree_value(args, 0) },
+	                     { .value = gt_tree_value(args, 3) } },
+	            .count = args->seq.count > 3 ? 2 : 1 } },
 	    out, err);
 }
 
@@ -218,7 +227,7 @@ static int call_rebuild_device_tensor(
 static int call_dict(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *pairs = arg(args, 0);
+	const struct gt_tree *pairs = gt_tree_value(args, 0);
 	int rc = 0;
 
 	if (pairs && pairs->kind != GT_TREE_LIST)
@@ -228,12 +237,13 @@ static int call_dict(
 		return GT_ENOMEM;
 	(*out)->seq.ordered = true;
 	for (size_t i = 0; pairs && !rc && i < pairs->seq.count; i++) {
-		const struct gt_tree *pair = arg(pairs, i);
+		const struct gt_tree *pair = gt_tree_value(pairs, i);
 		struct gt_tree_item *item;
 
 		if (!gt_tree_is_seq(pair) || pair->seq.count != 2)
 			return wrong(err, "a dict is made of what are no pairs");
-		rc = gt_tree_push(*out, arg(pair, 0), arg(pair, 1), o->arena, err);
+		rc = gt_tree_push(
+		    *out, gt_tree_value(pair, 0), gt_tree_value(pair, 1), o->arena, err);
 		item = &(*out)->seq.items[i];
 		if (!rc) {
 			item->key_at = pair->seq.items[0].value_at;
@@ -252,7 +262,7 @@ static int call_default_dict(
 	*out = gt_tree_dict(o->arena, err);
 	if (!*out)
 		return GT_ENOMEM;
-	if (args->seq.count > 1 || (args->seq.count && !is_class(arg(args, 0))))
+	if (args->seq.count > 1 || (args->seq.count && !gt_tree_is_class(gt_tree_value(args, 0))))
 		return 0;
 	/* A copy, so that later opcodes of the file cannot change it. */
 	defaults = gt_tree_tuple(o->arena, err);
@@ -261,7 +271,7 @@ static int call_default_dict(
 		return defaults ? 0 : GT_ENOMEM;
 	class = gt_tree_new(o->arena, GT_TREE_OPAQUE, err);
 	if (class) {
-		*class = *arg(args, 0);
+		*class = *gt_tree_value(args, 0);
 		class->opaque.items = class->opaque.state = NULL;
 	}
 	return class ? gt_tree_push(defaults, NULL, class, o->arena, err) : GT_ENOMEM;
@@ -271,14 +281,14 @@ static int call_default_dict(
 static int call_size(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *dims = arg(args, 0);
+	const struct gt_tree *dims = gt_tree_value(args, 0);
 	int rc = 0;
 
-	if (!is_kind(dims, GT_TREE_TUPLE) && !is_kind(dims, GT_TREE_LIST))
+	if (!gt_tree_is(dims, GT_TREE_TUPLE) && !gt_tree_is(dims, GT_TREE_LIST))
 		return 0;
 	*out = gt_tree_tuple(o->arena, err);
 	for (size_t i = 0; *out && !rc && i < dims->seq.count; i++)
-		rc = gt_tree_push(*out, NULL, arg(dims, i), o->arena, err);
+		rc = gt_tree_push(*out, NULL, gt_tree_value(dims, i), o->arena, err);
 	if (!*out || rc)
 		return GT_ENOMEM;
 	(*out)->seq.is_size = true;
@@ -292,20 +302,21 @@ static int call_size(
 static int rebuild_from_numpy(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *dtype = arg(args, 1), *device = arg(args, 2), *grad = arg(args, 3);
+	const struct gt_tree *dtype = gt_tree_value(args, 1), *device = gt_tree_value(args, 2),
+	                     *grad = gt_tree_value(args, 3);
 	enum gt_dtype said;
 	struct gt_tree *array;
 	int rc;
 
-	if (!arg(args, 0) || !is_class(dtype) || !is_text(device) ||
+	if (!gt_tree_value(args, 0) || !gt_tree_is_class(dtype) || !gt_tree_is_text(device) ||
 	    !gt_torch_dtype(dtype->opaque.class_name, &said))
 		return 0;
-	rc = gt_pickle_numpy(&array, arg(args, 0), o->arena, err);
+	rc = gt_pickle_numpy(&array, gt_tree_value(args, 0), o->arena, err);
 	/* bfloat16 comes as float32, another type than the tensor had: stays opaque */
 	if (rc || !array || array->tensor.dtype != said)
 		return rc;
 	array->tensor.storage->location = device->string.bytes;
-	array->tensor.requires_grad = is_kind(grad, GT_TREE_BOOL) && grad->boolean;
+	array->tensor.requires_grad = gt_tree_is(grad, GT_TREE_BOOL) && grad->boolean;
 	*out = array;
 	return 0;
 }
@@ -316,8 +327,8 @@ static int call_wrapped(
 {
 	(void)o;
 	(void)err;
-	if (arg(args, 0) && gt_tree_is_seq(arg(args, 0)))
-		*out = arg(args, 0);
+	if (gt_tree_value(args, 0) && gt_tree_is_seq(gt_tree_value(args, 0)))
+		*out = gt_tree_value(args, 0);
 	return 0;
 }
 

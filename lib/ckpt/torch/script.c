@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "lib/base/index.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/zip.h"
+#include "lib/ckpt/tree/tree.h"
 
 /*
  * An object's pickle has all its attributes in order. The source of its class lists those that are
@@ -209,8 +209,8 @@ static bool lists(const struct names *names, const struct gt_tree *name)
 
 static bool is_script_object(const struct gt_tree *node)
 {
-	return is_kind(node, GT_TREE_OPAQUE) && node->opaque.args &&
-	       is_kind(node->opaque.state, GT_TREE_DICT) &&
+	return gt_tree_is(node, GT_TREE_OPAQUE) && node->opaque.args &&
+	       gt_tree_is(node->opaque.state, GT_TREE_DICT) &&
 	       !strncmp(node->opaque.class_name, "__torch__.", 10);
 }
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/tree.h"
 
 enum { MAX_WORD = 4096 }; /* bytes of a storage's key, or of the name of its device */
 
@@ -149,10 +149,11 @@ static int apply_view(
 {
 	if (!view || view->kind == GT_TREE_NONE)
 		return 0;
-	if (!gt_tree_is_seq(view) || !is_count(arg(view, 1)) || !is_count(arg(view, 2)))
+	if (!gt_tree_is_seq(view) || !gt_tree_is_count(gt_tree_value(view, 1)) ||
+	    !gt_tree_is_count(gt_tree_value(view, 2)))
 		return gt_err_set(err, GT_EFORMAT, "a storage's view is not (key, offset, size)");
-	t->offset = arg(view, 1)->integer;
-	*numel = arg(view, 2)->integer;
+	t->offset = gt_tree_value(view, 1)->integer;
+	*numel = gt_tree_value(view, 2)->integer;
 	return 0;
 }
 
@@ -189,16 +190,16 @@ static int opaque_storage(
 	*out = gt_tree_new(o->arena, GT_TREE_OPAQUE, err);
 	if (!*out)
 		return GT_ENOMEM;
-	(*out)->opaque.class_name = arg(id, 1)->opaque.class_name;
+	(*out)->opaque.class_name = gt_tree_value(id, 1)->opaque.class_name;
 	(*out)->opaque.args = (struct gt_tree *)id;
 	(*out)->opaque.made = GT_TREE_STORAGE;
-	if (gt_tree_is_string(arg(id, 3), "meta"))
+	if (gt_tree_is_string(gt_tree_value(id, 3), "meta"))
 		return 0;
 	s = gt_arena_alloc(o->arena, sizeof(*s), err); /* for its device, which can be changed */
 	if (!s)
 		return GT_ENOMEM;
-	s->key = s->name = arg(id, 2)->string.bytes;
-	s->location = arg(id, 3)->string.bytes;
+	s->key = s->name = gt_tree_value(id, 2)->string.bytes;
+	s->location = gt_tree_value(id, 3)->string.bytes;
 	return note_location(o, s, id->seq.items[3].value_at, err);
 }
 
@@ -210,20 +211,21 @@ static int storage_tensor(
 	int64_t *dims, numel;
 	int rc;
 
-	if (!is_class(arg(id, 1)) || !is_text(arg(id, 2)) || !is_text(arg(id, 3)) ||
-	    !is_count(arg(id, 4)))
+	if (!gt_tree_is_class(gt_tree_value(id, 1)) || !gt_tree_is_text(gt_tree_value(id, 2)) ||
+	    !gt_tree_is_text(gt_tree_value(id, 3)) || !gt_tree_is_count(gt_tree_value(id, 4)))
 		return gt_err_set(
 		    err, GT_EFORMAT, "a storage is not (class, key, location, count)");
-	if (arg(id, 2)->string.length > MAX_WORD || arg(id, 3)->string.length > MAX_WORD)
+	if (gt_tree_value(id, 2)->string.length > MAX_WORD ||
+	    gt_tree_value(id, 3)->string.length > MAX_WORD)
 		return gt_err_set(err, GT_EFORMAT,
 		    "storage '%.80s': its key or its device is longer than %d bytes",
-		    arg(id, 2)->string.bytes, MAX_WORD);
-	if (gt_tree_is_string(arg(id, 3), "meta") ||
-	    !storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
+		    gt_tree_value(id, 2)->string.bytes, MAX_WORD);
+	if (gt_tree_is_string(gt_tree_value(id, 3), "meta") ||
+	    !storage_dtype(gt_tree_value(id, 1)->opaque.class_name, &like.dtype))
 		return opaque_storage(o, id, out, err);
-	like.base.key = like.base.name = arg(id, 2)->string.bytes;
-	like.base.location = arg(id, 3)->string.bytes;
-	numel = arg(id, 4)->integer;
+	like.base.key = like.base.name = gt_tree_value(id, 2)->string.bytes;
+	like.base.location = gt_tree_value(id, 3)->string.bytes;
+	numel = gt_tree_value(id, 4)->integer;
 	if (__builtin_mul_overflow(
 	        (uint64_t)numel, (uint64_t)gt_dtype_size(like.dtype), &like.bytes))
 		return gt_err_set(err, GT_EFORMAT, "a storage's size overflows");
@@ -235,8 +237,8 @@ static int storage_tensor(
 	*out = gt_torch_tensor(o, &s->base, like.dtype, 1, &dims, err);
 	if (!*out)
 		return GT_ENOMEM;
-	(*out)->tensor.storage_class = arg(id, 1)->opaque.class_name;
-	rc = apply_view(arg(id, 5), &(*out)->tensor, &numel, err);
+	(*out)->tensor.storage_class = gt_tree_value(id, 1)->opaque.class_name;
+	rc = apply_view(gt_tree_value(id, 5), &(*out)->tensor, &numel, err);
 	dims[0] = numel;
 	dims[1] = 1;
 	return rc;
@@ -246,10 +248,11 @@ int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, st
 {
 	if (id->kind != GT_TREE_TUPLE) /* as torch.load() asserts */
 		return 0;
-	if (gt_tree_is_string(arg(id, 0), "storage"))
+	if (gt_tree_is_string(gt_tree_value(id, 0), "storage"))
 		return storage_tensor(self, id, out, err);
 	/* ('module', class, file, source): a class of a model that was pickled whole */
-	if (gt_tree_is_string(arg(id, 0), "module") && is_class(arg(id, 1)))
-		*out = arg(id, 1);
+	if (gt_tree_is_string(gt_tree_value(id, 0), "module") &&
+	    gt_tree_is_class(gt_tree_value(id, 1)))
+		*out = gt_tree_value(id, 1);
 	return 0;
 }

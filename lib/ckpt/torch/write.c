@@ -167,10 +167,10 @@ struct gt_fill gt_torch_source_place(const struct gt_torch_source *s, uint64_t o
 
 static void put_dims(struct gt_pickle_writer *p, const int64_t *dims, int n)
 {
-	gt_pickle_put_op(p, OP_MARK);
+	gt_pickle_put_op(p, GT_PICKLE_MARK);
 	for (int i = 0; i < n; i++)
 		gt_pickle_put_int(p, dims[i]);
-	gt_pickle_put_op(p, OP_TUPLE);
+	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
 }
 
 /* ('storage', class, key, location, count[, view]) as a persistent id. The class is the one that
@@ -185,7 +185,7 @@ static int put_storage(
 	int rc = 0;
 
 	snprintf(key, sizeof(key), "%zu", s->key);
-	gt_pickle_put_op(p, OP_MARK);
+	gt_pickle_put_op(p, GT_PICKLE_MARK);
 	gt_pickle_put_word(p, "storage");
 	if (t->storage_class && s->as == t->dtype)
 		rc = gt_pickle_put_class(p, t->storage_class, err);
@@ -195,22 +195,22 @@ static int put_storage(
 	gt_pickle_put_word(p, w->options->keep_devices ? t->storage->location : "cpu");
 	gt_pickle_put_int(p, (int64_t)gt_torch_source_units(s));
 	if (w->views)
-		gt_pickle_put_op(p, OP_NONE);
-	gt_pickle_put_op(p, OP_TUPLE);
-	gt_pickle_put_op(p, OP_BINPERSID);
+		gt_pickle_put_op(p, GT_PICKLE_NONE);
+	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
+	gt_pickle_put_op(p, GT_PICKLE_BINPERSID);
 	return rc;
 }
 
 static void put_ordered_dict(struct gt_pickle_writer *p)
 {
 	gt_pickle_put_global(p, "collections\nOrderedDict\n");
-	gt_pickle_put_op(p, OP_EMPTY_TUPLE);
-	gt_pickle_put_op(p, OP_REDUCE);
+	gt_pickle_put_op(p, GT_PICKLE_EMPTY_TUPLE);
+	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
 }
 
 static void put_bool(struct gt_pickle_writer *p, bool value)
 {
-	gt_pickle_put_op(p, value ? OP_NEWTRUE : OP_NEWFALSE);
+	gt_pickle_put_op(p, value ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
 }
 
 /* The function that makes a tensor, then the tuple of its arguments: _rebuild_tensor_v2(storage,
@@ -229,7 +229,7 @@ static int put_arguments(
 	const struct gt_torch_source *s = source_of(p->self, t);
 	int rc;
 
-	gt_pickle_put_op(p, OP_MARK);
+	gt_pickle_put_op(p, GT_PICKLE_MARK);
 	rc = put_storage(p, t, err);
 	gt_pickle_put_int(p, s->count ? t->offset - s->first : 0);
 	put_dims(p, t->shape, t->ndim);
@@ -237,10 +237,10 @@ static int put_arguments(
 	put_bool(p, t->requires_grad && !t->parameter);
 	put_ordered_dict(p);
 	if (!gt_torch_storage_global(s->as)) { /* the object that a dtype is */
-		gt_pickle_put_op(p, OP_GLOBAL);
+		gt_pickle_put_op(p, GT_PICKLE_GLOBAL);
 		gt_buf_printf(&p->out, "torch\n%s\n", gt_dtype_name(s->as));
 	}
-	gt_pickle_put_op(p, OP_TUPLE);
+	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
 	return rc;
 }
 
@@ -268,16 +268,16 @@ static int put_parameter(
 
 	gt_pickle_put_global(p, t->attributes ? "torch._utils\n_rebuild_parameter_with_state\n"
 	                                      : "torch._utils\n_rebuild_parameter\n");
-	gt_pickle_put_op(p, OP_MARK);
+	gt_pickle_put_op(p, GT_PICKLE_MARK);
 	put_function(p, source_of(p->self, t)->as);
 	rc = put_arguments(p, t, err);
-	gt_pickle_put_op(p, OP_REDUCE);
+	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
 	put_bool(p, t->requires_grad);
 	put_ordered_dict(p);
 	if (!rc && t->attributes)
 		rc = gt_pickle_put_node(p, t->attributes, err);
-	gt_pickle_put_op(p, OP_TUPLE);
-	gt_pickle_put_op(p, OP_REDUCE);
+	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
+	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
 	return rc;
 }
 
@@ -292,7 +292,7 @@ static int put_tensor(
 		return put_parameter(p, t, err);
 	if (t->attributes) { /* _rebuild_from_type_v2(function, class, arguments, state) */
 		gt_pickle_put_global(p, "torch._tensor\n_rebuild_from_type_v2\n");
-		gt_pickle_put_op(p, OP_MARK);
+		gt_pickle_put_op(p, GT_PICKLE_MARK);
 	}
 	put_function(p, source_of(p->self, t)->as);
 	if (t->attributes)
@@ -301,9 +301,9 @@ static int put_tensor(
 	if (t->attributes) {
 		if (!rc)
 			rc = gt_pickle_put_node(p, t->attributes, err);
-		gt_pickle_put_op(p, OP_TUPLE);
+		gt_pickle_put_op(p, GT_PICKLE_TUPLE);
 	}
-	gt_pickle_put_op(p, OP_REDUCE);
+	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
 	return rc;
 }
 

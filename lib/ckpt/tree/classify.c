@@ -2,22 +2,22 @@
 #include "lib/ckpt/tree/classify.h"
 
 #include "lib/base/text.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/metadata.h"
+#include "lib/ckpt/tree/tree.h"
 
 const struct gt_tree *gt_class_dict(const struct gt_tree *node)
 {
 	if (node->kind == GT_TREE_OPAQUE)
 		node = node->opaque.items;
-	return is_kind(node, GT_TREE_DICT) ? node : NULL;
+	return gt_tree_is(node, GT_TREE_DICT) ? node : NULL;
 }
 
 bool gt_class_is_entry(const struct gt_tree_item *item)
 {
 	const struct gt_tree *value = item->value;
 
-	if (!is_text(item->key))
+	if (!gt_tree_is_text(item->key))
 		return false;
 	if (value->kind == GT_TREE_OPAQUE && value->opaque.args)
 		return !strncmp(value->opaque.class_name, "torch._", 7);
@@ -37,7 +37,7 @@ static void add_other(struct gt_content *c, const struct gt_tree_item *item)
 	bool simple = is_simple(item->value);
 
 	if (!c->others++ || (!simple && c->simple + 1 == c->others))
-		c->other = is_text(item->key) ? item->key->string.bytes : NULL;
+		c->other = gt_tree_is_text(item->key) ? item->key->string.bytes : NULL;
 	c->simple += simple;
 }
 
@@ -49,7 +49,7 @@ static void look_at(struct gt_content *c, const struct gt_tree *node)
 
 		if (!gt_class_is_entry(item))
 			add_other(c, item);
-		if (item->value->kind != GT_TREE_TENSOR || !is_text(item->key))
+		if (item->value->kind != GT_TREE_TENSOR || !gt_tree_is_text(item->key))
 			continue;
 		c->tensors++;
 		c->dotted += strchr(item->key->string.bytes, '.') != NULL;
@@ -77,8 +77,8 @@ static bool is_optimizer(const struct subject *s)
 {
 	const struct gt_tree *groups = gt_tree_get(s->c.dict, "param_groups");
 
-	return is_kind(gt_tree_get(s->c.dict, "state"), GT_TREE_DICT) &&
-	       (is_kind(groups, GT_TREE_LIST) || is_kind(groups, GT_TREE_TUPLE));
+	return gt_tree_is(gt_tree_get(s->c.dict, "state"), GT_TREE_DICT) &&
+	       (gt_tree_is(groups, GT_TREE_LIST) || gt_tree_is(groups, GT_TREE_TUPLE));
 }
 
 /* nn.Module.state_dict() has put `_metadata` there. */

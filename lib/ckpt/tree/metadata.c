@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/tree.h"
@@ -24,7 +23,7 @@ static bool all_stay(const struct gt_state_dict *sd)
 
 	for (size_t i = 0; i < sd->node->seq.count; i++)
 		tensors += sd->node->seq.items[i].value->kind == GT_TREE_TENSOR &&
-		           is_text(sd->node->seq.items[i].key);
+		           gt_tree_is_text(sd->node->seq.items[i].key);
 	return tensors == sd->count;
 }
 
@@ -69,8 +68,8 @@ static int keep_paths(struct gt_tree *paths, const struct gt_tree *from,
 	for (size_t i = 0; !rc && i < from->seq.count; i++) {
 		const struct gt_tree_item *item = &from->seq.items[i];
 
-		if (all ||
-		    (is_text(item->key) && has_under(names, sd->count, item->key->string.bytes)))
+		if (all || (gt_tree_is_text(item->key) &&
+		               has_under(names, sd->count, item->key->string.bytes)))
 			rc = gt_tree_push(paths, item->key, item->value, arena, err);
 	}
 	free(names);

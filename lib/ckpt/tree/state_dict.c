@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
-#include "lib/ckpt/pickle/args.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/state_dict.h"
+#include "lib/ckpt/tree/tree.h"
 
 /*
  * The keys under which training scripts put it, commonest first; averaged copies after the
@@ -66,7 +66,7 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 		struct found trial = *f;
 
 		if ((!gt_class_dict(item->value) && !gt_model_is(item->value)) ||
-		    !is_text(item->key) ||
+		    !gt_tree_is_text(item->key) ||
 		    !search_under(&trial, item->key->string.bytes, dict, item->value))
 			continue;
 		one = trial;
@@ -129,7 +129,7 @@ static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 	struct gt_name_list keys = { .most = 6 };
 
 	for (size_t i = 0; i < dict->seq.count; i++)
-		if (is_text(dict->seq.items[i].key))
+		if (gt_tree_is_text(dict->seq.items[i].key))
 			gt_name_list_add(&keys, "'%.30s'", dict->seq.items[i].key->string.bytes);
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the checkpoint; its keys are: %s",
 	    keys.count ? gt_name_list_text(&keys) : "none");
@@ -141,7 +141,7 @@ static const char *optimizer_in(const struct gt_tree *dict)
 {
 	for (size_t i = 0; i < dict->seq.count; i++)
 		if (gt_classify(dict->seq.items[i].value, false, NULL) == GT_CLASS_OPTIMIZER &&
-		    is_text(dict->seq.items[i].key))
+		    gt_tree_is_text(dict->seq.items[i].key))
 			return dict->seq.items[i].key->string.bytes;
 	return NULL;
 }

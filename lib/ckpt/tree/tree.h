@@ -2,6 +2,8 @@
 #ifndef GT_CKPT_TREE_TREE_H
 #define GT_CKPT_TREE_TREE_H
 
+#include <string.h>
+
 #include "lib/ckpt/ckpt.h"
 
 /* The limits of a tree, so that every walker can recurse and end. */
@@ -30,11 +32,55 @@ struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struc
 int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
     struct gt_arena *a, struct gt_err *err);
 
+/* ---- kinds of nodes; NULL is of no kind ---- */
+
+static inline bool gt_tree_is(const struct gt_tree *node, enum gt_tree_kind kind)
+{
+	return node && node->kind == kind;
+}
+
 /* Whether `node` is a dict, list or tuple: its `seq` may be read. */
 bool gt_tree_is_seq(const struct gt_tree *node);
 
 /* Whether `node` is a string of exactly these bytes. */
 bool gt_tree_is_string(const struct gt_tree *node, const char *text);
+
+/* A string without zero bytes, which C can hold. */
+static inline bool gt_tree_is_text(const struct gt_tree *node)
+{
+	return gt_tree_is(node, GT_TREE_STRING) &&
+	       strlen(node->string.bytes) == node->string.length;
+}
+
+/* An integer of 0 or more. */
+static inline bool gt_tree_is_count(const struct gt_tree *node)
+{
+	return gt_tree_is(node, GT_TREE_INT) && node->integer >= 0;
+}
+
+/* A class or function, mentioned by its name. */
+static inline bool gt_tree_is_class(const struct gt_tree *node)
+{
+	return gt_tree_is(node, GT_TREE_OPAQUE) && !node->opaque.args;
+}
+
+static inline bool gt_tree_is_class_named(const struct gt_tree *node, const char *name)
+{
+	return gt_tree_is_class(node) && !strcmp(node->opaque.class_name, name);
+}
+
+/* An object of this class, with its arguments. */
+static inline bool gt_tree_is_object_of(const struct gt_tree *node, const char *class_name)
+{
+	return gt_tree_is(node, GT_TREE_OPAQUE) && node->opaque.args &&
+	       !strcmp(node->opaque.class_name, class_name);
+}
+
+/* The i-th value of a dict, list or tuple, such as a call's arguments; NULL past the last one. */
+static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
+{
+	return i < seq->seq.count ? seq->seq.items[i].value : NULL;
+}
 
 /*
  * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than

@@ -10,20 +10,20 @@
 #include "lib/base/progress.h"
 #include "lib/comm/launch/launch.h"
 
-enum { LAST_LINES = 10, LAST_LINE_SIZE = 512, LINE_SIZE = 8192 };
+enum { GT_LAST_LINES = 10, GT_LAST_LINE_BYTES = 512, GT_LINE_BYTES = 8192 };
 
 /* Standard error of one rank on its way to where it belongs. */
 struct gt_lines {
-	int from;             /* a pipe; -1: closed */
-	int to;               /* the rank's log, or -1 */
-	struct gt_log *show;  /* lines go here too, or NULL */
-	struct gt_log *log;   /* for errors of the log itself */
-	char before[24];      /* of each line shown: "rank 3: " or "" */
-	char line[LINE_SIZE]; /* the line that is not complete yet */
+	int from;                 /* a pipe; -1: closed */
+	int to;                   /* the rank's log, or -1 */
+	struct gt_log *show;      /* lines go here too, or NULL */
+	struct gt_log *log;       /* for errors of the log itself */
+	char before[24];          /* of each line shown: "rank 3: " or "" */
+	char line[GT_LINE_BYTES]; /* the line that is not complete yet */
 	size_t used;
 	bool may_draw; /* a line that begins with a carriage return is a drawing .. */
 	bool drawing;  /* .. as is the one that is not complete */
-	char last[LAST_LINES][LAST_LINE_SIZE]; /* a ring, of `count` lines in all */
+	char last[GT_LAST_LINES][GT_LAST_LINE_BYTES]; /* a ring, of `count` lines in all */
 	size_t count;
 };
 

@@ -39,8 +39,8 @@ static void show_line(struct gt_log *log, const char *before, const char *line, 
 
 static void end_line(struct gt_lines *lines, struct gt_log *show)
 {
-	char *last = lines->last[lines->count++ % LAST_LINES];
-	size_t size = lines->used < LAST_LINE_SIZE ? lines->used : LAST_LINE_SIZE - 1;
+	char *last = lines->last[lines->count++ % GT_LAST_LINES];
+	size_t size = lines->used < GT_LAST_LINE_BYTES ? lines->used : GT_LAST_LINE_BYTES - 1;
 
 	memcpy(last, lines->line, size);
 	last[size] = '\0';
@@ -107,7 +107,7 @@ static void take(struct gt_lines *lines, const char *bytes, size_t size)
 		}
 		if (bytes[i] != '\n')
 			lines->line[lines->used++] = bytes[i];
-		if (bytes[i] == '\n' || lines->used == LINE_SIZE)
+		if (bytes[i] == '\n' || lines->used == GT_LINE_BYTES)
 			take_line(lines, bytes[i] == '\n');
 	}
 }
@@ -157,12 +157,12 @@ void gt_lines_read(struct gt_lines *lines, bool last)
 
 void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
 {
-	size_t first = lines->count > LAST_LINES ? lines->count - LAST_LINES : 0;
+	size_t first = lines->count > GT_LAST_LINES ? lines->count - GT_LAST_LINES : 0;
 	char before[24];
 
 	snprintf(before, sizeof(before), "rank %d: ", rank);
 	for (size_t i = first; i < lines->count; i++) {
-		const char *line = lines->last[i % LAST_LINES];
+		const char *line = lines->last[i % GT_LAST_LINES];
 
 		show_line(log, before, line, strlen(line));
 	}

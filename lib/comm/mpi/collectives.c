@@ -57,28 +57,28 @@ static void write_slip(struct gt_mpi_group *g, const struct work *w, int r)
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)r * w->bytes : 0;
 
 	g->out[r].call = g->call;
-	if (w->in && w->bytes <= SLIP_BYTES)
+	if (w->in && w->bytes <= GT_MPI_SLIP_BYTES)
 		gt_copy_bytes(g->out[r].data, w->in + skip, w->bytes);
 }
 
 static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
 {
-	bool holds = w->in && w->bytes <= SLIP_BYTES;
+	bool holds = w->in && w->bytes <= GT_MPI_SLIP_BYTES;
 
 	for (int r = 0; r < w->size; r++) {
-		if (r != w->me && gt_mpi_receive(g, &g->sets[SET_MEETING], r, &g->in[r],
-		                      sizeof(g->in[r]), TAG_SLIP, err))
+		if (r != w->me && gt_mpi_receive(g, &g->sets[GT_MPI_SET_MEETING], r, &g->in[r],
+		                      sizeof(g->in[r]), GT_MPI_TAG_SLIP, err))
 			return err->code;
 		write_slip(g, w, r);
 	}
 	for (int i = 1; i < w->size; i++) {
 		int r = (w->me + i) % w->size;
 
-		if (gt_mpi_send(g, &g->sets[SET_MEETING], r, &g->out[r],
-		        sizeof(g->call) + (holds ? w->bytes : 0), TAG_SLIP, err))
+		if (gt_mpi_send(g, &g->sets[GT_MPI_SET_MEETING], r, &g->out[r],
+		        sizeof(g->call) + (holds ? w->bytes : 0), GT_MPI_TAG_SLIP, err))
 			return err->code;
 	}
-	return gt_mpi_await(g, &g->sets[SET_MEETING], err);
+	return gt_mpi_await(g, &g->sets[GT_MPI_SET_MEETING], err);
 }
 
 static int meet(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
@@ -149,8 +149,8 @@ static unsigned char *staging_of(const struct gt_mpi_group *g, const struct piec
 /* Slices of at most so many bytes of each rank; a line more, for they are rounded up to lines. */
 static int need_staging(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
 {
-	size_t n = (size_t)w->size,
-	       part = (g->piece_bytes / n + LINE * sizeof(double)) / LINE * LINE;
+	size_t n = (size_t)w->size, part = (g->piece_bytes / n + GT_COMM_LINE * sizeof(double)) /
+	                                   GT_COMM_LINE * GT_COMM_LINE;
 
 	if (!reduces(w) || g->staging)
 		return 0;
@@ -163,22 +163,22 @@ static int send_slices(
     struct gt_mpi_group *g, const struct work *w, const struct piece *p, struct gt_err *err)
 {
 	size_t bytes, mine_bytes, mine = slice_at(w, p, w->me, &mine_bytes);
-	struct gt_mpi_set *set = &g->sets[SET_SLICES + p->turn];
+	struct gt_mpi_set *set = &g->sets[GT_MPI_SET_SLICES + p->turn];
 
 	if (w->c->kind == GT_BROADCAST && !w->root)
 		return mine_bytes ? gt_mpi_receive(g, set, w->c->peer, w->out + mine, mine_bytes,
-		                        TAG_SLICE, err)
+		                        GT_MPI_TAG_SLICE, err)
 		                  : 0;
 	for (int r = 0; reduces(w) && mine_bytes && r < w->size; r++)
-		if (r != w->me &&
-		    gt_mpi_receive(g, set, r, staging_of(g, p, r), mine_bytes, TAG_SLICE, err))
+		if (r != w->me && gt_mpi_receive(g, set, r, staging_of(g, p, r), mine_bytes,
+		                      GT_MPI_TAG_SLICE, err))
 			return err->code;
 	for (int i = 1; i < w->size; i++) {
 		int r = (w->me + i) % w->size;
 		size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)r * w->bytes : 0;
 		const unsigned char *from = w->in + skip + slice_at(w, p, r, &bytes);
 
-		if (bytes && gt_mpi_send(g, set, r, from, bytes, TAG_SLICE, err))
+		if (bytes && gt_mpi_send(g, set, r, from, bytes, GT_MPI_TAG_SLICE, err))
 			return err->code;
 	}
 	return 0;
@@ -234,7 +234,7 @@ static int send_results(
 	const bool parts = w->c->kind == GT_ALL_GATHER, wants = wants_results(w, w->me);
 	size_t bytes, mine_bytes, mine = slice_at(w, p, w->me, &mine_bytes);
 	const unsigned char *from;
-	struct gt_mpi_set *set = &g->sets[SET_RESULTS + p->turn];
+	struct gt_mpi_set *set = &g->sets[GT_MPI_SET_RESULTS + p->turn];
 
 	if (w->c->kind == GT_REDUCE_SCATTER)
 		return 0;
@@ -242,7 +242,7 @@ static int send_results(
 		size_t at = slice_at(w, p, r, &bytes) + (parts ? (size_t)r * w->bytes : 0);
 
 		if (r != w->me && bytes && wants &&
-		    gt_mpi_receive(g, set, r, w->out + at, bytes, TAG_RESULT, err))
+		    gt_mpi_receive(g, set, r, w->out + at, bytes, GT_MPI_TAG_RESULT, err))
 			return err->code;
 	}
 	from = reduced_at(g, w, p, mine + (parts ? (size_t)w->me * w->bytes : 0));
@@ -250,7 +250,7 @@ static int send_results(
 		int r = (w->me + i) % w->size;
 
 		if (wants_results(w, r) &&
-		    gt_mpi_send(g, set, r, from, mine_bytes, TAG_RESULT, err))
+		    gt_mpi_send(g, set, r, from, mine_bytes, GT_MPI_TAG_RESULT, err))
 			return err->code;
 	}
 	return 0;
@@ -267,16 +267,16 @@ static int finish_large(
 	for (; now.count; now = next) {
 		next = piece_at(w, now.at + now.count, most, !now.turn);
 		if (begin_piece(g, w, &next, err) ||
-		    gt_mpi_await(g, &g->sets[SET_SLICES + now.turn], err))
+		    gt_mpi_await(g, &g->sets[GT_MPI_SET_SLICES + now.turn], err))
 			return err->code;
 		use_slices(g, w, &now, src);
-		if (gt_mpi_await(g, &g->sets[SET_RESULTS + !now.turn], err) ||
+		if (gt_mpi_await(g, &g->sets[GT_MPI_SET_RESULTS + !now.turn], err) ||
 		    send_results(g, w, &now, err))
 			return err->code;
 	}
-	return gt_mpi_await(g, &g->sets[SET_RESULTS], err)
+	return gt_mpi_await(g, &g->sets[GT_MPI_SET_RESULTS], err)
 	           ? err->code
-	           : gt_mpi_await(g, &g->sets[SET_RESULTS + 1], err);
+	           : gt_mpi_await(g, &g->sets[GT_MPI_SET_RESULTS + 1], err);
 }
 
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)
@@ -293,7 +293,7 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	if (!src)
 		return gt_mpi_fail(g, err);
 	rc = meet(g, &w, err);
-	if (!rc && w.bytes <= SLIP_BYTES)
+	if (!rc && w.bytes <= GT_MPI_SLIP_BYTES)
 		finish_small(g, &w, src);
 	else if (!rc)
 		rc = finish_large(g, &w, src, err);

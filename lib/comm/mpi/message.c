@@ -13,22 +13,22 @@
 
 static size_t in_letter(size_t bytes)
 {
-	return bytes <= LETTER_BYTES ? bytes : 0;
+	return bytes <= GT_MPI_LETTER_BYTES ? bytes : 0;
 }
 
 /* The rest, `receives` or sent. */
 static int move_body(struct gt_mpi_group *g, const struct gt_collective *c, size_t at, size_t bytes,
     bool receives, struct gt_err *err)
 {
-	struct gt_mpi_set *set = &g->sets[SET_MEETING];
+	struct gt_mpi_set *set = &g->sets[GT_MPI_SET_MEETING];
 	size_t n;
 
 	for (; at < bytes; at += n) {
 		n = bytes - at < g->piece_bytes ? bytes - at : g->piece_bytes;
-		if (receives ? gt_mpi_receive(
-		                   g, set, c->peer, (unsigned char *)c->out + at, n, TAG_BODY, err)
+		if (receives ? gt_mpi_receive(g, set, c->peer, (unsigned char *)c->out + at, n,
+		                   GT_MPI_TAG_BODY, err)
 		             : gt_mpi_send(g, set, c->peer, (const unsigned char *)c->in + at, n,
-		                   TAG_BODY, err))
+		                   GT_MPI_TAG_BODY, err))
 			return err->code;
 		if (gt_mpi_await(g, set, err))
 			return err->code;
@@ -57,7 +57,7 @@ static int send_message(
 	if (at)
 		memcpy(mail->letter->data, c->in, at);
 	if (gt_mpi_send(
-	        g, &mail->set, c->peer, mail->letter, sizeof(g->call) + at, TAG_LETTER, err))
+	        g, &mail->set, c->peer, mail->letter, sizeof(g->call) + at, GT_MPI_TAG_LETTER, err))
 		return err->code;
 	return move_body(g, c, at, bytes, false, err);
 }
@@ -65,12 +65,13 @@ static int send_message(
 static int receive_message(
     struct gt_mpi_group *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
 {
-	struct gt_mpi_set *set = &g->sets[SET_MEETING];
+	struct gt_mpi_set *set = &g->sets[GT_MPI_SET_MEETING];
 	size_t at = in_letter(bytes);
 
 	g->call = gt_group_call_of(c, ++g->received[c->peer]);
 	if (take_paper(g, &g->letter, err) ||
-	    gt_mpi_receive(g, set, c->peer, g->letter, sizeof(*g->letter), TAG_LETTER, err) ||
+	    gt_mpi_receive(
+	        g, set, c->peer, g->letter, sizeof(*g->letter), GT_MPI_TAG_LETTER, err) ||
 	    gt_mpi_await(g, set, err))
 		return err->code;
 	if (gt_call_unmatched(

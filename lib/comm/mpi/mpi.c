@@ -121,9 +121,9 @@ static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
 	    !(g->out = gt_calloc(n, sizeof(*g->out), err)) ||
 	    !(g->in = gt_calloc(n, sizeof(*g->in), err)) ||
 	    !(g->mail = gt_calloc(n, sizeof(*g->mail), err)) ||
-	    !(g->flights = gt_calloc(2 * n * SETS, sizeof(*g->flights), err)))
+	    !(g->flights = gt_calloc(2 * n * GT_MPI_SETS, sizeof(*g->flights), err)))
 		return err->code;
-	for (size_t s = 0; s < SETS; s++)
+	for (size_t s = 0; s < GT_MPI_SETS; s++)
 		g->sets[s].flights = g->flights + 2 * n * s;
 	return 0;
 }
@@ -144,7 +144,7 @@ static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, c
 	struct gt_mpi_group *g;
 	cpu_set_t cpus;
 
-	if (context >= mpi->tag_most / TAGS)
+	if (context >= mpi->tag_most / GT_MPI_TAGS)
 		return gt_err_set(err, GT_EDEVICE, "MPI has no room for %d groups", context + 1);
 	g = gt_calloc(1, sizeof(*g), err);
 	if (!g)
@@ -190,8 +190,9 @@ static void mpi_free(struct gt_group *group)
 /* Where there are several hosts, messages say which one a rank is on. The first group asks. */
 static int learn_hosts(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err)
 {
-	char mine[HOST_BYTES] = "", (*hosts)[HOST_BYTES];
-	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, HOST_BYTES, GT_U8, .what = "hosts" };
+	char mine[GT_MPI_HOST_BYTES] = "", (*hosts)[GT_MPI_HOST_BYTES];
+	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, GT_MPI_HOST_BYTES, GT_U8,
+		.what = "hosts" };
 	bool several = false;
 
 	if (mpi->knows_hosts)
@@ -208,7 +209,7 @@ static int learn_hosts(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *
 	mpi->knows_hosts = true;
 	((struct gt_mpi_group *)all)->number = 0; /* this one nobody has called */
 	for (int r = 0; r < mpi->size; r++) {
-		hosts[r][HOST_BYTES - 1] = '\0';
+		hosts[r][GT_MPI_HOST_BYTES - 1] = '\0';
 		several = several || strcmp(hosts[r], hosts[0]) != 0;
 	}
 	if (several)
@@ -329,8 +330,10 @@ static int agree(struct gt_mpi_group *g, struct claim mine, struct claim *all, s
 /* Of this rank alone: others cannot reach it anyway. */
 static void *own_memory(struct gt_mpi_group *g, size_t bytes, struct gt_err *err)
 {
-	size_t whole = bytes < SIZE_MAX - LINE ? bytes / LINE * LINE + LINE : 0;
-	void *p = whole ? aligned_alloc(LINE, whole) : NULL;
+	size_t whole = bytes < SIZE_MAX - GT_COMM_LINE
+	                   ? bytes / GT_COMM_LINE * GT_COMM_LINE + GT_COMM_LINE
+	                   : 0;
+	void *p = whole ? aligned_alloc(GT_COMM_LINE, whole) : NULL;
 
 	if (!p)
 		gt_err_set(err, GT_ENOMEM, "no memory for %zu bytes", bytes);

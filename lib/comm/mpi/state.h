@@ -12,12 +12,13 @@
 #include "lib/comm/mpi/mpi.h"
 
 enum {
-	HOST_BYTES = 64,
+	GT_MPI_HOST_BYTES = 64,
 	/* Of data on a slip: with the call it stays below the size that Open MPI sends at once
 	 * within a host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64
 	 * KiB. */
-	SLIP_BYTES = 3 * 1024,
-	LETTER_BYTES = 16 * 1024 /* of data in a letter, with which a short message is sent */
+	GT_MPI_SLIP_BYTES = 3 * 1024,
+	GT_MPI_LETTER_BYTES =
+	    16 * 1024 /* of data in a letter, with which a short message is sent */
 };
 
 struct gt_mpi {
@@ -25,20 +26,29 @@ struct gt_mpi {
 	int rank, size, tag_most;
 	int next_context; /* that no group of this process has had */
 	bool finished, knows_hosts;
-	char (*hosts)[HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
+	char (
+	    *hosts)[GT_MPI_HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
 };
 
 /* Kinds of messages. Each group has a tag for each kind; messages of one tag keep their order. */
-enum gt_mpi_tag { TAG_NOTICE, TAG_SLIP, TAG_SLICE, TAG_RESULT, TAG_LETTER, TAG_BODY, TAGS };
+enum gt_mpi_tag {
+	GT_MPI_TAG_NOTICE,
+	GT_MPI_TAG_SLIP,
+	GT_MPI_TAG_SLICE,
+	GT_MPI_TAG_RESULT,
+	GT_MPI_TAG_LETTER,
+	GT_MPI_TAG_BODY,
+	GT_MPI_TAGS
+};
 
 struct gt_mpi_slip {
 	struct gt_group_call call;
-	unsigned char data[SLIP_BYTES];
+	unsigned char data[GT_MPI_SLIP_BYTES];
 };
 
 struct gt_mpi_letter {
 	struct gt_group_call call;
-	unsigned char data[LETTER_BYTES];
+	unsigned char data[GT_MPI_LETTER_BYTES];
 };
 
 /* To all others, once: that a rank has failed, and how, or that it has left, for which the numbers
@@ -70,7 +80,12 @@ struct gt_mpi_mail {
 };
 
 /* Pieces take turns. */
-enum { SET_MEETING, SET_SLICES, SET_RESULTS = SET_SLICES + 2, SETS = SET_RESULTS + 2 };
+enum {
+	GT_MPI_SET_MEETING,
+	GT_MPI_SET_SLICES,
+	GT_MPI_SET_RESULTS = GT_MPI_SET_SLICES + 2,
+	GT_MPI_SETS = GT_MPI_SET_RESULTS + 2
+};
 
 struct gt_mpi_group {
 	struct gt_group group;
@@ -91,7 +106,7 @@ struct gt_mpi_group {
 	unsigned char *staging; /* [2][size][staging_part], from the first call that needs it */
 	size_t staging_part;
 	struct gt_mpi_flight *flights;
-	struct gt_mpi_set sets[SETS];
+	struct gt_mpi_set sets[GT_MPI_SETS];
 	struct gt_mpi_mail *mail;     /* [size] */
 	struct gt_mpi_letter *letter; /* that comes, from the first one on */
 

@@ -23,7 +23,7 @@ static const double grace_s = 0.2;
 
 static int tag_of(const struct gt_mpi_group *g, enum gt_mpi_tag tag)
 {
-	return g->context * TAGS + (int)tag;
+	return g->context * GT_MPI_TAGS + (int)tag;
 }
 
 static struct gt_mpi_flight *new_flight(struct gt_mpi_set *set, int peer, bool receives)
@@ -123,7 +123,7 @@ static void drop(struct gt_mpi_group *g)
 {
 	double until = gt_clock_s() + grace_s;
 
-	for (int s = 0; s < SETS; s++)
+	for (int s = 0; s < GT_MPI_SETS; s++)
 		drop_set(g, &g->sets[s], until);
 }
 
@@ -142,7 +142,7 @@ static void drop_mail(struct gt_mpi_group *g)
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err)
 {
 	int e = g->mpi->calls->receive(
-	    &g->inbox_request, &g->inbox, sizeof(g->inbox), -1, tag_of(g, TAG_NOTICE));
+	    &g->inbox_request, &g->inbox, sizeof(g->inbox), -1, tag_of(g, GT_MPI_TAG_NOTICE));
 
 	return e ? gt_mpi_error(g->mpi, e, "listen", err) : 0;
 }
@@ -190,7 +190,7 @@ static void tell(struct gt_mpi_group *g, const struct gt_err *why)
 		int done = 0;
 
 		if (r == g->group.rank || g->left[r] ||
-		    calls->send(&request, n, (int)bytes, g->ranks[r], tag_of(g, TAG_NOTICE)))
+		    calls->send(&request, n, (int)bytes, g->ranks[r], tag_of(g, GT_MPI_TAG_NOTICE)))
 			continue;
 		do
 			if (calls->test(&request, &done))
@@ -249,7 +249,7 @@ static int name_rank(
     struct gt_mpi_group *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
 	int name = g->ranks[rank];
-	char who[HOST_BYTES + 32];
+	char who[GT_MPI_HOST_BYTES + 32];
 
 	snprintf(who, sizeof(who), "rank %d", name);
 	if (g->mpi->hosts)

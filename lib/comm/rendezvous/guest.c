@@ -12,7 +12,7 @@ struct call {
 	const char *agreement;
 	double deadline;
 	int fd;
-	unsigned char hello[WIRE_HELLO];
+	unsigned char hello[GT_WIRE_HELLO];
 };
 
 /* Nobody there yet, or gone again before it has let us in: worth another try. */
@@ -35,7 +35,7 @@ static int strange(const struct call *c, struct gt_err *err)
 static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, size_t size,
     double deadline, struct gt_err *err)
 {
-	unsigned char head[WIRE_HEAD], error[WIRE_MAX_ERROR];
+	unsigned char head[GT_WIRE_HEAD], error[GT_WIRE_MAX_ERROR];
 	int rc = gt_wire_receive(c->fd, head, sizeof(head), deadline);
 	uint32_t got = gt_wire_get(head), length = gt_wire_get(head + 4);
 
@@ -43,7 +43,7 @@ static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, s
 		return rc;
 	if (got == kind && length == size)
 		return size ? gt_wire_receive(c->fd, body, size, deadline) : 0;
-	if (got != WIRE_ERROR || length > sizeof(error)) {
+	if (got != GT_WIRE_ERROR || length > sizeof(error)) {
 		strange(c, err);
 		return 1;
 	}
@@ -54,16 +54,16 @@ static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, s
 	return 1;
 }
 
-static int send_proof(struct call *c, const unsigned char nonce[WIRE_NONCE])
+static int send_proof(struct call *c, const unsigned char nonce[GT_WIRE_NONCE])
 {
-	unsigned char start[WIRE_HEAD + GT_SHA256_SIZE];
+	unsigned char start[GT_WIRE_HEAD + GT_SHA256_SIZE];
 	size_t size = strlen(c->agreement);
 	int rc;
 
-	gt_wire_put(start, WIRE_PROOF);
+	gt_wire_put(start, GT_WIRE_PROOF);
 	gt_wire_put(start + 4, (uint32_t)(GT_SHA256_SIZE + size));
 	gt_wire_prove(
-	    start + WIRE_HEAD, "guest", c->world->secret, c->hello, nonce, c->agreement, size);
+	    start + GT_WIRE_HEAD, "guest", c->world->secret, c->hello, nonce, c->agreement, size);
 	rc = gt_wire_send(c->fd, start, sizeof(start), c->deadline);
 	return rc ? rc : gt_wire_send(c->fd, c->agreement, size, c->deadline);
 }
@@ -72,18 +72,18 @@ static int send_proof(struct call *c, const unsigned char nonce[WIRE_NONCE])
 static int introduce(struct call *c, struct gt_err *err)
 {
 	const struct gt_world *w = c->world;
-	unsigned char nonce[WIRE_NONCE], theirs[GT_SHA256_SIZE], right[GT_SHA256_SIZE];
-	struct gt_hello hello = { WIRE_VERSION, (uint32_t)w->size, (uint32_t)w->rank,
+	unsigned char nonce[GT_WIRE_NONCE], theirs[GT_SHA256_SIZE], right[GT_SHA256_SIZE];
+	struct gt_hello hello = { GT_WIRE_VERSION, (uint32_t)w->size, (uint32_t)w->rank,
 		(uint32_t)w->restart, { 0 } };
 	int rc;
 
 	if (gt_wire_nonce(hello.nonce, err))
 		return 1;
 	gt_hello_write(c->hello, &hello);
-	if ((rc = gt_wire_send(c->fd, c->hello, WIRE_HELLO, c->deadline)) ||
-	    (rc = expect(c, WIRE_CHALLENGE, nonce, WIRE_NONCE, c->deadline, err)) ||
+	if ((rc = gt_wire_send(c->fd, c->hello, GT_WIRE_HELLO, c->deadline)) ||
+	    (rc = expect(c, GT_WIRE_CHALLENGE, nonce, GT_WIRE_NONCE, c->deadline, err)) ||
 	    (rc = send_proof(c, nonce)) ||
-	    (rc = expect(c, WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
+	    (rc = expect(c, GT_WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
 		return rc;
 	gt_wire_prove(
 	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
@@ -98,7 +98,7 @@ static int introduce(struct call *c, struct gt_err *err)
 static int await_go(struct call *c, double timeout_s, struct gt_err *err)
 {
 	double deadline = c->deadline + gt_rendezvous_grace_s(timeout_s);
-	int rc = expect(c, WIRE_GO, NULL, 0, deadline, err);
+	int rc = expect(c, GT_WIRE_GO, NULL, 0, deadline, err);
 
 	if (rc > 0)
 		return err->code;

@@ -23,7 +23,7 @@ struct guest {
 	int fd; /* -1: to be removed */
 	enum stage stage;
 	double until; /* of patience; admitted ones have all the time there is */
-	unsigned char hello_bytes[WIRE_HELLO], nonce[WIRE_NONCE], head[WIRE_HEAD];
+	unsigned char hello_bytes[GT_WIRE_HELLO], nonce[GT_WIRE_NONCE], head[GT_WIRE_HEAD];
 	unsigned char *proof; /* [wanted + 1] at AT_PROOF */
 	size_t used, wanted;  /* of the part being read */
 	struct gt_hello hello;
@@ -90,16 +90,16 @@ static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
 		drop(g); /* no gtrain: it would not understand an answer either */
 		return 0;
 	}
-	if (g->hello.version != WIRE_VERSION) {
+	if (g->hello.version != GT_WIRE_VERSION) {
 		gt_err_set(&why, GT_EINVAL,
 		    "rank %u speaks version %u of the protocol, rank 0 version %d", g->hello.rank,
-		    g->hello.version, WIRE_VERSION);
+		    g->hello.version, GT_WIRE_VERSION);
 		return refuse(h, g, &why);
 	}
 	if (gt_wire_nonce(g->nonce, err))
 		return err->code;
-	enter(g, AT_PROOF_HEAD, WIRE_HEAD);
-	if (gt_wire_send_message(g->fd, WIRE_CHALLENGE, g->nonce, WIRE_NONCE))
+	enter(g, AT_PROOF_HEAD, GT_WIRE_HEAD);
+	if (gt_wire_send_message(g->fd, GT_WIRE_CHALLENGE, g->nonce, GT_WIRE_NONCE))
 		drop(g);
 	return 0;
 }
@@ -108,7 +108,8 @@ static int take_proof_head(struct guest *g, struct gt_err *err)
 {
 	uint32_t size = gt_wire_get(g->head + 4);
 
-	if (gt_wire_get(g->head) != WIRE_PROOF || size < GT_SHA256_SIZE || size >= WIRE_MAX_PROOF) {
+	if (gt_wire_get(g->head) != GT_WIRE_PROOF || size < GT_SHA256_SIZE ||
+	    size >= GT_WIRE_MAX_PROOF) {
 		drop(g);
 		return 0;
 	}
@@ -176,7 +177,7 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	    hash, "host", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
 	free(g->proof);
 	g->proof = NULL;
-	if (gt_wire_send_message(g->fd, WIRE_ADMITTED, hash, sizeof(hash))) {
+	if (gt_wire_send_message(g->fd, GT_WIRE_ADMITTED, hash, sizeof(hash))) {
 		drop(g);
 		return 0;
 	}
@@ -267,7 +268,7 @@ static void let_in(struct host *h, int fd, const struct sockaddr *address, sockl
 	make_room(h);
 	g = &h->guest[h->count++];
 	*g = (struct guest){ .fd = fd, .until = gt_clock_s() + patience_s };
-	enter(g, AT_HELLO, WIRE_HELLO);
+	enter(g, AT_HELLO, GT_WIRE_HELLO);
 	name_peer(g->name, sizeof(g->name), address, address_size);
 }
 
@@ -347,7 +348,7 @@ static int go(struct host *h, struct gt_err *err)
 
 		if (g->stage != AT_ADMITTED)
 			continue;
-		if (gt_wire_send_message(g->fd, WIRE_GO, NULL, 0))
+		if (gt_wire_send_message(g->fd, GT_WIRE_GO, NULL, 0))
 			return gt_err_set(
 			    err, GT_EIO, "rank %u is gone as all ranks were there", g->hello.rank);
 		h->r->fd[g->hello.rank] = g->fd;

@@ -29,22 +29,22 @@
  * the rest; this, the magic and the place of the version stay the same in all versions.
  */
 enum {
-	WIRE_VERSION = 1,
-	WIRE_NONCE = 32,
-	WIRE_HELLO = 24 + WIRE_NONCE,
-	WIRE_HEAD = 8,
-	WIRE_NUMBER = 4, /* before the bytes of an exchange */
-	WIRE_MAX_PROOF = GT_SHA256_SIZE + GT_RENDEZVOUS_MAX_AGREEMENT,
-	WIRE_MAX_ERROR = 4 + sizeof(struct gt_err)
+	GT_WIRE_VERSION = 1,
+	GT_WIRE_NONCE = 32,
+	GT_WIRE_HELLO = 24 + GT_WIRE_NONCE,
+	GT_WIRE_HEAD = 8,
+	GT_WIRE_NUMBER = 4, /* before the bytes of an exchange */
+	GT_WIRE_MAX_PROOF = GT_SHA256_SIZE + GT_RENDEZVOUS_MAX_AGREEMENT,
+	GT_WIRE_MAX_ERROR = 4 + sizeof(struct gt_err)
 };
 
 enum gt_wire_kind {
-	WIRE_CHALLENGE = 1,
-	WIRE_PROOF = 2,
-	WIRE_ADMITTED = 3,
-	WIRE_GO = 4,
-	WIRE_ERROR = 5,
-	WIRE_DATA = 6
+	GT_WIRE_CHALLENGE = 1,
+	GT_WIRE_PROOF = 2,
+	GT_WIRE_ADMITTED = 3,
+	GT_WIRE_GO = 4,
+	GT_WIRE_ERROR = 5,
+	GT_WIRE_DATA = 6
 };
 
 static inline void gt_wire_put(unsigned char *p, uint32_t value)
@@ -60,20 +60,20 @@ static inline uint32_t gt_wire_get(const unsigned char *p)
 
 struct gt_hello {
 	uint32_t version, size, rank, restart;
-	unsigned char nonce[WIRE_NONCE];
+	unsigned char nonce[GT_WIRE_NONCE];
 };
 
-void gt_hello_write(unsigned char out[WIRE_HELLO], const struct gt_hello *hello);
+void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello);
 
 /* False if these are not the first bytes of a gtrain rank. */
-bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[WIRE_HELLO]);
+bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO]);
 
 /* Fill with random bytes of the system's. */
-int gt_wire_nonce(unsigned char out[WIRE_NONCE], struct gt_err *err);
+int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
 /* The answer by which `side` ("guest" or "host") proves that it knows the secret. */
 void gt_wire_prove(unsigned char out[GT_SHA256_SIZE], const char *side, const char *secret,
-    const unsigned char hello[WIRE_HELLO], const unsigned char nonce[WIRE_NONCE],
+    const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size);
 
 /*
@@ -90,11 +90,11 @@ int gt_wire_wait(int fd, short events, double deadline);
 /* Milliseconds for poll() until then, rounded up. */
 int gt_wire_left_ms(double deadline);
 
-/* A message of at most WIRE_MAX_ERROR bytes, or an error, at once or not at all. */
+/* A message of at most GT_WIRE_MAX_ERROR bytes, or an error, at once or not at all. */
 int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size);
 void gt_wire_send_error(int fd, const struct gt_err *error);
 
-/* The error in the body of WIRE_ERROR. */
+/* The error in the body of GT_WIRE_ERROR. */
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size);
 
 /* "rank 3", "ranks 1 and 3", "ranks 1, 2, 3, 4 and 27 more": those of `size` that are set. */

@@ -12,7 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/comm/rendezvous/messages.h"
 
-enum { DATA_HEAD = WIRE_HEAD + WIRE_NUMBER };
+enum { DATA_HEAD = GT_WIRE_HEAD + GT_WIRE_NUMBER };
 
 static int check(const struct gt_world *world, const char *agreement, struct gt_err *err)
 {
@@ -86,9 +86,9 @@ static int fail(struct gt_rendezvous *r, const struct gt_err *err)
 
 static void write_head(unsigned char head[DATA_HEAD], uint32_t number, size_t bytes)
 {
-	gt_wire_put(head, WIRE_DATA);
-	gt_wire_put(head + 4, (uint32_t)(WIRE_NUMBER + bytes));
-	gt_wire_put(head + WIRE_HEAD, number);
+	gt_wire_put(head, GT_WIRE_DATA);
+	gt_wire_put(head + 4, (uint32_t)(GT_WIRE_NUMBER + bytes));
+	gt_wire_put(head + GT_WIRE_HEAD, number);
 }
 
 /* Check a rank's message: the same exchange, as many bytes. */
@@ -99,15 +99,15 @@ static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 
 	if (!memcmp(head, x->head, DATA_HEAD))
 		return 0;
-	if (gt_wire_get(head) != WIRE_DATA || length < WIRE_NUMBER)
+	if (gt_wire_get(head) != GT_WIRE_DATA || length < GT_WIRE_NUMBER)
 		return gt_err_set(
 		    err, GT_EFORMAT, "rank %d sent what is no part of an exchange", rank);
-	if (length != WIRE_NUMBER + x->bytes)
+	if (length != GT_WIRE_NUMBER + x->bytes)
 		return gt_err_set(err, GT_EINVAL,
 		    "rank %d came to an exchange with %u bytes, rank 0 with %zu", rank,
-		    length - WIRE_NUMBER, x->bytes);
+		    length - GT_WIRE_NUMBER, x->bytes);
 	return gt_err_set(err, GT_EINVAL, "rank %d is at exchange %u, rank 0 at %u", rank,
-	    gt_wire_get(head + WIRE_HEAD), x->r->exchanges);
+	    gt_wire_get(head + GT_WIRE_HEAD), x->r->exchanges);
 }
 
 /* Head, then bytes, as far as they are there. Returns 0 or an error. */
@@ -225,7 +225,7 @@ static int exchange_as_host(struct exchange *x, const void *mine, struct gt_err 
 	if (!rc) {
 		sending = true;
 		memset(x->peer, 0, count * sizeof(*x->peer));
-		gt_wire_put(x->head + 4, (uint32_t)(WIRE_NUMBER + count * x->bytes));
+		gt_wire_put(x->head + 4, (uint32_t)(GT_WIRE_NUMBER + count * x->bytes));
 		rc = with_all(x, POLLOUT, total, give_all, err);
 	}
 	if (rc && x->poll)
@@ -246,22 +246,22 @@ static int lost_host(const struct gt_rendezvous *r, int rc, struct gt_err *err)
 /* The head of rank 0's answer is in x->head. */
 static int read_answer(struct exchange *x, struct gt_err *err)
 {
-	unsigned char error[WIRE_MAX_ERROR], head[DATA_HEAD];
-	int fd = x->r->fd[0], rc = gt_wire_receive(fd, head, WIRE_HEAD, x->deadline);
+	unsigned char error[GT_WIRE_MAX_ERROR], head[DATA_HEAD];
+	int fd = x->r->fd[0], rc = gt_wire_receive(fd, head, GT_WIRE_HEAD, x->deadline);
 	uint32_t length = gt_wire_get(head + 4);
 
 	if (rc)
 		return lost_host(x->r, rc, err);
-	if (gt_wire_get(head) == WIRE_ERROR && length <= sizeof(error)) {
+	if (gt_wire_get(head) == GT_WIRE_ERROR && length <= sizeof(error)) {
 		if ((rc = gt_wire_receive(fd, error, length, x->deadline)))
 			return lost_host(x->r, rc, err);
 		gt_wire_read_error(err, error, length);
 		return err->code;
 	}
-	gt_wire_put(x->head + 4, (uint32_t)(WIRE_NUMBER + (size_t)x->r->size * x->bytes));
-	if (memcmp(head, x->head, WIRE_HEAD) != 0)
+	gt_wire_put(x->head + 4, (uint32_t)(GT_WIRE_NUMBER + (size_t)x->r->size * x->bytes));
+	if (memcmp(head, x->head, GT_WIRE_HEAD) != 0)
 		return gt_err_set(err, GT_EFORMAT, "rank 0 sent what is no part of an exchange");
-	if ((rc = gt_wire_receive(fd, head + WIRE_HEAD, WIRE_NUMBER, x->deadline)) ||
+	if ((rc = gt_wire_receive(fd, head + GT_WIRE_HEAD, GT_WIRE_NUMBER, x->deadline)) ||
 	    (rc = gt_wire_receive(fd, x->all, (size_t)x->r->size * x->bytes, x->deadline)))
 		return lost_host(x->r, rc, err);
 	if (memcmp(head, x->head, DATA_HEAD) != 0)

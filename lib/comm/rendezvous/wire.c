@@ -10,17 +10,17 @@
 
 static const char magic[8] = { 'g', 't', 'r', 'a', 'i', 'n', 'R', 'V' };
 
-void gt_hello_write(unsigned char out[WIRE_HELLO], const struct gt_hello *hello)
+void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello)
 {
 	memcpy(out, magic, sizeof(magic));
 	gt_wire_put(out + 8, hello->version);
 	gt_wire_put(out + 12, hello->size);
 	gt_wire_put(out + 16, hello->rank);
 	gt_wire_put(out + 20, hello->restart);
-	memcpy(out + 24, hello->nonce, WIRE_NONCE);
+	memcpy(out + 24, hello->nonce, GT_WIRE_NONCE);
 }
 
-bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[WIRE_HELLO])
+bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO])
 {
 	if (memcmp(bytes, magic, sizeof(magic)) != 0)
 		return false;
@@ -28,30 +28,30 @@ bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[WIRE_HELLO])
 	out->size = gt_wire_get(bytes + 12);
 	out->rank = gt_wire_get(bytes + 16);
 	out->restart = gt_wire_get(bytes + 20);
-	memcpy(out->nonce, bytes + 24, WIRE_NONCE);
+	memcpy(out->nonce, bytes + 24, GT_WIRE_NONCE);
 	return true;
 }
 
-int gt_wire_nonce(unsigned char out[WIRE_NONCE], struct gt_err *err)
+int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err)
 {
 	ssize_t n;
 
 	do
-		n = getrandom(out, WIRE_NONCE, 0);
+		n = getrandom(out, GT_WIRE_NONCE, 0);
 	while (n < 0 && errno == EINTR);
-	return n == WIRE_NONCE ? 0 : gt_err_sys(err, "no random numbers");
+	return n == GT_WIRE_NONCE ? 0 : gt_err_sys(err, "no random numbers");
 }
 
 void gt_wire_prove(unsigned char out[GT_SHA256_SIZE], const char *side, const char *secret,
-    const unsigned char hello[WIRE_HELLO], const unsigned char nonce[WIRE_NONCE],
+    const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size)
 {
 	struct gt_hmac hmac;
 
 	gt_hmac_init(&hmac, secret, strlen(secret));
 	gt_hmac_update(&hmac, side, strlen(side) + 1);
-	gt_hmac_update(&hmac, hello, WIRE_HELLO);
-	gt_hmac_update(&hmac, nonce, WIRE_NONCE);
+	gt_hmac_update(&hmac, hello, GT_WIRE_HELLO);
+	gt_hmac_update(&hmac, nonce, GT_WIRE_NONCE);
 	gt_hmac_update(&hmac, agreement, size);
 	gt_hmac_finish(&hmac, out);
 }
@@ -131,25 +131,25 @@ int gt_wire_receive(int fd, void *bytes, size_t size, double deadline)
 
 int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size)
 {
-	unsigned char bytes[WIRE_HEAD + WIRE_MAX_ERROR];
+	unsigned char bytes[GT_WIRE_HEAD + GT_WIRE_MAX_ERROR];
 
 	gt_wire_put(bytes, kind);
 	gt_wire_put(bytes + 4, (uint32_t)size);
 	if (size)
-		memcpy(bytes + WIRE_HEAD, body, size);
-	return gt_wire_send(fd, bytes, WIRE_HEAD + size, 0);
+		memcpy(bytes + GT_WIRE_HEAD, body, size);
+	return gt_wire_send(fd, bytes, GT_WIRE_HEAD + size, 0);
 }
 
 /* The peer may have gone: then there is nobody to tell. */
 void gt_wire_send_error(int fd, const struct gt_err *error)
 {
-	unsigned char body[WIRE_MAX_ERROR];
+	unsigned char body[GT_WIRE_MAX_ERROR];
 	size_t text = strlen(error->text) + 1, hint = strlen(error->hint);
 
 	gt_wire_put(body, (uint32_t)-error->code);
 	memcpy(body + 4, error->text, text);
 	memcpy(body + 4 + text, error->hint, hint);
-	(void)gt_wire_send_message(fd, WIRE_ERROR, body, 4 + text + hint);
+	(void)gt_wire_send_message(fd, GT_WIRE_ERROR, body, 4 + text + hint);
 }
 
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size)

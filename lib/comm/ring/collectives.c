@@ -241,7 +241,7 @@ static size_t chunk_of(const struct gt_ring_seat *r, const struct gt_collective 
 
 	if (!moves)
 		count /= (size_t)r->partials;
-	return count < LINE ? count : count / LINE * LINE;
+	return count < GT_COMM_LINE ? count : count / GT_COMM_LINE * GT_COMM_LINE;
 }
 
 /* `count` elements from `at` on: of the buffer for an all-reduce, otherwise of each part. */

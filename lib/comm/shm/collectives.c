@@ -11,7 +11,7 @@
  *
  *   small     the data lie in the ranks' seats before they meet; nothing more is needed
  *   in place  all buffers are in memory that all see: each does its share, then they meet again
- *   staged    piece by piece through PIECES buffers of each rank, which go around
+ *   staged    piece by piece through GT_SHM_PIECES buffers of each rank, which go around
  *
  * A staged piece k is copied in before meeting k and read after it, by all-reduce once more after
  * meeting k + 1. So its buffer is free after meeting k + 2, before piece k + 3 is copied in.
@@ -104,7 +104,7 @@ static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
 	if (gt_shm_announce(g, w->c, err))
 		return err->code;
 	w->parity = g->number % 2;
-	if (w->in_bytes > SMALL_BYTES) {
+	if (w->in_bytes > GT_SHM_SMALL_BYTES) {
 		seat->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
 		seat->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
@@ -117,7 +117,7 @@ static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
 
 static void finish_small(struct gt_shm *g, const struct work *w)
 {
-	const void *src[RANKS_MAX];
+	const void *src[GT_SHM_RANKS_MAX];
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)w->me * w->bytes : 0;
 
 	for (int r = 0; r < w->size; r++)
@@ -129,7 +129,7 @@ static void finish_small(struct gt_shm *g, const struct work *w)
 
 /* Where all ranks' buffers are; whether all are where they can be seen. */
 struct places {
-	unsigned char *in[RANKS_MAX], *out[RANKS_MAX];
+	unsigned char *in[GT_SHM_RANKS_MAX], *out[GT_SHM_RANKS_MAX];
 	bool all_in, all_out;
 };
 
@@ -159,8 +159,8 @@ static bool in_place(const struct places *p, const struct work *w)
 /* To all, or to one. */
 static void reduce_in_place(const struct places *p, const struct work *w)
 {
-	const void *src[RANKS_MAX];
-	void *dst[RANKS_MAX];
+	const void *src[GT_SHM_RANKS_MAX];
+	void *dst[GT_SHM_RANKS_MAX];
 	size_t from, to;
 	int dsts = 0;
 
@@ -176,7 +176,7 @@ static void reduce_in_place(const struct places *p, const struct work *w)
 static int finish_in_place(
     struct gt_shm *g, const struct places *p, const struct work *w, struct gt_err *err)
 {
-	const void *src[RANKS_MAX];
+	const void *src[GT_SHM_RANKS_MAX];
 
 	switch (w->c->kind) {
 	case GT_ALL_REDUCE:
@@ -212,7 +212,7 @@ static size_t least(size_t a, size_t b)
 
 static void next_piece(struct gt_shm *g)
 {
-	g->piece = (g->piece + 1) % PIECES;
+	g->piece = (g->piece + 1) % GT_SHM_PIECES;
 }
 
 /* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take the
@@ -246,7 +246,7 @@ static void all_reduce_copy_in(const struct gt_shm *g, const struct work *w, con
 static void all_reduce_slice(const struct gt_shm *g, const struct work *w, const struct piece *p)
 {
 	size_t skip = p->from * w->element, whole = (p->at + p->from) * w->element;
-	const void *src[RANKS_MAX];
+	const void *src[GT_SHM_RANKS_MAX];
 	void *dst[2] = { gt_shm_staging(g, w->me, p->number) + skip };
 	int dsts = 1;
 
@@ -289,7 +289,7 @@ static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_e
 static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	const size_t most = g->piece_bytes / w->element / (size_t)w->size, part = most * w->element;
-	const void *src[RANKS_MAX];
+	const void *src[GT_SHM_RANKS_MAX];
 
 	for (size_t at = 0; at < w->count; at += most) {
 		size_t m = least(most, w->count - at), skip = at * w->element;
@@ -359,7 +359,7 @@ int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_er
 	}
 	if (enter(g, &w, err))
 		return err->code;
-	if (w.in_bytes <= SMALL_BYTES) {
+	if (w.in_bytes <= GT_SHM_SMALL_BYTES) {
 		finish_small(g, &w);
 		return 0;
 	}

@@ -4,14 +4,14 @@
 #include "lib/comm/shm/segment.h"
 
 /*
- * A channel for each pair and direction: the sender fills pieces, at most CHANNEL_PIECES of them
- * before the receiver takes one. Every piece names its message, and a message is at least one
+ * A channel for each pair and direction: the sender fills pieces, at most GT_SHM_CHANNEL_PIECES of
+ * them before the receiver takes one. Every piece names its message, and a message is at least one
  * piece: so short ones are sent without waiting.
  */
 
 static size_t piece_of(size_t bytes, size_t at)
 {
-	return bytes - at < CHANNEL_BYTES ? bytes - at : CHANNEL_BYTES;
+	return bytes - at < GT_SHM_CHANNEL_BYTES ? bytes - at : GT_SHM_CHANNEL_BYTES;
 }
 
 static int send_message(
@@ -23,10 +23,11 @@ static int send_message(
 
 	g->call = gt_group_call_of(c, ++g->sent[c->peer].messages);
 	do {
-		unsigned slot = *pieces % CHANNEL_PIECES;
+		unsigned slot = *pieces % GT_SHM_CHANNEL_PIECES;
 
 		n = piece_of(bytes, at);
-		if (gt_shm_flag_wait(g, &to->taken, *pieces + 1 - CHANNEL_PIECES, c->peer, err))
+		if (gt_shm_flag_wait(
+		        g, &to->taken, *pieces + 1 - GT_SHM_CHANNEL_PIECES, c->peer, err))
 			return err->code;
 		to->call[slot] = g->call;
 		if (n)
@@ -54,7 +55,7 @@ static int receive_message(
 
 	g->call = gt_group_call_of(c, ++g->received[c->peer].messages);
 	do {
-		unsigned slot = *pieces % CHANNEL_PIECES;
+		unsigned slot = *pieces % GT_SHM_CHANNEL_PIECES;
 		struct gt_group_call theirs;
 
 		n = piece_of(bytes, at);

@@ -173,7 +173,8 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err)
 {
-	struct card mine = { .code = err->code, .pid = (int32_t)getpid() }, all[RANKS_MAX] = { 0 };
+	struct card mine = { .code = err->code, .pid = (int32_t)getpid() },
+	            all[GT_SHM_RANKS_MAX] = { 0 };
 	struct gt_err theirs = GT_ERR_INIT;
 	int fd = -1, code;
 
@@ -205,7 +206,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 
 int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err)
 {
-	struct card mine = { 0 }, all[RANKS_MAX];
+	struct card mine = { 0 }, all[GT_SHM_RANKS_MAX];
 
 	if (exchange->run(exchange->self, &mine, sizeof(mine), all, err))
 		return err->code;
@@ -264,7 +265,7 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 	*err = GT_ERR_INIT;
 	gt_queue_settle(&g->queue);
 	region = free_region(g, err);
-	if (want > SIZE_MAX / 2 / RANKS_MAX - HUGE_PAGE) {
+	if (want > SIZE_MAX / 2 / GT_SHM_RANKS_MAX - HUGE_PAGE) {
 		gt_err_set(err, GT_ENOMEM, "%zu bytes are more than there can be", bytes);
 		want = 1;
 	}

@@ -14,18 +14,19 @@
 #include "lib/comm/shm/shm.h"
 
 enum {
-	RANKS_MAX = GT_SHM_MAX_RANKS,
-	SMALL_BYTES = 4 * 1024, /* of a rank's contribution, up to which one meeting does it all */
-	PIECES = 3,             /* of a rank's staging area: see shm/collectives.c */
-	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
-	CHANNEL_BYTES = 64 * 1024 /* of one of them */
+	GT_SHM_RANKS_MAX = GT_SHM_MAX_RANKS,
+	GT_SHM_SMALL_BYTES =
+	    4 * 1024,      /* of a rank's contribution, up to which one meeting does it all */
+	GT_SHM_PIECES = 3, /* of a rank's staging area: see shm/collectives.c */
+	GT_SHM_CHANNEL_PIECES = 2,       /* ... and of a channel between two ranks */
+	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* of one of them */
 };
 
 /* ---- in shared memory ---- */
 
 /* A counter that one rank moves on and others wait for. It may wrap around. */
 struct gt_shm_flag {
-	alignas(LINE) _Atomic uint32_t value;
+	alignas(GT_COMM_LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
 };
 
@@ -39,22 +40,22 @@ struct gt_shm_place {
 /* A rank's own, written by it alone. The data of a call have two places, used in turn, as a rank
  * may be in the next call while another still reads. */
 struct gt_shm_seat {
-	struct gt_shm_flag phase;            /* how many times it has met the others */
-	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
-	_Atomic int32_t cpu;                 /* where it last was */
-	_Atomic int32_t awaits;              /* the rank that it sleeps for + 1; 0: none */
-	alignas(2 * LINE) struct {
+	struct gt_shm_flag phase;                    /* how many times it has met the others */
+	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* gt_group_free() was called */
+	_Atomic int32_t cpu;                         /* where it last was */
+	_Atomic int32_t awaits;                      /* the rank that it sleeps for + 1; 0: none */
+	alignas(2 * GT_COMM_LINE) struct {
 		struct gt_group_call call;
-		alignas(LINE) struct gt_shm_place in, out;
+		alignas(GT_COMM_LINE) struct gt_shm_place in, out;
 	} posted[2];
-	alignas(LINE) unsigned char small[2][SMALL_BYTES];
+	alignas(GT_COMM_LINE) unsigned char small[2][GT_SHM_SMALL_BYTES];
 };
 
 /* From one rank to another. */
 struct gt_shm_channel {
 	struct gt_shm_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
-	alignas(LINE) struct gt_group_call call[CHANNEL_PIECES];
-	alignas(LINE) unsigned char piece[CHANNEL_PIECES][CHANNEL_BYTES];
+	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_PIECES];
+	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_CHANNEL_PIECES][GT_SHM_CHANNEL_BYTES];
 };
 
 /* The head of a group's segment; then come seats, channels and staging areas. */
@@ -65,7 +66,7 @@ struct gt_shm_segment {
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
 
-enum gt_shm_failure { FAILURE_NONE, FAILURE_BEING_WRITTEN, FAILURE_WRITTEN };
+enum gt_shm_failure { GT_SHM_FAILURE_NONE, GT_SHM_FAILURE_BEING_WRITTEN, GT_SHM_FAILURE_WRITTEN };
 
 /* ---- in a rank's own memory ---- */
 
@@ -89,28 +90,28 @@ struct gt_shm {
 	struct gt_shm_segment *segment;
 	struct gt_shm_seat *seats;       /* [size] */
 	struct gt_shm_channel *channels; /* [size of senders][size of receivers] */
-	unsigned char *staging;          /* [size][PIECES][piece_bytes] */
+	unsigned char *staging;          /* [size][GT_SHM_PIECES][piece_bytes] */
 	size_t piece_bytes;
 	double timeout_s, spin_s, yield_s;
 
 	bool processes;
-	pid_t pids[RANKS_MAX];
-	int pidfds[RANKS_MAX]; /* -1: none */
-	int names[RANKS_MAX];  /* in messages: numbers in the group that was split first */
-	pid_t all[RANKS_MAX];  /* the pids of that group, by their names */
+	pid_t pids[GT_SHM_RANKS_MAX];
+	int pidfds[GT_SHM_RANKS_MAX]; /* -1: none */
+	int names[GT_SHM_RANKS_MAX];  /* in messages: numbers in the group that was split first */
+	pid_t all[GT_SHM_RANKS_MAX];  /* the pids of that group, by their names */
 	int all_count;
 
 	uint32_t phase;            /* meetings so far */
-	uint32_t piece;            /* staged pieces so far, modulo PIECES */
+	uint32_t piece;            /* staged pieces so far, modulo GT_SHM_PIECES */
 	uint64_t number;           /* collectives so far */
 	struct gt_group_call call; /* the one that runs */
 	uint32_t entrance;         /* its first meeting */
 	struct {
 		uint32_t pieces;
 		uint64_t messages;
-	} sent[RANKS_MAX], received[RANKS_MAX];
+	} sent[GT_SHM_RANKS_MAX], received[GT_SHM_RANKS_MAX];
 
-	struct gt_shm_flag *more[2 * RANKS_MAX]; /* flags of a ring over this seat */
+	struct gt_shm_flag *more[2 * GT_SHM_RANKS_MAX]; /* flags of a ring over this seat */
 	int more_count;
 
 	struct gt_shm_region *regions; /* of bytes 0: free to be used again */
@@ -120,10 +121,10 @@ struct gt_shm {
 	struct gt_queue queue;
 };
 
-/* Where part `rank` of the ranks' staging is, piece `piece` modulo PIECES. */
+/* Where part `rank` of the ranks' staging is, piece `piece` modulo GT_SHM_PIECES. */
 static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, uint32_t piece)
 {
-	return g->staging + ((size_t)rank * PIECES + piece % PIECES) * g->piece_bytes;
+	return g->staging + ((size_t)rank * GT_SHM_PIECES + piece % GT_SHM_PIECES) * g->piece_bytes;
 }
 
 /* ---- shm/segment.c: memory between ranks ---- */
@@ -134,7 +135,7 @@ static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, ui
  * and takes part only to say so. *peers may be NULL.
  */
 struct gt_shm_peers {
-	pid_t pids[RANKS_MAX];
+	pid_t pids[GT_SHM_RANKS_MAX];
 	cpu_set_t cpus; /* that at least one of the ranks may use */
 };
 

@@ -69,14 +69,15 @@ static struct plan plan_of(int size, const struct gt_shm_options *options)
 	struct plan p = { .seats = page, .piece_bytes = default_piece_bytes };
 
 	if (options->staging_bytes)
-		p.piece_bytes = options->staging_bytes / PIECES / LINE * LINE;
+		p.piece_bytes =
+		    options->staging_bytes / GT_SHM_PIECES / GT_COMM_LINE * GT_COMM_LINE;
 	if (p.piece_bytes < least_piece_bytes)
 		p.piece_bytes = least_piece_bytes;
 	if (p.piece_bytes > most_piece_bytes)
 		p.piece_bytes = most_piece_bytes;
 	p.channels = p.seats + n * sizeof(struct gt_shm_seat);
 	p.staging = (p.channels + n * n * sizeof(struct gt_shm_channel) + page - 1) / page * page;
-	p.total = p.staging + n * PIECES * p.piece_bytes;
+	p.total = p.staging + n * GT_SHM_PIECES * p.piece_bytes;
 	return p;
 }
 
@@ -92,7 +93,7 @@ static struct gt_shm *new_seat(
 	g->processes = processes;
 	g->yield_s = yield_s;
 	g->queue = (struct gt_queue){ .run = do_it, .self = g };
-	for (int r = 0; r < RANKS_MAX; r++) {
+	for (int r = 0; r < GT_SHM_RANKS_MAX; r++) {
 		g->pidfds[r] = -1;
 		g->names[r] = r;
 	}
@@ -118,10 +119,10 @@ static void choose_waiting(struct gt_shm *g, const cpu_set_t *cpus)
 
 static int check_size(int size, struct gt_err *err)
 {
-	if (size >= 1 && size <= RANKS_MAX)
+	if (size >= 1 && size <= GT_SHM_RANKS_MAX)
 		return 0;
-	return gt_err_set(
-	    err, GT_EINVAL, "%d ranks in shared memory: there can be 1 to %d", size, RANKS_MAX);
+	return gt_err_set(err, GT_EINVAL, "%d ranks in shared memory: there can be 1 to %d", size,
+	    GT_SHM_RANKS_MAX);
 }
 
 /* A descriptor of a process becomes readable when it dies, also while its parent has not looked. */
@@ -214,7 +215,8 @@ out:
 /* An exchange among some ranks of a group, as an all-gather of all of them. */
 struct among {
 	struct gt_shm *parent;
-	int members[RANKS_MAX], count; /* ranks of the parent, in the order of the new ones */
+	int members[GT_SHM_RANKS_MAX],
+	    count; /* ranks of the parent, in the order of the new ones */
 };
 
 static int gather(struct gt_shm *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
@@ -246,8 +248,8 @@ static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
-	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * PIECES };
-	struct gt_split_choice mine = { color, key }, all[RANKS_MAX];
+	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * GT_SHM_PIECES };
+	struct gt_split_choice mine = { color, key }, all[GT_SHM_RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
 	struct gt_shm *part;

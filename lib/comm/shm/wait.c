@@ -77,9 +77,9 @@ static int take_failure(struct gt_shm *g, struct gt_err *err)
 	struct gt_shm_segment *s = g->segment;
 	double until = gt_clock_s() + 1;
 
-	while (atomic_load(&s->failed) != FAILURE_WRITTEN && gt_clock_s() < until)
+	while (atomic_load(&s->failed) != GT_SHM_FAILURE_WRITTEN && gt_clock_s() < until)
 		sched_yield();
-	if (atomic_load(&s->failed) != FAILURE_WRITTEN)
+	if (atomic_load(&s->failed) != GT_SHM_FAILURE_WRITTEN)
 		return gt_err_set(err, GT_EIO, "another rank has failed and did not say why");
 	gt_err_set(err, s->code < 0 ? s->code : GT_EIO, "%.*s", (int)sizeof(s->text) - 1, s->text);
 	err->follows = true;
@@ -89,14 +89,14 @@ static int take_failure(struct gt_shm *g, struct gt_err *err)
 int gt_shm_fail(struct gt_shm *g, struct gt_err *err)
 {
 	struct gt_shm_segment *s = g->segment;
-	uint32_t none = FAILURE_NONE;
+	uint32_t none = GT_SHM_FAILURE_NONE;
 
-	if (!atomic_compare_exchange_strong(&s->failed, &none, FAILURE_BEING_WRITTEN))
+	if (!atomic_compare_exchange_strong(&s->failed, &none, GT_SHM_FAILURE_BEING_WRITTEN))
 		return take_failure(g, err);
 	s->code = err->code;
 	memcpy(s->text, err->text, sizeof(s->text));
 	memcpy(s->hint, err->hint, sizeof(s->hint));
-	atomic_store(&s->failed, FAILURE_WRITTEN);
+	atomic_store(&s->failed, GT_SHM_FAILURE_WRITTEN);
 	gt_shm_wake_all(g);
 	return err->code;
 }
