@@ -18,6 +18,16 @@ struct gt_lifetime {
  * same time overlap; *total is the memory that all of them need. Greedy by size: the largest first,
  * each at the lowest offset where it fits. Source: Pisarchyk and Lee, "Efficient memory management
  * for deep neural net inference", arXiv 2001.03288 ("greedy by size for offset calculation").
+ *
+ * Example: four blocks, placed in the order A, C, B, D.
+ *
+ *   block  bytes  steps   offset                           step  0  1  2  3  4
+ *   A        512   0-1         0  nothing is placed yet    512..767  -  B  B  D  D
+ *   B        256   1-2       512  A and C live at 0..511     0..511  A  A  C  C  -
+ *   C        512   2-3         0  A has died
+ *   D        256   3-4       512  C lives at step 3, B has died
+ *
+ * *total is 768, for 1536 bytes of blocks; at step 1, A and B alone need as much.
  */
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err);
 

@@ -46,6 +46,8 @@ static const struct {
 	    P("\x80\2]q\0(X\1\0\0\0xq\1X\0\0\0\0X\1\0\0\0ze.") },
 	{ "two strings of one text are two", P("\x80\2(X\1\0\0\0aX\1\0\0\0at."), { "b" },
 	    P("\x80\2(X\1\0\0\0bX\1\0\0\0at.") },
+	{ "the example in edit.h", P("\x80\2}q\0(X\3\0\0\0m.wq\1K\1X\1\0\0\0xq\2h\1u."), { "w" },
+	    P("\x80\2}q\0(X\1\0\0\0wq\1K\1X\1\0\0\0xq\2X\3\0\0\0m.wu.") },
 	{ "DUP", P("\x80\2X\1\0\0\0a2\x86."), { NULL, "bc" },
 	    P("\x80\2X\1\0\0\0aX\2\0\0\0bc\x86.") },
 	{ "Python 2's strings stay that", P("\x80\2U\1aq\1h\1\x86."), { "b", "c" },

@@ -111,11 +111,26 @@ static void test_small(void **state)
 	assert_int_equal(total, 0);
 }
 
+static void test_example_in_header(void **state)
+{
+	struct gt_lifetime blocks[] = { { 512, 0, 1, 0 }, { 256, 1, 2, 0 }, { 512, 2, 3, 0 },
+		{ 256, 3, 4, 0 } };
+	const size_t offsets[] = { 0, 512, 0, 512 };
+	size_t total;
+
+	(void)state;
+	assert_int_equal(gt_memory_plan(blocks, 4, &total, NULL), 0);
+	assert_int_equal(total, 768);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(blocks[i].offset, offsets[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_example_in_header),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,10 @@ static void schedules_are_those_of_the_papers(void **state)
 		{ GT_PIPELINE_1F1B, 4, 0, 2, "F0 F1 B0 B1" },
 		{ GT_PIPELINE_1F1B, 4, 0, 6, "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5" },
 		{ GT_PIPELINE_1F1B, 4, 2, 4, "F0 F1 B0 F2 B1 F3 B2 B3" },
+		/* the example in pipeline.h */
+		{ GT_PIPELINE_1F1B, 3, 0, 4, "F0 F1 F2 B0 F3 B1 B2 B3" },
+		{ GT_PIPELINE_1F1B, 3, 1, 4, "F0 F1 B0 F2 B1 F3 B2 B3" },
+		{ GT_PIPELINE_1F1B, 3, 2, 4, "F0 B0 F1 B1 F2 B2 F3 B3" },
 	};
 	char text[512];
 

@@ -21,6 +21,17 @@ struct gt_pickle_change {
  * text, so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of
  * frames are computed anew.
  *
+ * Example: {"m.w": 1, "x": "m.w"}, whose key "m.w" becomes "w".
+ *
+ *   before                             after
+ *   PROTO 2, EMPTY_DICT, BINPUT 0      the same bytes
+ *   MARK                               the same
+ *   BINUNICODE "m.w", BINPUT 1         BINUNICODE "w", BINPUT 1    the change, at this opcode
+ *   BININT1 1                          the same
+ *   BINUNICODE "x", BINPUT 2           the same
+ *   BINGET 1                           BINUNICODE "m.w"            a later use keeps its text
+ *   SETITEMS, STOP                     the same
+ *
  * Errors: GT_EINVAL for a change where no string is put; GT_ENOTSUP for one that no opcode of its
  * own puts there; GT_ENOMEM.
  */

@@ -135,7 +135,26 @@ enum { GT_ZIP_END_MAX = 56 + 20 + 22 };
 size_t gt_zip_put_end(
     unsigned char out[GT_ZIP_END_MAX], uint64_t count, uint64_t start, uint64_t bytes);
 
-/* ---- exchanging records ---- */
+/*
+ * ---- exchanging records ----
+ *
+ * Example: an edit in place gives data.pkl, of 100 bytes, new content of 120 bytes. Headers are
+ * left out; "dir" is the directory, which lists names and offsets of records, and "end" the end
+ * record, which gives the offset of the directory.
+ *
+ *   offset  before            after
+ *   0       data.pkl (100)    dead
+ *   100     weights (4000)    weights (4000)
+ *   4100    dir: 0, 100       dead
+ *   4200    end: 4100         dead
+ *   4300                      data.pkl (120)
+ *   4420                      dir: 4300, 100
+ *   4520                      end: 4420
+ *
+ * Readers begin at the end of the file, so they find the new directory. If the system stops during
+ * the write, the file ends without a whole end record: readers refuse it, and gt_repair() cuts it
+ * after the old one. An edit into a copy writes data.pkl and weights, and leaves the dead bytes.
+ */
 
 struct gt_zip_new {
 	const char *name;  /* of a record there is */

@@ -1,4 +1,20 @@
 /* zero_nodes.c - nodes that reduce gradients to their owners, and gather parameters from them. */
+
+/*
+ * Example: two ranks, zero2, bucket 0 with W (3 elements), b (2) and one element of padding. Rank 0
+ * owns the first three elements, rank 1 the others. Each rank has a buffer for the bucket.
+ *
+ *   node                     rank 0's buffer 0     rank 1's buffer 0     gradients that are kept
+ *   backward pass            1  2  3 | 4  5  ?     10 20 30 | 40 50 ?
+ *   reduce_scatter_start 0   padding becomes 0, the sums travel while the backward pass goes on
+ *   backward pass            ... writes bucket 1's gradients into buffer 1
+ *   reduce_scatter_wait 0    11 22 33 | -  -  -     -  -  -  | 44 55 0   rank 0: 11 22 33
+ *   reduce_scatter_start 1                                               rank 1: 44 55 0
+ *   reduce_scatter_wait 1    at the end; then each rank updates the parameters that it owns
+ *
+ * With zero1 the buffers are the store's gradients themselves. With zero3 all_gather_start and
+ * all_gather_wait put W and b of all owners into a buffer before the first node that reads them.
+ */
 #include <stdlib.h>
 
 #include "lib/graph/op.h"

@@ -37,6 +37,18 @@ struct gt_pipeline_task {
  * then one forward, one backward in turn; so no more chunks are under way than stages, whatever
  * their number. Both go backward with the first chunk first (in the GPipe paper it is the last one,
  * which takes as long): gradients are then added up in the order of one rank that accumulates.
+ *
+ * Example: 1F1B with 3 stages and 4 chunks. F2 is chunk 2 forward, B2 backward, each one unit of
+ * time. A stage waits (.) until its neighbour has sent the values or gradients that it reads.
+ *
+ *   time      1  2  3  4  5  6  7  8  9 10 11 12
+ *   stage 0  F0 F1 F2  .  . B0 F3 B1  . B2  . B3
+ *   stage 1   . F0 F1  . B0 F2 B1 F3 B2  . B3  .
+ *   stage 2   .  . F0 B0 F1 B1 F2 B2 F3 B3  .  .
+ *
+ * Stage 0 keeps the values of at most 3 chunks for their backward pass, stage 2 of one. Each stage
+ * waits (3 - 1) / (4 + 3 - 1) = 1/3 of the time. With GPipe the waits are as long, but stage 0
+ * keeps the values of all 4 chunks.
  */
 void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
     int stages, int stage, int chunks);

@@ -49,7 +49,16 @@ bool gt_pipeline_reads(
 
 /* ---- pipeline/stage.c ---- */
 
-/* Leave of a forward graph the nodes of stage `stage`. `low` is as in struct gt_pass_options. */
+/*
+ * Leave of a forward graph the nodes of stage `stage`. `low` is as in struct gt_pass_options.
+ *
+ * Example: two stages, cut before "fc2.weight". `loss` on stage 0 is a zero of that name (see
+ * gt_pipeline_fill_tokens()), so that the sum over both stages is the model's loss.
+ *
+ *   whole graph    h = linear(x, fc1.weight)   y = linear(h, fc2.weight)   loss = loss(y, targets)
+ *   stage 0        h = linear(x, fc1.weight)   loss = pipe_send(h)
+ *   stage 1        h = pipe_recv()             y = linear(h, fc2.weight)   loss = loss(y, targets)
+ */
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     enum gt_dtype low, struct gt_err *err);
 

@@ -11,6 +11,14 @@
  * of ranks: each rank stands for as many of them, one after the other, with samples and random
  * numbers of their own. Losses and gradients are summed up as the ranks of an ordered group sum up
  * (comm/group.h), first over the virtual ranks of a rank, then over ranks.
+ *
+ * Example: a step of 4 samples has 4 virtual ranks, whose gradients g0 to g3 are always summed as
+ * (g0 + g1) + (g2 + g3):
+ *
+ *   1 rank    copies 0 to 3          (g0 + g1) + (g2 + g3)
+ *   2 ranks   rank 0: copies 0, 1    a = g0 + g1
+ *             rank 1: copies 2, 3    b = g2 + g3            all-reduce: a + b
+ *   4 ranks   one copy each                                 all-reduce: (g0 + g1) + (g2 + g3)
  */
 
 /* The samples of a step of so many ranks of the data axis, with micro-batches of `batch` each. */
