@@ -127,7 +127,7 @@ const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary)
 
 /* ---- words of a command line ---- */
 
-static const struct gt_cmd *refuse(
+static const struct gt_cmd *fail(
     struct gt_suggest *near, const char *list, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "%s", what);
@@ -159,7 +159,7 @@ static const struct gt_cmd *resolve_in(
 	/* A topic comes before a group of its name. */
 	snprintf(list, sizeof(list),
 	    gt_cmd_topic_find(group->name) ? "gtrain %s --help" : "gtrain help %s", group->name);
-	return refuse(&near, list, what, err);
+	return fail(&near, list, what, err);
 }
 
 static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
@@ -184,7 +184,7 @@ static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
 			gt_suggest_offer(&near, other_names[i].name);
 	}
 	snprintf(what, sizeof(what), "'%.80s' is not a command", word);
-	return refuse(&near, "gtrain help", what, err);
+	return fail(&near, "gtrain help", what, err);
 }
 
 const struct gt_cmd *gt_cmd_resolve(

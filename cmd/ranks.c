@@ -67,7 +67,7 @@ int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err)
 	return fclose(stream) ? gt_err_sys(err, "cannot write down the command line") : 0;
 }
 
-int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err)
+int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err)
 {
 	const struct gt_world world = { .size = (int)nproc, .local_size = (int)nproc };
 	char line[sizeof(err->hint)];
@@ -180,7 +180,7 @@ static int launch_job(int *status, const struct gt_cmd_job *job, struct gt_cmd_e
 	int rc;
 
 	if (job->comm->backend == GT_COMM_MPI)
-		return gt_cmd_refuse_launch(*job->nproc, command, err);
+		return gt_cmd_fail_launch(*job->nproc, command, err);
 	rc = job->check(job->self, err);
 	return rc ? rc : gt_cmd_launch(status, &ranks, env, argc, argv, err);
 }

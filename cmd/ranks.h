@@ -38,7 +38,7 @@ void gt_cmd_print_word(FILE *stream, const char *word);
 int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 
 /* GT_EINVAL: our launcher starts no ranks for MPI; the hint names the command that does. */
-int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err);
+int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
 /* This process's rank and world size. *launch: several ranks are wanted, and this process has to
  * start them. */

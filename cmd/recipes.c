@@ -47,7 +47,7 @@ static int load_recipe(struct gt_opts *opts, const struct gt_cmd_recipe *recipe,
 }
 
 /* A word without the looks of a path may be meant as a name. */
-static int refuse_name(const char *config, struct gt_err *err)
+static int fail_name(const char *config, struct gt_err *err)
 {
 	struct gt_suggest near = { .word = config };
 
@@ -65,7 +65,7 @@ int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *
 	if (recipe)
 		return load_recipe(opts, recipe, err);
 	if (!strpbrk(config, "./") && access(config, F_OK) && errno == ENOENT)
-		return refuse_name(config, err);
+		return fail_name(config, err);
 	return gt_opts_load(opts, config, err);
 }
 

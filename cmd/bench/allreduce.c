@@ -412,7 +412,7 @@ static int print(const struct bench *benches, int count, const struct gt_bench_a
 	return 0;
 }
 
-static int judge(const struct bench *b, struct gt_err *err)
+static int check_sums(const struct bench *b, struct gt_err *err)
 {
 	for (int i = 0; i < b->row_count; i++)
 		for (int place = 0; place < 2; place++)
@@ -480,7 +480,7 @@ static void close_device(struct bench *b)
 }
 
 /* Join, measure and leave. */
-static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
+static int run_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
     const struct gt_world *world, const char *command, struct gt_err *err)
 {
 	char agreement[192];
@@ -509,7 +509,7 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 
 /* One backend behind the other. Ranks meet for each, which closes the socket that they find rank 0
  * by: it gets a copy. */
-static int be_ranks(struct bench *benches, int count, const struct gt_bench_allreduce_cli *cli,
+static int run_backends(struct bench *benches, int count, const struct gt_bench_allreduce_cli *cli,
     const struct gt_world *world, const char *command, struct gt_err *err)
 {
 	struct gt_world again = *world;
@@ -520,12 +520,12 @@ static int be_ranks(struct bench *benches, int count, const struct gt_bench_allr
 			again.listen_fd = fcntl(world->listen_fd, F_DUPFD_CLOEXEC, 0);
 		if (again.listen_fd < 0)
 			return gt_err_sys(err, "cannot copy the socket of rank 0");
-		rc = be_rank(&benches[i], cli, &again, command, err);
+		rc = run_rank(&benches[i], cli, &again, command, err);
 	}
 	if (!rc && !world->rank)
 		rc = print(benches, count, cli, err);
 	for (int i = 0; !rc && i < count; i++)
-		rc = judge(&benches[i], err);
+		rc = check_sums(&benches[i], err);
 	return rc;
 }
 
@@ -561,7 +561,7 @@ static int check_backends(const struct bench *benches, int count,
 		rc = gt_session_check_device(
 		    cli->device, gt_comm_way(benches[i].backend), false, err);
 		if (!rc && launch && benches[i].backend == GT_COMM_MPI)
-			rc = gt_cmd_refuse_launch(cli->nproc, command, err);
+			rc = gt_cmd_fail_launch(cli->nproc, command, err);
 	}
 	return rc;
 }
@@ -591,7 +591,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 		rc = gt_cmd_launch(&launched, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env,
 		    argc, argv, &err);
 	else if (!rc)
-		rc = be_ranks(benches, count, &cli, &world, command, &err);
+		rc = run_backends(benches, count, &cli, &world, command, &err);
 	free(command);
 	return end(&env, rc, launched, &err);
 }

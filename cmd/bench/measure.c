@@ -50,7 +50,7 @@ static int find_word(const char *word, size_t length, const char *const *words)
 	return -1;
 }
 
-static int refuse_word(const char *word, size_t length, bool twice, const char *const *words,
+static int fail_word(const char *word, size_t length, bool twice, const char *const *words,
     const char *name, struct gt_err *err)
 {
 	char all[128] = "";
@@ -78,7 +78,7 @@ int gt_bench_read_words(int *out, int *count, const char *list, const char *cons
 		for (int i = 0; i < *count; i++)
 			twice = twice || out[i] == found;
 		if (found < 0 || twice)
-			return refuse_word(word, length, twice, words, name, err);
+			return fail_word(word, length, twice, words, name, err);
 		out[(*count)++] = found;
 		if (!*end)
 			return 0;

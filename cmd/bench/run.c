@@ -17,7 +17,7 @@
 enum { EXEC_FAILED = 127 };
 
 /* In the child: a benchmark prints its table alone. */
-static void become(char *const *words, int said)
+static void exec_benchmark(char *const *words, int said)
 {
 	int null = open("/dev/null", O_WRONLY);
 	sigset_t none;
@@ -67,7 +67,7 @@ int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, c
 	int how, rc = 0;
 
 	if (!child)
-		become(words, said);
+		exec_benchmark(words, said);
 	if (child < 0)
 		rc = gt_err_sys(err, "cannot start '%s'", words[0]);
 	while (!rc && wait4(child, &how, 0, &usage) < 0)

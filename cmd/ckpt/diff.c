@@ -40,7 +40,8 @@ static bool is_flat(const struct gt_ckpt *ckpt)
 	return strncmp(gt_ckpt_format(ckpt), "torch", 5) != 0;
 }
 
-static void tell(const struct gt_diff *d, const struct gt_diff_side side[2], struct gt_log *log)
+static void print_notes(
+    const struct gt_diff *d, const struct gt_diff_side side[2], struct gt_log *log)
 {
 	for (int i = 0; i < 2; i++)
 		if (*d->note[i])
@@ -63,7 +64,7 @@ static int compare(struct gt_diff *d, const struct gt_diff_side side[2],
 		options.state_dict = true;
 	rc = gt_diff_make(d, &side[0], &side[1], &options, err);
 	if (!rc)
-		tell(d, side, log);
+		print_notes(d, side, log);
 	return rc;
 }
 

@@ -89,7 +89,7 @@ static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struc
 	return rc;
 }
 
-static int be_one(void *self, struct gt_group *group, struct gt_err *err)
+static int run_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 
@@ -107,5 +107,5 @@ int gt_cmd_train_threads(
 	if (check_world(of, world, err) ||
 	    gt_cmd_divide_processors(&job.threads, of->cli->threads, of->cli->train.nproc, err))
 		return err->code;
-	return gt_threads_run(of->cli->train.nproc, &options, be_one, &job, err);
+	return gt_threads_run(of->cli->train.nproc, &options, run_rank, &job, err);
 }

@@ -161,7 +161,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		stop->log = &env->log;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
 		    &stop->asked, &result, err);
-		stop->polite = cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
+		stop->polite = cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see run_rank() */
 	}
 	if (!rc && first)
 		rc = conclude(env, cli, &result, err);
@@ -331,7 +331,7 @@ static int lead(void *self, struct gt_group *group, struct gt_err *err)
 	return train(l->env, l->cli, &comm, l->stop, err);
 }
 
-static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
+static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
     const struct gt_world *world, struct gt_err *err)
 {
 	struct gt_stop stop;
@@ -351,7 +351,7 @@ static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	return rc;
 }
 
-static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
+static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
 	struct gt_comm comm = { 0 };
@@ -391,8 +391,8 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	progress.terminal =
 	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
 	env->log.progress = &progress;
-	rc = gt_cmd_is_threads(cli) ? be_threads(env, cli, world, err)
-	                            : be_rank(env, cli, world, command, err);
+	rc = gt_cmd_is_threads(cli) ? run_threads(env, cli, world, err)
+	                            : run_rank(env, cli, world, command, err);
 	env->log.progress = NULL;
 	return rc;
 }
@@ -408,7 +408,7 @@ static int check_mpi(
 		                            ? "leave out --backend with --verify-parallel"
 		                            : "leave out --backend, or choose another --parallel");
 	}
-	return launches ? gt_cmd_refuse_launch(cli->train.nproc, command, err) : 0;
+	return launches ? gt_cmd_fail_launch(cli->train.nproc, command, err) : 0;
 }
 
 /* Refuse, before ranks are started, requests that they would refuse. */

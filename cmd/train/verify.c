@@ -85,7 +85,7 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);
 }
 
-static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err)
+static int check_rows(const struct gt_verify_row *rows, int count, struct gt_err *err)
 {
 	for (int i = 0; i < count; i++) {
 		const struct gt_verify_row *r = &rows[i];
@@ -133,7 +133,7 @@ int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 	else if (!rc)
 		print_table(rows, count);
 	if (!rc)
-		rc = judge(rows, count, err);
+		rc = check_rows(rows, count, err);
 	free(rows);
 	return rc;
 }

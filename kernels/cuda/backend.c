@@ -299,7 +299,7 @@ static int copy(struct gt_stream *stream, void *to, const void *from, size_t byt
 {
 	int rc = kind == cudaMemcpyDeviceToDevice
 	             ? 0
-	             : gt_cuda_refuse_captured(stream, "memory of the host", err);
+	             : gt_cuda_check_not_captured(stream, "memory of the host", err);
 
 	if (!bytes || rc)
 		return rc;

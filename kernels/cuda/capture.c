@@ -17,7 +17,7 @@ struct gt_capture {
 /* The capture that has begun, and not ended. CUDA, too, looks at calls of this thread alone. */
 static _Thread_local struct gt_capture *current_capture;
 
-int gt_cuda_refuse_captured(const struct gt_stream *stream, const char *what, struct gt_err *err)
+int gt_cuda_check_not_captured(const struct gt_stream *stream, const char *what, struct gt_err *err)
 {
 	if (!stream->captured)
 		return 0;
@@ -134,7 +134,7 @@ static int hold_back(struct gt_capture *c, const struct gt_stream *then,
  * their scratch memory, and their work before and after it keeps its order. */
 int gt_cuda_replay(struct gt_stream *stream, struct gt_capture *c, struct gt_err *err)
 {
-	int rc = gt_cuda_refuse_captured(stream, "replays", err);
+	int rc = gt_cuda_check_not_captured(stream, "replays", err);
 
 	if (!rc && stream != c->origin)
 		rc = gt_err_set(err, GT_EDEVICE,

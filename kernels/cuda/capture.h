@@ -15,6 +15,7 @@ void gt_cuda_capture_free(struct gt_capture *capture);
 int gt_cuda_note_wait(struct gt_stream *stream, struct gt_err *err);
 
 /* An error where the stream's work is captured: `what` has no part in captures. */
-int gt_cuda_refuse_captured(const struct gt_stream *stream, const char *what, struct gt_err *err);
+int gt_cuda_check_not_captured(
+    const struct gt_stream *stream, const char *what, struct gt_err *err);
 
 #endif

@@ -303,7 +303,7 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 	int rc = gt_cuda_call_error(stream->index, err);
 
 	if (!rc)
-		rc = gt_cuda_refuse_captured(stream, "calls of the host", err);
+		rc = gt_cuda_check_not_captured(stream, "calls of the host", err);
 	(void)memory; /* pinned: both sides see it at all times */
 	(void)bytes;
 	if (!rc && !has_place(stream->index))

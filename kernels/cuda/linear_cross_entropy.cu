@@ -250,7 +250,7 @@ template <class T> struct linear_cross_entropy_run {
 
 /* Rows from `first` on: their losses and gradients, or their summands in the statistics. */
 template <class T>
-static int judge(
+static int losses_of_rows(
     const linear_cross_entropy_run<T> &c, int64_t first, int64_t rows, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
@@ -279,7 +279,7 @@ static int queue(const linear_cross_entropy_run<T> &c, const struct chunk *chunk
 	void *dw = c.call->out[3].data;
 
 	if (gt_product_run(chunk->logits, stream, c.logits, x, w, c.logits, 1, 0, c.work, err) ||
-	    judge(c, first, chunk->rows, err))
+	    losses_of_rows(c, first, chunk->rows, err))
 		return err->code;
 	if (!chunk->by_x)
 		return 0;

@@ -41,7 +41,7 @@ static const char *print_limits(char *out, size_t size, const struct gt_opt *row
 	return out;
 }
 
-static int refuse(const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
+static int fail(const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
 {
 	char limits[80];
 
@@ -143,7 +143,7 @@ int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value
     struct gt_err *err)
 {
 	if (!within_limits(row, (double)value))
-		return refuse(row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
+		return fail(row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
 	store_int(opts, row, value);
 	return 0;
 }
@@ -152,7 +152,7 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
     const char *text, struct gt_err *err)
 {
 	if (!within_limits(row, value))
-		return refuse(row, row->type == GT_OPT_DURATION ? "a time in seconds" : "a number",
+		return fail(row, row->type == GT_OPT_DURATION ? "a time in seconds" : "a number",
 		    text, err);
 	*(double *)gt_opt_field(opts, row) = value;
 	return 0;
@@ -166,13 +166,13 @@ static int set_pair(
 	char first[40];
 
 	if (!comma || (size_t)(comma - text) >= sizeof(first))
-		return refuse(row, "two numbers A,B, each", text, err);
+		return fail(row, "two numbers A,B, each", text, err);
 	memcpy(first, text, (size_t)(comma - text));
 	first[comma - text] = '\0';
 	if (!gt_text_parse_double(&value[0], first) ||
 	    !gt_text_parse_double(&value[1], comma + 1) || !within_limits(row, value[0]) ||
 	    !within_limits(row, value[1]))
-		return refuse(row, "two numbers A,B, each", text, err);
+		return fail(row, "two numbers A,B, each", text, err);
 	memcpy(field, value, sizeof(value));
 	return 0;
 }
@@ -247,19 +247,19 @@ int gt_opt_set_text(
 		return set_yesno(opts, row, text, err);
 	case GT_OPT_INT:
 		if (!gt_text_parse_int(&integer, text))
-			return refuse(row, "a whole number", text, err);
+			return fail(row, "a whole number", text, err);
 		return gt_opt_set_int(opts, row, integer, text, err);
 	case GT_OPT_SIZE:
 		if (!gt_text_parse_size(&integer, text))
-			return refuse(row, "a size in bytes, K, M or G", text, err);
+			return fail(row, "a size in bytes, K, M or G", text, err);
 		return gt_opt_set_int(opts, row, integer, text, err);
 	case GT_OPT_DOUBLE:
 		if (!gt_text_parse_double(&real, text))
-			return refuse(row, "a number", text, err);
+			return fail(row, "a number", text, err);
 		return gt_opt_set_double(opts, row, real, text, err);
 	case GT_OPT_DURATION:
 		if (!gt_text_parse_duration(&real, text))
-			return refuse(row, "a time in s, m or h", text, err);
+			return fail(row, "a time in s, m or h", text, err);
 		return gt_opt_set_double(opts, row, real, text, err);
 	case GT_OPT_PAIR:
 		return set_pair(opts, row, text, err);

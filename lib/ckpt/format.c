@@ -31,7 +31,7 @@ static int open_mapped(
 		ckpt->format = formats[i];
 		return formats[i]->open(ckpt, err);
 	}
-	return gt_ckpt_refuse(&ckpt->map, err);
+	return gt_ckpt_fail_foreign(&ckpt->map, err);
 }
 
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)

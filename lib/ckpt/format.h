@@ -82,6 +82,6 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
  * Describe a file that no format accepts (a Git LFS pointer, a web page, ...) in `err`. Returns
  * err->code, GT_EFORMAT.
  */
-int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err);
+int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err);
 
 #endif

@@ -156,31 +156,31 @@ static bool is_zero(const struct gt_mapping *map, bool *whole)
 	       all_zero(map->data + start + left - LOOK_BYTES, LOOK_BYTES);
 }
 
-static int tell(struct gt_err *err, const char *what, const char *hint)
+static int describe(struct gt_err *err, const char *what, const char *hint)
 {
 	gt_err_set(err, GT_EFORMAT, "%s", what);
 	return gt_err_hint(err, "%s", hint);
 }
 
-int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
+int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err)
 {
 	bool whole;
 
 	if (!map->size)
-		return tell(err, "the file is empty",
+		return describe(err, "the file is empty",
 		    "its writer was stopped or the disk was full; use an earlier one");
 	if (is_torch_tar(map))
-		return tell(err, "a tar archive of PyTorch 0.1, which is no longer read",
+		return describe(err, "a tar archive of PyTorch 0.1, which is no longer read",
 		    "load it with PyTorch 1.x and write it with torch.save");
 	for (size_t i = 0; i < sizeof(accidents) / sizeof(*accidents); i++)
 		if (matches(map, accidents[i].how, accidents[i].bytes, accidents[i].length))
-			return tell(err, accidents[i].what, accidents[i].hint);
+			return describe(err, accidents[i].what, accidents[i].hint);
 	if (is_onnx(map)) {
 		gt_err_set(err, GT_EFORMAT, "an ONNX model, not a torch checkpoint");
 		return gt_err_hint(err, "give it where a model is asked for: {model} FILE.onnx");
 	}
 	if (is_zero(map, &whole))
-		return tell(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
-	return tell(err, "not a checkpoint: the first bytes are those of no known format",
+		return describe(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
+	return describe(err, "not a checkpoint: the first bytes are those of no known format",
 	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
 }

@@ -111,7 +111,7 @@ int gt_queue_start(
     struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 
 /* Wait until the calls that were started have ended; gt_queue_wait() returns their errors. */
-void gt_queue_settle(struct gt_queue *q);
+void gt_queue_drain(struct gt_queue *q);
 
 /* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). The first error of
  * any, then and ever after. */

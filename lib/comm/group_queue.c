@@ -32,7 +32,7 @@ static int do_it(const struct gt_queue *q, const struct gt_collective *c, struct
 	return rc;
 }
 
-static void *toil(void *arg)
+static void *run_calls(void *arg)
 {
 	struct gt_queue_thread *t = arg;
 	struct gt_err err = GT_ERR_INIT;
@@ -64,7 +64,7 @@ static int start_thread(struct gt_queue_thread *t)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	e = pthread_create(&t->thread, NULL, toil, t);
+	e = pthread_create(&t->thread, NULL, run_calls, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return e;
 }
@@ -122,7 +122,7 @@ static void await(struct gt_queue *q, uint64_t ticket, struct gt_err *err)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void gt_queue_settle(struct gt_queue *q)
+void gt_queue_drain(struct gt_queue *q)
 {
 	if (q->thread && q->awaited < q->thread->started)
 		await(q, q->thread->started, NULL);
@@ -130,7 +130,7 @@ void gt_queue_settle(struct gt_queue *q)
 
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
 {
-	gt_queue_settle(q);
+	gt_queue_drain(q);
 	return do_it(q, c, err);
 }
 

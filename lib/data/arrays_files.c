@@ -136,7 +136,7 @@ static int choose_names(struct gt_arrays *a, char found[2][NAME_BYTES], const st
 }
 
 /* Say which arrays they are, since their names may have been guessed. */
-static int tell(struct gt_arrays *a, struct gt_err *err)
+static int report_arrays(struct gt_arrays *a, struct gt_err *err)
 {
 	struct gt_source *s = &a->source;
 	char *text =
@@ -178,7 +178,7 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 		    wanted, sizeof(wanted), "'%.60s'", inputs ? a->targets_name : a->inputs_name);
 		return no_arrays(wanted, spec, file, err);
 	}
-	rc = tell(a, err);
+	rc = report_arrays(a, err);
 	if (!rc && gt_arrays_take(a, inputs, targets, spec, request, err))
 		rc = gt_err_prefix(err, "'%s'", spec->path);
 	return rc;

@@ -29,11 +29,11 @@ struct told {
 	char adopted[240], overruled[400];
 };
 
-static void tell(char *text, size_t size, const char *format, ...)
+static void append_text(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Add to the text, behind a comma. */
-static void tell(char *text, size_t size, const char *format, ...)
+static void append_text(char *text, size_t size, const char *format, ...)
 {
 	size_t used = strlen(text);
 	va_list args;
@@ -58,12 +58,12 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 	if (same_channels && same_size) {
 		if (size_known && s->resizes && !given &&
 		    (request->height != like->height || request->width != like->width))
-			tell(told->adopted, sizeof(told->adopted), "%d x %d pixels", like->width,
-			    like->height);
+			append_text(told->adopted, sizeof(told->adopted), "%d x %d pixels",
+			    like->width, like->height);
 		return 0;
 	}
 	if (same_channels && given) {
-		tell(told->overruled, sizeof(told->overruled),
+		append_text(told->overruled, sizeof(told->overruled),
 		    "%d x %d pixels, but the model was trained with %d x %d", info->width,
 		    info->height, like->width, like->height);
 		return 0;
@@ -109,12 +109,12 @@ static void conform_numbers(float *mine, const float *theirs, int count, const c
 	write_numbers(a, sizeof(a), mine, count);
 	write_numbers(b, sizeof(b), theirs, count);
 	if (gt_spec_value(spec, key)) {
-		tell(told->overruled, sizeof(told->overruled),
+		append_text(told->overruled, sizeof(told->overruled),
 		    "%s=%s, but the model was trained with %s=%s", key, a, key, b);
 		return;
 	}
 	memcpy(mine, theirs, (size_t)count * sizeof(*mine));
-	tell(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
+	append_text(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
 }
 
 /* Text that the source keeps; NULL for an empty one. */

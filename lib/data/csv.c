@@ -368,7 +368,7 @@ static void warn_of_scale(struct gt_csv_table *t)
 }
 
 /* Tell that the target is a number, and which columns were found to have words. */
-static int tell(struct gt_csv_table *t, struct gt_err *err)
+static int report_columns(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
 	char text[300] = "";
@@ -412,7 +412,7 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 	info->input_bytes = (size_t)info->features * sizeof(float);
 	info->targets = 1;
 	warn_of_scale(t);
-	return tell(t, err);
+	return report_columns(t, err);
 }
 
 static int read_separator(struct gt_csv_table *t, struct gt_err *err)

@@ -281,7 +281,7 @@ static int look_up(
 /* ---- cells ---- */
 
 /* What a field is refused for; before it stand the line and the column. */
-static int refuse(const struct gt_csv_table *t, const struct gt_csv_words *w, const char *text,
+static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, const char *text,
     struct gt_err *err)
 {
 	double value;
@@ -312,14 +312,14 @@ static int read_cell(
 	bool number = gt_csv_parse_number(text, &value);
 
 	if (gt_csv_is_missing(text))
-		return refuse(t, w, text, err);
+		return fail(t, w, text, err);
 	if (w->text && t->like)
 		return look_up(&t->like->columns[column], text, out, err);
 	if (number != w->text || w->asked) {
 		*out = (float)value;
 		return w->text ? put_word(t, w, text, out, err) : 0;
 	}
-	return refuse(t, w, text, err);
+	return fail(t, w, text, err);
 }
 
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)

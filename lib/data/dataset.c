@@ -84,7 +84,7 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 }
 
 /* Parquet files are not read; pandas, which reads them, converts tables and texts in a line. */
-static int refuse_parquet(const struct gt_spec *spec, struct gt_err *err)
+static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
 {
 	const char *path = spec->path;
 
@@ -138,7 +138,7 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc && !request->inputs)
 		rc = check_set(spec, err);
 	if (!rc)
-		rc = refuse_parquet(spec, err);
+		rc = check_not_parquet(spec, err);
 	return rc ? rc : kind->open(out, spec, request, err);
 }
 

@@ -30,7 +30,7 @@ static int hint(struct gt_err *err)
 	    err, "a device is cpu, cuda or cuda:N; a list is cuda:0,cuda:2 or cuda:0,2");
 }
 
-static int refuse(const struct element *e, struct gt_err *err)
+static int fail(const struct element *e, struct gt_err *err)
 {
 	if (e->length)
 		gt_err_set(err, GT_EINVAL, "'%.*s' is not a device",
@@ -40,7 +40,7 @@ static int refuse(const struct element *e, struct gt_err *err)
 	return hint(err);
 }
 
-static int refuse_backend(
+static int fail_backend(
     const struct element *e, const struct gt_backend *const *backends, struct gt_err *err)
 {
 	char names[80] = "";
@@ -93,13 +93,13 @@ static int read_element(struct element *e, const struct gt_backend *before,
 	e->index =
 	    colon ? read_index(colon + 1, e->length - e->name - 1) : read_index(e->text, e->length);
 	if (!e->name || (colon && e->index < 0))
-		return refuse(e, err);
+		return fail(e, err);
 	if (!colon && e->index >= 0) {
 		e->backend = before;
-		return before ? 0 : refuse(e, err);
+		return before ? 0 : fail(e, err);
 	}
 	e->backend = find_backend(e, backends);
-	return e->backend ? 0 : refuse_backend(e, backends, err);
+	return e->backend ? 0 : fail_backend(e, backends, err);
 }
 
 /* ---- devices of the machine ---- */

@@ -72,7 +72,7 @@ static bool driver_too_old(struct gt_probe *probe, int toolkit)
 }
 
 /* Number the GPUs and decide, with the first obstacle as the reason, whether CUDA can be used. */
-static void judge_cuda(struct gt_probe *probe, const struct gt_probe_options *options)
+static void decide_cuda(struct gt_probe *probe, const struct gt_probe_options *options)
 {
 	struct gt_gpus *gpus = &probe->gpus;
 
@@ -115,7 +115,7 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 	}
 	name_processes(&out->gpus, root);
 	gt_cpu_math_read(&out->math);
-	judge_cuda(out, options);
+	decide_cuda(out, options);
 	fill_backends(out);
 	return 0;
 }

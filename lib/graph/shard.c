@@ -128,7 +128,7 @@ void gt_shard_remove(struct gt_shard_pass *s)
 
 /* ---- rules of many ops ---- */
 
-static int refuse(struct gt_err *err, const struct gt_node *n)
+static int fail(struct gt_err *err, const struct gt_node *n)
 {
 	gt_err_set(
 	    err, GT_ENOTSUP, "%s: tensor parallelism cannot shard '%s'", n->scope, n->op->name);
@@ -139,7 +139,7 @@ static int keep_whole(struct gt_shard_pass *s, struct gt_node *n)
 {
 	for (int k = 0; k < n->inputs; k++)
 		if (gt_shard_is_cut(s, n->in[k]))
-			return refuse(s->err, n);
+			return fail(s->err, n);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int rewrite_node(struct gt_shard_pass *s)
 	int rc;
 
 	if (!n->op->shard)
-		return refuse(s->err, n);
+		return fail(s->err, n);
 	s->past = false;
 	s->g->scope = n->scope;
 	rc = n->op->shard->rewrite(s, n);

@@ -95,7 +95,7 @@ static int set(struct reader *r, const char *key, const char *setting, const cha
 	return 0;
 }
 
-static int refuse(const char *key, const json_t *value, const char *words, struct gt_err *err)
+static int fail(const char *key, const json_t *value, const char *words, struct gt_err *err)
 {
 	char text[GT_HF_TEXT];
 
@@ -119,7 +119,7 @@ static int read_row(struct reader *r, const struct gt_hf_row *row, struct gt_err
 	else
 		snprintf(text, GT_HF_TEXT, "%s", row->initial);
 	if (!find_value(value, row->words, text, number))
-		return refuse(row->key, json, row->words, err);
+		return fail(row->key, json, row->words, err);
 	return row->setting ? set(r, row->key, row->setting, value, false, err) : 0;
 }
 

@@ -454,7 +454,7 @@ static struct gt_value *stats_of(
 	                      : gt_classify_stats(g, io->logits, io->target);
 }
 
-static void judge(struct gt_graph *g, const struct gt_model_input *in,
+static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
     enum gt_model_purpose purpose, struct gt_model_io *io)
 {
 	gt_graph_scope(g, "loss");
@@ -525,7 +525,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	if (io->logits)
 		mark_hidden(g, io->logits);
 	gt_tuning_apply(m->tuning, g);
-	judge(g, in, purpose, io);
+	emit_results(g, in, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;
 	return err->code;

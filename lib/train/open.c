@@ -220,7 +220,7 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
 }
 
 /* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
-static void tell_amp(const struct gt_train *t, int trained)
+static void report_amp(const struct gt_train *t, int trained)
 {
 	const char *now = gt_amp_names[t->o.amp];
 
@@ -244,7 +244,7 @@ static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
 	return rc;
 }
 
-static int refuse_saved(const struct gt_train *t, int rc, struct gt_err *err)
+static int fail_saved(const struct gt_train *t, int rc, struct gt_err *err)
 {
 	gt_err_prefix(err, "%s", t->origin.file.path);
 	return hint_auto(t, rc, err);
@@ -270,7 +270,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	json_decref(fixed);
 	free(maps);
 	if (rc)
-		rc = refuse_saved(t, rc, err);
+		rc = fail_saved(t, rc, err);
 	if (!rc && s.step > t->o.lr_schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
 		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
@@ -278,7 +278,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	}
 	if (!rc) {
 		gt_log_info(t->log, "resuming from %s", file.path);
-		tell_amp(t, s.amp);
+		report_amp(t, s.amp);
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;
@@ -359,7 +359,7 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err)
 }
 
 /* Say how many samples the sampler repeats so that the ranks get equal numbers. */
-static void tell_padding(const struct gt_train *t)
+static void report_padding(const struct gt_train *t)
 {
 	int64_t rest = t->sampler.samples % t->sampler.world;
 
@@ -372,7 +372,7 @@ static void tell_padding(const struct gt_train *t)
 }
 
 /* Why collectives are slower than they could be. */
-static void tell_detour(const struct gt_train *t)
+static void report_detour(const struct gt_train *t)
 {
 	const struct gt_device_way *way = gt_parallel_detour(t->s.parallel);
 	bool missing = way && way->why.code == GT_EDEVICE;
@@ -412,7 +412,7 @@ static int open_saved(struct gt_train *t, struct gt_err *err)
 	rc = gt_snapshot_read_place(&t->resumed, &t->saved, err);
 	if (!rc && t->saved.foreign)
 		rc = gt_adopt_optimizer(t, err);
-	return rc ? refuse_saved(t, rc, err) : 0;
+	return rc ? fail_saved(t, rc, err) : 0;
 }
 
 /* Data sets whose images are decoded when they are opened are known by now. */
@@ -447,7 +447,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	watch_damage(t);
 	gt_model_input_of(&s->input, gt_dataset_info(t->data));
 	gt_train_set_sampler(t);
-	tell_padding(t);
+	report_padding(t);
 	t->o.model = t->model = gt_model_spec(s->model, err);
 	return t->model ? gt_train_resolve_defaults(t, err) : GT_ENOMEM;
 }
@@ -466,7 +466,7 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_train *t = self;
 	int rc = gt_optim_new(&t->optim, s->store, &t->o.optim, err);
 
-	tell_detour(t);
+	report_detour(t);
 	if (!rc && t->o.ema > 0)
 		rc = gt_ema_new(&t->ema, s->store, t->o.ema, err);
 	if (!rc)

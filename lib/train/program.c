@@ -116,7 +116,7 @@ static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
  * begins at a cache line. */
 enum { SETTING_BYTES = 64, SETTINGS = 2 };
 
-static void settle_in(
+static void place_setting(
     struct gt_program *p, int chunk, int which, struct gt_value *v, struct gt_value *room)
 {
 	if (!v || !room)
@@ -136,8 +136,8 @@ static void make_settings(struct gt_program *p)
 		return;
 	room = gt_room(p->graph, GT_U8, bytes);
 	for (int i = 0; i < p->chunks; i++) {
-		settle_in(p, i, 0, chunk_io(p, i)->weight, room);
-		settle_in(p, i, 1, chunk_io(p, i)->rng, room);
+		place_setting(p, i, 0, chunk_io(p, i)->weight, room);
+		place_setting(p, i, 1, chunk_io(p, i)->rng, room);
 	}
 }
 

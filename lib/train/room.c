@@ -221,7 +221,7 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 		snprintf(text, size, "; %s", holders);
 }
 
-static void refuse(const struct gt_session *s, const struct gt_session_purpose *purpose,
+static void fail(const struct gt_session *s, const struct gt_session_purpose *purpose,
     const struct room *room, const struct needs *needs, struct gt_err *err)
 {
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[180],
@@ -266,7 +266,7 @@ int gt_room_check(
 	s->free_bytes = room.there;
 	if (needs.all <= room.there)
 		return 0;
-	refuse(s, purpose, &room, &needs, err);
+	fail(s, purpose, &room, &needs, err);
 	return hint(s, purpose, self, &room, &needs, err);
 }
 

@@ -417,7 +417,7 @@ static void test_judgement(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
-		if (gt_global_judge(cases[i].name) != cases[i].verdict)
+		if (gt_global_classify(cases[i].name) != cases[i].verdict)
 			fail_msg("%s", cases[i].name);
 }
 

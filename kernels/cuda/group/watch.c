@@ -114,7 +114,7 @@ static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct
 
 /* Send this rank's error to the other ranks, which wait for it. A rank that gave up sends
  * none: the others see it leave. */
-static void tell(struct gt_cuda_group *g)
+static void send_error(struct gt_cuda_group *g)
 {
 	struct gt_err err = GT_ERR_INIT;
 	bool given_up;
@@ -144,7 +144,7 @@ static void *live(void *self)
 		pthread_cond_broadcast(&g->change);
 		pthread_mutex_unlock(&g->lock);
 	}
-	tell(g);
+	send_error(g);
 	if (g->failed && g->links->drain)
 		g->links->drain(g);
 	return NULL;

@@ -51,7 +51,7 @@ static struct card card_of(const struct gt_device *device)
 	return card;
 }
 
-static int refuse_versions(const struct card *cards, int rank, struct gt_err *err)
+static int fail_versions(const struct card *cards, int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP, "rank 0 has NCCL %s, but rank %d %s",
 	    gt_nccl_version_text(cards[0].version).s, rank,
@@ -59,7 +59,7 @@ static int refuse_versions(const struct card *cards, int rank, struct gt_err *er
 	return gt_err_hint(err, "install the same version of the package libnccl2 on all hosts");
 }
 
-static int refuse_shared(const struct card *cards, int one, int other, struct gt_err *err)
+static int fail_shared(const struct card *cards, int one, int other, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks %d and %d share the GPU %s (%s), and NCCL takes one rank for each GPU", one,
@@ -76,10 +76,10 @@ static int compare(const struct card *cards, int size, struct gt_err *err)
 			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
 	for (int r = 1; r < size; r++) {
 		if (cards[r].version != cards[0].version)
-			return refuse_versions(cards, r, err);
+			return fail_versions(cards, r, err);
 		for (int other = 0; other < r; other++)
 			if (gt_cuda_card_same_gpu(&cards[r].rank, &cards[other].rank))
-				return refuse_shared(cards, other, r, err);
+				return fail_shared(cards, other, r, err);
 	}
 	return 0;
 }
@@ -158,7 +158,7 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 
 /* Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
  * first. No timeout here: the watch makes the group fail if a rank does not come. */
-static int settle(
+static int wait_until_queued(
     struct gt_cuda_group *g, int status, const struct gt_collective *c, struct gt_err *err)
 {
 	double pause_s = 0;
@@ -234,7 +234,7 @@ static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct g
 	if (n->comm)
 		status = queue(g, c);
 	pthread_mutex_unlock(&n->calls);
-	return settle(g, status, c, err);
+	return wait_until_queued(g, status, c, err);
 }
 
 /* ---- connecting ---- */

@@ -24,7 +24,7 @@ struct card {
 
 /* ---- checking the ranks ---- */
 
-static int refuse_host(const struct card *cards, int rank, struct gt_err *err)
+static int fail_host(const struct card *cards, int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
@@ -33,7 +33,7 @@ static int refuse_host(const struct card *cards, int rank, struct gt_err *err)
 	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
 }
 
-static int refuse_far(
+static int fail_far(
     const struct card *cards, int mine, int other, const char *why, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
@@ -53,11 +53,11 @@ static int reach(const struct card *cards, int mine, int other, struct gt_err *e
 		return 0;
 	if (cudaDeviceGetByPCIBusId(&index, cards[other].rank.bus) != cudaSuccess) {
 		cudaGetLastError();
-		return refuse_far(cards, mine, other, ", which its process does not see", err);
+		return fail_far(cards, mine, other, ", which its process does not see", err);
 	}
 	if (gt_cuda_peer_open(cards[mine].rank.index, index, &direct, err))
 		return err->code;
-	return direct ? 0 : refuse_far(cards, mine, other, "", err);
+	return direct ? 0 : fail_far(cards, mine, other, "", err);
 }
 
 static int reach_all(const struct card *cards, int size, int mine, struct gt_err *err)
@@ -66,7 +66,7 @@ static int reach_all(const struct card *cards, int size, int mine, struct gt_err
 
 	for (int r = 0; !rc && r < size; r++)
 		if (!gt_cuda_card_same_host(&cards[r].rank, &cards[0].rank))
-			rc = refuse_host(cards, r, err);
+			rc = fail_host(cards, r, err);
 	for (int r = 0; !rc && r < size; r++)
 		if (r != mine)
 			rc = reach(cards, mine, r, err);

@@ -188,7 +188,7 @@ void gt_edit_release(struct gt_edit *edit)
 
 /* ---- applying ---- */
 
-static int refuse_changed(const char *path, struct gt_err *err)
+static int fail_changed(const char *path, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "'%s' has changed since it was opened", path);
 	return gt_err_hint(err, "is somebody writing it? try again");
@@ -224,7 +224,7 @@ int gt_edit_begin(
 	if (fstat(*fd, &now))
 		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
 	else if (!same_state(&now, &ckpt->opened))
-		rc = refuse_changed(target->input, err);
+		rc = fail_changed(target->input, err);
 	if (rc) {
 		close(*fd);
 		*fd = -1;
@@ -238,7 +238,7 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 
 	if (stat(ckpt->path, &now))
 		return gt_err_sys(err, "cannot examine '%s'", shown);
-	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
+	return same_state(&now, &ckpt->opened) ? 0 : fail_changed(shown, err);
 }
 
 /*
@@ -261,7 +261,7 @@ static int write_whole(const char *path, const struct gt_ckpt *ckpt,
 	else if (ckpt && fstat(ckpt->map.fd, &now))
 		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
 	else if (ckpt && !same_state(&now, &ckpt->opened))
-		rc = refuse_changed(target->input, err);
+		rc = fail_changed(target->input, err);
 	if (!rc)
 		return gt_atomic_commit(&file, err);
 	gt_atomic_abandon(&file);

@@ -401,7 +401,7 @@ static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
 	return rc;
 }
 
-static int refuse(const struct walk *w, struct gt_err *err)
+static int fail(const struct walk *w, struct gt_err *err)
 {
 	if (w->in_the_way) {
 		gt_err_set(err, GT_EFORMAT,
@@ -452,7 +452,7 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 	int rc = walk(&w, root, err);
 
 	if (!rc && !w.dicts)
-		rc = refuse(&w, err);
+		rc = fail(&w, err);
 	if (!rc && w.optimizers) {
 		qsort(w.names, w.name_count, sizeof(*w.names), compare_from);
 		w.references = true;

@@ -55,7 +55,7 @@ static bool normalize(char out[TEXT_BYTES], const char *text, bool pattern)
 	return false;
 }
 
-static int refuse(const char *word, const char *what, struct gt_err *err)
+static int fail(const char *word, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "'%.100s': %s", word, what);
 	return gt_err_hint(err,
@@ -70,9 +70,9 @@ static int parse(struct rule *r, const char *word, struct gt_err *err)
 	char from[TEXT_BYTES];
 
 	if (!equals || equals == word || !equals[1])
-		return refuse(word, "not FROM=TO", err);
+		return fail(word, "not FROM=TO", err);
 	if ((size_t)(equals - word) >= sizeof(from))
-		return refuse(word, "the device before '=' is none", err);
+		return fail(word, "the device before '=' is none", err);
 	memcpy(from, word, (size_t)(equals - word));
 	from[equals - word] = '\0';
 	*r = (struct rule){ .known = true };
@@ -81,7 +81,7 @@ static int parse(struct rule *r, const char *word, struct gt_err *err)
 		memcpy(r->from, from, sizeof(from));
 	}
 	if (!normalize(r->to, equals + 1, false))
-		return refuse(word, "the device after '=' is none", err);
+		return fail(word, "the device after '=' is none", err);
 	return 0;
 }
 
@@ -193,7 +193,7 @@ static int check_hits(
 {
 	for (size_t i = 0; i < count; i++)
 		if (!rules[i].known && !rules[i].hits)
-			return refuse(
+			return fail(
 			    words[i], "the device before '=' is none, nor in the file", err);
 	return 0;
 }

@@ -144,7 +144,7 @@ static int read_shape(struct reader *r, struct gt_npy *out, struct gt_err *err)
 	return 0;
 }
 
-static int refuse_descr(const char *descr, struct gt_err *err)
+static int fail_descr(const char *descr, struct gt_err *err)
 {
 	if (strchr(descr, 'O')) {
 		gt_err_set(
@@ -179,7 +179,7 @@ static int read_descr(struct reader *r, struct gt_npy *out, struct gt_err *err)
 		    (*descr == '<' && gt_host_is_big()) || (*descr == '>' && !gt_host_is_big());
 		return 0;
 	}
-	return refuse_descr(descr, err);
+	return fail_descr(descr, err);
 }
 
 enum { DESCR = 1, ORDER = 2, SHAPE = 4 };

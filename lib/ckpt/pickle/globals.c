@@ -118,7 +118,7 @@ static const char *modern(const char *name, char *buffer, size_t size)
 	return name;
 }
 
-enum gt_global_verdict gt_global_judge(const char *name)
+enum gt_global_verdict gt_global_classify(const char *name)
 {
 	char buffer[1100];
 

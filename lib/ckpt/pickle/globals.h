@@ -10,6 +10,6 @@ enum gt_global_verdict {
 };
 
 /* Of "module.name", Python 2's modules included ("__builtin__.set"). */
-enum gt_global_verdict gt_global_judge(const char *name);
+enum gt_global_verdict gt_global_classify(const char *name);
 
 #endif

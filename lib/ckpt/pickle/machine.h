@@ -58,7 +58,7 @@ gt_opcode gt_op_empty, gt_op_tuple_n, gt_op_marked_seq, gt_op_append, gt_op_appe
 
 /* pickle/objects.c */
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
-    gt_op_persistent, gt_op_refuse;
+    gt_op_persistent, gt_op_unsupported;
 
 /* pickle/python.c: the value that one of Python's own callables makes; NULL for others. */
 int gt_pickle_builtin(

@@ -285,7 +285,7 @@ int gt_op_persistent(struct gt_machine *m, unsigned char op)
 }
 
 /* Opcodes that refer to data outside the file. */
-int gt_op_refuse(struct gt_machine *m, unsigned char op)
+int gt_op_unsupported(struct gt_machine *m, unsigned char op)
 {
 	const char *what;
 

@@ -96,7 +96,7 @@ size_t gt_st_ties(const struct gt_st_header *h)
 
 /* ---- a tensor's entry ---- */
 
-static int refuse(struct gt_err *err, const struct gt_st_tensor *t, const char *what)
+static int fail(struct gt_err *err, const struct gt_st_tensor *t, const char *what)
 {
 	return gt_err_set(err, GT_EFORMAT, "tensor '%.200s': %s", t->name, what);
 }
@@ -104,7 +104,7 @@ static int refuse(struct gt_err *err, const struct gt_st_tensor *t, const char *
 static int read_type(struct gt_st_tensor *t, const json_t *value, struct gt_err *err)
 {
 	if (!json_is_string(value))
-		return refuse(err, t, "it has no dtype");
+		return fail(err, t, "it has no dtype");
 	for (int i = 0; i < TYPE_COUNT; i++) {
 		if (strcmp(types[i].name, json_string_value(value)))
 			continue;
@@ -130,11 +130,11 @@ static int count_bytes(const struct gt_st_tensor *t, uint64_t *bytes, struct gt_
 			bits = 0;
 	for (int i = 0; i < t->ndim; i++)
 		if (__builtin_mul_overflow(bits, (uint64_t)t->shape[i], &bits))
-			return refuse(err, t, "its shape overflows");
+			return fail(err, t, "its shape overflows");
 	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, stride))
-		return refuse(err, t, "its shape overflows");
+		return fail(err, t, "its shape overflows");
 	if (bits % 8)
-		return refuse(err, t, "its elements do not fill whole bytes");
+		return fail(err, t, "its elements do not fill whole bytes");
 	*bytes = bits / 8;
 	return 0;
 }
@@ -146,7 +146,7 @@ static int read_shape(
 	int64_t *shape;
 
 	if (!json_is_array(value))
-		return refuse(err, t, "it has no shape");
+		return fail(err, t, "it has no shape");
 	if (ndim > GT_TREE_MAX_DIMS)
 		return gt_err_set(err, GT_ENOTSUP,
 		    "tensor '%.200s': %zu dimensions, at most %d known", t->name, ndim,
@@ -157,7 +157,7 @@ static int read_shape(
 	for (size_t i = 0; i < ndim; i++) {
 		shape[i] = gt_json_count(json_array_get(value, i));
 		if (shape[i] < 0)
-			return refuse(err, t, "a size in its shape is no count");
+			return fail(err, t, "a size in its shape is no count");
 	}
 	t->ndim = (int)ndim;
 	t->shape = shape;
@@ -172,9 +172,9 @@ static int read_offsets(struct gt_st_tensor *t, const json_t *value, struct gt_e
 	int rc;
 
 	if (json_array_size(value) != 2 || begin < 0 || end < 0)
-		return refuse(err, t, "its data_offsets are not two counts");
+		return fail(err, t, "its data_offsets are not two counts");
 	if (end < begin)
-		return refuse(err, t, "its data_offsets end before they begin");
+		return fail(err, t, "its data_offsets end before they begin");
 	t->begin = (uint64_t)begin;
 	t->end = (uint64_t)end;
 	rc = count_bytes(t, &bytes, err);
@@ -194,7 +194,7 @@ static int read_tensor(
 	if (rc)
 		return gt_err_prefix(err, "tensor '%.200s'", t->name);
 	if (!json_is_object(value))
-		rc = refuse(err, t, "its entry is no object");
+		rc = fail(err, t, "its entry is no object");
 	if (!rc)
 		rc = read_type(t, json_object_get(value, "dtype"), err);
 	if (!rc)
@@ -366,7 +366,7 @@ static int check_names(struct gt_st_header *h, struct gt_err *err)
 	qsort(h->by_offset, h->count, sizeof(*h->by_offset), compare_names);
 	for (size_t i = 1; i < h->count; i++)
 		if (!strcmp(h->by_offset[i - 1]->name, h->by_offset[i]->name))
-			return refuse(err, h->by_offset[i], "the header has it twice");
+			return fail(err, h->by_offset[i], "the header has it twice");
 	return 0;
 }
 

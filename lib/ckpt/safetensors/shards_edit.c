@@ -75,8 +75,7 @@ static int copy_shard(struct gt_st_files *s, const struct gt_ckpt *ckpt, size_t 
 	return rc;
 }
 
-static int refuse(
-    const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+static int fail(const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
 {
 	for (size_t i = 0; i < ckpt->shard_count; i++)
 		if (ckpt->shards[i].ckpt->format != &gt_format_safetensors) {
@@ -97,7 +96,7 @@ int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct gt_st_files s = { 0 };
-	int rc = refuse(ckpt, target, err);
+	int rc = fail(ckpt, target, err);
 
 	if (!rc)
 		rc = gt_st_files_init(&s, target->output, ckpt->shard_count, err);

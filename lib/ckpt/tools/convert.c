@@ -275,7 +275,7 @@ static bool is_allowed(const struct gt_tree *object)
 	if (object->opaque.args &&
 	    (!strcmp(name, "builtins.int") || !strcmp(name, "builtins.bytes")))
 		return true;
-	return gt_global_judge(name) == GT_GLOBAL_ALLOWED;
+	return gt_global_classify(name) == GT_GLOBAL_ALLOWED;
 }
 
 static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err *err)

@@ -98,7 +98,7 @@ int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path,
 
 /* ---- by name ---- */
 
-static int refuse(const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
+static int fail(const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "{keys}: no name matches '%.200s'", pattern);
 	if (sd->count > 1)
@@ -132,7 +132,7 @@ static int filter(
 	}
 	for (size_t k = 0; !rc && k < count; k++)
 		if (!used[k])
-			rc = refuse(sd, patterns[k], err);
+			rc = fail(sd, patterns[k], err);
 	free(used);
 	sd->count = kept;
 	return rc;

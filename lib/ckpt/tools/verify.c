@@ -131,7 +131,7 @@ static int look_at_all(
 	if (!rc)
 		rc = gt_verify_globals(v, err);
 	if (!rc)
-		rc = gt_verify_judge(v, &tensors, ckpt, threads, err);
+		rc = gt_verify_report_tensors(v, &tensors, ckpt, threads, err);
 	gt_verify_tensors_release(&tensors);
 	return rc;
 }

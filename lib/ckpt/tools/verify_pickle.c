@@ -65,7 +65,7 @@ static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals,
 	for (size_t i = 0; i < globals->count; i++) {
 		const struct gt_pickle_global *g = &globals->items[i];
 		const char *name = gt_arena_strdup(&v->arena, g->name, err);
-		enum gt_global_verdict verdict = gt_global_judge(g->name);
+		enum gt_global_verdict verdict = gt_global_classify(g->name);
 
 		if (!name || gt_grow(&v->globals, v->global_count, &v->global_room,
 		                 sizeof(*v->globals), err))
@@ -211,7 +211,7 @@ static int compare_globals(const void *a, const void *b)
 	return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static int tell(struct gt_verify *v, const struct gt_verify_global *g, struct gt_err *err)
+static int report_global(struct gt_verify *v, const struct gt_verify_global *g, struct gt_err *err)
 {
 	if (g->dangerous)
 		return gt_verify_find(v, GT_FINDING_GLOBAL,
@@ -245,6 +245,6 @@ int gt_verify_globals(struct gt_verify *v, struct gt_err *err)
 	v->global_count = kept;
 	for (size_t i = 0; i < kept && !rc; i++)
 		if (!v->globals[i].allowed)
-			rc = tell(v, &v->globals[i], err);
+			rc = report_global(v, &v->globals[i], err);
 	return rc;
 }

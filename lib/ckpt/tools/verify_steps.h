@@ -57,8 +57,8 @@ int gt_verify_scan(struct gt_verify *v, struct gt_verify_tensors *t, const struc
 void gt_verify_tensors_release(struct gt_verify_tensors *t);
 
 /* Findings of tensors: sums (unless those of records were compared), digests, NaN and Inf. */
-int gt_verify_judge(struct gt_verify *v, struct gt_verify_tensors *t, const struct gt_ckpt *ckpt,
-    size_t threads, struct gt_err *err);
+int gt_verify_report_tensors(struct gt_verify *v, struct gt_verify_tensors *t,
+    const struct gt_ckpt *ckpt, size_t threads, struct gt_err *err);
 
 /* The records of a zip: headers, overlaps, pickles, checksums (those of `known` are not made
  * again). */

@@ -128,7 +128,8 @@ static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct
 	           : 0;
 }
 
-static int judge_numbers(struct gt_verify *v, const struct gt_verify_tensors *t, struct gt_err *err)
+static int report_numbers(
+    struct gt_verify *v, const struct gt_verify_tensors *t, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -144,8 +145,8 @@ static int judge_numbers(struct gt_verify *v, const struct gt_verify_tensors *t,
 	return rc;
 }
 
-int gt_verify_judge(struct gt_verify *v, struct gt_verify_tensors *t, const struct gt_ckpt *ckpt,
-    size_t threads, struct gt_err *err)
+int gt_verify_report_tensors(struct gt_verify *v, struct gt_verify_tensors *t,
+    const struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -157,5 +158,5 @@ int gt_verify_judge(struct gt_verify *v, struct gt_verify_tensors *t, const stru
 		rc = compare_sums(v, t, threads, err);
 	if (!rc)
 		rc = check_digests(v, ckpt, err);
-	return rc || !t->scanned ? rc : judge_numbers(v, t, err);
+	return rc || !t->scanned ? rc : report_numbers(v, t, err);
 }

@@ -153,7 +153,7 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 /* ---- the zip format ---- */
 
 /* The code of a TorchScript archive knows the names and devices of its tensors. */
-static int refuse_code(const struct gt_zip *zip, struct gt_err *err)
+static int fail_code(const struct gt_zip *zip, struct gt_err *err)
 {
 	for (size_t i = 0; i < zip->count; i++) {
 		const char *slash = strchr(zip->records[i].name, '/');
@@ -208,7 +208,7 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
 
 	if (!rc)
-		rc = refuse_code(&zip, err);
+		rc = fail_code(&zip, err);
 	if (!rc)
 		rc = edit_pickle(&pickle, &size, ckpt, edit, err);
 	x.records[x.count++] = (struct gt_zip_new){ ckpt->pickle_record, pickle, size };

@@ -36,7 +36,7 @@ static const struct {
 static const char *const checkpoints[] = { ".pth", ".pt", ".th", ".bin", ".ckpt", ".safetensors",
 	".pth.tar", ".npz" };
 
-static int refuse(const struct gt_zip *zip, struct gt_err *err)
+static int fail(const struct gt_zip *zip, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		for (size_t k = 0; k < zip->count; k++) {
@@ -75,7 +75,7 @@ static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 		a->root = name;
 		a->root_length = (int)(slash - name);
 	}
-	return a->root ? 0 : refuse(&a->zip, err);
+	return a->root ? 0 : fail(&a->zip, err);
 }
 
 /* ---- its records ---- */

@@ -31,7 +31,7 @@ static int compare_keys(const void *a, const void *b)
 	           : (x->string.length > y->string.length) - (x->string.length < y->string.length);
 }
 
-static int refuse_double(const struct gt_tree *key, struct gt_err *err)
+static int fail_double(const struct gt_tree *key, struct gt_err *err)
 {
 	if (key->kind == GT_TREE_INT)
 		return gt_err_set(
@@ -60,7 +60,7 @@ static int check_keys(const struct gt_tree *dict, struct gt_err *err)
 	qsort(keys, n, sizeof(*keys), compare_keys);
 	for (size_t i = 1; i < n && !rc; i++)
 		if (!compare_keys(&keys[i - 1], &keys[i]))
-			rc = refuse_double(keys[i], err);
+			rc = fail_double(keys[i], err);
 	free(keys);
 	return rc;
 }

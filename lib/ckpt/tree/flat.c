@@ -20,7 +20,7 @@ static const char *const kinds[] = {
 	[GT_TREE_OPAQUE] = "an object",
 };
 
-static int refuse(
+static int fail(
     struct gt_err *err, const char *key, const struct gt_tree *value, const char *format)
 {
 	if (value->kind == GT_TREE_OPAQUE)
@@ -60,7 +60,7 @@ static int add(struct gt_flat *flat, const struct gt_tree_item *item, const char
 	if (rc)
 		return rc;
 	if (item->value->kind != GT_TREE_TENSOR)
-		return refuse(err, item->key->string.bytes, item->value, format);
+		return fail(err, item->key->string.bytes, item->value, format);
 	f->name = item->key->string.bytes;
 	f->tensor = &item->value->tensor;
 	rc = gt_tensor_check(f->tensor, err);

@@ -147,7 +147,7 @@ static const char *optimizer_in(const struct gt_tree *dict)
 }
 
 /* Describe a tree that is not a dict. */
-static int refuse_kind(const struct gt_tree *root, struct gt_err *err)
+static int fail_kind(const struct gt_tree *root, struct gt_err *err)
 {
 	if (root->kind == GT_TREE_OPAQUE)
 		gt_err_set(err, GT_EFORMAT,
@@ -168,7 +168,7 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 	const struct gt_tree *dict = gt_class_dict(root);
 
 	if (!dict)
-		return refuse_kind(root, err);
+		return fail_kind(root, err);
 	if (gt_classify(root, true, NULL) == GT_CLASS_OPTIMIZER) {
 		gt_err_set(
 		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");

@@ -66,7 +66,7 @@ static int start(struct member *members, int size, struct gt_err *err)
  *	rank 0: out of memory; leaves its tensor group; ends
  *	rank 1: "rank 0 left the group", which follows; ends first
  */
-static int judge(const struct member *members, int size, int first, struct gt_err *err)
+static int report_first_error(const struct member *members, int size, int first, struct gt_err *err)
 {
 	if (first == NOBODY)
 		return 0;
@@ -103,7 +103,7 @@ int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread
 		if (members[r].started)
 			pthread_join(members[r].thread, NULL);
 	if (!rc)
-		rc = judge(members, size, crew.first, err);
+		rc = report_first_error(members, size, crew.first, err);
 out:
 	free(members);
 	free(groups);

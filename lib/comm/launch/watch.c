@@ -96,7 +96,7 @@ static void take_signal(struct gt_launch *l, int number)
 	}
 }
 
-static void tell_end(const struct gt_launch *l, int rank, const siginfo_t *end)
+static void report_end(const struct gt_launch *l, int rank, const siginfo_t *end)
 {
 	struct gt_log *log = l->options->log;
 
@@ -153,7 +153,7 @@ static void take_ends(struct gt_launch *l)
 		return;
 	l->first = found;
 	l->status = first.si_code == CLD_EXITED ? first.si_status : 128 + first.si_status;
-	tell_end(l, found, &first);
+	report_end(l, found, &first);
 	ask_to_end(l);
 }
 

@@ -74,7 +74,7 @@ static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struc
 {
 	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
 		return gt_mpi_message(g, c, false, err);
 	return gt_mpi_meet(g, c, err);
@@ -286,7 +286,7 @@ static int mpi_split(
 		.what = "split" };
 	int rc;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	all = gt_calloc((size_t)group->size, sizeof(*all), err);
 	if (!all)
 		return gt_mpi_fail(g, err);
@@ -356,7 +356,7 @@ static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt
 	int rc;
 
 	*out = NULL;
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	if (!all)
 		return gt_mpi_fail(g, err);
 	p = own_memory(g, bytes, &mine);
@@ -377,7 +377,7 @@ static void mpi_release(struct gt_group *group, void *memory)
 {
 	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	for (size_t i = 0; i < g->regions_count; i++)
 		if (g->regions[i] == memory) {
 			g->regions[i] = g->regions[--g->regions_count];

@@ -34,7 +34,7 @@ static struct gt_mpi_flight *new_flight(struct gt_mpi_set *set, int peer, bool r
 	return f;
 }
 
-static int refuse(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct gt_err *err)
+static int fail(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct gt_err *err)
 {
 	char doing[64];
 
@@ -51,7 +51,7 @@ int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const 
 	struct gt_mpi_flight *f = new_flight(set, peer, false);
 	int e = g->mpi->calls->send(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? refuse(g, f, e, err) : 0;
+	return e ? fail(g, f, e, err) : 0;
 }
 
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
@@ -60,7 +60,7 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 	struct gt_mpi_flight *f = new_flight(set, peer, true);
 	int e = g->mpi->calls->receive(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? refuse(g, f, e, err) : 0;
+	return e ? fail(g, f, e, err) : 0;
 }
 
 /* See which have arrived. *came: one at least. Returns the first that has not, NULL if all have.
@@ -78,7 +78,7 @@ static struct gt_mpi_flight *look_at(
 			continue;
 		e = g->mpi->calls->test(&f->request, &done);
 		if (e) {
-			refuse(g, f, e, err);
+			fail(g, f, e, err);
 			return f;
 		}
 		f->active = !done;
@@ -169,7 +169,7 @@ static void read_inbox(struct gt_mpi_group *g)
 }
 
 /* Send to all ranks that are still there. MPI keeps a notice that it cannot send soon. */
-static void tell(struct gt_mpi_group *g, const struct gt_err *why)
+static void send_notice(struct gt_mpi_group *g, const struct gt_err *why)
 {
 	const struct gt_mpi_calls *calls = g->mpi->calls;
 	struct gt_mpi_notice *n = gt_calloc(1, sizeof(*n), GT_ERR_IGNORED);
@@ -209,7 +209,7 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err)
 	read_inbox(g);
 	if (!g->failed.code) {
 		g->failed = mine;
-		tell(g, &mine);
+		send_notice(g, &mine);
 	}
 	drop(g);
 	*err = g->failed;
@@ -236,7 +236,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
 	drop_mail(g);
 	read_inbox(g);
 	if (say_so && !g->failed.code)
-		tell(g, NULL);
+		send_notice(g, NULL);
 	if (!g->mpi->calls->cancel(&g->inbox_request) &&
 	    !g->mpi->calls->test(&g->inbox_request, &done) && !done)
 		g->mpi->calls->forget(&g->inbox_request);

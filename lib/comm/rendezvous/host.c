@@ -1,4 +1,4 @@
-/* host.c - rank 0's side of meeting: admit, refuse, wait until all are there. */
+/* host.c - rank 0's side of meeting: admit, fail, wait until all are there. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -71,7 +71,7 @@ static void enter(struct guest *g, enum stage stage, size_t wanted)
 /* The ranks go on waiting, as this peer may be a stranger. The socket stays open until the other
  * side closes it or its time is over: closing it with bytes unread would destroy the message just
  * sent. */
-static int refuse(struct host *h, struct guest *g, const struct gt_err *why)
+static int fail(struct host *h, struct guest *g, const struct gt_err *why)
 {
 	gt_wire_send_error(g->fd, why);
 	shutdown(g->fd, SHUT_WR);
@@ -94,7 +94,7 @@ static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
 		gt_err_set(&why, GT_EINVAL,
 		    "rank %u speaks version %u of the protocol, rank 0 version %d", g->hello.rank,
 		    g->hello.version, GT_WIRE_VERSION);
-		return refuse(h, g, &why);
+		return fail(h, g, &why);
 	}
 	if (gt_wire_nonce(g->nonce, err))
 		return err->code;
@@ -161,13 +161,13 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	if (!gt_sha256_same(hash, g->proof)) {
 		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
 		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
-		return refuse(h, g, &why);
+		return fail(h, g, &why);
 	}
 	if (g->hello.restart != (uint32_t)h->world->restart) {
 		gt_err_set(&why, GT_EINVAL, "rank %u is of restart %u, rank 0 of restart %d",
 		    g->hello.rank, g->hello.restart, h->world->restart);
 		gt_err_hint(&why, "a process of an earlier start is left over");
-		return refuse(h, g, &why);
+		return fail(h, g, &why);
 	}
 	if (check_guest(h, g, err)) {
 		gt_wire_send_error(g->fd, err);

@@ -191,7 +191,7 @@ static int with_all(struct exchange *x, short events, size_t total,
 
 /* Bytes that arrive before the sentence are read, as closing with bytes unread would destroy it. A
  * rank in the middle of a message cannot be told. */
-static void tell_all(struct exchange *x, bool sending, const struct gt_err *err)
+static void send_error_to_all(struct exchange *x, bool sending, const struct gt_err *err)
 {
 	size_t total = DATA_HEAD + (size_t)x->r->size * x->bytes;
 	unsigned char scrap[4096];
@@ -229,7 +229,7 @@ static int exchange_as_host(struct exchange *x, const void *mine, struct gt_err 
 		rc = with_all(x, POLLOUT, total, give_all, err);
 	}
 	if (rc && x->poll)
-		tell_all(x, sending, err);
+		send_error_to_all(x, sending, err);
 	free(x->poll);
 	free(x->peer);
 	return rc;

@@ -35,7 +35,7 @@ static int ring_alloc(struct gt_group *group, size_t bytes, void **out, struct g
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
-	gt_queue_settle(&r->queue);
+	gt_queue_drain(&r->queue);
 	return gt_group_alloc(r->below, bytes, out, err);
 }
 
@@ -43,7 +43,7 @@ static void ring_release(struct gt_group *group, void *memory)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
-	gt_queue_settle(&r->queue);
+	gt_queue_drain(&r->queue);
 	gt_group_release(r->below, memory);
 }
 
@@ -53,7 +53,7 @@ static int ring_split(
 	struct gt_ring *r = (struct gt_ring *)group;
 	int rc;
 
-	gt_queue_settle(&r->queue);
+	gt_queue_drain(&r->queue);
 	rc = gt_group_split(out, r->below, color, key, err);
 	if (rc || !*out)
 		return rc;
@@ -69,7 +69,7 @@ static int ring_meet(struct gt_group *group, const struct gt_collective *c, stru
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
-	gt_queue_settle(&r->queue);
+	gt_queue_drain(&r->queue);
 	return gt_group_meet(r->below, c, err);
 }
 
@@ -87,7 +87,7 @@ static int ring_share(struct gt_group *group, size_t bytes, void **out, struct g
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
-	gt_queue_settle(&r->queue);
+	gt_queue_drain(&r->queue);
 	return gt_group_share(r->below, bytes, out, err);
 }
 

@@ -263,7 +263,7 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 
 	*out = NULL;
 	*err = GT_ERR_INIT;
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	region = free_region(g, err);
 	if (want > SIZE_MAX / 2 / GT_SHM_RANKS_MAX - HUGE_PAGE) {
 		gt_err_set(err, GT_ENOMEM, "%zu bytes are more than there can be", bytes);
@@ -295,7 +295,7 @@ void gt_shm_release(struct gt_group *group, void *memory)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	for (size_t i = 0; i < g->regions_count; i++) {
 		struct gt_shm_region *region = &g->regions[i];
 

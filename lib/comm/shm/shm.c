@@ -255,7 +255,7 @@ static int shm_split(
 	struct gt_shm *part;
 	int rank = 0;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	if (gather(g, &mine, sizeof(mine), all, err))
 		return err->code;
 	if (color < 0)
@@ -293,7 +293,7 @@ static int shm_meet(struct gt_group *group, const struct gt_collective *c, struc
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
-	gt_queue_settle(&g->queue);
+	gt_queue_drain(&g->queue);
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
 		return gt_shm_message(g, c, false, err);
 	if (group->size == 1)

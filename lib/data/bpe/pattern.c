@@ -46,7 +46,7 @@ struct translation {
 	bool in_class;
 };
 
-static int refuse(const char *what, int length, struct gt_err *err)
+static int fail(const char *what, int length, struct gt_err *err)
 {
 	return gt_err_set(
 	    err, GT_ENOTSUP, "the pattern uses '%.*s', which is not supported", length, what);
@@ -59,13 +59,13 @@ static int translate_property(struct translation *t, char kind, struct gt_err *e
 	size_t n = close ? (size_t)(close - name) : 0;
 
 	if (t->p == t->end || *t->p != '{' || !close || n < 1 || n > 30)
-		return refuse("\\p", 2, err);
+		return fail("\\p", 2, err);
 	for (size_t i = 0; i < n; i++)
 		if (!(name[i] >= 'A' && name[i] <= 'Z') && !(name[i] >= 'a' && name[i] <= 'z') &&
 		    name[i] != '_')
-			return refuse(name - 3, (int)n + 4, err);
+			return fail(name - 3, (int)n + 4, err);
 	if (n <= 2 && !strchr("LMNPSZC", name[0]))
-		return refuse(name - 3, (int)n + 4, err);
+		return fail(name - 3, (int)n + 4, err);
 	fprintf(t->out, "\\%c{%s%.*s}", kind, n > 2 ? "sc:" : "", (int)n, name);
 	t->p = close + 1;
 	return 0;
@@ -91,7 +91,7 @@ static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 	}
 	if (!digits || (!braces && digits != most) ||
 	    (braces && (digits == room || t->p[digits] != '}')))
-		return refuse(kind == 'x' ? "\\x" : "\\u", 2, err);
+		return fail(kind == 'x' ? "\\x" : "\\u", 2, err);
 	t->p += digits + braces;
 	fprintf(t->out, "\\x{%X}", (unsigned)code);
 	return 0;
@@ -118,7 +118,7 @@ static int translate_escape(struct translation *t, struct gt_err *err)
 	         !(c >= 'a' && c <= 'z'))
 		fprintf(t->out, "\\%c", c);
 	else
-		return refuse(t->p - 2, c ? 2 : 1, err);
+		return fail(t->p - 2, c ? 2 : 1, err);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 
 	if (left && *t->p != '?') {
 		if (*t->p == '*')
-			return refuse("(*", 2, err);
+			return fail("(*", 2, err);
 		fputs("(?:", t->out); /* which parts matched is asked by nobody */
 		return 0;
 	}
@@ -149,16 +149,16 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 		t->p += 3;
 		return 0;
 	}
-	return refuse(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
+	return fail(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
 }
 
 /* A character of a class, t->p behind it. */
 static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 {
 	if (c == '[')
-		return refuse("[", 1, err);
+		return fail("[", 1, err);
 	if (c == '&' && t->p < t->end && *t->p == '&')
-		return refuse("&&", 2, err);
+		return fail("&&", 2, err);
 	if (c == ']')
 		t->in_class = false;
 	fputc(c, t->out);
@@ -169,7 +169,7 @@ static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 static int check_interval(const struct translation *t, struct gt_err *err)
 {
 	if (t->p < t->end && (*t->p == '+' || *t->p == '?'))
-		return refuse(t->p - 1, 2, err);
+		return fail(t->p - 1, 2, err);
 	return 0;
 }
 
@@ -180,13 +180,13 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 	if (c == '\\')
 		return translate_escape(t, err);
 	if (!c)
-		return refuse("U+0000", 6, err);
+		return fail("U+0000", 6, err);
 	if (t->in_class)
 		return translate_in_class(t, c, err);
 	if (c == '(')
 		return translate_group(t, at_start, err);
 	if (c == '^' || c == '$' || c == '.')
-		return refuse(&c, 1, err);
+		return fail(&c, 1, err);
 	fputc(c, t->out);
 	if (c == '}')
 		return check_interval(t, err);
@@ -195,7 +195,7 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 		if (t->p < t->end && *t->p == '^')
 			fputc(*t->p++, t->out);
 		if (t->p < t->end && *t->p == ']')
-			return refuse("[]", 2, err);
+			return fail("[]", 2, err);
 	}
 	return 0;
 }

@@ -70,7 +70,7 @@ static int empty_file(struct transfer *t)
 	return 0;
 }
 
-static int refuse_size(struct transfer *t, const char *relation, uint64_t size)
+static int fail_size(struct transfer *t, const char *relation, uint64_t size)
 {
 	char reason[160];
 
@@ -134,7 +134,7 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *self)
 	if (!t->begun && begin(t))
 		return !size;
 	if (size > t->d->size_bytes - t->have) {
-		refuse_size(t, "more than ", t->d->size_bytes);
+		fail_size(t, "more than ", t->d->size_bytes);
 		return !size;
 	}
 	if (write_all(t, bytes, size))
@@ -285,7 +285,7 @@ static int perform(struct transfer *t)
 	code = t->curl->easy_perform(t->curl->easy);
 	if (code || t->rc)
 		return fail_by_code(t, code);
-	return t->have < t->d->size_bytes ? refuse_size(t, "", t->have) : 0;
+	return t->have < t->d->size_bytes ? fail_size(t, "", t->have) : 0;
 }
 
 int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,

@@ -141,8 +141,7 @@ struct visit {
 	bool started_over; /* because the file was not the right one in the end */
 };
 
-static int refuse_content(
-    const struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
+static int fail_content(const struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
 {
 	char host[GT_HOST_SIZE];
 
@@ -182,14 +181,14 @@ static int try_once(struct visit *v, enum gt_download_remedy *remedy, struct gt_
 	if (rc)
 		return rc;
 	if (!before || v->started_over)
-		return refuse_content(v, remedy, err);
+		return fail_content(v, remedy, err);
 	v->started_over = true;
 	gt_log_info(
 	    v->get->log, "'%s' does not fit the earlier part; starting over", v->file->name);
 	return try_once(v, remedy, err);
 }
 
-static void tell(const struct visit *v)
+static void report_start(const struct visit *v)
 {
 	char host[GT_HOST_SIZE], have[GT_TEXT_SIZE], all[GT_TEXT_SIZE];
 	uint64_t size = part_size(v->part);
@@ -210,7 +209,7 @@ static int visit(struct visit *v, enum gt_download_remedy *remedy, struct gt_err
 	double pause = v->get->pause_s;
 	int tries = 0;
 
-	tell(v);
+	report_start(v);
 	for (;;) {
 		uint64_t before = part_size(v->part);
 		int rc = try_once(v, remedy, err);

@@ -74,7 +74,7 @@ static void make_marked_low(const struct casts *c, struct gt_node *n)
 }
 
 /* Cast the inputs of the node at *index, and let its outputs have the types that follow. */
-static int settle(struct casts *c, size_t *index, struct gt_err *err)
+static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 {
 	struct gt_node *n = c->g->nodes[*index];
 	enum gt_dtype wanted[GT_MAX_INPUTS];
@@ -185,7 +185,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 		c.before[i] = g->values[i]->dtype;
 	rc = 0;
 	for (size_t i = 0; !rc && i < g->node_count; i++)
-		rc = settle(&c, &i, err);
+		rc = cast_node(&c, &i, err);
 	if (!rc) {
 		restore_outputs(&c, values);
 		rc = gt_graph_status(g, err);

@@ -31,7 +31,7 @@ static struct gt_value *in_layout(
 	return r;
 }
 
-static void settle_elementwise(
+static void lay_out_elementwise(
     struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
 {
 	enum gt_layout common = GT_PLAIN;
@@ -50,7 +50,8 @@ static void settle_elementwise(
 }
 
 /* A view needs row-major bytes, unless layouts are the same thing. */
-static void settle_view(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
+static void lay_out_view(
+    struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
 {
 	struct gt_value *x = n->in[0], *y = n->out[0];
 
@@ -60,7 +61,8 @@ static void settle_view(struct gt_graph *g, size_t *index, struct gt_node *n, en
 		y->layout = images;
 }
 
-static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
+static void lay_out_node(
+    struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
 {
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k])
@@ -73,7 +75,7 @@ static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt
 
 /* The host and the store are row-major: a value that goes there becomes a reordered copy of that
  * name. */
-static void settle_outputs(struct gt_graph *g)
+static void lay_out_outputs(struct gt_graph *g)
 {
 	size_t values = g->value_count;
 
@@ -103,13 +105,13 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 		if (n->op == &gt_op_reorder)
 			continue;
 		if (n->op->view)
-			settle_view(g, &i, n, options->images);
+			lay_out_view(g, &i, n, options->images);
 		else if (n->op->elementwise)
-			settle_elementwise(g, &i, n, options->images);
+			lay_out_elementwise(g, &i, n, options->images);
 		else
-			settle(g, &i, n, options->images);
+			lay_out_node(g, &i, n, options->images);
 	}
-	settle_outputs(g);
+	lay_out_outputs(g);
 	/* A graph that reorders an input for two readers should do it once. */
 	return gt_pass_common.run(g, options, err);
 }

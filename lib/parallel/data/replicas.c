@@ -68,7 +68,7 @@ static int world_rank(const struct gt_parallel *p, int r)
 	return p->world->rank + (r - p->axes[GT_AXIS_DATA]->rank) * apart;
 }
 
-static int judge(
+static int compare_sums(
     const struct gt_parallel *p, const uint32_t *sums, int64_t step, int ranks, struct gt_err *err)
 {
 	size_t slots = p->store->slot_count, first = slots, used = 0;
@@ -121,5 +121,5 @@ int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_er
 	c.out = p->sums + slots;
 	if (!rc)
 		rc = gt_group_run(group, &c, err);
-	return rc ? rc : judge(p, p->sums + slots, step, group->size, err);
+	return rc ? rc : compare_sums(p, p->sums + slots, step, group->size, err);
 }

@@ -47,7 +47,7 @@ static const char *name_of(const struct gt_tree *group, enum gt_optim_kind wante
 }
 
 /* Name the settings of an optimizer that nobody here knows. */
-static int refuse_unknown(const struct gt_tree *group, struct gt_err *err)
+static int fail_unknown(const struct gt_tree *group, struct gt_err *err)
 {
 	char names[120] = "";
 	size_t used = 0;
@@ -69,7 +69,7 @@ static int check_kind(const struct gt_tree *group, enum gt_optim_kind kind, stru
 	const char *name = name_of(group, kind);
 
 	if (!name)
-		return refuse_unknown(group, err);
+		return fail_unknown(group, err);
 	if (!strcmp(name, gt_optim_names[kind]))
 		return 0;
 	gt_err_set(err, GT_EINVAL, "its optimizer is %s, not %s", name, gt_optim_names[kind]);

@@ -122,7 +122,7 @@ static void list_counts(char *out, size_t size, const size_t *counts, size_t n)
 enum { MOST_LISTED = 10 };
 
 /* The file has other groups than this optimizer. */
-static int refuse_groups(
+static int fail_groups(
     const struct gt_snapshot_groups *g, const struct gt_tree *groups, struct gt_err *err)
 {
 	size_t counts[MOST_LISTED], n = 0;
@@ -263,11 +263,11 @@ static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *
 	if (params && params->seq.count == g->count && !group_params(groups, 1))
 		take_one_group(g, s->store);
 	if (group_params(groups, g->group_count))
-		return refuse_groups(g, groups, err);
+		return fail_groups(g, groups, err);
 	for (size_t i = 0; i < g->group_count; i++) {
 		params = group_params(groups, i);
 		if (!params || params->seq.count != g->groups[i].count)
-			return refuse_groups(g, groups, err);
+			return fail_groups(g, groups, err);
 		for (size_t k = 0; k < params->seq.count; k++)
 			if (!gt_tree_as_int(params->seq.items[k].value, &numbers[at++]))
 				return gt_err_set(

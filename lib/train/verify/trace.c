@@ -148,8 +148,8 @@ static double largest_difference(const float *a, const float *b, int64_t n)
 	return most;
 }
 
-static void judge(struct gt_watcher *w, double *most, double far, double bound, const char *what,
-    const char *tensor, int64_t step, size_t place)
+static void note_difference(struct gt_watcher *w, double *most, double far, double bound,
+    const char *what, const char *tensor, int64_t step, size_t place)
 {
 	struct gt_verify_row *row = &w->row;
 
@@ -199,8 +199,8 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
 		double scale = fmax(largest(whole + tensor->offset, tensor->count), all / 100);
 
-		judge(w, &w->row.gradient, ratio(w->far[i], scale), w->row.bounds.gradient,
-		    "gradient", tensor->name, step, i);
+		note_difference(w, &w->row.gradient, ratio(w->far[i], scale),
+		    w->row.bounds.gradient, "gradient", tensor->name, step, i);
 	}
 	return rc;
 }
@@ -213,8 +213,8 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
-		judge(w, &w->row.weight, ratio(w->far[i], change), w->row.bounds.weight, "weight",
-		    r->tensors[i].name, step, r->count + 1 + i);
+		note_difference(w, &w->row.weight, ratio(w->far[i], change), w->row.bounds.weight,
+		    "weight", r->tensors[i].name, step, r->count + 1 + i);
 	return rc;
 }
 
@@ -248,7 +248,7 @@ static int step(void *self, const struct gt_step_report *report, struct gt_err *
 	double loss = r->loss[n - 1];
 
 	if (!w->records) {
-		judge(w, &w->row.loss, ratio(fabs(report->loss - loss), fabs(loss)),
+		note_difference(w, &w->row.loss, ratio(fabs(report->loss - loss), fabs(loss)),
 		    w->row.bounds.loss, "loss", "", n, r->count);
 		return compare_weights(w, n, err);
 	}

@@ -54,7 +54,7 @@ struct job {
 	struct gt_log silent;
 };
 
-static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
+static int train_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 	struct gt_train_options options = job->options;
@@ -100,7 +100,7 @@ static int run(
 			.records = !bounds,
 			.row = { .good = true,
 			    .bounds = bounds ? *bounds : (struct gt_verify_bounds){ 0 } } };
-	return gt_threads_run(ranks, &job->o->threads, be_rank, job, err);
+	return gt_threads_run(ranks, &job->o->threads, train_rank, job, err);
 }
 
 /* Nothing is written; nothing depends on how long the run is meant to be. */
