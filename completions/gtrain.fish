@@ -502,7 +502,7 @@ complete -c gtrain -n '__gtrain_command ckpt remap' -l color -x -a 'auto always 
 complete -c gtrain -n '__gtrain_command ckpt remap' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command ckpt rename' -F
-complete -c gtrain -n '__gtrain_command ckpt rename' -l map -x -d 'rename what matches; may be given several times'
+complete -c gtrain -n '__gtrain_command ckpt rename' -l map -x -d 'replace the first match in each name; may be given several times'
 complete -c gtrain -n '__gtrain_command ckpt rename' -l output -s o -r -F -d 'write a new file'
 complete -c gtrain -n '__gtrain_command ckpt rename' -l in-place -d 'change the file where it lies; only metadata is written'
 complete -c gtrain -n '__gtrain_command ckpt rename' -l dry-run -d 'print the changes and write nothing'

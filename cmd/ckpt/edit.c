@@ -54,7 +54,7 @@ static const struct gt_opt add_module[] = {
 static const struct gt_opt rename_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
 	{ "map", 0, GT_OPT_LIST, AT(words), "REGEX=REPLACEMENT",
-	    "rename what matches; may be given several times", .flags = GT_OPT_REQUIRED },
+	    "replace the first match in each name; may be given several times", .flags = GT_OPT_REQUIRED },
 	WHERE_TO
 };
 

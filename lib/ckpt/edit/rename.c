@@ -1,63 +1,64 @@
 /* rename.c - names rewritten by regular expressions. */
 #include "lib/ckpt/edit/rename.h"
 
-#include <regex.h>
-#include <stdbool.h>
-#include <stdio.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS = 10 };
+#include "lib/base/buf.h"
 
-struct gt_rename {
-	regex_t regex;
-	const char *replacement; /* in the rule's text */
+/*
+ * A name is one line of UTF-8, so a dot matches each of its characters and "$" its end alone. A
+ * name need not be UTF-8 in a hostile file: no expression matches across its invalid bytes. "\C"
+ * could cut a character in two. The limits bound one match: some 10 ms, a few MiB.
+ */
+enum {
+	GROUPS = 10,
+	MATCH_LIMIT = 1000000,
+	HEAP_LIMIT_KIB = 20000,
+	OPTIONS = PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C |
+	          PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY
 };
 
-/* "\d" is a digit elsewhere; here it would be the letter. Nor does POSIX know any other class of
- * letters by a backslash. */
-static int check_escapes(const char *pattern, const char *rule, struct gt_err *err)
-{
-	for (const char *p = strchr(pattern, '\\'); p && p[1]; p = strchr(p + 1, '\\')) {
-		p++;
-		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z')) {
-			gt_err_set(err, GT_EINVAL,
-			    "'%.200s': '\\%c' means nothing in a POSIX expression", rule, *p);
-			return gt_err_hint(
-			    err, "[0-9], [[:alnum:]_] and [[:space:]] stand for \\d, \\w and \\s");
-		}
-	}
-	return 0;
-}
+struct gt_rename {
+	const char *rule;
+	const char *replacement; /* in the rule's text */
+	pcre2_code *code;
+	pcre2_match_data *match;
+	pcre2_match_context *limits;
+};
 
-static int compile(struct gt_rename *out, const char *rule, struct gt_err *err)
+static int compile(struct gt_rename *r, const char *rule, struct gt_err *err)
 {
 	const char *equals = strrchr(rule, '=');
-	char *pattern, why[128];
+	unsigned char why[128] = "";
+	size_t at = 0;
 	int rc;
 
 	if (!equals)
 		return gt_err_set(err, GT_EINVAL, "'%s' is not REGEX=REPLACEMENT", rule);
-	pattern = strndup(rule, (size_t)(equals - rule));
-	if (!pattern)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	rc = check_escapes(pattern, rule, err);
-	if (rc) {
-		free(pattern);
-		return rc;
+	r->rule = rule;
+	r->replacement = equals + 1;
+	r->code = pcre2_compile((PCRE2_SPTR)rule, (size_t)(equals - rule), OPTIONS, &rc, &at, NULL);
+	if (!r->code) {
+		pcre2_get_error_message(rc, why, sizeof(why));
+		return gt_err_set(err, GT_EINVAL,
+		    "'%s': the regular expression is wrong at byte %zu: %s", rule, at, (char *)why);
 	}
-	rc = regcomp(&out->regex, pattern, REG_EXTENDED);
-	free(pattern);
-	out->replacement = equals + 1;
-	if (!rc)
-		return 0;
-	regerror(rc, &out->regex, why, sizeof(why));
-	return gt_err_set(err, GT_EINVAL, "'%s' is no regular expression: %s", rule, why);
+	r->match = pcre2_match_data_create(GROUPS, NULL);
+	r->limits = pcre2_match_context_create(NULL);
+	if (!r->match || !r->limits)
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	pcre2_set_match_limit(r->limits, MATCH_LIMIT);
+	pcre2_set_heap_limit(r->limits, HEAP_LIMIT_KIB);
+	return 0;
 }
 
 int gt_renames_init(struct gt_renames *r, const char *const *rules, struct gt_err *err)
 {
 	size_t count = 0;
+	int rc = 0;
 
 	*r = (struct gt_renames){ 0 };
 	while (rules && rules[count])
@@ -65,64 +66,63 @@ int gt_renames_init(struct gt_renames *r, const char *const *rules, struct gt_er
 	r->rules = gt_calloc(count, sizeof(*r->rules), err);
 	if (!r->rules)
 		return GT_ENOMEM;
-	for (; r->count < count; r->count++) {
-		int rc = compile(&r->rules[r->count], rules[r->count], err);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
+	r->count = count;
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = compile(&r->rules[i], rules[i], err);
+	return rc;
 }
 
 void gt_renames_release(struct gt_renames *r)
 {
-	for (size_t i = 0; i < r->count; i++)
-		regfree(&r->rules[i].regex);
+	for (size_t i = 0; i < r->count; i++) {
+		pcre2_code_free(r->rules[i].code);
+		pcre2_match_data_free(r->rules[i].match);
+		pcre2_match_context_free(r->rules[i].limits);
+	}
 	free(r->rules);
 	*r = (struct gt_renames){ 0 };
 }
 
-/* The replacement, with \0..\9 as matched in `name`. */
-static void expand(FILE *out, const char *text, const char *name, const regmatch_t *groups)
+/* The replacement, with \0..\9 as matched in `name`; nothing for a group that took no part. */
+static void expand(struct gt_buf *out, const struct gt_rename *r, const char *name, int groups)
 {
-	for (const char *p = text; *p; p++) {
-		const regmatch_t *g;
+	const size_t *at = pcre2_get_ovector_pointer(r->match);
 
-		if (p[0] != '\\' || p[1] < '0' || p[1] > '9') {
-			fputc(*p, out);
+	for (const char *p = r->replacement; *p; p++) {
+		int group = p[0] == '\\' && p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : -1;
+
+		if (group < 0) {
+			gt_buf_add(out, p, 1);
 			continue;
 		}
-		g = &groups[*++p - '0'];
-		if (g->rm_so >= 0)
-			fwrite(name + g->rm_so, 1, (size_t)(g->rm_eo - g->rm_so), out);
+		p++;
+		if (group < groups && at[2 * group] != PCRE2_UNSET)
+			gt_buf_add(out, name + at[2 * group], at[2 * group + 1] - at[2 * group]);
 	}
 }
 
 static const char *apply(
-    const struct gt_rename *rule, const char *name, struct gt_arena *a, struct gt_err *err)
+    const struct gt_rename *r, const char *name, struct gt_arena *a, struct gt_err *err)
 {
-	regmatch_t groups[GROUPS];
-	const char *result = NULL;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out;
+	const size_t *at = pcre2_get_ovector_pointer(r->match);
+	struct gt_buf text = { 0 };
+	int groups =
+	    pcre2_match(r->code, (PCRE2_SPTR)name, strlen(name), 0, 0, r->match, r->limits);
 
-	if (regexec(&rule->regex, name, GROUPS, groups, 0))
+	if (groups == PCRE2_ERROR_NOMATCH)
 		return name;
-	out = open_memstream(&text, &size);
-	if (!out) {
-		gt_err_sys(err, "cannot rename '%s'", name);
+	if (groups < 0) {
+		gt_err_set(err, groups == PCRE2_ERROR_NOMEMORY ? GT_ENOMEM : GT_EINVAL,
+		    "'%s': matching '%.200s' takes more than %d steps or %d MiB", r->rule, name,
+		    MATCH_LIMIT, HEAP_LIMIT_KIB >> 10);
+		gt_err_hint(err, "a repeat within a repeat, such as (a+)+, tries very many ways");
 		return NULL;
 	}
-	fwrite(name, 1, (size_t)groups[0].rm_so, out);
-	expand(out, rule->replacement, name, groups);
-	fputs(name + groups[0].rm_eo, out);
-	if (fclose(out))
-		gt_err_sys(err, "cannot rename '%s'", name);
-	else
-		result = gt_arena_strdup(a, text, err);
-	free(text);
-	return result;
+	/* 0: more groups matched than are kept. \K moves the start, at most to the end. */
+	gt_buf_add(&text, name, at[0]);
+	expand(&text, r, name, groups ? groups : GROUPS);
+	gt_buf_puts(&text, name + at[1]);
+	return gt_buf_keep(&text, a, err);
 }
 
 const char *gt_renames_apply(

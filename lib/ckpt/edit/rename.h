@@ -11,17 +11,20 @@ struct gt_renames {
 };
 
 /*
- * Compile rules "REGEX=REPLACEMENT": POSIX extended, cut at the last "="; \0 to \9 in the
- * replacement are what the groups matched. They work on bytes: beyond ASCII a character is several,
- * which a bracket takes apart. A backslash before a letter is refused, since "\d" would be the
- * letter d. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the rule. Release it in
- * any case.
+ * Compile rules "REGEX=REPLACEMENT", cut at the last "="; the texts must outlive `out`. REGEX is an
+ * expression of PCRE2 over Unicode characters: "." and "[äö]" match one each, \d and \w those of
+ * any script. \0 to \9 in the replacement stand for the text of the groups, other characters for
+ * themselves. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the rule and the byte of
+ * REGEX. Release it in any case.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);
 
-/* `name` after every rule in turn, the first match of each replaced; itself, or in the arena. NULL
- * with err set without memory. */
+/*
+ * `name` after every rule in turn, the first match of each replaced; itself, or in the arena. One
+ * thread at a time. NULL with err set: GT_EINVAL for a match that takes too many steps or too much
+ * memory, GT_ENOMEM.
+ */
 const char *gt_renames_apply(
     const struct gt_renames *r, const char *name, struct gt_arena *a, struct gt_err *err);
 

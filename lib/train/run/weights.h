@@ -12,7 +12,7 @@ struct gt_ema;   /* lib/optim/ema.h */
 
 /* How a state_dict is fitted to a model. */
 struct gt_weights_options {
-	/* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key;
+	/* "REGEX=REPLACEMENT" (ckpt/edit/rename.h), applied in turn to every key;
 	 * NULL-terminated. */
 	const char *const *maps;
 	const struct gt_names_table *names; /* of the program that named the keys; NULL: gtrain */
