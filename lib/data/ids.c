@@ -2,6 +2,8 @@
 #include "lib/data/ids.h"
 
 #include <fcntl.h>
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -11,7 +13,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/progress.h"
-#include "lib/base/sha256.h"
 #include "lib/base/text.h"
 #include "lib/base/thread_pool.h"
 #include "lib/base/user_cache.h"
@@ -24,7 +25,7 @@ struct header {
 	char magic[8];
 	uint32_t version, width, size, crc; /* of the vocabulary; of all ids */
 	uint64_t count, repaired;
-	unsigned char key[GT_SHA256_SIZE];
+	unsigned char key[SHA256_DIGEST_SIZE];
 };
 
 static const char magic[8] = "GTIDS\r\n";
@@ -36,7 +37,7 @@ struct work {
 	const struct gt_data_request *request;
 	struct gt_ids *out;
 	uint64_t bytes; /* of all files */
-	unsigned char key[GT_SHA256_SIZE];
+	unsigned char key[SHA256_DIGEST_SIZE];
 	double started;
 	int64_t done; /* bytes of the files before this one */
 
@@ -54,14 +55,14 @@ int gt_ids_width(int size)
 
 struct digest {
 	const struct gt_mapping *files;
-	size_t *first;                         /* [files + 1]: number of each file's first block */
-	unsigned char (*sums)[GT_SHA256_SIZE]; /* [blocks] */
+	size_t *first; /* [files + 1]: number of each file's first block */
+	unsigned char (*sums)[SHA256_DIGEST_SIZE]; /* [blocks] */
 };
 
 static int sum_block(void *self, size_t i, struct gt_err *err)
 {
 	const struct digest *d = self;
-	struct gt_sha256 sha;
+	struct sha256_ctx sha;
 	size_t file = 0, at, left;
 
 	(void)err;
@@ -69,9 +70,9 @@ static int sum_block(void *self, size_t i, struct gt_err *err)
 		file++;
 	at = (i - d->first[file]) * BLOCK;
 	left = d->files[file].size - at;
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, d->files[file].data + at, left < BLOCK ? left : BLOCK);
-	gt_sha256_finish(&sha, d->sums[i]);
+	sha256_init(&sha);
+	sha256_update(&sha, left < BLOCK ? left : BLOCK, (const void *)(d->files[file].data + at));
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, d->sums[i]);
 	return 0;
 }
 
@@ -79,27 +80,27 @@ static int sum_block(void *self, size_t i, struct gt_err *err)
 static int find_key(struct work *w, struct gt_err *err)
 {
 	struct digest d = { .files = w->files };
-	struct gt_sha256 sha;
+	struct sha256_ctx sha;
 	size_t blocks = 0;
 	int rc;
 
 	d.first = gt_calloc(w->file_count + 1, sizeof(*d.first), err);
 	if (!d.first)
 		return GT_ENOMEM;
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, gt_bpe_digest(w->bpe), GT_BPE_DIGEST);
+	sha256_init(&sha);
+	sha256_update(&sha, GT_BPE_DIGEST, (const void *)gt_bpe_digest(w->bpe));
 	for (size_t i = 0; i < w->file_count; i++) {
 		uint64_t size = w->files[i].size;
 
-		gt_sha256_update(&sha, &size, sizeof(size));
+		sha256_update(&sha, sizeof(size), (const void *)&size);
 		blocks += (w->files[i].size + BLOCK - 1) / BLOCK;
 		d.first[i + 1] = blocks;
 	}
 	d.sums = gt_calloc(blocks, sizeof(*d.sums), err);
 	rc = d.sums ? gt_thread_pool_run(0, blocks, sum_block, &d, err) : GT_ENOMEM;
 	for (size_t i = 0; i < blocks && !rc; i++)
-		gt_sha256_update(&sha, d.sums[i], sizeof(*d.sums));
-	gt_sha256_finish(&sha, w->key);
+		sha256_update(&sha, sizeof(*d.sums), (const void *)d.sums[i]);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, w->key);
 	free(d.sums);
 	free(d.first);
 	return rc;
@@ -108,10 +109,9 @@ static int find_key(struct work *w, struct gt_err *err)
 /* tokens/KEY.ids, yours; NULL: there is no cache. */
 static char *path_of(const struct work *w)
 {
-	char name[8 + 2 * GT_SHA256_SIZE + 8] = "tokens/";
+	char name[8 + 2 * SHA256_DIGEST_SIZE + 8] = "tokens/";
 
-	for (size_t i = 0; i < GT_SHA256_SIZE; i++)
-		snprintf(name + 7 + 2 * i, 3, "%02x", w->key[i]);
+	base16_encode_update(name + 7, SHA256_DIGEST_SIZE, w->key);
 	strcat(name, ".ids");
 	return gt_user_cache_path(name);
 }

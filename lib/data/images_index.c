@@ -1,4 +1,6 @@
 /* images_index.c - long lists of files, kept in the user's cache. */
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -6,7 +8,6 @@
 #include <zlib.h>
 
 #include "lib/base/file.h"
-#include "lib/base/sha256.h"
 #include "lib/base/user_cache.h"
 #include "lib/data/images.h"
 
@@ -76,15 +77,14 @@ static char *key_of(const struct gt_list *list, const char *path, bool archive)
 /* images/DIGEST.index, yours; NULL: there is no cache. */
 static char *file_of(const char *key)
 {
-	char name[8 + 2 * GT_SHA256_SIZE + 8] = "images/";
-	unsigned char digest[GT_SHA256_SIZE];
-	struct gt_sha256 sha;
+	char name[8 + 2 * SHA256_DIGEST_SIZE + 8] = "images/";
+	unsigned char digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
 
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, key, strlen(key));
-	gt_sha256_finish(&sha, digest);
-	for (size_t i = 0; i < GT_SHA256_SIZE; i++)
-		snprintf(name + 7 + 2 * i, 3, "%02x", digest[i]);
+	sha256_init(&sha);
+	sha256_update(&sha, strlen(key), (const void *)key);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, digest);
+	base16_encode_update(name + 7, SHA256_DIGEST_SIZE, digest);
 	strcat(name, ".index");
 	return gt_user_cache_path(name);
 }

@@ -1,6 +1,7 @@
 /* room.c - a session that does not fit into memory: its needs, and options that need less. */
 #include "lib/train/room.h"
 
+#include <nettle/sha2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/option_names.h"
-#include "lib/base/sha256.h"
 #include "lib/base/text.h"
 #include "lib/device/name.h"
 
@@ -39,22 +39,22 @@ struct needs {
 static int64_t place_of(const struct gt_session *s)
 {
 	const struct gt_device *d = s->device;
-	unsigned char digest[GT_SHA256_SIZE];
+	unsigned char digest[SHA256_DIGEST_SIZE];
 	char text[256] = "";
 	FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
-	struct gt_sha256 sha;
+	struct sha256_ctx sha;
 	int64_t number;
 
 	if (!boot || !fgets(text, sizeof(text), boot))
 		gethostname(text, sizeof(text) - 1);
 	if (boot)
 		fclose(boot);
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, text, strlen(text));
+	sha256_init(&sha);
+	sha256_update(&sha, strlen(text), (const void *)text);
 	snprintf(
 	    text, sizeof(text), "%s:%d", d->backend->name, d->backend->host_memory ? 0 : d->index);
-	gt_sha256_update(&sha, text, strlen(text));
-	gt_sha256_finish(&sha, digest);
+	sha256_update(&sha, strlen(text), (const void *)text);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, digest);
 	memcpy(&number, digest, sizeof(number));
 	return number & INT64_MAX >> 1;
 }

@@ -2,9 +2,10 @@
 #ifndef GT_TESTS_GET_FIXTURE_H
 #define GT_TESTS_GET_FIXTURE_H
 
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <sys/stat.h>
 
-#include "lib/base/sha256.h"
 #include "lib/data/get/curl_api.h"
 #include "lib/data/get/get.h"
 #include "tests/common/http_server.h"
@@ -13,18 +14,18 @@
 enum { SIZE = 300000, HALF = SIZE / 2 };
 
 static unsigned char body[SIZE];
-static char body_sum[2 * GT_SHA256_SIZE + 1];
+static char body_sum[2 * SHA256_DIGEST_SIZE + 1];
 
-UNUSED static void sum_of(char hex[2 * GT_SHA256_SIZE + 1], const void *bytes, size_t size)
+UNUSED static void sum_of(char hex[2 * SHA256_DIGEST_SIZE + 1], const void *bytes, size_t size)
 {
-	unsigned char sum[GT_SHA256_SIZE];
-	struct gt_sha256 sha;
+	unsigned char sum[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
 
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, bytes, size);
-	gt_sha256_finish(&sha, sum);
-	for (int i = 0; i < GT_SHA256_SIZE; i++)
-		snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+	sha256_init(&sha);
+	sha256_update(&sha, size, bytes);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, sum);
+	base16_encode_update(hex, SHA256_DIGEST_SIZE, sum);
+	hex[2 * SHA256_DIGEST_SIZE] = '\0';
 }
 
 struct place {

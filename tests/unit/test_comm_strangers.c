@@ -46,7 +46,7 @@ static void impostors_are_found_out(void **state)
 {
 	unsigned char hello[GT_WIRE_HELLO], nonce[GT_WIRE_NONCE] = { 7 }, head[GT_WIRE_HEAD],
 	                                    body[1024];
-	unsigned char hash[GT_SHA256_SIZE] = { 0 };
+	unsigned char hash[SHA256_DIGEST_SIZE] = { 0 };
 	struct rank rank[2];
 	double deadline = gt_clock_s() + 10;
 	int fd;
@@ -101,7 +101,8 @@ static void other_versions_are_told(void **state)
 /* Nobody who has not proved himself makes rank 0 set aside room: it hangs up at once. */
 static void large_claims_are_not_believed(void **state)
 {
-	static const uint32_t sizes[] = { 0, GT_SHA256_SIZE - 1, GT_WIRE_MAX_PROOF, 1u << 31, ~0u };
+	static const uint32_t sizes[] = { 0, SHA256_DIGEST_SIZE - 1, GT_WIRE_MAX_PROOF, 1u << 31,
+		~0u };
 	struct gt_hello hello = { GT_WIRE_VERSION, 2, 1, 0, { 1 } };
 	unsigned char bytes[GT_WIRE_HELLO + GT_WIRE_HEAD], answer[GT_WIRE_HEAD + GT_WIRE_NONCE];
 	struct rank rank[2];

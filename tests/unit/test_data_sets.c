@@ -17,7 +17,7 @@ enum { PART_SIZE = 70000, MOST_ARCHIVE = 400000 };
 
 static unsigned char archive[MOST_ARCHIVE];
 static size_t archive_size;
-static char archive_sum[2 * GT_SHA256_SIZE + 1], part_sum[2 * GT_SHA256_SIZE + 1];
+static char archive_sum[2 * SHA256_DIGEST_SIZE + 1], part_sum[2 * SHA256_DIGEST_SIZE + 1];
 static struct gt_set_file archives[2] = { { .name = "a.tar.gz",
     .sha256 = archive_sum,
     .addresses = { "http://publisher.invalid/a.tar.gz" } } };
@@ -151,7 +151,7 @@ static void real_files_have_the_checksums_of_the_table(void **state)
 {
 	const char *data = getenv("GTRAIN_TEST_DATA");
 	struct gt_mapping map;
-	char path[512], sum[2 * GT_SHA256_SIZE + 1];
+	char path[512], sum[2 * SHA256_DIGEST_SIZE + 1];
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/tinyshakespeare.txt", data ? data : "../shared/data");

@@ -1,5 +1,6 @@
 /* guest.c - the other ranks' side of meeting: find rank 0, prove oneself, wait. */
 #include <errno.h>
+#include <nettle/memops.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,12 +57,12 @@ static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, s
 
 static int send_proof(struct call *c, const unsigned char nonce[GT_WIRE_NONCE])
 {
-	unsigned char start[GT_WIRE_HEAD + GT_SHA256_SIZE];
+	unsigned char start[GT_WIRE_HEAD + SHA256_DIGEST_SIZE];
 	size_t size = strlen(c->agreement);
 	int rc;
 
 	gt_wire_put(start, GT_WIRE_PROOF);
-	gt_wire_put(start + 4, (uint32_t)(GT_SHA256_SIZE + size));
+	gt_wire_put(start + 4, (uint32_t)(SHA256_DIGEST_SIZE + size));
 	gt_wire_prove(
 	    start + GT_WIRE_HEAD, "guest", c->world->secret, c->hello, nonce, c->agreement, size);
 	rc = gt_wire_send(c->fd, start, sizeof(start), c->deadline);
@@ -72,7 +73,7 @@ static int send_proof(struct call *c, const unsigned char nonce[GT_WIRE_NONCE])
 static int introduce(struct call *c, struct gt_err *err)
 {
 	const struct gt_world *w = c->world;
-	unsigned char nonce[GT_WIRE_NONCE], theirs[GT_SHA256_SIZE], right[GT_SHA256_SIZE];
+	unsigned char nonce[GT_WIRE_NONCE], theirs[SHA256_DIGEST_SIZE], right[SHA256_DIGEST_SIZE];
 	struct gt_hello hello = { GT_WIRE_VERSION, (uint32_t)w->size, (uint32_t)w->rank,
 		(uint32_t)w->restart, { 0 } };
 	int rc;
@@ -87,7 +88,7 @@ static int introduce(struct call *c, struct gt_err *err)
 		return rc;
 	gt_wire_prove(
 	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
-	if (gt_sha256_same(theirs, right))
+	if (memeql_sec(theirs, right, SHA256_DIGEST_SIZE))
 		return 0;
 	gt_err_set(err, GT_EINVAL, "what answers at %s:%d does not know the job's secret",
 	    gt_rendezvous_host(w), w->port);

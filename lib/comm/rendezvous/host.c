@@ -1,6 +1,7 @@
 /* host.c - rank 0's side of meeting: admit, fail, wait until all are there. */
 #include <errno.h>
 #include <netdb.h>
+#include <nettle/memops.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static int take_proof_head(struct guest *g, struct gt_err *err)
 {
 	uint32_t size = gt_wire_get(g->head + 4);
 
-	if (gt_wire_get(g->head) != GT_WIRE_PROOF || size < GT_SHA256_SIZE ||
+	if (gt_wire_get(g->head) != GT_WIRE_PROOF || size < SHA256_DIGEST_SIZE ||
 	    size >= GT_WIRE_MAX_PROOF) {
 		drop(g);
 		return 0;
@@ -145,20 +146,20 @@ static int check_guest(const struct host *h, const struct guest *g, struct gt_er
 		                        "earlier start is left");
 	}
 	return gt_agreement_compare(
-	    h->agreement, (const char *)g->proof + GT_SHA256_SIZE, (int)rank, err);
+	    h->agreement, (const char *)g->proof + SHA256_DIGEST_SIZE, (int)rank, err);
 }
 
 /* The text after the hash holds no zero, or is cut there: then the hash is of other bytes. */
 static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 {
 	const char *secret = h->world->secret;
-	unsigned char hash[GT_SHA256_SIZE];
-	size_t size = strlen((char *)g->proof + GT_SHA256_SIZE);
+	unsigned char hash[SHA256_DIGEST_SIZE];
+	size_t size = strlen((char *)g->proof + SHA256_DIGEST_SIZE);
 	struct gt_err why = GT_ERR_INIT;
 
 	gt_wire_prove(
-	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
-	if (!gt_sha256_same(hash, g->proof)) {
+	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + SHA256_DIGEST_SIZE, size);
+	if (!memeql_sec(hash, g->proof, SHA256_DIGEST_SIZE)) {
 		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
 		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
 		return fail(h, g, &why);
@@ -174,7 +175,7 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 		return err->code;
 	}
 	gt_wire_prove(
-	    hash, "host", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
+	    hash, "host", secret, g->hello_bytes, g->nonce, g->proof + SHA256_DIGEST_SIZE, size);
 	free(g->proof);
 	g->proof = NULL;
 	if (gt_wire_send_message(g->fd, GT_WIRE_ADMITTED, hash, sizeof(hash))) {

@@ -2,12 +2,12 @@
 #ifndef GT_COMM_RENDEZVOUS_MESSAGES_H
 #define GT_COMM_RENDEZVOUS_MESSAGES_H
 
+#include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "lib/base/sha256.h"
 #include "lib/comm/rendezvous/rendezvous.h"
 
 /*
@@ -34,7 +34,7 @@ enum {
 	GT_WIRE_HELLO = 24 + GT_WIRE_NONCE,
 	GT_WIRE_HEAD = 8,
 	GT_WIRE_NUMBER = 4, /* before the bytes of an exchange */
-	GT_WIRE_MAX_PROOF = GT_SHA256_SIZE + GT_RENDEZVOUS_MAX_AGREEMENT,
+	GT_WIRE_MAX_PROOF = SHA256_DIGEST_SIZE + GT_RENDEZVOUS_MAX_AGREEMENT,
 	GT_WIRE_MAX_ERROR = 4 + sizeof(struct gt_err)
 };
 
@@ -72,7 +72,7 @@ bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO
 int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
 /* The answer by which `side` ("guest" or "host") proves that it knows the secret. */
-void gt_wire_prove(unsigned char out[GT_SHA256_SIZE], const char *side, const char *secret,
+void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size);
 

@@ -1,5 +1,6 @@
 /* wire.c - the messages of a rendezvous, as bytes. */
 #include <errno.h>
+#include <nettle/hmac.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -42,18 +43,19 @@ int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err)
 	return n == GT_WIRE_NONCE ? 0 : gt_err_sys(err, "no random numbers");
 }
 
-void gt_wire_prove(unsigned char out[GT_SHA256_SIZE], const char *side, const char *secret,
+void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size)
 {
-	struct gt_hmac hmac;
+	struct hmac_sha256_ctx hmac;
 
-	gt_hmac_init(&hmac, secret, strlen(secret));
-	gt_hmac_update(&hmac, side, strlen(side) + 1);
-	gt_hmac_update(&hmac, hello, GT_WIRE_HELLO);
-	gt_hmac_update(&hmac, nonce, GT_WIRE_NONCE);
-	gt_hmac_update(&hmac, agreement, size);
-	gt_hmac_finish(&hmac, out);
+	hmac_sha256_set_key(&hmac, strlen(secret), (const uint8_t *)secret);
+	hmac_sha256_update(&hmac, strlen(side) + 1, (const uint8_t *)side);
+	hmac_sha256_update(&hmac, GT_WIRE_HELLO, hello);
+	hmac_sha256_update(&hmac, GT_WIRE_NONCE, nonce);
+	hmac_sha256_update(&hmac, size, agreement);
+	hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, out);
+	explicit_bzero(&hmac, sizeof(hmac));
 }
 
 int gt_wire_left_ms(double deadline)

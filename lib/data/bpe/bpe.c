@@ -1,13 +1,14 @@
 /* bpe.c - a tokenizer of byte-pair encoding is opened, shared and closed. */
 #include "lib/data/bpe/bpe.h"
 
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "lib/base/file.h"
-#include "lib/base/sha256.h"
 #include "lib/data/bpe/inside.h"
 
 /* ---- the fields of tokenizer.json ---- */
@@ -135,14 +136,13 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 
 static void write_digest(struct gt_bpe *bpe)
 {
-	unsigned char sum[GT_SHA256_SIZE];
-	struct gt_sha256 sha;
+	unsigned char sum[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
 
-	gt_sha256_init(&sha);
-	gt_sha256_update(&sha, bpe->source, bpe->source_size);
-	gt_sha256_finish(&sha, sum);
-	for (int i = 0; i < GT_SHA256_SIZE; i++)
-		snprintf(bpe->digest + 2 * i, 3, "%02x", sum[i]);
+	sha256_init(&sha);
+	sha256_update(&sha, bpe->source_size, (const void *)bpe->source);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, sum);
+	base16_encode_update(bpe->digest, SHA256_DIGEST_SIZE, sum); /* the struct is zeroed */
 }
 
 static int check_commas(const char *text, size_t size, struct gt_err *err)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +14,16 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/base/sha256.h"
 
-enum { CHUNK_BYTES = 1 << 18, HEX_SIZE = 2 * GT_SHA256_SIZE + 1 };
+enum { CHUNK_BYTES = 1 << 18, HEX_SIZE = 2 * SHA256_DIGEST_SIZE + 1 };
 
 static int hash(char hex[HEX_SIZE], int fd, unsigned char *chunk, struct gt_err *err)
 {
-	unsigned char sum[GT_SHA256_SIZE];
-	struct gt_sha256 sha;
+	unsigned char sum[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
 	off_t at = 0;
 
-	gt_sha256_init(&sha);
+	sha256_init(&sha);
 	for (;;) {
 		ssize_t n = pread(fd, chunk, CHUNK_BYTES, at);
 
@@ -32,12 +33,12 @@ static int hash(char hex[HEX_SIZE], int fd, unsigned char *chunk, struct gt_err 
 			return gt_err_sys(err, "cannot read");
 		if (!n)
 			break;
-		gt_sha256_update(&sha, chunk, (size_t)n);
+		sha256_update(&sha, (size_t)n, chunk);
 		at += n;
 	}
-	gt_sha256_finish(&sha, sum);
-	for (int i = 0; i < GT_SHA256_SIZE; i++)
-		snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+	sha256_digest(&sha, SHA256_DIGEST_SIZE, sum);
+	base16_encode_update(hex, SHA256_DIGEST_SIZE, sum);
+	hex[HEX_SIZE - 1] = '\0';
 	return 0;
 }
 
