@@ -43,7 +43,7 @@ struct gt_ckpt_rewrite {
 	const char *format;
 	struct gt_ckpt *const *inputs; /* open */
 	size_t input_count;
-	bool weights_only;  /* leave behind what torch.load(weights_only=True) refuses */
+	bool weights_only;  /* leave out objects that torch.load(weights_only=True) refuses */
 	struct gt_buf note; /* changes to the tree */
 	bool json;
 };

@@ -9,7 +9,7 @@
 #include "lib/base/mem.h"
 
 /*
- * All zero is an empty buffer. Adding never fails: what there was no memory for is missing, and
+ * All zero is an empty buffer. Adding never fails: if memory runs out, text is missing, and
  * gt_buf_check(), gt_buf_take() or gt_buf_keep() reports that once, at the end.
  */
 struct gt_buf {

@@ -65,7 +65,7 @@ static int copy_plain(
 	return rc;
 }
 
-/* What the kernel says when it is the wrong means, not the wrong file. */
+/* Errors that mean the kernel cannot copy in this way, though nothing is wrong with the file. */
 static bool kernel_cannot(int error)
 {
 	return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
@@ -77,8 +77,10 @@ static uint64_t up_to(uint64_t at, uint64_t multiple)
 	return multiple - at % multiple;
 }
 
-/* Up to the next block, so that what follows can be shared; then up to the next whole piece, as a
- * kernel that copies works through its cache in larger units than a block. */
+/*
+ * Up to the next block, so that the blocks behind it can be shared; then up to the next whole
+ * piece, because a kernel that copies works through its cache in larger units than a block.
+ */
 static uint64_t next_piece(uint64_t out_at, uint64_t in_at, uint64_t size)
 {
 	bool shareable = out_at % GT_COPY_BLOCK == in_at % GT_COPY_BLOCK;

@@ -151,8 +151,10 @@ uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end)
 
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
-	/* What Linux maps around a page that is touched: by address, not by offset, 64 KiB, or all
-	 * of a huge page in its cache. */
+	/*
+	 * The range that Linux maps around a page that is touched: by address, not by offset, 64
+	 * KiB, or all of a huge page in its cache.
+	 */
 	const uintptr_t around = 2 << 20;
 	uintptr_t base = (uintptr_t)map->data, limit = base + map->size;
 	uintptr_t start = (base + offset) / around * around;
@@ -343,7 +345,7 @@ static int create_temporary(struct gt_atomic_file *f, mode_t mode, int *fd, stru
 
 /* ---- files that appear whole ---- */
 
-/* What a link points to, at its end; there may be nothing yet. *path is replaced. */
+/* Replace *path by the target at the end of its links, which need not exist yet. */
 static int follow_links(char **path, struct gt_err *err)
 {
 	enum { LINKS = 40 }; /* as many as the system follows */
@@ -411,7 +413,7 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 	bool found = false;
 	int fd = -1, rc = choose_file(f, file, &old, &found, err);
 
-	if (!rc) /* what may not be read by all must not be for a moment */
+	if (!rc) /* a file that is not for all must not be readable by all for a moment */
 		rc = create_temporary(f, found ? 0600 : 0666, &fd, err);
 	if (!rc) {
 		if (found)

@@ -41,8 +41,10 @@ int gt_map_peek(
 int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
     unsigned char **out, struct gt_err *err);
 
-/* What is said of a file that somebody cuts off while it is read. A read of the mapping ends the
- * process (SIGBUS); a system call that reads it fails (EFAULT), and returns this: GT_EIO. */
+/*
+ * The error for a file that another process truncates while it is read. A read of the mapping ends
+ * the process (SIGBUS); a system call that reads it fails (EFAULT), and returns this: GT_EIO.
+ */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
 	"wait until whoever writes it is done; if nobody does, the disk may be failing"
@@ -57,8 +59,11 @@ int gt_map_shrank(struct gt_err *err);
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
 
-/* The bytes [offset, offset + size) will not be needed soon: they and what the system mapped around
- * them leave this process's memory, though not the system's cache, and can be read again. */
+/*
+ * The bytes [offset, offset + size) will not be needed soon: they and the pages that the system
+ * mapped around them leave this process's memory, though not the system's cache, and can be read
+ * again.
+ */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*
@@ -92,8 +97,10 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 void gt_atomic_abandon(struct gt_atomic_file *f);
 
-/* The first half of a commit, for one file of several: what is written is flushed, synced and
- * closed, still under the temporary name, where it can be read. Commit or abandon it then. */
+/*
+ * The first half of a commit, for one file of several: the file is flushed, synced and closed,
+ * still under the temporary name, where it can be read. Commit or abandon it then.
+ */
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
 
 /*
@@ -111,13 +118,17 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
  */
 int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err);
 
-/* For who is about to end the process, from any thread, though not from a signal's handler: remove
- * the temporary files of all that are open. Nothing can be opened, committed or abandoned
- * afterwards: who tries waits for the end. */
+/*
+ * Call this before the process ends, from any thread, though not from a signal's handler: it
+ * removes the temporary files of all open files. A thread that opens, commits or abandons a file
+ * afterwards waits for the end of the process.
+ */
 void gt_atomic_end(void);
 
-/* The same for the handler of a signal that a thread has caused by what it did, as SIGBUS. Should
- * that be between the two below, it gives up after a moment, and the files stay. */
+/*
+ * The same for the handler of a signal that a thread has caused itself, such as SIGBUS. If that
+ * thread was between the two calls below, this gives up after a moment, and the files stay.
+ */
 void gt_atomic_end_by_fault(void);
 
 /* Between these two gt_atomic_end() waits: for a change in place that is not to be cut in half. */

@@ -42,9 +42,10 @@ char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt
 int gt_make_dirs(const char *path, struct gt_err *err);
 
 /*
- * The name of a file that may or may not be there. With a folder, `path` is what gt_folder_path()
- * makes, and the file has to be a regular file of this folder: a link is refused. Without one,
- * links in `path` are followed. Functions that take one keep neither pointer unless they say so.
+ * The name of a file that may or may not be there. With a folder, `path` comes from
+ * gt_folder_path(), and the file has to be a regular file of this folder: a link is an error.
+ * Without one, links in `path` are followed. Functions that take one keep neither pointer unless
+ * they say so.
  */
 struct gt_file_name {
 	const struct gt_folder *folder; /* or NULL */

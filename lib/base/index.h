@@ -7,9 +7,9 @@
 #include "lib/base/err.h"
 
 /*
- * Things stay where they are, and what tells them apart must not change while they are indexed.
- * Adding and finding take time that grows with the logarithm of the number of things, whatever
- * their keys: keys from a file cannot make it slower, as they could a hash table.
+ * Things stay where they are, and their keys must not change while they are indexed. Adding and
+ * finding take time that grows with the logarithm of the number of things, whatever their keys:
+ * keys from a file cannot make it slower, as they could a hash table.
  */
 struct gt_index {
 	/* As for qsort(). NULL: the address of a thing is its key, and the thing is never read. */

@@ -1,4 +1,4 @@
-/* log.c - lines for the person who watches. */
+/* log.c - lines for the person at the terminal. */
 #include "lib/base/log.h"
 
 #include <stdarg.h>
@@ -9,8 +9,10 @@
 #include "lib/base/progress.h"
 #include "lib/base/text.h"
 
-/* Beyond ASCII, what a terminal obeys: C1 controls, and marks that turn the direction of text, so
- * that a name reads as another. */
+/*
+ * Beyond ASCII, characters that a terminal obeys: C1 controls, and marks that turn the direction of
+ * text, so that a name reads as another.
+ */
 static bool is_obeyed(uint32_t code)
 {
 	return (code >= 0x80 && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||

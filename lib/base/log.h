@@ -1,4 +1,4 @@
-/* log.h - lines for the person who watches: an object handed down, never a global. */
+/* log.h - lines for the person at the terminal: an object handed down, never a global. */
 #ifndef GT_BASE_LOG_H
 #define GT_BASE_LOG_H
 
@@ -38,7 +38,7 @@ int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 /* Always: "warning: ...". */
 void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Unless quiet: what was done, in a line. */
+/* Unless quiet: report in one line a thing that was done. */
 void gt_log_info(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* With --verbose: how and why. */

@@ -185,7 +185,7 @@ static const char *next_value(const struct gt_opt *row, struct cursor *at)
 	return next;
 }
 
-/* Store one option; `value` is what stood in the same word, or NULL. */
+/* Store one option; `value` is the text behind "=" in the same word, or NULL. */
 static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
     struct cursor *at, struct gt_err *err)
 {
@@ -205,7 +205,7 @@ static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char
 			    at->argv[at->next], row->name, at->argv[at->next]);
 		return GT_EINVAL;
 	}
-	/* The first one given takes the place of what the default listed. */
+	/* The first value given replaces the default list. */
 	if (row->type == GT_OPT_LIST && opts->source[row - opts->table] != GT_OPT_COMMAND_LINE)
 		gt_opt_clear(opts, row);
 	gt_opt_set_source(opts, row, GT_OPT_COMMAND_LINE);

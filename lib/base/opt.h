@@ -18,7 +18,7 @@
  * both directions of config.json.
  */
 
-/* What a value is, and the type of the field it is stored in. */
+/* The kind of a value, and the type of the field it is stored in. */
 enum gt_opt_type {
 	GT_OPT_END = 0,
 	GT_OPT_HEADING,  /* no option: `help` is the title of those that follow */
@@ -58,15 +58,16 @@ struct gt_opt {
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
 	size_t offset, size;   /* of the field, in the command's struct: GT_OPT_FIELD() */
-	const char *metavar;   /* what help calls the value */
+	const char *metavar;   /* the value's name in the help */
 	const char *help;      /* one line: lower case, no full stop */
 	const char *initial;   /* the default, as one would type it; NULL: none */
 	const char *implied;   /* the value where the option is given without one; NULL: it needs
 	                          one. Values that are no choices then need a '=' */
 	const char *otherwise; /* the default in words, where `initial` cannot say it */
 	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
-	const char *const *words;      /* ended by NULL: the choices, or what completion offers,
-	                                  with GT_COMPLETE_FILE beside files */
+	/* Ended by NULL: the choices, or completion's proposals, with GT_COMPLETE_FILE beside
+	 * files. */
+	const char *const *words;
 	enum gt_opt_complete complete; /* a choice always completes its words */
 	unsigned flags;                /* GT_OPT_... */
 	const char *excludes; /* the option that must not be given beside this one, which names this
@@ -99,7 +100,7 @@ struct gt_opts {
 	const struct gt_opt *table;
 	void *values;
 	unsigned char *source; /* [rows] enum gt_opt_source */
-	char **operands;       /* [operand_count], borrowed from argv: what is no option */
+	char **operands;       /* [operand_count], borrowed from argv: words that are not options */
 	int operand_count;
 	/* [operand_count]: the option that stands right before the operand without a value, if it
 	 * can have one; else NULL. */
@@ -149,7 +150,7 @@ const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, s
 bool gt_opt_takes_value(const struct gt_opt *row);
 bool gt_opt_needs_value(const struct gt_opt *row);
 
-/* What completion offers for the value: a choice its words, others as they say. */
+/* Completion's proposals for the value: of a choice its words, of others as their field says. */
 enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);
 
 /* Write the options as `--help` shows them, at most 80 columns wide, headings in bold if `color`.

@@ -48,7 +48,7 @@ static int print_wrapped(FILE *stream, const char *text, int column)
 	return column;
 }
 
-/* What happens without the option: "(default: 64)". Nothing to say for a flag. */
+/* The value used without the option: "(default: 64)". A flag has none. */
 static void describe_default(char *out, size_t size, const struct gt_opt *row)
 {
 	const char *value = row->otherwise ? row->otherwise : row->initial;

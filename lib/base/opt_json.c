@@ -21,7 +21,7 @@ static int set_copy(
 {
 	char *copy;
 
-	/* json_string_value() would hide what stands behind a zero byte. */
+	/* json_string_value() would hide the text behind a zero byte. */
 	if (strlen(json_string_value(value)) != json_string_length(value))
 		return gt_err_set(err, GT_EINVAL, "contains a zero byte");
 	copy = gt_arena_strdup(&opts->arena, json_string_value(value), err);

@@ -18,8 +18,8 @@
 #define GT_OPT_ABOUT "about"
 
 /*
- * Set options from an object. Call it after gt_opts_parse(): what the command line gave stays, and
- * so does what an option on the command line excludes. Strings are copied.
+ * Set options from an object. Call it after gt_opts_parse(): options of the command line keep their
+ * values, and options that these exclude stay unset. Strings are copied.
  *
  * Errors: GT_EINVAL, text begins with the key; GT_ENOMEM.
  */

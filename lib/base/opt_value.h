@@ -6,7 +6,7 @@
 
 /*
  * All of these check the value against the row and store it. `text` is the value as it was given,
- * for the message, which does not name the option: whoever knows how it was written puts it
+ * for the message, which does not name the option: the caller knows its spelling and puts it
  * before. Strings are kept as they are, not copied. Errors: GT_EINVAL, GT_ENOMEM (lists).
  */
 int gt_opt_set_text(

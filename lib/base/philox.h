@@ -11,7 +11,7 @@
  *
  * gtrain's convention: the key is the run's seed; counter words 0 and 1 count elements (or
  * samples), word 2 is the stream (which node, parameter or purpose: enum gt_rng_stream or a
- * node's id), word 3 the step or epoch. Whoever draws twice must differ in one of them.
+ * node's id), word 3 the step or epoch. Two draws must differ in one of these words.
  */
 static inline void gt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
@@ -40,11 +40,11 @@ enum gt_rng_stream {
 	GT_RNG_SHUFFLE = GT_RNG_BASE, /* the sampler's permutation; word 3 is the epoch */
 	GT_RNG_SPLIT,                 /* which samples are held out; word 3 is 0 */
 	GT_RNG_AUGMENT,               /* crops and flips; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_DATA,             /* random data sets; words: 0 the element, 1 what, 3 the sample */
-	GT_RNG_WINDOW,           /* the shift of a text's windows; word 3 the epoch */
-	GT_RNG_GENERATE,         /* sampling of tokens; word 0 the token's position */
-	GT_RNG_JITTER,           /* colours; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_RRC,              /* resized crops; words 0, 1 the sample, word 3 the epoch */
+	GT_RNG_DATA,     /* random data sets; words 0 the element, 1 the kind, 3 the sample */
+	GT_RNG_WINDOW,   /* the shift of a text's windows; word 3 the epoch */
+	GT_RNG_GENERATE, /* sampling of tokens; word 0 the token's position */
+	GT_RNG_JITTER,   /* colours; words 0, 1 the sample, word 3 the epoch */
+	GT_RNG_RRC,      /* resized crops; words 0, 1 the sample, word 3 the epoch */
 	GT_RNG_INIT = 0x50000000 /* + the parameter's index; words 0, 1 the element */
 };
 

@@ -44,7 +44,7 @@ void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail)
 /* A line that stays, on a terminal as elsewhere; where that is lent, in the log alone. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
-/* What a line begins with that is for a launcher's log alone; and what ends a drawing. */
+/* The beginning of a line that is for a launcher's log alone; and the end of a drawing. */
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 

@@ -94,7 +94,7 @@ double gt_text_real(double value)
 	return isnan(value) ? fabs(value) : value;
 }
 
-/* Three digits and what they count: 1.25, 17.2, 124. */
+/* Three digits and their unit: 1.25, 17.2, 124. */
 static char *print_scaled(char *out, double value, const char *unit)
 {
 	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;

@@ -32,8 +32,10 @@ char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes);
 /* "999", "17.2k", "1.25M", "124M": three digits, powers of 1000. */
 char *gt_text_count(char out[GT_TEXT_SIZE], double count);
 
-/* What to hand to printf() for a number that may not be finite: a NaN loses its sign, which says
- * nothing about a result and would be printed as "-nan". */
+/*
+ * A number for printf() that may not be finite: a NaN loses its sign, which has no meaning and
+ * would be printed as "-nan".
+ */
 double gt_text_real(double value);
 
 /* "0:21", "12:05", "1:02:03", "2d 03:04:05": whole seconds; "-:--" when unknown (negative or

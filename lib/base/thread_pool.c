@@ -43,7 +43,7 @@ struct pool {
 	void *self;
 	size_t tasks;
 	atomic_size_t next;   /* the first task that has not begun */
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the fields below */
 	size_t failed;        /* the lowest task that has; SIZE_MAX: none */
 	struct gt_err err;
 };

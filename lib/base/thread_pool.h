@@ -8,12 +8,14 @@
 #include "lib/base/err.h"
 
 /* pthread_create(), signals blocked in the new thread, so that the program's own threads get them.
- * Signals that a thread causes by what it does, such as SIGBUS, are not blocked: their handlers
- * run in that thread. */
+ * Signals that a thread causes itself, such as SIGBUS, are not blocked: their handlers run in that
+ * thread. */
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
-/* The threads that `wanted` asks for: that many, but at most 64; for 0 one per processor that this
- * process may use, at most 16 (with more, memory is what limits the tasks here). */
+/*
+ * The number of threads for `wanted`: that many, but at most 64; for 0 one per processor that this
+ * process may use, at most 16 (with more, memory limits the tasks here).
+ */
 size_t gt_thread_pool_size(size_t wanted);
 
 /* Do the task of this number. Other threads do other tasks at the same time. */

@@ -11,8 +11,8 @@
 /* ---- crop, flip ---- */
 
 /*
- * Pixel (y, x) becomes what was at (y + down, x + right); what comes from outside is 0. Rows are
- * taken in the order in which none is overwritten before it has been read.
+ * Pixel (y, x) becomes the one at (y + down, x + right), or 0 if that lies outside. Rows are taken
+ * in the order in which none is overwritten before it has been read.
  */
 static void shift_image(uint8_t *pixels, int height, int width, int channels, int down, int right)
 {

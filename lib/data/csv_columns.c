@@ -280,7 +280,7 @@ static int look_up(
 
 /* ---- cells ---- */
 
-/* What a field is refused for; before it stand the line and the column. */
+/* The fault of a field; the line and the column stand before it. */
 static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, const char *text,
     struct gt_err *err)
 {

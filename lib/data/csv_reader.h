@@ -12,7 +12,7 @@ enum { GT_CSV_MAX_FIELDS = 1 << 20, GT_CSV_MAX_ROW_BYTES = 64 << 20 };
 /* Zero it, set at, end, separator and next_line = 1. */
 struct gt_csv_reader {
 	char separator;       /* between fields: ',' */
-	const char *at, *end; /* what is still to be read */
+	const char *at, *end; /* the bytes still to be read */
 	long line, next_line; /* where the row in `fields` begins, where the next one does */
 	char **fields;        /* [count], borrowed until the next row is read */
 	size_t count;

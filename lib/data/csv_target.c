@@ -117,7 +117,7 @@ static bool has_fractions(const struct gt_csv_table *t)
 	return fraction;
 }
 
-/* What the targets are: as the spec says, the same as in training, or by their looks. */
+/* The kind of the targets: as the spec says, as in training, or guessed from their texts. */
 static bool is_regression(const struct gt_csv_table *t)
 {
 	if (t->task != GT_CSV_TASK_AUTO)

@@ -25,7 +25,7 @@ enum gt_data_kind {
 
 enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
 
-/* What every sample of a data set looks like. */
+/* The shape and type of every sample of a data set. */
 struct gt_data_info {
 	enum gt_data_kind kind;
 	int64_t samples;             /* per epoch */
@@ -65,7 +65,7 @@ struct gt_dataset;
 struct gt_data_description;
 struct gt_log;
 
-/* What the data set needs to know from outside its own SPEC. Zero means "not known". */
+/* Facts that a data set needs beside its own SPEC. Zero means "not known". */
 struct gt_data_request {
 	int block; /* tokens: how long a window is (from the model); text: default 64 */
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
@@ -119,7 +119,7 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
     const struct gt_data_request *request, struct gt_err *err);
 
 /*
- * Divide a data set into what is trained on and what is held out: the last `fraction` of a text's
+ * Divide a data set into a part for training and a part held out: the last `fraction` of a text's
  * tokens, a `fraction` of the samples drawn by a fixed seed (not the run's) otherwise; at least one
  * sample either way. Both views share the data set, which they keep alive; close all three in any
  * order. A view can be divided again.
@@ -145,7 +145,7 @@ struct gt_damage *gt_dataset_damage(const struct gt_dataset *data);
 /* Whether this sample was found to be damaged. */
 bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index);
 
-/* How samples are drawn: training shifts and augments, evaluation reads what is there. */
+/* How samples are drawn: training shifts and augments, evaluation reads samples as they are. */
 struct gt_draw {
 	bool train;
 	uint64_t seed;
@@ -304,8 +304,8 @@ struct gt_loader;
 /*
  * Start reading ahead. All memory is taken here: prefetch + hold + 1 batches, two permutations. The
  * data set must outlive the loader. Worker threads block all signals.
- * Errors: GT_EINVAL (also: augmenting what is not an image; drop_last with less than one batch),
- * GT_ENOMEM.
+ * Errors: GT_EINVAL (also: augmenting samples that are not images; drop_last with less than one
+ * batch), GT_ENOMEM.
  */
 int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);

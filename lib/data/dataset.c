@@ -346,9 +346,11 @@ static int leave_empty(const struct gt_dataset *data, void *input, int32_t *targ
 	return 1;
 }
 
-/* Read a sample of a data set that may hold damaged ones: 1 where this is one. It is read each
- * time: what the record has depends on what this rank has read before, and batches must not. An
- * input of the request that cannot be read at all counts as damaged, too. */
+/*
+ * Read a sample of a data set that may hold damaged ones: 1 where this is one. It is read each
+ * time: the record depends on the samples that this rank has read before, and batches must not. An
+ * input of the request that cannot be read at all counts as damaged, too.
+ */
 static int read_or_leave_out(struct gt_dataset *data, int64_t index, const struct gt_draw *draw,
     void *input, int32_t *target, struct gt_err *err)
 {

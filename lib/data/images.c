@@ -267,7 +267,7 @@ static int choose_reduction(struct images *m, const struct gt_spec *spec, struct
 	return rc;
 }
 
-/* size=N, else what the model takes, else the size that the images have. */
+/* size=N, else the model's size, else the size of the images. */
 static int choose_size(struct images *m, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {

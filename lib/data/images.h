@@ -11,7 +11,7 @@
 #include "lib/data/source.h"
 #include "lib/data/stream.h"
 
-/* ---- images_list.c: what lies below a folder or in an archive ---- */
+/* ---- images_list.c: the images below a folder or in an archive ---- */
 
 struct gt_listed {
 	const char *path; /* from the folder or archive down, no leading "./" or "/" */
@@ -80,8 +80,10 @@ void gt_list_sort(struct gt_list *list);
  * (gt_index_load()). */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
 
-/* The content of items is of no more use: close the archives, free what came out of compressed
- * ones. */
+/*
+ * The content of items is not needed any more: close the archives, free the bytes inflated from
+ * compressed ones.
+ */
 void gt_list_forget_content(struct gt_list *list);
 
 void gt_list_release(struct gt_list *list);
@@ -134,8 +136,7 @@ struct gt_image_set {
 };
 
 /* Find the images of a spec: fill in the set, which is empty but for the limit of its list, and
- * classes and names of the source. What was allocated is released by the caller, after an error,
- * too. */
+ * classes and names of the source. The caller releases both, after an error, too. */
 typedef int gt_find_images_fn(struct gt_image_set *set, struct gt_source *s,
     const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err);
 

@@ -5,7 +5,7 @@
 #include "lib/data/images.h"
 #include "lib/data/resize.h"
 
-/* What all of them check. `size` is that of the file. GT_EFORMAT. */
+/* The check that all codecs make. `size` is that of the file. GT_EFORMAT. */
 int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
 int gt_image_impossible(const char *format, int width, int height, size_t size, struct gt_err *err);
 

@@ -61,8 +61,9 @@ static bool same_stamp(const struct gt_stamp *a, const struct stat *st)
 	return !memcmp(a, &b, sizeof(b));
 }
 
-/* What an index is about: a folder or an archive, and what stands before the paths in the list;
- * yours. */
+/*
+ * The key of an index: a folder or an archive, and the common beginning of the list's paths; yours.
+ */
 static char *key_of(const struct gt_list *list, const char *path, bool archive)
 {
 	char *whole = realpath(path, NULL), *key = NULL;

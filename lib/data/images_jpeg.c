@@ -44,7 +44,7 @@ static void fail(j_common_ptr common)
 	longjmp(j->jump, 1);
 }
 
-/* Warnings that leave every pixel what it was meant to be. */
+/* Warnings that leave every pixel right. */
 static void warn(j_common_ptr common, int level)
 {
 	struct gt_jpeg *j = (struct gt_jpeg *)common->err;
@@ -105,8 +105,10 @@ static int check_claim(const struct gt_jpeg *j)
 	    "JPEG", (int)d->image_width, (int)d->image_height, d->src->bytes_in_buffer, j->err);
 }
 
-/* Whether coefficients are missing, after all scans of a progressive JPEG: the library then
- * estimates them from neighbouring blocks, across the borders of what is asked for. */
+/*
+ * Whether coefficients are missing, after all scans of a progressive JPEG: the library then
+ * estimates them from neighbouring blocks, across the borders of the part that is decoded.
+ */
 static bool is_smoothed(const struct jpeg_decompress_struct *d)
 {
 	for (int c = 0; d->coef_bits && c < d->num_components; c++)
@@ -159,7 +161,7 @@ static void put_row(const struct gt_jpeg *j, int y, uint8_t *row, int native, in
 	gt_resize_put(r, y, row + (size_t)(r->left - first) * (size_t)r->channels);
 }
 
-/* The rows [top, bottom) of what remains of the columns; `first` is the first of these. */
+/* The rows [top, bottom) of the columns kept; `first` is the first of these. */
 static int decode_rows(struct gt_jpeg *j, int native, int first)
 {
 	struct jpeg_decompress_struct *d = &j->d;

@@ -1,4 +1,4 @@
-/* images_list.c - what lies below a folder, and which of it are images of which class. */
+/* images_list.c - the files below a folder: images and their classes. */
 #include <errno.h>
 #include <fts.h>
 #include <limits.h>
@@ -222,7 +222,7 @@ bool gt_list_is_image(const char *path)
 	return is_image(path) && !is_hidden(path);
 }
 
-/* What of `path` lies below `root` ("" or ending in a slash); NULL where it is elsewhere. */
+/* The part of `path` below `root` ("" or ending in a slash); NULL if it lies elsewhere. */
 static const char *below(const char *path, const char *root)
 {
 	size_t length = strlen(root);

@@ -10,7 +10,7 @@
 /*
  * Each output pixel is a weighted mean of the input pixels under a triangle whose half width is the
  * scale (at least one pixel). Weights are rounded to 22 bits and each of the two directions to
- * whole grey levels, horizontal first, which is what Pillow does: so the bytes are the same.
+ * whole grey levels, horizontal first, as Pillow does: so the bytes are the same.
  */
 
 /* ---- views ---- */

@@ -314,7 +314,7 @@ static int read_tail(struct tar *t, struct gt_err *err)
 	    err, GT_EFORMAT, "more than %d bytes follow the end marker of the archive", MAX_TAIL);
 }
 
-/* One header and what follows it: 1 for more, 0 at the end marker. */
+/* One header and the bytes that belong to it: 1 for more, 0 at the end marker. */
 static int read_block(struct tar *t, struct gt_err *err)
 {
 	unsigned long long start = at(t);

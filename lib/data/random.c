@@ -16,8 +16,10 @@
 
 enum { DEFAULT_SAMPLES = 1024 };
 
-/* Word 1 of the counter tells what is drawn; classes' patterns use word 3 = UINT32_MAX, which no
- * sample has. */
+/*
+ * Word 1 of the counter is the kind of draw; classes' patterns use word 3 = UINT32_MAX, which no
+ * sample has.
+ */
 enum { DRAW_NOISE, DRAW_LABEL };
 
 struct randoms {
@@ -125,7 +127,7 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 	    err, "for example random:784/10, or just random for what the model takes");
 }
 
-/* What the model takes. */
+/* The shape that the model takes. */
 static int take_shape(
     struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
 {

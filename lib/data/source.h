@@ -1,4 +1,4 @@
-/* source.h - inside data: what every kind of data set provides. */
+/* source.h - inside data: the functions of every kind of data set. */
 #ifndef GT_DATA_SOURCE_H
 #define GT_DATA_SOURCE_H
 
@@ -38,12 +38,14 @@ struct gt_source_ops {
 	void (*close)(struct gt_source *self);
 };
 
-/* The head of every kind's own struct. Immutable once open but for the count of views, and what
- * gt_dataset_fit() measures. */
+/*
+ * The head of every kind's own struct. Immutable once open but for the count of views, and the
+ * statistics that gt_dataset_fit() measures.
+ */
 struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
-	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
+	int64_t length; /* the units that a split divides: tokens of a stream, samples otherwise */
 	const char *const *class_names;   /* [info.classes]; NULL: classes have numbers alone */
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
 	int column_count;                 /* tables; 0: each feature is a number as it is */
@@ -59,7 +61,7 @@ struct gt_source {
 	atomic_int views;
 };
 
-/* What a view looks at. */
+/* The part of a data set that a view has. */
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
 /* A kind of data: a row of the table in dataset.c. */
@@ -103,7 +105,7 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
  * jitter.c: vary the colours of an image of 1 or 3 channels in place.
  *
  *   settings  brightness b, contrast c, saturation s: factors from max(0, 1 - b) to 1 + b; hue h: a
- *             shift from -h to h; what is 0 leaves the image as it is
+ *             shift from -h to h; a setting of 0 leaves the image as it is
  *   bits      the upper 24 bits of word k draw factor k; the lower 8 bits of all words draw one of
  *             the 24 orders
  */

@@ -10,7 +10,9 @@
 #include "lib/base/mem.h"
 #include "lib/data/get/sets.h"
 
-/* Cut `p` at its first bare comma, turning `\,` into a comma; what follows it, or NULL. */
+/*
+ * Cut `p` at its first bare comma, turning `\,` into a comma; returns the text behind it, or NULL.
+ */
 static char *cut_at_comma(char *p)
 {
 	char *to = p;

@@ -10,7 +10,7 @@ enum { GT_SPEC_MAX_OPTIONS = 16 };
 struct gt_set;
 
 struct gt_spec {
-	char *buffer;             /* what the pointers below point into */
+	char *buffer;             /* the text that the pointers below point into */
 	const struct gt_set *set; /* the well-known data set that stood in place of KIND:PATH */
 	char *set_path;           /* where it is or would be; NULL: there is no folder for it */
 	const char *kind;         /* never empty */
@@ -28,7 +28,7 @@ struct gt_spec {
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err);
 void gt_spec_release(struct gt_spec *spec);
 
-/* GT_EINVAL, naming what is known, unless every key is in `known` (ended by NULL). */
+/* GT_EINVAL, listing the known keys, unless every key is in `known` (ended by NULL). */
 int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err);
 
 /* The value of `key`, borrowed; NULL where it was not given. */

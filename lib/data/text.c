@@ -183,7 +183,7 @@ static int changed(const char *path, struct gt_err *err)
 
 /*
  * Store the tokens of a file that measure() has found to be well formed, from *at on. The mapping
- * shows what others write to the file, so what was measured is checked again.
+ * shows other processes' writes to the file, so each token is checked again.
  */
 static int encode_file(
     struct text *t, const struct gt_mapping *map, const char *path, int64_t *at, struct gt_err *err)

@@ -11,8 +11,8 @@ enum { MAX_CLASSES = 1 << 20, MAX_NAME = 1024 };
 
 /*
  * Source: the WebDataset library's README, "The WebDataset Format": a sample is the files next to
- * each other whose paths are the same up to the first dot behind the last slash; what follows it
- * says what is in the file.
+ * each other whose paths are the same up to the first dot behind the last slash; the rest of the
+ * name is the kind of the file.
  */
 
 /* The classes of a data set, and how they come to have names. */
@@ -175,7 +175,7 @@ static int no_partner(const struct gt_listed *file, const char *lacks, struct gt
 	    "each other: 0001.jpg, 0001.cls");
 }
 
-/* What there is of a sample becomes an image of the set; files of other kinds alone are none. */
+/* A sample's files become an image of the set; one file without the other is an error. */
 static int end_sample(
     struct gt_image_set *set, struct labels *l, const struct sample *s, struct gt_err *err)
 {

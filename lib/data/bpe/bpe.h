@@ -81,11 +81,11 @@ typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
 
 /*
  * Tokenize a text on all processors. The ids do not depend on their number: chunks begin where
- * words begin for sure, or else what was guessed is compared with where the chunk before ends
- * (encode.c). *repaired is the number of parts that were not UTF-8; NULL: nobody asks. `watch` may
- * be NULL. Takes memory for some 64 MiB of text at a time; beyond that a copy of a text that is not
- * UTF-8, or that begins with an added space, and of a word of any length what its merges need.
- * The text may be a mapped file: should others write to it meanwhile, ids may be those of neither
+ * words begin for sure, or at a guess that is compared with the end of the chunk before (encode.c).
+ * *repaired is the number of parts that were not UTF-8; it may be NULL. `watch` may be NULL. Takes
+ * memory for some 64 MiB of text at a time; beyond that a copy of a text that is not UTF-8, or that
+ * begins with an added space, and the memory that the merges of one word of any length need. The
+ * text may be a mapped file: should others write to it meanwhile, ids may be those of neither
  * state, and no harm is done.
  * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and those of the sink.
  */

@@ -10,9 +10,9 @@
 
 /*
  * The reference matches by Oniguruma, in Ruby's syntax. Both are machines that go back and try
- * again, with the same order of alternatives; they differ in escapes and classes. So the
- * pattern is written anew, with only what both agree on: a `\s` becomes the list of white space, as
- * PCRE2 counts U+180E too; `\p{Han}` becomes `\p{sc:Han}`, as PCRE2 looks at script extensions.
+ * again, with the same order of alternatives; they differ in escapes and classes. So the pattern is
+ * written anew, with only the syntax on which both agree: a `\s` becomes the list of white space,
+ * as PCRE2 counts U+180E too; `\p{Han}` becomes `\p{sc:Han}`, as PCRE2 looks at script extensions.
  * Syntax on which they differ, or that few patterns need, is refused.
  */
 enum { MAX_PATTERN = 1 << 15, MATCH_LIMIT = 5000000, STACK_BYTES = 64 << 20 };

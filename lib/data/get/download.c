@@ -48,7 +48,7 @@ const char *gt_download_host(char out[GT_HOST_SIZE], const char *address)
 	return out;
 }
 
-/* "cannot fetch 'FILE' from HOST: REASON", and what may help. */
+/* "cannot fetch 'FILE' from HOST: REASON", and the action that may help. */
 static int fail(struct transfer *t, int code, enum gt_download_remedy remedy, const char *reason)
 {
 	char host[GT_HOST_SIZE];

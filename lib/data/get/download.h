@@ -21,7 +21,7 @@ struct gt_download {
 	struct gt_progress *progress; /* is started and hidden here; NULL: none */
 };
 
-/* What may help after an error. */
+/* Actions that may help after an error. */
 enum gt_download_remedy {
 	GT_REMEDY_NONE,     /* the file cannot be written */
 	GT_REMEDY_RETRY,    /* the server may do better in a moment */
@@ -30,8 +30,8 @@ enum gt_download_remedy {
 
 /*
  * Fetch the bytes that follow those of the file. A server that ignores the request for a part sends
- * the whole file: then it is written anew. After an error the file holds a beginning to go on
- * from, and nothing if what came is known to be no part of it. Only HTTP and HTTPS are spoken,
+ * the whole file: then it is written anew. After an error the file holds a beginning to go on from,
+ * or nothing if the bytes received are known to be no part of it. Only HTTP and HTTPS are spoken,
  * after redirects too, and no redirect leads from HTTPS to HTTP. Proxies are those of the
  * environment (http_proxy, https_proxy, no_proxy).
  *

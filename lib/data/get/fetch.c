@@ -151,8 +151,10 @@ static int fail_content(const struct visit *v, enum gt_download_remedy *remedy, 
 	    gt_download_host(host, v->address));
 }
 
-/* Fetch what is missing, and check all. A wrong file whose beginning is from an earlier call is
- * fetched once more from its start. */
+/*
+ * Fetch the missing part, and check the whole file. A wrong file whose beginning is from an earlier
+ * call is fetched once more from its start.
+ */
 static int try_once(struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
 {
 	const struct gt_download d = { .address = v->address,

@@ -11,7 +11,7 @@
 
 struct gt_curl;
 
-/* Fill in the first part; the rest is 0, and gt_get_release() frees what it holds. */
+/* The caller fills in the first part and zeroes the rest, which gt_get_release() frees. */
 struct gt_get {
 	const char *folder; /* of all sets; each has a folder of its name in it */
 	/* Take SET/FILE from this address in place of the publishers: "http://nas:8000". NULL: the

@@ -27,7 +27,7 @@ struct gt_set {
 	const char *license; /* as the publisher states it, or where to read about it */
 	const char *model;   /* a value of --model that takes it; '@' stands for the folder */
 	const char *data;    /* a value of --data; '@' stands for the folder */
-	const char *kind;    /* what `--data NAME` stands for: a kind of data, */
+	const char *kind;    /* the meaning of `--data NAME`: a kind of data, */
 	const char *path; /* and a path in the folder, "" for itself; NULL: no data to train on */
 	bool weights;     /* the folder has weights to start from */
 	const struct gt_set_file *files; /* ended by one without a name */
@@ -49,7 +49,10 @@ char *gt_sets_folder(void);
 char *gt_set_path(
     const struct gt_set *set, const char *folder, const char *path, struct gt_err *err);
 
-/* Whether what commands read is there, by sizes: the parts of an archive, or the files. */
+/*
+ * Whether the files that commands read (the parts of an archive, or the files themselves) have the
+ * right sizes.
+ */
 bool gt_set_is_there(const struct gt_set *set, const char *folder);
 
 /* All bytes that are downloaded. */

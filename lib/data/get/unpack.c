@@ -61,7 +61,7 @@ static int copy_bytes(struct unpacking *u, FILE *out, uint64_t size, struct gt_e
 	return 0;
 }
 
-/* What was written is read once more, so that a bad disk does not go unnoticed either. */
+/* The written bytes are read once more, so that a bad disk does not go unnoticed either. */
 static int check_copy(
     const struct gt_atomic_file *out, const struct gt_set_file *part, struct gt_err *err)
 {
@@ -120,7 +120,7 @@ static int parse_size(uint64_t *size, const unsigned char *header, struct gt_err
 	           : 0;
 }
 
-/* A header and what follows it; *end after the last. */
+/* A header and the bytes that belong to it; *end after the last. */
 static int read_entry(struct unpacking *u, bool *end, struct gt_err *err)
 {
 	unsigned char header[BLOCK];

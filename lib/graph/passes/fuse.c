@@ -1,4 +1,4 @@
-/* fuse.c - fewer trips through memory: an op does at once what the ops after it would. */
+/* fuse.c - fewer trips through memory: an op does the work of the ops after it at once. */
 #include <stdio.h>
 #include <stdlib.h>
 
