@@ -97,7 +97,7 @@ struct job {
 	double time_s;
 };
 
-static const char *const what_names[GT_EDIT_WHAT_COUNT] = {
+static const char *const described_names[GT_EDIT_WHAT_COUNT] = {
 	[GT_EDIT_NAME] = "name",
 	[GT_EDIT_METADATA] = "metadata",
 	[GT_EDIT_REFERENCE] = "reference",
@@ -192,8 +192,8 @@ static json_t *json_changes(const struct gt_edit *edit)
 		const struct gt_edit_change *c = &edit->changes[i];
 
 		if (json_array_append_new(
-		        list, json_pack("{s:s,s:s,s:s,s:s}", "what", what_names[c->what], "where",
-		                  c->where, "from", c->from, "to", c->to))) {
+		        list, json_pack("{s:s,s:s,s:s,s:s}", "what", described_names[c->what],
+		                  "where", c->where, "from", c->from, "to", c->to))) {
 			json_decref(list);
 			return NULL;
 		}

@@ -1,4 +1,4 @@
-/* machine.c - what the machine itself can do: sgemm, copy and triad, as JSON. */
+/* machine.c - the speed of the machine itself: sgemm, copy and triad, as JSON. */
 #include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>

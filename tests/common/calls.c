@@ -217,7 +217,7 @@ static int copy_in(struct gt_call *far, struct gt_call *call, struct gt_err *err
 	return 0;
 }
 
-/* What an error leaves, too. */
+/* Releases the call after an error, too. */
 static void copy_out(struct gt_call *far, struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_device *d = test_device(0);

@@ -73,8 +73,8 @@ void test_refuses(const struct test_set *set, const char *op, enum gt_dtype dtyp
 void test_release(struct gt_call *call);
 
 /*
- * Run a row that takes the call, its workspace full of NaN, twice: nothing may depend on what a run
- * leaves there. Fails on any error.
+ * Run a row that takes the call, its workspace full of NaN, twice: nothing may depend on the
+ * numbers that a run leaves there. Fails on any error.
  */
 void test_launch(
     const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, struct gt_call *call);

@@ -37,8 +37,10 @@ static void check(int index, int rc, const struct gt_err *err)
 	abort();
 }
 
-/* In the list of tests/fake/far/backends.c, or of tests/cudasim/backends.c: naming it here is what
- * puts it in the program. */
+/*
+ * In the list of tests/fake/far/backends.c, or of tests/cudasim/backends.c: this reference puts it
+ * into the program.
+ */
 static int find_backend(void)
 {
 	int i = 0;

@@ -46,7 +46,7 @@ static void send_head(int fd, const char *status, long from, long length, const 
 	send_all(fd, text, (size_t)n);
 }
 
-/* The whole, or what was asked for, of which `most` bytes arrive. */
+/* The whole, or the part asked for, of which `most` bytes arrive. */
 static void send_body(int fd, long first, long most)
 {
 	long left = (long)http_server.size - first;

@@ -1,4 +1,4 @@
-/* kernel_cases.c - run cases of kernels and compare what comes out with what should. */
+/* kernel_cases.c - run cases of kernels and compare their results with the expected ones. */
 #include "tests/common/kernel_cases.h"
 
 #include "lib/base/half.h"

@@ -6,11 +6,13 @@
 #include "lib/parallel/parallel.h"
 #include "lib/train/program.h"
 
-/* What a test may have collected of a rank: e.g. gradients, weights, states of an optimizer. */
+/* Results of a rank that a test may collect: gradients, weights, states of an optimizer. */
 enum { MODEL_RANK_WHOLES = 3, MODEL_RANK_STATS = 4 };
 
-/* One rank: what it is told, what it opens, how it ended. Samples are as the model wishes, but for
- * ResNets images of 8 x 8. */
+/*
+ * One rank: its options, the objects it opens, its result. Samples are as the model wishes, but for
+ * ResNets images of 8 x 8.
+ */
 struct model_rank {
 	const char *spec;
 	struct gt_parallel_options options;
@@ -54,11 +56,10 @@ int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const
 int model_rank_collect_state(struct model_rank *r, int which, int state);
 
 /*
- * Open `count` ranks that are all told what `like` is told, and let each call `then`, which may be
- * NULL, in threads of their own that compute alone. Fails the test if one of them cannot be opened.
- * Weights are those that one rank alone (count 0) has; where rank 0 is to give them to the others,
- * it alone has them at first. What `then` returns is an error that r->err tells, the test's to
- * judge.
+ * Open `count` ranks with the options of `like`, and let each call `then`, which may be NULL, in
+ * threads of their own that compute alone. Fails the test if one of them cannot be opened. Weights
+ * are those that one rank alone (count 0) has; where rank 0 is to give them to the others, it alone
+ * has them at first. An error of `then` is in r->err, for the test to check.
  */
 void model_ranks_run(struct model_rank *ranks, int count, const struct model_rank *like,
     int (*then)(struct model_rank *r));

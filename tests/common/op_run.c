@@ -48,7 +48,10 @@ static void fill_apart(double *x, int64_t n, uint64_t key, uint32_t stream)
 	}
 }
 
-/* Element i of what ranks exchange of a batch normalisation: so many values, means, squares. */
+/*
+ * Element i of the vector that ranks exchange for a batch normalisation: so many values, means,
+ * squares.
+ */
 static double draw_sums(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t i)
 {
 	int64_t wide = a->shape[a->ndim - 1], at = i % wide;

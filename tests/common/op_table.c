@@ -264,7 +264,7 @@ const struct op_case op_cases[] = {
 	CASE(NULL, NULL, IN(NONE), PLAIN),
 };
 
-/* Rounding to float32 is 6e-8 of a number; what an op adds to that: */
+/* Rounding to float32 is 6e-8 of a number; the error that an op adds to that: */
 const struct op_tolerance op_tolerances[] = {
 	{ "matmul", 1e-6, "sums of up to 131 rounded products" },
 	{ "conv2d", 1e-6, "sums of up to 162 rounded products" },

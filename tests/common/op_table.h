@@ -1,11 +1,13 @@
-/* op_table.h - cases of every op, and one op made runnable: what tests of ops share. */
+/* op_table.h - cases of every op, and a graph of one op, for all tests of ops. */
 #ifndef GT_TESTS_COMMON_OP_TABLE_H
 #define GT_TESTS_COMMON_OP_TABLE_H
 
 #include "lib/graph/plan.h"
 
-/* What an input of a case is, and the numbers in it. All are functions of the case's label and the
- * input's place. */
+/*
+ * The role of a case's input, and the numbers in it. All are functions of the case's label and the
+ * input's place.
+ */
 enum op_arg_kind {
 	ARG_NONE,    /* an optional input left out */
 	ARG_REAL,    /* a parameter, N(0, 1): differentiated */

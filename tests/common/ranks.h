@@ -6,7 +6,7 @@
 
 #include "lib/comm/rendezvous/rendezvous.h"
 
-/* One rank: what it is told, when it comes, what it does, how it ended. */
+/* One rank: its options, the time it comes, its function, its result. */
 struct rank {
 	struct gt_world world;
 	const char *agreement;

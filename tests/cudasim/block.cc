@@ -127,8 +127,10 @@ static void pass_on(char *place)
 	release(place + MET);
 }
 
-/* What the simulator does in a thread's place is no access of the thread's, and memory that is
- * taken meanwhile is new to all threads. */
+/*
+ * The simulator's own accesses in a thread's place do not count as the thread's, and memory
+ * allocated meanwhile is new to all threads.
+ */
 static void look_away(bool away)
 {
 	if (!AnnotateIgnoreReadsBegin)
@@ -317,8 +319,10 @@ static const fiber *find_waiting(const fiber *but)
 	return nullptr;
 }
 
-/* Go on with another thread; with the host's side when there is none or something is wrong. This
- * thread may be given up then: so the host comes after what it did so far. */
+/*
+ * Go on with another thread; with the host's side when there is none or something is wrong. This
+ * thread may be given up then, so the host is ordered after the thread's accesses so far.
+ */
 static void leave()
 {
 	fiber *to = at_fault ? nullptr : next_fiber();

@@ -1,4 +1,4 @@
-/* clock.cc - the simulator's clock and bus, and what its libraries share with tests. */
+/* clock.cc - the simulator's clock and bus, and the state that its libraries share with tests. */
 #include <cstdio>
 #include <cstring>
 

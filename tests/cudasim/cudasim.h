@@ -1,4 +1,4 @@
-/* cudasim.h - a simulator of CUDA for tests: what it checks, and how a test steers it. */
+/* cudasim.h - a simulator of CUDA for tests: its checks, and functions by which tests steer it. */
 #ifndef GT_TESTS_CUDASIM_CUDASIM_H
 #define GT_TESTS_CUDASIM_CUDASIM_H
 

@@ -170,7 +170,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 	return cudaSuccess;
 }
 
-/* Work of it that is queued has what it needs. */
+/* Work of the graph that is already queued keeps its own copies. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
 	return cudaGraphDestroy(graph);

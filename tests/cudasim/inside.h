@@ -1,4 +1,4 @@
-/* inside.h - inside tests/cudasim: what the simulator's files share. */
+/* inside.h - inside tests/cudasim: declarations that the simulator's files share. */
 #ifndef GT_TESTS_CUDASIM_INSIDE_H
 #define GT_TESTS_CUDASIM_INSIDE_H
 
@@ -36,7 +36,7 @@ struct gate {
 	std::function<void()> run;
 };
 
-/* A piece of work. Copies of it share what it holds. */
+/* A piece of work. Copies of it share its data. */
 struct item {
 	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE, WRITE_VALUE, GATE } kind;
 	cudasim_grid grid;
@@ -45,8 +45,8 @@ struct item {
 	const void *from;
 	std::shared_ptr<void> staged; /* the bytes of pageable host memory */
 	size_t bytes;
-	unsigned value; /* of bytes that are filled; the least that is waited for, at `from`; or
-	                   what is written `to` */
+	/* The byte of a fill; the least value to wait for, at `from`; the value to write `to`. */
+	unsigned value;
 	std::shared_ptr<mark> at;
 	std::shared_ptr<gate> behind;
 	uint64_t number; /* items of all streams are counted */
@@ -113,8 +113,10 @@ bool cudasim_is_used(const void *p, size_t bytes);
 cudaError_t cudasim_keep(cudasim_stream *stream, const item &like);
 cudaError_t cudasim_keep_wait(cudasim_stream *stream, const std::shared_ptr<mark> &at);
 
-/* What the thread that captures may not do: the error, and the end of a capture of this stream or
- * mark, or of the thread's. Success: there is none. */
+/*
+ * A call that a capturing thread must not make: returns the error, and ends a capture of this
+ * stream or mark, or of the thread. Success: there is none.
+ */
 cudaError_t cudasim_forbid(const cudasim_stream *stream);
 cudaError_t cudasim_forbid_mark(const std::shared_ptr<mark> &at);
 cudaError_t cudasim_forbid_thread();

@@ -1,4 +1,4 @@
-/* peers.cc - the simulator's copies between devices, and what the driver says of them. */
+/* peers.cc - the simulator's copies between devices, and the driver's answers about them. */
 #include "tests/cudasim/inside.h"
 
 #include <cstdlib>

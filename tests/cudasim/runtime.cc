@@ -181,7 +181,7 @@ static bool is_written(const cudasim_stream *s, const item *i)
 	return (int)(there - i->value) >= 0 || sim.error[s->device] != cudaSuccess;
 }
 
-/* Who may run once may run from then on: other threads write values meanwhile. */
+/* A stream that may run once may run from then on: other threads write values meanwhile. */
 static bool may_run(const cudasim_stream *s)
 {
 	const item *i = s->first;

@@ -34,7 +34,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	return cudasim_device_error(s->device);
 }
 
-/* Whoever asks again and again sees the work go on. */
+/* A caller that asks again and again sees the work go on. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
 	guard g(cudasim_lock);
@@ -104,7 +104,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	return cudasim_device_error(cudasim_device);
 }
 
-/* Whoever asks again and again sees the work go on. */
+/* A caller that asks again and again sees the work go on. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
 	guard g(cudasim_lock);
@@ -156,7 +156,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, 
 	return queue_value(stream, at, i);
 }
 
-/* Memory that the stream has written before is there for whoever sees the value. */
+/* A thread that sees the value also sees the memory that the stream has written before. */
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
 {
 	item i = {};

@@ -285,7 +285,7 @@ static void test_faults_end_with_streams(void **state)
 	gt_device_close(d);
 }
 
-/* What a kernel does wrong is the error of every later call, on this device alone. */
+/* A kernel's fault is the error of every later call, on this device alone. */
 static void test_errors(void **state)
 {
 	struct gt_device *d = open_device(0), *other = open_device(1);

@@ -43,7 +43,7 @@ static float *pinned_alloc(void)
 	return p;
 }
 
-/* Run one with an order; y is what it leaves, the result that of the wait. */
+/* Run one with an order; y gets its output, the result is that of the wait. */
 static cudaError_t run(enum planted which, uint64_t seed, float *y)
 {
 	float *d = device_alloc();
@@ -61,7 +61,7 @@ static cudaError_t run(enum planted which, uint64_t seed, float *y)
 	return e;
 }
 
-/* A child does it; the text is what it says as it dies. Its status. */
+/* Run it in a child process; `text` gets the last words it prints. Returns its status. */
 static int in_child(void (*act)(int arg), int arg, char *text, size_t size)
 {
 	int to[2], status;
@@ -196,7 +196,7 @@ static void test_faults(void **state)
 	cudaGetLastError();
 }
 
-/* ---- what ends a program ---- */
+/* ---- faults that end a program ---- */
 
 /* The line of planted.cu with this comment on it. */
 static int line_of(const char *comment)

@@ -156,7 +156,7 @@ static void test_choices(void **state)
 	gt_cudnn_conv_free(conv[1]);
 }
 
-/* The library's words say what is wrong with a descriptor. */
+/* The error quotes the library's own words about a descriptor. */
 static void test_refused(void **state)
 {
 	struct gt_cudnn_shape shape = shape_of(GT_CUDNN_FORWARD, GT_BF16, cases[0]);

@@ -12,7 +12,7 @@ static const struct gt_shm_options soon = { .timeout_s = 0.3, .staging_bytes = 4
 
 static int gathers;
 
-/* A world in which another rank has no memory for what it would read of all. */
+/* A world in which another rank has no memory for the bytes that it would read of all ranks. */
 static int run_with_failed_rank(
     struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
@@ -168,7 +168,7 @@ static void a_ring_needs_gpus_that_reach_each_other(void **state)
 
 /* ---- ranks that fail ---- */
 
-/* What rank 1 does instead of calling "bucket 3"; the others' error. */
+/* The act of rank 1 in place of calling "bucket 3"; the others' error. */
 struct failing {
 	const char *name;
 	int (*act)(struct rank *r);
@@ -371,7 +371,7 @@ static int give_up(struct rank *r)
 	return rc;
 }
 
-static void what_is_given_up_ends(void **state)
+static void abandoned_calls_end(void **state)
 {
 	struct rank ranks[2];
 
@@ -383,7 +383,7 @@ static void what_is_given_up_ends(void **state)
 	}
 }
 
-/* All is done: what comes after is an error, what was before is not. */
+/* All calls before have ended without an error; every later call is an error. */
 static int stop_when_done(struct rank *r)
 {
 	float *x = room(r, ELEMENTS * sizeof(float));
@@ -423,7 +423,7 @@ int main(void)
 		cmocka_unit_test(failures_are_named),
 		cmocka_unit_test(a_rank_that_does_not_connect_is_an_error),
 		cmocka_unit_test(a_message_that_nobody_takes_is_an_error),
-		cmocka_unit_test(what_is_given_up_ends),
+		cmocka_unit_test(abandoned_calls_end),
 		cmocka_unit_test(a_group_that_is_done_stops_in_peace),
 	};
 

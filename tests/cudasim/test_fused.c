@@ -84,7 +84,7 @@ static void release(struct gt_call *c, struct gt_tensor *wanted, int count)
 	test_release(c);
 }
 
-/* Variants: with a bias, with b transposed, with what gelu is given. */
+/* Variants: with a bias, with b transposed, with the input of gelu. */
 static void check_gelu(enum gt_dtype f, const struct sizes *s, unsigned variant)
 {
 	struct gt_call c = product(f, s, false, variant & 2);

@@ -53,7 +53,7 @@ static void expect(const char *text, const char *part)
 		fail_msg("'%s' is not in: %s", part, text);
 }
 
-/* Those of device memory tell what the run needs; all give back what they took. */
+/* Errors of device memory give the run's need; after all errors, all memory is given back. */
 static void test_failing_allocations(void **state)
 {
 	uint64_t before = available();
@@ -90,7 +90,10 @@ static void test_failing_allocations(void **state)
 	assert_true(available() == before);
 }
 
-/* Batches lie in pinned memory, four of them ahead: the error says so, and what needs less. */
+/*
+ * Batches lie in pinned memory, four of them ahead: the error says so, and its hint names options
+ * that need less.
+ */
 static void test_failing_pinned_memory(void **state)
 {
 	uint64_t before = available();

@@ -135,13 +135,13 @@ static void processes_add_up(void **state)
  */
 enum { FIRST = 6, LAST = 16, LEAST_SEEN = 2 };
 
-/* Ranks see together what they have found. */
+/* All ranks report their findings together. */
 struct losses {
 	int lost; /* which wait rank 1 loses; 0: none */
 	atomic_int wrong;
 };
 
-/* Rank 0 is late, so what rank 1 does not wait for is not there. */
+/* Rank 0 is late, so data that rank 1 does not wait for is missing. */
 static void lose_body(struct seat_of *s)
 {
 	struct losses *l = s->arg;

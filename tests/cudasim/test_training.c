@@ -19,7 +19,7 @@ enum { MOST = 4, STEPS = 5 };
 
 /* ---- a run ---- */
 
-/* What a rank has seen of it. */
+/* A rank's results. */
 struct course {
 	const struct gt_train_options *options;
 	FILE *lines; /* of --verbose; or NULL */

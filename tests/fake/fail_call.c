@@ -18,7 +18,7 @@
  * and the first of pwrite writes half of its bytes. "*" in place of a number: every call. Errors go
  * by name, those of strerrorname_np(). A function of several names counts as one: openat as open,
  * renameat as rename, unlinkat as unlink. Threads share the counts; a forked process goes on with
- * them. What the C library does inside, such as flushing a stream, is not seen.
+ * them. Calls inside the C library, such as flushing a stream, are not seen.
  */
 enum function {
 	CLOSE,

@@ -1,4 +1,4 @@
-/* commands.c - what the commands do with a file that opens, for fuzz targets: ls, edits, verify. */
+/* commands.c - the commands' work on a file that opens, for fuzz targets: ls, edits, verify. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* fuzz.h - what fuzz targets share: each takes bytes and does what users do with such a file. */
+/* fuzz.h - fuzz targets: each takes bytes and uses them as users use such a file. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -8,8 +8,8 @@
 
 /*
  * A target must survive any bytes: no crash, no memory by sizes that the file claims, no time that
- * grows faster than the file. It aborts where what it read breaks a promise of ckpt.h. The same
- * functions run under libFuzzer (make fuzz) and, on what was found before, in make check
+ * grows faster than the file. It aborts if the tree that it read breaks a promise of ckpt.h. The
+ * same functions run under libFuzzer (make fuzz) and, on earlier findings, in make check
  * (replay.c).
  */
 typedef void fuzz_target(const unsigned char *bytes, size_t size);
@@ -17,7 +17,7 @@ typedef void fuzz_target(const unsigned char *bytes, size_t size);
 fuzz_target fuzz_pickle, fuzz_zip, fuzz_legacy, fuzz_safetensors, fuzz_npz, fuzz_race,
     fuzz_tokenizer, fuzz_csv, fuzz_image;
 
-/* Abort, saying what was broken. */
+/* Abort, naming the broken promise. */
 #define fuzz_require(condition) ((condition) ? (void)0 : fuzz_abort(__FILE__, __LINE__, #condition))
 _Noreturn void fuzz_abort(const char *file, int line, const char *what);
 
@@ -32,12 +32,14 @@ void fuzz_use(const struct gt_tree *root);
 
 struct gt_pickle_layout;
 
-/* Edit some keys of the pickle that `root` and `layout` were read from, by torch's hooks, and
- * compare what is then read with what should be. */
+/*
+ * Edit some keys of the pickle that `root` and `layout` were read from, by torch's hooks, and
+ * compare the tree that is then read with the expected one.
+ */
 void fuzz_splice(const struct gt_tree *root, const unsigned char *bytes, size_t size,
     const struct gt_pickle_layout *layout);
 
-/* List what an open checkpoint holds, with statistics, and compute edits of it. */
+/* List the contents of an open checkpoint, with statistics, and compute edits of it. */
 void fuzz_commands(const struct gt_ckpt *ckpt);
 
 /* Verify the bytes as a file. */

@@ -6,7 +6,7 @@
 #include "lib/data/resize.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The first bytes of an input choose what is done with the image behind them. */
+/* The first bytes of an input choose the operation on the image behind them. */
 enum { CHOICES = 4, SMALL = 16, MOST_WHOLE = 1 << 20 };
 
 struct input {
@@ -70,7 +70,7 @@ static void check_gray(const struct picture *rgb, const struct picture *gray)
 		fuzz_require(gray->pixels[i] == gt_image_grey(rgb->pixels + 3 * i));
 }
 
-/* A part of the picture is what the whole has there. */
+/* A decoded part equals the same part of the whole picture. */
 static void check_part(const struct input *in, const struct picture *whole)
 {
 	int top = in->choice[1] % whole->height, left = in->choice[2] % whole->width;

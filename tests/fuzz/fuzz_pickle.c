@@ -39,7 +39,7 @@ static void check_layout(const struct gt_pickle_layout *l, size_t used)
 		fuzz_require(l->frames[i] + 9 <= used);
 }
 
-/* ---- what is written is read again, the same ---- */
+/* ---- a written tree is read again, the same ---- */
 
 static bool same(const struct gt_tree *a, const struct gt_tree *b, size_t *visits);
 
@@ -85,7 +85,7 @@ static int write_none(
 	return 0;
 }
 
-/* Nothing but what Python has literals for: what is called may be called otherwise again. */
+/* Only values that Python has literals for: a call may be written as another call. */
 static bool is_plain(const struct gt_tree *t)
 {
 	if (t->kind == GT_TREE_OPAQUE || t->kind == GT_TREE_TENSOR)
@@ -132,7 +132,7 @@ static size_t count_nodes(const struct gt_tree *t, size_t most)
 	return n;
 }
 
-/* Shared parts are written each time they are met: only what stays small is. */
+/* Shared parts are written each time they are met, so only trees that stay small are written. */
 static void write_and_read(const struct gt_tree *root)
 {
 	struct gt_err err = GT_ERR_INIT;

@@ -1,4 +1,4 @@
-/* replay.c - run fuzz targets on files: the seeds, and what fuzzing has found before. */
+/* replay.c - run fuzz targets on files: the seeds, and earlier findings. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int run_folder(fuzz_target *run, const char *folder)
 	return failed;
 }
 
-/* A file that breaks a promise aborts, which whoever counts the tests sees. */
+/* A file that breaks a promise aborts the program, so the test fails. */
 int main(int argc, char **argv)
 {
 	size_t count = sizeof(targets) / sizeof(*targets);

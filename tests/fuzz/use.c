@@ -1,4 +1,4 @@
-/* use.c - what users do with an open checkpoint, for fuzz targets. */
+/* use.c - users' operations on an open checkpoint, for fuzz targets. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* zip_mutate.c - libFuzzer's mutations of zip archives: of the bytes, or of what a record holds. */
+/* zip_mutate.c - libFuzzer's mutations of zip archives: of the bytes, or of a record's content. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "lib/ckpt/zip/zip.h"
 
 /*
- * Flipping bytes of an archive reaches the checks of its directory, but hardly ever what lies
+ * Flipping bytes of an archive reaches the checks of its directory, but hardly ever the content
  * behind the checksums. So every second mutation unpacks the archive, mutates one record and packs
  * it again. Source: LLVM, "libFuzzer", custom mutators.
  */

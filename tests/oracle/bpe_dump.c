@@ -6,7 +6,7 @@
 
 #include "lib/data/bpe/bpe.h"
 
-/* A length or count, then what it counts; NULL at the end. */
+/* A length or count, then the counted items; NULL at the end. */
 static void *read_block(size_t size, uint32_t *count)
 {
 	char *block;

@@ -1,4 +1,4 @@
-/* data_dump.c - print what a data set gives, for the scripts that compare it with others. */
+/* data_dump.c - print the samples of a data set, for scripts that compare it with others. */
 #include <stdio.h>
 #include <stdlib.h>
 

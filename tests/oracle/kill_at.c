@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /*
- * Calls count from the one that first opens FILE, which is number 1: what a program does to get
- * started touches nothing. Exit status: 0 when it was killed (the number of the system call goes to
+ * Calls count from the one that first opens FILE, which is number 1: the calls of a starting
+ * program touch nothing. Exit status: 0 when it was killed (the number of the system call goes to
  * standard output), 3 when it ended before by itself with status 0, 1 otherwise. With -TERM it gets
  * SIGTERM instead, and goes on: 0, too, if that ends it, or if it ends by itself with status 0.
  *

@@ -1,4 +1,4 @@
-/* model_dump.c - train a model for some steps and write down what PyTorch needs to do the same. */
+/* model_dump.c - train a model for some steps and write the data by which PyTorch does the same. */
 
 /*
  * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS OTHERS_LR [AMP]

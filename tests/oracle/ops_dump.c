@@ -1,4 +1,4 @@
-/* ops_dump.c - run every case of the op table and write what went in and came out. */
+/* ops_dump.c - run every case of the op table and write its inputs and outputs. */
 
 /*
  * usage: ops_dump FILE.pth [bfloat16|float16]
@@ -8,7 +8,7 @@
  *
  * FILE.pth holds a list of dicts: op, label, attrs (a dict), in (tensors or None), out (tensors;
  * None where not floating point), projection and grad (tensors or None), if the case
- * differentiates; buffers (tensors or None: what in[] held that is a buffer, after the run).
+ * differentiates; buffers (tensors or None: the buffers among in[], after the run).
  */
 #include <stdio.h>
 #include <stdlib.h>

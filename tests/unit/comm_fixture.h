@@ -24,15 +24,15 @@
 
 enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
 
-/* What ranks, and the test that started them, see together. */
+/* Memory that the ranks and the test that started them share. */
 struct table {
 	pthread_barrier_t barrier;
 	unsigned char exchanged[MOST_RANKS][MOST_EXCHANGED];
-	char said[MOST_RANKS][1024]; /* what went wrong; "" for nothing */
+	char said[MOST_RANKS][1024]; /* the failure; "" for none */
 	bool stays[MOST_RANKS];      /* stopped, which nobody will undo */
 };
 
-/* A rank's part of a test. It says what is wrong by fail_rank(). */
+/* A rank's part of a test. It reports a failure by fail_rank(). */
 struct seat_of {
 	int rank, size;
 	bool processes;

@@ -107,7 +107,7 @@ UNUSED static void cut_file(const struct fixture *f, const char *name, size_t cu
 	assert_int_equal(truncate(in(f, name), (off_t)(size - cut)), 0);
 }
 
-/* What pixel byte i of the image number `seed` is: smooth, so that JPEG keeps it roughly. */
+/* The value of pixel byte i of the image number `seed`: smooth, so that JPEG keeps it roughly. */
 UNUSED static uint8_t pixel(int seed, int i)
 {
 	return (uint8_t)(seed * 37 + i / 3);

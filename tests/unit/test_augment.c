@@ -1,4 +1,4 @@
-/* test_augment.c - lists of augmentations, and what each may be applied to. */
+/* test_augment.c - lists of augmentations, and the data that each may be applied to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

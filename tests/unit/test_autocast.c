@@ -176,8 +176,10 @@ static void test_working_copies(void **state)
 	gt_graph_free(g);
 }
 
-/* What comes from another rank has the type that it has in the graph of the whole model; what goes
- * there is made so. Asking for the type leaves the graph as it was. */
+/*
+ * A value received from another rank has the type that it has in the graph of the whole model; a
+ * value sent there is computed in that type. Asking for the type leaves the graph as it was.
+ */
 static void test_autocast_ranks(void **state)
 {
 	static const struct gt_op receive = { .name = "receive",

@@ -199,7 +199,7 @@ static void grids_have_the_gradients_weights_and_states_of_one(void **state)
 		compare_with_one(&grids[i]);
 }
 
-/* ---- what ranks hold ---- */
+/* ---- the elements that ranks hold ---- */
 
 static float number(const struct gt_slot *slot, int64_t element)
 {
@@ -239,7 +239,7 @@ static int scatter_and_gather(struct model_rank *r)
 	return rc ? rc : model_rank_collect_state(r, 1, 1);
 }
 
-static void what_is_scattered_is_gathered(void **state)
+static void gather_inverts_scatter(void **state)
 {
 	(void)state;
 	for (int i = 0; i < GRIDS; i++) {
@@ -292,7 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_have_their_seats),
-		cmocka_unit_test(what_is_scattered_is_gathered),
+		cmocka_unit_test(gather_inverts_scatter),
 		cmocka_unit_test(grids_have_the_gradients_weights_and_states_of_one),
 	};
 

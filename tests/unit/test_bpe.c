@@ -258,7 +258,7 @@ static void test_chunks(void **state)
 	free(text);
 }
 
-/* Merging a long word with a heap gives what looking at all pairs gives. */
+/* Merging a long word with a heap gives the same ids as looking at all pairs. */
 static void test_long_words(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -395,7 +395,7 @@ static void test_repair(void **state)
 	}
 }
 
-/* What two tokenizers say of their files, and folders that hold none. */
+/* Errors of two tokenizers' files, and of folders without one. */
 static void test_files(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;

@@ -317,7 +317,7 @@ static int call_the_host(struct site *s)
 	return b->host_call(s->d->compute, call_nothing, NULL, s->host, BYTES, &s->err);
 }
 
-/* Whoever joins cannot do it either. */
+/* A stream that joins the capture cannot do it either. */
 static int join_with_host_memory(struct site *s)
 {
 	int rc = hold_back(s, s->fork, s->d->compute, s->d->copies);

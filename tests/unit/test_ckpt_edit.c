@@ -27,7 +27,7 @@
 
 #define P(text) text, sizeof(text) - 1
 
-/* `to` is what the uses are to be, in their order; NULL: as they are. */
+/* `to` has the texts that the uses become, in their order; NULL: as they are. */
 static const struct {
 	const char *name, *before;
 	size_t before_size;
@@ -156,7 +156,7 @@ static void refuses_what_is_no_string(void **state)
 	gt_arena_release(&arena);
 }
 
-/* A list of strings, new ones and old ones by the memo: each element becomes what was asked. */
+/* A list of strings, new ones and old ones by the memo: each element becomes the wanted text. */
 static void exchanges_at_random(void **state)
 {
 	enum { ELEMENTS = 60, ROUNDS = 300 };
@@ -474,7 +474,7 @@ static int touch_meanwhile(void *self, int fd, struct gt_err *err)
 	return 0;
 }
 
-/* Whoever writes into the input while it is copied makes the copy worthless. */
+/* A process that writes into the input while it is copied makes the copy worthless. */
 static void refuses_what_changed_meanwhile(void **state)
 {
 	struct fixture *f = *state;

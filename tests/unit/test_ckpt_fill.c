@@ -72,7 +72,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What a place should hold, by the definition of strides; its sum has to be that of the bytes. */
+/* The bytes expected in a place, by the definition of strides; its sum has to be theirs. */
 static void check_place(struct fixture *f, const struct gt_fill *place)
 {
 	const struct gt_tree_tensor *t = place->tensor;

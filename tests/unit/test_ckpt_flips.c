@@ -18,14 +18,14 @@
 
 /*
  * A checkpoint that gtrain wrote is opened from memory with one bit flipped, its digests are
- * checked, every tensor is read. If no step fails, the names, types, shapes and values, of tensors
- * and of all else, have to be what they were.
+ * checked, every tensor is read. If no step fails, all names, types, shapes and values, of tensors
+ * and of other values, must be unchanged.
  *   GT_FLIPS   how many flips of each file; 100000
  *   GT_SEED    for the same ones again
  */
 enum { FLIPS = 100000, MAX_ELEMENTS = 64 };
 
-/* ---- what is written ---- */
+/* ---- the files written ---- */
 
 static const float weight[24] = { 1, -2, 3.5, 4, 5, 6, 7, 8, 9, 10, 11, 12 },
                    moments[24] = { 1e-9F };
@@ -122,7 +122,7 @@ static struct gt_tree *training(struct gt_arena *a)
 	return root;
 }
 
-/* What safetensors has room for. */
+/* The values that safetensors can hold. */
 static struct gt_tree *flat(struct gt_arena *a)
 {
 	static const int64_t matrix[2] = { 4, 6 };
@@ -156,7 +156,7 @@ static unsigned char *written(const char *format, struct gt_tree *root, size_t *
 	return bytes;
 }
 
-/* ---- what is read ---- */
+/* ---- the files read ---- */
 
 enum outcome { REFUSED, SAME, MISSED };
 
@@ -189,7 +189,7 @@ static enum outcome compare_tensors(const struct gt_tree_tensor *a, const struct
 
 static enum outcome compare(const struct gt_tree *a, const struct gt_tree *b);
 
-/* A refusal anywhere is what counts: who reads all of the file meets it. */
+/* An error anywhere counts: a program that reads all of the file meets it. */
 static enum outcome compare_items(const struct gt_tree *a, const struct gt_tree *b)
 {
 	enum outcome all =

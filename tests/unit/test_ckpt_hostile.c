@@ -154,7 +154,7 @@ static void small_zip(struct file *f)
 	gt_arena_release(&a);
 }
 
-/* Set the checksums of a zip to "none", so that flips reach what they protect. */
+/* Set the checksums of a zip to "none", so that flips reach the bytes they protect. */
 static void drop_checksums(struct file *f)
 {
 	for (size_t i = 0; i + 46 < f->size; i++)
@@ -437,7 +437,7 @@ static const struct {
 	{ FILE_OF("L123456789012345678901234567890L\n."), NULL },
 	{ FILE_OF("L\n."), "no integer" },
 	{ FILE_OF("L-L\n."), "no integer" },
-	{ FILE_OF("cA\nB\n)R)R."), NULL }, /* what a call made is called */
+	{ FILE_OF("cA\nB\n)R)R."), NULL }, /* a call's result is called */
 	{ FILE_OF("ccopyreg\n_reconstructor\n(cA\nB\ncbuiltins\nobject\nNtR."), NULL },
 	{ FILE_OF("ccopyreg\n_reconstructor\n)R."), NULL },
 	{ FILE_OF("ccopyreg\n__newobj__\n(cA\nB\ntR."), NULL },
@@ -463,7 +463,7 @@ static void test_pickles(void **state)
 	}
 }
 
-/* Names that would be opcodes are not written; what looks like a storage is the call it was. */
+/* Names that would be opcodes are not written; a call that looks like a storage stays a call. */
 static void test_writing(void **state)
 {
 	static const char *const names[] = { "a\nb.c", "a.b\nc", ".b", "a.", "a" };

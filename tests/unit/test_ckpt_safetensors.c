@@ -424,7 +424,7 @@ static void test_cast(void **state)
 
 /* ---- damage ---- */
 
-/* Whether all can be read, and what is read is what was written. */
+/* Whether all can be read, with the values that were written. */
 static bool same_values(
     const char *path, const char *name, const void *data, size_t size, bool *refused)
 {
@@ -487,7 +487,7 @@ static void test_flips(void **state)
 	assert_int_equal(undetected, 0);
 }
 
-/* Every length that a cut can leave, with what is missing where the header tells. */
+/* Every length that a cut can leave, with the missing bytes where the header gives them. */
 static void test_cuts(void **state)
 {
 	static const float data[] = { 1, 2, 3, 4 };

@@ -288,7 +288,7 @@ static void test_edit_in_place(void **state)
 	assert_int_equal(result.moved_bytes, 0);
 	assert_int_equal(size_of(path), size);
 	expect(f, "m.safetensors", "", 3, 4);
-	/* what came off goes on again: there is room */
+	/* the prefix is added again: there is room */
 	assert_int_equal(edit(f, path, NULL, GT_EDIT_ADD, NULL, &result), 0);
 	assert_false(result.replaced);
 	assert_int_equal(size_of(path), size);

@@ -1,4 +1,4 @@
-/* test_ckpt_state_dict.c - where a state_dict is found, what comes off its keys, what is said. */
+/* test_ckpt_state_dict.c - the place of a state_dict, the prefixes of its keys, the note. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,7 +149,7 @@ static void test_classes(void **state)
 {
 	static const struct {
 		const char *tree;
-		enum gt_class inside, root; /* what it is as a part; as the whole checkpoint */
+		enum gt_class inside, root; /* its class as a part; as the whole checkpoint */
 	} rows[] = {
 		{ "", GT_CLASS_OTHER, GT_CLASS_OTHER },
 		{ "epoch= lr=", GT_CLASS_OTHER, GT_CLASS_OTHER },

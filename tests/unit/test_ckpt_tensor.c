@@ -296,7 +296,7 @@ static void test_scalars(void **state)
 	assert_true(!gt_tree_as_int(NULL, &i) && !gt_tree_as_float(NULL, &d));
 }
 
-/* A damaged scalar is an error to who asks, not a value that is missing. */
+/* A damaged scalar is an error, not a missing value. */
 static void test_damaged_scalar(void **state)
 {
 	const float whole = 10;
@@ -324,7 +324,7 @@ static void test_damaged_scalar(void **state)
 	assert_int_equal(gt_tree_read_int(NULL, &i, &err), 0);
 }
 
-/* ---- what is repeated ---- */
+/* ---- repeated elements ---- */
 
 static void test_repeats(void **state)
 {

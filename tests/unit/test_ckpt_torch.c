@@ -1,4 +1,4 @@
-/* test_ckpt_torch.c - gt_ckpt_open() reads what gt_torch_save() writes; failures leave nothing. */
+/* test_ckpt_torch.c - gt_ckpt_open() reads files of gt_torch_save(); failures leave nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -184,7 +184,7 @@ static void test_hint(void **state)
 	free(bytes);
 }
 
-/* What is wrong in the tensors themselves no earlier state can mend. */
+/* No earlier state of the file repairs a fault in the tensors themselves. */
 static void test_flipped_bit_is_not_mended(void **state)
 {
 	static const float values[] = { 1, 2, 3 };
@@ -220,7 +220,7 @@ static void test_no_zip(void **state)
 	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EIO);
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 /* The number of findings of a kind, of a file that holds these bytes. */
 static size_t findings(const void *bytes, size_t size, enum gt_finding_kind kind)
@@ -249,8 +249,10 @@ static size_t flip_all(unsigned char *bytes, size_t size, const void *pattern, s
 	return found;
 }
 
-/* Every tensor whose bytes are not what they were is told of, in each format that has sums; the
- * numbers of damaged ones are looked at all the same. */
+/*
+ * Every tensor whose bytes have changed gets a finding, in each format that has sums; the numbers
+ * of damaged tensors are checked all the same.
+ */
 static void test_all_damage_is_found(void **state)
 {
 	static const float weight[] = { 1, 2, 3, 4 }, bias[] = { 5, 6, 7, __builtin_inff() };
@@ -303,7 +305,7 @@ static void save_legacy(const char *name, struct gt_tree *root)
 		fail_msg("%s", err.text);
 }
 
-/* A zip appended to a legacy file is what other programs open. */
+/* Other programs open the zip that is appended to a legacy file. */
 static void test_tail_of_legacy(void **state)
 {
 	struct gt_arena a = { 0 };
@@ -327,7 +329,7 @@ static void test_tail_of_legacy(void **state)
 	free(zip);
 }
 
-/* Values are not what verify looks at: there may be as many as there are. */
+/* Verify does not read values, so their number has no limit. */
 static void test_many_values(void **state)
 {
 	struct gt_arena a = { 0 };
@@ -346,7 +348,7 @@ static void test_many_values(void **state)
 	gt_verify_release(&v);
 }
 
-/* A folder is opened by what is in it; one without a checkpoint is an error. */
+/* A folder is opened by its files; one without a checkpoint is an error. */
 static void test_folder(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;

@@ -7,16 +7,19 @@
 
 enum { RANKS = 3, ODD_ONE = 2 };
 
-/* Soon enough to wait for, or so late that what is noticed before it, is noticed otherwise. */
+/*
+ * Soon enough for a test to wait for it, or so late that a failure noticed earlier was noticed in
+ * another way.
+ */
 static const struct gt_shm_options soon = { .timeout_s = 0.2 }, much_later = { .timeout_s = 60 };
 
 static const double noticed_s = 10; /* on a busy machine */
 
-/* ---- those who fail ---- */
+/* ---- ranks that fail ---- */
 
 struct failing {
 	const char *name;
-	void (*act)(struct seat_of *s); /* what the odd one does instead of calling "second" */
+	void (*act)(struct seat_of *s); /* the act of the odd one in place of calling "second" */
 	bool threads;                   /* as well */
 	const struct gt_shm_options *options;
 	const char *text[3], *hint; /* parts that the others' message has */
@@ -195,7 +198,7 @@ static void message_body(struct seat_of *s)
 	rally(s);
 }
 
-/* Ranks of a part are called what they are in the whole. */
+/* Messages number the ranks of a part as in the whole group. */
 static void part_body(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -331,7 +334,7 @@ static int count_descriptors(void)
 	return n;
 }
 
-/* Mappings that are shared, which is all that groups make, whoever else allocates. */
+/* Counts shared mappings: groups make no others, and no other code makes shared ones. */
 static int count_mappings(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -403,7 +406,7 @@ static void test_nothing_is_left(void **state)
 
 	(void)state;
 	if (tests_mpi())
-		skip(); /* MPI keeps what it keeps */
+		skip(); /* MPI keeps mappings of its own */
 	run_ranks(true, 2, &options, leak_body, NULL);
 	run_ranks(false, 2, &options, use_body, NULL); /* stacks of threads are kept, once there */
 	before = address_space();

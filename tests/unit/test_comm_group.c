@@ -1,4 +1,4 @@
-/* test_comm_group.c - groups: calls in the background, sub-groups, memory, what is refused. */
+/* test_comm_group.c - groups: calls in the background, sub-groups, memory, errors. */
 #include "tests/unit/comm_fixture.h"
 
 #include <stdint.h>
@@ -402,7 +402,7 @@ static void test_meetings_fail(void **state)
 	}
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void refused_body(struct seat_of *s)
 {

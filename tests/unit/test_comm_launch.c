@@ -37,7 +37,7 @@ struct outcome {
 	char text[480];
 };
 
-struct what {
+struct plan {
 	int nproc, max_restarts, columns;
 	const char *script; /* for sh, in the job's folder; NULL: this program as a rank */
 	bool no_logs;
@@ -53,24 +53,24 @@ static void rest(double seconds)
 }
 
 /* The launcher's process: the signals and children of the test are none of its business. */
-static void launch(const struct what *what, int report)
+static void launch(const struct plan *plan, int report)
 {
-	char *shell[] = { "sh", "-c", (char *)what->script, NULL };
+	char *shell[] = { "sh", "-c", (char *)plan->script, NULL };
 	char *self[] = { realpath("/proc/self/exe", NULL), "rank", NULL };
 	struct gt_log log = { .stream = fopen("err", "w"), .level = GT_LOG_NORMAL };
 	struct gt_folder logs;
-	struct gt_launch_options options = { .nproc = what->nproc,
-		.program = !what->script ? self[0] : what->program ?: "/bin/sh",
-		.argv = what->script ? shell : self,
-		.log_dir = what->no_logs ? NULL : &logs,
-		.max_restarts = what->max_restarts,
+	struct gt_launch_options options = { .nproc = plan->nproc,
+		.program = !plan->script ? self[0] : plan->program ?: "/bin/sh",
+		.argv = plan->script ? shell : self,
+		.log_dir = plan->no_logs ? NULL : &logs,
+		.max_restarts = plan->max_restarts,
 		.log = &log,
-		.columns = what->columns };
+		.columns = plan->columns };
 	struct outcome o = { 0 };
 	struct gt_err err = GT_ERR_INIT;
 	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
-	if (mkdir("log", 0777) || gt_folder_open(&logs, what->log_dir ?: "log", &err))
+	if (mkdir("log", 0777) || gt_folder_open(&logs, plan->log_dir ?: "log", &err))
 		exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind either */
 	dup2(out, STDOUT_FILENO);
@@ -82,7 +82,7 @@ static void launch(const struct what *what, int report)
 	exit(write(report, &o, sizeof(o)) != sizeof(o));
 }
 
-static struct job begin(const struct what *what)
+static struct job begin(const struct plan *plan)
 {
 	struct job job = { .folder = "/tmp/gtrain-launch-XXXXXX" };
 	int pair[2];
@@ -95,7 +95,7 @@ static struct job begin(const struct what *what)
 	if (!job.launcher) {
 		if (chdir(job.folder))
 			exit(1);
-		launch(what, pair[1]);
+		launch(plan, pair[1]);
 	}
 	assert_true(job.launcher > 0);
 	close(pair[1]);
@@ -115,7 +115,7 @@ static struct outcome end(const struct job *job)
 	return o;
 }
 
-/* What a file of the job's folder holds; NULL if it isn't there. Good until the next call. */
+/* The content of a file of the job's folder; NULL if it isn't there. Good until the next call. */
 static const char *text_of(const struct job *job, const char *name)
 {
 	static char text[1 << 17];
@@ -208,7 +208,7 @@ static void expect_text(const struct job *job, const char *name, const char *par
 
 static void ranks_learn_who_they_are(void **state)
 {
-	struct what what = { .nproc = 3,
+	struct plan plan = { .nproc = 3,
 		.columns = 44, /* for rank 0 alone */
 		.script = TELL
 		"echo $GTRAIN_COLUMNS >>env-$RANK; echo out $RANK; echo err $RANK >&2; cat; "
@@ -220,7 +220,7 @@ static void ranks_learn_who_they_are(void **state)
 
 	(void)state;
 	setenv("GTRAIN_LISTEN_FD", "77", 1); /* another job's */
-	job = begin(&what);
+	job = begin(&plan);
 	o = end(&job);
 	unsetenv("GTRAIN_LISTEN_FD");
 	assert_true(!o.rc && !o.status);
@@ -245,8 +245,7 @@ static void ranks_learn_who_they_are(void **state)
 	clean(&job);
 }
 
-/* Rank 1 of 3 does something bad, or all do something in turn; all leave their numbers, and those
- * of what they have started. */
+/* Rank 1 of 3 fails, or all do something in turn; `pids` has all ranks and their children. */
 #define OTHERS "echo $$ >>pids; [ $RANK = 1 ] || { sleep 100 & echo $! >>pids; wait; exit 0; };"
 
 static const struct {
@@ -275,8 +274,8 @@ static void one_end_ends_all(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		struct what what = { .nproc = 3, .script = ends[i].script };
-		struct job job = begin(&what);
+		struct plan plan = { .nproc = 3, .script = ends[i].script };
+		struct job job = begin(&plan);
 		struct outcome o = end(&job);
 		double took_s = gt_clock_s() - job.started_s;
 
@@ -295,13 +294,13 @@ static void one_end_ends_all(void **state)
 /* Before they are killed: time to say something, say. */
 static void ranks_are_asked_first(void **state)
 {
-	struct what what = {
+	struct plan plan = {
 		.nproc = 2,
 		.script =
 		    "if [ $RANK = 1 ]; then until [ -e up ]; do sleep 0.01; done; exit 3; fi; "
 		    "trap 'echo asked >asked; exit 0' TERM; echo >up; while :; do sleep 0.01; done"
 	};
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 
 	(void)state;
 	assert_int_equal(end(&job).status, 3);
@@ -319,13 +318,13 @@ static void jobs_are_started_again(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct what what = { .nproc = 2,
+		struct plan plan = { .nproc = 2,
 			.max_restarts = cases[i].max,
 			.script =
 			    "echo $$ >>pids; [ $RANK = 0 ] || { [ $GTRAIN_RESTART -ge 2 ] && exit 0; "
 			    "sleep 100; }; echo $GTRAIN_RESTART >>starts; echo $GTRAIN_SECRET >>secrets; "
 			    "[ $GTRAIN_RESTART -ge 2 ] || exit 9" };
-		struct job job = begin(&what);
+		struct job job = begin(&plan);
 		struct outcome o = end(&job);
 		const char *secrets;
 
@@ -341,7 +340,7 @@ static void jobs_are_started_again(void **state)
 	}
 }
 
-/* Each rank writes what it hears; a loop, as sh acts on a signal between commands. */
+/* Each rank writes the signals it gets; a loop, as sh acts on a signal between commands. */
 #define LISTEN                                                                                     \
 	"echo $$ >>pids; for s in INT TERM HUP QUIT USR1; do trap \"echo $s >>heard-$RANK\" $s; "  \
 	"done; trap 'echo $? >/dev/null' EXIT; echo >up-$RANK; "                                   \
@@ -357,8 +356,8 @@ static void signals_are_forwarded(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
-		struct what what = { .nproc = 2, .max_restarts = 3, .script = LISTEN "exit 0" };
-		struct job job = begin(&what);
+		struct plan plan = { .nproc = 2, .max_restarts = 3, .script = LISTEN "exit 0" };
+		struct job job = begin(&plan);
 
 		await_file(&job, "up-0");
 		await_file(&job, "up-1");
@@ -374,10 +373,10 @@ static void signals_are_forwarded(void **state)
 /* The first signal has no time limit; after it nothing is started again, whatever the status. */
 static void a_second_signal_kills(void **state)
 {
-	struct what what = { .nproc = 2,
+	struct plan plan = { .nproc = 2,
 		.max_restarts = 3,
 		.script = LISTEN "echo >saving-$RANK; while :; do sleep 0.1; done" };
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 
 	(void)state;
 	await_file(&job, "up-0");
@@ -385,7 +384,7 @@ static void a_second_signal_kills(void **state)
 	kill(job.launcher, SIGTERM);
 	await_file(&job, "saving-0");
 	await_file(&job, "saving-1");
-	rest(0.3); /* what comes at once is the same request */
+	rest(0.3); /* a signal that comes at once is the same request */
 	kill(job.launcher, SIGTERM);
 	assert_int_equal(end(&job).status, 137);
 	expect_text(&job, "err", "asked a second time", true);
@@ -394,12 +393,12 @@ static void a_second_signal_kills(void **state)
 	clean(&job);
 }
 
-/* ^Z and fg. Ranks that start nothing: who waits for a child's exec() does not stop before it. */
+/* ^Z and fg. The ranks start no process: a parent stops only after its child's exec(). */
 static void jobs_can_be_paused(void **state)
 {
-	struct what what = { .nproc = 2,
+	struct plan plan = { .nproc = 2,
 		.script = "echo $$ >>pids; echo >up-$RANK; until [ -e go ]; do :; done" };
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 	char path[128];
 	int status;
 
@@ -423,12 +422,12 @@ static void jobs_can_be_paused(void **state)
 
 static void ranks_die_with_the_launcher(void **state)
 {
-	struct what what = {
+	struct plan plan = {
 		.nproc = 4,
 		.script =
 		    "trap '' TERM HUP INT; echo $$ >>pids; echo >up-$RANK; while :; do sleep 1; done"
 	};
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
@@ -444,10 +443,10 @@ static void ranks_die_with_the_launcher(void **state)
 	clean(&job);
 }
 
-static void what_cannot_start_is_said(void **state)
+static void programs_that_cannot_start_are_named(void **state)
 {
 	static const struct {
-		struct what what;
+		struct plan plan;
 		int rc;
 		const char *text;
 	} cases[] = {
@@ -460,7 +459,7 @@ static void what_cannot_start_is_said(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct job job = begin(&cases[i].what);
+		struct job job = begin(&cases[i].plan);
 		struct outcome o = end(&job);
 
 		assert_int_equal(o.rc, cases[i].rc);
@@ -473,12 +472,12 @@ static void what_cannot_start_is_said(void **state)
 
 static void lines_stay_whole(void **state)
 {
-	struct what what = { .nproc = 4,
+	struct plan plan = { .nproc = 4,
 		.no_logs = true,
 		.script =
 		    "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $RANK >&2; printf 'b\\n' >&2; done; "
 		    "printf 'end%s' $RANK >&2" };
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 	int count[4] = { 0 }, ended = 0;
 	char *text, *line, *save = NULL;
 
@@ -503,11 +502,11 @@ static void lines_stay_whole(void **state)
 /* 100,000 bytes without a line's end, and a log that is appended to. */
 static void logs_hold_every_byte(void **state)
 {
-	struct what what = { .nproc = 2,
+	struct plan plan = { .nproc = 2,
 		.max_restarts = 1,
 		.script = "[ $RANK = 1 ] || exit 0; head -c 50000 /dev/zero | tr '\\0' x >&2; "
 		          "exit $((1 - GTRAIN_RESTART))" };
-	struct job job = begin(&what);
+	struct job job = begin(&plan);
 
 	(void)state;
 	assert_int_equal(end(&job).status, 0);
@@ -518,7 +517,7 @@ static void logs_hold_every_byte(void **state)
 
 static void processors_are_shared(void **state)
 {
-	struct what what = { .nproc = 2,
+	struct plan plan = { .nproc = 2,
 		.script = "echo \"$OMP_NUM_THREADS $(grep Cpus_allowed_list /proc/self/status | "
 		          "tr -dc '0-9,-')\" >share-$RANK" };
 	cpu_set_t set;
@@ -528,14 +527,14 @@ static void processors_are_shared(void **state)
 
 	(void)state;
 	setenv("OMP_NUM_THREADS", "7", 1);
-	job = begin(&what);
+	job = begin(&plan);
 	assert_int_equal(end(&job).status, 0);
 	strcpy(first, text_of(&job, "share-0"));
 	assert_string_equal(first, text_of(&job, "share-1")); /* hands off */
 	assert_int_equal(atoi(first), 7);
 	clean(&job);
 	unsetenv("OMP_NUM_THREADS");
-	job = begin(&what);
+	job = begin(&plan);
 	assert_int_equal(end(&job).status, 0);
 	strcpy(first, text_of(&job, "share-0"));
 	assert_in_range(atoi(first), 1, count / 2 > 1 ? count / 2 : 1);
@@ -544,11 +543,11 @@ static void processors_are_shared(void **state)
 	clean(&job);
 }
 
-/* The whole way: launched, told who they are, met over the inherited socket, exchanged. */
+/* All steps: ranks start, get their numbers, meet over the inherited socket, exchange data. */
 static void launched_ranks_meet(void **state)
 {
-	struct what what = { .nproc = 3 };
-	struct job job = begin(&what);
+	struct plan plan = { .nproc = 3 };
+	struct job job = begin(&plan);
 	struct outcome o = end(&job);
 
 	(void)state;
@@ -588,7 +587,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_second_signal_kills),
 		cmocka_unit_test(jobs_can_be_paused),
 		cmocka_unit_test(ranks_die_with_the_launcher),
-		cmocka_unit_test(what_cannot_start_is_said),
+		cmocka_unit_test(programs_that_cannot_start_are_named),
 		cmocka_unit_test(lines_stay_whole),
 		cmocka_unit_test(logs_hold_every_byte),
 		cmocka_unit_test(processors_are_shared),

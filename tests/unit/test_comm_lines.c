@@ -1,4 +1,4 @@
-/* test_comm_lines.c - what a rank writes, read in pieces: on the terminal, and in its log. */
+/* test_comm_lines.c - a rank's output, read in pieces: on the terminal, and in its log. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -50,8 +50,10 @@ static void write_table(const char *path, int size)
 	munmap(t, sizeof(*t));
 }
 
-/* MPI leaks, partly by libraries that it has closed, which cannot be told from others. What ranks
- * print is not in the form that is counted: there are several of each test. */
+/*
+ * MPI leaks, partly by libraries that it has closed, which cannot be told from others. The ranks'
+ * own lines are not in the form that is counted, as each test has several.
+ */
 static void test_as_other_groups(void **state)
 {
 	char folder[PATH_MAX], table[] = "/tmp/gtrain-test-mpi.XXXXXX", command[2 * PATH_MAX];

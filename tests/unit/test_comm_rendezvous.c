@@ -132,8 +132,10 @@ static void hosts_need_a_secret(void **state)
 	}
 }
 
-/* Of three ranks the third is started wrongly: what all hear at once. `later`: rank 0 goes on
- * waiting, so the others hear when the time is over. */
+/*
+ * The third of three ranks is started wrongly: the error that all get at once. `later`: rank 0 goes
+ * on waiting, so the others hear when the time is over.
+ */
 static const struct misfit {
 	const char *what, *value, *text;
 	bool later;
@@ -264,7 +266,7 @@ static void rank_lists_read_well(void **state)
 	}
 }
 
-static void what_cannot_work_is_refused(void **state)
+static void impossible_worlds_fail(void **state)
 {
 	struct rank rank[2];
 	char *long_one = malloc(GT_RENDEZVOUS_MAX_AGREEMENT + 1);
@@ -317,7 +319,7 @@ static void run_misdeed(struct rank *rank, double timeout_s)
 	ranks_run(rank, 4);
 }
 
-static void who_leaves_is_named(void **state)
+static void ranks_that_leave_are_named(void **state)
 {
 	struct rank rank[4];
 	char text[32];
@@ -340,7 +342,7 @@ static void who_leaves_is_named(void **state)
 	}
 }
 
-static void who_is_late_is_named(void **state)
+static void late_ranks_are_named(void **state)
 {
 	struct rank rank[4];
 	char text[80];
@@ -382,9 +384,9 @@ int main(void)
 		cmocka_unit_test(missing_ranks_are_named),
 		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(rank_lists_read_well),
-		cmocka_unit_test(what_cannot_work_is_refused),
-		cmocka_unit_test(who_leaves_is_named),
-		cmocka_unit_test(who_is_late_is_named),
+		cmocka_unit_test(impossible_worlds_fail),
+		cmocka_unit_test(ranks_that_leave_are_named),
+		cmocka_unit_test(late_ranks_are_named),
 		cmocka_unit_test(sizes_have_to_agree),
 	};
 

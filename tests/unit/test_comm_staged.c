@@ -107,7 +107,7 @@ struct form {
 	int64_t count;
 };
 
-/* What a rank has at element i of `out`; where nothing is written, what was there. */
+/* The value of a rank's element i of `out`; the old value where nothing is written. */
 static float wanted_of(const struct rank *r, const struct form *f, int peer, int64_t i, float was)
 {
 	int64_t count = f->count;

@@ -1,4 +1,4 @@
-/* test_comm_strangers.c - what comes to a meeting, or answers, in place of ranks. */
+/* test_comm_strangers.c - strangers that come to a meeting, or answer, in place of ranks. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void other_programs_are_recognised(void **state)
 	}
 }
 
-/* Who listens without knowing the secret cannot admit anybody. */
+/* A listener without the secret cannot admit any rank. */
 static void impostors_are_found_out(void **state)
 {
 	unsigned char hello[GT_WIRE_HELLO], nonce[GT_WIRE_NONCE] = { 7 }, head[GT_WIRE_HEAD],
@@ -59,7 +59,7 @@ static void impostors_are_found_out(void **state)
 	assert_int_equal(gt_wire_send_message(fd, GT_WIRE_CHALLENGE, nonce, sizeof(nonce)), 0);
 	assert_int_equal(gt_wire_receive(fd, head, sizeof(head), deadline), 0);
 	assert_int_equal(gt_wire_receive(fd, body, gt_wire_get(head + 4), deadline), 0);
-	memcpy(hash, body, sizeof(hash)); /* what the guest itself has said */
+	memcpy(hash, body, sizeof(hash)); /* the guest's own words */
 	assert_int_equal(gt_wire_send_message(fd, GT_WIRE_ADMITTED, hash, sizeof(hash)), 0);
 	ranks_finish(rank + 1, 1);
 	assert_int_equal(rank[1].rc, GT_EINVAL);
@@ -98,7 +98,7 @@ static void other_versions_are_told(void **state)
 	close(fd);
 }
 
-/* Nobody who has not proved himself makes rank 0 set aside room: it hangs up at once. */
+/* Rank 0 allocates nothing for a stranger without a proof: it closes the connection at once. */
 static void large_claims_are_not_believed(void **state)
 {
 	static const uint32_t sizes[] = { 0, SHA256_DIGEST_SIZE - 1, GT_WIRE_MAX_PROOF, 1u << 31,
@@ -127,7 +127,7 @@ static void large_claims_are_not_believed(void **state)
 	ranks_expect_well(rank, 2);
 }
 
-/* splitmix64, for what need not be good but the same again. */
+/* splitmix64, for numbers that only have to be the same again. */
 static uint64_t draw(uint64_t *state)
 {
 	uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -127,7 +127,7 @@ static void an_error_that_follows_gives_way(void **state)
 	}
 }
 
-static void what_all_say_is_told_once(void **state)
+static void lines_of_all_ranks_are_printed_once(void **state)
 {
 	struct scene s = { .caller = pthread_self(), .backend = "shm", .wrong = -2 };
 	struct gt_err err = GT_ERR_INIT;
@@ -153,7 +153,7 @@ int main(void)
 		cmocka_unit_test(all_ranks_run),
 		cmocka_unit_test(the_first_error_is_told),
 		cmocka_unit_test(an_error_that_follows_gives_way),
-		cmocka_unit_test(what_all_say_is_told_once),
+		cmocka_unit_test(lines_of_all_ranks_are_printed_once),
 		cmocka_unit_test(too_many_are_refused),
 	};
 

@@ -1,4 +1,4 @@
-/* test_comm_world.c - who one is, by the variables of each launcher: a table of environments. */
+/* test_comm_world.c - a process's rank by each launcher's variables: a table of environments. */
 #include "lib/comm/comm.h"
 
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static const char *get(void *self, const char *name)
 	"OMPI_COMM_WORLD_LOCAL_SIZE=2\0"
 #define SLURM "SLURM_PROCID=3\0SLURM_LOCALID=1\0SLURM_NTASKS=4\0SLURM_NODEID=1\0"
 
-/* What is there, and what it means: source, rank/size, local, address. Port 0: any of a job. */
+/* The variables, and their meaning: source, rank/size, local, address. Port 0: any of a job. */
 static const struct {
 	const char *env;
 	enum gt_world_source source;
@@ -122,7 +122,7 @@ static void environments_say_who_one_is(void **state)
 	}
 }
 
-/* What is wrong, and what has to stand in the message. */
+/* The fault, and the words that the message must have. */
 static const struct {
 	const char *env, *text;
 } bad[] = {
@@ -240,7 +240,7 @@ static void a_job_has_its_own_port(void **state)
 	assert_int_not_equal(w[1].port, w[2].port);
 }
 
-/* What is refused on several hosts, mpirun can start. */
+/* mpirun can start the jobs that are an error on several hosts. */
 static void mpirun_starts_them_too(void **state)
 {
 	static const struct {

@@ -125,7 +125,7 @@ static bool has_infinite(const struct model_rank *r)
 }
 
 /* So that the norm of the gradients tells. */
-static void what_fp16_does_not_hold_is_infinite(void **state)
+static void numbers_beyond_fp16_become_infinite(void **state)
 {
 	struct model_rank ranks[2];
 
@@ -143,7 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rank_is_rounded_once_and_the_sum_once),
-		cmocka_unit_test(what_fp16_does_not_hold_is_infinite),
+		cmocka_unit_test(numbers_beyond_fp16_become_infinite),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

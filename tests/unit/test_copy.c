@@ -19,8 +19,10 @@
 
 enum { BYTES = 3 << 20, PIECES = 64 };
 
-/* What the kernel is to answer, and what it was asked: this program's copy_file_range() goes before
- * the C library's. */
+/*
+ * The kernel's answers to give, and the calls made: this program's copy_file_range() goes before
+ * the C library's.
+ */
 static struct {
 	int error;   /* of calls from number `after` on; 0: none */
 	int after;   /* calls that go through before */
@@ -45,7 +47,7 @@ ssize_t copy_file_range(
 
 struct fixture {
 	int in, out;
-	unsigned char *bytes; /* of `in`; what it lacks at the end of `out` */
+	unsigned char *bytes; /* of `in`; the bytes missing at the end of `out` */
 	struct gt_err err;
 };
 
@@ -129,7 +131,7 @@ static void copies_runs(void **state)
 				fail_msg("%zu %zu: %s", i, k, f->err.text);
 			expect(f, cases[i].out_at, cases[i].in_at, cases[i].size);
 			assert_int_equal(length(f->out), cases[i].out_at + cases[i].size);
-			/* who is refused once does not ask again */
+			/* after one refusal there is no second call */
 			assert_true(kernel.calls > 0);
 			assert_true(!kernel.error || kernel.calls == 1);
 		}
@@ -155,7 +157,7 @@ static void leaves_what_is_around(void **state)
 	}
 }
 
-/* Where offsets agree within their blocks, a call of its own takes what stands before a block. */
+/* Where offsets agree within their blocks, a call of its own copies the bytes before a block. */
 static void asks_for_whole_blocks(void **state)
 {
 	struct fixture *f = *state;
@@ -167,7 +169,7 @@ static void asks_for_whole_blocks(void **state)
 	kernel.calls = 0;
 	assert_int_equal(gt_copy_range(f->out, 65, f->in, 64, 10000, false, &f->err), 0);
 	assert_int_equal(kernel.calls, 1);
-	/* and another what stands before a whole piece, 128 MiB */
+	/* and another those before a whole piece, 128 MiB */
 	kernel.calls = 0;
 	assert_int_equal(
 	    gt_copy_range(f->out, (128 << 20) - 4096, f->in, 0, 10000, false, &f->err), 0);
@@ -206,7 +208,7 @@ static void copies_nothing(void **state)
 	assert_int_equal(length(f->out), 0);
 }
 
-/* Holes read as zeros, whoever copies. */
+/* Holes read as zeros, by the kernel's copy and by ours. */
 static void copies_holes(void **state)
 {
 	static const int errors[] = { 0, EXDEV };
@@ -252,7 +254,7 @@ static void says_what_failed(void **state)
 	assert_non_null(strstr(f->err.text, "cannot write 1 bytes at byte 3"));
 }
 
-/* A write whose bytes are in a mapping meets what the mapping's file has lost. */
+/* A write from a mapping whose file was truncated fails. */
 static void says_whose_end_came(void **state)
 {
 	struct fixture *f = *state;

@@ -76,7 +76,8 @@ static void test_choice(void **state)
 	(void)state;
 	for (int i = 0; i < sets; i++)
 		assert_int_equal(child_choice(set[i].name, set[i].set), 0);
-	for (int i = sets; i < 3; i++) /* what this processor lacks is refused, not replaced */
+	/* An instruction set that this processor lacks is an error. */
+	for (int i = sets; i < 3; i++)
 		assert_int_equal(child_choice(names[i], NULL), 2);
 	assert_int_equal(child_choice("mmx", NULL), 2);
 }

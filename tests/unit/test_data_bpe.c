@@ -202,7 +202,7 @@ static void test_damaged_text(void **state)
 	fixture_close(&f);
 }
 
-/* What follows from the tokenizer that a model was trained with. */
+/* The effects of the tokenizer that a model was trained with. */
 static void test_other_tokenizers(void **state)
 {
 	struct {

@@ -1,4 +1,4 @@
-/* test_data_errors.c - what is wrong with a data set is said clearly, and what to do about it. */
+/* test_data_errors.c - errors of data sets name the fault, and a hint the remedy. */
 #include "lib/base/option_names.h"
 #include "tests/unit/data_fixture.h"
 

@@ -168,7 +168,7 @@ static void an_address_that_is_not_of_the_web_is_refused(void **state)
 	close_place(&p);
 }
 
-static void what_is_there_is_checked_and_never_lost(void **state)
+static void present_files_are_checked_and_kept(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
 	struct place p;
@@ -319,7 +319,7 @@ int main(void)
 		FETCH(a_part_is_gone_on_from_wherever_it_is_from),
 		FETCH(a_wrong_file_is_fetched_twice_at_most),
 		FETCH(an_address_that_is_not_of_the_web_is_refused),
-		FETCH(what_is_there_is_checked_and_never_lost),
+		FETCH(present_files_are_checked_and_kept),
 		FETCH(addresses_are_tried_in_their_order),
 		FETCH(processes_wait_for_each_other),
 		FETCH(a_file_that_cannot_grow_is_told_at_once),

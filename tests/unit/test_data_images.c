@@ -1,4 +1,4 @@
-/* test_data_images.c - folders and archives of images, and what augmentation does to them. */
+/* test_data_images.c - folders and archives of images, and their augmentation. */
 #include "lib/base/philox.h"
 #include "lib/data/description.h"
 #include "lib/data/exif.h"

@@ -9,7 +9,10 @@
 
 enum { SEED = 31, CLASSES = 10, PER_CLASS = 1000, SAMPLES = CLASSES * PER_CLASS };
 
-/* Lists of what has changed within 2 seconds are not kept: this process is later. */
+/*
+ * Lists of files that have changed within the last 2 seconds are not kept, so this process's clock
+ * is later.
+ */
 time_t time(time_t *out)
 {
 	struct timespec ts;
@@ -83,7 +86,7 @@ static void check_same(struct gt_dataset *a, struct gt_dataset *b)
 	}
 }
 
-/* How often the folder is walked to open it twice, with what is expected of it. */
+/* How often the folder is walked to open it twice, with the expected number. */
 static void expect_walks(
     const struct fixture *f, const char *name, int first, int second, int64_t samples, int classes)
 {

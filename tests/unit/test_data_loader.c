@@ -1,4 +1,4 @@
-/* test_data_loader.c - batches come in order, whoever reads them and wherever it begins. */
+/* test_data_loader.c - batches come in order, for any workers and any first batch. */
 #include <malloc.h>
 #include <stdatomic.h>
 
@@ -60,7 +60,7 @@ static struct gt_loader_options make_options(int workers, int batch)
 	};
 }
 
-/* What the loader must give, straight from sampler and data set. */
+/* The batch that the loader must give, straight from sampler and data set. */
 static int expect_batch(struct gt_dataset *data, const struct gt_sampler *s, int64_t epoch,
     int64_t step, float *input, int32_t *target)
 {

@@ -66,7 +66,7 @@ static void check_columns(
 	}
 }
 
-/* Vectors give the bytes of plain C, for all sizes; pixels of 255 find what overflows. */
+/* Vectors give the bytes of plain C, for all sizes; pixels of 255 find sums that overflow. */
 static void test_kernels_agree(void **state)
 {
 	static uint8_t out[120 * 120 * 3], bytes[1 << 13];
@@ -238,7 +238,7 @@ static void test_parts_of_jpegs(void **state)
 	}
 }
 
-/* What is cut off matters to those views alone that need it. */
+/* A part that is cut off matters only to views that need it. */
 static void test_truncated_jpeg(void **state)
 {
 	const struct gt_view top = { { 0, 40, 40, 0, 40 }, { 0, 200, 200, 0, 200 } };

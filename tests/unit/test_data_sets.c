@@ -37,8 +37,10 @@ static size_t add_file(unsigned char *tar, const char *name, const void *bytes, 
 	return 512 + (size + 511) / 512 * 512;
 }
 
-/* An archive of what a set wants and of what it does not; `kept` bytes of the tar, of which the
- * rest is missing. */
+/*
+ * An archive of files that a set wants and of others; `kept` bytes of the tar, whose rest is
+ * missing.
+ */
 static void make_archive(const char *first, size_t kept)
 {
 	static unsigned char tar[MOST_ARCHIVE];

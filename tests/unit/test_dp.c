@@ -1,4 +1,4 @@
-/* test_dp.c - who gets which samples, and the graphs of ranks before and after dp's pass. */
+/* test_dp.c - the samples of each rank, and the graphs of ranks before and after dp's pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

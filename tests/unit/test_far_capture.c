@@ -310,7 +310,7 @@ static size_t run_course(
 	return steps;
 }
 
-/* The host queues the plan's kernels once, in its first run, and what a step does besides. */
+/* The host queues the plan's kernels once, in its first run, and the other work of a step. */
 static void check_counts(const struct course *c, int micro_batches, size_t steps)
 {
 	long first = c->counts[1].kernels - c->counts[0].kernels;
@@ -391,7 +391,7 @@ static void close_one(struct one *o)
 	gt_graph_free(o->g);
 }
 
-/* Feed it x; returns what it makes of that, or -1 after an error. */
+/* Feed it x; returns its output, or -1 after an error. */
 static float run_one(struct one *o, float x)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -439,8 +439,10 @@ static void test_state_of_the_host(void **state)
 	assert_null(far_fault(0));
 }
 
-/* Replays read what lies in device memory, follow the plan to other memory, and are not what
- * somebody sees who watches. */
+/*
+ * Replays read the present content of device memory, follow the plan to other memory, and are not
+ * used while an observer watches the nodes.
+ */
 static void test_replays(void **state)
 {
 	struct gt_span span = { 0 };
@@ -471,7 +473,7 @@ static void test_replays(void **state)
 	assert_null(far_fault(0));
 }
 
-/* Who sets an attribute from step to step finds that it comes too late. */
+/* An attribute set between steps comes too late for a replay. */
 static void test_changed_call(void **state)
 {
 	const char *const fault = "a kernel's call has changed since its capture";

@@ -153,7 +153,7 @@ static void far_ranks_have_the_bits_of_near_ones(void **state)
 
 enum { LOOP_STEPS = 8, WARM = 3 };
 
-/* What a rank has seen of its run. */
+/* A rank's results. */
 struct meter {
 	const struct gt_train_options *options;
 	struct gt_train *t;

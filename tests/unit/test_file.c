@@ -1,4 +1,4 @@
-/* test_file.c - files appear whole or not at all; mapping refuses what is no file. */
+/* test_file.c - files appear whole or not at all; mapping accepts regular files only. */
 #include "lib/base/file.h"
 
 #include <dirent.h>
@@ -202,7 +202,7 @@ static void a_write_that_fails_leaves_the_old_file(void **state)
 
 static void a_folder_that_cannot_be_written_is_an_error(void **state)
 {
-	/* The last two hold whoever runs this, root too. */
+	/* The last two hold for every user, root too. */
 	static const char *const paths[] = { "missing/file", "plain/file", "/proc/self/file" };
 
 	(void)state;
@@ -218,8 +218,8 @@ static void a_folder_that_cannot_be_written_is_an_error(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
-/* At once, before anybody computes what goes in. */
-static void what_is_no_file_is_not_replaced(void **state)
+/* At once, before the content is computed. */
+static void only_files_are_replaced(void **state)
 {
 	static const struct {
 		const char *path, *text;
@@ -252,7 +252,7 @@ static void a_folder_that_comes_in_the_way_is_an_error_at_commit(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
-/* ---- what processes leave ---- */
+/* ---- files that processes leave behind ---- */
 
 /* The number of a process that is no more. */
 static int dead_pid(void)
@@ -266,7 +266,7 @@ static int dead_pid(void)
 	return pid;
 }
 
-static void what_dead_processes_left_is_removed(void **state)
+static void files_of_dead_processes_are_removed(void **state)
 {
 	static const char *const kept[] = { "file.tmp-%d", "file.tmp-%d-", "file.tmp-%d-x",
 		"file.tmp-%d-1x", "file.tmp-0%d-0", "file.tmp--%d-0", "file.tmp-x%d-0",
@@ -301,7 +301,7 @@ static void what_dead_processes_left_is_removed(void **state)
 }
 
 /* A number that is dead here may be alive on another machine. */
-static void what_somebody_locks_is_kept(void **state)
+static void locked_files_are_kept(void **state)
 {
 	struct gt_atomic_file f;
 	char name[100];
@@ -381,7 +381,7 @@ static void several_files_appear_together(void **state)
 	assert_int_equal(count_names(), 3);
 }
 
-/* What is written last fails first. */
+/* The last write fails first. */
 static void an_error_in_one_of_several_leaves_all(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -397,7 +397,7 @@ static void an_error_in_one_of_several_leaves_all(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
-/* The window that is left: but the one that names the others stays what it was. */
+/* The window that is left: but the one that names the others is unchanged. */
 static void an_error_between_renames_leaves_the_last(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -452,7 +452,7 @@ static long mapped_bytes(void)
 }
 
 /* Touching a byte maps its neighbours, too. */
-static void what_is_forgotten_takes_no_memory(void **state)
+static void forgotten_files_take_no_memory(void **state)
 {
 	enum { STEP = 300000, SIZE = 100 * STEP, MOST = 4 << 20 };
 	struct gt_mapping map;
@@ -530,16 +530,16 @@ int main(void)
 		IN_FOLDER(a_replaced_file_keeps_owner_and_mode),
 		IN_FOLDER(a_write_that_fails_leaves_the_old_file),
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
-		IN_FOLDER(what_is_no_file_is_not_replaced),
+		IN_FOLDER(only_files_are_replaced),
 		IN_FOLDER(a_folder_that_comes_in_the_way_is_an_error_at_commit),
-		IN_FOLDER(what_dead_processes_left_is_removed),
-		IN_FOLDER(what_somebody_locks_is_kept),
+		IN_FOLDER(files_of_dead_processes_are_removed),
+		IN_FOLDER(locked_files_are_kept),
 		IN_FOLDER(the_end_leaves_no_temporary_files),
 		IN_FOLDER(several_files_appear_together),
 		IN_FOLDER(an_error_in_one_of_several_leaves_all),
 		IN_FOLDER(an_error_between_renames_leaves_the_last),
 		IN_FOLDER(map_takes_files_only),
-		IN_FOLDER(what_is_forgotten_takes_no_memory),
+		IN_FOLDER(forgotten_files_take_no_memory),
 		IN_FOLDER(holes_are_between_what_was_written),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};

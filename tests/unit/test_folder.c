@@ -75,7 +75,7 @@ static struct gt_file_name file_in(const struct place *p, const char *path)
 	return (struct gt_file_name){ &p->in, path };
 }
 
-/* ---- what lies in the place of a file ---- */
+/* ---- things in the place of a file ---- */
 
 static int make_link(const char *path)
 {
@@ -156,7 +156,7 @@ static int check_it(struct gt_file_name file, struct gt_err *err)
 	return gt_file_check(file, NULL, &found, err);
 }
 
-static void what_is_no_regular_file_is_refused(void **state)
+static void only_regular_files_are_opened(void **state)
 {
 	static int (*const uses[])(
 	    struct gt_file_name, struct gt_err *) = { map_it, replace_it, append_to_it, check_it };
@@ -255,7 +255,7 @@ static void the_end_of_the_process_removes_temporaries_wherever_they_are(void **
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_no_regular_file_is_refused, enter, leave),
+		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, enter, leave),
 		cmocka_unit_test_setup_teardown(
 		    folders_are_made_and_no_link_to_one_is_followed, enter, leave),
 		cmocka_unit_test_setup_teardown(files_follow_the_folder, enter, leave),

@@ -170,7 +170,7 @@ static void test_refused(void **state)
 	}
 }
 
-/* A spec to config.json and back is the same model, with what the data decided. */
+/* A spec to config.json and back is the same model, with the settings that the data decided. */
 static void test_back(void **state)
 {
 	static const struct known cases[] = {

@@ -45,7 +45,7 @@ static void names_are_kept_once(void **state)
 	assert_null(gt_index_find(&x, &wanted[0].name));
 }
 
-/* Addresses are compared, and what is there is not read. */
+/* Addresses are compared, and the bytes there are not read. */
 static void addresses(void **state)
 {
 	struct gt_index x = { 0 };

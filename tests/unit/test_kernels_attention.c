@@ -80,7 +80,7 @@ static struct gt_call attention_grad_call(const struct gt_call *forward)
 	return call;
 }
 
-/* What dropout multiplies probability (b, head, i, j) by, by the op's definition. */
+/* The factor of dropout for probability (b, head, i, j), by the op's definition. */
 static double drop_factor(const struct gt_call *call, const struct attention_case *c, int64_t b,
     int64_t head, int64_t i, int64_t j)
 {
@@ -305,8 +305,10 @@ static void test_attention_differences(void **state)
 		}
 }
 
-/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of
- * (i + 1) y_i counts what is kept. */
+/*
+ * The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of (i +
+ * 1) y_i counts the kept ones.
+ */
 static void test_attention_dropout_share(void **state)
 {
 	static const struct attention_case c = { 2, 130, 2, 8, 0.25, 0, false };

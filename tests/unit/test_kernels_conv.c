@@ -278,7 +278,7 @@ static void test_conv_fused(void **state)
 			fused_check(&conv_cases[c], types[i / 8], i & 1, i & 2, i & 4);
 }
 
-/* A NaN in the image or in the weight reaches what it is part of: max(0, NaN) is NaN. */
+/* A NaN in the image or in the weight reaches every sum that it is part of: max(0, NaN) is NaN. */
 static void test_conv_relu_keeps_nan(void **state)
 {
 	(void)state;
@@ -351,8 +351,10 @@ static void test_conv_residual_in_place(void **state)
 
 /* ---- Winograd's algorithm ---- */
 
-/* Its transforms add and subtract numbers several times as large as what comes of them, so some
- * more of the 24 bits go: 1.6e-6 of the largest output was seen. */
+/*
+ * Its transforms add and subtract numbers several times as large as the results, so some more of
+ * the 24 bits go: 1.6e-6 of the largest output was seen.
+ */
 #define WINOGRAD_TOLERANCE 5e-6
 
 /* Tiles are 4 x 4: whole ones, cut ones, and images smaller than one. */
@@ -512,7 +514,9 @@ static void test_winograd_accepts(void **state)
 	}
 }
 
-/* What oneDNN can't do is an error that names the op and the shapes, and leaves nothing behind. */
+/*
+ * A case that oneDNN lacks is an error that names the op and the shapes, and leaves nothing behind.
+ */
 static void test_conv_error(void **state)
 {
 	struct gt_call call = { .inputs = 2, .outputs = 1 };

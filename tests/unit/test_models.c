@@ -13,7 +13,7 @@
 #include "lib/model/model.h"
 #include "tests/common/device.h"
 
-/* The forward graph of a model for what it wishes to see. */
+/* The forward graph of a model for the data that it wishes. */
 static struct gt_graph *build(
     const char *spec, enum gt_model_purpose purpose, int batch, struct gt_model_io *io)
 {

@@ -200,7 +200,7 @@ static void test_half_against_float64(void **state)
 		}
 }
 
-/* What passes through a copy is a temporary, whose bytes the op may take over. */
+/* A copy's output is a temporary, whose bytes the op may take over. */
 static void test_in_place(void **state)
 {
 	(void)state;

@@ -373,7 +373,7 @@ static void wrong_config(void **state)
 	}
 }
 
-/* What is written reads back as the same values, digit for digit; once-only options stay out. */
+/* Written options read back as the same values, digit for digit; once-only options stay out. */
 static void config_round_trip(void **state)
 {
 	struct gt_opts opts, again;

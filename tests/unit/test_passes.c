@@ -71,7 +71,7 @@ static void test_fuse_relu_eval(void **state)
 	gt_graph_free(g);
 }
 
-/* Somebody else reads what the relu reads. */
+/* Another node reads the relu's input. */
 static void test_fuse_relu_leaves_shared(void **state)
 {
 	struct gt_graph *g = pass_graph();
@@ -234,7 +234,10 @@ static void test_backward_refuses(void **state)
 	y = gt_reshape(g, y, 2, (int64_t[]){ 4, 8 });
 	expect_refusal(g, loss_of(g, y), "bn: 'batch_norm_eval' has no gradient");
 
-	/* What an op does not differentiate by is no parameter: its gradient would be lost. */
+	/*
+	 * An input by which the op is not differentiated must not be a parameter: its gradient
+	 * would be lost.
+	 */
 	g = pass_graph();
 	gt_graph_scope(g, "loss");
 	y = gt_cross_entropy(g, matrix(g, "w", 2, 3),
@@ -269,7 +272,7 @@ static void test_common(void **state)
 	gt_graph_free(g);
 }
 
-/* What writes, what the host reads, and what draws other numbers, stays. */
+/* Nodes that write, results that the host reads, and nodes that draw other numbers stay. */
 static void test_common_leaves(void **state)
 {
 	struct gt_graph *g = pass_graph();
@@ -407,7 +410,7 @@ static void test_layout(void **state)
 	gt_graph_free(g);
 }
 
-/* Gradients lie row-major in the store; what adds to them must not add to a copy. */
+/* Gradients lie row-major in the store; a node that adds to them must not add to a copy. */
 static void test_layout_of_gradients(void **state)
 {
 	struct gt_graph *g = pass_graph();

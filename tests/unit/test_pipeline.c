@@ -29,7 +29,7 @@ static int step(struct model_rank *r)
 	return model_rank_step(r, 1);
 }
 
-/* What a rank of `stages` is told. */
+/* The options of a rank of `stages`. */
 static struct model_rank told(
     const char *spec, int stages, int chunks, enum gt_pipeline_schedule schedule)
 {
@@ -121,7 +121,9 @@ static void pipelines_have_the_gradients_of_one(void **state)
 	}
 }
 
-/* In parts whose gradients are added up as those of one rank are: what two stages use, too. */
+/*
+ * In chunks whose gradients are added up in the order of one rank, those of a tied parameter too.
+ */
 static void reproducible_pipelines_have_the_bits_of_one(void **state)
 {
 	static const char *const models[] = { GPT ",dropout=0.3", "lenet", GPT, "resnet20" };
@@ -211,7 +213,7 @@ static void append(char *text, size_t size, const char *word)
 	snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
 }
 
-/* What both stages of a graph do for two chunks, waits and the sums of ddp included. */
+/* The nodes of both stages for two chunks, with waits and the sums of ddp. */
 static void graphs_are_those_of_stages(void **state)
 {
 #define BACKWARD_0 "pipe_recv relu_grad matmul accumulate bias_grad accumulate "
@@ -247,7 +249,7 @@ static void graphs_are_those_of_stages(void **state)
 }
 
 /* A value on its way is not written over before the wait behind it: no other lies there. */
-static void what_is_sent_stays(void **state)
+static void sent_values_stay(void **state)
 {
 	const struct model_rank like = told(GPT, 2, 12, GT_PIPELINE_1F1B);
 	struct model_rank ranks[2];
@@ -291,7 +293,7 @@ int main(void)
 		cmocka_unit_test(schedules_give_the_same_bits),
 		cmocka_unit_test(one_f_one_b_needs_less_memory),
 		cmocka_unit_test(graphs_are_those_of_stages),
-		cmocka_unit_test(what_is_sent_stays),
+		cmocka_unit_test(sent_values_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void schedules_are_those_of_the_papers(void **state)
 struct walker {
 	struct gt_pipeline_task tasks[64];
 	int at;
-	bool received;         /* what the task at hand needs */
+	bool received;         /* the message that the present task reads */
 	int sent[2], taken[2]; /* forward, backward */
 };
 

@@ -1,4 +1,4 @@
-/* test_plan.c - plans of real models: where values live, what runs allocate, what is refused. */
+/* test_plan.c - plans of real models: places of values, allocations of runs, errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "lib/train/program.h"
 #include "tests/common/device.h"
 
-/* ---- who allocates: the C library's functions, counted by the image that calls ---- */
+/* ---- allocations: the C library's functions, counted by the image that calls ---- */
 
 /* Sanitizers bring their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -142,9 +142,9 @@ static void write_inputs(struct subject_run *r)
 }
 
 /*
- * Live values don't overlap. Bytes in the arena belong to who wrote them last: inputs before the
- * first step, others with the step that makes them. Whoever reads must find them its own, or those
- * of the value it is a view of.
+ * Live values don't overlap. Bytes in the arena belong to the value written last: inputs before the
+ * first step, other values in the step that makes them. A node that reads a value must find its
+ * bytes its own, or those of the value it is a view of.
  */
 static void claim(int *owner, const struct subject_run *r, const struct gt_value *v, int id)
 {
@@ -179,8 +179,10 @@ static bool same_place(
 	       gt_plan_place(r->program.plan, b, &b_at, &bytes) && a_at == b_at;
 }
 
-/* One node: what it reads is there, what it writes is apart from that, but for out[0] where it
- * works in place, which is counted. */
+/*
+ * One node: its inputs are there, its outputs lie apart from them, but for out[0] where it works in
+ * place, which is counted.
+ */
 static int check_node(int *owner, int *claims, const struct subject_run *r, const struct gt_node *n)
 {
 	int in_place = 0;
@@ -276,8 +278,10 @@ static void test_no_place_under_second_reader(void **state)
 	gt_graph_free(g);
 }
 
-/* Two values made in a room, read as pieces of it: the room is there from the first of them to the
- * last reader, who does not take its bytes over. */
+/*
+ * Two values made in a room, read as pieces of it: the room is there from the first of them to the
+ * last reader, which does not take its bytes over.
+ */
 static void test_rooms(void **state)
 {
 	enum { N = 16 };
@@ -329,7 +333,10 @@ static void test_rooms(void **state)
 	gt_graph_free(g);
 }
 
-/* A room that a node reads, or changes, and nobody makes: away from what is there meanwhile. */
+/*
+ * A room that a node reads or changes, and no node makes, lies apart from all values that live at
+ * the same time.
+ */
 static void test_rooms_of_nobody(void **state)
 {
 	const int64_t two = 2;
@@ -368,8 +375,10 @@ static void test_rooms_of_nobody(void **state)
 	gt_graph_free(g);
 }
 
-/* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step
- * touches. */
+/*
+ * Steps' tensors and workspaces lie where the plan says, and workspaces apart from the values that
+ * the step touches.
+ */
 static void test_workspaces(void **state)
 {
 	(void)state;
@@ -470,7 +479,7 @@ static void test_run_allocates_nothing(void **state)
 	}
 }
 
-/* The same inputs give the same bits, though temporaries hold what the last run left. */
+/* The same inputs give the same bits, though temporaries hold numbers of the last run. */
 static void test_runs_repeat(void **state)
 {
 	(void)state;

@@ -144,7 +144,7 @@ static void nodes_run_when_a_step_has_them(void **state)
 	}
 }
 
-/* It begins behind what is before it, and nothing behind it waits. */
+/* It begins behind the work before it, and no work behind it waits. */
 static void collectives_run_beside(void **state)
 {
 	float y[N];

@@ -1,4 +1,4 @@
-/* test_probe.c - GPUs from a made-up NVML, their numbering, what gtrain probe makes of them. */
+/* test_probe.c - GPUs of a made-up NVML, their numbering, the output of gtrain probe. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #include "lib/base/log.h"
 #include "lib/base/progress.h"
 
-/* What was written so far, and the time as the progress line sees it. */
+/* The text written so far, and the time as the progress line sees it. */
 struct screen {
 	FILE *stream;
 	char *text;
@@ -48,7 +48,7 @@ static void close_screen(struct screen *s)
 	free(s->text);
 }
 
-/* What was written since the last call. */
+/* The text written since the last call. */
 static const char *written(struct screen *s)
 {
 	static char copy[4096];

@@ -41,7 +41,7 @@ static void flat_free(struct flat *f)
 	free(f->v);
 }
 
-/* Within 1e-6 of want, or of `near`: the size of what it was added up from. */
+/* Within 1e-6 of want, or of `near`: the size of its summands. */
 static void close_to(const char *what, float got, double want, double near)
 {
 	if (!(fabs((double)got - want) <= 1e-6 * fmax(near, fabs(want))))
@@ -305,7 +305,7 @@ static void test_exact_squares(void **state)
 	free(x);
 }
 
-/* What is small is still there when what is large is taken away: in float64 it would be gone. */
+/* A small summand is still there when a large one is subtracted: in float64 it would be gone. */
 static void test_exact_difference(void **state)
 {
 	enum { N = 10000, LARGE = 777 };

@@ -13,8 +13,10 @@ enum { MOST = 4 };
 
 /* ---- checksums ---- */
 
-/* What goes wrong: a bit of an element of a tensor, on some ranks; one that an average does not
- * round away. */
+/*
+ * The damage: one bit of an element of a tensor, on some ranks; a bit that an average does not
+ * round away.
+ */
 static struct {
 	unsigned ranks; /* a bit each */
 	const char *tensor;

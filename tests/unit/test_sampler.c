@@ -1,4 +1,4 @@
-/* test_sampler.c - a sampler for several ranks draws what theirs draw. */
+/* test_sampler.c - a sampler for several ranks draws the samples of theirs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 
 /* ---- the kernel ---- */
 
-/* One step: what comes in, and what is there behind it. The gradients are one number. */
+/* One step: its input, and the state behind it. The gradients are one number. */
 struct turn {
 	double gradient, loss;
 	bool skip, diverged;
@@ -152,7 +152,7 @@ static const struct {
 	const char *what;
 	int count;
 	struct gt_parallel_options options;
-	bool shard; /* what overflows is one gradient that no other rank holds */
+	bool shard; /* one gradient, which no other rank holds, overflows */
 } modes[] = {
 	{ "one rank", 1, { 0 }, false },
 	{ "ddp", 2, { .kind = GT_PARALLEL_DDP }, false },

@@ -178,8 +178,10 @@ static void compare_with_one(int count, bool sync_bn, int (*then)(struct model_r
 	model_ranks_close(&one, 0);
 }
 
-/* 19 normalisations in a row: what rounding a mean in another order does to the last bit grows on
- * its way through them. */
+/*
+ * 19 normalisations in a row: a difference in the last bit, from rounding a mean in another order,
+ * grows on its way through them.
+ */
 static void ranks_have_the_statistics_of_one(void **state)
 {
 	(void)state;

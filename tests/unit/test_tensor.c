@@ -17,7 +17,7 @@ static const struct gt_optim_options adamw = {
 	.kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1, .clip = 0.1
 };
 
-/* What no number of ranks divides, dropout, layers without a partner, no biases. */
+/* Sizes that no number of ranks divides, dropout, layers without a partner, no biases. */
 static const char *const specs[] = {
 	"mlp:20,32,10",
 	"mlp:7,5,4,3",
@@ -65,7 +65,10 @@ static void run_ranks(struct model_rank *ranks, int size, const struct model_ran
 	model_ranks_expect_well(ranks, size);
 }
 
-/* Keys' biases change no loss: what their gradient is, is rounding, of the size of others'. */
+/*
+ * Keys' biases do not change the loss: their gradient is rounding alone, of the size of other
+ * gradients'.
+ */
 static void compare_tensors(const struct model_rank *one, void **a, void **b, const char *what)
 {
 	double largest = 0;
@@ -86,7 +89,7 @@ static void compare_tensors(const struct model_rank *one, void **a, void **b, co
 	assert_true(largest > 1e-3);
 }
 
-/* Of what is not cut all ranks have the same bits. */
+/* All ranks have the same bits of parameters that are not sharded. */
 static void compare_replicas(const struct model_rank *ranks, int size)
 {
 	size_t compared = 0;
@@ -171,7 +174,7 @@ static void evaluation_counts_as_one_does(void **state)
 	}
 }
 
-/* ---- who comes before the target ---- */
+/* ---- classes ranked before the target ---- */
 
 enum { WIDTH = 4, VOCAB = 13 };
 

@@ -129,8 +129,10 @@ static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
 	    "weight) from 0 of 7\n");
 }
 
-/* As above between the layers, but 3 of 6 tokens each; what is added to the loss's logits, or has 2
- * rows for 4 ranks, stays whole. */
+/*
+ * As above between the layers, but 3 of 6 tokens each; a value that is added to the loss's logits,
+ * or has 2 rows for 4 ranks, stays whole.
+ */
 static void rows_between_layers_are_divided(void **state)
 {
 	(void)state;
@@ -327,7 +329,7 @@ static void expect_refusal(
 	gt_model_close(model);
 }
 
-static void what_cannot_be_cut_is_refused(void **state)
+static void models_that_cannot_be_sharded_fail(void **state)
 {
 	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
 
@@ -388,7 +390,7 @@ int main(void)
 		cmocka_unit_test(evaluation_is_cut_by_tokens),
 		cmocka_unit_test(shards_are_taken_of_every_block),
 		cmocka_unit_test(shards_make_up_the_whole),
-		cmocka_unit_test(what_cannot_be_cut_is_refused),
+		cmocka_unit_test(models_that_cannot_be_sharded_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,7 +120,7 @@ static int start_turned(
 	return rc;
 }
 
-/* What goes back to the stage before is twice as much. */
+/* The gradient sent to the stage before is twice as large. */
 static int start_double(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
@@ -167,8 +167,8 @@ static int run_half_layer(struct gt_group *g, const struct gt_collective *c, str
 }
 
 /* A mean of means: the gradient of a rank's own mean, over the number of ranks. It is the right one
- * as long as ranks have as many samples as each other. How many they have is seen from what rank 0
- * deals out, its own part being as large as the first. */
+ * as long as ranks have as many samples as each other. Their number follows from the samples that
+ * rank 0 deals out, as its own part is as large as the first. */
 static _Thread_local int samples_here;
 
 static int run_counting(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)

@@ -211,7 +211,7 @@ static void only_sums_are_added_up(void **state)
 	gt_graph_free(g);
 }
 
-/* Some copies have not come when others would exchange what they have. */
+/* Some copies have not come yet when others would exchange their values. */
 static void collectives_take_no_order(void **state)
 {
 	struct gt_graph *g = training_graph(false);
@@ -260,7 +260,7 @@ static void refuse(struct gt_parallel_options o, int ranks, int batch, const cha
 		fail_msg("%s", text);
 }
 
-static void what_cannot_be(void **state)
+static void test_impossible(void **state)
 {
 	(void)state;
 	refuse((struct gt_parallel_options){ 0 }, 3, 4, "takes 1, 2 or 4 ranks");
@@ -310,7 +310,7 @@ int main(void)
 		cmocka_unit_test(only_sums_are_added_up),
 		cmocka_unit_test(collectives_take_no_order),
 		cmocka_unit_test(virtual_ranks),
-		cmocka_unit_test(what_cannot_be),
+		cmocka_unit_test(test_impossible),
 		cmocka_unit_test(unordered_sums_are_refused),
 	};
 

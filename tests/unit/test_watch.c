@@ -13,7 +13,7 @@
 #include "lib/base/progress.h"
 #include "lib/train/report/observer.h"
 
-/* Steps of 10 samples that take so long, the first one `first_s`; what the last line says. */
+/* Steps of 10 samples that take so long, the first one `first_s`; the last line printed. */
 static void expect_rate(double first_s, double each_s, int steps, const char *rate)
 {
 	struct gt_err err = GT_ERR_INIT;

@@ -173,7 +173,7 @@ static void test_reading_later(void **state)
 	fixture_close(&f);
 }
 
-/* ---- what is wrong with archives ---- */
+/* ---- faults of archives ---- */
 
 /* "NAME=TEXT NAME=TEXT ...": files of an archive, an image where the text is IMAGE. */
 static void make_files(struct archive *a, const char *files)

@@ -1,4 +1,4 @@
-/* test_zero.c - ranks that divide what ddp has on each update as one, and make whole tensors. */
+/* test_zero.c - ranks that divide ddp's memory update as one rank, and gather whole tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static const struct gt_optim_options optimizers[] = {
 	    .others_lr = 0.5 },
 };
 
-/* Weights, and what the optimizer keeps for them, whole. */
+/* Weights, and the optimizer's states for them, whole. */
 static int collect(struct model_rank *r)
 {
 	int count = gt_optim_state_count(gt_optim_options(r->optim));
@@ -421,7 +421,7 @@ static void events_are_told(void **state)
 	}
 }
 
-/* Bytes of arena that a dry run of 4 ranks plans for a step, and what it holds of each kind. */
+/* Bytes of arena that a dry run of 4 ranks plans for a step, and its bytes of each kind. */
 static size_t dry_arena(enum gt_parallel_kind kind, struct gt_plan_summary *s)
 {
 	struct model_rank r = { .spec = "mlp:256,256,256,256,256,256,256,256,256,10" };

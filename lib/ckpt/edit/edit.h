@@ -28,7 +28,7 @@ struct gt_edit_request {
 	const char *const *words; /* ended by NULL; NULL: none */
 };
 
-enum gt_edit_what {
+enum gt_edit_use {
 	GT_EDIT_NAME,      /* a key of a state_dict */
 	GT_EDIT_METADATA,  /* a key of its `_metadata` */
 	GT_EDIT_REFERENCE, /* a name in an optimizer's state */
@@ -37,7 +37,7 @@ enum gt_edit_what {
 };
 
 struct gt_edit_change {
-	enum gt_edit_what what;
+	enum gt_edit_use what;
 	const char *where;     /* "model.state_dict": the keys that lead to the dict; "": the root.
 	                        * Of a location: the key of its storage */
 	const char *from, *to; /* before and after */

@@ -113,7 +113,7 @@ static void mention(struct gt_name_list *list, const char *path)
 }
 
 /* Record the changes of one dict's keys. `keys` is sorted by `to` afterwards. */
-static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
+static int push_keys(struct walk *w, enum gt_edit_use what, const struct step *step,
     struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	const char *where = NULL;

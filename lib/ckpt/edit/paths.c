@@ -81,7 +81,7 @@ static int compare_new(const void *a, const void *b)
 	return strcmp(((const struct gt_edit_key *)a)->to, ((const struct gt_edit_key *)b)->to);
 }
 
-static const struct gt_edit_key *who_becomes(const struct gt_index *taken, const char *to)
+static const struct gt_edit_key *rank_of(const struct gt_index *taken, const char *to)
 {
 	return gt_index_find(taken, &(struct gt_edit_key){ .to = to });
 }
@@ -90,10 +90,10 @@ static const struct gt_edit_key *who_becomes(const struct gt_index *taken, const
 static const char *place_for(const struct gt_index *taken, const struct gt_edit_key *key,
     const struct gt_edit_key *first, size_t count)
 {
-	const char *name = who_becomes(taken, key->from) ? first->from : key->from;
+	const char *name = rank_of(taken, key->from) ? first->from : key->from;
 	const struct gt_edit_key *other;
 
-	for (size_t turns = 0; turns < count && (other = who_becomes(taken, name)) != NULL; turns++)
+	for (size_t turns = 0; turns < count && (other = rank_of(taken, name)) != NULL; turns++)
 		name = other->from;
 	return name;
 }

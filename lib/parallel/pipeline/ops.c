@@ -34,7 +34,7 @@ static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
 	[GT_PIPE_TO_BEFORE] = "to-before" };
 
 /* Both ends give a message the same name. */
-static const char *what_of(const struct gt_call *call)
+static const char *description_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
 	int link = call->attrs.pipe.link;
@@ -216,7 +216,7 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
 		.peer = 1 - group->rank,
-		.what = what_of(call),
+		.what = description_of(call),
 		.stream = call->stream };
 
 	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
@@ -231,7 +231,7 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->out[0]),
 		.dtype = call->out[0].dtype,
 		.peer = 1 - group->rank,
-		.what = what_of(call),
+		.what = description_of(call),
 		.stream = call->stream };
 
 	return gt_group_run(group, &c, err);

@@ -1,4 +1,4 @@
-/* bare_reduce.c - what memory allows an all-reduce: RANKS BYTES ... */
+/* bare_reduce.c - the speed that memory allows an all-reduce: RANKS BYTES ... */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdatomic.h>

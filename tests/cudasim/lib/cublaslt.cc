@@ -227,7 +227,7 @@ static bool fits_together(const problem &p)
 	           (p.op.compute == GT_LT_COMPUTE_F32_TF32 && p.a.type == GT_LT_F32));
 }
 
-/* What an algorithm was proposed for; the bias's address is none of it. */
+/* The product that an algorithm was proposed for; the bias's address is not part of it. */
 static uint64_t hash_of(const problem &p)
 {
 	const int64_t words[] = { p.m, p.n, p.k, p.a.type, p.y.type, p.op.compute, p.op.trans_a,
@@ -266,7 +266,7 @@ static int64_t vector_of(const problem &p)
 }
 
 /* Those beyond the bias are there for factors of 16 bits; sums of a side need it not transposed, or
- * the right one transposed, so that what is summed lies as the library reads it. */
+ * the right one transposed, so that the summed operand lies as the library reads it. */
 static bool is_supported(const problem &p)
 {
 	const char *major = getenv("CUDASIM_MAJOR");

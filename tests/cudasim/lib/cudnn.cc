@@ -78,7 +78,7 @@ struct descriptor {
 	}
 };
 
-/* What may be set; all but a handle has to be. */
+/* The attributes that may be set; all but a handle must be. */
 static const struct rule {
 	int kind, attribute, type;
 	int64_t count;
@@ -199,7 +199,7 @@ extern "C" int cudnnBackendSetAttribute(
 	return refuse(GT_CUDNN_BAD_PARAM, "no such attribute of this type and number");
 }
 
-/* ---- what fits together ---- */
+/* ---- supported combinations ---- */
 
 /* A convolution, whichever of its tensors is computed. */
 struct problem {

@@ -13,7 +13,7 @@
  * that it calls are the program's. Ranks are threads of it. As with the real one:
  *
  * - Nothing blocks, so ranks connect in the background: at first, and once more at the first call
- *   of each kind. What that call queues is queued when all ranks have called it.
+ *   of each kind. The work of that call is queued when all ranks have called it.
  * - A collective begins when the streams of all ranks have reached it. If calls differ, or a rank
  *   has died or aborted, GPUs wait until their own rank aborts, too.
  * - Two ranks on one GPU are refused. Buffers have to be device memory that is open to the other
@@ -34,12 +34,13 @@ struct call {
 
 enum { ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, MESSAGE };
 
-/* The calls of all ranks that belong together. A message has two: the sender's and the receiver's.
+/*
+ * The calls of all ranks that belong together. A message has two: the sender's and the receiver's.
  */
 struct encounter {
 	std::vector<call> calls;
 	std::vector<bool> called, reached;
-	std::vector<cudaStream_t> held; /* what the streams have still to be given */
+	std::vector<cudaStream_t> held; /* work that the streams have not been given yet */
 	std::shared_ptr<int> fails;     /* where to store an error when all have come; or NULL */
 	bool broken, done;
 

@@ -179,7 +179,7 @@ int far_copy_out(
 	return rc ? rc : far_stream_sync(s, err);
 }
 
-/* What came before the call is there for it. */
+/* Work before the call has ended when it runs. */
 static int run_host_call(struct far_item *item, struct gt_err *err)
 {
 	const char *fault = far_end_transfers(item->index, &item->clock);

@@ -218,8 +218,10 @@ static bool within(const struct access *x, const struct access *y)
 	return y->from <= x->from && x->to <= y->to;
 }
 
-/* Note an access that is behind all others. An access that the new one covers needs no place any
- * more: whoever comes behind the new one comes behind both. */
+/*
+ * Note an access that is behind all others. An access that the new one covers needs no place any
+ * more: an access behind the new one is behind both.
+ */
 static bool note(struct block *b, const struct access *a)
 {
 	size_t kept = 0;
