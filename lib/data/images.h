@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/byte_stream.h"
 #include "lib/data/source.h"
-#include "lib/data/stream.h"
 
 /* ---- images_list.c: the images below a folder or in an archive ---- */
 
@@ -37,8 +37,8 @@ struct gt_list {
 	struct gt_arena content; /* images out of a compressed archive */
 	struct gt_listed *items;
 	size_t count, capacity;
-	uint64_t limit_bytes;        /* of memory for all of these; 0: no limit */
-	struct gt_stream **archives; /* that items borrow from */
+	uint64_t limit_bytes;             /* of memory for all of these; 0: no limit */
+	struct gt_byte_stream **archives; /* that items borrow from */
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* that were listed */
 	size_t folder_count, folder_capacity;
@@ -120,9 +120,9 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
  * but nothing that changed just before, as it might change again at the same time by the clock of
  * the file system. A file that cannot be written costs the time to list again.
  */
-bool gt_index_load(struct gt_list *list, const char *path, const struct gt_stream *archive);
+bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
-    const struct gt_stream *archive, int64_t began_s);
+    const struct gt_byte_stream *archive, int64_t began_s);
 
 /* ---- images.c ---- */
 

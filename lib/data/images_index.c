@@ -151,12 +151,12 @@ static const char *next_text(struct index *x)
 }
 
 /* Whether all folders, or the archive, are as they were. */
-static bool is_current(struct index *x, const char *path, const struct gt_stream *archive)
+static bool is_current(struct index *x, const char *path, const struct gt_byte_stream *archive)
 {
 	struct stat st;
 
 	if (archive)
-		return x->h->stamps == 1 && !gt_stream_stat(archive, &st) &&
+		return x->h->stamps == 1 && !gt_byte_stream_stat(archive, &st) &&
 		       same_stamp(&x->stamps[0], &st);
 	for (uint64_t i = 0; i < x->h->stamps; i++) {
 		const char *name = next_text(x);
@@ -196,10 +196,10 @@ static bool load_item(struct gt_listed *out, struct index *x, uint64_t i,
 }
 
 /* Put the items of an index into the list, all or none. */
-static bool load_items(struct gt_list *list, struct index *x, const struct gt_stream *archive)
+static bool load_items(struct gt_list *list, struct index *x, const struct gt_byte_stream *archive)
 {
 	size_t size = 0, count = list->count + (size_t)x->h->items;
-	const unsigned char *bytes = archive ? gt_stream_bytes(archive, &size) : NULL;
+	const unsigned char *bytes = archive ? gt_byte_stream_bytes(archive, &size) : NULL;
 	void *grown = gt_reallocarray(list->items, count, sizeof(*list->items), GT_ERR_IGNORED);
 
 	if (!grown)
@@ -214,7 +214,7 @@ static bool load_items(struct gt_list *list, struct index *x, const struct gt_st
 }
 
 static bool load(struct gt_list *list, const char *key, const char *path,
-    const struct gt_stream *archive, const unsigned char *p, size_t size)
+    const struct gt_byte_stream *archive, const unsigned char *p, size_t size)
 {
 	struct index x;
 	const char *about;
@@ -248,7 +248,7 @@ static unsigned char *read_file(struct gt_list *list, const char *file, size_t *
 	return p;
 }
 
-bool gt_index_load(struct gt_list *list, const char *path, const struct gt_stream *archive)
+bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive)
 {
 	char *key = key_of(list, path, archive), *file = key ? file_of(key) : NULL;
 	size_t size;
@@ -337,7 +337,7 @@ static void put_contents(struct writer *w, const struct gt_list *list, size_t fi
 }
 
 static void put_all(struct writer *w, const struct gt_list *list, size_t first, const char *key,
-    const struct gt_stream *archive, const struct gt_stamp *own)
+    const struct gt_byte_stream *archive, const struct gt_stamp *own)
 {
 	const unsigned char *bytes = NULL;
 	size_t size = 0;
@@ -348,7 +348,7 @@ static void put_all(struct writer *w, const struct gt_list *list, size_t first, 
 	fwrite(&w->h, sizeof(w->h), 1, w->file.stream);
 	w->h.stamps = archive ? 1 : list->folder_count;
 	if (archive) {
-		bytes = gt_stream_bytes(archive, &size);
+		bytes = gt_byte_stream_bytes(archive, &size);
 		put(w, own, sizeof(*own));
 	}
 	for (size_t i = 0; !archive && i < list->folder_count; i++)
@@ -371,13 +371,13 @@ static bool is_recent(const struct gt_stamp *s, int64_t began_s)
 	return s->mtime_s > began_s - RECENT_S || s->ctime_s > began_s - RECENT_S;
 }
 
-static bool is_settled(const struct gt_list *list, const struct gt_stream *archive,
+static bool is_settled(const struct gt_list *list, const struct gt_byte_stream *archive,
     struct gt_stamp *own, int64_t began_s)
 {
 	struct stat st;
 
 	if (archive) {
-		if (gt_stream_stat(archive, &st))
+		if (gt_byte_stream_stat(archive, &st))
 			return false;
 		*own = gt_stamp_of(&st);
 		return !is_recent(own, began_s);
@@ -389,7 +389,7 @@ static bool is_settled(const struct gt_list *list, const struct gt_stream *archi
 }
 
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
-    const struct gt_stream *archive, int64_t began_s)
+    const struct gt_byte_stream *archive, int64_t began_s)
 {
 	struct gt_stamp own = { 0 };
 	struct writer w = { 0 };

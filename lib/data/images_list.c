@@ -186,7 +186,7 @@ int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
 void gt_list_forget_content(struct gt_list *list)
 {
 	while (list->archive_count)
-		gt_stream_close(list->archives[--list->archive_count]);
+		gt_byte_stream_close(list->archives[--list->archive_count]);
 	gt_arena_release(&list->content);
 }
 

@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct header) == 512, "a tar block");
 enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIGNATURE = 8 };
 
 struct tar {
-	struct gt_stream *in;
+	struct gt_byte_stream *in;
 	struct gt_list *list;
 	const char *front; /* of the paths in the list; NULL: nothing */
 	char *path;        /* of the next file, from a long name or pax header; NULL: its own */
@@ -31,7 +31,7 @@ struct tar {
 
 static unsigned long long at(const struct tar *t)
 {
-	return gt_stream_at(t->in);
+	return gt_byte_stream_at(t->in);
 }
 
 /* An octal number, or base 256 where the top bit is set; -1 where it is neither. */
@@ -152,7 +152,7 @@ static int read_exactly(
     struct tar *t, void *out, uint64_t size, const char *where, struct gt_err *err)
 {
 	uint64_t got;
-	int rc = gt_stream_read(t->in, out, size, &got, err);
+	int rc = gt_byte_stream_read(t->in, out, size, &got, err);
 
 	return !rc && got < size ? cut_short(t, where, err) : rc;
 }
@@ -224,7 +224,7 @@ static int read_item(struct tar *t, const struct header *h, uint64_t size, struc
 	} else if (gt_stream_is_packed(t->in)) {
 		rc = copy_image(t, &item, size, err);
 	} else {
-		item.bytes = gt_stream_borrow(t->in, size);
+		item.bytes = gt_byte_stream_borrow(t->in, size);
 		item.size = size;
 	}
 	return rc ? rc : gt_list_add_behind(t->list, t->front, &item, err);
@@ -278,7 +278,7 @@ static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 		    err, GT_EFORMAT, "malformed size in the header at byte %llu", at(t) - BLOCK);
 	if (!has_data)
 		size = 0;
-	if ((uint64_t)size > gt_stream_most(t->in))
+	if ((uint64_t)size > gt_byte_stream_most(t->in))
 		return cut_short(t, INSIDE, err);
 	if (h->type == 'S') {
 		rc = gt_err_set(err, GT_ENOTSUP, "a sparse file at byte %llu", at(t));
@@ -291,7 +291,7 @@ static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 	}
 	/* The last block may lack its padding only where the end marker is missing too. */
 	padding = (uint64_t)(BLOCK - size % BLOCK) % BLOCK;
-	return rc ? rc : gt_stream_read(t->in, NULL, padding, &got, err);
+	return rc ? rc : gt_byte_stream_read(t->in, NULL, padding, &got, err);
 }
 
 static int not_a_tar(struct gt_err *err)
@@ -307,7 +307,7 @@ static int read_tail(struct tar *t, struct gt_err *err)
 	int rc = 0;
 
 	if (gt_stream_is_packed(t->in))
-		rc = gt_stream_read(t->in, NULL, (uint64_t)MAX_TAIL + 1, &got, err);
+		rc = gt_byte_stream_read(t->in, NULL, (uint64_t)MAX_TAIL + 1, &got, err);
 	if (rc || got <= MAX_TAIL)
 		return rc;
 	return gt_err_set(
@@ -320,7 +320,7 @@ static int read_block(struct tar *t, struct gt_err *err)
 	unsigned long long start = at(t);
 	struct header h;
 	uint64_t got;
-	int rc = gt_stream_read(t->in, &h, BLOCK, &got, err);
+	int rc = gt_byte_stream_read(t->in, &h, BLOCK, &got, err);
 
 	if (rc)
 		return rc;
@@ -339,7 +339,7 @@ static int read_block(struct tar *t, struct gt_err *err)
 }
 
 static int list_tar(
-    struct gt_list *list, const char *path, struct gt_stream *archive, struct gt_err *err)
+    struct gt_list *list, const char *path, struct gt_byte_stream *archive, struct gt_err *err)
 {
 	struct tar t = {
 		.in = archive, .list = list, .front = list->labelled ? path : NULL, .pax_size = -1
@@ -354,7 +354,7 @@ static int list_tar(
 }
 
 static int list_plain_or_packed(
-    struct gt_list *list, const char *path, struct gt_stream *archive, struct gt_err *err)
+    struct gt_list *list, const char *path, struct gt_byte_stream *archive, struct gt_err *err)
 {
 	size_t first = list->count;
 	int64_t began_s = time(NULL);
@@ -375,19 +375,19 @@ static int list_plain_or_packed(
 
 int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
 {
-	struct gt_stream *archive;
+	struct gt_byte_stream *archive;
 	int rc = gt_grow(&list->archives, list->archive_count, &list->archive_capacity,
 	    sizeof(*list->archives), err);
 
 	if (!rc)
-		rc = gt_stream_open(&archive, path, err);
+		rc = gt_byte_stream_open(&archive, path, err);
 	if (rc)
 		return rc;
 	rc = list_plain_or_packed(list, path, archive, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", path);
 	if (rc || gt_stream_is_packed(archive))
-		gt_stream_close(archive);
+		gt_byte_stream_close(archive);
 	else
 		list->archives[list->archive_count++] = archive;
 	return rc;

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/byte_stream.h"
 #include "lib/data/source.h"
-#include "lib/data/stream.h"
 
 /* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0,
  * type 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
@@ -18,7 +18,7 @@ enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10 };
 struct mnist {
 	struct gt_source source;
 	struct idx {
-		struct gt_stream *file;
+		struct gt_byte_stream *file;
 		uint8_t *inflated;     /* where it is compressed */
 		const uint8_t *values; /* these, or in the file */
 		uint64_t size;         /* of the values, in bytes */
@@ -49,7 +49,7 @@ static int read_header(struct idx *x, uint32_t magic, int count, struct gt_err *
 {
 	uint8_t header[16];
 	uint64_t size = 4 + 4 * (uint64_t)count, got;
-	int rc = gt_stream_read(x->file, header, size, &got, err);
+	int rc = gt_byte_stream_read(x->file, header, size, &got, err);
 
 	if (rc)
 		return rc;
@@ -83,7 +83,8 @@ static int wrong_size(const char *there, uint64_t wanted, struct gt_err *err)
 /* Inflate as many values as the header promises, and not one more. */
 static int inflate_values(struct idx *x, const struct gt_data_request *request, struct gt_err *err)
 {
-	uint64_t start = gt_stream_at(x->file), got, more = 0, most = gt_stream_most(x->file);
+	uint64_t start = gt_byte_stream_at(x->file), got, more = 0,
+	         most = gt_byte_stream_most(x->file);
 	char there[48];
 	int rc;
 
@@ -96,9 +97,9 @@ static int inflate_values(struct idx *x, const struct gt_data_request *request, 
 	x->inflated = gt_calloc(x->size, 1, err);
 	if (!x->inflated)
 		return GT_ENOMEM;
-	rc = gt_stream_read(x->file, x->inflated, x->size, &got, err);
+	rc = gt_byte_stream_read(x->file, x->inflated, x->size, &got, err);
 	if (!rc && got == x->size)
-		rc = gt_stream_read(x->file, NULL, 1, &more, err);
+		rc = gt_byte_stream_read(x->file, NULL, 1, &more, err);
 	if (rc)
 		return rc;
 	if (more) {
@@ -125,11 +126,11 @@ static int read_idx(struct idx *x, uint32_t magic, int count, const struct gt_da
 		x->values = x->inflated;
 		return rc;
 	}
-	there = gt_stream_most(x->file);
+	there = gt_byte_stream_most(x->file);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)there);
 	if (there != x->size)
 		return wrong_size(text, x->size, err);
-	x->values = gt_stream_borrow(x->file, x->size);
+	x->values = gt_byte_stream_borrow(x->file, x->size);
 	return 0;
 }
 
@@ -142,7 +143,7 @@ static int open_idx(struct idx *x, const char *folder, const char *prefix, const
 
 	if (!path)
 		return GT_ENOMEM;
-	rc = gt_stream_open(&x->file, path, err);
+	rc = gt_byte_stream_open(&x->file, path, err);
 	if (!rc) {
 		rc = images ? read_idx(x, IMAGES_MAGIC, 3, request, err)
 		            : read_idx(x, LABELS_MAGIC, 1, request, err);
@@ -160,7 +161,7 @@ static int open_idx(struct idx *x, const char *folder, const char *prefix, const
 
 static void close_idx(struct idx *x)
 {
-	gt_stream_close(x->file);
+	gt_byte_stream_close(x->file);
 	free(x->inflated);
 }
 

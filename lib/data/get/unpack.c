@@ -9,8 +9,8 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/data/byte_stream.h"
 #include "lib/data/get/check.h"
-#include "lib/data/stream.h"
 
 /* Source: POSIX.1-2017, pax, "ustar Interchange Format". Archives of sets were checked before, so
  * extended headers need not be understood: their files are no parts. */
@@ -19,7 +19,7 @@ enum { CHUNK_BYTES = 1 << 16, MOST_PARTS = 32 };
 
 struct unpacking {
 	const struct gt_set *set;
-	struct gt_stream *in;
+	struct gt_byte_stream *in;
 	struct gt_folder folder; /* of the parts */
 	unsigned char *chunk;    /* [CHUNK_BYTES] */
 	bool done[MOST_PARTS];
@@ -49,7 +49,7 @@ static int copy_bytes(struct unpacking *u, FILE *out, uint64_t size, struct gt_e
 {
 	while (size) {
 		uint64_t n = size < CHUNK_BYTES ? size : CHUNK_BYTES, got;
-		int rc = gt_stream_read(u->in, u->chunk, n, &got, err);
+		int rc = gt_byte_stream_read(u->in, u->chunk, n, &got, err);
 
 		if (rc)
 			return rc;
@@ -104,7 +104,7 @@ static int write_part(
 static int skip(struct unpacking *u, uint64_t size, struct gt_err *err)
 {
 	uint64_t got;
-	int rc = gt_stream_read(u->in, NULL, size, &got, err);
+	int rc = gt_byte_stream_read(u->in, NULL, size, &got, err);
 
 	return !rc && got < size ? truncated(err) : rc;
 }
@@ -126,7 +126,7 @@ static int read_entry(struct unpacking *u, bool *end, struct gt_err *err)
 	unsigned char header[BLOCK];
 	char name[NAME + 1] = "";
 	uint64_t got, size = 0;
-	int part, rc = gt_stream_read(u->in, header, BLOCK, &got, err);
+	int part, rc = gt_byte_stream_read(u->in, header, BLOCK, &got, err);
 
 	if (rc)
 		return rc;
@@ -165,7 +165,7 @@ int gt_set_unpack(const struct gt_set *set, const struct gt_folder *folder, cons
     struct gt_err *err)
 {
 	struct unpacking u = { .set = set, .chunk = gt_calloc(CHUNK_BYTES, 1, err) };
-	int rc = u.chunk ? gt_stream_open(&u.in, archive, err) : GT_ENOMEM;
+	int rc = u.chunk ? gt_byte_stream_open(&u.in, archive, err) : GT_ENOMEM;
 
 	if (!rc) {
 		rc = gt_folder_open_in(&u.folder, folder, set->parts_folder, true, err);
@@ -174,7 +174,7 @@ int gt_set_unpack(const struct gt_set *set, const struct gt_folder *folder, cons
 		if (rc)
 			gt_err_prefix(err, "'%s'", archive);
 		gt_folder_close(&u.folder);
-		gt_stream_close(u.in);
+		gt_byte_stream_close(u.in);
 	}
 	free(u.chunk);
 	return rc;

@@ -1,5 +1,5 @@
-/* stream.c - the bytes of a file in order, inflated where it is compressed. */
-#include "lib/data/stream.h"
+/* byte_stream.c - the bytes of a file in order, inflated where it is compressed. */
+#include "lib/data/byte_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { CHUNK_BYTES = 1 << 30, WINDOW_BYTES = 1 << 16, INFLATE_MAX = 1032, MAX_ZEROS = 64 << 20 };
 
-struct gt_stream {
+struct gt_byte_stream {
 	struct gt_mapping file;
 	uint64_t at; /* bytes handed out */
 	bool packed;
@@ -26,9 +26,9 @@ static bool is_gzip(const unsigned char *p, size_t size)
 	return size >= 2 && p[0] == 0x1f && p[1] == 0x8b;
 }
 
-int gt_stream_open(struct gt_stream **out, const char *path, struct gt_err *err)
+int gt_byte_stream_open(struct gt_byte_stream **out, const char *path, struct gt_err *err)
 {
-	struct gt_stream *s = gt_calloc(1, sizeof(*s), err);
+	struct gt_byte_stream *s = gt_calloc(1, sizeof(*s), err);
 	int rc;
 
 	*out = NULL;
@@ -43,7 +43,7 @@ int gt_stream_open(struct gt_stream **out, const char *path, struct gt_err *err)
 		s->z.next_in = (Bytef *)s->file.data;
 		s->packed = inflateInit2(&s->z, 15 + 16) == Z_OK; /* 16: gzip framing */
 		if (!s->packed) {
-			gt_stream_close(s);
+			gt_byte_stream_close(s);
 			return gt_err_set(err, GT_ENOMEM, "out of memory: inflating '%s'", path);
 		}
 	}
@@ -51,7 +51,7 @@ int gt_stream_open(struct gt_stream **out, const char *path, struct gt_err *err)
 	return 0;
 }
 
-void gt_stream_close(struct gt_stream *s)
+void gt_byte_stream_close(struct gt_byte_stream *s)
 {
 	if (!s)
 		return;
@@ -61,33 +61,33 @@ void gt_stream_close(struct gt_stream *s)
 	free(s);
 }
 
-bool gt_stream_is_packed(const struct gt_stream *s)
+bool gt_stream_is_packed(const struct gt_byte_stream *s)
 {
 	return s->packed;
 }
 
-const unsigned char *gt_stream_bytes(const struct gt_stream *s, size_t *size)
+const unsigned char *gt_byte_stream_bytes(const struct gt_byte_stream *s, size_t *size)
 {
 	*size = s->packed ? 0 : s->file.size;
 	return s->packed ? NULL : s->file.data;
 }
 
-int gt_stream_stat(const struct gt_stream *s, struct stat *out)
+int gt_byte_stream_stat(const struct gt_byte_stream *s, struct stat *out)
 {
 	return fstat(s->file.fd, out);
 }
 
-uint64_t gt_stream_at(const struct gt_stream *s)
+uint64_t gt_byte_stream_at(const struct gt_byte_stream *s)
 {
 	return s->at;
 }
 
-static size_t packed_left(const struct gt_stream *s)
+static size_t packed_left(const struct gt_byte_stream *s)
 {
 	return s->file.size - (size_t)(s->z.next_in - s->file.data);
 }
 
-uint64_t gt_stream_most(const struct gt_stream *s)
+uint64_t gt_byte_stream_most(const struct gt_byte_stream *s)
 {
 	if (!s->packed)
 		return s->file.size - s->at;
@@ -96,7 +96,7 @@ uint64_t gt_stream_most(const struct gt_stream *s)
 }
 
 /* After a member's end: another member, or nothing but zeros, or bytes that do not belong here. */
-static int next_member(struct gt_stream *s, struct gt_err *err)
+static int next_member(struct gt_byte_stream *s, struct gt_err *err)
 {
 	const unsigned char *p = s->z.next_in, *end = s->file.data + s->file.size;
 	size_t left = (size_t)(end - p);
@@ -119,7 +119,7 @@ static int truncated(uint64_t inflated, struct gt_err *err)
 	return gt_err_hint(err, "the file was cut short; copy or download it again");
 }
 
-static int corrupt(const struct gt_stream *s, uint64_t inflated, struct gt_err *err)
+static int corrupt(const struct gt_byte_stream *s, uint64_t inflated, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "corrupt gzip data after %llu inflated bytes: %s",
 	    (unsigned long long)inflated, s->z.msg ? s->z.msg : "unknown error");
@@ -128,7 +128,7 @@ static int corrupt(const struct gt_stream *s, uint64_t inflated, struct gt_err *
 
 /* Inflate up to `room` bytes into out; *got may be 0 before the end, too. */
 static int inflate_some(
-    struct gt_stream *s, unsigned char *out, uint64_t room, size_t *got, struct gt_err *err)
+    struct gt_byte_stream *s, unsigned char *out, uint64_t room, size_t *got, struct gt_err *err)
 {
 	size_t left = packed_left(s);
 	uint64_t inflated = s->at + (s->to - s->from);
@@ -150,7 +150,7 @@ static int inflate_some(
 }
 
 /* Hand out inflated bytes from the window. */
-static uint64_t drain(struct gt_stream *s, unsigned char *out, uint64_t size)
+static uint64_t drain(struct gt_byte_stream *s, unsigned char *out, uint64_t size)
 {
 	size_t n = s->to - s->from;
 
@@ -164,7 +164,7 @@ static uint64_t drain(struct gt_stream *s, unsigned char *out, uint64_t size)
 
 /* Large reads go to the caller's memory at once, others by way of the window. */
 static int read_packed(
-    struct gt_stream *s, unsigned char *out, uint64_t size, uint64_t *got, struct gt_err *err)
+    struct gt_byte_stream *s, unsigned char *out, uint64_t size, uint64_t *got, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -186,7 +186,8 @@ static int read_packed(
 	return rc;
 }
 
-int gt_stream_read(struct gt_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err)
+int gt_byte_stream_read(
+    struct gt_byte_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err)
 {
 	if (s->packed)
 		return read_packed(s, out, size, got, err);
@@ -197,7 +198,7 @@ int gt_stream_read(struct gt_stream *s, void *out, uint64_t size, uint64_t *got,
 	return 0;
 }
 
-const unsigned char *gt_stream_borrow(struct gt_stream *s, uint64_t size)
+const unsigned char *gt_byte_stream_borrow(struct gt_byte_stream *s, uint64_t size)
 {
 	if (s->packed || !s->file.data || s->file.size - s->at < size)
 		return NULL;

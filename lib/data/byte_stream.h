@@ -1,6 +1,6 @@
-/* stream.h - inside data: the bytes of a file in order, inflated where it is compressed. */
-#ifndef GT_DATA_STREAM_H
-#define GT_DATA_STREAM_H
+/* byte_stream.h - inside data: the bytes of a file in order, inflated where it is compressed. */
+#ifndef GT_DATA_BYTE_STREAM_H
+#define GT_DATA_BYTE_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,38 +14,38 @@
  * file expands, a stream takes the same small amount of memory: its caller says how many bytes it
  * wants, and keeps them or not. Errors do not name the file; callers add its name.
  */
-struct gt_stream;
+struct gt_byte_stream;
 
 /* Errors: GT_EIO and those of gt_map(), which name the file; GT_ENOMEM. */
-int gt_stream_open(struct gt_stream **out, const char *path, struct gt_err *err);
-void gt_stream_close(struct gt_stream *s);
+int gt_byte_stream_open(struct gt_byte_stream **out, const char *path, struct gt_err *err);
+void gt_byte_stream_close(struct gt_byte_stream *s);
 
-bool gt_stream_is_packed(const struct gt_stream *s);
+bool gt_stream_is_packed(const struct gt_byte_stream *s);
 
 /* All bytes of a plain file, borrowed until it is closed; NULL: it is empty, or a gzip file. */
-const unsigned char *gt_stream_bytes(const struct gt_stream *s, size_t *size);
+const unsigned char *gt_byte_stream_bytes(const struct gt_byte_stream *s, size_t *size);
 
 /* fstat() of the file: 0, or -1 with errno. */
-int gt_stream_stat(const struct gt_stream *s, struct stat *out);
+int gt_byte_stream_stat(const struct gt_byte_stream *s, struct stat *out);
 
 /* How many bytes have been read or skipped. */
-uint64_t gt_stream_at(const struct gt_stream *s);
+uint64_t gt_byte_stream_at(const struct gt_byte_stream *s);
 
 /* The most bytes that may still come: exact in a plain file; in a gzip file 1032 for each byte left
  * of it, which is all that deflate can do. A size that the file claims is checked with this before
  * memory is taken for it. Source: zlib's "Technical Details", maximum compression factor. */
-uint64_t gt_stream_most(const struct gt_stream *s);
+uint64_t gt_byte_stream_most(const struct gt_byte_stream *s);
 
 /*
  * Read `size` bytes into out, or skip them where out is NULL; *got is less at the end alone.
  * At the end of a gzip file its checksum has been compared; more gzip members and zeros may follow
  * it. Errors: GT_EFORMAT (truncated, corrupt, followed by other bytes), GT_ENOMEM.
  */
-int gt_stream_read(
-    struct gt_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err);
+int gt_byte_stream_read(
+    struct gt_byte_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err);
 
 /* The next `size` bytes of a plain file, borrowed until it is closed, and skipped; NULL where fewer
  * are left, and in a gzip file. */
-const unsigned char *gt_stream_borrow(struct gt_stream *s, uint64_t size);
+const unsigned char *gt_byte_stream_borrow(struct gt_byte_stream *s, uint64_t size);
 
 #endif
