@@ -503,7 +503,7 @@ $(BUILD)/gtrain.pc: FORCE
 	    'Libs: -L$${libdir} -lgtrain $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
 
 # Looking around ------------------------------------------------------------------------------
-map:   ## print the index of the code, and its largest files and functions
+map:   ## print where changes begin, the index of the code, and its largest files and functions
 	@tests/lint/map
 
 help:   ## print this list
