@@ -12,7 +12,8 @@
  *   train     gt_train_options_init(), gt_train_open(), gt_train_run(), gt_train_close()
  *   evaluate  gt_eval_options_init(), gt_eval_open(), gt_eval_run(), gt_eval_close()
  *   text      gt_sampling_init(), gt_generate()
- *   files     gt_ckpt_open(), gt_state_dict_find(), gt_tensor_read(), gt_torch_save(), gt_verify()
+ *   files     gt_ckpt_open(), gt_state_dict_find(), gt_ckpt_tensor_read(), gt_torch_save(),
+ *             gt_verify()
  *   machine   gt_probe_read()
  *
  * Other headers of the library are there, too, as <gtrain/lib/MODULE/NAME.h>; they may change with

@@ -55,7 +55,7 @@ static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt
     const char *path, struct gt_err *err)
 {
 	/* In this order, memory that the first call needs for a moment serves the second. */
-	int rc = gt_ckpt_room(ckpt, &l->file_bytes, &l->dead_bytes, err);
+	int rc = gt_ckpt_file_usage(ckpt, &l->file_bytes, &l->dead_bytes, err);
 
 	l->ckpt = ckpt;
 	if (!rc)

@@ -135,10 +135,10 @@ struct gt_ckpt;
 /*
  * Open a checkpoint, which is a torch file (zip or legacy), a safetensors file, numpy's arrays (npz
  * or npy), Hugging Face's index of shards, or a folder with one of the last (see shards.h), and
- * check what describes it: the bytes of tensors are not touched. The files are mapped: tensors
- * borrow the mappings, and are valid until gt_ckpt_close(). Tensor bytes are checked when they are
- * read, by gt_tensor_read() or gt_storage_check(), where the file has checksums: a zip has, and so
- * has a safetensors file that gtrain wrote; a legacy file has none.
+ * check its headers: the bytes of tensors are not touched. The files are mapped: tensors borrow the
+ * mappings, and are valid until gt_ckpt_close(). Tensor bytes are checked when they are read, by
+ * gt_ckpt_tensor_read() or gt_storage_check(), where the file has checksums: a zip has, and so has
+ * a safetensors file that gtrain wrote; a legacy file has none.
  *
  * The root of safetensors and npz is a dict of tensors. Its attribute `__metadata__`, if it has
  * one, is the dict of strings that a safetensors header holds under that name.
@@ -187,14 +187,17 @@ int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *e
 int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 
 /* Elements of a tensor. */
-int64_t gt_tensor_count(const struct gt_tree_tensor *t);
+int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
 
-/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides, in the
- * host's byte order. Floating-point types, float8 included, are converted among each other, rounded
- * once, to nearest even; integers, bool being 0 and 1, among each other; a complex type can be had
- * as itself. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. The whole
- * storage is checked first. */
-int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
+/*
+ * Copy a tensor to contiguous memory dst of gt_ckpt_tensor_count() elements, following its strides,
+ * in the host's byte order. Floating-point types, float8 included, are converted among each other,
+ * rounded once, to nearest even; integers, bool being 0 and 1, among each other; a complex type can
+ * be had as itself. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. The
+ * whole storage is checked first.
+ */
+int gt_ckpt_tensor_read(
+    const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* ---- the state_dict inside ---- */
 

@@ -25,7 +25,7 @@ static int add_file(
 	return rc;
 }
 
-int gt_ckpt_room(
+int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
 {
 	int rc;

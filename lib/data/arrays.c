@@ -15,7 +15,7 @@ enum layout { LAYOUT_AUTO, CHANNELS_LAST, CHANNELS_FIRST };
 
 /* ---- reading samples ---- */
 
-/* Whether it is an integer or a bool, whose values gt_tensor_read() gives as int64. */
+/* Whether it is an integer or a bool, whose values gt_ckpt_tensor_read() gives as int64. */
 static bool is_whole(enum gt_dtype type)
 {
 	return !gt_dtype_is_float(type) && type != GT_C64 && type != GT_C128;
@@ -32,8 +32,8 @@ static int read_numbers(
 	part.shape = &n;
 	part.offset += first * t->stride[0];
 	if (gt_dtype_is_real(t->dtype))
-		return gt_tensor_read(&part, GT_F64, out, err);
-	rc = gt_tensor_read(&part, GT_I64, whole, err);
+		return gt_ckpt_tensor_read(&part, GT_F64, out, err);
+	rc = gt_ckpt_tensor_read(&part, GT_I64, whole, err);
 	for (int64_t i = 0; !rc && i < n; i++)
 		out[i] = (double)whole[i];
 	return rc;
@@ -82,7 +82,7 @@ static int read_arrays(struct gt_source *self, const struct gt_data_part *part, 
 	*target = a->targets[index];
 	if (self->info.kind == GT_DATA_VECTOR)
 		return read_features(a, &sample, index, input, err);
-	if (!gt_tensor_read(&sample, GT_U8, input, err))
+	if (!gt_ckpt_tensor_read(&sample, GT_U8, input, err))
 		return 0;
 	return gt_err_prefix(err, "'%s': sample %lld", a->inputs_name, (long long)index);
 }

@@ -71,7 +71,7 @@ static int list(const char *dir, struct gt_err *err)
 	rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
 	for (size_t i = 0; !rc && i < sd.count; i++)
 		printf("%s: %lld elements\n", sd.entries[i].name,
-		    (long long)gt_tensor_count(sd.entries[i].tensor));
+		    (long long)gt_ckpt_tensor_count(sd.entries[i].tensor));
 	gt_state_dict_release(&sd);
 	gt_ckpt_close(ckpt);
 	return rc;

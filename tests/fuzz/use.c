@@ -35,7 +35,7 @@ void fuzz_check_error(int rc, const struct gt_err *err)
 static void read_tensor(struct walk *w, const struct gt_tree_tensor *t)
 {
 	struct gt_err err = GT_ERR_INIT;
-	int64_t count = gt_tensor_count(t);
+	int64_t count = gt_ckpt_tensor_count(t);
 	void *data;
 	int rc;
 
@@ -45,11 +45,11 @@ static void read_tensor(struct walk *w, const struct gt_tree_tensor *t)
 		return;
 	data = malloc((size_t)count * 16 + 1);
 	fuzz_require(data);
-	rc = gt_tensor_read(t, t->dtype, data, &err);
+	rc = gt_ckpt_tensor_read(t, t->dtype, data, &err);
 	if (rc)
 		fuzz_check_error(rc, &err);
-	if (!rc && gt_tensor_read(t, GT_BF16, data, &err))
-		gt_tensor_read(t, GT_I8, data, &err);
+	if (!rc && gt_ckpt_tensor_read(t, GT_BF16, data, &err))
+		gt_ckpt_tensor_read(t, GT_I8, data, &err);
 	free(data);
 }
 

@@ -35,9 +35,9 @@ static size_t number_of(struct seen *seen, const struct gt_storage *storage)
 /* dtype, shape, stride, offset, storage's key, location, requires_grad, the elements. */
 static int print_tensor(struct seen *seen, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	size_t size = (size_t)gt_tensor_count(t) * gt_dtype_size(t->dtype);
+	size_t size = (size_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype);
 	void *data = gt_calloc(1, size, err);
-	int rc = data ? gt_tensor_read(t, t->dtype, data, err) : GT_ENOMEM;
+	int rc = data ? gt_ckpt_tensor_read(t, t->dtype, data, err) : GT_ENOMEM;
 
 	printf("tensor %s [", gt_dtype_name(t->dtype));
 	for (int i = 0; i < t->ndim; i++)

@@ -330,7 +330,7 @@ static void computes_and_applies(void **state)
 			float data[4];
 
 			assert_non_null(t);
-			assert_int_equal(gt_tensor_read(&t->tensor, GT_F32, data, &f->err), 0);
+			assert_int_equal(gt_ckpt_tensor_read(&t->tensor, GT_F32, data, &f->err), 0);
 			assert_true(data[0] == 1 && data[3] == 4);
 		}
 		assert_non_null(gt_tree_get(gt_ckpt_root(f->ckpt), "step"));

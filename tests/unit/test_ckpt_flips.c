@@ -172,11 +172,11 @@ static enum outcome compare_tensors(const struct gt_tree_tensor *a, const struct
 	unsigned char x[MAX_ELEMENTS * 8] = { 0 }, y[MAX_ELEMENTS * 8] = { 0 };
 	struct gt_err err = GT_ERR_INIT;
 
-	if (gt_tensor_count(b) > MAX_ELEMENTS)
+	if (gt_ckpt_tensor_count(b) > MAX_ELEMENTS)
 		return gt_storage_check(b->storage, &err) ? REFUSED : MISSED;
-	if (gt_tensor_read(b, b->dtype, y, &err))
+	if (gt_ckpt_tensor_read(b, b->dtype, y, &err))
 		return REFUSED;
-	if (gt_tensor_read(a, a->dtype, x, &err))
+	if (gt_ckpt_tensor_read(a, a->dtype, x, &err))
 		fail_msg("%s", err.text);
 	return a->dtype == b->dtype && a->ndim == b->ndim &&
 	               !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)) &&

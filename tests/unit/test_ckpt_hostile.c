@@ -51,14 +51,14 @@ static void file_free(struct file *f)
 
 static int read_values(const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	int64_t n = gt_tensor_count(t);
+	int64_t n = gt_ckpt_tensor_count(t);
 	unsigned char *data;
 	int rc;
 
 	if (n >= 1000)
 		return 0;
 	data = malloc((size_t)n * gt_dtype_size(t->dtype) + 1);
-	rc = gt_tensor_read(t, t->dtype, data, err);
+	rc = gt_ckpt_tensor_read(t, t->dtype, data, err);
 	free(data);
 	return rc;
 }

@@ -115,7 +115,7 @@ static void test_order(void **state)
 	assert_string_equal(gt_ckpt_format(ckpt), "npy");
 	node = gt_tree_get(gt_ckpt_root(ckpt), "arr_0");
 	assert_non_null(node);
-	assert_int_equal(gt_tensor_read(&node->tensor, GT_I64, back, &err), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&node->tensor, GT_I64, back, &err), 0);
 	assert_memory_equal(back, expected, sizeof(expected));
 	gt_ckpt_close(ckpt);
 }
@@ -207,7 +207,7 @@ static void test_dtypes(void **state)
 		assert_memory_equal(t->shape, shape, sizeof(shape));
 		assert_true(t->storage->has_crc);
 		assert_int_equal((uintptr_t)t->storage->bytes % 64, 0);
-		assert_int_equal(gt_tensor_read(t, t->dtype, back, &f->err), 0);
+		assert_int_equal(gt_ckpt_tensor_read(t, t->dtype, back, &f->err), 0);
 		assert_memory_equal(back, data[t->dtype], 6 * gt_dtype_size(t->dtype));
 	}
 	assert_int_equal(gt_tree_get(read, "a/scalar")->tensor.ndim, 0);
@@ -267,9 +267,10 @@ static void test_flips(void **state)
 			const struct gt_tree *read = gt_ckpt_root(ckpt),
 			                     *w = gt_tree_get(read, "weight");
 
-			if (!w || w->tensor.dtype != GT_F32 || gt_tensor_count(&w->tensor) != 4)
+			if (!w || w->tensor.dtype != GT_F32 ||
+			    gt_ckpt_tensor_count(&w->tensor) != 4)
 				fail_msg("bit %zu", bit);
-			if (!gt_tensor_read(&w->tensor, GT_F32, back, GT_ERR_IGNORED) &&
+			if (!gt_ckpt_tensor_read(&w->tensor, GT_F32, back, GT_ERR_IGNORED) &&
 			    memcmp(back, data, sizeof(data)) != 0)
 				fail_msg("bit %zu", bit);
 			gt_ckpt_close(ckpt);

@@ -140,7 +140,8 @@ static void names_of(struct fixture *f, const char *path, char *out, size_t room
 		const struct gt_tree_item *item = &gt_ckpt_root(ckpt)->seq.items[i];
 		unsigned char back[24];
 
-		assert_int_equal(gt_tensor_read(&item->value->tensor, GT_F32, back, &f->err), 0);
+		assert_int_equal(
+		    gt_ckpt_tensor_read(&item->value->tensor, GT_F32, back, &f->err), 0);
 		assert_int_equal(back[7], DATA);
 		at += (size_t)snprintf(out + at, room - at, "%s ", item->key->string.bytes);
 	}

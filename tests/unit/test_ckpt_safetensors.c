@@ -233,7 +233,7 @@ static void test_dtypes(void **state)
 		assert_int_equal(
 		    (uintptr_t)node->tensor.storage->bytes % gt_dtype_size(node->tensor.dtype), 0);
 		assert_int_equal(
-		    gt_tensor_read(&node->tensor, node->tensor.dtype, back, &f->err), 0);
+		    gt_ckpt_tensor_read(&node->tensor, node->tensor.dtype, back, &f->err), 0);
 		assert_memory_equal(back, data[d], 6 * gt_dtype_size(node->tensor.dtype));
 	}
 }
@@ -266,15 +266,15 @@ static void test_shapes(void **state)
 	for (size_t i = 0; i < COUNT(names); i++) {
 		node = gt_tree_get(read, names[i]);
 		assert_non_null(node);
-		assert_int_equal(gt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
+		assert_int_equal(gt_ckpt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
 		assert_memory_equal(back, data, sizeof(data));
 	}
 	node = gt_tree_get(read, "scalar");
-	assert_int_equal(gt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
 	assert_true(back[0] == 4 && node->tensor.ndim == 0);
-	assert_int_equal(gt_tensor_count(&gt_tree_get(read, "empty")->tensor), 0);
+	assert_int_equal(gt_ckpt_tensor_count(&gt_tree_get(read, "empty")->tensor), 0);
 	node = gt_tree_get(read, "view");
-	assert_int_equal(gt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
 	assert_memory_equal(back, turned, sizeof(turned));
 }
 
@@ -418,7 +418,8 @@ static void test_cast(void **state)
 	read = open_again(f);
 	assert_int_equal(gt_tree_get(read, "w")->tensor.dtype, GT_F16);
 	assert_int_equal(gt_tree_get(read, "steps")->tensor.dtype, GT_I64);
-	assert_int_equal(gt_tensor_read(&gt_tree_get(read, "w")->tensor, GT_F32, back, &f->err), 0);
+	assert_int_equal(
+	    gt_ckpt_tensor_read(&gt_tree_get(read, "w")->tensor, GT_F32, back, &f->err), 0);
 	assert_true(back[0] == 1 && back[1] == -2.5 && back[2] == 65504 && back[3] == 0);
 }
 
@@ -444,8 +445,9 @@ static bool same_values(
 		struct gt_tree *t = root->seq.items[i].value;
 
 		if (t->kind != GT_TREE_TENSOR ||
-		    (size_t)gt_tensor_count(&t->tensor) * gt_dtype_size(t->tensor.dtype) > 64 ||
-		    gt_tensor_read(&t->tensor, t->tensor.dtype, back, GT_ERR_IGNORED)) {
+		    (size_t)gt_ckpt_tensor_count(&t->tensor) * gt_dtype_size(t->tensor.dtype) >
+		        64 ||
+		    gt_ckpt_tensor_read(&t->tensor, t->tensor.dtype, back, GT_ERR_IGNORED)) {
 			gt_ckpt_close(ckpt);
 			return false;
 		}

@@ -68,8 +68,8 @@ static void expect(struct fixture *f, const char *name, const char *prefix, int 
 		node = gt_tree_get(root, key);
 		assert_non_null(node);
 		assert_true(node->tensor.storage->has_crc);
-		assert_int_equal(gt_tensor_count(&node->tensor), count);
-		assert_int_equal(gt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
+		assert_int_equal(gt_ckpt_tensor_count(&node->tensor), count);
+		assert_int_equal(gt_ckpt_tensor_read(&node->tensor, GT_F32, back, &f->err), 0);
 		assert_memory_equal(back, data + i, (size_t)count * sizeof(*back));
 	}
 }

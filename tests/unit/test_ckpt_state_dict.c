@@ -219,7 +219,7 @@ static void test_real(void **state)
 			const struct gt_tree_tensor *t = gt_state_dict_get(&sd, cases[i].tensor);
 
 			assert_non_null(t);
-			assert_int_equal(gt_tensor_count(t), cases[i].elements);
+			assert_int_equal(gt_ckpt_tensor_count(t), cases[i].elements);
 			assert_string_equal(t->storage->location, "cuda:0");
 		}
 		gt_state_dict_release(&sd);

@@ -29,7 +29,7 @@ static uint16_t narrow(double value, enum gt_dtype to)
 	struct gt_tree_tensor t = scalar(GT_F64, &value, &s);
 	uint16_t out = 0;
 
-	assert_int_equal(gt_tensor_read(&t, to, &out, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, to, &out, GT_ERR_IGNORED), 0);
 	return out;
 }
 
@@ -39,7 +39,7 @@ static double widen(uint16_t bits, enum gt_dtype from)
 	struct gt_tree_tensor t = scalar(from, &bits, &s); /* one byte: the first */
 	double out;
 
-	assert_int_equal(gt_tensor_read(&t, GT_F64, &out, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_F64, &out, GT_ERR_IGNORED), 0);
 	return out;
 }
 
@@ -120,8 +120,8 @@ static void test_strides(void **state)
 			.storage = STORAGE(data, sizeof(data)) };
 		double out[6];
 
-		assert_int_equal(gt_tensor_check(&t, GT_ERR_IGNORED), 0);
-		assert_int_equal(gt_tensor_read(&t, GT_F64, out, GT_ERR_IGNORED), 0);
+		assert_int_equal(gt_ckpt_tensor_check(&t, GT_ERR_IGNORED), 0);
+		assert_int_equal(gt_ckpt_tensor_read(&t, GT_F64, out, GT_ERR_IGNORED), 0);
 		assert_memory_equal(out, cases[i].expected, sizeof(out));
 	}
 }
@@ -142,7 +142,7 @@ static void test_long(void **state)
 	(void)state;
 	for (int i = 0; i < ROWS * COLUMNS; i++)
 		data[i] = i - 700;
-	assert_int_equal(gt_tensor_read(&t, GT_I64, out, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_I64, out, GT_ERR_IGNORED), 0);
 	for (int i = 0; i < ROWS * COLUMNS; i++)
 		assert_int_equal(out[i], i % ROWS * COLUMNS + i / ROWS - 700);
 }
@@ -159,15 +159,15 @@ static void test_swapped(void **state)
 
 	(void)state;
 	t.storage->swapped = true;
-	assert_int_equal(gt_tensor_read(&t, GT_F64, &real, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_F64, &real, GT_ERR_IGNORED), 0);
 	assert_true(real == 1.5);
 	t = scalar(GT_I16, i16, &s);
 	t.storage->swapped = true;
-	assert_int_equal(gt_tensor_read(&t, GT_I64, &integer, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_I64, &integer, GT_ERR_IGNORED), 0);
 	assert_int_equal(integer, 0x1234);
 	t = scalar(GT_C64, c64, &s);
 	t.storage->swapped = true;
-	assert_int_equal(gt_tensor_read(&t, GT_C64, complex, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_C64, complex, GT_ERR_IGNORED), 0);
 	assert_true(complex[0] == 1 && complex[1] == 2);
 }
 
@@ -205,11 +205,12 @@ static void test_integers(void **state)
 		unsigned char out[16];
 		int64_t again;
 
-		assert_int_equal(gt_tensor_read(&t, cases[i].to, out, GT_ERR_IGNORED), cases[i].rc);
+		assert_int_equal(
+		    gt_ckpt_tensor_read(&t, cases[i].to, out, GT_ERR_IGNORED), cases[i].rc);
 		if (cases[i].rc)
 			continue;
 		back = scalar(cases[i].to, out, &s2);
-		assert_int_equal(gt_tensor_read(&back, GT_I64, &again, GT_ERR_IGNORED), 0);
+		assert_int_equal(gt_ckpt_tensor_read(&back, GT_I64, &again, GT_ERR_IGNORED), 0);
 		assert_int_equal(again, cases[i].value);
 	}
 }
@@ -225,9 +226,9 @@ static void test_large_unsigned(void **state)
 	int64_t out;
 
 	(void)state;
-	assert_int_equal(gt_tensor_read(&t, GT_I64, &out, &err), GT_EINVAL);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_I64, &out, &err), GT_EINVAL);
 	assert_string_equal(err.text, "the value 18446744073709551614 does not fit int64");
-	assert_int_equal(gt_tensor_read(&t, GT_U64, &same, &err), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_U64, &same, &err), 0);
 	assert_true(same == value);
 }
 
@@ -265,7 +266,7 @@ static void test_check(void **state)
 			.offset = cases[i].offset,
 			.storage = STORAGE(NULL, 16) };
 
-		assert_int_equal(gt_tensor_check(&t, GT_ERR_IGNORED), cases[i].rc);
+		assert_int_equal(gt_ckpt_tensor_check(&t, GT_ERR_IGNORED), cases[i].rc);
 	}
 }
 
@@ -331,7 +332,7 @@ static void test_repeats(void **state)
 	struct gt_storage small = { .size_bytes = 16 }, large = { .size_bytes = 2 << 20 };
 	const uint64_t gib = 1 << 30;
 	const struct {
-		struct gt_tensor_use uses[3];
+		struct gt_ckpt_tensor_use uses[3];
 		int expected;
 	} cases[] = {
 		{ { { &small, gib } }, 0 },
@@ -344,16 +345,16 @@ static void test_repeats(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct gt_tensor_use uses[3];
+		struct gt_ckpt_tensor_use uses[3];
 		struct gt_err err = GT_ERR_INIT;
 		size_t n = 0;
 
 		for (size_t k = 0; k < 3; k++)
 			if (cases[i].uses[k].storage)
 				uses[n++] = cases[i].uses[k];
-		assert_int_equal(gt_tensor_repeats_too_much(uses, n, &err), cases[i].expected);
+		assert_int_equal(gt_ckpt_tensor_repeats_too_much(uses, n, &err), cases[i].expected);
 	}
-	assert_int_equal(gt_tensor_repeats_too_much(NULL, 0, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_repeats_too_much(NULL, 0, GT_ERR_IGNORED), 0);
 }
 
 int main(void)

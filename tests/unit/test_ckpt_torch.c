@@ -117,7 +117,8 @@ static void test_dtypes(void **state)
 		assert_int_equal(node->tensor.ndim, 2);
 		assert_memory_equal(node->tensor.shape, shape, sizeof(shape));
 		assert_int_equal((uintptr_t)node->tensor.storage->bytes % GT_ZIP_ALIGN, 0);
-		assert_int_equal(gt_tensor_read(&node->tensor, (enum gt_dtype)d, back, NULL), 0);
+		assert_int_equal(
+		    gt_ckpt_tensor_read(&node->tensor, (enum gt_dtype)d, back, NULL), 0);
 		assert_memory_equal(back, data[d], 6 * gt_dtype_size((enum gt_dtype)d));
 	}
 }
@@ -190,7 +191,7 @@ static void test_storages(void **state)
 	assert_ptr_equal(a->tensor.storage, b->tensor.storage);
 	assert_int_equal(part->tensor.shape[0], 2);
 	assert_memory_equal(part->tensor.storage->bytes, data, sizeof(data));
-	assert_int_equal(gt_tensor_count(&gt_tree_get(root, "empty")->tensor), 0);
+	assert_int_equal(gt_ckpt_tensor_count(&gt_tree_get(root, "empty")->tensor), 0);
 	assert_int_equal(gt_tree_get(root, "empty")->tensor.shape[0], 3);
 	assert_int_equal(gt_tree_get(root, "scalar")->tensor.ndim, 0);
 }
@@ -209,7 +210,7 @@ static void test_swapped(void **state)
 	put(f, "w", t);
 	back = gt_tree_get(round_trip(f), "w");
 	assert_false(back->tensor.storage->swapped);
-	assert_int_equal(gt_tensor_read(&back->tensor, GT_F32, values, NULL), 0);
+	assert_int_equal(gt_ckpt_tensor_read(&back->tensor, GT_F32, values, NULL), 0);
 	assert_true(values[0] == 1.5f && values[1] == -2.0f);
 }
 

@@ -380,7 +380,7 @@ static void test_dead_bytes(void **state)
 	save(path, values, 3);
 	for (int edits = 0; edits < 3; edits++) {
 		assert_int_equal(gt_ckpt_open(&ckpt, path, &err), 0);
-		assert_int_equal(gt_ckpt_room(ckpt, &file, &dead, &err), 0);
+		assert_int_equal(gt_ckpt_file_usage(ckpt, &file, &dead, &err), 0);
 		gt_ckpt_close(ckpt);
 		assert_true(edits ? dead > last : dead == 0);
 		last = dead;

@@ -97,7 +97,7 @@ static void compare_replicas(const struct model_rank *ranks, int size)
 	for (size_t i = 0; i < ranks->store->slot_count; i++) {
 		const struct gt_slot *slot = &ranks->store->slots[i];
 
-		if (gt_tensor_sharding(ranks->parallel, slot->name))
+		if (gt_tp_sharding(ranks->parallel, slot->name))
 			continue;
 		compared++;
 		for (int r = 1; r < size; r++) {

@@ -126,7 +126,7 @@ static struct gt_tree *make_tensor(
 	s->map = record->map;
 	s->file_offset = record->file_offset + npy.data_at;
 	take_crc(s, record, header, npy.data_at);
-	if (npy.fortran_order && gt_tensor_count(&node->tensor))
+	if (npy.fortran_order && gt_ckpt_tensor_count(&node->tensor))
 		turn(&node->tensor, (int64_t *)node->tensor.stride);
 	return node;
 }

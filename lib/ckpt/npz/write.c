@@ -22,8 +22,8 @@ struct array {
 
 struct writer {
 	struct gt_flat flat;
-	struct array *arrays;   /* of flat.tensors */
-	struct gt_fill *places; /* the same */
+	struct array *arrays;         /* of flat.tensors */
+	struct gt_copy_place *places; /* the same */
 	struct gt_zip_writer zip;
 };
 
@@ -47,7 +47,7 @@ static int add_array(struct writer *w, size_t i, struct gt_err *err)
 	else
 		rc = gt_zip_add(&w->zip, name, a->header_size + t->size_bytes, &a->at, err);
 	free(name);
-	w->places[i] = (struct gt_fill){
+	w->places[i] = (struct gt_copy_place){
 		.offset = a->at + a->header_size,
 		.size_bytes = t->size_bytes,
 		.tensor = t->tensor,
@@ -64,7 +64,7 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 	for (size_t i = 0; i < w->flat.count && !rc; i++)
 		rc = add_array(w, i, err);
 	if (!rc)
-		rc = gt_fill_places(fd, w->places, w->flat.count, err);
+		rc = gt_copy_tensors(fd, w->places, w->flat.count, err);
 	for (size_t i = 0; i < w->flat.count && !rc; i++) {
 		const struct array *a = &w->arrays[i];
 
@@ -110,7 +110,7 @@ int gt_npz_write(const char *path, const struct gt_tree *root,
 
 	if (!rc)
 		rc = gt_edit_replace(NULL, &target, write_archive, &w, err);
-	gt_fill_losses(w.places, rc ? 0 : w.flat.count, options->losses);
+	gt_copy_losses(w.places, rc ? 0 : w.flat.count, options->losses);
 	release(&w);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }

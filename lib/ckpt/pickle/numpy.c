@@ -105,7 +105,7 @@ static bool set_dims(const struct array *a, int ndim, int64_t *dims)
 
 	for (int i = 0; i < ndim; i++)
 		dims[i] = gt_tree_value(a->shape, (size_t)i)->integer;
-	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim))
+	if (!gt_ckpt_tensor_contiguous_stride(ndim, dims, dims + ndim))
 		return false;
 	for (int i = 0; a->fortran && i < ndim; i++) {
 		dims[ndim + i] = step;
@@ -145,5 +145,5 @@ int gt_pickle_numpy(
 		.stride = dims + ndim,
 		.storage = storage,
 	};
-	return gt_tensor_check(&(*out)->tensor, err);
+	return gt_ckpt_tensor_check(&(*out)->tensor, err);
 }

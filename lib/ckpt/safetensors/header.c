@@ -131,7 +131,7 @@ static int count_bytes(const struct gt_st_tensor *t, uint64_t *bytes, struct gt_
 	for (int i = 0; i < t->ndim; i++)
 		if (__builtin_mul_overflow(bits, (uint64_t)t->shape[i], &bits))
 			return fail(err, t, "its shape overflows");
-	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, stride))
+	if (!gt_ckpt_tensor_contiguous_stride(t->ndim, t->shape, stride))
 		return fail(err, t, "its shape overflows");
 	if (bits % 8)
 		return fail(err, t, "its elements do not fill whole bytes");

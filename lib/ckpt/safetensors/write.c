@@ -18,7 +18,7 @@
 
 struct header {
 	const struct gt_st_output *output;
-	const struct gt_fill
+	const struct gt_copy_place
 	    *places; /* of output->tensors, in their order; offsets from the data */
 	char *text;
 	size_t size;
@@ -76,7 +76,7 @@ static void put_metadata(struct gt_buf *out, struct header *h)
 }
 
 static void put_tensor(
-    struct gt_buf *out, const struct gt_flat_tensor *t, const struct gt_fill *place)
+    struct gt_buf *out, const struct gt_flat_tensor *t, const struct gt_copy_place *place)
 {
 	gt_buf_puts(out, ",");
 	gt_buf_json(out, t->name, strlen(t->name));
@@ -131,7 +131,7 @@ static int put_header(FILE *stream, const char *text, size_t size, struct gt_err
 }
 
 static int write_contents(
-    FILE *stream, struct header *h, struct gt_fill *places, struct gt_err *err)
+    FILE *stream, struct header *h, struct gt_copy_place *places, struct gt_err *err)
 {
 	uint64_t start;
 	int rc = build_header(h, err);
@@ -141,8 +141,8 @@ static int write_contents(
 	start = GT_ST_LENGTH_BYTES + h->size;
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset += start;
-	rc = gt_fill_places(fileno(stream), places, h->output->count, err);
-	gt_fill_losses(places, rc ? 0 : h->output->count, h->output->losses);
+	rc = gt_copy_tensors(fileno(stream), places, h->output->count, err);
+	gt_copy_losses(places, rc ? 0 : h->output->count, h->output->losses);
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset -= start;
 	if (!rc)
@@ -163,16 +163,16 @@ static int compare_layout(const void *a, const void *b)
 	return order ? order : strcmp(x->name, y->name);
 }
 
-static struct gt_fill *lay_out(const struct gt_st_output *o, struct gt_err *err)
+static struct gt_copy_place *lay_out(const struct gt_st_output *o, struct gt_err *err)
 {
-	struct gt_fill *places = gt_calloc(o->count, sizeof(*places), err);
+	struct gt_copy_place *places = gt_calloc(o->count, sizeof(*places), err);
 	uint64_t at = 0;
 
 	qsort(o->tensors, o->count, sizeof(*o->tensors), compare_layout);
 	for (size_t i = 0; places && i < o->count; i++) {
 		const struct gt_flat_tensor *t = o->tensors[i];
 
-		places[i] = (struct gt_fill){
+		places[i] = (struct gt_copy_place){
 			.offset = at, .size_bytes = t->size_bytes, .tensor = t->tensor, .as = t->as
 		};
 		at += t->size_bytes;
@@ -183,7 +183,7 @@ static struct gt_fill *lay_out(const struct gt_st_output *o, struct gt_err *err)
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err)
 {
-	struct gt_fill *places = lay_out(output, err);
+	struct gt_copy_place *places = lay_out(output, err);
 	struct header h = { .output = output, .places = places };
 	int rc = places ? gt_atomic_open(file, path, err) : GT_ENOMEM;
 

@@ -136,8 +136,8 @@ static int compare_piece(void *self, size_t task, struct gt_err *err)
 		           : err->code;
 		at += n;
 		if (at - held >= FORGET || at == end) {
-			gt_tensor_forget(&p->a, held, at - held);
-			gt_tensor_forget(&p->b, held, at - held);
+			gt_ckpt_tensor_forget(&p->a, held, at - held);
+			gt_ckpt_tensor_forget(&p->b, held, at - held);
 			held = at;
 		}
 	}
@@ -169,18 +169,18 @@ static void plan_pair(struct pair *p, const struct gt_diff_row *row)
 	p->b = *b;
 	p->repeats = 1;
 	if (!memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof(*a->stride))) {
-		gt_tensor_in_storage_order(&p->a, a, p->dims[0], &p->repeats);
-		gt_tensor_in_storage_order(&p->b, b, p->dims[1], &p->repeats);
+		gt_ckpt_tensor_in_storage_order(&p->a, a, p->dims[0], &p->repeats);
+		gt_ckpt_tensor_in_storage_order(&p->b, b, p->dims[1], &p->repeats);
 	}
 	p->kind = meet(a->dtype, b->dtype);
-	p->count = p->kind == GT_RUN_UNKNOWN ? 0 : (uint64_t)gt_tensor_count(&p->a);
+	p->count = p->kind == GT_RUN_UNKNOWN ? 0 : (uint64_t)gt_ckpt_tensor_count(&p->a);
 	p->same_bits = a->dtype == b->dtype && a->storage->swapped == b->storage->swapped;
 }
 
-/* See gt_tensor_repeats_too_much(). */
+/* See gt_ckpt_tensor_repeats_too_much(). */
 static int check_repeats(const struct comparison *c, struct gt_err *err)
 {
-	struct gt_tensor_use *uses = gt_calloc(2 * c->count, sizeof(*uses), err);
+	struct gt_ckpt_tensor_use *uses = gt_calloc(2 * c->count, sizeof(*uses), err);
 	int rc;
 
 	if (!uses)
@@ -188,12 +188,12 @@ static int check_repeats(const struct comparison *c, struct gt_err *err)
 	for (size_t i = 0; i < c->count; i++) {
 		const struct pair *p = &c->pairs[i];
 
-		uses[2 * i] =
-		    (struct gt_tensor_use){ p->a.storage, p->count * gt_dtype_size(p->a.dtype) };
-		uses[2 * i + 1] =
-		    (struct gt_tensor_use){ p->b.storage, p->count * gt_dtype_size(p->b.dtype) };
+		uses[2 * i] = (struct gt_ckpt_tensor_use){ p->a.storage,
+			p->count * gt_dtype_size(p->a.dtype) };
+		uses[2 * i + 1] = (struct gt_ckpt_tensor_use){ p->b.storage,
+			p->count * gt_dtype_size(p->b.dtype) };
 	}
-	rc = gt_tensor_repeats_too_much(uses, 2 * c->count, err);
+	rc = gt_ckpt_tensor_repeats_too_much(uses, 2 * c->count, err);
 	free(uses);
 	return rc;
 }

@@ -351,8 +351,8 @@ static int compare(const struct gt_digest *d, uint32_t crc, struct gt_err *err)
 
 static bool spans_storage(const struct gt_tree_tensor *t)
 {
-	return gt_tensor_is_contiguous(t) && !t->offset && !t->storage->swapped &&
-	       (size_t)gt_tensor_count(t) * gt_dtype_size(t->dtype) == t->storage->size_bytes;
+	return gt_ckpt_tensor_is_contiguous(t) && !t->offset && !t->storage->swapped &&
+	       (size_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype) == t->storage->size_bytes;
 }
 
 /* Whether the file itself gives a sum of the tensor's elements, whose bytes are compared with it
@@ -364,16 +364,16 @@ static bool has_sum(const struct gt_tree_tensor *t)
 
 static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)
 {
-	struct gt_fill *places = gt_calloc(d->count, sizeof(*places), err);
+	struct gt_copy_place *places = gt_calloc(d->count, sizeof(*places), err);
 	size_t n = 0;
 	int rc = places ? 0 : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < d->count; i++)
 		if (!has_sum(d->entries[i].tensor))
 			places[n++] =
-			    gt_fill_sum(d->entries[i].tensor, d->entries[i].tensor->dtype);
+			    gt_copy_sum(d->entries[i].tensor, d->entries[i].tensor->dtype);
 	if (!rc)
-		rc = gt_fill_places(-1, places, n, err);
+		rc = gt_copy_tensors(-1, places, n, err);
 	for (size_t i = 0, k = 0; !rc && i < d->count; i++)
 		if (!has_sum(d->entries[i].tensor))
 			rc = compare(&d->entries[i], places[k++].crc, err);

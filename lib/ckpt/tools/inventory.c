@@ -300,15 +300,15 @@ static int number_storages(struct gt_inventory *v, struct gt_err *err)
 		struct gt_inventory_row *row = &v->tensors[i];
 		const struct gt_tree_tensor *t = &row->value->tensor;
 
-		row->contiguous = gt_tensor_is_contiguous(t);
-		row->bytes = (uint64_t)gt_tensor_count(t) * gt_dtype_size(t->dtype);
+		row->contiguous = gt_ckpt_tensor_is_contiguous(t);
+		row->bytes = (uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype);
 		row->partial = row->bytes < t->storage->size_bytes;
 		row->storage =
 		    row->first == i ? v->storage_count++ : v->tensors[row->first].storage;
 		if (row->first == i)
 			v->storage_bytes += t->storage->size_bytes;
 		if (row->first == i || row->partial)
-			v->elements += (uint64_t)gt_tensor_count(t);
+			v->elements += (uint64_t)gt_ckpt_tensor_count(t);
 	}
 	return 0;
 }

@@ -52,7 +52,7 @@ void gt_inventory_release(struct gt_inventory *inventory);
 
 /* The bytes of the file, of all shards where it is an index, and those of them that nothing refers
  * to: edits of a zip in place leave the old description behind. Other formats have none. */
-int gt_ckpt_room(
+int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
 
 /* Whether a list or tuple holds scalars, strings and None alone. */

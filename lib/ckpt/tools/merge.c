@@ -19,9 +19,9 @@ static bool same_layout(const struct gt_tree_tensor *a, const struct gt_tree_ten
 int gt_merge_take(
     const struct gt_tree_tensor *t, int64_t first, size_t n, void *out, struct gt_err *err)
 {
-	int rc = gt_tensor_read_range(t, first, n, t->dtype, out, err);
+	int rc = gt_ckpt_tensor_read_range(t, first, n, t->dtype, out, err);
 
-	gt_tensor_forget(t, (uint64_t)first, n);
+	gt_ckpt_tensor_forget(t, (uint64_t)first, n);
 	return rc;
 }
 
@@ -31,7 +31,7 @@ static int compare(
 {
 	enum { PIECE = 1 << 20 };
 	size_t size = gt_dtype_size(a->dtype), most = PIECE / size;
-	size_t count = (size_t)gt_tensor_count(a);
+	size_t count = (size_t)gt_ckpt_tensor_count(a);
 	unsigned char *x = gt_calloc(2, PIECE, err), *y = x ? x + PIECE : NULL;
 	int rc = x ? gt_storage_check(a->storage, err) : GT_ENOMEM;
 

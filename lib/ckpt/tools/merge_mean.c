@@ -135,10 +135,10 @@ static int plan(
 	return 0;
 }
 
-/* See gt_tensor_repeats_too_much(). */
+/* See gt_ckpt_tensor_repeats_too_much(). */
 static int check_repeats(const struct mean *m, struct gt_err *err)
 {
-	struct gt_tensor_use *uses = gt_calloc(m->target_count * m->count, sizeof(*uses), err);
+	struct gt_ckpt_tensor_use *uses = gt_calloc(m->target_count * m->count, sizeof(*uses), err);
 	size_t n = 0;
 	int rc;
 
@@ -148,10 +148,10 @@ static int check_repeats(const struct mean *m, struct gt_err *err)
 		for (size_t k = 0; k < m->count; k++) {
 			const struct gt_tree_tensor *t = m->targets[i].from[k];
 
-			uses[n++] = (struct gt_tensor_use){ t->storage,
-				(uint64_t)gt_tensor_count(t) * gt_dtype_size(t->dtype) };
+			uses[n++] = (struct gt_ckpt_tensor_use){ t->storage,
+				(uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype) };
 		}
-	rc = gt_tensor_repeats_too_much(uses, n, err);
+	rc = gt_ckpt_tensor_repeats_too_much(uses, n, err);
 	free(uses);
 	return rc;
 }
@@ -177,7 +177,7 @@ static int tie(struct mean *m, struct gt_err *err)
 	if (!sorted)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < m->target_count; i++)
-		if (gt_tensor_count(m->targets[i].result))
+		if (gt_ckpt_tensor_count(m->targets[i].result))
 			sorted[n++] = &m->targets[i];
 	qsort_r(sorted, n, sizeof(*sorted), compare_targets, m);
 	for (size_t i = 1; i < n; i++) {
@@ -202,7 +202,7 @@ static void place(struct mean *m, uint64_t *bytes)
 			continue;
 		m->targets[i].offset = *bytes;
 		*bytes += (t->storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
-		m->piece_count += ((size_t)gt_tensor_count(t) + PIECE - 1) / PIECE;
+		m->piece_count += ((size_t)gt_ckpt_tensor_count(t) + PIECE - 1) / PIECE;
 	}
 }
 
@@ -214,7 +214,7 @@ static int cut(struct mean *m, struct gt_err *err)
 	if (!m->pieces)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < m->target_count; i++) {
-		int64_t count = gt_tensor_count(m->targets[i].result);
+		int64_t count = gt_ckpt_tensor_count(m->targets[i].result);
 
 		for (int64_t at = 0; !m->targets[i].tied && at < count; at += PIECE)
 			m->pieces[n++] = (struct piece){ &m->targets[i], at,

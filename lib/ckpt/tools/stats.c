@@ -220,7 +220,7 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 		rc = take(v, p, &r, n, size, err);
 		at += n;
 		if ((at - held) * size >= FORGET_BYTES || at == end) {
-			gt_tensor_forget(&j->t, held, at - held);
+			gt_ckpt_tensor_forget(&j->t, held, at - held);
 			held = at;
 		}
 	}
@@ -231,7 +231,7 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 
 static bool is_whole_storage(const struct gt_tree_tensor *t, uint64_t count)
 {
-	return t->offset == 0 && gt_tensor_is_contiguous(t) &&
+	return t->offset == 0 && gt_ckpt_tensor_is_contiguous(t) &&
 	       count * gt_dtype_size(t->dtype) == t->storage->size_bytes;
 }
 
@@ -239,8 +239,8 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 {
 	struct gt_storage *s = t->storage;
 
-	gt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
-	j->count = (uint64_t)gt_tensor_count(&j->t);
+	gt_ckpt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
+	j->count = (uint64_t)gt_ckpt_tensor_count(&j->t);
 	j->kind = gt_run_kind(t->dtype);
 	if (j->kind == GT_RUN_UNKNOWN)
 		j->count = 0;
@@ -248,18 +248,18 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 	    s->has_crc && (brief || !atomic_load(&s->checked)) && is_whole_storage(&j->t, j->count);
 }
 
-/* See gt_tensor_repeats_too_much(); an element that a stride of 0 repeats is visited once. */
+/* See gt_ckpt_tensor_repeats_too_much(); an element that a stride of 0 repeats is visited once. */
 static int check_repeats(const struct survey *v, struct gt_err *err)
 {
-	struct gt_tensor_use *uses = gt_calloc(v->count, sizeof(*uses), err);
+	struct gt_ckpt_tensor_use *uses = gt_calloc(v->count, sizeof(*uses), err);
 	int rc;
 
 	if (!uses)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < v->count; i++)
-		uses[i] = (struct gt_tensor_use){ v->jobs[i].t.storage,
+		uses[i] = (struct gt_ckpt_tensor_use){ v->jobs[i].t.storage,
 			v->jobs[i].count * gt_dtype_size(v->jobs[i].t.dtype) };
-	rc = gt_tensor_repeats_too_much(uses, v->count, err);
+	rc = gt_ckpt_tensor_repeats_too_much(uses, v->count, err);
 	free(uses);
 	return rc;
 }

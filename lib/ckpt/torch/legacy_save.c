@@ -13,7 +13,7 @@
 
 struct legacy {
 	struct gt_torch_writer tree;
-	struct gt_fill *places;
+	struct gt_copy_place *places;
 	uint64_t at; /* where the next bytes go */
 	int fd;
 };
@@ -97,8 +97,8 @@ static int put_storages(struct legacy *l, struct gt_err *err)
 		l->at += gt_torch_source_bytes(s);
 	}
 	if (!rc)
-		rc = gt_fill_places(l->fd, l->places, l->tree.count, err);
-	gt_fill_losses(l->places, rc ? 0 : l->tree.count, l->tree.options->losses);
+		rc = gt_copy_tensors(l->fd, l->places, l->tree.count, err);
+	gt_copy_losses(l->places, rc ? 0 : l->tree.count, l->tree.options->losses);
 	return rc;
 }
 

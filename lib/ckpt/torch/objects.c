@@ -388,7 +388,7 @@ int gt_torch_objects_finish(struct gt_torch_objects *o, bool swapped, struct gt_
 			    err, GT_EFORMAT, "storage '%.80s' has no bytes", s->base.key);
 	for (struct gt_torch_pending *p = o->pending; p && !rc; p = p->next) {
 		p->tensor->storage->swapped = swapped;
-		rc = gt_tensor_check(p->tensor, err);
+		rc = gt_ckpt_tensor_check(p->tensor, err);
 	}
 	return rc;
 }

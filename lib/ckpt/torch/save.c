@@ -22,7 +22,8 @@ struct archive {
 	struct gt_zip_writer zip;
 	char *pickle;
 	size_t pickle_bytes;
-	struct gt_fill *places; /* of the sources, then of tensors that need a sum of their own */
+	struct gt_copy_place
+	    *places; /* of the sources, then of tensors that need a sum of their own */
 	struct gt_digests digests;
 	int fd;
 };
@@ -63,8 +64,8 @@ static int lay_out(struct archive *a, struct gt_err *err)
 
 static bool is_all(const struct gt_torch_source *s, const struct gt_tree_tensor *t)
 {
-	return gt_tensor_is_contiguous(t) && t->offset == s->first &&
-	       gt_tensor_count(t) == s->count;
+	return gt_ckpt_tensor_is_contiguous(t) && t->offset == s->first &&
+	       gt_ckpt_tensor_count(t) == s->count;
 }
 
 /* Places for the sources, then for the tensors that need a sum of their own: those that are no
@@ -82,7 +83,7 @@ static size_t plan_places(struct archive *a, size_t *place_of)
 
 		place_of[i] = is_all(s, t) ? s->key : count++;
 		if (place_of[i] >= a->tree.count)
-			a->places[place_of[i]] = gt_fill_sum(t, s->as);
+			a->places[place_of[i]] = gt_copy_sum(t, s->as);
 	}
 	return count;
 }
@@ -95,8 +96,8 @@ static int fill(struct archive *a, struct gt_err *err)
 	a->places = gt_calloc(a->tree.count + a->digests.count, sizeof(*a->places), err);
 	rc = place_of && a->places ? 0 : GT_ENOMEM;
 	if (!rc)
-		rc = gt_fill_places(a->fd, a->places, plan_places(a, place_of), err);
-	gt_fill_losses(a->places, rc ? 0 : a->tree.count, a->tree.options->losses);
+		rc = gt_copy_tensors(a->fd, a->places, plan_places(a, place_of), err);
+	gt_copy_losses(a->places, rc ? 0 : a->tree.count, a->tree.options->losses);
 	for (size_t i = 0; !rc && i < a->tree.count; i++)
 		a->zip.records[FIRST_STORAGE + i].crc = a->places[i].crc;
 	for (size_t i = 0; !rc && i < a->digests.count; i++)

@@ -26,7 +26,7 @@ static int compare_sources(const void *a, const void *b)
 /* Tensors without elements share a storage of none, one for each type: 1.13 wants a record. */
 static struct gt_storage *storage_of(struct gt_torch_writer *w, const struct gt_tree_tensor *t)
 {
-	return gt_tensor_count(t) ? t->storage : &w->empty;
+	return gt_ckpt_tensor_count(t) ? t->storage : &w->empty;
 }
 
 static struct gt_torch_source *source_of(struct gt_torch_writer *w, const struct gt_tree_tensor *t)
@@ -62,7 +62,7 @@ static int add_source(struct gt_torch_writer *w, const struct gt_tree_tensor *t,
 		.storage = storage_of(w, t),
 		.dtype = t->dtype,
 		.as = cast_of(w, t),
-		.first = gt_tensor_count(t) ? INT64_MAX : 0,
+		.first = gt_ckpt_tensor_count(t) ? INT64_MAX : 0,
 		.stride = 1,
 		.key = w->count,
 	};
@@ -80,11 +80,11 @@ static int collect_tensor(
 {
 	struct gt_torch_source *s = source_of(w, t);
 	int64_t last = t->offset;
-	int rc = gt_tensor_check(t, err);
+	int rc = gt_ckpt_tensor_check(t, err);
 
 	if (!rc && !s)
 		rc = add_source(w, t, &s, err);
-	if (rc || !gt_tensor_count(t))
+	if (rc || !gt_ckpt_tensor_count(t))
 		return rc;
 	for (int i = 0; i < t->ndim; i++)
 		last += (t->shape[i] - 1) * t->stride[i];
@@ -153,9 +153,9 @@ uint64_t gt_torch_source_bytes(const struct gt_torch_source *s)
 	return (uint64_t)s->count * gt_dtype_size(s->as);
 }
 
-struct gt_fill gt_torch_source_place(const struct gt_torch_source *s, uint64_t offset)
+struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *s, uint64_t offset)
 {
-	return (struct gt_fill){
+	return (struct gt_copy_place){
 		.offset = offset,
 		.size_bytes = gt_torch_source_bytes(s),
 		.tensor = &s->all,
@@ -250,7 +250,7 @@ static int put_bare_storage(
 {
 	const struct gt_torch_source *s = source_of(p->self, t);
 
-	if (s->count && (t->offset != s->first || gt_tensor_count(t) != s->count))
+	if (s->count && (t->offset != s->first || gt_ckpt_tensor_count(t) != s->count))
 		return gt_err_set(err, GT_ENOTSUP,
 		    "a storage that is a part of storage '%.80s' cannot be written",
 		    t->storage->key);

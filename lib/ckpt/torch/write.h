@@ -18,7 +18,7 @@ struct gt_torch_source {
 	int64_t first, count;       /* elements of the storage */
 	int64_t stride;             /* 1 */
 	size_t key;                 /* its name in the output */
-	struct gt_tree_tensor all;  /* these elements as a tensor, for gt_fill_places() */
+	struct gt_tree_tensor all;  /* these elements as a tensor, for gt_copy_tensors() */
 };
 
 struct gt_torch_writer {
@@ -53,7 +53,7 @@ uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 
 /* The place of the output that is to hold a source. */
-struct gt_fill gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
+struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
 /* Begin and end the file that is written; close passes `rc` on, with the path if it is an error. A
  * NULL root passes an earlier failure on. */

@@ -34,7 +34,7 @@ enum work {
 
 struct task {
 	enum work work;
-	struct gt_fill *place; /* NULL for a scan */
+	struct gt_copy_place *place; /* NULL for a scan */
 	struct gt_storage *storage;
 	struct gt_tree_tensor view; /* the tensor, or the storage as one */
 	int64_t shape, stride;      /* of the view, where the place names a storage */
@@ -60,7 +60,7 @@ struct pool {
 
 /* ---- the list of pieces ---- */
 
-static void plan_place(struct task *t, struct gt_fill *place)
+static void plan_place(struct task *t, struct gt_copy_place *place)
 {
 	struct gt_storage *storage = place->tensor ? place->tensor->storage : place->storage;
 	size_t size = gt_dtype_size(place->as);
@@ -80,9 +80,9 @@ static void plan_place(struct task *t, struct gt_fill *place)
 		};
 	}
 	t->work = WORK_GATHER;
-	if (gt_tensor_is_contiguous(&t->view)) {
+	if (gt_ckpt_tensor_is_contiguous(&t->view)) {
 		t->start = (uint64_t)t->view.offset * gt_dtype_size(t->view.dtype);
-		t->size = (uint64_t)gt_tensor_count(&t->view) * gt_dtype_size(t->view.dtype);
+		t->size = (uint64_t)gt_ckpt_tensor_count(&t->view) * gt_dtype_size(t->view.dtype);
 		t->whole = !t->start && t->size == storage->size_bytes;
 		t->work =
 		    !storage->swapped && t->view.dtype == place->as ? WORK_COPY : WORK_CONVERT;
@@ -163,23 +163,23 @@ static int plan_pieces(struct pool *p, struct gt_err *err)
 	return 0;
 }
 
-static int check_repeats(const struct gt_fill *places, size_t count, struct gt_err *err)
+static int check_repeats(const struct gt_copy_place *places, size_t count, struct gt_err *err)
 {
-	struct gt_tensor_use *uses = gt_calloc(count, sizeof(*uses), err);
+	struct gt_ckpt_tensor_use *uses = gt_calloc(count, sizeof(*uses), err);
 	int rc;
 
 	if (!uses)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		uses[i] = (struct gt_tensor_use){ places[i].tensor ? places[i].tensor->storage
-			                                           : places[i].storage,
+		uses[i] = (struct gt_ckpt_tensor_use){ places[i].tensor ? places[i].tensor->storage
+			                                                : places[i].storage,
 			places[i].size_bytes };
-	rc = gt_tensor_repeats_too_much(uses, count, err);
+	rc = gt_ckpt_tensor_repeats_too_much(uses, count, err);
 	free(uses);
 	return rc;
 }
 
-static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_err *err)
+static int plan(struct pool *p, struct gt_copy_place *places, size_t count, struct gt_err *err)
 {
 	int rc = check_repeats(places, count, err);
 
@@ -203,10 +203,10 @@ static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_
 /* ---- one piece ---- */
 
 /* Write a part of a place, unless it is nowhere. */
-static int put(struct pool *p, const struct gt_fill *place, const void *bytes, size_t size,
+static int put(struct pool *p, const struct gt_copy_place *place, const void *bytes, size_t size,
     uint64_t at, struct gt_err *err)
 {
-	if (place->offset == GT_FILL_NOWHERE)
+	if (place->offset == GT_COPY_NOWHERE)
 		return 0;
 	return gt_write_at(p->fd, place->offset + at, bytes, size, err);
 }
@@ -251,10 +251,10 @@ static int copy_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 static int put_elements(struct pool *p, struct piece *piece, void *elements, size_t size,
     uint64_t at, struct gt_err *err)
 {
-	const struct gt_fill *place = piece->task->place;
+	const struct gt_copy_place *place = piece->task->place;
 
 	if (gt_host_is_big())
-		gt_tensor_swap(place->as, elements, size / gt_dtype_size(place->as));
+		gt_ckpt_tensor_swap(place->as, elements, size / gt_dtype_size(place->as));
 	piece->crc = gt_crc32(piece->crc, elements, size);
 	return put(p, place, elements, size, at, err);
 }
@@ -276,7 +276,8 @@ static int count_overflows(
 		return 0;
 	for (size_t at = 0, m; !rc && at < n; at += m) {
 		m = n - at < RUN ? n - at : RUN;
-		rc = gt_tensor_read_range(&t->view, first + (int64_t)at, m, GT_F64, source, err);
+		rc = gt_ckpt_tensor_read_range(
+		    &t->view, first + (int64_t)at, m, GT_F64, source, err);
 		piece->overflows +=
 		    gt_cast_infinite(as, (const unsigned char *)out + at * gt_dtype_size(as), m);
 		if (!rc)
@@ -301,7 +302,7 @@ static int convert_piece(struct pool *p, struct piece *piece, struct gt_err *err
 		if (t->whole)
 			piece->source_crc =
 			    gt_crc32(piece->source_crc, in + first * from, n / to * from);
-		rc = gt_tensor_read_range(
+		rc = gt_ckpt_tensor_read_range(
 		    &t->view, (int64_t)first, n / to, t->place->as, buffer, err);
 		if (!rc)
 			rc = count_overflows(piece, (int64_t)first, n / to, buffer, err);
@@ -324,7 +325,7 @@ static int gather_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 	int rc = packed && out ? 0 : GT_ENOMEM;
 
 	if (!rc)
-		rc = gt_tensor_read_range(
+		rc = gt_ckpt_tensor_read_range(
 		    &t->view, (int64_t)(piece->at / to), n, t->view.dtype, packed, err);
 	if (!rc && out != packed)
 		rc = gt_cast(t->view.dtype, packed, as, out, n, err);
@@ -390,27 +391,28 @@ static int finish(struct pool *p, struct gt_err *err)
 	return rc;
 }
 
-void gt_fill_losses(const struct gt_fill *places, size_t count, struct gt_ckpt_write_losses *losses)
+void gt_copy_losses(
+    const struct gt_copy_place *places, size_t count, struct gt_ckpt_write_losses *losses)
 {
 	for (size_t i = 0; losses && i < count; i++) {
-		if (places[i].offset == GT_FILL_NOWHERE || !places[i].overflows)
+		if (places[i].offset == GT_COPY_NOWHERE || !places[i].overflows)
 			continue;
 		losses->values += places[i].overflows;
 		losses->tensors++;
 	}
 }
 
-struct gt_fill gt_fill_sum(const struct gt_tree_tensor *t, enum gt_dtype as)
+struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *t, enum gt_dtype as)
 {
-	return (struct gt_fill){
-		.offset = GT_FILL_NOWHERE,
-		.size_bytes = (uint64_t)gt_tensor_count(t) * gt_dtype_size(as),
+	return (struct gt_copy_place){
+		.offset = GT_COPY_NOWHERE,
+		.size_bytes = (uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(as),
 		.tensor = t,
 		.as = as,
 	};
 }
 
-int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err)
+int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err)
 {
 	struct pool p = { .fd = fd };
 	size_t threads = gt_thread_pool_size(0);

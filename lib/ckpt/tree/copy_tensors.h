@@ -13,9 +13,9 @@
 /* One place of the output. Either all elements of a tensor in order, contiguous, little-endian,
  * converted to `as`; or, where `tensor` is NULL, the first size_bytes of a storage, little-endian
  * (`as` tells the size of the elements that are swapped). */
-#define GT_FILL_NOWHERE UINT64_MAX /* as the offset: nothing is written, the sum is wanted */
+#define GT_COPY_NOWHERE UINT64_MAX /* as the offset: nothing is written, the sum is wanted */
 
-struct gt_fill {
+struct gt_copy_place {
 	uint64_t offset, size_bytes;
 	const struct gt_tree_tensor *tensor;
 	struct gt_storage *storage;
@@ -25,24 +25,24 @@ struct gt_fill {
 };
 
 /*
- * Fill `count` places of the file `fd`. Places don't overlap; gaps are left as they are. Threads
- * take pieces of a few MiB, and every storage that is read has its CRC-32 compared on the way.
- * Bytes that are copied unchanged out of a file are summed in its mapping, and written from there
- * while they are in the cache: the processor has to read them for the sum, and copy_file_range()
- * would read them once more (1 GiB on ext4, 2 threads: 0.8 s against 1.4 s; blocks can't be shared,
- * records of 64 bytes' alignment rarely being where blocks are).
+ * Copy tensors to `count` places of the file `fd`. Places don't overlap; gaps are left as they are.
+ * Threads take pieces of a few MiB, and every storage that is read has its CRC-32 compared on the
+ * way. Bytes that are copied unchanged out of a file are summed in its mapping, and written from
+ * there while they are in the cache: the processor has to read them for the sum, and
+ * copy_file_range() would read them once more (1 GiB on ext4, 2 threads: 0.8 s against 1.4 s;
+ * blocks can't be shared, records of 64 bytes' alignment rarely being where blocks are).
  * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
- * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
- * the output then holds anything. GT_ENOTSUP, nothing written yet, where a little is repeated to
- * very much: see gt_tensor_repeats_too_much().
+ * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as
+ * gt_ckpt_tensor_read(); the output then holds anything. GT_ENOTSUP, nothing written yet, where a
+ * little is repeated to very much: see gt_ckpt_tensor_repeats_too_much().
  */
-int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
+int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err);
 
 /* Add the losses of the conversions made; `losses` may be NULL. */
-void gt_fill_losses(
-    const struct gt_fill *places, size_t count, struct gt_ckpt_write_losses *losses);
+void gt_copy_losses(
+    const struct gt_copy_place *places, size_t count, struct gt_ckpt_write_losses *losses);
 
 /* A place that is nowhere: the sum of a tensor's elements as `as`. */
-struct gt_fill gt_fill_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
+struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
 
 #endif

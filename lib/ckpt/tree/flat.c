@@ -63,12 +63,12 @@ static int add(struct gt_flat *flat, const struct gt_tree_item *item, const char
 		return fail(err, item->key->string.bytes, item->value, format);
 	f->name = item->key->string.bytes;
 	f->tensor = &item->value->tensor;
-	rc = gt_tensor_check(f->tensor, err);
+	rc = gt_ckpt_tensor_check(f->tensor, err);
 	if (rc)
 		return gt_err_prefix(err, "tensor '%.200s'", f->name);
 	f->as = options->cast && gt_dtype_is_float(f->tensor->dtype) ? options->dtype
 	                                                             : f->tensor->dtype;
-	f->size_bytes = (uint64_t)gt_tensor_count(f->tensor) * gt_dtype_size(f->as);
+	f->size_bytes = (uint64_t)gt_ckpt_tensor_count(f->tensor) * gt_dtype_size(f->as);
 	flat->count++;
 	return 0;
 }
@@ -128,7 +128,7 @@ static int find_ties(struct gt_flat *flat, struct gt_err *err)
 /* Of all files together, where the output is cut into shards. */
 static int check_repeats(const struct gt_flat *flat, struct gt_err *err)
 {
-	struct gt_tensor_use *uses = gt_calloc(flat->count, sizeof(*uses), err);
+	struct gt_ckpt_tensor_use *uses = gt_calloc(flat->count, sizeof(*uses), err);
 	size_t n = 0;
 	int rc;
 
@@ -136,9 +136,9 @@ static int check_repeats(const struct gt_flat *flat, struct gt_err *err)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < flat->count; i++)
 		if (!flat->tensors[i].kept)
-			uses[n++] = (struct gt_tensor_use){ flat->tensors[i].tensor->storage,
+			uses[n++] = (struct gt_ckpt_tensor_use){ flat->tensors[i].tensor->storage,
 				flat->tensors[i].size_bytes };
-	rc = gt_tensor_repeats_too_much(uses, n, err);
+	rc = gt_ckpt_tensor_repeats_too_much(uses, n, err);
 	free(uses);
 	return rc;
 }

@@ -154,7 +154,7 @@ static size_t cut_box(struct box *b, int64_t first, size_t count)
 	return (size_t)(steps * inner);
 }
 
-int gt_tensor_gather(
+int gt_ckpt_tensor_pack(
     const struct gt_tree_tensor *t, int64_t first, size_t count, void *out, struct gt_err *err)
 {
 	struct box b = { .t = t, .out = out };

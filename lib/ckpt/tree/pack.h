@@ -9,7 +9,7 @@
  * storage, which is not checked. The larger the range, the better the order in which the storage is
  * read: a few MiB make a large transposed matrix quick. GT_EIO when the file cannot be read.
  */
-int gt_tensor_gather(
+int gt_ckpt_tensor_pack(
     const struct gt_tree_tensor *t, int64_t first, size_t count, void *out, struct gt_err *err);
 
 #endif

@@ -18,9 +18,9 @@ enum gt_run_kind gt_run_kind(enum gt_dtype dtype)
 	if (dtype == GT_C64 || dtype == GT_C128)
 		return GT_RUN_COMPLEX;
 	/* Reading none of the elements tells whether some could be read. */
-	if (!gt_tensor_read(&empty, GT_F64, NULL, GT_ERR_IGNORED))
+	if (!gt_ckpt_tensor_read(&empty, GT_F64, NULL, GT_ERR_IGNORED))
 		return GT_RUN_REAL;
-	if (!gt_tensor_read(&empty, GT_I64, NULL, GT_ERR_IGNORED))
+	if (!gt_ckpt_tensor_read(&empty, GT_I64, NULL, GT_ERR_IGNORED))
 		return GT_RUN_INTEGER;
 	return GT_RUN_UNKNOWN;
 }
@@ -31,7 +31,7 @@ void gt_runs_begin(struct gt_runs *r, const struct gt_tree_tensor *t, uint64_t f
 	int64_t step = t->ndim ? t->stride[t->ndim - 1] : 1;
 
 	r->t = t;
-	r->contiguous = gt_tensor_is_contiguous(t);
+	r->contiguous = gt_ckpt_tensor_is_contiguous(t);
 	r->scattered = !r->contiguous && t->storage->map &&
 	               (t->shape[t->ndim - 1] == 1 || step > (int64_t)(FAR_BYTES / size));
 	r->position = t->offset + (r->contiguous ? (int64_t)first : 0);
@@ -104,7 +104,7 @@ static int read_as(const struct gt_runs *r, enum gt_dtype from, const void *run,
 		.dtype = from, .ndim = 1, .shape = &shape, .stride = &stride, .storage = &s
 	};
 
-	return gt_tensor_read(&t, to, out, err);
+	return gt_ckpt_tensor_read(&t, to, out, err);
 }
 
 /* The common types without a detour: n of them, unaligned, into doubles that a compiler can make
@@ -221,7 +221,7 @@ static int smallest_stride(const struct gt_tree_tensor *t, const bool *done)
 	return best;
 }
 
-void gt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
+void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
     int64_t dims[2 * GT_TREE_MAX_DIMS], uint64_t *repeats)
 {
 	int64_t shape[GT_TREE_MAX_DIMS], stride[GT_TREE_MAX_DIMS];

@@ -46,7 +46,7 @@ int gt_runs_integer(
  * there once, and *repeats says how often it counts. For sums, minima and the like, which do not
  * ask for the order, and are quick only with it. `dims` gets shape and stride.
  */
-void gt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
+void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
     int64_t dims[2 * GT_TREE_MAX_DIMS], uint64_t *repeats);
 
 /*

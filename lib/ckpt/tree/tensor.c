@@ -12,7 +12,7 @@ static const int64_t MAX_REPEATED = (int64_t)1 << 32;
 
 enum { REPEATED_FREE = 1 << 30, REPEATED_TIMES = 1024 }; /* see tree.h */
 
-int64_t gt_tensor_count(const struct gt_tree_tensor *t)
+int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t)
 {
 	int64_t count = 1;
 
@@ -21,7 +21,7 @@ int64_t gt_tensor_count(const struct gt_tree_tensor *t)
 	return count;
 }
 
-bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride)
+bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride)
 {
 	int64_t count = 1, bytes;
 	bool empty = false;
@@ -58,23 +58,23 @@ static int wrong(const struct gt_tree_tensor *t, const char *what, struct gt_err
 	return gt_err_set(err, GT_EFORMAT, "a tensor of storage '%.80s' %s", t->storage->key, what);
 }
 
-int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
+int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	int64_t unused[GT_TREE_MAX_DIMS], last;
 	int64_t room = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
 
-	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, unused))
+	if (!gt_ckpt_tensor_contiguous_stride(t->ndim, t->shape, unused))
 		return wrong(t, "has a shape that is negative or overflows", err);
 	if (t->offset < 0)
 		return wrong(t, "starts before it", err);
-	if (gt_tensor_count(t) == 0)
+	if (gt_ckpt_tensor_count(t) == 0)
 		return 0;
 	if (!last_index(t, &last))
 		return wrong(t, "has strides that are negative or overflow", err);
-	if (gt_tensor_count(t) > MAX_REPEATED && gt_tensor_count(t) > room)
+	if (gt_ckpt_tensor_count(t) > MAX_REPEATED && gt_ckpt_tensor_count(t) > room)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor repeats storage '%.80s' of %lld elements to %lld elements",
-		    t->storage->key, (long long)room, (long long)gt_tensor_count(t));
+		    t->storage->key, (long long)room, (long long)gt_ckpt_tensor_count(t));
 	if (last >= room)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
@@ -84,13 +84,14 @@ int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 
 static int compare_uses(const void *a, const void *b)
 {
-	const struct gt_tensor_use *x = a, *y = b;
+	const struct gt_ckpt_tensor_use *x = a, *y = b;
 
 	return ((uintptr_t)x->storage > (uintptr_t)y->storage) -
 	       ((uintptr_t)x->storage < (uintptr_t)y->storage);
 }
 
-int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err)
+int gt_ckpt_tensor_repeats_too_much(
+    struct gt_ckpt_tensor_use *uses, size_t count, struct gt_err *err)
 {
 	uint64_t visited = 0, stored = 0;
 
@@ -121,7 +122,7 @@ static void reverse(unsigned char *p, size_t size)
 	}
 }
 
-void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count)
+void gt_ckpt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count)
 {
 	bool complex = dtype == GT_C64 || dtype == GT_C128;
 	size_t size = gt_dtype_size(dtype) / (complex ? 2 : 1);
@@ -135,7 +136,7 @@ void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count)
 
 /* ---- reading ---- */
 
-bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t)
+bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t)
 {
 	int64_t expected = 1;
 
@@ -152,18 +153,18 @@ static int finish(const struct gt_tree_tensor *t, void *in, size_t n, enum gt_dt
     struct gt_err *err)
 {
 	if (t->storage->swapped)
-		gt_tensor_swap(t->dtype, in, n);
+		gt_ckpt_tensor_swap(t->dtype, in, n);
 	return in == out ? 0 : gt_cast(t->dtype, in, to, out, n, err);
 }
 
-int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+int gt_ckpt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
     enum gt_dtype to, void *dst, struct gt_err *err)
 {
 	enum { RUN_BYTES = 16384 };
 	unsigned char packed[RUN_BYTES], *out = dst;
 	const unsigned char *in = (const unsigned char *)t->storage->bytes;
 	size_t size = gt_dtype_size(t->dtype), most = RUN_BYTES / size;
-	bool contiguous = gt_tensor_is_contiguous(t);
+	bool contiguous = gt_ckpt_tensor_is_contiguous(t);
 	int rc = 0;
 
 	if (contiguous) {
@@ -172,7 +173,7 @@ int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t c
 			return gt_cast(t->dtype, in, to, dst, count, err);
 	}
 	if (t->dtype == to && !contiguous) { /* the result is where they can be gathered */
-		rc = gt_tensor_gather(t, first, count, dst, err);
+		rc = gt_ckpt_tensor_pack(t, first, count, dst, err);
 		return rc ? rc : finish(t, dst, count, to, dst, err);
 	}
 	for (size_t done = 0, n; !rc && done < count; done += n) {
@@ -180,16 +181,17 @@ int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t c
 		if (contiguous)
 			memcpy(packed, in + done * size, n * size);
 		else
-			rc = gt_tensor_gather(t, first + (int64_t)done, n, packed, err);
+			rc = gt_ckpt_tensor_pack(t, first + (int64_t)done, n, packed, err);
 		if (!rc)
 			rc = finish(t, packed, n, to, out + done * gt_dtype_size(to), err);
 	}
 	return rc;
 }
 
-int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
+int gt_ckpt_tensor_read(
+    const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
 {
-	size_t count = (size_t)gt_tensor_count(t);
+	size_t count = (size_t)gt_ckpt_tensor_count(t);
 	int rc;
 
 	if (!gt_cast_knows(t->dtype, to))
@@ -197,5 +199,5 @@ int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, 
 	if (!count)
 		return 0;
 	rc = gt_storage_check(t->storage, err);
-	return rc ? rc : gt_tensor_read_range(t, 0, count, to, dst, err);
+	return rc ? rc : gt_ckpt_tensor_read_range(t, 0, count, to, dst, err);
 }

@@ -111,7 +111,7 @@ struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim
 		return NULL;
 	if (ndim)
 		memcpy(dims, shape, (size_t)ndim * sizeof(*dims));
-	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim)) {
+	if (!gt_ckpt_tensor_contiguous_stride(ndim, dims, dims + ndim)) {
 		gt_err_set(err, GT_EINVAL, "a tensor's shape is negative or overflows");
 		return NULL;
 	}
@@ -123,7 +123,7 @@ struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim
 		.storage = storage,
 	};
 	storage->bytes = data;
-	storage->size_bytes = (size_t)gt_tensor_count(&node->tensor) * gt_dtype_size(dtype);
+	storage->size_bytes = (size_t)gt_ckpt_tensor_count(&node->tensor) * gt_dtype_size(dtype);
 	storage->key = storage->name = "";
 	storage->location = "cpu";
 	return node;
@@ -231,7 +231,7 @@ static bool whole(double real, int64_t *out)
 static int read_scalar(
     const struct gt_tree_tensor *t, enum gt_dtype as, void *out, struct gt_err *err)
 {
-	int rc = t->ndim ? GT_ENOTSUP : gt_tensor_read(t, as, out, err);
+	int rc = t->ndim ? GT_ENOTSUP : gt_ckpt_tensor_read(t, as, out, err);
 
 	if (rc == GT_ENOTSUP || rc == GT_EINVAL)
 		return 0;

@@ -99,7 +99,7 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
 
 /* The same for n elements of a tensor, from the first-th on; of one that is not contiguous, for all
  * of its storage. */
-void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
+void gt_ckpt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
 
 /* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
  * memory already. For storages that describe others. */
@@ -115,10 +115,10 @@ int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *
  * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
  * overflow in the count or the extent, every element inside. GT_EFORMAT names the fault.
  */
-int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
+int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
 /* Bytes of elements that are to be visited in a storage. */
-struct gt_tensor_use {
+struct gt_ckpt_tensor_use {
 	const struct gt_storage *storage;
 	uint64_t bytes;
 };
@@ -129,20 +129,23 @@ struct gt_tensor_use {
  * storages, each counted once: no trained model does, and a program that writes or reads so many
  * elements would fill a disk or never end. Puts `uses` into another order.
  */
-int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err);
+int gt_ckpt_tensor_repeats_too_much(
+    struct gt_ckpt_tensor_use *uses, size_t count, struct gt_err *err);
 
 /* Set stride to that of contiguous memory (row-major); false when the count overflows. */
-bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
+bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 
 /* Whether the elements stand one after the other, in order. */
-bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t);
+bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t);
 
-/* As gt_tensor_read(), but of the `count` elements from `first` on alone, and the storage is not
- * checked. */
-int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+/*
+ * As gt_ckpt_tensor_read(), but of the `count` elements from `first` on alone, and the storage is
+ * not checked first.
+ */
+int gt_ckpt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
     enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
-void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
+void gt_ckpt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
 
 #endif

@@ -71,7 +71,7 @@ static void release(struct gt_parallel *p)
 
 /* ---- the pass ---- */
 
-const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name)
+const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name)
 {
 	const struct gt_shards *t = p->shards;
 
@@ -88,7 +88,7 @@ static int note(void *self, const struct gt_sharding *sharding, struct gt_err *e
 	struct gt_shards *t = p->shards;
 	const char *name;
 
-	if (gt_tensor_sharding(p, sharding->name))
+	if (gt_tp_sharding(p, sharding->name))
 		return 0;
 	name = gt_strdup(sharding->name, err);
 	if (!name || gt_grow(&t->shardings, t->count, &t->capacity, sizeof(*t->shardings), err)) {
@@ -173,7 +173,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
 	(void)what;
-	return gt_tensor_sharding(p, slot->name);
+	return gt_tp_sharding(p, slot->name);
 }
 
 static struct gt_slice held(
@@ -181,7 +181,7 @@ static struct gt_slice held(
 {
 	(void)what;
 	return gt_sharding_slice(
-	    gt_tensor_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
+	    gt_tp_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
 }
 
 static bool divides(const struct gt_parallel *p)
@@ -192,7 +192,7 @@ static bool divides(const struct gt_parallel *p)
 /* Seat 0 counts gradients that all seats hold. */
 static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	return !p->axes[GT_AXIS_TENSOR]->rank || gt_tensor_sharding(p, slot->name);
+	return !p->axes[GT_AXIS_TENSOR]->rank || gt_tp_sharding(p, slot->name);
 }
 
 const struct gt_axis_row gt_axis_tensor = {

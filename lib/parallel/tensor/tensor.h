@@ -22,6 +22,6 @@
  */
 
 /* How a parameter is sharded; NULL: all ranks hold all of it. */
-const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name);
+const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
 
 #endif

@@ -48,7 +48,7 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	host = gt_calloc(1, bytes, err);
 	if (!host)
 		return GT_ENOMEM;
-	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
+	rc = gt_ckpt_tensor_read(&tensor->tensor, GT_F32, host, err);
 	if (!rc)
 		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
 	if (!rc)

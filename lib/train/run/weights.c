@@ -261,7 +261,8 @@ static int read_parts(
 	int rc = 0;
 
 	for (int i = 0; !rc && i < source->parts; i++)
-		rc = gt_tensor_read(source->part[i], slot->dtype, host + (size_t)i * bytes, err);
+		rc = gt_ckpt_tensor_read(
+		    source->part[i], slot->dtype, host + (size_t)i * bytes, err);
 	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
 }
 

@@ -1,4 +1,4 @@
-/* test_ckpt_fill.c - gt_fill_places(): strides, casts, byte order, sums, threads, damage. */
+/* test_ckpt_copy_tensors.c - tensors to a file: strides, casts, byte order, sums, damage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,11 +73,11 @@ static int tear_down(void **state)
 }
 
 /* The bytes expected in a place, by the definition of strides; its sum has to be theirs. */
-static void check_place(struct fixture *f, const struct gt_fill *place)
+static void check_place(struct fixture *f, const struct gt_copy_place *place)
 {
 	const struct gt_tree_tensor *t = place->tensor;
 	unsigned char *got = malloc(place->size_bytes + 1);
-	int64_t count = gt_tensor_count(t);
+	int64_t count = gt_ckpt_tensor_count(t);
 	size_t wrong = 0;
 
 	assert_non_null(got);
@@ -128,7 +128,7 @@ static void test_views(void **state)
 {
 	struct fixture *f = *state;
 	struct gt_tree_tensor tensors[COUNT(views)];
-	struct gt_fill places[2 * COUNT(views)];
+	struct gt_copy_place places[2 * COUNT(views)];
 	uint64_t at = 1; /* no alignment is asked for */
 
 	for (size_t i = 0; i < COUNT(places); i++) {
@@ -141,13 +141,14 @@ static void test_views(void **state)
 			.stride = views[v].stride,
 			.offset = views[v].offset,
 			.storage = &f->storage };
-		places[i] = (struct gt_fill){ .offset = at,
-			.size_bytes = (uint64_t)gt_tensor_count(&tensors[v]) * gt_dtype_size(as),
+		places[i] = (struct gt_copy_place){ .offset = at,
+			.size_bytes =
+			    (uint64_t)gt_ckpt_tensor_count(&tensors[v]) * gt_dtype_size(as),
 			.tensor = &tensors[v],
 			.as = as };
 		at += places[i].size_bytes + 5;
 	}
-	assert_int_equal(gt_fill_places(f->out, places, COUNT(places), &f->err), 0);
+	assert_int_equal(gt_copy_tensors(f->out, places, COUNT(places), &f->err), 0);
 	assert_true(f->storage.checked);
 	for (size_t i = 0; i < COUNT(places); i++)
 		check_place(f, &places[i]);
@@ -157,7 +158,7 @@ static void test_views(void **state)
 static void test_swapped(void **state)
 {
 	struct fixture *f = *state;
-	struct gt_fill places[] = {
+	struct gt_copy_place places[] = {
 		{ .offset = 0, .size_bytes = 4000, .storage = &f->storage, .as = GT_F32 },
 		{ .offset = 4000, .size_bytes = 4000, .storage = &f->storage, .as = GT_F32 },
 	};
@@ -166,9 +167,9 @@ static void test_swapped(void **state)
 	f->storage.swapped = true;
 	places[1].storage =
 	    &(struct gt_storage){ .bytes = f->storage.bytes, .size_bytes = 4000, .swapped = true };
-	assert_int_equal(gt_fill_places(f->out, places, 2, &f->err), 0);
+	assert_int_equal(gt_copy_tensors(f->out, places, 2, &f->err), 0);
 	assert_int_equal(pread(f->out, got, sizeof(got), 0), sizeof(got));
-	gt_tensor_swap(GT_F32, got, 2000);
+	gt_ckpt_tensor_swap(GT_F32, got, 2000);
 	for (int i = 0; i < 2000; i++)
 		assert_true(got[i] == value(i % 1000));
 	assert_int_equal(places[0].crc, places[1].crc);
@@ -186,14 +187,14 @@ static void test_damage(void **state)
 			.stride = views[v].stride,
 			.offset = views[v].offset,
 			.storage = &f->storage };
-		struct gt_fill place = gt_fill_sum(&t, v % 2 ? GT_F64 : GT_F32);
+		struct gt_copy_place place = gt_copy_sum(&t, v % 2 ? GT_F64 : GT_F32);
 
 		f->storage.checked = false;
 		f->storage.crc ^= 1;
-		assert_int_equal(gt_fill_places(-1, &place, 1, &f->err), GT_EFORMAT);
+		assert_int_equal(gt_copy_tensors(-1, &place, 1, &f->err), GT_EFORMAT);
 		assert_non_null(strstr(f->err.text, "'s' is damaged"));
 		f->storage.crc ^= 1;
-		assert_int_equal(gt_fill_places(-1, &place, 1, &f->err), 0);
+		assert_int_equal(gt_copy_tensors(-1, &place, 1, &f->err), 0);
 	}
 }
 
@@ -205,14 +206,14 @@ static void test_refusals(void **state)
 		.shape = views[0].shape,
 		.stride = views[0].stride,
 		.storage = &f->storage };
-	struct gt_fill place = { .size_bytes = BYTES, .tensor = &t, .as = GT_I32 };
+	struct gt_copy_place place = { .size_bytes = BYTES, .tensor = &t, .as = GT_I32 };
 	int full = open("/dev/full", O_WRONLY);
 
-	assert_int_equal(gt_fill_places(f->out, &place, 1, &f->err), GT_ENOTSUP);
+	assert_int_equal(gt_copy_tensors(f->out, &place, 1, &f->err), GT_ENOTSUP);
 	place.as = GT_F32;
-	assert_int_equal(gt_fill_places(full, &place, 1, &f->err), GT_EIO);
+	assert_int_equal(gt_copy_tensors(full, &place, 1, &f->err), GT_EIO);
 	assert_non_null(strstr(f->err.text, "No space left"));
-	assert_int_equal(gt_fill_places(-1, NULL, 0, &f->err), 0);
+	assert_int_equal(gt_copy_tensors(-1, NULL, 0, &f->err), 0);
 	close(full);
 }
 
