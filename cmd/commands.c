@@ -12,7 +12,7 @@
 /* In the order of the list that `gtrain help` prints. */
 /* clang-format off */
 static const struct gt_cmd commands[] = {
-	{ "probe", "[OPTIONS]", "list the devices and what they can do", 0,
+	{ "probe", "[OPTIONS]", "list the devices and their capabilities", 0,
 	    gt_cmd_probe_options, gt_cmd_probe, false, NULL },
 	{ "train", "--model MODEL --data DATA [OPTIONS]", "train a model", 0,
 	    gt_cmd_train_options, gt_cmd_train, true, NULL },
@@ -155,7 +155,7 @@ static const struct gt_cmd *resolve_in(
 	if (word)
 		snprintf(what, sizeof(what), "'%s %.60s' is not a command", group->name, word);
 	else
-		snprintf(what, sizeof(what), "'%s' needs to be told what to do", group->name);
+		snprintf(what, sizeof(what), "'%s' needs a command after it", group->name);
 	/* A topic comes before a group of its name. */
 	snprintf(list, sizeof(list),
 	    gt_cmd_topic_find(group->name) ? "gtrain %s --help" : "gtrain help %s", group->name);

@@ -33,21 +33,21 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 	switch (code) {
 	case GT_EINVAL:
 		snprintf(
-		    room, HINT, "'gtrain help%s' and its manual page say what it takes", command);
+		    room, HINT, "'gtrain help%s' and its manual page list its options", command);
 		return room;
 	case GT_ENOMEM:
 		return "a smaller model or --batch needs less";
 	case GT_EIO: /* the system's reason has its hint already, if it has one */
 		return NULL;
 	case GT_EFORMAT:
-		return "the file is damaged, or not what its place in the command line calls for";
+		return "the file is damaged, or of another kind than this argument needs";
 	case GT_ENOTSUP:
-		snprintf(room, HINT, "'gtrain help%s' says what this release does", command);
+		snprintf(room, HINT, "'gtrain help%s' describes this release", command);
 		return room;
 	case GT_EDIVERGED:
 		return "'gtrain ckpt ls --stats' shows the range of each tensor of a checkpoint";
 	default:
-		return "'gtrain probe' tells what this machine and build can do";
+		return "'gtrain probe' lists the capabilities of this machine and build";
 	}
 }
 

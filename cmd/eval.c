@@ -36,7 +36,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
 	    "the architecture: NAME[:key=value,...], or a folder of Hugging Face's",
-	    .otherwise = "what the run directory of --ckpt says",
+	    .otherwise = "as in the run directory of --ckpt",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT",
 	    "checkpoint file, run directory, or a folder of Hugging Face's",

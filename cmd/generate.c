@@ -35,7 +35,7 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
 	    "the architecture: NAME[:key=value,...], or a folder of Hugging Face's",
-	    .otherwise = "what the run directory of --ckpt says",
+	    .otherwise = "as in the run directory of --ckpt",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "vocab", 0, GT_OPT_STRING, AT(vocab), "FILE", "vocabulary that training wrote",
 	    .otherwise = "the one in the run directory of --ckpt", .complete = GT_COMPLETE_FILE,

@@ -31,7 +31,7 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
 	    "the architecture: NAME[:key=value,...], or a folder of Hugging Face's",
-	    .otherwise = "what the checkpoint or its run says",
+	    .otherwise = "as in the checkpoint or its run",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
 	    "how to read images (size, reduce, channels, mean, std) or tables (sep, header)",

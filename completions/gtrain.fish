@@ -185,7 +185,7 @@ end
 complete -c gtrain -f
 complete -c gtrain -n __gtrain_no_command -l version -d 'print the version'
 complete -c gtrain -n __gtrain_no_command -l help -d 'list the commands'
-complete -c gtrain -n __gtrain_no_command -a probe -d 'list the devices and what they can do'
+complete -c gtrain -n __gtrain_no_command -a probe -d 'list the devices and their capabilities'
 complete -c gtrain -n __gtrain_no_command -a train -d 'train a model'
 complete -c gtrain -n __gtrain_no_command -a eval -d 'measure a checkpoint on a data set'
 complete -c gtrain -n __gtrain_no_command -a predict -d 'tell classes of images and rows, or next tokens'
@@ -274,7 +274,7 @@ complete -c gtrain -n '__gtrain_command train' -l bucket-size -x -d 'gradients t
 complete -c gtrain -n '__gtrain_command train' -l pipeline-parallel -x -d 'stages that the model is cut into, each held by other ranks'
 complete -c gtrain -n '__gtrain_command train' -l chunks -x -d 'parts of a batch that go through the stages one after the other'
 complete -c gtrain -n '__gtrain_command train' -l schedule -x -a 'gpipe 1f1b' -d 'order in which a stage goes through the chunks'
-complete -c gtrain -n '__gtrain_command train' -l compress -x -a 'none fp16 bf16' -d 'what gradients are rounded to when they are sent'
+complete -c gtrain -n '__gtrain_command train' -l compress -x -a 'none fp16 bf16' -d 'data type in which gradients are sent'
 complete -c gtrain -n '__gtrain_command train' -l sync-bn -d 'batch normalisation over the samples of all ranks'
 complete -c gtrain -n '__gtrain_command train' -l broadcast-buffers -x -a 'yes no' -d 'no: every rank evaluates with running statistics of its own'
 complete -c gtrain -n '__gtrain_command train' -l check-replicas -x -d 'steps between comparisons of the ranks\' weights; 0: never'
@@ -446,7 +446,7 @@ complete -c gtrain -n '__gtrain_command ckpt ls' -l color -x -a 'auto always nev
 complete -c gtrain -n '__gtrain_command ckpt ls' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command ckpt verify' -F
-complete -c gtrain -n '__gtrain_command ckpt verify' -l repair -d 'first cut off what an interrupted edit in place has left'
+complete -c gtrain -n '__gtrain_command ckpt verify' -l repair -d 'first cut off the remains of an interrupted edit in place'
 complete -c gtrain -n '__gtrain_command ckpt verify' -l strict -d 'NaN and Inf are failures too, not only damage and globals'
 complete -c gtrain -n '__gtrain_command ckpt verify' -l threads -x -d 'threads that read'
 complete -c gtrain -n '__gtrain_command ckpt verify' -l json -d 'write one JSON document to standard output, nothing else'
@@ -533,7 +533,7 @@ complete -c gtrain -n '__gtrain_command ckpt convert' -l to -x -a 'pth legacy sa
 complete -c gtrain -n '__gtrain_command ckpt convert' -l dtype -x -a 'fp32 fp16 bf16' -d 'the type of floating-point tensors, rounded to nearest even'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l shard-size -x -d 'safetensors: write several files of at most so many bytes of tensors'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l sync -x -a 'yes no' -d 'no: do not wait until the result is on the disk'
-complete -c gtrain -n '__gtrain_command ckpt convert' -l weights-only -d 'leave behind what torch.load(weights_only=True) refuses'
+complete -c gtrain -n '__gtrain_command ckpt convert' -l weights-only -d 'leave out objects that torch.load(weights_only=True) refuses'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l quiet -s q -d 'only warnings and errors on standard error'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l verbose -s v -d 'say more on standard error'

@@ -164,7 +164,7 @@ static int make_own(struct bench *b, struct gt_err *err)
 	if (!rc && status) {
 		rc = gt_err_set(
 		    err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own, sample.said);
-		gt_err_hint(err, "--dir names another folder for what is written");
+		gt_err_hint(err, "--dir names another folder for the files written");
 	}
 	return rc;
 }

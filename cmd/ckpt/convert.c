@@ -22,7 +22,7 @@ static const struct gt_opt table[] = {
 	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
 	    ", hf (a folder of Hugging Face's)"),
 	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
-	    .help = "leave behind what torch.load(weights_only=True) refuses" },
+	    .help = "leave out objects that torch.load(weights_only=True) refuses" },
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
 	{ 0 }
 };

@@ -23,7 +23,7 @@ extern const char *const gt_ckpt_dtype_words[];
 	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
 	{ "to", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.to), "FORMAT", \
 	    "pth, legacy (before PyTorch 1.6), safetensors, npz" more, .words = formats, \
-	    .otherwise = "what the ending of the file says" }, \
+	    .otherwise = "by the ending of the file" }, \
 	{ "dtype", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.dtype), "TYPE", \
 	    "the type of floating-point tensors, rounded to nearest even", \
 	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \

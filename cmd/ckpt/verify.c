@@ -15,7 +15,7 @@ struct gt_ckpt_verify_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to do" },
 	{ "repair", 0, GT_OPT_FLAG, AT(repair),
-	    .help = "first cut off what an interrupted edit in place has left" },
+	    .help = "first cut off the remains of an interrupted edit in place" },
 	{ "strict", 0, GT_OPT_FLAG, AT(strict),
 	    .help = "NaN and Inf are failures too, not only damage and globals" },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read",

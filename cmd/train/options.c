@@ -165,7 +165,7 @@ static const struct gt_opt table[] = {
 	    .help = "order in which a stage goes through the chunks" },
 	{ "compress", 0, GT_OPT_CHOICE, RUN(parallel.compress), .words = gt_compress_names,
 	    .initial = "none",
-	    .help = "what gradients are rounded to when they are sent" },
+	    .help = "data type in which gradients are sent" },
 	{ "sync-bn", 0, GT_OPT_FLAG, RUN(parallel.sync_bn),
 	    .help = "batch normalisation over the samples of all ranks" },
 	{ "broadcast-buffers", 0, GT_OPT_YESNO, RUN(parallel.own_buffers), .initial = "yes",

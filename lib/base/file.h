@@ -47,7 +47,7 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
  */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
-	"wait until whoever writes it is done; if nobody does, the disk may be failing"
+	"if another process writes it, wait until that is done; else the disk may be failing"
 int gt_map_shrank(struct gt_err *err);
 
 /*

@@ -25,7 +25,7 @@ static const char unpack_tar[] = "unpack it with tar and look for the checkpoint
 static const char zeros[] = "the file is all zeros: its data probably never reached the disk";
 static const char zero_ends[] =
     "not a checkpoint: the first and the last MiB are all zeros, the rest was not checked";
-static const char export_pth[] = "export it as .pth or .safetensors with what wrote it";
+static const char export_pth[] = "export it as .pth or .safetensors with the program that wrote it";
 
 static const struct {
 	enum how how;

@@ -126,7 +126,7 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
 	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
 	    (unsigned long long)wanted->number, from, to, gt_group_call_text(sent).s,
 	    gt_group_call_text(wanted).s);
-	return gt_err_hint(err, "what is sent and received must match, in number and in size");
+	return gt_err_hint(err, "sends and receives must match, in number and in size");
 }
 
 int gt_call_lost(struct gt_err *err, const struct gt_lost *l)

@@ -124,7 +124,7 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 	gt_err_set(
 	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
 	return gt_err_hint(
-	    err, "for example random:784/10, or just random for what the model takes");
+	    err, "for example random:784/10, or just random for the model's own input");
 }
 
 /* The shape that the model takes. */

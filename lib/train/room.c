@@ -178,14 +178,13 @@ static int hint(const struct gt_session *s, const struct gt_session_purpose *pur
 	else if (purpose->trains)
 		return gt_err_hint(err,
 		    "use a smaller {batch}, {recompute}, more stages or a smaller model; {dry-run} "
-		    "tells what each stage needs");
+		    "prints the need of each stage");
 	if (*trials.fit)
 		return gt_err_hint(err, "it fits with %s%s%s", trials.fit,
 		    *trials.rest ? "; not with " : "", trials.rest);
 	if (*trials.rest)
 		return gt_err_hint(err, "%s: it does not fit with %s either", resort, trials.rest);
-	return gt_err_hint(
-	    err, purpose->trains ? "%s; {dry-run} tells what it needs" : "%s", resort);
+	return gt_err_hint(err, purpose->trains ? "%s; {dry-run} prints its need" : "%s", resort);
 }
 
 /* ---- the error ---- */

@@ -266,6 +266,6 @@ wrong_usage() {
 	gtrain help data get
 	[[ $out == "usage: gtrain data get NAME..."* ]]
 	gtrain data
-	equal "$err" "gtrain: error: 'data' needs to be told what to do
+	equal "$err" "gtrain: error: 'data' needs a command after it
 hint: 'gtrain data --help' lists the commands"
 }

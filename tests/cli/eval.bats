@@ -102,7 +102,7 @@ setup() {
 	equal "$status" 0
 	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '(=x'
 	equal "$status" 2
-	[[ $err == *"'(=x' is no regular expression"* ]]
+	[[ $err == *"'(=x': the regular expression is wrong at byte 1: "* ]]
 	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map 'bias=weight'
 	equal "$status" 2
 	[[ $err == *"two keys of the checkpoint are '0.weight'"* ]]

@@ -423,7 +423,7 @@ static int fail(const struct walk *w, struct gt_err *err)
 		return gt_err_hint(err, "the weights are in another file of that run");
 	}
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the file: no dict of names and tensors");
-	return gt_err_hint(err, "`gtrain ckpt ls` shows what there is");
+	return gt_err_hint(err, "`gtrain ckpt ls` lists the contents");
 }
 
 /* Which dicts, where that is not plain. */

@@ -73,8 +73,8 @@ static int container(struct gt_machine *m, enum gt_tree_kind kind, struct gt_tre
 	}
 	if (node->kind != kind)
 		return gt_machine_fail(m, kind == GT_TREE_DICT
-		                              ? "a key set in what is no dict"
-		                              : "an item appended to what is no list");
+		                              ? "a key set in a value that is not a dict"
+		                              : "an item appended to a value that is not a list");
 	*out = node;
 	return 0;
 }

@@ -136,7 +136,7 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 	int rc = 0;
 
 	if (class_name->kind != GT_TREE_OPAQUE)
-		return gt_machine_fail(m, "a call of what is no class");
+		return gt_machine_fail(m, "a call of a value that is not a class");
 	if (!class_name->opaque.args && note_global(m, class_name->opaque.class_name, true))
 		return GT_ENOMEM;
 	if (args->kind != GT_TREE_TUPLE)
@@ -263,7 +263,7 @@ int gt_op_build(struct gt_machine *m, unsigned char op)
 	else if (node->kind == GT_TREE_TENSOR)
 		set_tensor_state(&node->tensor, state);
 	else
-		return gt_machine_fail(m, "a state for what is no object");
+		return gt_machine_fail(m, "a state for a value that is not an object");
 	return 0;
 }
 

@@ -50,8 +50,9 @@ struct mean {
 
 static int hint_at_names(struct gt_err *err)
 {
-	return gt_err_hint(err, "'gtrain ckpt diff' lists what differs; 'gtrain ckpt rename' and "
-	                        "'select' make names agree");
+	return gt_err_hint(err,
+	    "'gtrain ckpt diff' lists the differences; 'gtrain ckpt rename' and "
+	    "'select' make names agree");
 }
 
 static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,

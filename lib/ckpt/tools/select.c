@@ -91,7 +91,7 @@ int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path,
 	if (keys.count)
 		gt_err_hint(err, "the file has %s", gt_name_list_text(&keys));
 	else
-		gt_err_hint(err, "gtrain ckpt ls lists what is in a file");
+		gt_err_hint(err, "gtrain ckpt ls lists the contents of a file");
 	gt_name_list_release(&keys);
 	return err->code;
 }

@@ -100,7 +100,7 @@ static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_
 	zip = memmem(map->data + map->size - seen, seen, "PK\5\6", 4);
 	return gt_verify_find(v, GT_FINDING_DAMAGE,
 	    zip ? "do not trust it: it is two files, and which one is seen depends on the reader"
-	        : "`gtrain ckpt convert` writes what was read without them",
+	        : "`gtrain ckpt convert` writes the file without them",
 	    err, "%zu bytes after the last storage belong to nothing%s", tail,
 	    zip ? ", and are a zip archive that other programs would open instead" : "");
 }

@@ -160,8 +160,7 @@ static int fail_code(const struct gt_zip *zip, struct gt_err *err)
 
 		if (!slash || (strncmp(slash, "/code/", 6) && strcmp(slash, "/constants.pkl")))
 			continue;
-		gt_err_set(
-		    err, GT_ENOTSUP, "a TorchScript archive: its code refers to what is in it");
+		gt_err_set(err, GT_ENOTSUP, "a TorchScript archive: its code refers to its names");
 		return gt_err_hint(err, "`gtrain ckpt convert` takes its weights out");
 	}
 	return 0;

@@ -241,7 +241,7 @@ static int call_dict(
 		struct gt_tree_item *item;
 
 		if (!gt_tree_is_seq(pair) || pair->seq.count != 2)
-			return wrong(err, "a dict is made of what are no pairs");
+			return wrong(err, "a dict is made of values that are not pairs");
 		rc = gt_tree_push(
 		    *out, gt_tree_value(pair, 0), gt_tree_value(pair, 1), o->arena, err);
 		item = &(*out)->seq.items[i];

@@ -158,7 +158,7 @@ static int fail_kind(const struct gt_tree *root, struct gt_err *err)
 	else
 		gt_err_set(
 		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
-	return gt_err_hint(err, "'gtrain ckpt ls' shows what there is");
+	return gt_err_hint(err, "'gtrain ckpt ls' lists the contents");
 }
 
 static int not_found(const struct gt_tree *root, struct gt_err *err)

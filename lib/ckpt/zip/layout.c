@@ -142,5 +142,5 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &tries, &size))
 			return err->code;
 	return gt_err_hint(err,
-	    "an edit of it was interrupted: `gtrain ckpt verify --repair` puts back what was before");
+	    "an edit of it was interrupted: `gtrain ckpt verify --repair` restores the state before it");
 }

@@ -32,8 +32,8 @@ static int no_end(const struct gt_mapping *map, uint64_t seen, struct gt_err *er
 	    "the file is cut, or something was appended: the zip archive's end record at byte %llu "
 	    "does not stand at the end of %zu bytes",
 	    (unsigned long long)seen, map->size);
-	return gt_err_hint(err, "compare sizes with where the file came from; what an edit in "
-	                        "place left when it was cut off, `ckpt verify --repair` mends");
+	return gt_err_hint(err, "compare its size with that of the original; after an interrupted "
+	                        "edit in place, run `gtrain ckpt verify --repair FILE`");
 }
 
 /* The bytes at the end of a file in which an end record may start. */

@@ -64,7 +64,7 @@ static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_a
 		    "zip: with record '%s', %llu bytes would be unpacked from a file of %zu",
 		    r->name, (unsigned long long)zip->unpacked, zip->map->size);
 		return gt_err_hint(
-		    err, "if that is what you want, unpack it and pack it with `zip -0`");
+		    err, "if it is meant to be so large, unpack it and pack it with `zip -0`");
 	}
 	out = gt_arena_alloc(arena, r->size, err);
 	if (!out)

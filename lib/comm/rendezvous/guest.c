@@ -24,7 +24,7 @@ static bool may_come(int rc)
 
 static int strange(const struct call *c, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "what answers at %s:%d is not rank 0 of a gtrain job",
+	gt_err_set(err, GT_EFORMAT, "the process at %s:%d is not rank 0 of a gtrain job",
 	    gt_rendezvous_host(c->world), c->world->port);
 	return gt_err_hint(err, "another program has that port: choose another MASTER_PORT");
 }
@@ -90,7 +90,7 @@ static int introduce(struct call *c, struct gt_err *err)
 	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
 	if (memeql_sec(theirs, right, SHA256_DIGEST_SIZE))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "what answers at %s:%d does not know the job's secret",
+	gt_err_set(err, GT_EINVAL, "the process at %s:%d does not know the job's secret",
 	    gt_rendezvous_host(w), w->port);
 	return 1;
 }

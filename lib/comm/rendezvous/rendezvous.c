@@ -101,7 +101,7 @@ static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 		return 0;
 	if (gt_wire_get(head) != GT_WIRE_DATA || length < GT_WIRE_NUMBER)
 		return gt_err_set(
-		    err, GT_EFORMAT, "rank %d sent what is no part of an exchange", rank);
+		    err, GT_EFORMAT, "rank %d sent bytes that are no part of an exchange", rank);
 	if (length != GT_WIRE_NUMBER + x->bytes)
 		return gt_err_set(err, GT_EINVAL,
 		    "rank %d came to an exchange with %u bytes, rank 0 with %zu", rank,
@@ -260,7 +260,8 @@ static int read_answer(struct exchange *x, struct gt_err *err)
 	}
 	gt_wire_put(x->head + 4, (uint32_t)(GT_WIRE_NUMBER + (size_t)x->r->size * x->bytes));
 	if (memcmp(head, x->head, GT_WIRE_HEAD) != 0)
-		return gt_err_set(err, GT_EFORMAT, "rank 0 sent what is no part of an exchange");
+		return gt_err_set(
+		    err, GT_EFORMAT, "rank 0 sent bytes that are no part of an exchange");
 	if ((rc = gt_wire_receive(fd, head + GT_WIRE_HEAD, GT_WIRE_NUMBER, x->deadline)) ||
 	    (rc = gt_wire_receive(fd, x->all, (size_t)x->r->size * x->bytes, x->deadline)))
 		return lost_host(x->r, rc, err);

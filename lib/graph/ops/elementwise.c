@@ -279,7 +279,7 @@ struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtyp
 
 static int accumulate_infer(struct gt_node *n, struct gt_err *err)
 {
-	return gt_infer_same(n->in[0], n->in[1], "what is added", err);
+	return gt_infer_same(n->in[0], n->in[1], "the summand", err);
 }
 
 static double accumulate_flops(const struct gt_node *n)

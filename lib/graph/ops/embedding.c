@@ -106,7 +106,7 @@ static int embedding_grad_infer(struct gt_node *n, struct gt_err *err)
 {
 	if (table_grad_infer(n, err))
 		return err->code;
-	return n->in[2] ? gt_infer_same(n->out[0], n->in[2], "what is added to", err) : 0;
+	return n->in[2] ? gt_infer_same(n->out[0], n->in[2], "the sum", err) : 0;
 }
 
 static double table_grad_flops(const struct gt_node *n)

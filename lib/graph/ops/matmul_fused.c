@@ -50,7 +50,7 @@ static int matmul_gelu_grad_infer(struct gt_node *n, struct gt_err *err)
 {
 	if (infer_product(n, n->out[0], NULL, err))
 		return err->code;
-	return gt_infer_same(n->out[0], n->in[2], "what gelu was given", err);
+	return gt_infer_same(n->out[0], n->in[2], "the input of gelu", err);
 }
 
 const struct gt_op gt_op_matmul_gelu_grad = {

@@ -6,7 +6,7 @@
 static int swiglu_infer(struct gt_node *n, struct gt_err *err)
 {
 	if (gt_infer_float(n->in[0], "the gate", n->in[0]->ndim, err) ||
-	    gt_infer_same(n->in[0], n->in[1], "what is gated", err))
+	    gt_infer_same(n->in[0], n->in[1], "the gated value", err))
 		return err->code;
 	gt_infer_like(n->out[0], n->in[0]);
 	return 0;

@@ -147,7 +147,7 @@ static int run_fold_batch_norm(
 
 const struct gt_pass gt_pass_fold_batch_norm = {
 	.name = "fold-batch-norm",
-	.purpose = "let convolutions do what follows them: normalise, add, max(0, .)",
+	.purpose = "let convolutions do the ops behind them: normalise, add, max(0, .)",
 	.applies = forward_only,
 	.run = run_fold_batch_norm,
 };

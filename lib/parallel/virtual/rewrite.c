@@ -83,7 +83,8 @@ int gt_virtual_check(const struct gt_parallel_options *o, int ranks, int batch, 
 	}
 	if (o->compress) {
 		gt_err_set(err, GT_EINVAL, "{reproducible} cannot be combined with {compress}");
-		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");
+		return gt_err_hint(
+		    err, "ranks round the sums that they send, so the bits depend on their number");
 	}
 	if (o->own_buffers) {
 		gt_err_set(err, GT_EINVAL,
@@ -195,7 +196,7 @@ static struct gt_value *side_by_side(struct rewrite *l, struct gt_value *v)
 	struct gt_value *room = gt_room(l->g, v->dtype, elements * l->copies), *own;
 
 	if (l->once[v->id])
-		return gt_graph_fail(l->g, GT_EINVAL, "virtual ranks gather what all have");
+		return gt_graph_fail(l->g, GT_EINVAL, "virtual ranks gather the values of all");
 	for (int i = 0; room && i < l->copies; i++) {
 		own = value_of(l, v, i);
 		if (!own)

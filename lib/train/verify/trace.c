@@ -54,7 +54,7 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 	const struct gt_slot *slot = gt_store_find(w->t->s.store, of->name);
 
 	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
-		return gt_err_set(err, GT_EINVAL, "'%s' is not what it is on one rank", of->name);
+		return gt_err_set(err, GT_EINVAL, "'%s' differs from that of one rank", of->name);
 	return gt_parallel_deal(w->t->s.parallel, slot, what, held, whole, err);
 }
 
