@@ -241,20 +241,20 @@ void gt_token_writer_end(struct gt_token_writer *w);
  * has fewer than `per_step` of them: so an epoch has as many steps for all world, batch and
  * per_step of the same product.
  *
- * A sampler may draw for several ranks, `rank` .. `rank + hosted - 1` of `world`, with pad or
- * drop_last: a batch then has as many samples of each, those of `rank` first; `hosted` divides
- * batch.
+ * A sampler may draw for several virtual ranks, `rank` .. `rank + virtual_ranks - 1` of `world`,
+ * with pad or drop_last: a batch then has as many samples of each, those of `rank` first;
+ * `virtual_ranks` divides batch.
  *
  * With `by_batch` ranks take whole batches in turn: rank r reads batches r, r + world, ... of the
  * permutation, the last of which may be short. What is in a batch then does not depend on how many
- * ranks there are. It cannot be combined with pad, drop_last and hosted.
+ * ranks there are. It cannot be combined with pad, drop_last and virtual_ranks.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set; fewer: its first ones alone */
 	uint64_t seed;
 	int rank, world, batch;
 	bool shuffle, drop_last, pad, by_batch;
-	int hosted, per_step; /* 0 is 1 */
+	int virtual_ranks, per_step; /* 0 is 1 */
 };
 
 /* Samples and batches that it draws per epoch. */

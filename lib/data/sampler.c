@@ -15,9 +15,9 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
 	}
 }
 
-static int hosted(const struct gt_sampler *s)
+static int virtual_ranks(const struct gt_sampler *s)
 {
-	return s->hosted > 1 ? s->hosted : 1;
+	return s->virtual_ranks > 1 ? s->virtual_ranks : 1;
 }
 
 /* Of whole batches, each rank's in turn, and the short one behind them. */
@@ -36,8 +36,8 @@ int64_t gt_sampler_rank_samples(const struct gt_sampler *s)
 	if (s->by_batch)
 		return rank_samples_by_batch(s);
 	if (s->drop_last || !rest)
-		return whole * hosted(s);
-	return (whole + (s->pad || s->rank < rest)) * hosted(s);
+		return whole * virtual_ranks(s);
+	return (whole + (s->pad || s->rank < rest)) * virtual_ranks(s);
 }
 
 int64_t gt_sampler_batches(const struct gt_sampler *s)
@@ -72,9 +72,11 @@ int gt_sampler_batch(const struct gt_sampler *s, const int64_t *order, int64_t s
 		return count;
 	/* Padding repeats the permutation from its head, as often as it takes: hence the modulo. */
 	for (int i = 0; i < count; i++) {
-		int rank = s->rank + i / (count / hosted(s)), place = i % (count / hosted(s));
+		int rank = s->rank + i / (count / virtual_ranks(s)),
+		    place = i % (count / virtual_ranks(s));
 
-		index[i] = order[(rank + (first / hosted(s) + place) * s->world) % s->samples];
+		index[i] =
+		    order[(rank + (first / virtual_ranks(s) + place) * s->world) % s->samples];
 	}
 	return count;
 }

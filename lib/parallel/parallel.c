@@ -85,11 +85,11 @@ int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis)
 struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int batch)
 {
 	const struct gt_group *data = p->axes[GT_AXIS_DATA];
-	int hosted = p->axes[GT_AXIS_VIRTUAL]->size, all = data->size * hosted;
+	int virtual_ranks = p->axes[GT_AXIS_VIRTUAL]->size, all = data->size * virtual_ranks;
 
 	if (!p->mode->main)
-		return (
-		    struct gt_parallel_samples){ data->rank * hosted, all, batch, hosted, true };
+		return (struct gt_parallel_samples){ data->rank * virtual_ranks, all, batch,
+			virtual_ranks, true };
 	all = p->o.reproducible ? all : 1;
 	return (struct gt_parallel_samples){ 0, all, batch * data->size, all, !data->rank };
 }

@@ -67,7 +67,7 @@ struct gt_parallel_options {
 	bool own_buffers;    /* every rank keeps its own running statistics */
 	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
 	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
-	int hosted;          /* virtual ranks of this rank: gt_parallel_hosted(); 0 is 1 */
+	int virtual_ranks;   /* virtual ranks of this rank: gt_parallel_virtual_ranks(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
 	bool sequence;       /* and divide the rows between layers: sequence.c */
@@ -101,7 +101,7 @@ enum { GT_VIRTUAL_RANKS = 8 };
  * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the samples of
  * a step. Otherwise 1.
  */
-int gt_parallel_hosted(const struct gt_parallel_options *options, int ranks, int batch);
+int gt_parallel_virtual_ranks(const struct gt_parallel_options *options, int ranks, int batch);
 
 /* Whether so many ranks can do micro-batches of `batch` samples each in that way; GT_EINVAL tells
  * why not. */
@@ -154,7 +154,7 @@ int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
 
 /* The fields of a sampler (lib/data/data.h) by which a rank reads the samples of training. */
 struct gt_parallel_samples {
-	int rank, world, batch, hosted;
+	int rank, world, batch, virtual_ranks;
 	bool reads; /* otherwise rank 0 reads for it */
 };
 

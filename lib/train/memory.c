@@ -162,7 +162,7 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 {
-	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_hosted(t),
+	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_virtual_ranks(t),
 		.workers = t->o.workers,
 		.pageable = t->o.pageable,
 		.amp = t->o.amp };

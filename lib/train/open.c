@@ -28,9 +28,9 @@ int gt_train_host_ranks(const struct gt_train *t)
 	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
 }
 
-int gt_train_hosted(const struct gt_train *t)
+int gt_train_virtual_ranks(const struct gt_train *t)
 {
-	return t->o.parallel.hosted > 1 ? t->o.parallel.hosted : 1;
+	return t->o.parallel.virtual_ranks > 1 ? t->o.parallel.virtual_ranks : 1;
 }
 
 bool gt_train_adds_up(const struct gt_train *t)
@@ -347,7 +347,7 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err)
 	if (gt_parallel_check(o, ranks, t->o.batch, err))
 		return err->code;
 	o->ranks = ranks;
-	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
+	o->virtual_ranks = gt_parallel_virtual_ranks(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;
 	if (t->o.amp != GT_AMP_FP16)
 		t->o.optim.scaler = (struct gt_scaler){ 0 };
@@ -395,7 +395,7 @@ void gt_train_set_sampler(struct gt_train *t)
 		.rank = mine.rank,
 		.world = mine.world,
 		.batch = mine.batch,
-		.hosted = mine.hosted,
+		.virtual_ranks = mine.virtual_ranks,
 		.per_step = t->runs,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,

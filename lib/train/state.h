@@ -48,8 +48,8 @@ struct gt_train {
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
-/* The ranks that this one stands for: gt_parallel_hosted(). */
-int gt_train_hosted(const struct gt_train *t);
+/* The virtual ranks of this one: gt_parallel_virtual_ranks(). */
+int gt_train_virtual_ranks(const struct gt_train *t);
 
 /* Whether a step's gradients come in several parts, to be cleared before it. */
 bool gt_train_adds_up(const struct gt_train *t);

@@ -62,16 +62,16 @@ static int feed_micro_batch(
 static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
 {
 	const struct gt_sampler *s = &t->sampler;
-	int each = samples / s->hosted, first, rank = s->rank;
+	int each = samples / s->virtual_ranks, first, rank = s->rank;
 
 	gt_parallel_part(t->s.parallel, samples, &first, &samples);
-	if (s->hosted > 1) {
+	if (s->virtual_ranks > 1) {
 		rank += first / each;
 		first = 0;
 	}
 	rng[GT_RNG_SEED] = (int64_t)t->o.seed;
 	rng[GT_RNG_STEP] = t->step;
-	rng[GT_RNG_FIRST] = (index * s->batch / s->hosted + first) * s->world + rank;
+	rng[GT_RNG_FIRST] = (index * s->batch / s->virtual_ranks + first) * s->world + rank;
 	rng[GT_RNG_STRIDE] = s->world;
 }
 
@@ -280,7 +280,8 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	int64_t first, last, targets;
 	int rc;
 
-	r->samples = step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.hosted;
+	r->samples =
+	    step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.virtual_ranks;
 	targets = r->samples * (int64_t)info->targets;
 	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
 	rc = gt_optim_begin(t->optim, r->lr, *l->asked, err);

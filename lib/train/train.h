@@ -91,7 +91,8 @@ struct gt_train_options {
 	int nproc;      /* how many there are; 0 is 1 */
 	int host_ranks; /* how many of them share this host's memory; 0: all */
 	int host_rank;  /* this rank among these: they take the devices in turn */
-	struct gt_parallel_options parallel; /* ranks, micro_batches and hosted are set here */
+	/* Opening sets its ranks, micro_batches and virtual_ranks. */
+	struct gt_parallel_options parallel;
 
 	const char *profile; /* "wait=1,warmup=1,active=3": gt_profile_parse(); NULL: no profile */
 };

@@ -231,7 +231,7 @@ static enum outcome compare(const struct gt_tree *a, const struct gt_tree *b)
 	}
 }
 
-static enum outcome judge(const struct gt_tree *sound, const unsigned char *bytes, size_t size)
+static enum outcome outcome_of(const struct gt_tree *sound, const unsigned char *bytes, size_t size)
 {
 	struct gt_err err = GT_ERR_INIT;
 	enum outcome outcome = REFUSED;
@@ -277,13 +277,13 @@ static void flip_all(const char *format, struct gt_tree *root)
 	memcpy(copy, bytes, size);
 	if (gt_ckpt_open_memory(&sound, bytes, size, &err))
 		fail_msg("%s", err.text);
-	assert_int_equal(judge(gt_ckpt_root(sound), copy, size), SAME);
+	assert_int_equal(outcome_of(gt_ckpt_root(sound), copy, size), SAME);
 	for (uint64_t i = 0; i < flips; i++) {
 		uint64_t bit = next(&random) % (size * 8);
 		enum outcome outcome;
 
 		copy[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		outcome = judge(gt_ckpt_root(sound), copy, size);
+		outcome = outcome_of(gt_ckpt_root(sound), copy, size);
 		counts[outcome]++;
 		if (outcome == MISSED && counts[MISSED] <= 10)
 			print_message("%s: bit %d of byte %llu was missed\n", format,

@@ -233,7 +233,7 @@ static bool is_right(const struct seat_of *s, const struct one_case *c, double g
 	return false;
 }
 
-static void judge(struct seat_of *s, const struct one_case *c, const unsigned char *out)
+static void check_out(struct seat_of *s, const struct one_case *c, const unsigned char *out)
 {
 	const struct order tree = { .tree = true, .size = s->size };
 
@@ -291,7 +291,7 @@ static void do_case(struct seat_of *s, const struct one_case *c, const struct bu
 	call.out = out;
 	if (gt_group_run(s->g, &call, &err))
 		fail_rank(s, "%s", err.text);
-	judge(s, c, out);
+	check_out(s, c, out);
 	if (c->kind == GT_ALL_REDUCE)
 		same_bits(s, out, part);
 }

@@ -391,7 +391,7 @@ static void a_missing_wait_is_found(void **state)
 static int refused;
 static _Thread_local int pinned;
 
-static int refuse_pinned(int index, size_t bytes, void **out, struct gt_err *err)
+static int fail_pinned(int index, size_t bytes, void **out, struct gt_err *err)
 {
 	if (++pinned == refused)
 		return gt_err_set(err, GT_ENOMEM, "planted");
@@ -448,7 +448,7 @@ static void groups_that_are_not_all_made_are_closed(void **state)
 	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
 
 	(void)state;
-	forgetful.host_alloc = refuse_pinned;
+	forgetful.host_alloc = fail_pinned;
 	for (refused = 1; refused <= 8; refused++) {
 		struct gt_err err = GT_ERR_INIT;
 
@@ -464,7 +464,7 @@ static void groups_that_are_not_all_made_are_closed(void **state)
 static int stats_copied;
 
 /* The second copy of the statistics of a batch, four numbers, is refused. */
-static int refuse_copy(
+static int fail_copy(
     struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err)
 {
 	if (bytes == 4 * sizeof(double) && ++stats_copied == 2)
@@ -511,7 +511,7 @@ static void an_evaluation_that_fails_frees_nothing_in_use(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	forgetful.copy = refuse_copy;
+	forgetful.copy = fail_copy;
 	assert_int_equal(gt_threads_run(1, &threads, evaluate_loop, NULL, &err), GT_EDEVICE);
 	forgetful.copy = far_backend.copy;
 	assert_non_null(strstr(err.text, "planted"));

@@ -29,7 +29,7 @@ static struct gt_value *logits_of(struct gt_graph *g, struct gt_value *bias, boo
 	return gt_matmul(g, x, w, bias, false, trans);
 }
 
-static struct gt_value *judge(struct gt_graph *g, struct gt_value *logits, bool train)
+static struct gt_value *emit_loss(struct gt_graph *g, struct gt_value *logits, bool train)
 {
 	struct gt_value *target = gt_input(g, "target", GT_I32, 1, (int64_t[]){ ROWS });
 
@@ -64,7 +64,7 @@ static void run_passes(struct gt_graph *g, struct gt_pass_options *o)
 static void test_training(void **state)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_pass_options o = { .loss = judge(g, logits_of(g, NULL, true), true) };
+	struct gt_pass_options o = { .loss = emit_loss(g, logits_of(g, NULL, true), true) };
 
 	(void)state;
 	pass_run(g, &gt_pass_backward, &o);
@@ -92,7 +92,7 @@ static void test_mixed_precision(void **state)
 {
 	struct gt_graph *g = pass_graph();
 	struct gt_pass_options o = {
-		.loss = judge(g, logits_of(g, NULL, true), true), .low = GT_BF16, .scaled = true
+		.loss = emit_loss(g, logits_of(g, NULL, true), true), .low = GT_BF16, .scaled = true
 	};
 
 	(void)state;
@@ -117,13 +117,13 @@ static void test_evaluation(void **state)
 	struct gt_graph *g = pass_graph();
 
 	(void)state;
-	judge(g, logits_of(g, NULL, true), false);
+	emit_loss(g, logits_of(g, NULL, true), false);
 	run_passes(g, &o);
 	pass_expect(
 	    g, "output stats float64[4] = linear_cross_entropy(x, w, input target) rows=16\n");
 	gt_graph_free(g);
 	g = pass_graph();
-	judge(g, logits_of(g, NULL, true), true);
+	emit_loss(g, logits_of(g, NULL, true), true);
 	run_passes(g, &o);
 	pass_expect(g,
 	    "output loss float32[] = linear_cross_entropy(x, w, input target, input weight) "
@@ -158,7 +158,7 @@ static void test_left_alone(void **state)
 			logits = gt_add(g, logits, logits);
 		if (wrong == FIXED)
 			gt_graph_find(g, "x")->role = GT_INPUT;
-		loss = judge(g, logits, true);
+		loss = emit_loss(g, logits, true);
 		if (wrong == READ_TWICE)
 			gt_output(g, gt_gelu(g, logits, GT_GELU_ERF), "other");
 		o.loss = loss;
@@ -187,7 +187,7 @@ static void test_when(void **state)
 		struct gt_graph *g = pass_graph();
 		int64_t rows = 0;
 
-		judge(g, logits_of(g, NULL, true), true);
+		emit_loss(g, logits_of(g, NULL, true), true);
 		if (!gt_pass_fuse_head.applies(&o))
 			assert_int_equal(cases[i].bytes, 0);
 		else

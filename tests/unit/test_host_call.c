@@ -248,7 +248,7 @@ static void a_freed_stream_has_made_its_calls(void **state)
 
 /* ---- errors ---- */
 
-static int refuse(void *self, struct gt_err *err)
+static int fail_call(void *self, struct gt_err *err)
 {
 	return gt_err_set(err, GT_EIO, "planted %d", ++*(int *)self);
 }
@@ -275,7 +275,7 @@ static void an_error_is_that_of_later_calls(void **state)
 	ok(b->event_new(&event, 1, &err), &err);
 	ok(b->host_call(d->compute, pass, &g, NULL, 0, &err), &err);
 	for (int i = 0; i < 3; i++)
-		ok(b->host_call(d->compute, refuse, &refused, NULL, 0, &err), &err);
+		ok(b->host_call(d->compute, fail_call, &refused, NULL, 0, &err), &err);
 	ok(b->event_record(event, d->compute, &err), &err);
 	open_gate(&g);
 	expect_planted(b->stream_sync(d->compute, &err), &err);
@@ -285,7 +285,7 @@ static void an_error_is_that_of_later_calls(void **state)
 	expect_planted(b->copy_in(d->copies, x, &g, sizeof(g), &err), &err);
 	expect_planted(b->zero(d->copies, x, BYTES, &err), &err);
 	expect_planted(b->event_record(event, d->copies, &err), &err);
-	expect_planted(b->host_call(d->copies, refuse, &refused, NULL, 0, &err), &err);
+	expect_planted(b->host_call(d->copies, fail_call, &refused, NULL, 0, &err), &err);
 	assert_int_equal(refused, 3);
 	ok(b->enter(0, &err), &err);
 	ok(b->ranges()->add(other->compute, y, y, N, &err), &err);

@@ -135,7 +135,7 @@ static void reproducible_pipelines_have_the_bits_of_one(void **state)
 
 		like.accumulate = false;
 		like.options.reproducible = true;
-		like.options.hosted = 4;
+		like.options.virtual_ranks = 4;
 		for (int sync = 0; sync < 2; sync++) {
 			like.options.sync_bn = sync;
 			like.options.stages = 0;

@@ -10,7 +10,7 @@
 enum { MOST = 64 };
 
 /* Batch after batch, rank after rank in each. */
-static void check(int64_t samples, int world, int hosted, int each, bool drop_last)
+static void check(int64_t samples, int world, int virtual_ranks, int each, bool drop_last)
 {
 	struct gt_sampler s = { .samples = samples,
 		.seed = 5,
@@ -23,19 +23,19 @@ static void check(int64_t samples, int world, int hosted, int each, bool drop_la
 	gt_sampler_permutation(&s, 2, order);
 	s.batch = each;
 	batches = gt_sampler_batches(&s);
-	for (int first = 0; first < world; first += hosted) {
+	for (int first = 0; first < world; first += virtual_ranks) {
 		struct gt_sampler host = s;
 
 		host.rank = first;
-		host.hosted = hosted;
-		host.batch = each * hosted;
+		host.virtual_ranks = virtual_ranks;
+		host.batch = each * virtual_ranks;
 		assert_int_equal(gt_sampler_batches(&host), batches);
 		assert_int_equal(
-		    gt_sampler_rank_samples(&host), hosted * gt_sampler_rank_samples(&s));
+		    gt_sampler_rank_samples(&host), virtual_ranks * gt_sampler_rank_samples(&s));
 		for (int64_t step = 0; step < batches; step++) {
 			int count = gt_sampler_batch(&host, order, step, all), at = 0;
 
-			for (s.rank = first; s.rank < first + hosted; s.rank++) {
+			for (s.rank = first; s.rank < first + virtual_ranks; s.rank++) {
 				int n = gt_sampler_batch(&s, order, step, one);
 
 				assert_memory_equal(all + at, one, (size_t)n * sizeof(*one));
@@ -48,15 +48,15 @@ static void check(int64_t samples, int world, int hosted, int each, bool drop_la
 	}
 }
 
-static void hosted_ranks(void **state)
+static void samplers_of_virtual_ranks(void **state)
 {
 	(void)state;
 	for (int64_t samples = 8; samples <= 53; samples += 5)
 		for (int world = 1; world <= 8; world *= 2)
-			for (int hosted = 1; hosted <= world; hosted *= 2)
+			for (int virtual_ranks = 1; virtual_ranks <= world; virtual_ranks *= 2)
 				for (int each = 1; each <= 7; each += 3)
 					for (int drop = 0; drop < 2; drop++)
-						check(samples, world, hosted, each, drop);
+						check(samples, world, virtual_ranks, each, drop);
 }
 
 /* With drop_last an epoch is as many steps for every way to make up one of 8 samples. */
@@ -128,7 +128,7 @@ static void whole_batches(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(hosted_ranks),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(samplers_of_virtual_ranks),
 		cmocka_unit_test(whole_steps), cmocka_unit_test(whole_batches) };
 
 	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);

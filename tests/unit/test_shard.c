@@ -177,7 +177,7 @@ static void the_rule_of_an_op_is_in_its_row(void **state)
 }
 
 /* Every sharded value that reaches an op which takes whole ones, and every op without a rule. */
-static void ops_refuse_for_themselves(void **state)
+static void ops_fail_by_their_own_rules(void **state)
 {
 	static const struct gt_op none = {
 		.name = "mine", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_same
@@ -209,7 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rule_of_an_op_is_in_its_row),
-		cmocka_unit_test(ops_refuse_for_themselves),
+		cmocka_unit_test(ops_fail_by_their_own_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,14 +197,14 @@ static int set_table(struct model_rank *r, bool nan)
 	return 0;
 }
 
-static int judge_ties(struct model_rank *r)
+static int evaluate_ties(struct model_rank *r)
 {
 	int rc = set_table(r, false);
 
 	return rc ? rc : model_rank_step(r, 1);
 }
 
-static int judge_nan(struct model_rank *r)
+static int evaluate_nan(struct model_rank *r)
 {
 	int rc = set_table(r, true);
 
@@ -220,8 +220,8 @@ static void ties_and_nans_are_judged_alike(void **state)
 	for (int nan = 0; nan < 2; nan++) {
 		struct model_rank ranks[2], one;
 
-		run_ranks(&one, 0, &like, nan ? judge_nan : judge_ties);
-		run_ranks(ranks, 2, &like, nan ? judge_nan : judge_ties);
+		run_ranks(&one, 0, &like, nan ? evaluate_nan : evaluate_ties);
+		run_ranks(ranks, 2, &like, nan ? evaluate_nan : evaluate_ties);
 		assert_true(isnan(one.stats[0]) == (nan == 1));
 		assert_true(isnan(ranks[1].stats[0]) == (nan == 1));
 		for (int k = 1; k < MODEL_RANK_STATS; k++)

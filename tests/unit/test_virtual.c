@@ -1,4 +1,4 @@
-/* test_virtual.c - ranks hosted by one: the graph, and how many there are. */
+/* test_virtual.c - virtual ranks: the graph of several, and their number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -237,18 +237,18 @@ static void virtual_ranks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_int_equal(gt_virtual_ranks(cases[i].batch), cases[i].ranks);
-	assert_int_equal(gt_parallel_hosted(&o, 2, 12), 4);
-	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	assert_int_equal(gt_parallel_virtual_ranks(&o, 2, 12), 4);
+	assert_int_equal(gt_parallel_virtual_ranks(&o, 4, 6), 2);
 	o.tensor = 2;
-	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	assert_int_equal(gt_parallel_virtual_ranks(&o, 4, 6), 2);
 	o.tensor = 0;
 	o.stages = 4;
-	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	assert_int_equal(gt_parallel_virtual_ranks(&o, 4, 6), 2);
 	o.reproducible = false;
-	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 1);
+	assert_int_equal(gt_parallel_virtual_ranks(&o, 4, 6), 1);
 }
 
-static void refuse(struct gt_parallel_options o, int ranks, int batch, const char *want)
+static void expect_error(struct gt_parallel_options o, int ranks, int batch, const char *want)
 {
 	struct gt_err err = GT_ERR_INIT;
 	char text[sizeof(err.text)];
@@ -263,25 +263,27 @@ static void refuse(struct gt_parallel_options o, int ranks, int batch, const cha
 static void test_impossible(void **state)
 {
 	(void)state;
-	refuse((struct gt_parallel_options){ 0 }, 3, 4, "takes 1, 2 or 4 ranks");
-	refuse((struct gt_parallel_options){ 0 }, 16, 4, "takes 1, 2, 4 or 8 ranks");
-	refuse((struct gt_parallel_options){ 0 }, 5, 3, "takes 1 rank for a global batch of 15");
-	refuse((struct gt_parallel_options){ .tensor = 2 }, 6, 4,
+	expect_error((struct gt_parallel_options){ 0 }, 3, 4, "takes 1, 2 or 4 ranks");
+	expect_error((struct gt_parallel_options){ 0 }, 16, 4, "takes 1, 2, 4 or 8 ranks");
+	expect_error(
+	    (struct gt_parallel_options){ 0 }, 5, 3, "takes 1 rank for a global batch of 15");
+	expect_error((struct gt_parallel_options){ .tensor = 2 }, 6, 4,
 	    "3 ranks for each part of the model; it takes 1, 2 or 4 ranks");
-	refuse((struct gt_parallel_options){ .stages = 2, .chunks = 2 }, 2, 4,
+	expect_error((struct gt_parallel_options){ .stages = 2, .chunks = 2 }, 2, 4,
 	    "cannot be combined with chunks");
-	refuse((struct gt_parallel_options){ .own_buffers = true }, 2, 4,
+	expect_error((struct gt_parallel_options){ .own_buffers = true }, 2, 4,
 	    "cannot be combined with broadcast-buffers=no");
-	refuse((struct gt_parallel_options){ .micro_batches = 4 }, 4, 16, "in 2 parts");
-	refuse((struct gt_parallel_options){ .micro_batches = 12 }, 1, 1, "in 4 parts");
-	refuse((struct gt_parallel_options){ .micro_batches = 65536 }, 1, 65536, "in 8 parts");
-	refuse((struct gt_parallel_options){ .micro_batches = 12 }, 3, 2,
+	expect_error((struct gt_parallel_options){ .micro_batches = 4 }, 4, 16, "in 2 parts");
+	expect_error((struct gt_parallel_options){ .micro_batches = 12 }, 1, 1, "in 4 parts");
+	expect_error(
+	    (struct gt_parallel_options){ .micro_batches = 65536 }, 1, 65536, "in 8 parts");
+	expect_error((struct gt_parallel_options){ .micro_batches = 12 }, 3, 2,
 	    "takes 1, 2, 4 or 8 ranks for a global batch of 72");
-	refuse((struct gt_parallel_options){ .micro_batches = 2, .sync_bn = true }, 2, 4,
+	expect_error((struct gt_parallel_options){ .micro_batches = 2, .sync_bn = true }, 2, 4,
 	    "with accumulate cannot be combined with sync-bn");
-	refuse((struct gt_parallel_options){ .micro_batches = 2, .kind = GT_PARALLEL_ZERO3 }, 2, 4,
-	    "with accumulate cannot be combined with parallel zero3");
-	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4,
+	expect_error((struct gt_parallel_options){ .micro_batches = 2, .kind = GT_PARALLEL_ZERO3 },
+	    2, 4, "with accumulate cannot be combined with parallel zero3");
+	expect_error((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4,
 	    "cannot be combined with compress");
 }
 

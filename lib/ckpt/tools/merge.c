@@ -106,7 +106,7 @@ int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, stru
 	return *out ? 0 : GT_ENOMEM;
 }
 
-static int refuse(struct gt_name_list *names, struct gt_err *err)
+static int fail_names(struct gt_name_list *names, struct gt_err *err)
 {
 	size_t n = names->count;
 
@@ -136,7 +136,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 	}
 	gt_index_release(&m.names);
 	if (!rc && m.differ.count)
-		rc = refuse(&m.differ, err);
+		rc = fail_names(&m.differ, err);
 	gt_name_list_release(&m.differ);
 	if (rc)
 		return rc;

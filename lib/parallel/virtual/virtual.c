@@ -6,7 +6,7 @@
 static int size(const struct gt_parallel_options *o, int ranks)
 {
 	(void)ranks;
-	return o->hosted > 1 ? o->hosted : 1;
+	return o->virtual_ranks > 1 ? o->virtual_ranks : 1;
 }
 
 static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
@@ -14,7 +14,7 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	return o->reproducible ? gt_virtual_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
 }
 
-int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch)
+int gt_parallel_virtual_ranks(const struct gt_parallel_options *o, int ranks, int batch)
 {
 	int seats = gt_axis_data.size(o, ranks);
 

@@ -224,7 +224,7 @@ static int64_t step_parts(const struct job *job)
 {
 	const struct gt_parallel_options one = { .reproducible = true };
 
-	return gt_parallel_hosted(&one, 1, (int)whole_step(job));
+	return gt_parallel_virtual_ranks(&one, 1, (int)whole_step(job));
 }
 
 /* Two steps and a part of one, if there is as much, and if a step has more samples than parts.

@@ -137,7 +137,7 @@ static size_t size_of_attribute(int type)
 
 static thread_local std::string last_error;
 
-static int refuse(int status, const char *text)
+static int fail_with(int status, const char *text)
 {
 	last_error = text;
 	return status;
@@ -172,7 +172,7 @@ extern "C" int cudnnBackendCreateDescriptor(int kind, void **out)
 			*out = new descriptor{ kind, false, {}, nullptr, nullptr };
 			return GT_CUDNN_SUCCESS;
 		}
-	return refuse(GT_CUDNN_BAD_PARAM, "no such descriptor");
+	return fail_with(GT_CUDNN_BAD_PARAM, "no such descriptor");
 }
 
 extern "C" int cudnnBackendDestroyDescriptor(void *d)
@@ -188,7 +188,7 @@ extern "C" int cudnnBackendSetAttribute(
 	size_t bytes = (size_t)count * size_of_attribute(type);
 
 	if (d->finalized)
-		return refuse(GT_CUDNN_BAD_PARAM, "the descriptor is finalized");
+		return fail_with(GT_CUDNN_BAD_PARAM, "the descriptor is finalized");
 	for (const rule &r : rules)
 		if (r.kind == d->kind && r.attribute == attribute && r.type == type &&
 		    r.count == count) {
@@ -196,7 +196,7 @@ extern "C" int cudnnBackendSetAttribute(
 				{ (const char *)values, (const char *)values + bytes } };
 			return GT_CUDNN_SUCCESS;
 		}
-	return refuse(GT_CUDNN_BAD_PARAM, "no such attribute of this type and number");
+	return fail_with(GT_CUDNN_BAD_PARAM, "no such attribute of this type and number");
 }
 
 /* ---- supported combinations ---- */
@@ -297,11 +297,11 @@ static int check_parts(const descriptor *d)
 		if (r.kind != d->kind || r.attribute < 0)
 			continue;
 		if (!d->values.count(r.attribute))
-			return refuse(GT_CUDNN_BAD_PARAM, "an attribute is missing");
+			return fail_with(GT_CUDNN_BAD_PARAM, "an attribute is missing");
 		if (r.type == GT_CUDNN_DESCRIPTOR && !d->part(r.attribute)->finalized)
-			return refuse(GT_CUDNN_NOT_FINALIZED, "a part is not finalized");
+			return fail_with(GT_CUDNN_NOT_FINALIZED, "a part is not finalized");
 		if (r.type == GT_CUDNN_HANDLE && !d->get<void *>(r.attribute))
-			return refuse(GT_CUDNN_BAD_PARAM, "no handle");
+			return fail_with(GT_CUDNN_BAD_PARAM, "no handle");
 	}
 	return GT_CUDNN_SUCCESS;
 }
@@ -316,17 +316,17 @@ extern "C" int cudnnBackendFinalize(void *descriptor_)
 	switch (d->kind) {
 	case GT_CUDNN_TENSOR:
 		if (!is_whole_tensor(d))
-			return refuse(GT_CUDNN_BAD_PARAM, "sizes, strides or alignment");
+			return fail_with(GT_CUDNN_BAD_PARAM, "sizes, strides or alignment");
 		break;
 	case GT_CUDNN_CONVOLUTION:
 		if (!is_convolution(d))
-			return refuse(GT_CUDNN_NOT_SUPPORTED, "such a convolution");
+			return fail_with(GT_CUDNN_NOT_SUPPORTED, "such a convolution");
 		break;
 	case GT_CUDNN_FORWARD:
 	case GT_CUDNN_INPUT_GRAD:
 	case GT_CUDNN_WEIGHT_GRAD:
 		if (!fits_together(problem_of(d)))
-			return refuse(GT_CUDNN_BAD_PARAM, "tensors that do not fit together");
+			return fail_with(GT_CUDNN_BAD_PARAM, "tensors that do not fit together");
 		break;
 	case GT_CUDNN_GRAPH:
 		d->operation = d->part(GT_CUDNN_GRAPH_OPS);
@@ -338,7 +338,7 @@ extern "C" int cudnnBackendFinalize(void *descriptor_)
 		d->engine = d->part(GT_CUDNN_PLAN_CONFIG)->engine;
 		d->operation = d->part(GT_CUDNN_PLAN_CONFIG)->operation;
 		if (d->engine->no_plan)
-			return refuse(GT_CUDNN_NOT_SUPPORTED, "no plan");
+			return fail_with(GT_CUDNN_NOT_SUPPORTED, "no plan");
 		break;
 	}
 	d->finalized = true;
@@ -356,7 +356,7 @@ static int fill(
 	if (i >= wanted)
 		return GT_CUDNN_SUCCESS;
 	if (!to || to->kind != kind || to->finalized)
-		return refuse(GT_CUDNN_BAD_PARAM, "no descriptor to fill in");
+		return fail_with(GT_CUDNN_BAD_PARAM, "no descriptor to fill in");
 	to->engine = e;
 	to->operation = operation;
 	to->finalized = true;
@@ -381,7 +381,7 @@ extern "C" int cudnnBackendGetAttribute(
 
 	*count = 0;
 	if (!d->finalized)
-		return refuse(GT_CUDNN_NOT_FINALIZED, "the descriptor is not finalized");
+		return fail_with(GT_CUDNN_NOT_FINALIZED, "the descriptor is not finalized");
 	if (attribute == GT_CUDNN_HEURISTICS_RESULTS && type == GT_CUDNN_DESCRIPTOR)
 		return propose(d, wanted, count, values);
 	*count = 1;
@@ -401,7 +401,7 @@ extern "C" int cudnnBackendGetAttribute(
 	else if (attribute == GT_CUDNN_PLAN_WORKSPACE && type == GT_CUDNN_INT64)
 		*(int64_t *)values = (int64_t)d->engine->workspace_bytes;
 	else
-		return refuse(GT_CUDNN_BAD_PARAM, "no such attribute of this type");
+		return fail_with(GT_CUDNN_BAD_PARAM, "no such attribute of this type");
 	return GT_CUDNN_SUCCESS;
 }
 
@@ -418,7 +418,7 @@ extern "C" int cudnnCreate(void **out)
 
 	*out = nullptr;
 	if (cudasim_cudnn.create_fails || cudaGetDevice(&device) != cudaSuccess)
-		return refuse(cudasim_cudnn.create_fails, "no GPU");
+		return fail_with(cudasim_cudnn.create_fails, "no GPU");
 	*out = new handle{ device, nullptr };
 	return GT_CUDNN_SUCCESS;
 }
@@ -568,12 +568,12 @@ extern "C" int cudnnBackendExecute(void *h_, void *plan_, void *pack_)
 
 	if (!plan || !pack || !plan->finalized || !pack->finalized || plan->kind != GT_CUDNN_PLAN ||
 	    pack->kind != GT_CUDNN_PACK)
-		return refuse(GT_CUDNN_NOT_FINALIZED, "no plan, or no pack");
+		return fail_with(GT_CUDNN_NOT_FINALIZED, "no plan, or no pack");
 	if (cudaGetDevice(&device) != cudaSuccess || h->device != device ||
 	    plan->get<void *>(GT_CUDNN_PLAN_HANDLE) != h_)
-		return refuse(GT_CUDNN_BAD_PARAM, "a handle of another device");
+		return fail_with(GT_CUDNN_BAD_PARAM, "a handle of another device");
 	if (cudasim_cudnn.execute_fails || plan->engine->fails)
-		return refuse(GT_CUDNN_EXECUTION_FAILED, "");
+		return fail_with(GT_CUDNN_EXECUTION_FAILED, "");
 
 	problem p = problem_of(plan->operation);
 	void *x = memory_of(p.x, pack), *w = memory_of(p.w, pack), *y = memory_of(p.y, pack);
@@ -581,9 +581,9 @@ extern "C" int cudnnBackendExecute(void *h_, void *plan_, void *pack_)
 	size_t need = plan->engine->workspace_bytes;
 
 	if (!x || !w || !y || p.alpha != 1 || p.beta != 0)
-		return refuse(GT_CUDNN_BAD_PARAM, "memory of a tensor");
+		return fail_with(GT_CUDNN_BAD_PARAM, "memory of a tensor");
 	if (need && !cudasim_is_device(workspace, need))
-		return refuse(GT_CUDNN_BAD_PARAM, "a workspace that is missing or too small");
+		return fail_with(GT_CUDNN_BAD_PARAM, "a workspace that is missing or too small");
 	__atomic_fetch_add(&cudasim_cudnn.queued, 1, __ATOMIC_RELAXED); /* ranks may be threads */
 	__atomic_store_n(&cudasim_cudnn.engine, plan->engine->number, __ATOMIC_RELAXED);
 	cudasim_launch(

@@ -347,7 +347,7 @@ static int enter(communicator *c, const call &like, const name &which, size_t se
 }
 
 /* A call begins: whether it may. With the lock. */
-static int refuse(communicator *c)
+static int fail_call(communicator *c)
 {
 	int device = -1;
 
@@ -368,7 +368,7 @@ static int collect(communicator *c, const call &k, size_t ins, size_t outs, cuda
 	guard g(cudasim_lock);
 	bool reads = k.kind != BROADCAST || k.root == c->rank;
 	bool writes = k.kind != REDUCE || k.root == c->rank;
-	int rc = refuse(c);
+	int rc = fail_call(c);
 
 	if (rc)
 		return rc;
@@ -420,7 +420,7 @@ extern "C" int ncclBroadcast(
 static int message(communicator *c, const call &k, bool sends, cudaStream_t stream)
 {
 	guard g(cudasim_lock);
-	int peer = k.root, rc = refuse(c);
+	int peer = k.root, rc = fail_call(c);
 	uint64_t number;
 
 	if (rc)
