@@ -150,7 +150,7 @@ static void count_foreign(struct gt_snapshot_place *p, const struct gt_train *t)
 	by_step = p->step / each;
 	p->epoch = by_step;
 	p->samples = p->step % each * step_samples(t);
-	if (epoch >= 0 && by_step != epoch && by_step != epoch + 1) {
+	if (epoch >= 0 && by_step != epoch && by_step - 1 != epoch) {
 		p->epoch = epoch;
 		p->samples = 0;
 	}
