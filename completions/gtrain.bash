@@ -161,7 +161,7 @@ _gtrain()
 	train:--batch) return ;;
 	train:--accumulate) return ;;
 	train:--seed) return ;;
-	train:--amp) words='off bf16 fp16' ;;
+	train:--amp) words='off bf16 bf16-autocast fp16' ;;
 	train:--optimizer) words='sgd adam adamw muon' ;;
 	train:--lr) return ;;
 	train:--adam-lr) return ;;
@@ -246,7 +246,7 @@ _gtrain()
 	eval:--names) words='auto torchvision timm huggingface' ;;
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
-	eval:--amp) words='off bf16 fp16' ;;
+	eval:--amp) words='off bf16 bf16-autocast fp16' ;;
 	eval:--device) words='cpu cuda' ;;
 	eval:--threads) return ;;
 	eval:--workers) return ;;
@@ -266,7 +266,7 @@ _gtrain()
 	predict:--names) words='auto torchvision timm huggingface' ;;
 	predict:--strict) words='yes no' ;;
 	predict:--batch) return ;;
-	predict:--amp) words='off bf16 fp16' ;;
+	predict:--amp) words='off bf16 bf16-autocast fp16' ;;
 	predict:--device) words='cpu cuda' ;;
 	predict:--threads) return ;;
 	predict:--workers) return ;;

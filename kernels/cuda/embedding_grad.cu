@@ -150,9 +150,11 @@ static __global__ void sort_tokens(token_sort a)
 
 /* ---- add up ---- */
 
-template <class T> struct embedding_grad_args {
-	T *dtable;
-	const T *acc, *dy;
+/* G is T or, for 16 bits, the wide type. */
+template <class T, class G> struct embedding_grad_args {
+	G *dtable;
+	const G *acc;
+	const T *dy;
 	const int32_t *order, *starts;
 	int64_t rows, cols;
 };
@@ -160,9 +162,9 @@ template <class T> struct embedding_grad_args {
 template <class T, int W> using pack_of = typename gt_map_buffer<T, true, true>::template lanes<W>;
 
 /* Add the rows of dy in [begin, end) of the list to sum, for columns from c on. */
-template <class T, int W>
-static __device__ __forceinline__ void add_tokens(
-    typename gt_wide<T>::type *sum, const embedding_grad_args<T> &a, int64_t c, int begin, int end)
+template <class T, class G, int W>
+static __device__ __forceinline__ void add_tokens(typename gt_wide<T>::type *sum,
+    const embedding_grad_args<T, G> &a, int64_t c, int begin, int end)
 {
 	int lane = (int)threadIdx.x % 32;
 
@@ -188,11 +190,11 @@ static __device__ __forceinline__ void add_tokens(
 }
 
 /* The sums of a row before its tokens are added: acc, or zeros. */
-template <class T, int W>
+template <class T, class G, int W>
 static __device__ __forceinline__ void load_acc(
-    pack_of<T, W> &sum, const embedding_grad_args<T> &a, int64_t row, int64_t c)
+    pack_of<G, W> &sum, const embedding_grad_args<T, G> &a, int64_t row, int64_t c)
 {
-	sum.p = (T *)a.acc;
+	sum.p = (G *)a.acc;
 	for (int k = 0; k < W; k++)
 		sum.v[k] = 0;
 	if (a.acc && c < a.cols)
@@ -201,36 +203,36 @@ static __device__ __forceinline__ void load_acc(
 }
 
 /* A row of few tokens; a row of none is left alone where dtable is acc itself. */
-template <class T, int W>
+template <class T, class G, int W>
 static __device__ __forceinline__ void add_short(
-    const embedding_grad_args<T> &a, int64_t row, int64_t c, int begin, int end)
+    const embedding_grad_args<T, G> &a, int64_t row, int64_t c, int begin, int end)
 {
-	pack_of<T, W> sum;
+	pack_of<G, W> sum;
 
 	if (end - begin > LONG || (begin == end && a.acc == a.dtable))
 		return;
-	load_acc<T, W>(sum, a, row, c);
-	add_tokens<T, W>(sum.v, a, c, begin, end);
+	load_acc<T, G, W>(sum, a, row, c);
+	add_tokens<T, G, W>(sum.v, a, c, begin, end);
 	if (c < a.cols)
 		sum.store(row * a.cols + c);
 }
 
 /* A row of many tokens, by the whole block; parts is [WARPS][32 W]. */
-template <class T, int W>
-static __device__ void add_long(const embedding_grad_args<T> &a, int64_t row, int64_t c, int begin,
-    int end, typename gt_wide<T>::type *parts)
+template <class T, class G, int W>
+static __device__ void add_long(const embedding_grad_args<T, G> &a, int64_t row, int64_t c,
+    int begin, int end, typename gt_wide<T>::type *parts)
 {
 	int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 	int each = (end - begin + WARPS - 1) / WARPS, from = begin + warp * each;
 	typename gt_wide<T>::type part[W] = {};
-	pack_of<T, W> sum;
+	pack_of<G, W> sum;
 
-	add_tokens<T, W>(part, a, c, from, from + each < end ? from + each : end);
+	add_tokens<T, G, W>(part, a, c, from, from + each < end ? from + each : end);
 	for (int k = 0; k < W; k++)
 		parts[(warp * W + k) * 32 + lane] = part[k];
 	__syncthreads();
 	if (warp == 0 && c < a.cols) {
-		load_acc<T, W>(sum, a, row, c);
+		load_acc<T, G, W>(sum, a, row, c);
 		for (int w = 0; w < WARPS; w++)
 			for (int k = 0; k < W; k++)
 				sum.v[k] += parts[(w * W + k) * 32 + lane];
@@ -239,17 +241,18 @@ static __device__ void add_long(const embedding_grad_args<T> &a, int64_t row, in
 	__syncthreads();
 }
 
-template <class T, int W> static __global__ void embedding_grad(embedding_grad_args<T> a)
+template <class T, class G, int W>
+static __global__ void embedding_grad(embedding_grad_args<T, G> a)
 {
 	GT_SHARED(typename gt_wide<T>::type, parts, WARPS * 32 * W);
 	int64_t first = (int64_t)blockIdx.x * WARPS, row = first + threadIdx.x / 32;
 	int64_t c = ((int64_t)blockIdx.y * 32 + threadIdx.x % 32) * W;
 
 	if (row < a.rows)
-		add_short<T, W>(a, row, c, a.starts[row], a.starts[row + 1]);
+		add_short<T, G, W>(a, row, c, a.starts[row], a.starts[row + 1]);
 	for (int64_t r = first; r < first + WARPS && r < a.rows; r++)
 		if (a.starts[r + 1] - a.starts[r] > LONG)
-			add_long<T, W>(a, r, c, a.starts[r], a.starts[r + 1], parts);
+			add_long<T, G, W>(a, r, c, a.starts[r], a.starts[r + 1], parts);
 }
 
 /* ---- rows ---- */
@@ -266,16 +269,16 @@ static int prepare_embedding_grad(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-template <class T, int W>
-static void launch_sums(struct gt_stream *stream, const embedding_grad_args<T> &a)
+template <class T, class G, int W>
+static void launch_sums(struct gt_stream *stream, const embedding_grad_args<T, G> &a)
 {
 	dim3 grid(
 	    (unsigned)((a.rows + WARPS - 1) / WARPS), (unsigned)((a.cols + 32 * W - 1) / (32 * W)));
 
-	GT_LAUNCH((embedding_grad<T, W>), grid, WARPS * 32, 0, stream->queue, a);
+	GT_LAUNCH((embedding_grad<T, G, W>), grid, WARPS * 32, 0, stream->queue, a);
 }
 
-template <class T> static int run_embedding_grad(struct gt_call *call, struct gt_err *err)
+template <class T, class G> static int add_up(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_tensor *ids = &call->in[1];
 	int64_t rows = call->out[0].shape[0], whole = call->attrs.embedding.whole;
@@ -283,19 +286,26 @@ template <class T> static int run_embedding_grad(struct gt_call *call, struct gt
 	token_sort sort = { order, starts, gt_in_data<int32_t>(call, 1), gt_tensor_elements(ids),
 		gt_tensor_last(ids), call->attrs.embedding.first, rows, whole ? whole : rows,
 		call->stream->faults };
-	embedding_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 2),
+	embedding_grad_args<T, G> a = { gt_out_data<G>(call), gt_in_data<G>(call, 2),
 		gt_in_data<T>(call, 0), order, starts, rows, gt_tensor_last(&call->out[0]) };
-	constexpr int W = BYTES / (int)sizeof(T);
+	constexpr int W = BYTES / (int)sizeof(G);
 
 	if (!rows || !a.cols)
 		return 0;
 	GT_LAUNCH(sort_tokens, (unsigned)((rows + RANGE - 1) / RANGE), RANGE, 0,
 	    call->stream->queue, sort);
 	if (a.cols % W == 0)
-		launch_sums<T, W>(call->stream, a);
+		launch_sums<T, G, W>(call->stream, a);
 	else
-		launch_sums<T, 1>(call->stream, a);
+		launch_sums<T, G, 1>(call->stream, a);
 	return gt_cuda_launched(call->stream, "embedding_grad", err);
+}
+
+template <class T> static int run_embedding_grad(struct gt_call *call, struct gt_err *err)
+{
+	if (call->out[0].dtype == call->in[0].dtype)
+		return add_up<T, T>(call, err);
+	return add_up<T, typename gt_wide<T>::type>(call, err);
 }
 
 const struct gt_kernel gt_cuda_embedding_grad_kernels[] = {

@@ -72,6 +72,7 @@ union gt_attrs {
 	struct {
 		int64_t rows;         /* the table's; gradients */
 		int64_t first, whole; /* a shard: it begins here, of so many; 0, 0: all rows */
+		enum gt_dtype low;    /* of the output, of 16 bits; GT_F32: the table's type */
 	} embedding;
 	struct {
 		int64_t first, whole; /* likewise, of classes */

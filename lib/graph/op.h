@@ -14,9 +14,10 @@ struct gt_cost {
 struct gt_shard_rule; /* lib/graph/shard.h */
 
 /* How the autocast pass (passes/autocast.c) casts an op's inputs of float32 and of the low type.
- * The lists are those of torch.autocast on the CPU. */
+ * The lists are those of torch.autocast on the CPU, which has no low_sums (pass.h). */
 enum gt_autocast {
-	GT_AUTOCAST_WIDEST, /* they become the widest type among them */
+	GT_AUTOCAST_WIDEST, /* they become the widest type among them; with low_sums the low one */
+	GT_AUTOCAST_LOOKUP, /* they stay as they are; with low_sums attrs.embedding.low is set */
 	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
 	GT_AUTOCAST_HIGH,   /* they become float32: losses */
 	GT_AUTOCAST_KEEP,  /* they stay as they are: the op takes float32 vectors beside low data */

@@ -18,8 +18,9 @@ struct gt_pass_options {
 	bool accumulate; /* gradients add to those in the store (several micro-batches a step) */
 	enum gt_layout images; /* the layout that the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
-	bool copies;       /* the store keeps copies of the parameters in this type */
-	bool tf32;         /* float32 factors of products and convolutions are rounded to TF32 */
+	bool low_sums; /* of embeddings, and of sums of both types, too; else these are float32 */
+	bool copies;   /* the store keeps copies of the parameters in this type */
+	bool tf32;     /* float32 factors of products and convolutions are rounded to TF32 */
 	/* The backend's tables: passes use an op that is not in all backends only if it has a row
 	 * here. NULL: they use none of these ops. */
 	const struct gt_kernel *const *kernels;
@@ -48,10 +49,10 @@ int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, str
  * goes into it. */
 void gt_find_dependents(const struct gt_graph *g, bool *depends);
 
-/* autocast.c: the type that v, of a forward graph of a whole model, has behind the pass for this
- * low type (GT_F32: without it). The graph is left as it was. */
+/* autocast.c: the type that v, of a forward graph of a whole model, has behind the pass with these
+ * options (low, low_sums). The graph is left as it was. */
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
-    enum gt_dtype low, struct gt_err *err);
+    const struct gt_pass_options *options, struct gt_err *err);
 
 /* ---- steps that passes share: rewrite.c ---- */
 

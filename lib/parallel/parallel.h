@@ -72,6 +72,7 @@ struct gt_parallel_options {
 	int tensor;          /* ranks that share each layer; 0 is 1 */
 	bool sequence;       /* and divide the rows between layers: sequence.c */
 	enum gt_dtype low;   /* mixed precision: as in struct gt_pass_options */
+	bool low_sums;       /* likewise */
 	const char *way;     /* of collectives: lib/comm/device_group.h; NULL: the fastest */
 	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
 	                                 owner where ranks divide updates */

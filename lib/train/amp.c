@@ -6,6 +6,7 @@
 const char *const gt_amp_names[] = {
 	[GT_AMP_OFF] = "off",
 	[GT_AMP_BF16] = "bf16",
+	[GT_AMP_BF16_AUTOCAST] = "bf16-autocast",
 	[GT_AMP_FP16] = "fp16",
 	[GT_AMPS] = NULL,
 };
@@ -13,8 +14,16 @@ const char *const gt_amp_names[] = {
 enum gt_dtype gt_amp_type(enum gt_amp amp)
 {
 	static const enum gt_dtype types[] = {
-		[GT_AMP_OFF] = GT_F32, [GT_AMP_BF16] = GT_BF16, [GT_AMP_FP16] = GT_F16
+		[GT_AMP_OFF] = GT_F32,
+		[GT_AMP_BF16] = GT_BF16,
+		[GT_AMP_BF16_AUTOCAST] = GT_BF16,
+		[GT_AMP_FP16] = GT_F16,
 	};
 
 	return types[amp];
+}
+
+bool gt_amp_sums(enum gt_amp amp)
+{
+	return amp == GT_AMP_BF16;
 }

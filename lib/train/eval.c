@@ -149,6 +149,7 @@ static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
 		.forward = true,
 		.way = o->way,
 		.low = gt_amp_type(o->how.amp),
+		.low_sums = gt_amp_sums(o->how.amp),
 		.ranks = o->group ? o->group->size : 1,
 		.rank = o->group ? o->group->rank : 0 };
 }

@@ -309,6 +309,7 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 	parallel.micro_batches = o->accumulate;
 	parallel.optimizer = o->optim.kind;
 	parallel.low = gt_amp_type(o->amp);
+	parallel.low_sums = gt_amp_sums(o->amp);
 	return parallel;
 }
 

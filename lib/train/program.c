@@ -148,6 +148,7 @@ int gt_program_init(
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->device->backend->image_layout,
 		.low = o->low,
+		.low_sums = o->low_sums,
 		.tf32 = o->tf32,
 		.copies = o->low != GT_F32 && o->store->copy_type == o->low,
 		.scaled = o->scaled,

@@ -57,6 +57,7 @@ struct gt_program_options {
 	int recompute;                /* blocks that may be computed again: gt_recompute.most */
 	struct gt_parallel *parallel; /* how ranks share the work: the store's */
 	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
+	bool low_sums;                /* as in gt_pass_options */
 	bool tf32;                    /* as in gt_pass_options */
 	bool scaled;                  /* gradients are those of the loss times a scale */
 };

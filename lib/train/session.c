@@ -239,6 +239,7 @@ struct gt_program_options gt_session_program_options(
 		.store = s->store,
 		.parallel = s->parallel,
 		.low = gt_amp_type(amp),
+		.low_sums = gt_amp_sums(amp),
 		.tf32 = s->tf32 };
 }
 

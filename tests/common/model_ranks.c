@@ -96,6 +96,7 @@ static int open_program(struct model_rank *r)
 		.accumulate = r->accumulate || micro_batches(r) > 1,
 		.parallel = r->parallel,
 		.low = r->options.low,
+		.low_sums = r->options.low_sums,
 		.scaled = gt_optim_scaler(r->optim)->growth_interval };
 	struct gt_err *err = &r->err;
 	void *scalars = NULL;

@@ -28,7 +28,7 @@ struct run {
 	struct gt_optim *optim;
 	struct gt_optim_options optimizer;
 	int batch;
-	enum gt_dtype low;
+	enum gt_amp amp;
 	struct gt_arena tree;
 	struct gt_tree *root;
 	void *inputs[BATCHES];
@@ -285,11 +285,13 @@ static enum gt_optim_kind kind_of(const char *word)
 	return (enum gt_optim_kind)kind;
 }
 
-static enum gt_dtype amp_of(const char *word)
+static enum gt_amp amp_of(const char *word)
 {
-	if (!word)
-		return GT_F32;
-	return strcmp(word, "bf16") ? GT_F16 : GT_BF16;
+	int amp = 0;
+
+	while (word && amp + 1 < GT_AMPS && strcmp(gt_amp_names[amp], word))
+		amp++;
+	return (enum gt_amp)amp;
 }
 
 /* ---- the session ---- */
@@ -314,7 +316,8 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	    gt_session_program_options(s, GT_MODEL_TRAIN, GT_AMP_OFF);
 	struct run *r = self;
 
-	options.low = r->low;
+	options.low = gt_amp_type(r->amp);
+	options.low_sums = gt_amp_sums(r->amp);
 	options.scaled = r->optimizer.scaler.growth_interval;
 	gt_session_add(s, &r->program);
 	return gt_program_init(&r->program, &options, r->batch, err);
@@ -343,7 +346,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		.weight_decay = atof(argv[5]),
 		.clip = atof(argv[6]) };
 
-	if (amp_of(argv[10]) == GT_F16)
+	if (amp_of(argv[10]) == GT_AMP_FP16)
 		o.scaler = gt_scaler_default;
 	if (o.kind == GT_OPTIM_KINDS)
 		return gt_err_set(err, GT_EINVAL, "no optimizer is called '%s'", argv[3]);
@@ -352,7 +355,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	r->lr = atof(argv[4]);
 	r->batch = atoi(argv[7]);
 	r->steps = atoi(argv[8]);
-	r->low = amp_of(argv[10]);
+	r->amp = amp_of(argv[10]);
 	if (gt_session_open(&r->s,
 	        &(struct gt_session_options){ .model = argv[2],
 	            .device = getenv("MODEL_DEVICE"),

@@ -196,11 +196,11 @@ static void test_autocast_ranks(void **state)
 
 	(void)state;
 	before = gt_graph_print(g, &err);
-	assert_int_equal(gt_autocast_type(&type, g, z, GT_BF16, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, z, &bf16, &err), 0);
 	assert_int_equal(type, GT_BF16);
-	assert_int_equal(gt_autocast_type(&type, g, y->producer->in[0], GT_BF16, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, y->producer->in[0], &bf16, &err), 0);
 	assert_int_equal(type, GT_F32);
-	assert_int_equal(gt_autocast_type(&type, g, z, GT_F32, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, z, &forward, &err), 0);
 	assert_int_equal(type, GT_F32);
 	pass_expect(g, before);
 	free(before);
@@ -216,6 +216,44 @@ static void test_autocast_ranks(void **state)
 	               "%2 bfloat16[1,2,4,4] = add(%0, %1)\n"
 	               "%3 float32[1,2,4,4] = receive()\n"
 	               "%4 float32[1,2,4,4] = relu(%3)\n");
+	gt_graph_free(g);
+}
+
+/* With low_sums an embedding is low, and so is each sum that one low value goes into. Norms, vectors
+ * and losses stay as torch.autocast has them; gradients of tables are float32. */
+static void test_autocast_low_sums(void **state)
+{
+	static const int64_t table[] = { 5, 8 }, square[] = { 8, 8 }, rows[] = { 1, 4, 8 };
+	struct gt_graph *g = pass_graph();
+	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 1, 4 });
+	struct gt_value *e = gt_parameter(g, "e", GT_F32, 2, table, pass_zeros, true);
+	struct gt_value *p = gt_parameter(g, "p", GT_F32, 2, table, pass_zeros, true);
+	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, square, pass_zeros, true);
+	struct gt_value *z = gt_parameter(g, "z", GT_F32, 3, rows, pass_zeros, true);
+	struct gt_pass_options o = { .low = GT_BF16, .low_sums = true };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_value *x, *y;
+	enum gt_dtype type;
+
+	(void)state;
+	x = gt_embedding(g, e, ids, p, NULL);
+	y = gt_matmul(
+	    g, gt_layer_norm(g, x, pass_vector(g, "gain", 8), NULL, 1e-5), w, NULL, false, false);
+	y = gt_add(g, gt_add(g, y, x), z);
+	assert_int_equal(gt_autocast_type(&type, g, x, &o, &err), 0);
+	assert_int_equal(type, GT_BF16);
+	assert_int_equal(gt_autocast_type(&type, g, x, &bf16, &err), 0);
+	assert_int_equal(type, GT_F32);
+	gt_output(g, y, "y");
+	pass_run(g, &gt_pass_autocast, &o);
+	pass_expect(g, "%5 bfloat16[1,4,8] = embedding(e, input ids, p)\n"
+	               "%7 bfloat16[1,4,8], %8 float32[4], %9 float32[4] = layer_norm(%5, gain)\n"
+	               "%13 bfloat16[8,8] = cast(w)\n"
+	               "%10 bfloat16[1,4,8] = matmul(%7, %13)\n"
+	               "%11 bfloat16[1,4,8] = add(%10, %5)\n"
+	               "%14 bfloat16[1,4,8] = cast(z)\n"
+	               "%12 bfloat16[1,4,8] = add(%11, %14)\n"
+	               "output y float32[1,4,8] = cast(%12)\n");
 	gt_graph_free(g);
 }
 
@@ -264,6 +302,7 @@ int main(void)
 		cmocka_unit_test(test_autocast_backward),
 		cmocka_unit_test(test_working_copies),
 		cmocka_unit_test(test_autocast_ranks),
+		cmocka_unit_test(test_autocast_low_sums),
 		cmocka_unit_test(test_autocast_scaled),
 		cmocka_unit_test(test_autocast_edges),
 	};

@@ -120,6 +120,10 @@ static const struct {
 	    { .spec = GPT,
 	        .options = { .tensor = 2, .stages = 2, .low = GT_F16 },
 	        .accumulate = true } },
+	{ "tensor and pipeline, sums in bfloat16", 4,
+	    { .spec = GPT,
+	        .options = { .tensor = 2, .stages = 2, .low = GT_BF16, .low_sums = true },
+	        .accumulate = true } },
 };
 
 /* The host's losses, norms, counts and weights, bit by bit. */

@@ -275,6 +275,57 @@ static void bias_grad_make(struct gt_call *c, enum gt_dtype f)
 	c->out[0] = test_tensor1(f, 67);
 }
 
+/* ---- embeddings: a float32 table, low rows ---- */
+
+enum { ENTRIES = 37, POSITIONS = 70, COLUMNS = 76 };
+
+static struct gt_tensor token_ids(void)
+{
+	struct gt_tensor ids = test_tensor2(GT_I32, 3, 65);
+
+	test_random_int(&ids, 9, 0, ENTRIES - 20); /* each some times; one row many times */
+	for (int64_t i = 0; i < 70; i++)
+		test_put(&ids, i, 3);
+	return ids;
+}
+
+static void embedding_make(struct gt_call *c, enum gt_dtype f)
+{
+	c->inputs = 3;
+	c->outputs = 1;
+	c->attrs.embedding.low = f;
+	c->in[0] = test_tensor2(GT_F32, ENTRIES, COLUMNS);
+	c->in[1] = token_ids();
+	c->in[2] = test_tensor2(GT_F32, POSITIONS, COLUMNS);
+	test_random(&c->in[0], 7, -1, 1);
+	test_random(&c->in[2], 8, -1, 1);
+	c->out[0] = test_tensor3(f, 3, 65, COLUMNS);
+}
+
+static void embedding_grad_make(struct gt_call *c, enum gt_dtype f)
+{
+	c->inputs = 3;
+	c->outputs = 1;
+	c->attrs.embedding.rows = ENTRIES;
+	c->attrs.embedding.low = f;
+	c->in[0] = test_tensor3(f, 3, 65, COLUMNS);
+	c->in[1] = token_ids();
+	c->in[2] = test_tensor2(GT_F32, ENTRIES, COLUMNS);
+	test_random(&c->in[0], 7, -1, 1);
+	test_random(&c->in[2], 8, -1, 1);
+	c->out[0] = test_tensor2(GT_F32, ENTRIES, COLUMNS);
+}
+
+static void position_grad_make(struct gt_call *c, enum gt_dtype f)
+{
+	c->inputs = c->outputs = 1;
+	c->attrs.embedding.rows = POSITIONS;
+	c->attrs.embedding.low = f;
+	c->in[0] = test_tensor3(f, 3, 65, COLUMNS);
+	test_random(&c->in[0], 7, -1, 1);
+	c->out[0] = test_tensor2(GT_F32, POSITIONS, COLUMNS);
+}
+
 static void attention_make(struct gt_call *c, enum gt_dtype f)
 {
 	c->inputs = 1;
@@ -313,6 +364,9 @@ static const struct {
 	{ "layer_norm_grad", low_norm_grad_make, APART },
 	{ "add_layer_norm", add_layer_norm_make, APART },
 	{ "add_layer_norm_grad", add_layer_norm_grad_make, APART },
+	{ "embedding", embedding_make, APART },
+	{ "embedding_grad", embedding_grad_make, APART },
+	{ "position_grad", position_grad_make, APART },
 	{ "batch_norm", batch_norm_make, APART },
 	{ "batch_norm_grad", batch_norm_grad_make, IN_PLACE },
 	{ "max_pool2d", max_pool_make, APART },

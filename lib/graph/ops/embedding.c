@@ -24,7 +24,8 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 		    (long long)table->shape[1]);
 	if (gt_infer_past(n->in[3], err))
 		return err->code;
-	gt_infer_shape(n->out[0], table->dtype, 3,
+	gt_infer_shape(n->out[0],
+	    n->attrs.embedding.low == GT_F32 ? table->dtype : n->attrs.embedding.low, 3,
 	    (int64_t[]){ ids->shape[0], ids->shape[1], table->shape[1] });
 	return 0;
 }
@@ -43,8 +44,8 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		gt_graph_fail(g, GT_ENOTSUP,
 		    "embedding: no gradient of positions behind those of earlier tokens");
 	} else if (wanted[2]) {
-		attrs = (union gt_attrs){ 0 };
-		attrs.embedding.rows = n->in[2]->shape[0];
+		attrs = (union gt_attrs){ .embedding = { .rows = n->in[2]->shape[0],
+			                      .low = n->attrs.embedding.low } };
 		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
 	}
 }
@@ -81,6 +82,7 @@ const struct gt_op gt_op_embedding = {
 	.print = embedding_print,
 	.grad = embedding_grad,
 	.shard = &embedding_rule,
+	.autocast = GT_AUTOCAST_LOOKUP,
 };
 
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
@@ -97,8 +99,9 @@ static int table_grad_infer(struct gt_node *n, struct gt_err *err)
 
 	if (gt_infer_float(dy, "the gradient", 3, err))
 		return err->code;
-	gt_infer_shape(
-	    n->out[0], dy->dtype, 2, (int64_t[]){ n->attrs.embedding.rows, dy->shape[2] });
+	gt_infer_shape(n->out[0],
+	    n->attrs.embedding.low == GT_F32 ? dy->dtype : gt_dtype_wide(dy->dtype), 2,
+	    (int64_t[]){ n->attrs.embedding.rows, dy->shape[2] });
 	return 0;
 }
 

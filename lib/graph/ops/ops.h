@@ -284,10 +284,11 @@ struct gt_value *gt_avg_pool2d(
  * that names it.
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
  *        past I32 [], optional (0): tokens of the text before these
- *   out  y F [B, T, C]
+ *   out  y F [B, T, C], in the type attrs.embedding.low if that has 16 bits
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
  * position_grad:   in dy     out  dposition F [rows, C] = sum over b; zero from row T on
+ *   For a low y, both gradients are in the table's type.
  * A shard of a table (attrs.embedding.whole > 0) holds the rows from attrs.embedding.first on, of
  * so many: y is zero, without a position, where the row is in another shard. So the sum of the y of
  * all shards is that of the whole table, and dy, the gradient of this sum, is that of each y.

@@ -12,12 +12,17 @@
  * back. A value is cast once for all its readers, as in the weight cache of torch.autocast. Values
  * of other types, float64 among them, are left alone.
  *
+ * A transformer's residual sums begin with an embedding in float32, and a sum with float32 is
+ * float32: so torch.autocast has them. With low_sums, as in models whose weights are cast, the
+ * embedding is rounded, and a sum of both types is low: the sums take half of the memory traffic.
+ *
  * Where the store keeps such copies of its parameters, which updates write along with these, a
  * second pass behind the backward pass lets nodes read them, and takes the casts out.
  */
 struct casts {
 	struct gt_graph *g;
 	enum gt_dtype low;
+	bool low_sums;
 	/* By the ids of the values that were there before: */
 	struct gt_value **low_of, **wide_of; /* the value in the other type, once it is made */
 	enum gt_dtype *before;               /* its type in the graph as it was built */
@@ -33,6 +38,17 @@ static bool takes_part(const struct casts *c, const struct gt_value *v)
 	return v && (v->dtype == GT_F32 || v->dtype == c->low);
 }
 
+/* The type of n's inputs where they differ; else theirs. */
+static enum gt_dtype type_of_both(const struct casts *c, const struct gt_node *n, enum gt_dtype own)
+{
+	enum gt_dtype type = c->low_sums ? c->low : GT_F32;
+
+	for (int i = 0; i < n->inputs; i++)
+		if (takes_part(c, n->in[i]) && n->in[i]->dtype == type)
+			return type;
+	return own;
+}
+
 /* The type of input k that n asks for. */
 static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n, int k)
 {
@@ -41,12 +57,9 @@ static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n,
 		return c->low;
 	case GT_AUTOCAST_HIGH:
 		return GT_F32;
-	case GT_AUTOCAST_KEEP:
-		return n->in[k]->dtype;
+	case GT_AUTOCAST_WIDEST:
+		return type_of_both(c, n, n->in[k]->dtype);
 	default:
-		for (int i = 0; i < n->inputs; i++)
-			if (takes_part(c, n->in[i]) && n->in[i]->dtype == GT_F32)
-				return GT_F32;
 		return n->in[k]->dtype;
 	}
 }
@@ -73,12 +86,21 @@ static void make_marked_low(const struct casts *c, struct gt_node *n)
 			n->out[k]->dtype = c->low;
 }
 
+/* Let an embedding write this type: the low one with low_sums. */
+static bool set_lookup_type(const struct casts *c, struct gt_node *n, enum gt_dtype type)
+{
+	if (n->op->autocast != GT_AUTOCAST_LOOKUP || !c->low_sums || !takes_part(c, n->in[0]))
+		return false;
+	n->attrs.embedding.low = type;
+	return true;
+}
+
 /* Cast the inputs of the node at *index, and let its outputs have the types that follow. */
 static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 {
 	struct gt_node *n = c->g->nodes[*index];
 	enum gt_dtype wanted[GT_MAX_INPUTS];
-	bool changed = false;
+	bool changed = set_lookup_type(c, n, c->low);
 
 	if (n->op->autocast == GT_AUTOCAST_MARKED)
 		make_marked_low(c, n);
@@ -130,6 +152,7 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 	enum gt_dtype wanted[GT_MAX_INPUTS], own[GT_MAX_INPUTS];
 	int rc;
 
+	set_lookup_type(c, n, c->low);
 	for (int k = 0; k < n->inputs; k++) {
 		own[k] = n->in[k] ? n->in[k]->dtype : c->low;
 		wanted[k] = takes_part(c, n->in[k]) ? wanted_type(c, n, k) : own[k];
@@ -138,6 +161,7 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 		if (n->in[k])
 			n->in[k]->dtype = wanted[k];
 	rc = n->op->infer(n, err);
+	set_lookup_type(c, n, GT_F32);
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k])
 			n->in[k]->dtype = own[k];
@@ -145,13 +169,13 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 }
 
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
-    enum gt_dtype low, struct gt_err *err)
+    const struct gt_pass_options *options, struct gt_err *err)
 {
-	struct casts c = { .g = g, .low = low };
+	struct casts c = { .g = g, .low = options->low, .low_sums = options->low_sums };
 	int rc = 0;
 
 	*out = v->dtype;
-	if (low == GT_F32)
+	if (c.low == GT_F32)
 		return 0;
 	c.before = gt_calloc(g->value_count, sizeof(*c.before), err);
 	if (!c.before)
@@ -170,7 +194,7 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	size_t values = g->value_count;
-	struct casts c = { .g = g, .low = options->low };
+	struct casts c = { .g = g, .low = options->low, .low_sums = options->low_sums };
 	int rc = GT_ENOMEM;
 
 	if (gt_dtype_wide(c.low) == c.low)

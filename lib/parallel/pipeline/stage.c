@@ -67,10 +67,11 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 
 /* Mark a value that goes to the next stage if it is low in the graph of the whole model. A stage's
  * own part of it does not tell. */
-static int mark_low(struct gt_graph *g, struct gt_value *v, enum gt_dtype low, struct gt_err *err)
+static int mark_low(
+    struct gt_graph *g, struct gt_value *v, const struct gt_pass_options *types, struct gt_err *err)
 {
 	enum gt_dtype type;
-	int rc = gt_autocast_type(&type, g, v, low, err);
+	int rc = gt_autocast_type(&type, g, v, types, err);
 
 	if (!rc)
 		v->low = type != v->dtype;
@@ -92,7 +93,7 @@ static int find_constant(
 }
 
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
-    enum gt_dtype low, struct gt_err *err)
+    const struct gt_pass_options *types, struct gt_err *err)
 {
 	struct gt_value *before = NULL, *behind = NULL, *result = NULL;
 	bool constant = false;
@@ -113,9 +114,9 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
 		rc = behind && result ? 0 : err->code;
 	}
 	if (!rc && before)
-		rc = mark_low(g, before, low, err);
+		rc = mark_low(g, before, types, err);
 	if (!rc && behind)
-		rc = mark_low(g, behind, low, err);
+		rc = mark_low(g, behind, types, err);
 	if (rc)
 		return rc;
 	mark_elsewhere(g, first, last);

@@ -2,6 +2,7 @@
 #ifndef GT_PARALLEL_PIPELINE_STAGE_H
 #define GT_PARALLEL_PIPELINE_STAGE_H
 
+#include "lib/graph/pass.h"
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
@@ -50,7 +51,7 @@ bool gt_pipeline_reads(
 /* ---- pipeline/stage.c ---- */
 
 /*
- * Leave of a forward graph the nodes of stage `stage`. `low` is as in struct gt_pass_options.
+ * Leave of a forward graph the nodes of stage `stage`. Of `types`, low and low_sums count.
  *
  * Example: two stages, cut before "fc2.weight". `loss` on stage 0 is a zero of that name (see
  * gt_pipeline_fill_tokens()), so that the sum over both stages is the model's loss.
@@ -60,7 +61,7 @@ bool gt_pipeline_reads(
  *   stage 1        h = pipe_recv()             y = linear(h, fc2.weight)   loss = loss(y, targets)
  */
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
-    enum gt_dtype low, struct gt_err *err);
+    const struct gt_pass_options *types, struct gt_err *err);
 
 /* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
