@@ -85,6 +85,17 @@ static bool is_named_before(const struct gt_node *n, int input)
 	return false;
 }
 
+/* Of a table as many rows as there are indices, if it has more. */
+static double bytes_read(const struct gt_node *n, int input)
+{
+	double bytes = (double)gt_value_bytes(n->in[input]), rows;
+
+	if (!(n->op->lookups >> input & 1))
+		return bytes;
+	rows = (double)gt_value_elements(n->out[0]) * (double)gt_dtype_size(n->in[input]->dtype);
+	return rows < bytes ? rows : bytes;
+}
+
 void gt_node_cost(const struct gt_node *n, struct gt_cost *cost)
 {
 	*cost = (struct gt_cost){ 0 };
@@ -92,7 +103,7 @@ void gt_node_cost(const struct gt_node *n, struct gt_cost *cost)
 		return;
 	for (int i = 0; i < n->inputs; i++)
 		if (n->in[i] && !is_named_before(n, i))
-			cost->bytes_read += (double)gt_value_bytes(n->in[i]);
+			cost->bytes_read += bytes_read(n, i);
 	for (int i = 0; i < n->outputs; i++)
 		if (n->out[i])
 			cost->bytes_written += (double)gt_value_bytes(n->out[i]);
