@@ -8,6 +8,10 @@
 #include "kernels/cuda/choices.h"
 #include "kernels/cuda/cuda.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * A piece of work on the calling thread's current device, and `count` ways to do it in the order of
  * preference, of which each has a choice that names it. The functions get `self`.
@@ -43,5 +47,9 @@ int gt_fastest(const struct gt_contest *c, int *best, struct gt_err *err);
 
 /* Bytes, rounded up so that other device memory may follow. */
 size_t gt_aligned_bytes(size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

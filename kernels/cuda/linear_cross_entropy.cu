@@ -1,6 +1,11 @@
 /* linear_cross_entropy.cu - a head and its loss: products, softmax and gradients by chunks. */
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
+#include "kernels/cuda/exp_logits.cuh"
+#include "kernels/cuda/fastest.h"
 #include "kernels/cuda/loss.cuh"
 #include "kernels/cuda/product.h"
 
@@ -20,6 +25,10 @@ extern "C" {
  * which move 9.1 GB; 7 of 256 MiB would move 11.4 GB. Of 32 MiB, which stay in the cache, there
  * would be 52, and they would move 24 GB of weights and their gradients to save the 8.2 GB of the
  * logits. Chunks are of the same size again in each step, so a plan can be replayed.
+ *
+ * In bfloat16 with gradients there is a second way, which passes over the logits once less each
+ * way: own kernels write their exponentials at once (exp_logits.cuh). Their product takes longer
+ * than a library's, and less time passes in memory, so both ways are timed once for a shape.
  */
 enum { PACK = GT_TEAM_PACK };
 
@@ -125,8 +134,10 @@ struct chunk {
 
 struct head {
 	int64_t rows, width, classes, stride;
-	struct chunk full, rest;   /* rest: of the rows that are left, or none */
-	size_t of_row_at, work_at; /* bytes into the workspace, behind the logits */
+	struct chunk full, rest; /* rest: of the rows that are left, or none */
+	bool exps;               /* exponentials take the place of logits */
+	/* Bytes into the workspace, behind the logits; the second and third with exponentials. */
+	size_t of_row_at, xs_at, numbers_at, work_at;
 };
 
 static void release_chunk(struct chunk *c)
@@ -192,47 +203,37 @@ static size_t work_bytes(const struct chunk *c)
 	return larger(larger(larger(0, c->logits), c->by_x), c->by_w);
 }
 
-static size_t aligned(size_t bytes)
-{
-	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
-}
-
+/* Place the workspace for the way that is chosen. */
 static void lay_out(struct head *h, struct gt_call *call)
 {
 	int per_row = gt_optional_input(call, 3) ? 1 : GT_STATS;
 	size_t work = work_bytes(&h->full), rest = work_bytes(&h->rest);
+	size_t size = gt_dtype_size(call->in[0].dtype);
+	int64_t xs = h->exps ? h->full.rows * h->width : 0;
+	int64_t numbers = h->exps ? gt_exp_logits_floats(h->full.rows, h->classes) : 0;
 
-	h->of_row_at =
-	    aligned((size_t)(h->full.rows * h->stride) * gt_dtype_size(call->in[0].dtype));
-	h->work_at = h->of_row_at + aligned((size_t)(h->rows * per_row) * sizeof(double));
+	h->of_row_at = gt_aligned_bytes((size_t)(h->full.rows * h->stride) * size);
+	h->xs_at = h->of_row_at + gt_aligned_bytes((size_t)(h->rows * per_row) * sizeof(double));
+	h->numbers_at = h->xs_at + gt_aligned_bytes((size_t)xs * size);
+	h->work_at = h->numbers_at + gt_aligned_bytes((size_t)numbers * sizeof(float));
 	call->workspace_bytes = h->work_at + (work > rest ? work : rest);
-	/* Products and the kernel for each chunk, and the sum. */
-	call->launches = 1 + (int)((h->rows + h->full.rows - 1) / h->full.rows) *
-	                         (gt_optional_input(call, 4) ? 4 : 2);
 }
 
-static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
+/* Products and kernels for each chunk, and the sum. Exponentials are neither read nor written
+ * again for a softmax. */
+static void count(const struct head *h, struct gt_call *call)
 {
-	struct head *h = (struct head *)gt_calloc(1, sizeof(*h), err);
-	int64_t chunk = call->attrs.head.rows;
-	int rc = 0;
+	double logits = (double)(h->rows * h->classes) * sizeof(gt_bf16);
+	int of_chunk = h->exps ? GT_EXP_LOGITS_LAUNCHES : 2;
 
-	if (!h)
-		return GT_ENOMEM;
-	call->state = h;
-	h->rows = gt_tensor_rows(&call->in[0]);
-	h->width = gt_tensor_last(&call->in[0]);
-	h->classes = gt_tensor_rows(&call->in[1]);
-	h->stride = (h->classes + PACK - 1) / PACK * PACK;
-	chunk = chunk < h->rows ? chunk : h->rows;
-	rc = make_chunk(&h->full, h, call, chunk, err);
-	if (!rc && h->rows % chunk)
-		rc = make_chunk(&h->rest, h, call, h->rows % chunk, err);
-	if (rc)
-		release_head(call);
-	else
-		lay_out(h, call);
-	return rc;
+	if (gt_optional_input(call, 4))
+		of_chunk += 2;
+	call->launches = 1 + (int)((h->rows + h->full.rows - 1) / h->full.rows) * of_chunk;
+	if (!h->exps)
+		return;
+	call->more_bytes_read = gt_exp_logits_bytes_read(h->rows, h->width, h->classes) - logits;
+	call->more_bytes_written =
+	    gt_exp_logits_bytes_written(h->rows, h->width, h->classes) - logits;
 }
 
 /* ---- running ---- */
@@ -270,25 +271,74 @@ static int losses_of_rows(
 }
 
 template <class T>
+static int with_softmax(const linear_cross_entropy_run<T> &c, const struct chunk *chunk,
+    int64_t first, struct gt_err *err)
+{
+	const T *x = gt_in_data<T>(c.call, 0) + first * c.h->width, *w = gt_in_data<T>(c.call, 1);
+	int rc = gt_product_run(
+	    chunk->logits, c.call->stream, c.logits, x, w, c.logits, 1, 0, c.work, err);
+
+	return rc ? rc : losses_of_rows(c, first, chunk->rows, err);
+}
+
+/* The same by exponentials. */
+static gt_exp_logits exponentials_of(
+    const linear_cross_entropy_run<gt_bf16> &c, const struct chunk *chunk, int64_t first)
+{
+	const struct head *h = c.h;
+	char *memory = (char *)c.call->workspace;
+	gt_exp_logits a = {};
+
+	a.rows = chunk->rows;
+	a.width = h->width;
+	a.classes = h->classes;
+	a.stride = h->stride;
+	a.x = gt_in_data<gt_bf16>(c.call, 0) + first * h->width;
+	a.w = gt_in_data<gt_bf16>(c.call, 1);
+	a.target = { gt_in_data<int32_t>(c.call, 2), h->classes, c.call->stream->faults };
+	a.first = first;
+	a.weight = gt_in_data<float>(c.call, 3);
+	a.dloss = gt_in_data<float>(c.call, 4);
+	a.e = c.logits;
+	a.xs = (gt_bf16 *)(memory + h->xs_at);
+	a.of_row = c.of_row;
+	a.memory = (float *)(memory + h->numbers_at);
+	return a;
+}
+
+/* dx of a chunk's rows, and their summand in dw, of d and of x or the rows in its place. */
+template <class T>
+static int multiply_on(const linear_cross_entropy_run<T> &c, const struct chunk *chunk,
+    int64_t first, const T *x, struct gt_err *err)
+{
+	T *dx = gt_out_data<T>(c.call, 2) + first * c.h->width;
+	void *dw = c.call->out[3].data;
+	int rc = gt_product_run(chunk->by_x, c.call->stream, dx, c.logits, gt_in_data<T>(c.call, 1),
+	    dx, 1, 0, c.work, err);
+
+	return rc ? rc
+	          : gt_product_run(chunk->by_w, c.call->stream, dw, c.logits, x, dw, 1,
+	                first ? 1 : 0, c.work, err);
+}
+
+template <class T>
 static int queue(const linear_cross_entropy_run<T> &c, const struct chunk *chunk, int64_t first,
     struct gt_err *err)
 {
-	struct gt_stream *stream = c.call->stream;
-	const T *x = gt_in_data<T>(c.call, 0) + first * c.h->width;
-	const T *w = gt_in_data<T>(c.call, 1);
-	void *dw = c.call->out[3].data;
+	if constexpr (std::is_same<T, gt_bf16>::value) {
+		gt_exp_logits a = exponentials_of(c, chunk, first);
 
-	if (gt_product_run(chunk->logits, stream, c.logits, x, w, c.logits, 1, 0, c.work, err) ||
-	    losses_of_rows(c, first, chunk->rows, err))
+		if (c.h->exps)
+			return gt_exp_logits_queue(c.call->stream, a, err) ||
+			               multiply_on(c, chunk, first, (const T *)a.xs, err) ||
+			               gt_exp_logits_scale(c.call->stream, a,
+			                   gt_out_data<T>(c.call, 2) + first * c.h->width, err)
+			           ? err->code
+			           : 0;
+	}
+	if (with_softmax(c, chunk, first, err) || !chunk->by_x)
 		return err->code;
-	if (!chunk->by_x)
-		return 0;
-	T *dx = gt_out_data<T>(c.call, 2) + first * c.h->width;
-
-	if (gt_product_run(chunk->by_x, stream, dx, c.logits, w, dx, 1, 0, c.work, err))
-		return err->code;
-	return gt_product_run(
-	    chunk->by_w, stream, dw, c.logits, x, dw, 1, first ? 1 : 0, c.work, err);
+	return multiply_on(c, chunk, first, gt_in_data<T>(c.call, 0) + first * c.h->width, err);
 }
 
 template <class T> static int sum(const linear_cross_entropy_run<T> &c, struct gt_err *err)
@@ -307,12 +357,18 @@ template <class T> static int sum(const linear_cross_entropy_run<T> &c, struct g
 	return gt_sum_rows<1>(c.call->stream, NAME, c.h->rows, f, err);
 }
 
+template <class T>
+static linear_cross_entropy_run<T> run_of(struct gt_call *call, const struct head *h)
+{
+	char *memory = (char *)call->workspace;
+
+	return { call, h, (T *)memory, (double *)(memory + h->of_row_at), memory + h->work_at };
+}
+
 template <class T> static int run_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
 {
 	const struct head *h = (const struct head *)call->state;
-	char *memory = (char *)call->workspace;
-	const linear_cross_entropy_run<T> c = { call, h, (T *)memory,
-		(double *)(memory + h->of_row_at), memory + h->work_at };
+	const linear_cross_entropy_run<T> c = run_of<T>(call, h);
 	int64_t first = 0;
 
 	for (; h->rows - first >= h->full.rows; first += h->full.rows)
@@ -321,6 +377,129 @@ template <class T> static int run_linear_cross_entropy(struct gt_call *call, str
 	if (first < h->rows && queue(c, &h->rest, first, err))
 		return err->code;
 	return sum(c, err);
+}
+
+/* ---- the choice between the two ways ---- */
+
+static bool has_ways(const struct gt_call *call)
+{
+	return call->in[0].dtype == GT_BF16 && gt_optional_input(call, 4) &&
+	       gt_exp_logits_fit(gt_tensor_last(&call->in[0]));
+}
+
+/* Of the kernels of both ways: choices that another one has remembered do not count. */
+enum { REVISION = 1 };
+
+/* A first chunk, in memory of its own, without the products that both ways have. */
+struct trial {
+	struct gt_call call;
+	struct head head;
+};
+
+/* The inputs, then dx, then the workspace. */
+static size_t trial_bytes(const struct gt_tensor *t)
+{
+	return gt_aligned_bytes((size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype));
+}
+
+static int prepare_trial(void *self, size_t *bytes, struct gt_err *)
+{
+	struct trial *t = (struct trial *)self;
+
+	t->head.exps = true; /* this way takes more memory */
+	lay_out(&t->head, &t->call);
+	*bytes = t->call.workspace_bytes + trial_bytes(&t->call.out[2]);
+	for (int i = 0; i < t->call.inputs; i++)
+		*bytes += trial_bytes(&t->call.in[i]);
+	return 0;
+}
+
+static int place_trial(void *self, char *memory, struct gt_err *)
+{
+	struct trial *t = (struct trial *)self;
+
+	for (int i = 0; i < t->call.inputs; i++) {
+		t->call.in[i].data = memory;
+		memory += trial_bytes(&t->call.in[i]);
+	}
+	t->call.out[2].data = memory;
+	t->call.workspace = memory + trial_bytes(&t->call.out[2]);
+	return 0;
+}
+
+static int queue_trial(void *self, int way, cudaStream_t stream, struct gt_err *err)
+{
+	struct trial *t = (struct trial *)self;
+	struct gt_stream on = {};
+	const struct chunk *chunk = &t->head.full;
+	linear_cross_entropy_run<gt_bf16> c = run_of<gt_bf16>(&t->call, &t->head);
+	gt_exp_logits a;
+
+	on.queue = stream;
+	t->call.stream = &on;
+	if (way)
+		return with_softmax(c, chunk, 0, err);
+	a = exponentials_of(c, chunk, 0);
+	return gt_exp_logits_queue(&on, a, err) ||
+	               gt_exp_logits_scale(&on, a, gt_out_data<gt_bf16>(&t->call, 2), err)
+	           ? err->code
+	           : 0;
+}
+
+static int choose(struct gt_call *call, struct gt_err *err)
+{
+	struct head *h = (struct head *)call->state;
+	struct trial trial = { *call, *h };
+	struct gt_choice choices[2] = {};
+	struct gt_contest contest = {};
+	char key[GT_CHOICE_KEY];
+	int best = 0;
+
+	snprintf(key, sizeof(key), NAME ":%" PRId64 "x%" PRId64 "x%" PRId64, h->full.rows,
+	    h->classes, h->width);
+	choices[1].words[0] = 1;
+	contest.what = "timing a head";
+	contest.library = "gtrain";
+	contest.version = REVISION;
+	contest.key = key;
+	contest.count = 2;
+	contest.choices = choices;
+	contest.prepare = prepare_trial;
+	contest.place = place_trial;
+	contest.queue = queue_trial;
+	contest.self = &trial;
+	if (!call->untimed && gt_fastest(&contest, &best, err))
+		return err->code;
+	h->exps = best == 0;
+	return 0;
+}
+
+static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
+{
+	struct head *h = (struct head *)gt_calloc(1, sizeof(*h), err);
+	int64_t chunk = call->attrs.head.rows;
+	int rc = 0;
+
+	if (!h)
+		return GT_ENOMEM;
+	call->state = h;
+	h->rows = gt_tensor_rows(&call->in[0]);
+	h->width = gt_tensor_last(&call->in[0]);
+	h->classes = gt_tensor_rows(&call->in[1]);
+	h->stride = (h->classes + PACK - 1) / PACK * PACK;
+	chunk = chunk < h->rows ? chunk : h->rows;
+	rc = make_chunk(&h->full, h, call, chunk, err);
+	if (!rc && h->rows % chunk)
+		rc = make_chunk(&h->rest, h, call, h->rows % chunk, err);
+	if (!rc && has_ways(call))
+		rc = choose(call, err);
+	if (rc) {
+		release_head(call);
+		return rc;
+	}
+	lay_out(h, call);
+	count(h, call);
+	return 0;
 }
 
 #define ROW(type, T)                                                                               \

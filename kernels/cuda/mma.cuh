@@ -239,4 +239,38 @@ inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T
 }
 #endif
 
+/*
+ * M x N tiles at once, of a type of 16 bits: sum[m][n] += a[16 m.., 16] b[16 n.., 16] transposed,
+ * where a and b are [rows, k] as they lie. Each factor is read from shared memory once, which
+ * gt_tile_mma() for each tile would do N or M times.
+ */
+template <int M, int N, class T>
+__device__ __forceinline__ void gt_tile_grid(
+    float (&sum)[M][N][GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
+{
+#ifdef __CUDACC__
+	int lane = (int)threadIdx.x % 32, half = lane / 16 * 8;
+	uint32_t x[M][4], y[4];
+
+	GT_UNROLL
+	for (int m = 0; m < M; m++)
+		gt_tile_fetch<false>(x[m], a + (m * GT_TILE + lane % 16) * lda + half);
+	GT_UNROLL
+	for (int n = 0; n < N; n++) {
+		gt_tile_fetch<false>(
+		    y, b + (n * GT_TILE + lane % 8 + half) * ldb + lane / 8 % 2 * 8);
+		GT_UNROLL
+		for (int m = 0; m < M; m++) {
+			gt_tile_half(sum[m][n], x[m], y, T());
+			gt_tile_half(sum[m][n] + 4, x[m], y + 2, T());
+		}
+	}
+#else
+	for (int m = 0; m < M; m++)
+		for (int n = 0; n < N; n++)
+			gt_tile_mma<GT_TILE_TRANSPOSED>(
+			    sum[m][n], a + m * GT_TILE * lda, lda, b + n * GT_TILE * ldb, ldb);
+#endif
+}
+
 #endif

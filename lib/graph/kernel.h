@@ -64,9 +64,12 @@ struct gt_call {
 	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
 	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise; a
 	                           library's call counts as one, however many it queues */
-	void *workspace;        /* aligned as device memory; contents undefined */
-	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
-	void *context; /* the context that the plan was given with the row's table, or NULL */
+	/* Bytes that run() moves beyond those of the op's row (gt_node_cost()), which prepare() may
+	 * set: negative where this kernel moves fewer. */
+	double more_bytes_read, more_bytes_written;
+	void *workspace; /* aligned as device memory; contents undefined */
+	void *state;     /* prepare()'s own: algorithms, library objects, packed weights */
+	void *context;   /* the context that the plan was given with the row's table, or NULL */
 };
 
 /* Input i, or NULL where this node does without. */

@@ -536,6 +536,13 @@ int gt_plan_read(
 	return gt_device_read(p->store->device, host, address_of(p, v), bytes, err);
 }
 
+void gt_step_cost(const struct gt_step *s, struct gt_cost *cost)
+{
+	gt_node_cost(s->node, cost);
+	cost->bytes_read += s->call.more_bytes_read;
+	cost->bytes_written += s->call.more_bytes_written;
+}
+
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 {
 	*out = (struct gt_plan_summary){ 0 };
@@ -548,7 +555,7 @@ void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_cost c;
 
-		gt_node_cost(p->steps[i].node, &c);
+		gt_step_cost(&p->steps[i], &c);
 		out->launches += p->steps[i].call.launches;
 		out->cost.flops += c.flops;
 		out->cost.bytes_read += c.bytes_read;

@@ -100,6 +100,9 @@ enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);
 
+/* The cost of a step, with the bytes that its kernel moves. */
+void gt_step_cost(const struct gt_step *step, struct gt_cost *cost);
+
 /* The steps in order, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);
 

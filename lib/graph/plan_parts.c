@@ -25,7 +25,7 @@ static void add(struct gt_plan_part *part, const struct gt_step *s)
 {
 	struct gt_cost c;
 
-	gt_node_cost(s->node, &c);
+	gt_step_cost(s, &c);
 	part->steps++;
 	part->launches += s->call.launches;
 	part->cost.flops += c.flops;

@@ -75,14 +75,14 @@ static double launches_of_blocks(const json_t *plan, double *most)
  *
  * together 33.05, and here besides
  *
- *   3.3  for the softmax, which reads and writes the logits once more: no library's product can
- *        make the gradients as it reads logits, and a chunk small enough for the L2 cache of 50 MB
- *        would read the weights, of 77 MB, so often that it moves more (linear_cross_entropy.cu)
  *   2.4  for the input of GELU, which its gradient reads
- *   3.6  for the residual sums, which mixed precision keeps in float32
+ *   0.5  because the head's logits come in two chunks, each of which reads the weights and, but for
+ *        the first, adds to their gradient
+ *   0.4  for sums of rows of the head, and for rows that it multiplies by a number (exp_logits.cuh)
  *
- * which makes 42.35. The bound of 20 launches is on average over the blocks: the first one has 21,
- * because it has a norm and its gradient besides, of an embedding's sum, which no product makes.
+ * which makes 36.35. The bound is 1.1 times those 33.05. The bound of 20 launches is on average over
+ * the blocks: the first one has 21, because it has a norm and its gradient besides, of an
+ * embedding's sum, which no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)
 {
@@ -107,7 +107,7 @@ static void gpt2_moves_few_bytes(void **state)
 	print_parts(json_object_get(p, "ops"));
 	print_message("%.2f GB with the update, %.1f launches in a block (mean), at most %.0f\n",
 	    gb, launches, most);
-	assert_true(gb <= 1.03 * 42.35);
+	assert_true(gb <= 1.1 * 33.05);
 	assert_true(launches <= 20);
 	assert_true(most <= 21);
 	json_decref(p);

@@ -15,16 +15,16 @@ static void scalar(struct gt_tensor *t, enum gt_dtype f, double value)
 }
 
 /* d: rows and classes. Every third row does not count, but the first one does. */
-static void head_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+static void head_make_width(struct gt_call *c, enum gt_dtype f, kernel_sizes d, int64_t width)
 {
 	enum gt_dtype wide = gt_dtype_wide(f);
 
 	c->inputs = 5;
 	c->outputs = 4;
 	c->attrs.head.rows = 32;
-	c->in[0] = test_tensor2(f, d[0], WIDTH);
+	c->in[0] = test_tensor2(f, d[0], width);
 	test_random(&c->in[0], 131, -1, 1);
-	c->in[1] = test_tensor2(f, d[1], WIDTH);
+	c->in[1] = test_tensor2(f, d[1], width);
 	test_random(&c->in[1], 132, -1, 1);
 	c->in[2] = test_tensor1(GT_I32, d[0]);
 	test_random_int(&c->in[2], 133, 0, d[1]);
@@ -39,8 +39,13 @@ static void head_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	if (d[VARIANT] == LOSS)
 		return;
 	scalar(&c->in[4], wide, dloss);
-	c->out[2] = test_tensor2(f, d[0], WIDTH);
-	c->out[3] = test_tensor2(wide, d[1], WIDTH);
+	c->out[2] = test_tensor2(f, d[0], width);
+	c->out[3] = test_tensor2(wide, d[1], width);
+}
+
+static void head_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	head_make_width(c, f, d, WIDTH);
 }
 
 /* ---- plain loops ---- */
@@ -52,14 +57,14 @@ struct row {
 
 static void row_of(struct row *out, const struct gt_call *c, int64_t r)
 {
-	int64_t classes = gt_tensor_rows(&c->in[1]);
+	int64_t classes = gt_tensor_rows(&c->in[1]), width = gt_tensor_last(&c->in[1]);
 	double sum = 0;
 
 	for (int64_t j = 0; j < classes; j++) {
 		out->logits[j] = 0;
-		for (int64_t k = 0; k < WIDTH; k++)
+		for (int64_t k = 0; k < width; k++)
 			out->logits[j] +=
-			    test_get(&c->in[0], r * WIDTH + k) * test_get(&c->in[1], j * WIDTH + k);
+			    test_get(&c->in[0], r * width + k) * test_get(&c->in[1], j * width + k);
 		sum += exp(out->logits[j]);
 	}
 	out->lse = log(sum);
@@ -82,11 +87,13 @@ static void add_statistics(struct gt_call *c, const struct row *row)
 
 static void add_gradients(struct gt_call *c, const struct row *row, int64_t r)
 {
+	int64_t width = gt_tensor_last(&c->in[1]);
+
 	for (int64_t j = 0; j < gt_tensor_rows(&c->in[1]); j++) {
 		double d = dloss * weight * (exp(row->logits[j] - row->lse) - (j == row->target));
 
-		for (int64_t k = 0; k < WIDTH; k++) {
-			int64_t x = r * WIDTH + k, w = j * WIDTH + k;
+		for (int64_t k = 0; k < width; k++) {
+			int64_t x = r * width + k, w = j * width + k;
 
 			test_put(
 			    &c->out[2], x, test_get(&c->out[2], x) + d * test_get(&c->in[1], w));
@@ -228,6 +235,48 @@ static void test_types_of_16_bits(void **state)
 	}
 }
 
+/* ---- exponentials in place of logits: kernels/cuda/exp_logits.cuh ---- */
+
+/* Rows of width 8 n in bfloat16. With `far`, the largest logits of some rows are hundreds above
+ * those at their targets, so that they are computed again. */
+static void check_exponentials(const struct test_set *set, const int64_t *sizes, bool far)
+{
+	kernel_sizes d = { sizes[0], sizes[1], [VARIANT] = GRADIENTS };
+	struct gt_call low = { 0 }, wide = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	int chunks = (int)((sizes[0] + 31) / 32);
+
+	head_make_width(&low, GT_BF16, d, sizes[2]);
+	head_make_width(&wide, GT_F64, d, sizes[2]);
+	EACH(e, low.in[0])
+	if (far && e / sizes[2] % 2 == 0)
+		test_put(&low.in[0], e, 100 * test_get(&low.in[0], e));
+	for (int i = 0; i < 2; i++)
+		EACH(e, low.in[i])
+	test_put(&wide.in[i], e, test_get(&low.in[i], e));
+	head_naive(&wide);
+	low.untimed = true;
+	if (test_run(set->set, "linear_cross_entropy", GT_BF16, &low, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(low.launches, 1 + 6 * chunks);
+	for (int i = 0; i < 4; i += i ? 1 : 2)
+		expect_close(&low.out[i], &wide.out[i], i ? 8e-3 : 1e-4, far ? "far" : "near");
+	test_release(&low);
+	test_release(&wide);
+}
+
+static void test_exponentials(void **state)
+{
+	static const int64_t sizes[][3] = { { 1, 1, 8 }, { 2, 130, 16 }, { 70, 257, 40 },
+		{ 33, 1031, 72 }, { 131, 127, 32 } };
+	struct test_set set[3];
+
+	(void)state;
+	test_sets(set);
+	for (int i = 0; i < 2 * (int)COUNT(sizes) && !test_device_is_cpu(); i++)
+		check_exponentials(&set[0], sizes[i / 2], i % 2);
+}
+
 /* Factors rounded to TF32 have the digits of float16, whose tolerance this is. A CPU takes no
  * notice of the mark. */
 static void test_tf32(void **state)
@@ -326,6 +375,16 @@ static void test_out_of_range(void **state)
 	int sets = test_sets(set);
 
 	(void)state;
+	for (int i = 0; i < (int)COUNT(bad) && !test_device_is_cpu(); i++) {
+		kernel_sizes d = { 70, bad[i].classes, [VARIANT] = GRADIENTS };
+		struct gt_call c = { 0 };
+
+		head_make_width(&c, GT_BF16, d, 8);
+		c.untimed = true;
+		test_put(&c.in[2], bad[i].at, bad[i].value);
+		test_refuses(&set[0], "linear_cross_entropy", GT_BF16, &c, bad[i].text);
+		test_release(&c);
+	}
 	for (int k = 0; k < sets * 3 * (int)COUNT(bad); k++) {
 		const struct test_set *s = &set[k / 3 / (int)COUNT(bad)];
 		int i = k / 3 % (int)COUNT(bad);
@@ -346,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_long_rows),
 		cmocka_unit_test(test_table_is_covered),
 		cmocka_unit_test(test_types_of_16_bits),
+		cmocka_unit_test(test_exponentials),
 		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_nothing_counts),
