@@ -119,7 +119,7 @@ CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu ke
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have, and others.
 SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv tokens loss square_error head)
-SIM_TABLES += $(addprefix test_,capture comm_staged ddp fuse_head generate host_call models ops optim pipeline scaler sync_bn zero)
+SIM_TABLES += $(addprefix test_,capture comm_staged ddp fuse_head generate host_call models ops optim pipeline plan scaler sync_bn zero)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \

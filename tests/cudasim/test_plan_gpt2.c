@@ -1,4 +1,4 @@
-/* test_plan.c - launches and bytes moved of the plan of a large model on a GPU. */
+/* test_plan_gpt2.c - launches and bytes moved of the plan of a large model on a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
