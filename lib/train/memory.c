@@ -102,8 +102,11 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 	struct gt_cpu_free there;
 
 	if (!t->s.device->backend->host_memory) {
-		int rc = t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
+		int rc = 0;
 
+		*bytes = t->s.free_bytes;
+		if (!*bytes)
+			rc = t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
 		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing;
 		return rc;
 	}

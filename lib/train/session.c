@@ -174,7 +174,10 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 		.device = device,
 		.model = of->model,
 		.input = of->input,
-		.tf32 = of->tf32 };
+		.tf32 = of->tf32,
+		.host_ranks = of->host_ranks,
+		.sharing = of->sharing,
+		.free_bytes = of->free_bytes };
 	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
 	return rc ? rc
 	          : gt_program_store(

@@ -36,7 +36,7 @@ struct gt_session {
 	bool dry, tf32;
 	int host_ranks;      /* ranks of this host */
 	int sharing;         /* those of them on this device, or on the host's memory */
-	uint64_t free_bytes; /* of the device, before this session took any */
+	uint64_t free_bytes; /* of the device, before this session took any; 0: not known yet */
 	void *arena;
 	size_t arena_bytes; /* taken */
 };

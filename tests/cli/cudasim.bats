@@ -280,6 +280,16 @@ printed() {
 	[[ $err == *"hint: use a smaller model: it does not fit with --recompute ("*"--batch 1 --accumulate 8 ("*"--recompute --batch 1 --accumulate 8 ("*") either"* ]]
 }
 
+@test "train: --recompute=auto plans what fits no GPU, and the stages of a dry run" {
+	seq 1 2000 >text.txt
+	CUDASIM_MEMORY=500000 gtrain train "${GPT[@]}" --device cuda:0 --recompute=auto --out run
+	equal "$status" 1
+	[[ $err == *"hint: use a smaller model: it does not fit with --batch 1 --accumulate 8 ("* ]]
+	gtrain train "${GPT[@]}" --device cuda:0 --recompute=auto --nproc 2 --pipeline-parallel 2 --dry-run --json
+	equal "$status" 0
+	equal "$(jq -c '[.stages[].recomputed_blocks]' <<<"$out")" "[0,0]"
+}
+
 # Accumulation makes up for a smaller batch as far as its option goes.
 @test "train: what fits with fewer samples in a step says that" {
 	local options

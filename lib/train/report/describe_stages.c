@@ -11,24 +11,10 @@ static int open_stage(
 
 	*stage = *t;
 	stage->o.nproc = options.ranks = gt_train_world(t);
-	stage->s = (struct gt_session){
-		.dry = true, .device = t->s.device, .model = t->s.model, .input = t->s.input
-	};
 	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
 	options.rank = index * (options.ranks / options.stages);
-	rc = gt_parallel_new(&stage->s.parallel, &options, NULL, err);
-	if (!rc)
-		rc = gt_program_store(&stage->s.store, t->s.model, &t->s.input, t->s.device, true,
-		    stage->s.parallel, err);
+	rc = gt_session_plan_open(&stage->s, &t->s, t->s.device, &options, true, err);
 	return rc ? rc : gt_train_plan(stage, err);
-}
-
-static void close_stage(struct gt_train *stage)
-{
-	gt_program_pair_release(&stage->evals);
-	gt_program_pair_release(&stage->steps);
-	gt_store_free(stage->s.store);
-	gt_parallel_free(stage->s.parallel);
 }
 
 static json_t *describe(const struct gt_train *stage, int index)
@@ -64,7 +50,7 @@ json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)
 		rc = open_stage(&s, t, i, err);
 		if (!rc && json_array_append_new(list, describe(&s, i)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
-		close_stage(&s);
+		gt_session_plan_close(&s.s);
 	}
 	if (!list)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
