@@ -18,7 +18,10 @@ static void print_bytes(const json_t *memory, const char *name)
 {
 	char size[GT_TEXT_SIZE];
 
-	printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, name)));
+	if (json_is_null(json_object_get(memory, name)))
+		printf("  %-12s not known, and not counted\n", name);
+	else
+		printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, name)));
 }
 
 static void print_stages(const json_t *plan)
@@ -46,7 +49,7 @@ static void print_text(const json_t *plan)
 {
 	const json_t *memory = json_object_get(plan, "memory_bytes");
 	static const char *const parts[] = { "parameters", "gradients", "optimizer", "buffers",
-		"arena", "batches", "total" };
+		"arena", "batches", "collectives", "total" };
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 
 	printf("model          %s, %lld parameters",

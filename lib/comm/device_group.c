@@ -55,6 +55,11 @@ static void add_reason(struct gt_err *why, const struct gt_err *more)
 		*why = *more;
 }
 
+static bool is_allowed(const struct gt_device_groups *groups, const struct gt_device_way_options *o)
+{
+	return !(o->name && strcmp(o->name, groups->name) != 0) && (!o->ordered || groups->ordered);
+}
+
 /* Of the groups that may be taken, the first that these ranks can use. */
 static const struct gt_device_groups *choose_groups(struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *why)
@@ -64,8 +69,7 @@ static const struct gt_device_groups *choose_groups(struct gt_group *world,
 	for (; own && *own; own++) {
 		struct gt_err err = GT_ERR_INIT;
 
-		if ((o->name && strcmp(o->name, (*own)->name) != 0) ||
-		    (o->ordered && !(*own)->ordered))
+		if (!is_allowed(*own, o))
 			continue;
 		if (!(*own)->check(world, device, &err))
 			return *own;
@@ -87,6 +91,31 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
 		return 0;
 	*err = out->why;
 	return err->code;
+}
+
+/* Groups that the caller asks for are taken, or the run ends. */
+void gt_device_way_expect(struct gt_device_way *out, const struct gt_device *device, bool shared,
+    const struct gt_device_way_options *o)
+{
+	const struct gt_device_groups *const *own = device->backend->groups;
+
+	*out = (struct gt_device_way){ .why = GT_ERR_INIT };
+	for (; !out->own && own && *own; own++)
+		if (is_allowed(*own, o) &&
+		    (o->name || ((!shared || (*own)->shares) &&
+		                    !(*own)->check_alone(device, GT_ERR_IGNORED))))
+			out->own = *own;
+}
+
+bool gt_device_way_add_memory(
+    uint64_t *bytes, const struct gt_device_way *way, const struct gt_device *device, int ranks)
+{
+	if (!way->own || ranks == 1)
+		return true;
+	if (!way->own->memory)
+		return false;
+	*bytes += way->own->memory(device, ranks);
+	return true;
 }
 
 const char *gt_device_way_text(const struct gt_device_way *way)

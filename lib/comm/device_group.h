@@ -42,6 +42,16 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *options,
     struct gt_err *err);
 
+/* For plans, without the other ranks: the way that they would choose as far as one rank can tell.
+ * `shared`: some of the ranks share a device. */
+void gt_device_way_expect(struct gt_device_way *out, const struct gt_device *device, bool shared,
+    const struct gt_device_way_options *options);
+
+/* Add the device memory that a group of so many ranks takes on this one, but for that of its
+ * streams: by way of the host, none. Returns false, and adds nothing, where that is not known. */
+bool gt_device_way_add_memory(
+    uint64_t *bytes, const struct gt_device_way *way, const struct gt_device *device, int ranks);
+
 /* "ring", or "way of the host": GPUs reach each other by it. */
 const char *gt_device_way_text(const struct gt_device_way *way);
 
@@ -60,12 +70,19 @@ int gt_device_group_take(struct gt_group **group, const struct gt_device *device
 struct gt_device_groups {
 	const char *name;
 	bool ordered;
+	bool shares; /* ranks may share a device */
+	/* Check what a rank can check alone. */
+	int (*check_alone)(const struct gt_device *device, struct gt_err *err);
 	/* Check that these ranks can use the groups, and prepare their devices. All ranks get the
 	 * same result. */
 	int (*check)(struct gt_group *world, const struct gt_device *device, struct gt_err *err);
 	/* Replace *group, a group for host memory that has no other caller, by a group for device
 	 * memory, which owns it. On failure *group is unchanged. */
 	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
+	/* Bytes of device memory that a group of so many ranks takes on a rank, but for those of
+	 * its streams, if none of their devices has less memory than this one; otherwise it takes
+	 * less. NULL: not known. */
+	uint64_t (*memory)(const struct gt_device *device, int ranks);
 };
 
 #endif

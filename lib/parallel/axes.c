@@ -94,8 +94,12 @@ static int open_device_group(struct gt_parallel *p, enum gt_axis axis, struct gt
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_device_way_options o = { p->o.way, p->o.reproducible };
-	int rc = p->dry ? 0 : gt_device_way_choose(&p->way, p->world, p->device, &o, err);
+	int rc = 0;
 
+	if (p->dry)
+		gt_device_way_expect(&p->way, p->device, p->o.sharing > 1, &o);
+	else
+		rc = gt_device_way_choose(&p->way, p->world, p->device, &o, err);
 	if (!p->dry && !rc)
 		rc = gt_device_group_open(&p->device_world, p->world, p->device, &p->way, err);
 	for (int i = 0; !p->dry && !rc && i < GT_AXES; i++)
@@ -107,6 +111,30 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 	else if (!rc)
 		rc = gt_device_group_open(&p->device_results, p->results, p->device, &p->way, err);
 	return rc;
+}
+
+void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks)
+{
+	if (!gt_device_way_add_memory(&m->bytes, &p->way, p->device, ranks))
+		m->unknown = true;
+}
+
+/* The groups of gt_axes_open_device(), which in a dry run are not there, and those of the axes. */
+struct gt_group_memory gt_parallel_group_memory(const struct gt_parallel *p)
+{
+	int world = p->world->size, tensor = p->seats[GT_AXIS_TENSOR].size;
+	struct gt_group_memory m = { 0 };
+
+	gt_axes_add_group(&m, p, world);
+	for (int i = 0; i < GRID; i++)
+		if (p->seats[grid[i]].size != world)
+			gt_axes_add_group(&m, p, p->seats[grid[i]].size);
+	if (tensor > 1 && p->seats[GT_AXIS_PIPELINE].size > 1)
+		gt_axes_add_group(&m, p, world / tensor);
+	for (int i = 0; i < GT_AXES; i++)
+		if (gt_axis_rows[i]->add_groups)
+			gt_axis_rows[i]->add_groups(p, &m);
+	return m;
 }
 
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p)

@@ -43,6 +43,8 @@ struct gt_axis_row {
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
+	/* Add the groups for device memory that the axis has besides that of its ranks. */
+	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
 	/* How many parts a batch comes in; `chunks` is the answer of the rows before. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
 	/* A graph with its backward pass. prepare(), from the first row to the last, changes the
@@ -83,6 +85,9 @@ void gt_axes_close(struct gt_parallel *p);
 
 /* Make the groups for device memory, once p->device is known. A collective call. */
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
+
+/* Add the device memory of a group of so many ranks. */
+void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks);
 
 /* Find the gradients whose squares this rank counts in the norm over all ranks. The layout of the
  * store is final. Errors: GT_ENOMEM, and those of the device. */

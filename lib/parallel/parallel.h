@@ -58,6 +58,7 @@ struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
 	int ranks, rank;      /* of a dry run, which has no world */
+	int sharing;          /* likewise: ranks on this rank's device */
 	bool forward;         /* nothing is trained: each rank holds all weights, no gradients */
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
@@ -130,6 +131,17 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 /* Valid after gt_parallel_attach(): how collectives between devices go, if a faster way cannot be
  * used, and the reason. NULL if they go the fastest way, or the one that the caller asked for. */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
+
+/* Device memory. */
+struct gt_group_memory {
+	uint64_t bytes;
+	bool unknown; /* some groups' is not known, and not in `bytes` */
+};
+
+/* Valid after gt_parallel_attach(): the device memory of this rank's groups, but for that of
+ * gt_group_alloc(), which is the store's. In a dry run, that of the groups which the ranks would
+ * make. */
+struct gt_group_memory gt_parallel_group_memory(const struct gt_parallel *p);
 
 /* After an error there may be collectives that were started and that no stream waits for. Give them
  * up: call this once the device's streams have ended their work, and before memory is freed. NULL

@@ -47,8 +47,9 @@ void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);
-	char text[6][GT_TEXT_SIZE], batches[GT_TEXT_SIZE + 16] = "", blocks[80] = "",
-	                                                   stage[40] = "";
+	char text[7][GT_TEXT_SIZE],
+	    batches[GT_TEXT_SIZE + 16] = "", collectives[GT_TEXT_SIZE + 16] = "", blocks[80] = "",
+	                           stage[40] = "";
 	struct gt_session_memory m;
 
 	if (gt_parallel_seat(t->s.parallel, GT_AXIS_DATA) ||
@@ -64,12 +65,15 @@ void gt_train_log_memory(const struct gt_train *t)
 	if (m.batches) /* the CPU reads them where the loader has them */
 		snprintf(
 		    batches, sizeof(batches), ", %s batches", gt_text_bytes(text[4], m.batches));
+	if (m.collectives)
+		snprintf(collectives, sizeof(collectives), ", %s collectives",
+		    gt_text_bytes(text[6], m.collectives));
 	gt_log_info(t->log,
-	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations%s, %s total%s",
+	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations%s%s, %s total%s",
 	    stage, gt_train_world(t) > 1 ? " per rank" : "",
 	    gt_text_bytes(text[0], m.parameters + m.buffers), gt_text_bytes(text[1], m.gradients),
 	    gt_text_bytes(text[2], m.optimizer), gt_text_bytes(text[3], m.arena), batches,
-	    gt_text_bytes(text[5], m.total), blocks);
+	    collectives, gt_text_bytes(text[5], m.total), blocks);
 }
 
 /* ---- plans ---- */
@@ -94,11 +98,12 @@ static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 	    t->sampler.batch, t->o.drop_last, err);
 }
 
-/* The memory that a rank may take: its share of the free memory of its device, or of the host's,
- * and of the address space that its process has left. */
+/* The memory that a rank may take: its share of the free memory of its device, with that of the
+ * groups, which is taken already; or of the host's, and of the address space that its process has
+ * left. */
 static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
-	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own;
+	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own, taken;
 	struct gt_cpu_free there;
 
 	if (!t->s.device->backend->host_memory) {
@@ -107,7 +112,10 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 		*bytes = t->s.free_bytes;
 		if (!*bytes)
 			rc = t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
-		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing;
+		taken = t->s.free_bytes || !t->s.group
+		            ? 0
+		            : gt_parallel_group_memory(t->s.parallel).bytes;
+		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing + taken;
 		return rc;
 	}
 	gt_cpu_memory_free(&there);

@@ -29,7 +29,8 @@ static int find_room(struct room *out, const struct gt_device *d, struct gt_err 
 /* The ranks on one device, which may be stages of a pipeline: they need different amounts then. */
 struct needs {
 	struct gt_session_memory mine;
-	uint64_t all; /* bytes, of all of them */
+	uint64_t all;   /* bytes, of all of them */
+	uint64_t taken; /* of these bytes, those that groups have taken already */
 	int ranks;
 	bool alike;
 };
@@ -59,15 +60,16 @@ static int64_t place_of(const struct gt_session *s)
 	return number & INT64_MAX >> 1;
 }
 
-static void add_ranks(struct needs *n, const int64_t (*all)[2], int ranks, int me)
+static void add_ranks(struct needs *n, const int64_t (*all)[3], int ranks, int me)
 {
 	n->ranks = 0;
-	n->all = 0;
+	n->all = n->taken = 0;
 	for (int r = 0; r < ranks; r++) {
 		if (all[r][0] != all[me][0])
 			continue;
 		n->ranks++;
 		n->all += (uint64_t)all[r][1];
+		n->taken += (uint64_t)all[r][2];
 		n->alike &= all[r][1] == all[me][1];
 	}
 }
@@ -76,12 +78,13 @@ static void add_ranks(struct needs *n, const int64_t (*all)[2], int ranks, int m
 static int gather_needs(struct needs *out, const struct gt_session *s, struct gt_err *err)
 {
 	int ranks = s->group ? s->group->size : 1, me = s->group ? s->group->rank : 0;
-	int64_t(*all)[2];
+	int64_t(*all)[3];
 	int rc;
 
 	out->ranks = s->sharing;
 	out->alike = true;
 	out->all = out->mine.total * (uint64_t)s->sharing;
+	out->taken = out->mine.collectives * (uint64_t)s->sharing;
 	if (ranks == 1)
 		return 0;
 	all = gt_calloc((size_t)ranks, sizeof(*all), err);
@@ -89,7 +92,8 @@ static int gather_needs(struct needs *out, const struct gt_session *s, struct gt
 		return GT_ENOMEM;
 	all[me][0] = place_of(s);
 	all[me][1] = (int64_t)out->mine.total;
-	rc = gt_all_reduce(s->group, all, 2 * (int64_t)ranks, GT_I64, GT_SUM, err);
+	all[me][2] = (int64_t)out->mine.collectives;
+	rc = gt_all_reduce(s->group, all, 3 * (int64_t)ranks, GT_I64, GT_SUM, err);
 	if (!rc)
 		add_ranks(out, all, ranks, me);
 	free(all);
@@ -197,7 +201,8 @@ static void write_roles(char *text, size_t size, const struct gt_session_memory 
 		const char *role;
 	} parts[] = { { m->parameters + m->buffers, "parameters" }, { m->gradients, "gradients" },
 		{ m->optimizer, "optimizer state" }, { m->caches, "keys and values" },
-		{ m->arena, "activations" }, { m->batches, "batches" } };
+		{ m->arena, "activations" }, { m->batches, "batches" },
+		{ m->collectives, "collectives" } };
 	char bytes[GT_TEXT_SIZE];
 	size_t used = 0;
 
@@ -223,7 +228,7 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 static void fail(const struct gt_session *s, const struct gt_session_purpose *purpose,
     const struct room *room, const struct needs *needs, struct gt_err *err)
 {
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[180],
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[220],
 	                                                        holders[180];
 
 	write_roles(roles, sizeof(roles), &needs->mine);
@@ -262,6 +267,7 @@ int gt_room_check(
 		rc = gt_barrier(s->group, err);
 	if (rc)
 		return rc;
+	room.there += needs.taken;
 	s->free_bytes = room.there;
 	if (needs.all <= room.there)
 		return 0;
@@ -272,7 +278,7 @@ int gt_room_check(
 int gt_room_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err)
 {
-	char roles[180], holders[180], size[GT_TEXT_SIZE], text[sizeof(err->text)];
+	char roles[220], holders[180], size[GT_TEXT_SIZE], text[sizeof(err->text)];
 	struct needs needs = { .ranks = s->sharing, .alike = true };
 	struct room room;
 

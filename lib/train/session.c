@@ -50,7 +50,7 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
 /* Ranks of this host take the devices of the list in turn; all share its own memory. */
 static void count_ranks(struct gt_session *s, const struct gt_session_options *o, size_t devices)
 {
-	int all = o->group ? o->group->size : 1;
+	int all = o->group ? o->group->size : o->parallel.ranks > 1 ? o->parallel.ranks : 1;
 
 	s->host_ranks = o->host_ranks ? o->host_ranks : all;
 	s->sharing = 0;
@@ -82,12 +82,14 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 /* A rank without others is a group of one. */
 static int open_ranks(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
+	struct gt_parallel_options parallel = o->parallel;
 	int rc = 0;
 
+	parallel.sharing = s->sharing;
 	if (!o->group && !o->dry)
 		rc = gt_shm_of_threads(&s->alone, 1, &(struct gt_shm_options){ 0 }, err);
 	s->group = s->alone ? s->alone : o->group;
-	return rc ? rc : gt_parallel_new(&s->parallel, &o->parallel, s->group, err);
+	return rc ? rc : gt_parallel_new(&s->parallel, &parallel, s->group, err);
 }
 
 static int take_arena(struct gt_session *s, struct gt_err *err)
@@ -168,6 +170,7 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
     struct gt_err *err)
 {
+	struct gt_parallel_options options = *parallel;
 	int rc;
 
 	*s = (struct gt_session){ .dry = true,
@@ -178,7 +181,8 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 		.host_ranks = of->host_ranks,
 		.sharing = of->sharing,
 		.free_bytes = of->free_bytes };
-	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
+	options.sharing = of->sharing;
+	rc = gt_parallel_new(&s->parallel, &options, NULL, err);
 	return rc ? rc
 	          : gt_program_store(
 	                &s->store, s->model, &s->input, s->device, trains, s->parallel, err);
@@ -221,16 +225,20 @@ size_t gt_session_arena_bytes(const struct gt_session *s)
 
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s)
 {
+	const struct gt_group_memory groups = gt_parallel_group_memory(s->parallel);
+
 	*out = (struct gt_session_memory){ .parameters = gt_store_parameter_bytes(s->store) +
 		                                         gt_store_copy_bytes(s->store),
 		.gradients = gt_store_gradient_bytes(s->store),
 		.buffers = s->store->buffer_bytes,
 		.caches = s->store->cache_bytes,
-		.arena = gt_session_arena_bytes(s) };
+		.arena = gt_session_arena_bytes(s),
+		.collectives = groups.bytes,
+		.unknown_collectives = groups.unknown };
 	for (int i = 0; i < s->program_count; i++)
 		out->batches += gt_program_staging(s->programs[i]);
 	out->total = out->parameters + out->gradients + out->buffers + out->caches + out->arena +
-	             out->batches;
+	             out->batches + out->collectives;
 }
 
 struct gt_program_options gt_session_program_options(

@@ -44,9 +44,11 @@ struct gt_session {
 /* Bytes that a rank takes, but for its data. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
-	uint64_t caches;  /* keys and values of earlier tokens */
-	uint64_t arena;   /* activations, and all else that ends with a run of a program */
-	uint64_t batches; /* on their way to the plans */
+	uint64_t caches;          /* keys and values of earlier tokens */
+	uint64_t arena;           /* activations, and all else that ends with a run of a program */
+	uint64_t batches;         /* on their way to the plans */
+	uint64_t collectives;     /* the groups' own, for data on its way between devices */
+	bool unknown_collectives; /* some groups' is not known, and not counted */
 	uint64_t total;
 };
 

@@ -290,6 +290,18 @@ printed() {
 	equal "$(jq -c '[.stages[].recomputed_blocks]' <<<"$out")" "[0,0]"
 }
 
+@test "train: the memory of rings between GPUs is part of the plan" {
+	seq 1 2000 >text.txt
+	gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 --dry-run
+	[[ $out == *$'\n  collectives  256 KiB\n'* ]]
+	gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 -v --out run
+	[[ $err == *"memory per rank: "*" batches, 256 KiB collectives, $(printed --nproc 2) total"* ]]
+	CUDASIM_MEMORY=2000000 gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 --out short
+	[[ $err == *"it needs for 2 ranks, each "*" batches, 32.2 KiB collectives"* ]]
+	gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 --backend shm --dry-run
+	[[ $out == *$'\n  collectives  0 B\n'* ]]
+}
+
 # Accumulation makes up for a smaller batch as far as its option goes.
 @test "train: what fits with fewer samples in a step says that" {
 	local options

@@ -102,6 +102,12 @@ static int open_to_threads(
 	return rc;
 }
 
+static int check_alone(const struct gt_device *device, struct gt_err *err)
+{
+	(void)device;
+	return gt_nccl_open(NULL, err);
+}
+
 static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct card mine = card_of(device);
@@ -396,6 +402,7 @@ static int make(struct gt_group **group, const struct gt_device *device, struct 
 	return gt_cuda_group_new(group, device, &links, err);
 }
 
+/* NCCL does not tell how much device memory it takes. */
 const struct gt_device_groups gt_nccl_groups = {
-	.name = "nccl", .check = check_ranks, .make = make
+	.name = "nccl", .check_alone = check_alone, .check = check_ranks, .make = make
 };

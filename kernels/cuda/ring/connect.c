@@ -73,17 +73,21 @@ static int reach_all(const struct card *cards, int size, int mine, struct gt_err
 	return rc;
 }
 
-/* Check the needs of a ring that this rank can check alone. */
-static void check_rank(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+static int check_alone(const struct gt_device *device, struct gt_err *err)
 {
 	gt_cuda_wait_value_fn *unused;
 
+	return gt_cuda_find_wait_value(&unused, device->index, err);
+}
+
+static void check_rank(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+{
 	if (!world->ops->share)
 		gt_err_set(err, GT_ENOTSUP,
 		    "a ring of GPUs needs ranks that share memory, and those of '%s' do not",
 		    world->ops->name);
 	else
-		gt_cuda_find_wait_value(&unused, device->index, err);
+		check_alone(device, err);
 }
 
 static int check_cards(const struct card *cards, int size, struct gt_err *err)
@@ -153,6 +157,23 @@ static int check_ranks(struct gt_group *world, const struct gt_device *device, s
 
 /* ---- windows ---- */
 
+/* Bytes of a slot: of the ring's inbox, and of the others. */
+struct slots {
+	size_t chunk_bytes, message_bytes;
+};
+
+/* `total_bytes`: the memory of the smallest GPU. */
+static struct slots slots_of(int ranks, uint64_t total_bytes)
+{
+	const size_t most = (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(ranks);
+	size_t part = total_bytes / GT_CUDA_RING_PART / GT_RING_SLOTS, chunk, message;
+
+	chunk = (part < most ? part : most) / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
+	chunk = chunk ? chunk : GT_CUDA_RING_LEAST;
+	message = chunk / GT_CUDA_RING_MESSAGES;
+	return (struct slots){ chunk, message > GT_CUDA_RING_LEAST ? message : GT_CUDA_RING_LEAST };
+}
+
 /* Inboxes lie in the order in which a ring passes their ranks, backwards. */
 static int place_of(const struct gt_cuda_ring *r, int receiver, int sender)
 {
@@ -173,14 +194,19 @@ size_t gt_cuda_ring_inbox(const struct gt_cuda_ring *r, int receiver, int sender
 	           : 0;
 }
 
+static size_t window_bytes(int ranks, const struct slots *slots)
+{
+	return GT_RING_SLOTS * (slots->chunk_bytes + (size_t)(ranks - 2) * slots->message_bytes);
+}
+
 static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
 {
+	const struct slots slots = { r->seat.chunk_bytes, r->message_bytes };
 	int index = r->g->device->index;
 	void *p = NULL;
 	cudaError_t e;
 
-	r->window_bytes =
-	    GT_RING_SLOTS * (r->seat.chunk_bytes + (size_t)(r->seat.size - 2) * r->message_bytes);
+	r->window_bytes = window_bytes(r->seat.size, &slots);
 	e = cudaMalloc(&p, r->window_bytes);
 	if (e == cudaErrorMemoryAllocation) {
 		cudaGetLastError();
@@ -320,23 +346,17 @@ int gt_cuda_ring_connect_by(
 
 int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 {
-	const size_t most =
-	    (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(g->group.size);
-	size_t available, total = 0, slot;
+	size_t available, total = 0;
+	struct slots slots;
 	int64_t less;
 
 	if (cudaMemGetInfo(&available, &total) != cudaSuccess)
 		cudaGetLastError(); /* of a device that has failed: make_own() says so */
-	less = -(int64_t)(total / GT_CUDA_RING_PART / GT_RING_SLOTS);
+	less = -(int64_t)total;
 	if (gt_all_reduce(g->host, &less, 1, GT_I64, GT_MAX, err))
 		return err->code;
-	slot = (size_t)-less < most ? (size_t)-less : most;
-	slot = slot / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
-	slot = slot ? slot : GT_CUDA_RING_LEAST;
-	return gt_cuda_ring_connect_by(g, slot,
-	    slot > GT_CUDA_RING_MESSAGES * GT_CUDA_RING_LEAST ? slot / GT_CUDA_RING_MESSAGES
-	                                                      : GT_CUDA_RING_LEAST,
-	    err);
+	slots = slots_of(g->group.size, (uint64_t)-less);
+	return gt_cuda_ring_connect_by(g, slots.chunk_bytes, slots.message_bytes, err);
 }
 
 /* ---- parting ---- */
@@ -425,6 +445,22 @@ static int make(struct gt_group **group, const struct gt_device *device, struct 
 	return gt_cuda_group_new(group, device, &gt_cuda_ring_links, err);
 }
 
+static uint64_t memory(const struct gt_device *device, int ranks)
+{
+	uint64_t available, total = 0;
+	struct slots slots;
+
+	(void)device->backend->memory(device->index, &available, &total, GT_ERR_IGNORED);
+	slots = slots_of(ranks, total);
+	return window_bytes(ranks, &slots) + TOKEN_BYTES;
+}
+
 const struct gt_device_groups gt_cuda_ring_groups = {
-	.name = "ring", .ordered = true, .check = check_ranks, .make = make
+	.name = "ring",
+	.ordered = true,
+	.shares = true,
+	.check_alone = check_alone,
+	.check = check_ranks,
+	.make = make,
+	.memory = memory,
 };

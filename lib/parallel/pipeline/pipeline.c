@@ -320,6 +320,23 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	return bytes;
 }
 
+/* Two links to each neighbour, and a group for each parameter of several stages. */
+static void add_groups(const struct gt_parallel *p, struct gt_group_memory *m)
+{
+	const struct gt_pipeline *l = p->pipeline;
+
+	if (!l)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (l->stage)
+			gt_axes_add_group(m, p, 2);
+		if (l->stage + 1 < l->stages)
+			gt_axes_add_group(m, p, 2);
+	}
+	for (size_t i = 0; i < l->tied_count; i++)
+		gt_axes_add_group(m, p, l->tied[i].size);
+}
+
 const struct gt_axis_row gt_axis_pipeline = {
 	.name = "pipeline",
 	.size = size,
@@ -329,6 +346,7 @@ const struct gt_axis_row gt_axis_pipeline = {
 	.survey = survey,
 	.rewrite = rewrite,
 	.attach = attach,
+	.add_groups = add_groups,
 	.parts = parts,
 	.insert = insert,
 	.finish = finish,

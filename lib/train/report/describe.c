@@ -94,7 +94,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	gt_plan_summarize(p->plan, &s);
 	gt_train_memory(&m, t);
 	out = json_pack(
-	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I,"
+	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:I},s:I,s:I,"
 	    "s:i,s:i}",
 	    "model", gt_model_name(t->s.model), "parameters",
 	    (json_int_t)(t->s.store->parameter_count + t->s.store->frozen_count), "batch",
@@ -104,8 +104,9 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
 	    (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients, "optimizer",
 	    (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena", (json_int_t)m.arena,
-	    "batches", (json_int_t)m.batches, "total", (json_int_t)m.total,
-	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
+	    "batches", (json_int_t)m.batches, "collectives",
+	    m.unknown_collectives ? json_null() : json_integer((json_int_t)m.collectives), "total",
+	    (json_int_t)m.total, "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
 	    "communicated_bytes_per_step", communicated_bytes(t, p), "blocks", p->recompute.blocks,
 	    "recomputed_blocks", p->recompute.done);
 	if (!out)
