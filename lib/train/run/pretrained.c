@@ -61,6 +61,11 @@ static int read_file(json_t **out, const char *folder, const char *name, struct 
 	return rc;
 }
 
+int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err)
+{
+	return read_file(out, folder, "config.json", err);
+}
+
 bool gt_pretrained_is_folder(const char *path)
 {
 	json_t *config = NULL;
@@ -69,7 +74,7 @@ bool gt_pretrained_is_folder(const char *path)
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return false;
-	(void)read_file(&config, path, "config.json", GT_ERR_IGNORED);
+	(void)gt_pretrained_read_config(&config, path, GT_ERR_IGNORED);
 	is = json_is_string(json_object_get(config, "model_type"));
 	json_decref(config);
 	return is;
@@ -334,7 +339,7 @@ int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_
 	*out = (struct gt_pretrained){ 0 };
 	if (stat(folder, &st))
 		return gt_err_sys(err, "cannot open the folder '%s'", folder);
-	rc = read_file(&config, folder, "config.json", err);
+	rc = gt_pretrained_read_config(&config, folder, err);
 	if (!rc && !config)
 		rc = gt_err_set(err, GT_EIO, "the folder '%s' has no config.json", folder);
 	if (!rc && gt_hf_to_spec(&spec, config, err))

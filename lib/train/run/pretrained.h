@@ -21,6 +21,10 @@ struct gt_pretrained {
 	char *vocab;   /* where the tokenizer is; NULL: there is none */
 };
 
+/* Its config.json, yours to json_decref(); NULL if there is none. Errors name the file: GT_EFORMAT
+ * with the line if it is no JSON, GT_EIO, GT_ENOMEM. */
+int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err);
+
 /* Whether it is a folder whose config.json has a model_type. */
 bool gt_pretrained_is_folder(const char *path);
 

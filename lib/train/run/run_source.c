@@ -112,6 +112,22 @@ static int choose_latest(struct gt_run_source *s, struct gt_err *err)
 	return choose(s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
 }
 
+/* The config.json tells whether a folder is one of Hugging Face's. If it is damaged, that is the
+ * fault, whatever else the folder holds. */
+static int fail_without_checkpoint(const char *folder, struct gt_err *err)
+{
+	json_t *config;
+	int rc = gt_pretrained_read_config(&config, folder, err);
+
+	json_decref(config);
+	if (rc)
+		return rc;
+	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", folder);
+	return gt_err_hint(err,
+	    "a run directory has checkpoints/step-N.pth or model.pth, a folder of "
+	    "Hugging Face's a config.json with a model_type");
+}
+
 /* The newest checkpoint of a run directory, else its model.pth. */
 static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 {
@@ -120,12 +136,8 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	if (rc || s->path)
 		return rc;
 	rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
-	if (rc || gt_file_exists(s->file))
-		return rc;
-	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", s->dir.folder.path);
-	return gt_err_hint(err,
-	    "a run directory has checkpoints/step-N.pth or model.pth, a folder of "
-	    "Hugging Face's a config.json with a model_type");
+	return rc || gt_file_exists(s->file) ? rc
+	                                     : fail_without_checkpoint(s->dir.folder.path, err);
 }
 
 /* A run has one of these. */
