@@ -1,10 +1,11 @@
-/* test_watch.c - the rate and the loss scale that the person at the terminal is told. */
+/* test_watch.c - the lines of a run at the terminal: steps, evaluations, rates, the loss scale. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 /* cmocka wants these four first */
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,12 +117,245 @@ static void waiting_for_data_is_told(void **state)
 	}
 }
 
+/* Text that the observer writes, the caller's to free(). */
+struct screen {
+	char *text;
+	size_t size;
+	FILE *stream;
+	struct gt_log log;
+	struct gt_progress progress;
+	struct gt_watch watch;
+	struct gt_observer o;
+};
+
+static double stands(void *clock)
+{
+	return *(double *)clock;
+}
+
+static void open_screen(struct screen *s, enum gt_log_level level, int64_t every)
+{
+	*s = (struct screen){ 0 };
+	s->stream = open_memstream(&s->text, &s->size);
+	assert_non_null(s->stream);
+	s->log = (struct gt_log){ .stream = s->stream, .level = level };
+	s->progress = (struct gt_progress){ .stream = s->stream };
+	s->watch = (struct gt_watch){ .log = &s->log, .progress = &s->progress, .every = every };
+	s->o = gt_watch_observer(&s->watch);
+}
+
+static void close_screen(struct screen *s)
+{
+	assert_int_equal(fclose(s->stream), 0);
+	free(s->text);
+}
+
+static void evaluations_are_a_line_of_their_kind(void **state)
+{
+	static const struct {
+		bool tokens, best, ema;
+		struct gt_metrics m;
+		const char *text;
+	} cases[] = {
+		{ false, true, false, { .loss = 0.12345, .top1 = 0.5, .top5 = 1, .n = 40 },
+		    "step 7: val loss 0.1235, top-1 50.00 %, top-5 100.00 % of 40 (best)\n" },
+		{ false, false, true, { .loss = 2, .top1 = 1.0 / 3, .top5 = 0.98765, .n = 3 },
+		    "step 7: val loss 2.0000, top-1 33.33 %, top-5 98.77 % of 3, of the EMA\n" },
+		{ true, false, true, { .loss = 1, .perplexity = 2.71828, .n = 1234567 },
+		    "step 7: val loss 1.0000, perplexity 2.72 over 1234567 tokens, of the EMA\n" },
+		{ true, true, false, { .loss = 1, .perplexity = 2.71828, .n = 2 },
+		    "step 7: val loss 1.0000, perplexity 2.72 over 2 tokens (best)\n" },
+		{ true, false, false, { .loss = 800, .perplexity = INFINITY, .n = 5 },
+		    "step 7: val loss 800.0000, perplexity inf over 5 tokens\n" },
+		{ false, false, false,
+		    { .regression = true,
+		        .loss = 0.5,
+		        .mse = 0.25,
+		        .mae = 0.125,
+		        .r2 = -1,
+		        .n = 9 },
+		    "step 7: val loss 0.5000, MSE 0.25, MAE 0.125, R2 -1.0000 of 9\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct gt_eval_report r = { .step = 7,
+			.metrics = &cases[i].m,
+			.best = cases[i].best,
+			.ema = cases[i].ema };
+		const struct gt_start_report start = { .total = 9, .tokens = cases[i].tokens };
+		struct gt_err err = GT_ERR_INIT;
+		struct screen s;
+
+		open_screen(&s, GT_LOG_NORMAL, 1);
+		assert_int_equal(s.o.start(s.o.self, &start, &err), 0);
+		assert_int_equal(s.o.evaluated(s.o.self, &r, &err), 0);
+		fflush(s.stream);
+		assert_string_equal(s.text, cases[i].text);
+		close_screen(&s);
+	}
+}
+
+/* Losses are means over the steps of a line; quiet runs have no lines. */
+static void lines_are_means_of_their_steps(void **state)
+{
+	static const struct {
+		enum gt_log_level level;
+		const char *text;
+	} cases[] = {
+		{ GT_LOG_NORMAL, "step 2/5 40% loss 1.5000 lr 1.00e-03 8 samples/s ETA 0:00\n"
+		                 "step 4/5 80% loss 3.5000 lr 1.00e-03 8 samples/s ETA 0:00\n"
+		                 "step 5/5 100% loss 5.0000 lr 1.00e-03 8 samples/s ETA 0:00\n" },
+		{ GT_LOG_QUIET, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		double time = 0;
+		struct screen s;
+
+		open_screen(&s, cases[i].level, 2);
+		s.progress.now = stands;
+		s.progress.clock = &time;
+		s.o.start(s.o.self, &(struct gt_start_report){ .total = 5 }, &err);
+		for (int k = 1; k <= 5; k++) {
+			const struct gt_step_report r = {
+				.step = k, .loss = k, .lr = 1e-3, .samples = 8, .train_s = k
+			};
+
+			assert_int_equal(s.o.step(s.o.self, &r, &err), 0);
+		}
+		assert_int_equal(s.o.end(s.o.self, 0, &err), 0);
+		fflush(s.stream);
+		assert_string_equal(s.text, cases[i].text);
+		close_screen(&s);
+	}
+}
+
+/* Columns that a drawing takes, escapes left out. */
+static int columns_of(const char *text)
+{
+	int columns = 0;
+
+	for (; *text; text++) {
+		if (*text == '\033')
+			text += strcspn(text, "mK");
+		else if (*text != '\r')
+			columns++;
+	}
+	return columns;
+}
+
+/* On a terminal a step is one drawing that leaves the last column free, of any width. */
+static void steps_fit_the_terminal(void **state)
+{
+	static const struct {
+		int width;
+		const char *text; /* the drawing, without "\r" and erasure; NULL: it is cut */
+	} cases[] = {
+		{ 1, "" },
+		{ 2, "s" },
+		{ 9, "step 7/1" },
+		{ 10, "step 7/10" },
+		{ 40, NULL },
+		{ 80,
+		    "step 7/10 [===========>     ] 70% loss 2.5000 lr 1.00e-03 300 tokens/s ETA 0:06" },
+		{ 120, "step 7/10 [==================>        ] 70% loss 2.5000 lr 1.00e-03 300 "
+		       "tokens/s ETA 0:06" },
+		{ 300, "step 7/10 [==================>        ] 70% loss 2.5000 lr 1.00e-03 300 "
+		       "tokens/s ETA 0:06" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct gt_step_report r = { .step = 7,
+			.loss = 2.5,
+			.lr = 1e-3,
+			.samples = 1,
+			.tokens = 600,
+			.train_s = 2 };
+		const struct gt_start_report start = { .total = 10, .tokens = true };
+		struct gt_err err = GT_ERR_INIT;
+		char expected[200];
+		double time = 0;
+		struct screen s;
+
+		open_screen(&s, GT_LOG_NORMAL, 100);
+		s.progress.terminal = true;
+		s.progress.width = cases[i].width;
+		s.progress.now = stands;
+		s.progress.clock = &time;
+		assert_int_equal(s.o.start(s.o.self, &start, &err), 0);
+		time = 14;
+		assert_int_equal(s.o.step(s.o.self, &r, &err), 0);
+		fflush(s.stream);
+		if (columns_of(s.text) >= cases[i].width)
+			fail_msg("%d columns of %d", columns_of(s.text), cases[i].width);
+		if (cases[i].text) {
+			snprintf(
+			    expected, sizeof(expected), "\r%s" GT_PROGRESS_ERASE, cases[i].text);
+			assert_string_equal(s.text, expected);
+		} else {
+			assert_int_equal(columns_of(s.text), cases[i].width - 1);
+		}
+		close_screen(&s);
+	}
+}
+
+/* A loss that has gone out of hand is long: lines are cut, and end. */
+static void the_largest_numbers_fit(void **state)
+{
+	static const double losses[] = { 1e300, -1e300, INFINITY, NAN };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses); i++) {
+		const struct gt_step_report r = { .step = 1, .loss = losses[i], .train_s = 1 };
+		struct gt_err err = GT_ERR_INIT;
+		struct screen s;
+
+		open_screen(&s, GT_LOG_NORMAL, 1);
+		s.o.start(s.o.self, &(struct gt_start_report){ .total = 2 }, &err);
+		assert_int_equal(s.o.step(s.o.self, &r, &err), 0);
+		fflush(s.stream);
+		assert_true(strlen(s.text) < 200);
+		assert_int_equal(strncmp(s.text, "step 1/2 50% loss ", 18), 0);
+		assert_int_equal(s.text[strlen(s.text) - 1], '\n');
+		close_screen(&s);
+	}
+}
+
+static void saved_files_are_told_with_verbose_alone(void **state)
+{
+	static const struct {
+		enum gt_log_level level;
+		const char *text;
+	} cases[] = { { GT_LOG_NORMAL, "" }, { GT_LOG_VERBOSE, "step 3: saved run/a.pth\n" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct screen s;
+
+		open_screen(&s, cases[i].level, 1);
+		assert_int_equal(s.o.saved(s.o.self, 3, "run/a.pth", &err), 0);
+		fflush(s.stream);
+		assert_string_equal(s.text, cases[i].text);
+		close_screen(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rate_is_that_of_the_last_seconds),
 		cmocka_unit_test(waiting_for_data_is_told),
 		cmocka_unit_test(changes_of_the_loss_scale_are_told),
+		cmocka_unit_test(evaluations_are_a_line_of_their_kind),
+		cmocka_unit_test(lines_are_means_of_their_steps),
+		cmocka_unit_test(steps_fit_the_terminal),
+		cmocka_unit_test(the_largest_numbers_fit),
+		cmocka_unit_test(saved_files_are_told_with_verbose_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
