@@ -1,20 +1,17 @@
 /* file.c - whole files. */
 #include "lib/base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/temporary.h"
 
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
 {
@@ -166,183 +163,6 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 		madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
-/* ---- temporary names ---- */
-
-/* The temporary files of this process, for gt_atomic_end(). */
-struct temporary {
-	int folder;
-	const char *name; /* in `folder`; the end of its owner's path */
-};
-
-static struct {
-	pthread_mutex_t lock; /* held while a name comes or goes, or a file changes in place */
-	struct temporary *files;
-	size_t count, capacity;
-} temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void remove_all(void)
-{
-	for (size_t i = 0; i < temporaries.count; i++)
-		unlinkat(temporaries.files[i].folder, temporaries.files[i].name, 0);
-}
-
-void gt_atomic_end(void)
-{
-	pthread_mutex_lock(&temporaries.lock); /* for good */
-	remove_all();
-}
-
-void gt_atomic_end_by_fault(void)
-{
-	enum { TURNS = 100, TURN_US = 1000 };
-
-	for (int i = 0; i < TURNS; i++) {
-		if (!pthread_mutex_trylock(&temporaries.lock)) {
-			remove_all();
-			return;
-		}
-		usleep(TURN_US);
-	}
-}
-
-void gt_atomic_enter(void)
-{
-	pthread_mutex_lock(&temporaries.lock);
-}
-
-void gt_atomic_leave(void)
-{
-	pthread_mutex_unlock(&temporaries.lock);
-}
-
-/* Create a file and note its name, in one step for gt_atomic_end(). -1 with errno set. */
-static int create_noted(struct temporary t, mode_t mode, int *rc, struct gt_err *err)
-{
-	int fd = -1;
-
-	pthread_mutex_lock(&temporaries.lock);
-	*rc = gt_grow(&temporaries.files, temporaries.count, &temporaries.capacity, sizeof(t), err);
-	if (!*rc)
-		fd = openat(t.folder, t.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-	if (fd >= 0)
-		temporaries.files[temporaries.count++] = t;
-	pthread_mutex_unlock(&temporaries.lock);
-	return fd;
-}
-
-/* The file loses its temporary name: it gets its own, or, unless it is `kept`, is removed. */
-static int drop_name(struct gt_atomic_file *f, bool kept)
-{
-	const char *name = f->temporary + f->name;
-	int failed;
-
-	pthread_mutex_lock(&temporaries.lock);
-	failed = kept ? renameat(f->folder, name, f->folder, f->path + f->name)
-	              : unlinkat(f->folder, name, 0);
-	for (size_t i = 0; i < temporaries.count && !(failed && kept); i++) {
-		if (temporaries.files[i].name != name)
-			continue;
-		temporaries.files[i] = temporaries.files[--temporaries.count];
-		free(f->temporary);
-		f->temporary = NULL;
-		break;
-	}
-	pthread_mutex_unlock(&temporaries.lock);
-	return failed;
-}
-
-/* The process in BASE.tmp-PID-N, or 0 for a name that is not exactly so. */
-static pid_t pid_in_name(const char *name, const char *base)
-{
-	static const char mark[] = ".tmp-";
-	size_t length = strlen(base), pid, n;
-
-	if (strncmp(name, base, length) || strncmp(name + length, mark, sizeof(mark) - 1))
-		return 0;
-	name += length + sizeof(mark) - 1;
-	pid = strspn(name, "0123456789");
-	if (!pid || pid > 9 || *name == '0' || name[pid] != '-')
-		return 0;
-	n = strspn(name + pid + 1, "0123456789");
-	return n && n <= 9 && !name[pid + 1 + n] ? (pid_t)strtol(name, NULL, 10) : 0;
-}
-
-/* A process of another machine or container may have a number that nobody has here: it holds the
- * lock. */
-static void remove_unless_locked(int folder, const char *name)
-{
-	int fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !flock(fd, LOCK_EX | LOCK_NB))
-		unlinkat(folder, name, 0);
-	close(fd);
-}
-
-/* The folder that the file is in, or -1 with errno set. */
-static int open_folder_of(const struct gt_atomic_file *f)
-{
-	const char *name = f->path + f->name, *slash = strrchr(name, '/');
-	char *folder = slash ? strndup(name, (size_t)(slash - name + 1)) : strdup(".");
-	int fd = folder ? openat(f->folder, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	free(folder);
-	return fd;
-}
-
-/* Remove the temporary files of this path that processes have left which are gone. Best effort. */
-static void remove_stale(const struct gt_atomic_file *f)
-{
-	const char *slash = strrchr(f->path, '/'), *base = slash ? slash + 1 : f->path;
-	int fd = open_folder_of(f);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	for (struct dirent *e; (e = readdir(dir));) {
-		pid_t pid = pid_in_name(e->d_name, base);
-
-		if (pid && kill(pid, 0) && errno == ESRCH)
-			remove_unless_locked(dirfd(dir), e->d_name);
-	}
-	closedir(dir);
-}
-
-/* Create PATH.tmp-PID-N, so that the umask counts and no other writer has the name. */
-static int create_temporary(struct gt_atomic_file *f, mode_t mode, int *fd, struct gt_err *err)
-{
-	enum { ATTEMPTS = 1000 };
-	int error = EEXIST;
-
-	remove_stale(f);
-	for (int i = 0; i < ATTEMPTS; i++) {
-		char *name = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
-		int rc;
-
-		if (!name)
-			return GT_ENOMEM;
-		*fd = create_noted((struct temporary){ f->folder, name + f->name }, mode, &rc, err);
-		if (*fd >= 0) {
-			f->temporary = name;
-			flock(*fd, LOCK_EX | LOCK_NB); /* told from a stale one, if it can be */
-			return 0;
-		}
-		error = errno;
-		free(name);
-		if (rc)
-			return rc;
-		if (error != EEXIST)
-			break;
-	}
-	errno = error;
-	return gt_err_sys(err, "cannot write '%s'", f->path);
-}
-
 /* ---- files that appear whole ---- */
 
 /* Replace *path by the target at the end of its links, which need not exist yet. */
@@ -414,7 +234,7 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 	int fd = -1, rc = choose_file(f, file, &old, &found, err);
 
 	if (!rc) /* a file that is not for all must not be readable by all for a moment */
-		rc = create_temporary(f, found ? 0600 : 0666, &fd, err);
+		rc = gt_temporary_create(f, false, found ? 0600 : 0666, &fd, err);
 	if (!rc) {
 		if (found)
 			inherit(fd, &old);
@@ -426,18 +246,6 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 	}
 	if (rc)
 		gt_atomic_abandon(f);
-	return rc;
-}
-
-/* A rename is only durable once the folder that holds the name is on disk too. */
-static int sync_folder(const struct gt_atomic_file *f, struct gt_err *err)
-{
-	int fd = open_folder_of(f), rc = 0;
-
-	if (fd < 0 || (fsync(fd) && errno != EINVAL))
-		rc = gt_err_sys(err, "cannot sync the folder of '%s'", f->path);
-	if (fd >= 0)
-		close(fd);
 	return rc;
 }
 
@@ -484,8 +292,8 @@ static int rename_all(struct gt_atomic_file *files, size_t count, struct gt_err 
 		struct gt_atomic_file *f = &files[i];
 
 		if (i > 0 && i + 1 == count && !f->no_sync)
-			rc = sync_folder(f, err);
-		if (!rc && drop_name(f, true))
+			rc = gt_temporary_sync_folder(f, err);
+		if (!rc && gt_temporary_drop(f, true))
 			rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
 		if (rc)
 			return say_between(i, count, err);
@@ -502,7 +310,7 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
 		rc = files[i].stream ? gt_atomic_finish(&files[i], err) : 0;
 	if (!rc)
 		rc = rename_all(files, count, err);
-	if (!rc && last && !last->no_sync && sync_folder(last, err))
+	if (!rc && last && !last->no_sync && gt_temporary_sync_folder(last, err))
 		rc = say_in_place(err);
 	for (size_t i = 0; i < count; i++)
 		gt_atomic_abandon(&files[i]);
@@ -534,7 +342,7 @@ void gt_atomic_abandon(struct gt_atomic_file *f)
 	if (f->stream)
 		fclose(f->stream);
 	if (f->temporary)
-		drop_name(f, false);
+		gt_temporary_drop(f, false);
 	free(f->path);
 	*f = (struct gt_atomic_file){ 0 };
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/model/hugging_face.h"
@@ -28,8 +29,9 @@ struct export
 	struct gt_arena arena;
 	struct gt_tree *tree; /* the weights under their names */
 	json_t *config;
-	struct gt_folder folder;
-	bool made; /* the folder was not there */
+	struct gt_folder there;         /* `to`, if it was there before */
+	struct gt_new_folder new;       /* otherwise: it appears when it is whole */
+	const struct gt_folder *folder; /* the one of these that is open */
 };
 
 /* ---- the run's files ---- */
@@ -271,7 +273,7 @@ static int make_config(struct export *x, struct gt_err *err)
 /* Writes `json`, which it releases; NULL: there was no memory for it. */
 static int write_json(struct export *x, const char *name, json_t *json, struct gt_err *err)
 {
-	char *path = gt_folder_path(&x->folder, name, err);
+	char *path = gt_folder_path(x->folder, name, err);
 	char *text = json ? gt_json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
 	struct gt_atomic_file file;
 	int rc = path ? 0 : GT_ENOMEM;
@@ -280,7 +282,7 @@ static int write_json(struct export *x, const char *name, json_t *json, struct g
 	if (!rc && !text)
 		rc = gt_err_set(err, GT_ENOMEM, "out of memory: %s", name);
 	if (!rc)
-		rc = gt_atomic_open_at(&file, (struct gt_file_name){ &x->folder, path }, err);
+		rc = gt_atomic_open_at(&file, (struct gt_file_name){ x->folder, path }, err);
 	if (!rc) {
 		file.no_sync = x->o->write.no_sync;
 		fprintf(file.stream, "%s\n", text);
@@ -324,9 +326,9 @@ static int write_tokenizer(struct export *x, struct gt_err *err)
 {
 	json_t *config = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
 	const json_t *begin = json_object_get(x->config, "bos_token_id");
-	char *path = gt_folder_path(&x->folder, "tokenizer.json", err);
+	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
 	int rc =
-	    path ? gt_tokenizer_save(x->tokenizer, (struct gt_file_name){ &x->folder, path }, err)
+	    path ? gt_tokenizer_save(x->tokenizer, (struct gt_file_name){ x->folder, path }, err)
 	         : GT_ENOMEM;
 
 	free(path);
@@ -391,34 +393,38 @@ static int look(char **first, const struct gt_folder *folder, bool remove, struc
 	return rc;
 }
 
-static int open_folder(struct export *x, struct gt_err *err)
+/* A folder that is there must be empty; files appear in it one by one. */
+static int open_empty(struct export *x, struct gt_err *err)
 {
 	const char *path = x->o->to;
 	char *name;
-	int rc;
+	int rc = gt_folder_open(&x->there, path, err);
 
-	x->made = !mkdir(path, 0777);
-	if (!x->made && errno != EEXIST)
-		return gt_err_sys(err, "cannot make the folder '%s'", path);
-	rc = gt_folder_open(&x->folder, path, err);
 	if (rc)
 		return rc;
-	rc = look(&name, &x->folder, false, err);
+	rc = look(&name, &x->there, false, err);
 	if (!rc && name) {
 		rc = gt_err_set(
 		    err, GT_EINVAL, "the folder '%s' is not empty: it has '%.80s'", path, name);
 		gt_err_hint(err, "name a new folder: files of two models do not mix");
 	}
 	free(name);
-	if (rc)
-		gt_folder_close(&x->folder);
 	return rc;
+}
+
+static int open_folder(struct export *x, struct gt_err *err)
+{
+	struct stat st;
+	bool there = !lstat(x->o->to, &st);
+
+	x->folder = there ? &x->there : &x->new.folder;
+	return there ? open_empty(x, err) : gt_new_folder_open(&x->new, x->o->to, err);
 }
 
 static int write_weights(struct export *x, struct gt_err *err)
 {
 	struct gt_ckpt_write_options o = x->o->write;
-	char *path = gt_asprintf(err, "%s/model.safetensors", x->o->to);
+	char *path = gt_folder_path(x->folder, "model.safetensors", err);
 	int rc = GT_ENOMEM;
 
 	o.inputs = &x->ckpt;
@@ -429,6 +435,16 @@ static int write_weights(struct export *x, struct gt_err *err)
 	return rc;
 }
 
+static int write_files(struct export *x, struct gt_err *err)
+{
+	int rc = write_weights(x, err);
+
+	if (!rc)
+		rc = x->input.kind == GT_MODEL_TOKENS ? write_text_files(x, err)
+		                                      : write_image_files(x, err);
+	return rc ? rc : write_json(x, "config.json", json_incref(x->config), err);
+}
+
 static int write_folder(struct export *x, struct gt_err *err)
 {
 	char *none;
@@ -436,23 +452,20 @@ static int write_folder(struct export *x, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	rc = write_weights(x, err);
+	rc = write_files(x, err);
 	if (!rc)
-		rc = x->input.kind == GT_MODEL_TOKENS ? write_text_files(x, err)
-		                                      : write_image_files(x, err);
-	if (!rc)
-		rc = write_json(x, "config.json", json_incref(x->config), err);
-	if (!rc)
-		return 0;
-	(void)look(&none, &x->folder, true, GT_ERR_IGNORED);
-	if (x->made)
-		rmdir(x->o->to);
+		return x->folder == &x->there
+		           ? 0
+		           : gt_new_folder_commit(&x->new, x->o->write.no_sync, err);
+	if (x->folder == &x->there)
+		(void)look(&none, &x->there, true, GT_ERR_IGNORED);
 	return rc;
 }
 
 static void release(struct export *x)
 {
-	gt_folder_close(&x->folder);
+	gt_new_folder_abandon(&x->new);
+	gt_folder_close(&x->there);
 	json_decref(x->config);
 	gt_arena_release(&x->arena);
 	gt_state_dict_release(&x->sd);
