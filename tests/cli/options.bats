@@ -26,6 +26,32 @@ setup() {
 		decay-steps --decay-steps 5
 		min-lr --min-lr 1e-5 --lr-schedule constant
 		eval-every --eval-every 1
+		adam-lr --adam-lr 0.1
+		adjust-lr --adjust-lr match_rms_adamw
+		sequence-parallel --sequence-parallel
+		chunks --chunks 2
+		schedule --schedule gpipe
+		max-restarts --max-restarts 1 --parallel mirrored
+	END
+}
+
+@test "options that exclude or need each other are refused, and nothing is written" {
+	local options text
+	while IFS='|' read -r options text; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train "${small[@]}" $options
+		equal "$status" 2
+		equal "${err%%$'\n'*}" "gtrain: error: $text"
+		[ ! -e never ]
+	done <<-END
+		--steps 2 --resume auto|--resume=auto needs --out
+		--steps 2 --resume auto --out never --init-from x|--init-from: --resume brings weights of its own
+		--steps 2 --map a=b|--map is for --init-from and --resume, and neither is given
+		--steps 2 --names timm|--names is for --init-from, which is not given
+		--steps 2 --strict=no|--strict is for --init-from, which is not given
+		--steps 2 --patience 2|--patience counts evaluations, and there are none
+		--steps 2 --epochs 2|--epochs and --steps exclude each other
+		--steps 2 --val random:8/3 --val-split 0.1|--val and --val-split exclude each other
 	END
 }
 

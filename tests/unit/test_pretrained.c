@@ -1,0 +1,281 @@
+/* test_pretrained.c - the files of a folder of Hugging Face's: facts about model and data. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/train/run/pretrained.h"
+#include "tests/common/planted.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+#define GPT2                                                                                       \
+	"{'model_type':'gpt2','vocab_size':50,'n_positions':8,'n_embd':16,'n_layer':1,'n_head':2,'"
+#define VIT                                                                                        \
+	"{'model_type':'vit','image_size':8,'patch_size':4,'hidden_size':16,"                      \
+	"'num_hidden_layers':1,'num_attention_heads':2,'intermediate_size':32,'"
+#define PIXELS "{'size':{'height':32,'width':32},'image_mean':[0.5,0.25,0.125],'image_std':[1,2,4]"
+
+enum { FILES = 6 };
+
+/* Files in which ' stands for ", and the facts in them. */
+struct folder {
+	const char *name;
+	struct planted_file files[FILES];
+	const char *data; /* the description of the data, ' for "; NULL: an error */
+	int code;
+	const char *says;
+};
+
+/* A copy of text with " for ', to free(). */
+static char *quoted(const char *text)
+{
+	char *copy = strdup(text);
+
+	assert_non_null(copy);
+	for (char *c = copy; (c = strchr(c, '\'')) != NULL;)
+		*c = '"';
+	return copy;
+}
+
+static void make(char root[PLANTED_ROOT], const struct folder *f)
+{
+	struct planted_file files[FILES + 1] = { 0 };
+
+	for (int i = 0; i < FILES && f->files[i].path; i++)
+		files[i] = (struct planted_file){ f->files[i].path, quoted(f->files[i].text) };
+	planted_make(root, files);
+	for (int i = 0; files[i].path; i++)
+		free((char *)files[i].text);
+}
+
+static void expect(const struct folder *f)
+{
+	struct gt_err err = GT_ERR_INIT;
+	char root[PLANTED_ROOT];
+	struct gt_pretrained p;
+	int rc;
+
+	make(root, f);
+	rc = gt_pretrained_open(&p, root, &err);
+	if (rc != f->code || (rc && !strstr(err.text, f->says)))
+		fail_msg("%s: code %d, \"%s\"", f->name, rc, rc ? err.text : "");
+	if (!rc) {
+		char *text = quoted(f->data);
+		json_t *wanted = json_loads(text, 0, NULL);
+		json_t *data = json_object_get(json_object_get(p.about, "about"), "data");
+
+		assert_non_null(wanted);
+		if (!json_equal(data, wanted))
+			fail_msg("%s: %s", f->name, json_dumps(data, JSON_COMPACT));
+		json_decref(wanted);
+		free(text);
+	}
+	gt_pretrained_release(&p);
+	planted_remove(root);
+}
+
+/* ---- text ---- */
+
+static void texts_have_their_first_and_last_tokens(void **state)
+{
+	static const struct folder cases[] = {
+		{ "nothing is said", { { "/config.json", GPT2 "x':0}" } }, .code = GT_ENOTSUP,
+		    .says = "'x'" },
+		{ "an end", { { "/config.json", GPT2 "eos_token_id':7}" } },
+		    .data = "{'kind':'tokens','classes':0,'eos':[7]}" },
+		{ "no end", { { "/config.json", GPT2 "eos_token_id':null}" } },
+		    .data = "{'kind':'tokens','classes':0}" },
+		{ "ends", { { "/config.json", GPT2 "eos_token_id':[7,3]}" } },
+		    .data = "{'kind':'tokens','classes':0,'eos':[7,3]}" },
+		{ "generation_config.json counts first",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/generation_config.json", "{'eos_token_id':[1]}" } },
+		    .data = "{'kind':'tokens','classes':0,'eos':[1]}" },
+		{ "if it says one",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/generation_config.json", "{}" } },
+		    .data = "{'kind':'tokens','classes':0,'eos':[7]}" },
+		{ "a negative end", { { "/config.json", GPT2 "eos_token_id':-1}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'eos_token_id' must be an id" },
+		{ "an end that is no number",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/generation_config.json", "{'eos_token_id':[1,'2']}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/generation_config.json': 'eos_token_id' must be an id" },
+		{ "too many ends",
+		    { { "/config.json",
+		        GPT2 "eos_token_id':[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,"
+		             "21,22,23,24,25,26,27,28,29,30,31,32,33]}" } },
+		    .code = GT_EFORMAT,
+		    .says = "'eos_token_id' must be an id, or a list of at most" },
+		{ "a first token that is put before texts",
+		    { { "/config.json", GPT2 "bos_token_id':5}" },
+		        { "/tokenizer_config.json", "{'add_bos_token':true}" } },
+		    .data = "{'kind':'tokens','classes':0,'bos':5}" },
+		{ "one that is not",
+		    { { "/config.json", GPT2 "bos_token_id':5}" },
+		        { "/tokenizer_config.json", "{'add_bos_token':false}" } },
+		    .data = "{'kind':'tokens','classes':0,'bos':null}" },
+		{ "one that nobody names",
+		    { { "/config.json", GPT2 "bos_token_id':null}" },
+		        { "/tokenizer_config.json", "{'add_bos_token':true}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'bos_token_id' must be an id" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+/* ---- images ---- */
+
+static void images_have_their_size_numbers_and_classes(void **state)
+{
+#define CLASSES ",'classes':0"
+	static const struct folder cases[] = {
+		{ "the model's size", { { "/config.json", VIT "num_channels':3}" } },
+		    .data = "{'kind':'image','size':[8,8,3]" CLASSES "}" },
+		{ "the processor's",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json", PIXELS "}" } },
+		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
+		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		{ "that of the crop",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            PIXELS ",'do_center_crop':true,'crop_size':24}" } },
+		    .data = "{'kind':'image','size':[24,24,3]" CLASSES
+		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		{ "unless it does not crop",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            PIXELS ",'do_center_crop':false,'crop_size':24}" } },
+		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
+		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		{ "pixels as they are",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
+		    .data = "{'kind':'image','size':[8,8,1]" CLASSES ",'mean':[0.0],'std':[1.0]}" },
+		{ "classes", { { "/config.json", VIT "id2label':{'1':'dog','0':'cat'}}" } },
+		    .data =
+		        "{'kind':'image','size':[8,8,3],'classes':2,'class-names':['cat','dog']}" },
+		{ "made-up classes",
+		    { { "/config.json", VIT "id2label':{'0':'LABEL_0','1':'LABEL_1'}}" } },
+		    .data = "{'kind':'image','size':[8,8,3],'classes':2}" },
+		{ "a class without a name",
+		    { { "/config.json", VIT "id2label':{'0':'a','2':'b'}}" } }, .code = GT_EFORMAT,
+		    .says = "/config.json': 'id2label' has no name for '1'" },
+		{ "numbers for other channels",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", PIXELS "}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'image_mean' must be a list" },
+		{ "words for numbers",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", "{'image_mean':[1],'image_std':['1']}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'image_std' must be a list" },
+		{ "pixels from 0 to 255",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
+		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+/* ---- damage ---- */
+
+static void damage_is_told_with_its_file(void **state)
+{
+	static const struct folder cases[] = {
+		{ "no config.json", { { "/model.safetensors", "" } }, .code = GT_EIO,
+		    .says = "' has no config.json" },
+		{ "a cut one", { { "/config.json", GPT2 } }, .code = GT_EFORMAT,
+		    .says = "/config.json': line 1: " },
+		{ "a key twice", { { "/config.json", "{'model_type':'gpt2','model_type':'vit'}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': line 1: duplicate object key" },
+		{ "a list", { { "/config.json", "[1]" } }, .code = GT_EFORMAT,
+		    .says = "/config.json': there is no 'model_type'" },
+		{ "no model_type", { { "/config.json", "{}" } }, .code = GT_EFORMAT,
+		    .says = "/config.json': there is no 'model_type'" },
+		{ "a folder in its place", { { "/config.json/a", "" } }, .code = GT_EIO,
+		    .says = "/config.json' is a directory" },
+		{ "a cut companion",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/generation_config.json", "{\n\n" } },
+		    .code = GT_EFORMAT, .says = "/generation_config.json': line 3: " },
+		{ "another",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/tokenizer_config.json", "" } },
+		    .code = GT_EFORMAT, .says = "/tokenizer_config.json': line 1: " },
+		{ "one of images",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json", "}" } },
+		    .code = GT_EFORMAT, .says = "/preprocessor_config.json': line 1: " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+/* A file of 5 MB is no config.json; it is not read. */
+static void too_large_a_file_is_refused(void **state)
+{
+	enum { SIZE = 5000000 };
+	char *text = malloc(SIZE + 1);
+	struct folder f = { "too large", { { "/config.json", text } }, .code = GT_EFORMAT,
+		.says = "/config.json': 5000000 bytes, more than " };
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, ' ', SIZE);
+	text[SIZE] = '\0';
+	expect(&f);
+	free(text);
+}
+
+static void folders_are_known_by_their_model_type(void **state)
+{
+	static const struct {
+		const char *config;
+		bool is;
+	} cases[] = { { "{'model_type':'xyz'}", true }, { "{'model_type':1}", false },
+		{ "{'model':'lenet','data':'x'}", false }, { "{'model_type':'gpt2'", false },
+		{ "['model_type']", false } };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct folder f = { .files = { { "/config.json", cases[i].config } } };
+		char root[PLANTED_ROOT], file[PLANTED_ROOT + 20];
+
+		make(root, &f);
+		assert_int_equal(gt_pretrained_is_folder(root), cases[i].is);
+		strcat(strcpy(file, root), "/config.json");
+		assert_false(gt_pretrained_is_folder(file));
+		planted_remove(root);
+		assert_false(gt_pretrained_is_folder(root));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(texts_have_their_first_and_last_tokens),
+		cmocka_unit_test(images_have_their_size_numbers_and_classes),
+		cmocka_unit_test(damage_is_told_with_its_file),
+		cmocka_unit_test(too_large_a_file_is_refused),
+		cmocka_unit_test(folders_are_known_by_their_model_type),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
