@@ -68,6 +68,8 @@ static int open_data(struct gt_session *s, void *self, struct gt_err *err)
 	gt_data_request_of(&request, s->model, 1, s->group->size);
 	rc = gt_dataset_open(&r->data, r->subject->data, &request, err);
 	if (!rc)
+		rc = gt_dataset_fit(r->data, err); /* numbers are scaled, as in training */
+	if (!rc)
 		gt_model_input_of(&s->input, gt_dataset_info(r->data));
 	return rc;
 }
