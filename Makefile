@@ -145,14 +145,13 @@ SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
 GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
-# Stand in for NVIDIA's; programs of the simulator look beside themselves first. That of NCCL connects threads, not
-# processes: the program finds a library that has no functions.
+# Stand in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
-SIM_NCCL_SO := $(BUILD)/tests/cudasim/threads/libnccl.so.2
-NO_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
+SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
 SIM_CUDNN_SO := $(BUILD)/tests/cudasim/libcudnn.so.9
+SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath
-SIM_PATH := $$ORIGIN/threads:$$ORIGIN
+SIM_PATH := $$ORIGIN
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
@@ -192,9 +191,9 @@ $(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ $(GT_LIBS)
 
-$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO) $(NO_NCCL_SO) $(SIM_CUDNN_SO)
+$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_SO)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$(SIM_PATH)' -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
 
 $(GPU_TABLE_BIN): $(BUILD)/tests/gpu/%: $(BUILD)/obj/tests/unit/%.o $(GPU_BACKENDS) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
@@ -252,17 +251,13 @@ $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.
 
 # This one takes the machine's own cuDNN.
 $(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
-$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
+$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_SO)
 $(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
-$(SIM_NCCL_SO): tests/cudasim/lib/nccl.cc kernels/cuda/nccl/api.h
+$(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks.h) kernels/cuda/nccl/api.h
 $(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
-$(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
+$(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
-
-$(NO_NCCL_SO):
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) -shared -o $@ -x c /dev/null
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags

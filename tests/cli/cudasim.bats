@@ -100,22 +100,31 @@ setup() {
 @test "bench allreduce says why GPUs do not reach each other in the fastest way" {
 	CUDASIM_DEVICES=1 gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
 	equal "$status" 0
-	equal "$(grep -c 'GPUs reach each other by ring: libnccl' <<<"$err")" 1
-	CUDASIM_PEERS=no gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
+	equal "$(grep -c 'GPUs reach each other by ring: ranks 0 and 1 share the GPU cuda:0' <<<"$err")" 1
+	CUDASIM_PEERS=no gtrain bench allreduce --device cuda --nproc 3 --sizes 1K --rounds 1
 	equal "$status" 0
 	equal "$(grep -c 'GPUs reach each other by way of the host: .*; the GPU of rank 0, .* does not reach' <<<"$err")" 1
+	for peers in yes no; do
+		CUDASIM_PEERS=$peers gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
+		equal "$status $err" "0 "
+	done
 	gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1 --backend shm
 	equal "$status" 0
 	equal "$err" ""
 }
 
-@test "bench allreduce: processes form a ring on one GPU, or on one each" {
+@test "bench allreduce: processes form a ring on one GPU, or on one each, where NCCL connects them, too" {
+	local devices backends words
+
 	for devices in 1 4; do
+		backends=ring,shm
+		[ $devices = 1 ] || backends=nccl,$backends
 		for words in "--nproc 2" "--nproc 3 --dtype bf16" "--nproc 4 --dtype fp16"; do
 			# shellcheck disable=SC2086
-			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --sizes 4K..400K --rounds 1 --backend ring,shm --json
+			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --sizes 4K..400K --rounds 1 --backend $backends --json
 			equal "$status $err" "0 "
-			equal "$(jq -c '[.backends[] | [.backend, ([.rows[] | .out_of_place.wrong, .in_place.wrong] | unique)]]' <<<"$out")" '[["ring",[0]],["staged",[0]]]'
+			equal "$(jq -r '[.backends[].backend] | join(",")' <<<"$out")" ${backends/shm/staged}
+			equal "$(jq -c '[.backends[].rows[] | .out_of_place.wrong, .in_place.wrong] | unique' <<<"$out")" "[0]"
 		done
 	done
 }

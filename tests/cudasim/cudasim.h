@@ -42,7 +42,8 @@ extern "C" {
  * that they do, but grants no access, as a GPU has too many peers already; "wrong": it says that
  * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
- * does).
+ * does), CUDASIM_NCCL ("yes", the default: NCCL reports that the process of another rank has died;
+ * "silent": it does not).
  */
 enum { CUDASIM_DEVICES = 8 };
 

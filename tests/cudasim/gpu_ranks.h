@@ -1,21 +1,11 @@
-/* gpu_ranks.h - ranks as threads, with a group for the memory of a simulated GPU each. */
+/* gpu_ranks.h - ranks as threads or processes, with a group for the memory of a simulated GPU. */
 #ifndef GT_TESTS_CUDASIM_GPU_RANKS_H
 #define GT_TESTS_CUDASIM_GPU_RANKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka wants these four first */
-#include <cmocka.h>
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/comm_fixture.h"
 
 #include "kernels/cuda/ring/ring.h"
 #include "lib/comm/device_group.h"
-#include "lib/comm/shm/shm.h"
 #include "tests/cudasim/cudasim.h"
 
 enum { MOST = 4, ELEMENTS = 300 };
@@ -32,7 +22,7 @@ static inline int connect_short(struct gt_cuda_group *g, struct gt_err *err)
 	return gt_cuda_ring_connect_by(g, 512, 512, err);
 }
 
-static struct gt_cuda_links short_links; /* run_ranks() fills it in */
+static struct gt_cuda_links short_links; /* run_gpu_ranks() fills it in */
 
 static inline int make_short(
     struct gt_group **group, const struct gt_device *device, struct gt_err *err)
@@ -43,6 +33,26 @@ static inline int make_short(
 static const struct gt_device_groups short_rings = {
 	.name = "ring", .ordered = true, .make = make_short
 };
+
+/* ---- sites ---- */
+
+static const struct gt_device_way_options over_nccl = { .name = "nccl" };
+
+/* Where ranks are, and the way between their GPUs. */
+struct site {
+	const struct gt_device_way_options *way;
+	int gpus; /* 0: one for each rank */
+	bool processes;
+};
+
+/* Over a simulated NCCL, and by a ring, whose ranks may share GPUs. */
+static const struct site nccl_of_threads = { &over_nccl, 0, false };
+static const struct site nccl_of_processes = { &over_nccl, 0, true };
+static const struct site ring_of_gpus = { &by_ring, 0, false };
+static const struct site ring_on_one_gpu = { &by_ring, 1, false };
+enum { SITES = 4 };
+static const struct site *const all_sites[SITES] = { &nccl_of_threads, &nccl_of_processes,
+	&ring_of_gpus, &ring_on_one_gpu };
 
 /* ---- ranks with a GPU each, as far as there are so many ---- */
 
@@ -60,10 +70,8 @@ struct rank {
 	struct gt_err err;
 };
 
-static inline void *live(void *self)
+static inline void live(struct rank *r)
 {
-	struct rank *r = self;
-
 	r->rc =
 	    gt_device_open(&r->d, &gt_cuda_backend, r->index % gt_cuda_backend.count(), &r->err);
 	if (!r->rc)
@@ -81,60 +89,54 @@ static inline void *live(void *self)
 		(void)gt_device_sync(r->d, GT_ERR_IGNORED);
 	gt_group_free(r->host);
 	gt_device_close(r->d);
-	return NULL;
 }
 
-static inline void run_ranks(struct rank *ranks, int count, int gpus,
-    const struct gt_shm_options *options, const struct gt_device_way_options *way,
-    int (*act)(struct rank *r))
+static inline void gpu_body(struct seat_of *s)
 {
-	struct gt_group *groups[MOST];
-	pthread_barrier_t barrier;
-	pthread_t threads[MOST];
-	struct gt_err err = GT_ERR_INIT;
+	struct rank *r = (struct rank *)s->arg + s->rank;
+
+	r->host = s->g;
+	r->barrier = &s->table->barrier;
+	s->g = NULL;
+	live(r);
+	for (int i = 0; i < gt_cuda_backend.count(); i++)
+		if (cudasim_fault(i))
+			fail_rank(s, "GPU %d: %s", i, cudasim_fault(i));
+}
+
+static inline void run_gpu_ranks(struct rank *ranks, int count, const struct site *site,
+    const struct gt_shm_options *options, int (*act)(struct rank *r))
+{
+	size_t bytes = (size_t)count * sizeof(*ranks);
+	struct rank *shared =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char text[16];
 
+	assert_ptr_not_equal(shared, MAP_FAILED);
 	short_links = gt_cuda_ring_links;
 	short_links.connect = connect_short;
-	snprintf(text, sizeof(text), "%d", gpus);
+	snprintf(text, sizeof(text), "%d", site->gpus ? site->gpus : count);
 	setenv("CUDASIM_DEVICES", text, 1);
-	pthread_barrier_init(&barrier, NULL, (unsigned)count);
-	assert_int_equal(gt_shm_of_threads(groups, count, options, &err), 0);
-	for (int i = 0; i < count; i++) {
-		ranks[i] = (struct rank){ .host = groups[i],
-			.options = *way,
-			.instead = way == &by_ring ? &short_rings : NULL,
-			.barrier = &barrier,
+	for (int i = 0; i < count; i++)
+		shared[i] = (struct rank){ .options = *site->way,
+			.instead = site->way == &by_ring ? &short_rings : NULL,
 			.index = i,
 			.ranks = count,
 			.act = act };
-		assert_int_equal(pthread_create(&threads[i], NULL, live, &ranks[i]), 0);
-	}
-	for (int i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	pthread_barrier_destroy(&barrier);
-	for (int i = 0; i < gpus; i++)
-		if (cudasim_fault(i))
-			fail_msg("GPU %d: %s", i, cudasim_fault(i));
+	run_ranks(site->processes, count, options, gpu_body, shared);
+	memcpy(ranks, shared, bytes);
+	munmap(shared, bytes);
 }
 
-static const struct gt_device_way_options over_nccl = { .name = "nccl" };
-
-/* So many ranks, each on its GPU or on `gpus`, all of which succeed. */
-static inline void run_well_by(
-    const struct gt_device_way_options *way, int count, int gpus, int (*act)(struct rank *r))
+/* So many ranks, all of which succeed. */
+static inline void run_well(const struct site *site, int count, int (*act)(struct rank *r))
 {
 	struct rank ranks[MOST];
 
-	run_ranks(ranks, count, gpus ? gpus : count, &patience, way, act);
+	run_gpu_ranks(ranks, count, site, &patience, act);
 	for (int i = 0; i < count; i++)
 		if (ranks[i].rc)
 			fail_msg("rank %d of %d: %s", i, count, ranks[i].err.text);
-}
-
-static inline void run_well(int count, int (*act)(struct rank *r))
-{
-	run_well_by(&over_nccl, count, 0, act);
 }
 
 static inline int stop_with(struct rank *r, const char *what)

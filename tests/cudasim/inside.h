@@ -143,12 +143,22 @@ bool cudasim_give(int device, void *p); /* false: it is not a block of this devi
 size_t cudasim_memory_used(int device);
 size_t cudasim_memory_total();
 
+/* A file without a name, that other processes open as the descriptor of a process which has it. */
+struct cudasim_file {
+	pid_t process;
+	int fd;
+	ino_t number;
+};
+
+int cudasim_new_file(size_t bytes);
+struct cudasim_file cudasim_file_of(int fd);            /* of this process */
+int cudasim_open_file(const struct cudasim_file *file); /* -1: it is not there any more */
+
 /* Memory that a process lets others open. */
 struct cudasim_shared_memory {
-	pid_t process;
-	int fd, device;
+	struct cudasim_file file;
+	int device;
 	size_t bytes;
-	ino_t file;
 };
 
 bool cudasim_export(const void *p, struct cudasim_shared_memory *out); /* false: not shared */

@@ -27,10 +27,10 @@ cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned
 
 	memcpy(&shared, &handle, sizeof(shared));
 	*out = nullptr;
-	if (flags != cudaIpcMemLazyEnablePeerAccess || !shared.process || shared.device < 0 ||
+	if (flags != cudaIpcMemLazyEnablePeerAccess || !shared.file.process || shared.device < 0 ||
 	    shared.device >= CUDASIM_DEVICES)
 		return cudasim_return(cudaErrorInvalidValue);
-	if (shared.process == getpid())
+	if (shared.file.process == getpid())
 		return cudasim_return(cudaErrorDeviceUninitialized);
 	if (shared.device != cudasim_device &&
 	    cudaDeviceCanAccessPeer(&reaches, cudasim_device, shared.device) != cudaSuccess)

@@ -129,11 +129,13 @@ static block *place(device_memory *d, size_t bytes, int fd)
 	return b;
 }
 
-static int new_file(size_t bytes)
+/* ---- files ---- */
+
+int cudasim_new_file(size_t bytes)
 {
 	int fd = memfd_create("cudasim", MFD_CLOEXEC);
 
-	if (fd < 0 || ftruncate(fd, (off_t)whole(bytes + ZONE, PAGE))) {
+	if (fd < 0 || ftruncate(fd, (off_t)whole(bytes, PAGE))) {
 		perror("cudasim: memory that processes share");
 		abort();
 	}
@@ -147,6 +149,28 @@ static ino_t number_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
+struct cudasim_file cudasim_file_of(int fd)
+{
+	return { getpid(), fd, number_of(fd) };
+}
+
+/* Another file may have the descriptor by now. */
+int cudasim_open_file(const struct cudasim_file *file)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)file->process, file->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && number_of(fd) != file->number) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- memory of devices ---- */
+
 void *cudasim_take(int device, size_t bytes, bool shared)
 {
 	device_memory *d = &devices[device];
@@ -155,7 +179,7 @@ void *cudasim_take(int device, size_t bytes, bool shared)
 
 	if (bytes > cudasim_memory_total() - d->used)
 		return nullptr;
-	fd = shared ? new_file(bytes) : -1;
+	fd = shared ? cudasim_new_file(bytes + ZONE) : -1;
 	b = place(d, bytes, fd);
 	if (!b && shared)
 		close(fd);
@@ -254,19 +278,16 @@ bool cudasim_export(const void *p, struct cudasim_shared_memory *out)
 
 	if (!b || b->fd < 0 || b->opened)
 		return false;
-	*out = { getpid(), b->fd, cudasim_device_of(p), b->bytes, b->file };
+	*out = { cudasim_file_of(b->fd), cudasim_device_of(p), b->bytes };
 	return true;
 }
 
-/* Its file, locked; -1: there is none any more, or another one has its number. */
-static int open_file(const struct cudasim_shared_memory *s)
+/* Its file, locked; -1: it is not there any more. */
+static int open_locked(const struct cudasim_file *file)
 {
-	char path[64];
-	int fd;
+	int fd = cudasim_open_file(file);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)s->process, s->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && (number_of(fd) != s->file || flock(fd, LOCK_SH | LOCK_NB))) {
+	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB)) {
 		close(fd);
 		return -1;
 	}
@@ -280,11 +301,11 @@ void *cudasim_open(const struct cudasim_shared_memory *s)
 	int fd;
 
 	for (b = d->blocks; b; b = b->next)
-		if (b->opened && b->file == s->file) {
+		if (b->opened && b->file == s->file.number) {
 			b->opened++;
 			return b->p;
 		}
-	fd = open_file(s);
+	fd = open_locked(&s->file);
 	if (fd < 0)
 		return nullptr;
 	b = place(d, s->bytes, fd);
@@ -292,7 +313,7 @@ void *cudasim_open(const struct cudasim_shared_memory *s)
 		close(fd);
 		return nullptr;
 	}
-	b->file = s->file;
+	b->file = s->file.number;
 	b->opened = 1;
 	return b->p;
 }

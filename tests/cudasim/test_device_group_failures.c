@@ -80,10 +80,10 @@ static void the_way_is_chosen(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct site site = { &cases[i].options, cases[i].gpus, false };
 		struct rank ranks[MOST];
 
-		run_ranks(
-		    ranks, cases[i].ranks, cases[i].gpus, &patience, &cases[i].options, sum_once);
+		run_gpu_ranks(ranks, cases[i].ranks, &site, &patience, sum_once);
 		for (int k = 0; k < cases[i].ranks; k++) {
 			const struct gt_err *err =
 			    cases[i].group ? &ranks[k].way.why : &ranks[k].err;
@@ -154,11 +154,12 @@ static void a_ring_needs_gpus_that_reach_each_other(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct site site = { &cases[i].options, cases[i].gpus, false };
 		struct rank ranks[2];
 		const struct gt_err *err = cases[i].code ? &ranks[0].err : &ranks[0].way.why;
 
 		setenv("CUDASIM_PEERS", cases[i].peers, 1);
-		run_ranks(ranks, 2, cases[i].gpus, &patience, &cases[i].options, sum_once);
+		run_gpu_ranks(ranks, 2, &site, &patience, sum_once);
 		unsetenv("CUDASIM_PEERS");
 		if (ranks[0].rc != cases[i].code || ranks[1].rc != cases[i].code ||
 		    !strstr(err->text, cases[i].text))
@@ -223,6 +224,22 @@ static int leave(struct rank *r)
 	return stop_with(r, "left");
 }
 
+static int call_otherwise(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	const struct gt_collective c = { .kind = GT_BROADCAST,
+		.in = x,
+		.out = x,
+		.count = ELEMENTS,
+		.dtype = GT_F32,
+		.what = "weights",
+		.stream = r->d->compute };
+	uint64_t ticket = 0;
+	int rc = gt_group_start(r->group, &c, &ticket, &r->err);
+
+	return rc ? rc : gt_group_wait(r->group, ticket, &r->err);
+}
+
 static int count_otherwise(struct rank *r)
 {
 	float *x = room(r, ELEMENTS * sizeof(float));
@@ -254,6 +271,8 @@ static void failures_are_named(void **state)
 		    false },
 		{ "another count", count_otherwise, &patience, { 0 }, GT_EINVAL,
 		    "all-reduce 'bucket 3' of 299 float32, sum", NULL, "same order", false },
+		{ "another collective", call_otherwise, &patience, { 0 }, GT_EINVAL,
+		    "broadcast 'weights' of 300 float32 from rank 0", NULL, "same order", false },
 		{ "an error in the background", NULL, &patience, { .rank = 1, .fails = 2 },
 		    GT_EDEVICE,
 		    "rank 1: all-reduce 'bucket 3': remote process exited or there was a network "
@@ -270,16 +289,17 @@ static void failures_are_named(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(*cases); i++) {
-		const bool ring = i % 3;
+	for (size_t i = 0; i < SITES * sizeof(cases) / sizeof(*cases); i++) {
+		const struct site *site = all_sites[i % SITES];
 		struct rank ranks[3];
 
-		failing = &cases[i / 3];
-		if (ring && failing->by_nccl)
+		failing = &cases[i / SITES];
+		/* So short a timeout may be over before a process has started. */
+		if (site->way == &by_ring ? failing->by_nccl
+		                          : site->processes && failing->options == &soon)
 			continue;
 		cudasim_nccl = failing->planted;
-		run_ranks(ranks, 3, i % 3 == 1 ? 1 : 3, failing->options,
-		    ring ? &by_ring : &over_nccl, sum_thrice);
+		run_gpu_ranks(ranks, 3, site, failing->options, sum_thrice);
 		for (int r = 0; r < 3; r++) {
 			const char *text = r == 1 && failing->text_of_rank_1
 			                       ? failing->text_of_rank_1
@@ -292,7 +312,8 @@ static void failures_are_named(void **state)
 				fail_msg("%s: rank %d: %d, '%s'", failing->name, r, ranks[r].rc,
 				    ranks[r].err.hint);
 		}
-		assert_int_equal(cudasim_nccl.aborted > 0, !ring);
+		if (!site->processes)
+			assert_int_equal(cudasim_nccl.aborted > 0, site->way == &over_nccl);
 	}
 	cudasim_nccl = (struct cudasim_nccl){ 0 };
 }
@@ -303,7 +324,7 @@ static void a_rank_that_does_not_connect_is_an_error(void **state)
 
 	(void)state;
 	cudasim_nccl = (struct cudasim_nccl){ .rank = 2, .never_joins = true };
-	run_ranks(ranks, 3, 3, &soon, &over_nccl, sum_once);
+	run_gpu_ranks(ranks, 3, &nccl_of_threads, &soon, sum_once);
 	for (int r = 0; r < 3; r++)
 		if (ranks[r].rc != GT_EIO ||
 		    !strstr(ranks[r].err.text, "NCCL has not connected the ranks in 0.3 s"))
@@ -340,7 +361,8 @@ static void a_message_that_nobody_takes_is_an_error(void **state)
 
 	(void)state;
 	for (int ring = 0; ring < 2; ring++) {
-		run_ranks(ranks, 2, 2, &soon, ring ? &by_ring : &over_nccl, send_in_vain);
+		run_gpu_ranks(
+		    ranks, 2, ring ? &ring_of_gpus : &nccl_of_threads, &soon, send_in_vain);
 		if (ranks[0].rc != GT_EIO ||
 		    !strstr(ranks[0].err.text, "rank 1 is late for send 'activations' of rank 0"))
 			fail_msg("'%s'", ranks[0].err.text);
@@ -376,8 +398,8 @@ static void abandoned_calls_end(void **state)
 	struct rank ranks[2];
 
 	(void)state;
-	for (int ring = 0; ring < 2; ring++) {
-		run_ranks(ranks, 2, 2, &patience, ring ? &by_ring : &over_nccl, give_up);
+	for (size_t i = 0; i < 3; i++) {
+		run_gpu_ranks(ranks, 2, all_sites[i], &patience, give_up);
 		if (strcmp(ranks[0].err.text, "given up") != 0 || ranks[1].rc)
 			fail_msg("'%s', '%s'", ranks[0].err.text, ranks[1].err.text);
 	}
@@ -408,7 +430,7 @@ static void a_group_that_is_done_stops_in_peace(void **state)
 	(void)state;
 	for (int i = 0; i < 10; i++) {
 		cudasim_nccl.aborted = 0;
-		run_well_by(i % 2 ? &by_ring : &over_nccl, 3, 0, stop_when_done);
+		run_well(all_sites[i % 3], 3, stop_when_done);
 		assert_int_equal(cudasim_nccl.aborted, 0);
 	}
 }

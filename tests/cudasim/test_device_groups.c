@@ -8,23 +8,17 @@
 
 enum { LONG = 1000 };
 
-/* Ways between GPUs: over a simulated NCCL, and by a ring, whose ranks may share GPUs. */
-static const struct site {
-	const struct gt_device_way_options *way;
-	int gpus; /* 0: one for each rank */
-} sites[] = { { &over_nccl, 0 }, { &by_ring, 0 }, { &by_ring, 1 } };
-
 static const struct site *site;
 
 /* On each site, with 1 to MOST ranks, in `seeds` orders. */
 static void run_all(int seeds, int least, int (*act)(struct rank *r))
 {
-	for (size_t i = 0; i < sizeof(sites) / sizeof(*sites); i++)
+	for (size_t i = 0; i < SITES; i++)
 		for (int count = least; count <= MOST; count++)
 			for (int seed = 1; seed <= seeds; seed++) {
-				site = &sites[i];
+				site = all_sites[i];
 				cudasim_seed((uint64_t)(count + MOST * seed));
-				run_well_by(site->way, count, site->gpus, act);
+				run_well(site, count, act);
 			}
 }
 
@@ -313,8 +307,9 @@ static void collectives_go_on_in_the_background(void **state)
 {
 	(void)state;
 	run_all(2, 1, train_two);
-	for (site = sites; site < sites + 2; site++)
-		run_well_by(site->way, 2, site->gpus, start_many);
+	run_well(&nccl_of_threads, 2, start_many);
+	run_well(&nccl_of_processes, 2, start_many);
+	run_well(&ring_of_gpus, 2, start_many);
 }
 
 /* ---- sub-groups ---- */
@@ -352,7 +347,8 @@ static void gpus_need_not_reach_each_other(void **state)
 {
 	(void)state;
 	setenv("CUDASIM_PEERS", "no", 1);
-	run_well(2, train_two);
+	run_well(&nccl_of_threads, 2, train_two);
+	run_well(&nccl_of_processes, 2, train_two);
 	unsetenv("CUDASIM_PEERS");
 }
 
