@@ -369,6 +369,65 @@ static void a_message_that_nobody_takes_is_an_error(void **state)
 	}
 }
 
+/* ---- a process that dies ---- */
+
+static struct dying {
+	int ranks;
+	const char *told; /* by NCCL: CUDASIM_NCCL */
+	bool begins;      /* the collective in which it dies */
+	const char *text;
+} dying;
+
+static int die(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	double from;
+	int rc = start_sum(r, x, ELEMENTS, "bucket 2", &ticket) ||
+	         gt_group_wait(r->group, ticket, &r->err);
+
+	if (rc)
+		return r->err.code;
+	pthread_barrier_wait(r->barrier);
+	if (r->index == 1 && dying.begins)
+		(void)start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
+	if (r->index == 1) {
+		usleep(dying.begins ? 100000 : 0);
+		raise(SIGKILL);
+	}
+	from = gt_clock_s();
+	rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket) ||
+	     gt_group_wait(r->group, ticket, &r->err);
+	return gt_clock_s() - from > 20 ? stop_with(r, "too late") : rc ? r->err.code : 0;
+}
+
+/* By the others, whether NCCL notices it or not. */
+static void a_killed_rank_is_named(void **state)
+{
+	static const struct dying cases[] = {
+		{ 2, "yes", false, "rank 1 died before all-reduce 'bucket 3' (number " },
+		{ 4, "silent", false, "rank 1 died before all-reduce 'bucket 3' (number " },
+		{ 3, "yes", true, "rank 1 died in all-reduce 'bucket 3' (number " },
+		{ 2, "silent", true, "rank 1 died in all-reduce 'bucket 3' (number " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[MOST];
+
+		dying = cases[i];
+		setenv("CUDASIM_NCCL", dying.told, 1);
+		cudasim_nccl = (struct cudasim_nccl){ .hangs = dying.begins ? 2 : 0 };
+		run_gpu_ranks(ranks, dying.ranks, &nccl_of_processes, &patience, die);
+		for (int r = 0; r < dying.ranks; r++)
+			if (r != 1 &&
+			    (ranks[r].rc != GT_EIO || !strstr(ranks[r].err.text, dying.text)))
+				fail_msg("case %zu: rank %d: '%s'", i, r, ranks[r].err.text);
+	}
+	unsetenv("CUDASIM_NCCL");
+	cudasim_nccl = (struct cudasim_nccl){ 0 };
+}
+
 /* ---- giving up ---- */
 
 /* Rank 0 alone starts a sum, and gives it up. */
@@ -445,6 +504,7 @@ int main(void)
 		cmocka_unit_test(failures_are_named),
 		cmocka_unit_test(a_rank_that_does_not_connect_is_an_error),
 		cmocka_unit_test(a_message_that_nobody_takes_is_an_error),
+		cmocka_unit_test(a_killed_rank_is_named),
 		cmocka_unit_test(abandoned_calls_end),
 		cmocka_unit_test(a_group_that_is_done_stops_in_peace),
 	};

@@ -36,14 +36,37 @@ static struct gt_cuda_ticket *next_ticket(struct gt_cuda_group *g)
 	return t;
 }
 
-/* No timeout: the work queued before the collective may take any time. */
+/* Links may notice that a rank has gone, but do not name it. The group for host memory does, if it
+ * notices that within grace_s. */
+static bool has_lost_rank(struct gt_cuda_group *g, struct gt_err *missed)
+{
+	double until = gt_clock_s() + grace_s, pause_s = 0;
+	bool gone;
+
+	while (!gt_group_look(g->host, &gone, missed)) {
+		if (gt_cuda_group_failed(g, missed) || gt_clock_s() > until)
+			return false;
+		gt_cuda_group_rest(&pause_s);
+	}
+	return true;
+}
+
+/* No timeout: the work queued before the collective may take any time. If a rank has gone, the
+ * ranks find in their meeting that it does not come. */
 static int await_begin(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, struct gt_err *err)
 {
+	struct gt_err broken = GT_ERR_INIT, missed = GT_ERR_INIT;
 	double pause_s = 0;
 
 	while (!backend_of(g)->event_done(t->begun)) {
-		if (gt_cuda_group_failed(g, err) || g->links->background(g, &t->c, err))
+		if (gt_cuda_group_failed(g, err))
 			return err->code;
+		if (g->links->background(g, &t->c, &broken)) {
+			if (has_lost_rank(g, &missed))
+				return 0;
+			*err = broken;
+			return err->code;
+		}
 		gt_cuda_group_rest(&pause_s);
 	}
 	return gt_cuda_group_failed(g, err);
@@ -94,11 +117,18 @@ static int look_around(
 static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	struct watching w = { .since = gt_clock_s() };
+	struct gt_err broken = GT_ERR_INIT;
 	double pause_s = 0;
 
 	while (!atomic_load(&t->queued) || !backend_of(g)->event_done(t->ended)) {
-		if (gt_cuda_group_failed(g, err) || g->links->background(g, &t->c, err) ||
-		    look_around(g, &t->c, &w, err))
+		if (gt_cuda_group_failed(g, err))
+			return err->code;
+		if (g->links->background(g, &t->c, &broken)) {
+			if (!has_lost_rank(g, err))
+				*err = broken;
+			return err->code;
+		}
+		if (look_around(g, &t->c, &w, err))
 			return err->code;
 		gt_cuda_group_rest(&pause_s);
 	}

@@ -163,23 +163,24 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 }
 
 /* Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
- * first. No timeout here: the watch makes the group fail if a rank does not come. */
+ * first. No timeout here: the watch makes the group fail if a rank does not come, and if there is
+ * an error in the background. Any other error is that of the call. */
 static int wait_until_queued(
     struct gt_cuda_group *g, int status, const struct gt_collective *c, struct gt_err *err)
 {
+	bool refused = status != GT_NCCL_SUCCESS && status != GT_NCCL_IN_PROGRESS &&
+	               status_of(g) == GT_NCCL_SUCCESS;
 	double pause_s = 0;
 
-	while (status == GT_NCCL_IN_PROGRESS) {
+	while (status != GT_NCCL_SUCCESS) {
 		if (gt_cuda_group_failed(g, err))
 			return err->code;
+		if (refused)
+			return set_background_error(g, status, gt_collective_text(c).s, err);
 		gt_cuda_group_rest(&pause_s);
 		status = status_of(g);
 	}
-	if (gt_cuda_group_failed(g, err))
-		return err->code;
-	if (status == GT_NCCL_SUCCESS)
-		return 0;
-	return set_background_error(g, status, gt_collective_text(c).s, err);
+	return gt_cuda_group_failed(g, err);
 }
 
 /* ---- NCCL's calls ---- */
