@@ -142,10 +142,17 @@ setup() {
 	done
 }
 
-@test "train: a rank of a ring that is killed is named, and the others end" {
-	local victim='' pid
-	CUDASIM_DEVICES=1 "$GTRAIN" train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 4 --nproc 3 \
-		--backend ring --steps 1000000 --save-every 0 --out run >out 2>err 3>&- &
+# PROCESS...: the numbers of the files without a name that they have open.
+shared_files() {
+	find "${@/#//proc/}" -path '*/fd/*' -lname '/memfd:*' -exec stat -L -c %i {} + 2>/dev/null | sort -u
+}
+
+# BACKEND DEVICES: three ranks train, and rank 1 is killed. Its name is in err, and the collective.
+kill_rank_1() {
+	local victim='' pid child from
+
+	CUDASIM_DEVICES=$2 "$GTRAIN" train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 4 --nproc 3 \
+		--backend "$1" --timeout 60 --steps 1000000 --save-every 0 --out run >out 2>err 3>&- &
 	pid=$!
 	for ((i = 0; i < 500; i++)); do
 		for child in $(pgrep -P $pid); do
@@ -154,13 +161,30 @@ setup() {
 		[ -z "$victim" ] || break
 		sleep 0.01
 	done
-	until grep -q loss run/metrics.jsonl 2>/dev/null; do kill -0 $pid; done
+	until grep -q loss run/metrics.jsonl 2>/dev/null; do
+		kill -0 $pid
+		sleep 0.02
+	done
+	shared_files "$victim" >shared
+	[ -s shared ]
+	from=$SECONDS
 	kill -KILL "$victim"
 	status=0
 	wait $pid || status=$?
 	equal "$status" 1
+	((SECONDS - from < 60))
 	equal "$(grep -c "rank 1 was killed by SIGKILL" err)" 1
+	equal "$(grep -cE "error: rank 1 (died|left the group) (before|in) all-reduce" err)" 1
 	equal "$(pgrep -P $pid)" ""
+	# shellcheck disable=SC2046 # numbers
+	equal "$(shared_files $(pgrep .) | comm -12 - shared)" ""
+	rm -r run
+}
+
+@test "train: a rank that is killed is named, the others end, and no memory that they shared is left" {
+	kill_rank_1 ring 1
+	kill_rank_1 nccl 3
+	CUDASIM_NCCL=silent kill_rank_1 nccl 3
 }
 
 @test "bench copy: host and device both ways, within, and between GPUs" {

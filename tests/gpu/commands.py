@@ -81,6 +81,13 @@ RUNS_LARGE = [
 ]
 
 
+def count_gpus():
+    """The simulated ones are not the driver's."""
+    if os.path.basename(GTRAIN) == "gtrain-sim":
+        return int(os.environ["CUDASIM_DEVICES"])
+    return json.loads(gtrain("probe", "--json", folder="."))["cuda"]["count"]
+
+
 def write_text(folder):
     with open(f"{folder}/text.txt", "w") as f:
         f.write("the quick brown fox jumps over the lazy dog\n" * (400 if LARGE else 60))
@@ -143,6 +150,25 @@ def ranks(folder):
     yield "eight ranks, 2 x 2 x 2 of data, tensor and pipeline: one rank's curve", problem(grid, one, 1e-4)
 
 
+#       ranks, samples of each in a step, options
+NCCL = [(2, 2, ["--parallel", "ddp"]), (4, 1, ["--parallel", "ddp"]), (2, 2, ["--parallel", "zero3"]), (2, 4, ["--tensor-parallel", 2]),
+        (2, 4, ["--pipeline-parallel", 2])]
+
+
+def nccl(folder):
+    """Ranks that are processes with a GPU each: as many as there are."""
+    write_text(folder)
+    gpus = count_gpus()
+    one = train(folder, "cuda:0", "one", *ONE, 4)
+    for n, (size, batch, mode) in enumerate(NCCL):
+        if size <= gpus:
+            many = train(folder, "cuda", f"nccl-{n}", *ONE, batch, "--nproc", size, "--backend", "nccl", *mode)
+            yield f"{size} ranks over NCCL, {' '.join(map(str, mode))}: one rank's curve", problem(many, one, 1e-4)
+    if gpus >= 2:
+        launch(folder, "launched", dict(environments(free_port()))["torchrun"], "--backend", "nccl")
+        yield "two ranks over NCCL that torchrun starts: one rank's curve", problem(metrics(folder, "launched"), one, 1e-4)
+
+
 def reproducible(folder):
     write_text(folder)
     for n in (1, 2, 4, 8):
@@ -151,16 +177,20 @@ def reproducible(folder):
             yield f"--reproducible: {n} ranks leave the bits of one", same_bits(folder, "same-1", f"same-{n}")
 
 
+def launch(folder, name, environment, *options):
+    started = [start(folder, *train_args("cuda", name, *ONE, 2, *options), **environment(i)) for i in range(2)]
+    for process in started:
+        end(process)
+
+
 def launched(folder):
     write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
     for name, environment in environments(free_port()):
-        started = [start(folder, *train_args("cuda", name, *ONE, 2), **environment(i)) for i in range(2)]
-        for process in started:
-            end(process)
+        launch(folder, name, environment)
         yield f"two ranks that {name} starts: one rank's curve", problem(metrics(folder, name), one, 1e-4)
 
 
 if __name__ == "__main__":
-    parts = curves, repeats, use, ranks, reproducible, launched
+    parts = curves, repeats, use, ranks, nccl, reproducible, launched
     sys.exit(tap.run(parts, GTRAIN, [a for a in sys.argv[1:] if not a.startswith("--")]))
