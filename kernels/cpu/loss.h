@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/base/mixed_target.h"
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
@@ -11,22 +12,77 @@
 enum { GT_STATS = 4 };
 
 /* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
- * anything. */
-static inline int gt_check_targets(
-    const struct gt_tensor *target, int64_t classes, struct gt_err *err)
+ * anything. Element r * step of `t` is that of row r. */
+static inline int gt_check_classes(
+    const int32_t *t, int64_t rows, int64_t step, int64_t classes, struct gt_err *err)
 {
-	const int32_t *t = target->data;
-	int64_t rows = gt_tensor_elements(target), at = 0;
+	int64_t at = 0;
 	int bad = 0;
 
 #pragma omp simd reduction(| : bad)
 	for (int64_t r = 0; r < rows; r++)
-		bad |= t[r] >= classes;
+		bad |= t[r * step] >= classes;
 	if (!bad)
 		return 0;
-	while (t[at] < classes)
+	while (t[at * step] < classes)
 		at++;
-	return gt_fault_set(err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at], at, classes } });
+	return gt_fault_set(
+	    err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at * step], at, classes } });
+}
+
+/* The targets of all rows; `mixed`: those of mixtures (lib/base/mixed_target.h). */
+struct gt_targets {
+	const int32_t *data;
+	int64_t rows;
+	bool mixed;
+};
+
+static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, int64_t rows)
+{
+	return (struct gt_targets){ target->data, rows, gt_tensor_elements(target) != rows };
+}
+
+static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, struct gt_err *err)
+{
+	int rc;
+
+	if (!t->mixed)
+		return gt_check_classes(t->data, t->rows, 1, classes, err);
+	rc = gt_check_classes(t->data, t->rows, GT_MIXED_TARGET_WORDS, classes, err);
+	return rc ? rc
+	          : gt_check_classes(t->data + 1, t->rows, GT_MIXED_TARGET_WORDS, classes, err);
+}
+
+/* The classes of a row, which counts if one of them is not negative. Weights are 0 of those that
+ * are, and of the second class of a row that has one alone. */
+struct gt_row_target {
+	int64_t classes[2];
+	double weights[2];
+	bool counts;
+};
+
+static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int64_t r)
+{
+	struct gt_row_target row = { { -1, -1 }, { 1, 0 }, false };
+	struct gt_mixed_target mixed;
+
+	if (t->mixed) {
+		memcpy(&mixed, t->data + r * GT_MIXED_TARGET_WORDS, sizeof(mixed));
+		row = (struct gt_row_target){ { mixed.classes[0], mixed.classes[1] },
+			{ (double)mixed.weight, 1 - (double)mixed.weight }, false };
+	} else {
+		row.classes[0] = t->data[r];
+	}
+	for (int k = 0; k < 2; k++)
+		row.weights[k] = row.classes[k] < 0 ? 0 : row.weights[k];
+	row.counts = row.classes[0] >= 0 || row.classes[1] >= 0;
+	return row;
+}
+
+/* Whether class k of a row is one of the n from `first` on. */
+static inline bool gt_class_is_here(const struct gt_row_target *t, int k, int64_t first, int64_t n)
+{
+	return t->classes[k] >= 0 && t->classes[k] >= first && t->classes[k] - first < n;
 }
 
 #endif

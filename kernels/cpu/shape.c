@@ -22,7 +22,7 @@ static void fill_levels(
 			               attrs->normalize.std[c];
 }
 
-static int image_normalize(struct gt_call *call, struct gt_err *err)
+static int normalize_bytes(struct gt_call *call)
 {
 	const int64_t *shape = call->in[0].shape;
 	int64_t channels = shape[3], area = shape[1] * shape[2], batch = shape[0];
@@ -31,7 +31,6 @@ static int image_normalize(struct gt_call *call, struct gt_err *err)
 	float *y = call->out[0].data, levels[GT_MAX_CHANNELS][256];
 	int64_t pixel_step = last ? channels : 1, channel_step = last ? 1 : area;
 
-	(void)err;
 	fill_levels(levels, &call->attrs, channels);
 #pragma omp parallel for schedule(static) if (batch * area * channels >= GT_FORK_MIN)
 	for (int64_t b = 0; b < batch; b++) {
@@ -44,6 +43,36 @@ static int image_normalize(struct gt_call *call, struct gt_err *err)
 				    levels[c][from[p * channels + c]];
 	}
 	return 0;
+}
+
+/* Of mixtures. */
+static int normalize_floats(struct gt_call *call)
+{
+	const int64_t *shape = call->in[0].shape;
+	int64_t channels = shape[3], area = shape[1] * shape[2], batch = shape[0];
+	bool last = call->out[0].layout == GT_CHANNELS_LAST;
+	const float *mean = call->attrs.normalize.mean, *std = call->attrs.normalize.std;
+	const float *x = call->in[0].data;
+	float *y = call->out[0].data;
+	int64_t pixel_step = last ? channels : 1, channel_step = last ? 1 : area;
+
+#pragma omp parallel for schedule(static) if (batch * area * channels >= GT_FORK_MIN)
+	for (int64_t b = 0; b < batch; b++) {
+		const float *from = x + b * area * channels;
+		float *to = y + b * area * channels;
+
+		for (int64_t c = 0; c < channels; c++)
+			for (int64_t p = 0; p < area; p++)
+				to[p * pixel_step + c * channel_step] =
+				    (from[p * channels + c] / 255.0f - mean[c]) / std[c];
+	}
+	return 0;
+}
+
+static int image_normalize(struct gt_call *call, struct gt_err *err)
+{
+	(void)err;
+	return call->in[0].dtype == GT_U8 ? normalize_bytes(call) : normalize_floats(call);
 }
 
 const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {

@@ -6,7 +6,7 @@
  * one block adds them up in double, in an order that depends on the number of rows alone. Formulas:
  * lib/graph/ops/ops.h. A row whose target is no class gives NaN, so that no update can use it.
  */
-template <class T> struct cross_entropy_f {
+template <class T, int CLASSES> struct cross_entropy_f {
 	T *lse;
 	double *of_row;
 	const T *logits;
@@ -22,16 +22,22 @@ template <class T> struct cross_entropy_f {
 		if (TEAM::lane())
 			return;
 		gt_store(lse + r, y);
-		switch (target.kind(r)) {
-		case GT_TARGET_COUNTS:
-			of_row[r] = (double)y - (double)gt_load(x[target.of_row[r]]);
-			break;
-		case GT_TARGET_IGNORED:
-			of_row[r] = 0;
-			break;
-		default:
-			of_row[r] = NAN;
-		}
+		of_row[r] = term(gt_row_target<wide, CLASSES>(target, r), x, y);
+	}
+
+	template <class W>
+	__device__ __forceinline__ double term(
+	    const gt_row_target<W, CLASSES> &row, const T *x, W y) const
+	{
+		double sum = 0;
+
+		if (row.kind == GT_TARGET_BAD)
+			return NAN;
+		for (int k = 0; k < CLASSES; k++)
+			if (row.t[k] >= 0)
+				sum += (double)row.weight[k] *
+				       ((double)y - (double)gt_load(x[row.t[k]]));
+		return sum;
 	}
 };
 
@@ -46,7 +52,7 @@ template <class T> struct cross_entropy_sum : gt_loss_sum<T> {
 
 /* Elements do not depend on each other, so threads take 16 bytes at a time wherever a row begins,
  * where the memory of both tensors does so alike. */
-template <class T> struct cross_entropy_grad_f {
+template <class T, int CLASSES> struct cross_entropy_grad_f {
 	typedef typename gt_wide<T>::type wide;
 	enum { W = 16 / sizeof(T) };
 	T *dlogits;
@@ -60,7 +66,8 @@ template <class T> struct cross_entropy_grad_f {
 		T *d;
 		const T *x;
 		wide scale, lse;
-		int64_t t; /* in this shard; outside of it, no element has it */
+		int64_t t[CLASSES]; /* in this shard; outside of it, no element has it */
+		wide less[CLASSES]; /* for that element */
 		bool counts;
 
 		template <int N> __device__ __forceinline__ void take(int64_t i) const
@@ -73,8 +80,9 @@ template <class T> struct cross_entropy_grad_f {
 				v.load(i);
 			for (int k = 0; k < N; k++) {
 				y.v[k] = counts ? scale * gt_exp(v.v[k] - lse) : scale;
-				if (counts && i + k == t)
-					y.v[k] -= scale;
+				for (int c = 0; c < CLASSES; c++)
+					if (counts && i + k == t[c])
+						y.v[k] -= less[c];
 			}
 			y.store(i);
 		}
@@ -82,14 +90,17 @@ template <class T> struct cross_entropy_grad_f {
 
 	__device__ of_row of(int64_t r) const
 	{
-		gt_target kind = target.kind(r);
-		of_row o = { dlogits + r * classes, logits + r * classes,
-			gt_load(*dloss) * gt_load(*weight), gt_load(lse[r]),
-			target.of_row[r] - first, false };
+		gt_row_target<wide, CLASSES> row(target, r);
+		wide scale = gt_load(*dloss) * gt_load(*weight);
+		of_row o = { dlogits + r * classes, logits + r * classes, scale * row.all,
+			gt_load(lse[r]), {}, {}, row.kind == GT_TARGET_COUNTS };
 
-		o.counts = kind == GT_TARGET_COUNTS;
+		for (int k = 0; k < CLASSES; k++) {
+			o.t[k] = row.t[k] < 0 ? -1 : row.t[k] - first;
+			o.less[k] = scale * row.weight[k];
+		}
 		if (!o.counts)
-			o.scale = kind == GT_TARGET_BAD ? (wide)NAN : 0;
+			o.scale = row.kind == GT_TARGET_BAD ? (wide)NAN : 0;
 		return o;
 	}
 
@@ -113,17 +124,25 @@ template <class T> struct cross_entropy_grad_f {
 
 /* ---- rows ---- */
 
-template <class T> static int run_cross_entropy(struct gt_call *call, struct gt_err *err)
+template <class T, int CLASSES>
+static int run_cross_entropy_of(struct gt_call *call, struct gt_err *err)
 {
 	int64_t rows = gt_tensor_rows(&call->in[0]), classes = gt_tensor_last(&call->in[0]);
 	double *of_row = (double *)call->workspace;
-	cross_entropy_f<T> f = { gt_out_data<T>(call, 1), of_row, gt_in_data<T>(call, 0),
+	cross_entropy_f<T, CLASSES> f = { gt_out_data<T>(call, 1), of_row, gt_in_data<T>(call, 0),
 		gt_targets_of(call, 1, classes), classes };
 	cross_entropy_sum<T> sum = { { gt_out_data<T>(call), gt_in_data<T>(call, 2) }, of_row };
 
 	if (gt_by_teams(call->stream, "cross_entropy", rows, classes, f, err))
 		return err->code;
 	return gt_sum_rows<1>(call->stream, "cross_entropy", rows, sum, err);
+}
+
+template <class T> static int run_cross_entropy(struct gt_call *call, struct gt_err *err)
+{
+	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
+	           ? run_cross_entropy_of<T, 2>(call, err)
+	           : run_cross_entropy_of<T, 1>(call, err);
 }
 
 static int prepare_cross_entropy(struct gt_call *call, struct gt_err *err)
@@ -134,14 +153,22 @@ static int prepare_cross_entropy(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-template <class T> static int run_cross_entropy_grad(struct gt_call *call, struct gt_err *err)
+template <class T, int CLASSES>
+static int run_cross_entropy_grad_of(struct gt_call *call, struct gt_err *err)
 {
 	int64_t rows = gt_tensor_rows(&call->in[1]), classes = gt_tensor_last(&call->in[1]);
-	cross_entropy_grad_f<T> f = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
+	cross_entropy_grad_f<T, CLASSES> f = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 1), gt_targets_of(call, 2, classes), gt_in_data<T>(call, 3),
 		gt_in_data<T>(call, 4), classes, call->attrs.loss.first };
 
 	return gt_by_teams<false>(call->stream, "cross_entropy_grad", rows, classes, f, err);
+}
+
+template <class T> static int run_cross_entropy_grad(struct gt_call *call, struct gt_err *err)
+{
+	return gt_mixed_targets(call, 2, gt_tensor_rows(&call->in[1]))
+	           ? run_cross_entropy_grad_of<T, 2>(call, err)
+	           : run_cross_entropy_grad_of<T, 1>(call, err);
 }
 
 template <class T> static int run_classify_stats(struct gt_call *call, struct gt_err *err)

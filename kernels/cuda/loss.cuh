@@ -6,11 +6,12 @@
 #include "kernels/cuda/real.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/teams.cuh"
+#include "lib/base/mixed_target.h"
 
 enum { GT_LOSS_THREADS = 512 /* of the one block that adds up rows */ };
 static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40; /* more than there are classes */
 
-/* Targets of rows, and of how many classes they may be. */
+/* Targets of rows, and of how many classes they may be. A row of two has the larger kind. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
 struct gt_targets {
@@ -21,8 +22,11 @@ struct gt_targets {
 	/* Memory may be read by a target only where it counts. One that is no class is reported. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
-		int32_t t = of_row[r];
+		return kind_of(of_row[r], r);
+	}
 
+	__device__ __forceinline__ gt_target kind_of(int32_t t, int64_t r) const
+	{
 		if (t < 0)
 			return GT_TARGET_IGNORED;
 		if (t < classes)
@@ -31,6 +35,50 @@ struct gt_targets {
 		return GT_TARGET_BAD;
 	}
 };
+
+/*
+ * The target of a row, of type W: its class; or, with CLASSES 2, those of a mixture
+ * (lib/base/mixed_target.h). A class that does not count is -1 and has the weight 0. The row is bad
+ * if one class is, and does not count if none does.
+ */
+template <class W, int CLASSES> struct gt_row_target {
+	int64_t t[CLASSES];
+	W weight[CLASSES], all; /* all: their sum */
+	gt_target kind;
+
+	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
+	{
+		if constexpr (CLASSES == 1) {
+			t[0] = targets.of_row[r];
+			weight[0] = 1;
+		} else {
+			const int32_t *of = targets.of_row + r * GT_MIXED_TARGET_WORDS;
+
+			t[0] = of[0];
+			t[1] = of[1];
+			weight[0] = (W)((const struct gt_mixed_target *)of)->weight;
+			weight[1] = 1 - weight[0];
+		}
+		kind = GT_TARGET_IGNORED;
+		all = 0;
+		for (int k = 0; k < CLASSES; k++) {
+			gt_target own = targets.kind_of((int32_t)t[k], r);
+
+			kind = own > kind ? own : kind;
+			if (own != GT_TARGET_COUNTS) {
+				t[k] = -1;
+				weight[k] = 0;
+			}
+			all += weight[k];
+		}
+	}
+};
+
+/* Whether input i of a call has the targets of mixtures. */
+static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
+{
+	return gt_tensor_elements(&call->in[i]) != rows;
+}
 
 /* Input i of a call, whose logits have so many classes, or are a shard of more. */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)

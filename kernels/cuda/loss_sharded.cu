@@ -32,21 +32,24 @@ struct add_log_f : gt_map_always {
 };
 
 /* A bad target gives NaN. */
-template <class T> struct pick_f : gt_map_always {
+template <class T, int CLASSES> struct pick_f : gt_map_always {
 	const T *logits;
 	gt_targets target;
 	int64_t classes, first;
 
 	template <class W> __device__ void operator()(W &picked, int64_t r)
 	{
-		gt_target kind = target.kind(r);
-		int64_t t = target.of_row[r] - first;
+		gt_row_target<W, CLASSES> row(target, r);
+		double sum = 0;
 
-		picked = 0;
-		if (kind == GT_TARGET_BAD)
-			picked = (W)NAN;
-		else if (kind == GT_TARGET_COUNTS && t >= 0 && t < classes)
-			picked = gt_load(logits[r * classes + t]);
+		for (int k = 0; k < CLASSES; k++) {
+			int64_t t = row.t[k] - first;
+
+			if (row.t[k] >= 0 && t >= 0 && t < classes)
+				sum += (double)row.weight[k] *
+				       (double)gt_load(logits[r * classes + t]);
+		}
+		picked = row.kind == GT_TARGET_BAD ? (W)NAN : (W)sum;
 	}
 };
 
@@ -72,14 +75,16 @@ template <class T> struct count_before_f {
 	}
 };
 
-template <class T> struct cross_entropy_sharded_sum : gt_loss_sum<T> {
-	const int32_t *target;
+template <class T, int CLASSES> struct cross_entropy_sharded_sum : gt_loss_sum<T> {
+	gt_targets target;
 	const T *lse, *picked;
 
 	__device__ void add(double *sums, int64_t r) const
 	{
-		if (target[r] >= 0)
-			sums[0] += (double)gt_load(lse[r]) - (double)gt_load(picked[r]);
+		gt_row_target<double, CLASSES> row(target, r);
+
+		if (row.kind != GT_TARGET_IGNORED)
+			sums[0] += row.all * (double)gt_load(lse[r]) - (double)gt_load(picked[r]);
 	}
 };
 
@@ -123,10 +128,10 @@ template <class T> static int run_add_log(struct gt_call *call, struct gt_err *e
 	    gt_in(gt_in_data<double>(call, 1)));
 }
 
-template <class T> static int run_pick(struct gt_call *call, struct gt_err *err)
+template <class T, int CLASSES> static int run_pick_of(struct gt_call *call, struct gt_err *err)
 {
 	int64_t classes = gt_tensor_last(&call->in[0]);
-	pick_f<T> f;
+	pick_f<T, CLASSES> f;
 
 	f.logits = gt_in_data<T>(call, 0);
 	f.target = gt_targets_of(call, 1, classes);
@@ -134,6 +139,13 @@ template <class T> static int run_pick(struct gt_call *call, struct gt_err *err)
 	f.first = call->attrs.loss.first;
 	return gt_map(call->stream, "pick", gt_tensor_rows(&call->in[0]), f, err,
 	    gt_out(gt_out_data<T>(call)), gt_index());
+}
+
+template <class T> static int run_pick(struct gt_call *call, struct gt_err *err)
+{
+	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
+	           ? run_pick_of<T, 2>(call, err)
+	           : run_pick_of<T, 1>(call, err);
 }
 
 template <class T> static int run_count_before(struct gt_call *call, struct gt_err *err)
@@ -146,13 +158,23 @@ template <class T> static int run_count_before(struct gt_call *call, struct gt_e
 	return gt_by_teams(call->stream, "count_before", rows, classes, f, err);
 }
 
-template <class T> static int run_cross_entropy_sharded(struct gt_call *call, struct gt_err *err)
+template <class T, int CLASSES>
+static int run_cross_entropy_sharded_of(struct gt_call *call, struct gt_err *err)
 {
-	cross_entropy_sharded_sum<T> sum = { { gt_out_data<T>(call), gt_in_data<T>(call, 4) },
-		gt_in_data<int32_t>(call, 1), gt_in_data<T>(call, 2), gt_in_data<T>(call, 3) };
+	cross_entropy_sharded_sum<T, CLASSES> sum = { { gt_out_data<T>(call),
+		                                          gt_in_data<T>(call, 4) },
+		gt_targets_of(call, 1, gt_tensor_last(&call->in[0])), gt_in_data<T>(call, 2),
+		gt_in_data<T>(call, 3) };
 
 	return gt_sum_rows<1>(
 	    call->stream, "cross_entropy_sharded", gt_tensor_rows(&call->in[0]), sum, err);
+}
+
+template <class T> static int run_cross_entropy_sharded(struct gt_call *call, struct gt_err *err)
+{
+	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
+	           ? run_cross_entropy_sharded_of<T, 2>(call, err)
+	           : run_cross_entropy_sharded_of<T, 1>(call, err);
 }
 
 template <class T> static int run_classify_stats_sharded(struct gt_call *call, struct gt_err *err)

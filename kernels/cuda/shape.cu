@@ -288,16 +288,17 @@ template <class T> static int run_first_position_grad(struct gt_call *call, stru
 
 /* ---- image_normalize ---- */
 
-struct normalize_args {
+/* X is uint8, or float32 of mixtures. */
+template <class X> struct normalize_args {
 	float *y;
-	const uint8_t *x; /* [B, H, W, C] */
+	const X *x; /* [B, H, W, C] */
 	int64_t count, channels, area;
 	float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS];
 	bool last; /* y is [B, H, W, C], too, not [B, C, H, W] */
 };
 
 /* A thread for each element of y. Quotients are those of IEEE, as on the host: nvcc's default. */
-static __global__ void image_normalize(normalize_args a)
+template <class X> static __global__ void image_normalize(normalize_args<X> a)
 {
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, from = i, c;
 
@@ -319,10 +320,10 @@ static int prepare_image_normalize(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-static int run_image_normalize(struct gt_call *call, struct gt_err *err)
+template <class X> static int run_image_normalize_of(struct gt_call *call, struct gt_err *err)
 {
 	const int64_t *shape = call->in[0].shape;
-	normalize_args a = { gt_out_data<float>(call), gt_in_data<uint8_t>(call, 0),
+	normalize_args<X> a = { gt_out_data<float>(call), gt_in_data<X>(call, 0),
 		gt_tensor_elements(&call->in[0]), shape[3], shape[1] * shape[2], {}, {},
 		call->out[0].layout == GT_CHANNELS_LAST };
 
@@ -332,9 +333,15 @@ static int run_image_normalize(struct gt_call *call, struct gt_err *err)
 	}
 	if (!a.count)
 		return 0;
-	GT_LAUNCH(image_normalize, (unsigned)gt_parts(a.count, SHAPE_THREADS), SHAPE_THREADS, 0,
+	GT_LAUNCH(image_normalize<X>, (unsigned)gt_parts(a.count, SHAPE_THREADS), SHAPE_THREADS, 0,
 	    call->stream->queue, a);
 	return gt_cuda_launched(call->stream, "image_normalize", err);
+}
+
+static int run_image_normalize(struct gt_call *call, struct gt_err *err)
+{
+	return call->in[0].dtype == GT_U8 ? run_image_normalize_of<uint8_t>(call, err)
+	                                  : run_image_normalize_of<float>(call, err);
 }
 
 const struct gt_kernel gt_cuda_shape_kernels[] = {

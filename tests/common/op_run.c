@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/half.h"
+#include "lib/base/mixed_target.h"
 #include "lib/base/philox.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
@@ -64,6 +65,18 @@ static double draw_sums(const struct op_arg *a, uint64_t key, uint32_t stream, i
 	return count * (0.5 + gt_philox_double(gt_philox_u64(key, (uint64_t)i, stream, 0)));
 }
 
+/* Word i of the targets of mixtures. Of some rows, one class does not count, of one row both. */
+static double draw_mixed(const struct op_arg *a, uint64_t bits, int64_t i)
+{
+	int64_t row = i / GT_MIXED_TARGET_WORDS, k = i % GT_MIXED_TARGET_WORDS;
+
+	if (k == 2)
+		return (int32_t)gt_float_bits(gt_philox_float((uint32_t)bits));
+	if (row == 6 || (2 * row + k) % 5 == 4)
+		return -100;
+	return (double)gt_philox_below(bits, (uint64_t)a->limit);
+}
+
 static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t i)
 {
 	static const double rng[] = { 1234567, 3, 2, 3 }; /* seed, step, first, stride */
@@ -84,6 +97,8 @@ static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_
 		return (double)gt_philox_below(bits, (uint64_t)a->limit);
 	case ARG_TARGETS:
 		return i % 5 == 4 ? -100 : (double)gt_philox_below(bits, (uint64_t)a->limit);
+	case ARG_MIXED:
+		return draw_mixed(a, bits, i);
 	case ARG_BYTES:
 		return (double)(bits & 255);
 	case ARG_RNG:
@@ -129,11 +144,14 @@ static void to_device_type(void *to, const double *from, int64_t n, enum gt_dtyp
 /* Of an argument as the op takes it. */
 static enum gt_dtype dtype_of(const struct op_run *r, const struct op_arg *a)
 {
-	bool wide = a->ndim <= 1 && op_of(r->c)->autocast == GT_AUTOCAST_KEEP;
+	const struct gt_op *op = op_of(r->c);
+	bool vector = a->ndim <= 1 && op->autocast == GT_AUTOCAST_KEEP;
+	bool wide = vector || op == &gt_op_image_normalize;
 
 	switch (a->kind) {
 	case ARG_IDS:
 	case ARG_TARGETS:
+	case ARG_MIXED:
 	case ARG_PAST:
 		return GT_I32;
 	case ARG_COUNTER:

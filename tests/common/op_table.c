@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lib/base/mixed_target.h"
+
 /* clang-format off */
 #define DIMS(...)       (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ }
 #define REAL(...)       { ARG_REAL, DIMS(__VA_ARGS__), 0 }
@@ -13,6 +15,7 @@
 #define BYTES(...)      { ARG_BYTES, DIMS(__VA_ARGS__), 0 }
 #define IDS(n, ...)     { ARG_IDS, DIMS(__VA_ARGS__), n }
 #define TARGETS(n, ...) { ARG_TARGETS, DIMS(__VA_ARGS__), n }
+#define MIXED(n, rows)  { ARG_MIXED, DIMS(rows, GT_MIXED_TARGET_WORDS), n }
 #define PAST(n)         { ARG_PAST, 0, { 0 }, n }
 #define REAL_SCALAR     { ARG_REAL, 0, { 0 }, 0 }
 #define FIXED_SCALAR    { ARG_FIXED, 0, { 0 }, 0 }
@@ -164,6 +167,8 @@ const struct op_case op_cases[] = {
 	CASE("first_position", "one token", IN(REAL(2, 1, 3)), PLAIN),
 	CASE("image_normalize", "grey", IN(BYTES(2, 3, 5, 1)),
 	    .normalize = { { 0.1307f }, { 0.3081f } }),
+	CASE("image_normalize", "mixtures", IN(FIXED(2, 4, 3, 3)),
+	    .normalize = { { 0.5f, 0.25f, 0 }, { 0.5f, 0.2f, 1 } }),
 	CASE("image_normalize", "colour", IN(BYTES(2, 4, 3, 3)),
 	    .normalize = { { 0.5f, 0.25f, 0 }, { 0.5f, 0.2f, 1 } }),
 
@@ -231,6 +236,14 @@ const struct op_case op_cases[] = {
 	CASE("cross_entropy", "rows", IN(REAL(7, 5), TARGETS(5, 7), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "batch", IN(REAL(2, 6, 67), TARGETS(67, 2, 6), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "one class", IN(REAL(3, 1), TARGETS(1, 3), FIXED_SCALAR), PLAIN),
+	CASE("cross_entropy", "mixtures", IN(REAL(11, 7), MIXED(7, 11), FIXED_SCALAR), PLAIN),
+	CASE("cross_entropy", "mixtures, batch", IN(REAL(2, 6, 67), MIXED(67, 12), FIXED_SCALAR),
+	    PLAIN),
+	CASE("cross_entropy", "mixtures of two classes", IN(REAL(5, 2), MIXED(2, 5), FIXED_SCALAR),
+	    PLAIN),
+	CASE("cross_entropy_sharded", "mixtures",
+	    IN(REAL(9, 6), MIXED(11, 9), NONE, NONE, FIXED_SCALAR),
+	    .loss = { .first = 3, .whole = 11 }),
 	CASE("cross_entropy_sharded", "a shard",
 	    IN(REAL(9, 6), TARGETS(17, 9), NONE, NONE, FIXED_SCALAR),
 	    .loss = { .first = 5, .whole = 17 }),
@@ -244,6 +257,8 @@ const struct op_case op_cases[] = {
 	    .loss = { .first = 5, .whole = 17 }),
 	CASE("pick", "the last shard", IN(FIXED(3, 7, 4), TARGETS(9, 3, 7)),
 	    .loss = { .first = 5, .whole = 9 }),
+	CASE(
+	    "pick", "mixtures", IN(FIXED(9, 6), MIXED(11, 9)), .loss = { .first = 3, .whole = 11 }),
 	CASE("count_before", "a shard", IN(FIXED(9, 6), TARGETS(17, 9), FIXED(9)),
 	    .loss = { .first = 5, .whole = 17 }),
 	CASE("classify_stats_sharded", "rows", IN(FIXED(23), FIXED(23), DOUBLE(23), TARGETS(5, 23)),
@@ -307,7 +322,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "log_sum_exp", 5e-7, "a sum of 67 exponentials" },
 	{ "exp_difference", 1e-12, "in float64" },
 	{ "add_log", 2e-7, "one rounding, in float64 inside" },
-	{ "pick", 0, "exact" },
+	{ "pick", 5e-7, "a weighted sum of two logits, of mixtures; else exact" },
 	{ "count_before", 0, "exact" },
 	{ "classify_stats_sharded", 1e-7, "a sum in float64; counts are exact" },
 	{ "classify_stats", 1e-7, "log-sum-exp; counts are exact" },

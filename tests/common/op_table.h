@@ -21,6 +21,7 @@ enum op_arg_kind {
 	ARG_DOUBLE,  /* float64 in any case, an input in (0.5, 4.5) */
 	ARG_IDS,     /* int32 below `limit` */
 	ARG_TARGETS, /* likewise, every fifth -100 */
+	ARG_MIXED,   /* int32 [rows, 3]: two such classes, and the bits of a weight in [0, 1) */
 	ARG_PAST,    /* int32 scalar: `limit` */
 	ARG_BYTES,   /* uint8 */
 	ARG_RNG      /* int64 [4]: seed, step, first, stride */

@@ -201,9 +201,21 @@ def embedding_grad(dy, ids, acc, *, rows, first, whole):
     return [padded(acc, first, whole).index_add(0, ids.long().flatten(), two(dy))[first:first + rows]]
 
 
+def is_mixed(rows, target):
+    return target.numel() == 3 * len(rows)
+
+
+def probabilities(target, classes, dtype):
+    """[rows, classes]: the weights of the two classes of mixtures, without those that are negative."""
+    both, first = target[:, :2].long(), target[:, 2].int().view(torch.float32).to(dtype)
+    weights = torch.stack([first, 1 - first], 1) * (both >= 0)
+    return torch.zeros(len(target), classes, dtype=dtype).scatter_add(1, both.clamp(min=0), weights)
+
+
 def cross_entropy(logits, target, weight):
     rows = two(logits)
-    return [weight * F.cross_entropy(rows, target.long().flatten(), reduction="sum"), rows.logsumexp(1)]
+    target = probabilities(target, rows.shape[1], rows.dtype) if is_mixed(rows, target) else target.long().flatten()
+    return [weight * F.cross_entropy(rows, target, reduction="sum"), rows.logsumexp(1)]
 
 
 def classify_stats(logits, target):
@@ -238,8 +250,11 @@ def linear_cross_entropy(x, w, target, weight=None, dloss=None):
 
 
 def pick(logits, target, *, first, whole):
-    """The targets' logits; those of another shard are 0, those that do not count, too."""
-    rows, target = two(logits), target.long().flatten()
+    """The targets' logits; those of another shard are 0, those that do not count, too. Of mixtures, a weighted sum."""
+    rows = two(logits)
+    if is_mixed(rows, target):
+        return [(probabilities(target, whole, rows.dtype)[:, first:first + rows.shape[1]] * rows).sum(1)]
+    target = target.long().flatten()
     logit = F.pad(rows, (first, whole - first - rows.shape[1])).gather(1, target.clamp(min=0)[:, None])[:, 0]
     return [torch.where(target >= 0, logit, 0)]
 
@@ -247,7 +262,8 @@ def pick(logits, target, *, first, whole):
 def cross_entropy_sharded(logits, target, lse, picked, weight, *, first, whole):
     """The case makes lse and picked of the shard's own logits."""
     lse = two(logits).logsumexp(1)
-    return [weight * (lse - pick(logits, target, first=first, whole=whole)[0])[target.flatten() >= 0].sum()]
+    counts = probabilities(target, whole, lse.dtype).sum(1) if is_mixed(lse, target) else target.flatten() >= 0
+    return [weight * (lse * counts - pick(logits, target, first=first, whole=whole)[0]).sum()]
 
 
 def count_before(logits, target, picked, *, first, whole):

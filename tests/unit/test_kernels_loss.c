@@ -1,8 +1,35 @@
 /* test_kernels_loss.c - losses over classes, whole and in shards, against plain loops. */
+#include <string.h>
+
+#include "lib/base/mixed_target.h"
 #include "tests/common/kernel_cases.h"
+
+/* Cases of the variants from here on have the targets of mixtures. */
+enum { MIXED = 4 };
+
+/* Mixtures: a class alone, both or none count. */
+static void mixed_make(struct gt_tensor *t, kernel_sizes d)
+{
+	*t = test_tensor2(GT_I32, d[0], GT_MIXED_TARGET_WORDS);
+	test_random_int(t, 112, 0, d[1]);
+	for (int64_t r = 0; r < d[0]; r++) {
+		float weight = (float)(r % 10 + 1) / 12;
+		int32_t bits;
+
+		memcpy(&bits, &weight, sizeof(bits));
+		test_put(t, r * GT_MIXED_TARGET_WORDS + 2, bits);
+		for (int k = 0; k < 2; k++)
+			if (r % 7 == k + 1 || r % 7 == 5)
+				test_put(t, r * GT_MIXED_TARGET_WORDS + k, -100);
+	}
+}
 
 static void targets_make(struct gt_tensor *t, kernel_sizes d)
 {
+	if (d[VARIANT] >= MIXED) {
+		mixed_make(t, d);
+		return;
+	}
 	*t = test_tensor1(GT_I32, d[0]);
 	test_random_int(t, 112, 0, d[1]);
 	for (int64_t i = 1; i < d[0]; i += 3)
@@ -27,6 +54,27 @@ static void cross_entropy_make(struct gt_call *c, enum gt_dtype f, kernel_sizes 
 	c->out[1] = test_tensor1(f, d[0]);
 }
 
+/* The weight of class j in row r's target; of j = -1, the sum of all. */
+static double weight_of(const struct gt_tensor *t, int64_t r, int64_t j)
+{
+	double first, sum = 0;
+	float weight;
+	int32_t bits;
+
+	if (t->ndim == 1)
+		return test_get(t, r) >= 0 && (j < 0 || (int64_t)test_get(t, r) == j);
+	bits = (int32_t)test_get(t, r * GT_MIXED_TARGET_WORDS + 2);
+	memcpy(&weight, &bits, sizeof(weight));
+	first = (double)weight;
+	for (int k = 0; k < 2; k++) {
+		int64_t class = (int64_t)test_get(t, r * GT_MIXED_TARGET_WORDS + k);
+
+		if (class >= 0 && (j < 0 || class == j))
+			sum += k ? 1 - first : first;
+	}
+	return sum;
+}
+
 static double lse_of(const struct gt_tensor *x, int64_t r)
 {
 	int64_t n = gt_tensor_last(x);
@@ -42,18 +90,25 @@ static void cross_entropy_naive(struct gt_call *c)
 	int64_t n = gt_tensor_last(&c->in[0]);
 	double loss = 0;
 
-	EACH(r, c->in[1])
+	EACH(r, c->out[1])
 	{
 		double lse = lse_of(&c->in[0], r);
-		int64_t t = (int64_t)test_get(&c->in[1], r);
 
 		test_put(&c->out[1], r, lse);
-		loss += t < 0 ? 0 : 0.125 * (lse - test_get(&c->in[0], r * n + t));
+		for (int64_t j = 0; j < n; j++)
+			if (weight_of(&c->in[1], r, j) > 0)
+				loss += 0.125 * weight_of(&c->in[1], r, j) *
+				        (lse - test_get(&c->in[0], r * n + j));
 	}
 	test_put(&c->out[0], 0, loss);
 }
 
-/* Variant 1: of a shard, see below. */
+/* Whether a variant is of a shard, see below. */
+static bool is_shard(kernel_sizes d)
+{
+	return d[VARIANT] % MIXED == 1;
+}
+
 static void cross_entropy_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	c->inputs = 5;
@@ -61,11 +116,12 @@ static void cross_entropy_grad_make(struct gt_call *c, enum gt_dtype f, kernel_s
 	scalar(&c->in[0], f, 2);
 	c->in[1] = test_tensor2(f, d[0], d[1]);
 	test_random(&c->in[1], 111, -5, 5);
-	if (d[VARIANT] == 1) {
+	if (is_shard(d)) {
 		c->attrs.loss.first = 1;
 		c->attrs.loss.whole = d[1] + 3;
 	}
-	targets_make(&c->in[2], (kernel_sizes){ d[0], d[1] + (d[VARIANT] == 1 ? 3 : 0) });
+	targets_make(
+	    &c->in[2], (kernel_sizes){ d[0], d[1] + (is_shard(d) ? 3 : 0), 0, 0, d[VARIANT] });
 	c->in[3] = test_tensor1(f, d[0]);
 	for (int64_t r = 0; r < d[0]; r++)
 		test_put(&c->in[3], r, (double)(float)lse_of(&c->in[1], r));
@@ -79,11 +135,11 @@ static void cross_entropy_grad_naive(struct gt_call *c)
 
 	EACH(i, c->out[0])
 	{
-		int64_t t = (int64_t)test_get(&c->in[2], i / n);
+		double all = weight_of(&c->in[2], i / n, -1);
+		double own = weight_of(&c->in[2], i / n, i % n + c->attrs.loss.first);
 		double p = exp(test_get(&c->in[1], i) - test_get(&c->in[3], i / n));
 
-		test_put(&c->out[0], i,
-		    t < 0 ? 0 : 2 * 0.125 * (p - (i % n == t - c->attrs.loss.first)));
+		test_put(&c->out[0], i, all > 0 ? 2 * 0.125 * (all * p - own) : 0);
 	}
 }
 
@@ -131,15 +187,7 @@ static void shard_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d, int64
 	c->attrs.loss.whole = d[1] + 3;
 	c->in[0] = test_tensor2(f, d[0], d[1]);
 	test_random_int(&c->in[0], 113, low, 8); /* many equals */
-	targets_make(&c->in[1], (kernel_sizes){ d[0], d[1] + 3 });
-}
-
-/* Where the target of a row lies in this shard; -1: elsewhere. */
-static int64_t target_here(const struct gt_call *c, const struct gt_tensor *target, int64_t r)
-{
-	int64_t t = (int64_t)test_get(target, r) - c->attrs.loss.first;
-
-	return test_get(target, r) >= 0 && t >= 0 && t < gt_tensor_last(&c->in[0]) ? t : -1;
+	targets_make(&c->in[1], (kernel_sizes){ d[0], d[1] + 3, 0, 0, d[VARIANT] });
 }
 
 static void log_sum_exp_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
@@ -202,9 +250,13 @@ static void pick_naive(struct gt_call *c)
 {
 	EACH(r, c->out[0])
 	{
-		int64_t t = target_here(c, &c->in[1], r), n = gt_tensor_last(&c->in[0]);
+		int64_t n = gt_tensor_last(&c->in[0]);
+		double sum = 0;
 
-		test_put(&c->out[0], r, t < 0 ? 0 : test_get(&c->in[0], r * n + t));
+		for (int64_t j = 0; j < n; j++)
+			sum += weight_of(&c->in[1], r, j + c->attrs.loss.first) *
+			       test_get(&c->in[0], r * n + j);
+		test_put(&c->out[0], r, sum);
 	}
 }
 
@@ -254,9 +306,10 @@ static void cross_entropy_sharded_naive(struct gt_call *c)
 {
 	double loss = 0;
 
-	EACH(r, c->in[1])
-	if (test_get(&c->in[1], r) >= 0)
-		loss += 0.125 * (test_get(&c->in[2], r) - test_get(&c->in[3], r));
+	EACH(r, c->in[2])
+	if (weight_of(&c->in[1], r, -1) > 0)
+		loss += 0.125 * (weight_of(&c->in[1], r, -1) * test_get(&c->in[2], r) -
+		                    test_get(&c->in[3], r));
 	test_put(&c->out[0], 0, loss);
 }
 
@@ -297,14 +350,22 @@ static const struct kernel_case loss_cases[] = {
 	    false },
 	{ "cross_entropy_grad", cross_entropy_grad_make, cross_entropy_grad_naive, 1e-6, 1, 2,
 	    false },
+	{ "cross_entropy", cross_entropy_make, cross_entropy_naive, 1e-6, MIXED, 0, true },
+	{ "cross_entropy_grad", cross_entropy_grad_make, cross_entropy_grad_naive, 1e-6, MIXED, 2,
+	    false },
+	{ "cross_entropy_grad", cross_entropy_grad_make, cross_entropy_grad_naive, 1e-6, MIXED + 1,
+	    2, false },
 	{ "classify_stats", classify_stats_make, classify_stats_naive, 1e-6, 0, 0, true },
 	{ "log_sum_exp", log_sum_exp_make, log_sum_exp_naive, 1e-6, 0, 0, true },
 	{ "exp_difference", exp_difference_make, exp_difference_naive, 1e-11, 0, 0, true },
 	{ "add_log", add_log_make, add_log_naive, 1e-6, 0, 1, true },
 	{ "pick", pick_make, pick_naive, 0, 0, 0, false },
+	{ "pick", pick_make, pick_naive, 1e-6, MIXED, 0, false },
 	{ "count_before", count_before_make, count_before_naive, 0, 0, 0, false },
 	{ "cross_entropy_sharded", cross_entropy_sharded_make, cross_entropy_sharded_naive, 1e-6, 0,
 	    0, false },
+	{ "cross_entropy_sharded", cross_entropy_sharded_make, cross_entropy_sharded_naive, 1e-6,
+	    MIXED, 0, false },
 	{ "classify_stats_sharded", classify_stats_sharded_make, classify_stats_sharded_naive, 1e-6,
 	    0, 0, false },
 };
@@ -474,21 +535,28 @@ static void test_out_of_range(void **state)
 		int input;
 		int64_t at, classes;
 		int32_t value;
+		int variant;
 		const char *text;
 	} bad[] = {
-		{ "cross_entropy", cross_entropy_make, 1, 2, 5, 5,
+		{ "cross_entropy", cross_entropy_make, 1, 2, 5, 5, 0,
 		    "cross_entropy: target 5 of row 2 is not one of 5 classes" },
-		{ "cross_entropy", cross_entropy_make, 1, 0, 1030, INT32_MAX,
+		{ "cross_entropy", cross_entropy_make, 1, 0, 1030, INT32_MAX, 0,
 		    "cross_entropy: target 2147483647 of row 0 is not one of 1030 classes" },
-		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 0, 5, 99,
+		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 0, 5, 99, 0,
 		    "cross_entropy: target 99 of row 0 is not one of 5 classes" },
-		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 2, 1032, 1032,
+		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 2, 1032, 1032, 0,
 		    "cross_entropy: target 1032 of row 2 is not one of 1032 classes" },
-		{ "pick", pick_make, 1, 2, 5, 8,
+		{ "pick", pick_make, 1, 2, 5, 8, 0,
 		    "cross_entropy: target 8 of row 2 is not one of 8 classes" },
-		{ "classify_stats", classify_stats_make, 1, 1, 5, 5,
+		{ "cross_entropy", cross_entropy_make, 1, 7, 5, 5, MIXED,
+		    "cross_entropy: target 5 of row 2 is not one of 5 classes" },
+		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 0, 1030, 1030, MIXED,
+		    "cross_entropy: target 1030 of row 0 is not one of 1030 classes" },
+		{ "pick", pick_make, 1, 1, 5, 8, MIXED,
+		    "cross_entropy: target 8 of row 0 is not one of 8 classes" },
+		{ "classify_stats", classify_stats_make, 1, 1, 5, 5, 0,
 		    "cross_entropy: target 5 of row 1 is not one of 5 classes" },
-		{ "classify_stats", classify_stats_make, 1, 1, 1030, 70000,
+		{ "classify_stats", classify_stats_make, 1, 1, 1030, 70000, 0,
 		    "cross_entropy: target 70000 of row 1 is not one of 1030 classes" },
 	};
 	struct test_set set[3];
@@ -500,7 +568,7 @@ static void test_out_of_range(void **state)
 		size_t i = k % COUNT(bad);
 		struct gt_call c = { 0 };
 
-		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, bad[i].classes });
+		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, bad[i].classes, 0, 0, bad[i].variant });
 		((int32_t *)c.in[bad[i].input].data)[bad[i].at] = bad[i].value;
 		check_refused(s, bad[i].op, &c, bad[i].text);
 		test_release(&c);

@@ -1,17 +1,37 @@
 /* loss.c - cross-entropy, and the counts of evaluation. */
+#include "lib/base/mixed_target.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/loss_sharded.h"
 #include "lib/graph/ops/ops.h"
 
-int gt_infer_targets(
-    const struct gt_value *logits, const struct gt_value *target, struct gt_err *err)
+static int check_targets(
+    const struct gt_value *logits, const struct gt_value *target, int words, struct gt_err *err)
 {
 	if (gt_infer_float(logits, "the logits", -1, err))
 		return err->code;
-	if (target->dtype != GT_I32 || gt_value_elements(target) != gt_value_rows(logits))
+	if (target->dtype != GT_I32 || gt_value_elements(target) != gt_value_rows(logits) * words)
 		return gt_err_set(err, GT_EINVAL, "targets %s %s for logits %s",
 		    gt_dtype_name(target->dtype), gt_shape_text(target).s, gt_shape_text(logits).s);
 	return 0;
+}
+
+int gt_infer_targets(
+    const struct gt_value *logits, const struct gt_value *target, struct gt_err *err)
+{
+	return check_targets(logits, target, 1, err);
+}
+
+bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *target)
+{
+	return gt_value_elements(target) == gt_value_rows(logits) * GT_MIXED_TARGET_WORDS;
+}
+
+int gt_infer_loss_targets(
+    const struct gt_value *logits, const struct gt_value *target, struct gt_err *err)
+{
+	bool mixed = gt_targets_are_mixed(logits, target);
+
+	return check_targets(logits, target, mixed ? GT_MIXED_TARGET_WORDS : 1, err);
 }
 
 static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
@@ -19,7 +39,7 @@ static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 	const struct gt_value *logits = n->in[0], *weight = n->in[2];
 	int64_t rows;
 
-	if (gt_infer_targets(logits, n->in[1], err))
+	if (gt_infer_loss_targets(logits, n->in[1], err))
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");

@@ -78,13 +78,11 @@ static void print_shard(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
 }
 
-/* The logits are a shard of the classes, with a target for each row. */
+/* The logits are a shard of the classes. */
 static int shard_fits(const struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *logits = n->in[0];
 
-	if (gt_infer_targets(logits, n->in[1], err))
-		return err->code;
 	return gt_infer_shard(
 	    n->attrs.loss.first, n->attrs.loss.whole, gt_value_last(logits), "classes", err);
 }
@@ -93,7 +91,7 @@ static int pick_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *logits = n->in[0];
 
-	if (shard_fits(n, err))
+	if (gt_infer_loss_targets(logits, n->in[1], err) || shard_fits(n, err))
 		return err->code;
 	gt_infer_shape(n->out[0], logits->dtype, 1, (int64_t[]){ gt_value_rows(logits) });
 	return 0;
@@ -115,7 +113,7 @@ static int count_before_infer(struct gt_node *n, struct gt_err *err)
 	const struct gt_value *logits = n->in[0];
 	int64_t rows = gt_value_rows(logits);
 
-	if (shard_fits(n, err))
+	if (gt_infer_targets(logits, n->in[1], err) || shard_fits(n, err))
 		return err->code;
 	gt_infer_shape(n->out[0], GT_F64, 1, &rows);
 	return gt_infer_vector(n->in[2], "the targets' logits", logits->dtype, rows, err);
@@ -145,7 +143,8 @@ static int cross_entropy_sharded_infer(struct gt_node *n, struct gt_err *err)
 	const struct gt_value *logits = n->in[0], *weight = n->in[4];
 	int64_t rows = gt_value_rows(logits);
 
-	if (shard_fits(n, err) || gt_infer_vector(n->in[2], "lse", logits->dtype, rows, err) ||
+	if (gt_infer_loss_targets(logits, n->in[1], err) || shard_fits(n, err) ||
+	    gt_infer_vector(n->in[2], "lse", logits->dtype, rows, err) ||
 	    gt_infer_vector(n->in[3], "the targets' logits", logits->dtype, rows, err))
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)

@@ -7,8 +7,10 @@
 /* Of cross_entropy and of classify_stats. */
 extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
-/* Targets are int32, one for each row of the logits; from loss.c. */
+/* Targets are int32, one for each row of the logits; or also those of mixtures. From loss.c. */
 int gt_infer_targets(
+    const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
+int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
 
 #endif

@@ -239,7 +239,7 @@ struct gt_value *gt_subsample(
 struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct gt_value *at);
 
 /* image_normalize: y = (x / 255 - mean[c]) / std[c].
- *   in   x U8 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */
+ *   in   x U8 or F32 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */
 struct gt_value *gt_image_normalize(
     struct gt_graph *g, struct gt_value *x, const float *mean, const float *std);
 
@@ -345,13 +345,22 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
  *   out  loss F [];  lse F [rows]
  * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
  * it. The sum is kept in double.
+ * The targets of mixtures are I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h): each row
+ * has two classes a and b and a weight w. Its term is w (lse - logits[a]) + (1 - w) (lse -
+ * logits[b]), without that of a class which is negative.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
  *   out  dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that do not count;
+ *        of mixtures the sum of w (exp(logits - lse) - onehot(a)) and (1 - w) (exp(logits - lse) -
+ *        onehot(b)), likewise;
  *        may overwrite logits. These may be a shard of the classes (attrs.loss.whole > 0): those
  *        from attrs.loss.first on, of so many.
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
+
+/* Whether these are the targets of mixtures. No other op of this family but pick and
+ * cross_entropy_sharded takes them. */
+bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *target);
 
 /* classify_stats: sums over rows with target >= 0.
  *   out  F64 [4]: cross-entropy, rows, top-1 hits, top-5 hits
@@ -410,12 +419,14 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
  * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
  * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
  * pick:            in logits, target I32 [...]     out F [rows]: the target's logit, 0 where it is
- *                  negative or the class of another rank. A target >= whole is an error.
+ *                  negative or the class of another rank; of mixtures the sum of w logits[a] and
+ *                  (1 - w) logits[b], likewise. A target >= whole is an error.
  * count_before:    in logits, target, picked F [rows]     out F64 [rows]: how many of these logits
  *                  are greater than `picked`, or equal to it and of a lower class than the target;
  *                  infinity with a NaN in the row, 0 where the target is negative
  * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
- *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked). Its gradient by the
+ *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked); of mixtures lse
+ *        times the weights of the classes that count. Its gradient by the
  *        logits is cross_entropy_grad: that of lse and picked, which are made of them, is in it.
  *        The kernel doesn't read the logits.
  * classify_stats_sharded:  in lse, picked, before, target

@@ -186,9 +186,11 @@ static int image_normalize_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
 
-	if (x->dtype != GT_U8 || x->ndim != 4 || x->shape[3] > GT_MAX_CHANNELS)
+	if ((x->dtype != GT_U8 && x->dtype != GT_F32) || x->ndim != 4 ||
+	    x->shape[3] > GT_MAX_CHANNELS)
 		return gt_err_set(err, GT_EINVAL,
-		    "images are uint8 [B, H, W, C] of at most %d channels", GT_MAX_CHANNELS);
+		    "images are uint8 or float32 [B, H, W, C] of at most %d channels",
+		    GT_MAX_CHANNELS);
 	gt_infer_shape(n->out[0], GT_F32, 4,
 	    (int64_t[]){ x->shape[0], x->shape[3], x->shape[1], x->shape[2] });
 	return 0;

@@ -17,7 +17,7 @@
  * In evaluation a head is the first line, [cast], and classify_stats(logits, target). One node
  * replaces them at the place of the loss, where dloss (1, or the scale of the step) is known. If
  * another node reads a value in between, as when ranks share the classes or gather the logits, the
- * pass leaves the nodes as they are.
+ * pass leaves the nodes as they are, and those with the targets of mixtures, too.
  */
 struct head {
 	struct gt_node *product, *wide, *judge;               /* the forward part; casts or NULL */
@@ -121,7 +121,7 @@ static bool find(const struct gt_graph *g, struct head *h, struct gt_node *judge
 
 	if (judge->op != &gt_op_cross_entropy && judge->op != &gt_op_classify_stats)
 		return false;
-	if (!find_forward(h, judge, uses))
+	if (gt_targets_are_mixed(judge->in[0], judge->in[1]) || !find_forward(h, judge, uses))
 		return false;
 	readers = uses[judge->in[0]->id];
 	if (judge->op == &gt_op_classify_stats)
