@@ -70,9 +70,10 @@ _gtrain_words()
 	data:fashion-mnist:split) echo 'train test' ;;
 	data:shakespeare) echo 'level= tokenizer= ' ;;
 	data:shakespeare:level) echo 'char byte bpe' ;;
-	augment) echo 'rrc crop flip jitter none ' ;;
+	augment) echo 'rrc crop flip jitter mixup none ' ;;
 	augment:rrc) echo 'min-scale= max-scale= min-ratio= max-ratio= ' ;;
 	augment:jitter) echo 'brightness= contrast= saturation= hue= ' ;;
+	augment:mixup) echo 'alpha= ' ;;
 	esac
 }
 

@@ -152,11 +152,13 @@ function __gtrain_words
 		case data:shakespeare:level
 			string split -n ' ' 'char byte bpe'
 		case augment
-			string split -n ' ' 'rrc crop flip jitter none '
+			string split -n ' ' 'rrc crop flip jitter mixup none '
 		case augment:rrc
 			string split -n ' ' 'min-scale= max-scale= min-ratio= max-ratio= '
 		case augment:jitter
 			string split -n ' ' 'brightness= contrast= saturation= hue= '
+		case augment:mixup
+			string split -n ' ' 'alpha= '
 	end
 end
 

@@ -45,6 +45,8 @@ enum gt_rng_stream {
 	GT_RNG_GENERATE, /* sampling of tokens; word 0 the token's position */
 	GT_RNG_JITTER,   /* colours; words 0, 1 the sample, word 3 the epoch */
 	GT_RNG_RRC,      /* resized crops; words 0, 1 the sample, word 3 the epoch */
+	GT_RNG_MIXUP,    /* weights of mixtures; words 0, 1 the group (gt_mixup_weight()), word 3
+	                    the epoch */
 	GT_RNG_INIT = 0x50000000 /* + the parameter's index; words 0, 1 the element */
 };
 

@@ -122,7 +122,11 @@ static const struct gt_setting jitter_settings[] = {
 	{ 0 }
 };
 
-enum { MOST_FACTOR = 10 };
+static const struct gt_setting mixup_settings[] = {
+	{ "alpha", "X", "0.2", "weights of images are from Beta(X, X), X above 0" }, { 0 }
+};
+
+enum { MOST_FACTOR = 10, MOST_ALPHA = 1000 };
 
 /* An augmentation, in the order in which they are applied. */
 static const struct augmentation {
@@ -130,9 +134,10 @@ static const struct augmentation {
 	double most[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
 	enum gt_rng_stream stream;        /* of `bits`; crop and flip take other words of one */
 	bool colours;                     /* for images of 1 channel or 3 alone */
+	bool classes;                     /* for images with classes alone */
 	/* Whether the settings go together; NULL: they all do. */
 	int (*check)(const double *settings, struct gt_err *err);
-	/* Vary pixels [height, width, channels] in place. */
+	/* Vary pixels [height, width, channels] in place. NULL: the loader varies batches. */
 	int (*apply)(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
 	    const uint32_t bits[4], struct gt_err *err);
 } table[GT_AUGMENTATIONS] = {
@@ -165,6 +170,14 @@ static const struct augmentation {
 	    .stream = GT_RNG_JITTER,
 	    .colours = true,
 	    .apply = gt_augment_jitter },
+	[GT_AUGMENT_MIXUP] = { .form = { .name = "mixup",
+	                           .summary =
+	                               "mix each image with another one, as torchvision's RandomMixup",
+	                           .settings = mixup_settings,
+	                           .example = "crop,flip,mixup:alpha=0.4" },
+	    .most = { MOST_ALPHA },
+	    .classes = true,
+	    .check = gt_mixup_check },
 };
 
 const struct gt_augment_form *gt_augment_form(int i)
@@ -180,6 +193,11 @@ bool gt_augment_any(const struct gt_augment *a)
 	return false;
 }
 
+bool gt_augment_mixes(const struct gt_augment *a)
+{
+	return a->chosen[GT_AUGMENT_MIXUP];
+}
+
 int gt_augment_check(
     const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err)
 {
@@ -187,11 +205,18 @@ int gt_augment_check(
 		gt_err_set(err, GT_EINVAL, "only images can be augmented");
 		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
-	for (int i = 0; i < GT_AUGMENTATIONS; i++)
+	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
 		if (a->chosen[i] && table[i].colours && info->channels != 1 && info->channels != 3)
 			return gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images of 1 or 3 channels, not %d",
 			    table[i].form.name, info->channels);
+		if (a->chosen[i] && table[i].classes && info->regression) {
+			gt_err_set(err, GT_EINVAL,
+			    "augmentation '%s' takes images with classes, not with numbers",
+			    table[i].form.name);
+			return gt_err_hint(err, "leave '%s' out of {augment}", table[i].form.name);
+		}
+	}
 	return 0;
 }
 
@@ -224,7 +249,7 @@ int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t s
 	for (int i = 0; !rc && i < GT_AUGMENTATIONS; i++) {
 		uint32_t bits[4];
 
-		if (!draw->augment.chosen[i] || (i == GT_AUGMENT_RRC && is_part))
+		if (!draw->augment.chosen[i] || !table[i].apply || (i == GT_AUGMENT_RRC && is_part))
 			continue;
 		draw_bits(bits, draw, sample, table[i].stream);
 		rc = table[i].apply(pixels, info, draw->augment.value[i], bits, err);

@@ -10,7 +10,8 @@
 /*
  * Each augmentation is a row of the table in augment.c. Images are varied in the order of these
  * rows, however a list orders them. Random numbers are drawn from (seed, sample, epoch) alone, so
- * that an image is varied alike whatever rank, worker or step reads it.
+ * that an image is varied alike whatever rank, worker or step reads it; those of mixup, which is
+ * about batches, from (seed, epoch, batch, rank).
  *
  *   rrc     torchvision's RandomResizedCrop: a random part, resized to the size of the data set.
  *           Parts of images from files are those of the whole picture (rrc.c).
@@ -20,12 +21,15 @@
  *   jitter  torchvision's ColorJitter, with its arithmetic for PIL images: on bytes, each of the
  *           four adjustments rounded to bytes, in a random order (jitter.c). Grey images change
  *           in brightness and contrast alone.
+ *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other, once
+ *           the rows above have varied them (mixup.c). For images with classes.
  */
 enum gt_augmentation {
 	GT_AUGMENT_RRC,
 	GT_AUGMENT_CROP,
 	GT_AUGMENT_FLIP,
 	GT_AUGMENT_JITTER,
+	GT_AUGMENT_MIXUP,
 	GT_AUGMENTATIONS
 };
 
@@ -45,6 +49,9 @@ int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *er
 
 /* Whether anything is chosen. */
 bool gt_augment_any(const struct gt_augment *a);
+
+/* Whether batches are mixtures: see struct gt_batch. */
+bool gt_augment_mixes(const struct gt_augment *a);
 
 /* Check that samples of this form can be varied so. Errors: GT_EINVAL. */
 int gt_augment_check(

@@ -271,7 +271,14 @@ int gt_sampler_batch(
 
 /* ---- loader: lib/data/loader.c ---- */
 
-/* A batch in host memory, borrowed until `hold` more were taken or gt_loader_close(). */
+/*
+ * A batch in host memory, borrowed until `hold` more were taken or gt_loader_close().
+ *
+ * In training with GT_AUGMENT_MIXUP the samples are mixtures of two: input is float32 [count,
+ * height, width, channels] on the scale of the bytes, 0 to 255, and target [count] of struct
+ * gt_mixed_target. The samples of each virtual rank are mixed among themselves, with a weight of
+ * their own. A damaged image is mixed as any other, and its class does not count.
+ */
 struct gt_batch {
 	int count;       /* samples in it, 1..batch */
 	void *input;     /* [count, input_bytes], 64-byte aligned */

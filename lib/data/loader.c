@@ -17,7 +17,9 @@ enum { ALIGNMENT = 64, MAX_WORKERS = 256, MAX_PREFETCH = 4096 };
 
 struct slot {
 	struct gt_batch batch;
-	int64_t *index; /* [batch] */
+	int64_t *index;   /* [batch] */
+	uint8_t *pixels;  /* of mixtures: the samples as they were read, [batch, input_bytes] ... */
+	int32_t *classes; /* ... and [batch]; else NULL */
 	int64_t number;
 	bool ready;
 	int rc;
@@ -35,7 +37,8 @@ struct order {
 struct gt_loader {
 	struct gt_dataset *data;
 	struct gt_loader_options options;
-	size_t input_bytes, targets;
+	size_t input_bytes, targets; /* of a sample as it is read */
+	bool mixes;
 	int64_t batches; /* per epoch */
 	int64_t end;     /* number after the last batch */
 
@@ -96,18 +99,43 @@ static struct slot *claim(struct gt_loader *l)
 	return slot;
 }
 
+/* Mix the samples that were read, those of each virtual rank by themselves. */
+static void mix(const struct gt_loader *l, const struct slot *slot)
+{
+	const struct gt_draw *draw = &l->options.draw;
+	const struct gt_sampler *s = &l->options.sampler;
+	const struct gt_batch *b = &slot->batch;
+	int groups = s->virtual_ranks > 1 ? s->virtual_ranks : 1, count = b->count / groups;
+
+	for (int i = 0; i < groups; i++) {
+		int64_t number = b->step * s->world + s->rank + i;
+		double weight = gt_mixup_weight(draw->augment.value[GT_AUGMENT_MIXUP][0],
+		    draw->seed, (uint64_t)number, b->epoch);
+		size_t first = (size_t)i * (size_t)count;
+
+		gt_mixup_rows((float *)b->input + first * l->input_bytes,
+		    (struct gt_mixed_target *)b->target + first,
+		    slot->pixels + first * l->input_bytes, slot->classes + first, count,
+		    l->input_bytes, (float)weight);
+	}
+}
+
 /* Read the batch of a claimed slot, without the lock. */
 static void fill(struct gt_loader *l, struct slot *slot, const int64_t *order)
 {
 	struct gt_draw draw = l->options.draw;
 	struct gt_batch *b = &slot->batch;
+	char *input = l->mixes ? (char *)slot->pixels : b->input;
+	int32_t *target = l->mixes ? slot->classes : b->target;
 
 	draw.epoch = b->epoch;
 	slot->rc = 0;
 	b->count = gt_sampler_batch(&l->options.sampler, order, b->step, slot->index);
 	for (int i = 0; i < b->count && !slot->rc && !l->stop; i++)
 		slot->rc = gt_dataset_read(l->data, slot->index[i], &draw,
-		    (char *)b->input + i * l->input_bytes, b->target + i * l->targets, &slot->err);
+		    input + i * l->input_bytes, target + i * l->targets, &slot->err);
+	if (l->mixes && !slot->rc && !l->stop)
+		mix(l, slot);
 }
 
 /* Claim, read and mark one batch. The lock is held at both ends. */
@@ -218,6 +246,28 @@ static void free_batch(const struct gt_loader *l, void *p, size_t bytes)
 		m->free(m->self, p, bytes);
 }
 
+/* Of one sample in a batch. */
+static size_t batch_input_bytes(const struct gt_loader *l)
+{
+	return l->mixes ? l->input_bytes * sizeof(float) : l->input_bytes;
+}
+
+static size_t batch_target_bytes(const struct gt_loader *l)
+{
+	return l->mixes ? sizeof(struct gt_mixed_target) : l->targets * sizeof(int32_t);
+}
+
+static int alloc_mixed(const struct gt_loader *l, struct slot *s, struct gt_err *err)
+{
+	size_t batch = (size_t)l->options.sampler.batch;
+
+	if (!l->mixes)
+		return 0;
+	s->pixels = gt_calloc(batch, l->input_bytes, err);
+	s->classes = gt_calloc(batch, sizeof(*s->classes), err);
+	return s->pixels && s->classes ? 0 : GT_ENOMEM;
+}
+
 static int alloc_slots(struct gt_loader *l, struct gt_err *err)
 {
 	size_t batch = (size_t)l->options.sampler.batch;
@@ -229,9 +279,9 @@ static int alloc_slots(struct gt_loader *l, struct gt_err *err)
 		struct slot *s = &l->slots[i];
 
 		s->index = gt_calloc(batch, sizeof(*s->index), err);
-		s->batch.input = alloc_batch(l, batch, l->input_bytes, err);
-		s->batch.target = alloc_batch(l, batch, l->targets * sizeof(int32_t), err);
-		if (!s->index || !s->batch.input || !s->batch.target)
+		s->batch.input = alloc_batch(l, batch, batch_input_bytes(l), err);
+		s->batch.target = alloc_batch(l, batch, batch_target_bytes(l), err);
+		if (!s->index || !s->batch.input || !s->batch.target || alloc_mixed(l, s, err))
 			return GT_ENOMEM;
 	}
 	for (int i = 0; i < 2; i++) {
@@ -323,6 +373,7 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 	l->options = *options;
 	l->input_bytes = info->input_bytes;
 	l->targets = info->targets;
+	l->mixes = options->draw.train && gt_augment_mixes(&options->draw.augment);
 	/* More than are kept ready: the caller's own. */
 	l->slot_count = (options->workers ? options->prefetch : 0) + 1 + options->hold;
 	pthread_mutex_init(&l->lock, NULL);
@@ -346,8 +397,10 @@ static void free_slots(struct gt_loader *l)
 
 	for (int i = 0; l->slots && i < l->slot_count; i++) {
 		free(l->slots[i].index);
-		free_batch(l, l->slots[i].batch.input, batch * l->input_bytes);
-		free_batch(l, l->slots[i].batch.target, batch * l->targets * sizeof(int32_t));
+		free(l->slots[i].pixels);
+		free(l->slots[i].classes);
+		free_batch(l, l->slots[i].batch.input, batch * batch_input_bytes(l));
+		free_batch(l, l->slots[i].batch.target, batch * batch_target_bytes(l));
 	}
 	free(l->slots);
 	free(l->orders[0].index);

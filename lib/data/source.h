@@ -6,6 +6,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/mixed_target.h"
 #include "lib/data/data.h"
 #include "lib/data/description.h"
 #include "lib/data/resize.h"
@@ -111,6 +112,29 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
  */
 int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err);
+
+/*
+ * mixup.c: the weight of a mixture, from Beta(alpha, alpha), alpha > 0; of group `number` of an
+ * epoch. A group draws from GT_MIXUP_BLOCKS blocks of the stream, half of them for each of two
+ * numbers of the gamma distribution.
+ */
+enum { GT_MIXUP_BLOCKS = 256 };
+double gt_mixup_weight(double alpha, uint64_t seed, uint64_t number, uint32_t epoch);
+
+/*
+ * Mix a group of samples with itself, rolled by one: sample i with sample i - 1, and the first one
+ * with the last.
+ *
+ *   out      [count, size], on the scale of the pixels, 0 to 255
+ *   target   [count]
+ *   pixels   [count, size];  classes [count]: of the samples as they were read
+ *   weight   of sample i; that of its partner is 1 less it
+ */
+void gt_mixup_rows(float *out, struct gt_mixed_target *target, const uint8_t *pixels,
+    const int32_t *classes, int count, size_t size, float weight);
+
+/* Whether the setting can be used: GT_EINVAL. */
+int gt_mixup_check(const double *settings, struct gt_err *err);
 
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/mixed_target.h"
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
 
@@ -426,11 +427,11 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 /* ---- around every network: input, loss, statistics ---- */
 
 static struct gt_value *declare_input(
-    struct gt_graph *g, const struct gt_model_input *in, int64_t batch)
+    struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed)
 {
 	switch (in->kind) {
 	case GT_MODEL_IMAGE:
-		return gt_input(g, "input", GT_U8, 4,
+		return gt_input(g, "input", mixed ? GT_F32 : GT_U8, 4,
 		    (int64_t[]){ batch, in->height, in->width, in->channels });
 	case GT_MODEL_VECTOR:
 		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->features });
@@ -438,6 +439,17 @@ static struct gt_value *declare_input(
 		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->block });
 	}
 	return NULL;
+}
+
+/* Of the token that follows a text, the target is the place of the last one. */
+static struct gt_value *declare_target(
+    struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed, bool follows)
+{
+	if (mixed)
+		return gt_input(
+		    g, "target", GT_I32, 2, (int64_t[]){ batch, GT_MIXED_TARGET_WORDS });
+	return gt_input(g, "target", in->regression ? GT_F32 : GT_I32,
+	    in->kind == GT_MODEL_TOKENS && !follows ? 2 : 1, (int64_t[]){ batch, in->block });
 }
 
 static struct gt_value *loss_of(
@@ -497,17 +509,16 @@ static void mark_hidden(struct gt_graph *g, const struct gt_value *logits)
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err)
 {
-	const int64_t target_shape[] = { batch, in->block }, rng_shape = GT_RNG_FIELDS;
-	bool train = purpose == GT_MODEL_TRAIN;
+	const int64_t rng_shape = GT_RNG_FIELDS;
+	bool train = purpose == GT_MODEL_TRAIN, mixed = train && in->mixed;
 	bool generate = purpose == GT_MODEL_GENERATE || purpose == GT_MODEL_CONTINUE;
 	bool follows = generate || (purpose == GT_MODEL_PREDICT && in->kind == GT_MODEL_TOKENS);
 	struct gt_value *x;
 
 	*io = (struct gt_model_io){ 0 };
-	x = io->input = declare_input(g, in, batch);
+	x = io->input = declare_input(g, in, batch, mixed);
 	if (!generate)
-		io->target = gt_input(g, "target", in->regression ? GT_F32 : GT_I32,
-		    in->kind == GT_MODEL_TOKENS && !follows ? 2 : 1, target_shape);
+		io->target = declare_target(g, in, batch, mixed, follows);
 	if (train && m->config.dropout > 0)
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
 	if (in->kind == GT_MODEL_IMAGE) {

@@ -24,13 +24,17 @@ struct gt_model_input {
 	int block;                                         /* tokens: int32 [block] */
 	int classes;                                       /* or size of the vocabulary */
 	bool regression; /* one output, and the target is a number: float32 [batch] */
+	/* Training reads mixtures of two images: float32 [H, W, C] on the scale of the bytes, with
+	 * the targets of lib/base/mixed_target.h. */
+	bool mixed;
 };
 
 /* The values that a step writes and reads. */
 struct gt_model_io {
 	struct gt_value *input; /* [batch, ...] as in gt_model_input */
-	/* int32 [batch] or [batch, block]; regression: float32 [batch]. GT_MODEL_PREDICT of tokens:
-	 * int32 [batch], the position of each text's last token. */
+	/* int32 [batch] or [batch, block], of mixtures [batch, GT_MIXED_TARGET_WORDS]; regression:
+	 * float32 [batch]. GT_MODEL_PREDICT of tokens: int32 [batch], the position of each text's
+	 * last token. */
 	struct gt_value *target;
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */

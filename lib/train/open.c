@@ -446,7 +446,11 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
 	watch_damage(t);
+	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);
+	if (rc)
+		return rc;
 	gt_model_input_of(&s->input, gt_dataset_info(t->data));
+	s->input.mixed = gt_augment_mixes(&t->augment);
 	gt_train_set_sampler(t);
 	report_padding(t);
 	t->o.model = t->model = gt_model_spec(s->model, err);

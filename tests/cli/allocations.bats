@@ -36,7 +36,7 @@ same_for_any_length() {
 }
 
 @test "a ResNet with augmentation, over the end of epochs" {
-	same_for_any_length --model resnet20 --data random,samples=20 --batch 8 --augment crop,flip,jitter:hue=0.1 --optimizer sgd
+	same_for_any_length --model resnet20 --data random,samples=20 --batch 8 --augment crop,flip,jitter:hue=0.1,mixup --optimizer sgd
 }
 
 @test "an MLP with accumulated micro-batches" {

@@ -103,6 +103,20 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "--nesterov needs a --momentum above 0" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
 	refused 2 "--batch" "${train[@]}" "$RANDOM_DATA" --batch 0
 	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment flip
+	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment mixup --dry-run
+	[[ $err == *"leave --augment away"* ]]
+	python3 - <<-'END'
+		def save(name, dtype, shape, data):
+		    text = repr({"descr": dtype, "fortran_order": False, "shape": shape})
+		    text += " " * (117 - len(text)) + "\n"
+		    open(name, "wb").write(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode() + data)
+		save("x.npy", "|u1", (9, 4, 4), bytes(144))
+		save("y.npy", "<f4", (9,), b"\0\0\0\x3f" * 9)
+	END
+	refused 2 "augmentation 'mixup' takes images with classes, not with numbers" train --model mlp:16,1 \
+		--data npy:x.npy,target=y.npy --augment mixup --out out
+	[[ $err == *"leave 'mixup' out of --augment"* ]]
+	refused 2 "augmentation 'mixup': alpha is to be above 0" train --model lenet --data random --augment mixup:alpha=0 --out out
 	refused 2 "--model MODEL is missing" train --data "$RANDOM_DATA" --out out
 	refused 2 "exclude each other" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --init-from nothing

@@ -70,6 +70,14 @@ hint: --drop-last leaves short batches out"
 	[ ! -e runs ]
 }
 
+@test "--verify-parallel and mixup: refused, as ranks mix other images, unless --reproducible" {
+	gtrain train --model lenet --data random,samples=40 --augment mixup --batch 4 --nproc 2 --verify-parallel
+	equal "$status" 2
+	[[ $err == *"--augment mixup: several ranks mix other images than one rank"*"with --reproducible all mix the same"* ]]
+	gtrain train --model lenet --data random,samples=40 --augment mixup --batch 4 --nproc 2 --verify-parallel --reproducible
+	equal "$status" 0
+}
+
 @test "--verify-parallel: a table, all modes are one rank" {
 	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel
 	equal "$status" 0

@@ -182,7 +182,7 @@ for kind in json.load(sys.stdin)["data"]:
 		short train --model lenet --data images:photos,size=28 "${words[@]}"
 		count=$((count + 1))
 	done < <("$GTRAIN" help augment | sed -n 's/^ *for example //p')
-	((count == 4))
+	((count == 5))
 }
 
 @test "help of a topic takes nothing else; a full disk is told" {

@@ -70,6 +70,7 @@ def problem(got, want, bound):
 RUNS = [
     ("mlp:20,30,5", "random:20/5,samples=50", ["--epochs", 3, "--batch", 16, "--clip", 0.5, *SGD], 1e-5, 2e-2, 5e-3),
     ("lenet", "random:,samples=64", ["--steps", 4, "--batch", 8, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
+    ("lenet", "random:,samples=43", ["--steps", 6, "--batch", 8, "--augment", "mixup", *SGD], 1e-5, 2e-2, 5e-3),
     ("resnet20", "random:,samples=8", ["--steps", 2, "--batch", 1, *SGD], 5e-5, 5e-2, 2e-2),
     (GPT, "text:text.txt", ["--steps", 4, "--batch", 4, "--optimizer", "adamw", "--val-split", 0.1], 1e-4, 2e-2, 5e-3),
 ]
@@ -99,7 +100,8 @@ def curves(folder):
         for amp, bound in zip(("off", "bf16", "fp16"), bounds):
             cpu = train(folder, "cpu", f"cpu-{n}-{amp}", model, data, *options, "--amp", amp)
             gpu = train(folder, "cuda:0", f"gpu-{n}-{amp}", model, data, *options, "--amp", amp)
-            yield f"{model}, amp {amp}: the CPU's curve to {bound:g}", problem(gpu, cpu, bound)
+            name = model + ", mixup" * ("mixup" in options)
+            yield f"{name}, amp {amp}: the CPU's curve to {bound:g}", problem(gpu, cpu, bound)
 
 
 def same_bits(folder, a, b):
@@ -177,6 +179,18 @@ def reproducible(folder):
             yield f"--reproducible: {n} ranks leave the bits of one", same_bits(folder, "same-1", f"same-{n}")
 
 
+def mixtures(folder):
+    options = ["lenet", "random:,samples=43", "--augment", "mixup", "--steps", 8, *SGD]
+    for n in (1, 2, 4):
+        train(folder, "cuda", f"mixed-{n}", *options, "--batch", 8 // n, "--nproc", n, "--reproducible", "--save-every", 4)
+        if n > 1:
+            yield f"mixup --reproducible: {n} ranks leave the bits of one", same_bits(folder, "mixed-1", f"mixed-{n}")
+    os.remove(f"{folder}/mixed-2/checkpoints/step-00000008.pth")
+    os.remove(f"{folder}/mixed-2/model.pth")
+    gtrain("train", "--device", "cuda", "--nproc", 2, "--resume", "auto", "--out", "mixed-2", "-q", folder=folder)
+    yield "mixup: two ranks that go on from their checkpoint leave the same bits", same_bits(folder, "mixed-1", "mixed-2")
+
+
 def launch(folder, name, environment, *options):
     started = [start(folder, *train_args("cuda", name, *ONE, 2, *options), **environment(i)) for i in range(2)]
     for process in started:
@@ -192,5 +206,5 @@ def launched(folder):
 
 
 if __name__ == "__main__":
-    parts = curves, repeats, use, ranks, nccl, reproducible, launched
+    parts = curves, repeats, use, ranks, nccl, reproducible, mixtures, launched
     sys.exit(tap.run(parts, GTRAIN, [a for a in sys.argv[1:] if not a.startswith("--")]))

@@ -45,7 +45,7 @@ static void test_wrong_lists(void **state)
 		const char *list, *text, *hint; /* parts of them */
 	} rows[] = {
 		{ "crop,spin", "unknown augmentation 'spin'",
-		    "known: rrc, crop, flip, jitter, none" },
+		    "known: rrc, crop, flip, jitter, mixup, none" },
 		{ "crop,,flip", "unknown augmentation ''", "divided by commas" },
 		{ "none:x=1", "unknown augmentation 'none'", "" },
 		{ "jitterx", "unknown augmentation 'jitterx'", "" },
@@ -68,6 +68,10 @@ static void test_wrong_lists(void **state)
 		{ "rrc:min-scale=0", "'rrc': scale from 0 to 1", "" },
 		{ "rrc:max-scale=0.05", "'rrc': scale from 0.08 to 0.05", "" },
 		{ "flip,rrc:min-ratio=2", "ratio from 2 to 1.33333: each is to be above 0", "" },
+		{ "mixup:alpha=0", "augmentation 'mixup': alpha is to be above 0",
+		    "leave 'mixup' out of" },
+		{ "mixup:alpha=1001", "'alpha=1001' is not a number from 0 to 1000", "" },
+		{ "mixup:beta=1", "augmentation 'mixup' has no setting 'beta'", "alpha" },
 		{ "jitter:hue=0:hue=0", "augmentation 'jitter': 'hue' is given twice", "" },
 	};
 
@@ -88,22 +92,30 @@ static void test_samples_that_fit(void **state)
 		const char *list;
 		enum gt_data_kind kind;
 		int channels;
+		bool regression;
 		const char *text; /* NULL: fits */
 	} rows[] = {
-		{ "crop,flip,jitter", GT_DATA_IMAGE, 3, NULL },
-		{ "jitter", GT_DATA_IMAGE, 1, NULL },
-		{ "crop,flip", GT_DATA_IMAGE, 4, NULL },
-		{ "flip,jitter", GT_DATA_IMAGE, 4,
+		{ "crop,flip,jitter", GT_DATA_IMAGE, 3, false, NULL },
+		{ "jitter", GT_DATA_IMAGE, 1, false, NULL },
+		{ "crop,flip", GT_DATA_IMAGE, 4, false, NULL },
+		{ "flip,jitter", GT_DATA_IMAGE, 4, false,
 		    "augmentation 'jitter' takes images of 1 or 3 channels, not 4" },
-		{ "none", GT_DATA_VECTOR, 0, NULL },
-		{ "flip", GT_DATA_VECTOR, 0, "only images can be augmented" },
-		{ "jitter", GT_DATA_TOKENS, 0, "only images can be augmented" },
+		{ "mixup", GT_DATA_IMAGE, 4, false, NULL },
+		{ "mixup", GT_DATA_IMAGE, 1, true,
+		    "augmentation 'mixup' takes images with classes, not with numbers" },
+		{ "flip", GT_DATA_IMAGE, 1, true, NULL },
+		{ "mixup", GT_DATA_VECTOR, 0, false, "only images can be augmented" },
+		{ "mixup", GT_DATA_TOKENS, 0, false, "only images can be augmented" },
+		{ "none", GT_DATA_VECTOR, 0, false, NULL },
+		{ "flip", GT_DATA_VECTOR, 0, false, "only images can be augmented" },
+		{ "jitter", GT_DATA_TOKENS, 0, false, "only images can be augmented" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct gt_data_info info = { .kind = rows[i].kind,
-			.channels = rows[i].channels };
+			.channels = rows[i].channels,
+			.regression = rows[i].regression };
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_augment a;
 

@@ -272,6 +272,15 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 		snprintf(row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, why.text);
 }
 
+/* Each rank mixes the images of its own batches, so other numbers of ranks train on other ones. */
+static int check_mixtures(const struct job *job, const struct gt_train *t, struct gt_err *err)
+{
+	if (job->exact || !t->s.input.mixed)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{augment} mixup: several ranks mix other images than one rank");
+	return gt_err_hint(err, "with {reproducible} all mix the same");
+}
+
 /* How many samples there are, and whether this can be done. */
 static int look(struct job *job, struct gt_err *err)
 {
@@ -283,12 +292,16 @@ static int look(struct job *job, struct gt_err *err)
 		return rc;
 	job->samples = t->sampler.samples;
 	job->batch_norm = t->s.store->running_bytes && !job->exact;
+	rc = check_mixtures(job, t, err);
+	if (rc)
+		goto out;
 	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
 		    (long long)job->samples, job->o->ranks);
 	else if (job->exact && job->samples < step_parts(job))
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d parts of a step",
 		    (long long)job->samples, (int)step_parts(job));
+out:
 	gt_train_close(t);
 	return rc;
 }
