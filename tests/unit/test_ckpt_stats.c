@@ -10,8 +10,7 @@
 #include <cmocka.h>
 
 #include "lib/ckpt/tools/stats.h"
-#include "lib/ckpt/tree/finite.h"
-#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/zip/crc.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -276,9 +275,9 @@ static void expect_finite(enum gt_dtype dtype, const void *number, const void *o
 	for (size_t k = 0; k < COUNT(places); k++) {
 		for (size_t i = 0; i < 70; i++) /* unaligned, too */
 			memcpy(x + 1 + i * size, i == places[k] ? number : one, size);
-		if (gt_all_finite(dtype, x + 1, 70) != wanted)
+		if (gt_cast_finite(dtype, x + 1, 70) != wanted)
 			fail_msg("%s at %zu: not %d", gt_dtype_name(dtype), places[k], wanted);
-		assert_true(gt_all_finite(dtype, x + 1, places[k]));
+		assert_true(gt_cast_finite(dtype, x + 1, places[k]));
 	}
 }
 

@@ -332,7 +332,10 @@ static void test_repeats(void **state)
 	struct gt_storage small = { .size_bytes = 16 }, large = { .size_bytes = 2 << 20 };
 	const uint64_t gib = 1 << 30;
 	const struct {
-		struct gt_ckpt_tensor_use uses[3];
+		struct {
+			const struct gt_storage *storage;
+			uint64_t bytes;
+		} uses[3];
 		int expected;
 	} cases[] = {
 		{ { { &small, gib } }, 0 },
@@ -345,16 +348,19 @@ static void test_repeats(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct gt_ckpt_tensor_use uses[3];
 		struct gt_err err = GT_ERR_INIT;
-		size_t n = 0;
+		struct gt_repeats repeats = { 0 };
+		int rc = 0;
 
-		for (size_t k = 0; k < 3; k++)
+		for (size_t k = 0; k < 3 && !rc; k++)
 			if (cases[i].uses[k].storage)
-				uses[n++] = cases[i].uses[k];
-		assert_int_equal(gt_ckpt_tensor_repeats_too_much(uses, n, &err), cases[i].expected);
+				rc = gt_repeats_add(&repeats, cases[i].uses[k].storage,
+				    cases[i].uses[k].bytes, &err);
+		assert_int_equal(gt_repeats_end(&repeats, rc, &err), cases[i].expected);
 	}
-	assert_int_equal(gt_ckpt_tensor_repeats_too_much(NULL, 0, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_repeats_end(&(struct gt_repeats){ 0 }, 0, GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    gt_repeats_end(&(struct gt_repeats){ 0 }, GT_ENOMEM, GT_ERR_IGNORED), GT_ENOMEM);
 }
 
 int main(void)

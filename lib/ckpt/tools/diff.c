@@ -4,10 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/tools/diff_numbers.h"
+#include "lib/base/thread_pool.h"
+#include "lib/ckpt/tools/diff.h"
 #include "lib/ckpt/tools/digest.h"
-#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/tree/cast.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/tree.h"
+
+/* Elements: of a task, and compared at a time. */
+enum { PIECE = 1 << 20, BLOCK = 1024 };
 
 /* A name in one of the files. */
 struct entry {
@@ -238,6 +244,207 @@ static int check_side(
 	return rc ? gt_err_prefix(err, "'%s'", side->path) : 0;
 }
 
+/* ---- numbers: pairs of tensors of one shape, by pieces and threads ---- */
+
+/* The differences of one piece, or of all. */
+struct tally {
+	uint64_t differing, one_nan;
+	double max_abs, max_rel;
+};
+
+struct pair {
+	struct gt_tree_tensor a, b;
+	int64_t dims[2][2 * GT_TREE_MAX_DIMS];
+	uint64_t count, repeats;
+	enum gt_cast_kind kind; /* REAL for two that meet as doubles */
+};
+
+struct piece {
+	struct gt_piece elements;
+	struct tally tally;
+};
+
+struct comparison {
+	struct pair *pairs;
+	struct gt_pieces pieces;
+	double tolerance;
+};
+
+static void count_reals(
+    struct tally *t, const double *a, const double *b, size_t n, size_t width, double tolerance)
+{
+	for (size_t i = 0; i < n; i += width) {
+		bool differs = false, nan = false;
+
+		for (size_t k = i; k < i + width; k++) {
+			double d = fabs(a[k] - b[k]), size = fmax(fabs(a[k]), fabs(b[k]));
+
+			if (a[k] == b[k] || (isnan(a[k]) && isnan(b[k])))
+				continue;
+			if (isnan(d)) { /* infinities of one sign are equal; only NaN is left */
+				nan = differs = true;
+				continue;
+			}
+			t->max_abs = fmax(t->max_abs, d);
+			if (d <= tolerance)
+				continue;
+			differs = true;
+			t->max_rel = fmax(t->max_rel, isinf(size) ? 1 : d / size);
+		}
+		t->differing += differs;
+		t->one_nan += nan;
+	}
+}
+
+static void count_integers(
+    struct tally *t, const int64_t *a, const int64_t *b, size_t n, double bias, double tolerance)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t gap =
+		    a[i] > b[i] ? (uint64_t)a[i] - (uint64_t)b[i] : (uint64_t)b[i] - (uint64_t)a[i];
+		double size = fmax(fabs((double)a[i] + bias), fabs((double)b[i] + bias));
+
+		if (!gap)
+			continue;
+		t->max_abs = fmax(t->max_abs, (double)gap);
+		if ((double)gap <= tolerance)
+			continue;
+		t->differing++;
+		t->max_rel = fmax(t->max_rel, size > 0 ? (double)gap / size : 1);
+	}
+}
+
+/* Runs of n elements; where the types are the same, equal bytes are equal elements. */
+static void compare_run(const struct comparison *c, const struct pair *p, const void *run_a,
+    const void *run_b, size_t n, struct tally *t)
+{
+	enum gt_dtype a = p->a.dtype, b = p->b.dtype;
+	union {
+		double real[2 * BLOCK];
+		int64_t whole[BLOCK];
+	} x, y;
+	size_t width = p->kind == GT_CAST_COMPLEX ? 2 : 1;
+
+	if (a == b && !memcmp(run_a, run_b, n * gt_dtype_size(a)))
+		return;
+	if (p->kind == GT_CAST_INTEGER) {
+		gt_cast_integer(a, run_a, n, x.whole);
+		gt_cast_integer(b, run_b, n, y.whole);
+		count_integers(t, x.whole, y.whole, n, a == GT_U64 ? 0x1p63 : 0, c->tolerance);
+	} else {
+		gt_cast_real(a, run_a, n, x.real);
+		gt_cast_real(b, run_b, n, y.real);
+		count_reals(t, x.real, y.real, width * n, width, c->tolerance);
+	}
+}
+
+static int compare_piece(void *self, size_t task, struct gt_err *err)
+{
+	const struct comparison *c = self;
+	struct piece *piece = gt_pieces_get(&c->pieces, task);
+	const struct gt_piece *e = &piece->elements;
+	const struct pair *p = &c->pairs[e->job];
+	struct gt_cursor a = {
+		.tensor = &p->a, .at = e->at, .end = e->at + e->count, .most = BLOCK
+	};
+	struct gt_cursor b = a;
+	const void *run_a, *run_b;
+	size_t n;
+	int rc;
+
+	b.tensor = &p->b;
+	while ((rc = gt_cursor_next(&a, &run_a, &n, err)) > 0 &&
+	       (rc = gt_cursor_next(&b, &run_b, &n, err)) > 0)
+		compare_run(c, p, run_a, run_b, n, &piece->tally);
+	gt_cursor_release(&a);
+	gt_cursor_release(&b);
+	return rc;
+}
+
+/* How two types meet; false: not at all. */
+static bool meet(enum gt_dtype a, enum gt_dtype b, enum gt_cast_kind *kind)
+{
+	enum gt_cast_kind x = gt_cast_kind(a), y = gt_cast_kind(b);
+
+	*kind = x == y && (a == GT_U64) == (b == GT_U64) ? x : GT_CAST_REAL;
+	return x == y || (x != GT_CAST_COMPLEX && y != GT_CAST_COMPLEX);
+}
+
+/* Tensors that lie alike are read as they lie. */
+static void plan_pair(struct pair *p, const struct gt_diff_row *row)
+{
+	const struct gt_tree_tensor *a = row->tensor_a, *b = row->tensor_b;
+
+	p->a = *a;
+	p->b = *b;
+	p->repeats = 1;
+	if (!memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof(*a->stride))) {
+		gt_ckpt_tensor_in_storage_order(&p->a, a, p->dims[0], &p->repeats);
+		gt_ckpt_tensor_in_storage_order(&p->b, b, p->dims[1], &p->repeats);
+	}
+	if (meet(a->dtype, b->dtype, &p->kind))
+		p->count = (uint64_t)gt_ckpt_tensor_count(&p->a);
+}
+
+static int plan(
+    struct comparison *c, const struct gt_diff_row *rows, size_t count, struct gt_err *err)
+{
+	struct gt_repeats repeats = { 0 };
+	int rc = 0;
+
+	c->pairs = gt_calloc(count, sizeof(*c->pairs), err);
+	if (!c->pairs)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count && !rc; i++) {
+		struct pair *p = &c->pairs[i];
+
+		plan_pair(p, &rows[i]);
+		rc = gt_repeats_add(
+		    &repeats, p->a.storage, p->count * gt_dtype_size(p->a.dtype), err);
+		if (!rc)
+			rc = gt_repeats_add(
+			    &repeats, p->b.storage, p->count * gt_dtype_size(p->b.dtype), err);
+	}
+	rc = gt_repeats_end(&repeats, rc, err);
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = gt_pieces_add(&c->pieces, i, c->pairs[i].count, PIECE, err);
+	return rc;
+}
+
+/*
+ * Compare the elements of rows[count], which have both tensors, of one shape; sets differing,
+ * count, one_nan, max_abs, max_rel. Types that cannot be compared (a complex with a real one) are
+ * left at count 0. Storages are not checked.
+ */
+static int compare_numbers(struct gt_diff_row *rows, size_t count,
+    const struct gt_diff_options *options, struct gt_err *err)
+{
+	struct comparison c = { .tolerance = options->tolerance,
+		.pieces.size = sizeof(struct piece) };
+	int rc = plan(&c, rows, count, err);
+
+	if (!rc)
+		rc = gt_thread_pool_run(options->threads, c.pieces.count, compare_piece, &c, err);
+	for (size_t i = 0; i < count && !rc; i++)
+		rows[i].count = c.pairs[i].count * c.pairs[i].repeats;
+	for (size_t k = 0; k < c.pieces.count && !rc; k++) {
+		const struct piece *piece = gt_pieces_get(&c.pieces, k);
+		const struct tally *t = &piece->tally;
+		struct gt_diff_row *row = &rows[piece->elements.job];
+		uint64_t repeats = c.pairs[piece->elements.job].repeats;
+
+		row->differing += t->differing * repeats;
+		row->one_nan += t->one_nan * repeats;
+		row->max_abs = fmax(row->max_abs, t->max_abs);
+		row->max_rel = fmax(row->max_rel, t->max_rel);
+	}
+	free(c.pieces.items);
+	free(c.pairs);
+	return rc;
+}
+
+/* ---- the rows that are left ---- */
+
 static int compare_rows(const void *a, const void *b)
 {
 	const struct gt_diff_row *x = a, *y = b;
@@ -262,7 +469,7 @@ static int compare_tensors(
 			d->rows[kept++] = d->rows[i];
 	}
 	if (!rc)
-		rc = gt_diff_numbers(pairs, n, options->tolerance, options->threads, err);
+		rc = compare_numbers(pairs, n, options, err);
 	for (size_t i = 0; i < n && !rc; i++)
 		if (pairs[i].kind == GT_DIFF_DTYPE || pairs[i].differing)
 			d->rows[kept++] = pairs[i];

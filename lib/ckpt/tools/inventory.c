@@ -8,7 +8,6 @@
 
 #include "lib/base/text.h"
 #include "lib/ckpt/torch/module.h"
-#include "lib/ckpt/tree/runs.h"
 #include "lib/ckpt/tree/tree.h"
 
 enum {

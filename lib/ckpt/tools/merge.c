@@ -1,51 +1,63 @@
-/* merge.c - the union of several state_dicts. */
+/* merge.c - several state_dicts made one: the union of their names, the mean of their values. */
+#include "lib/ckpt/tools/merge.h"
 
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "lib/base/index.h"
-#include "lib/ckpt/tools/merge_mean.h"
+#include "lib/base/copy.h"
+#include "lib/base/thread_pool.h"
+#include "lib/ckpt/tree/cast.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/cursor.h"
+#include "lib/ckpt/tree/flat.h"
 #include "lib/ckpt/tree/tree.h"
+
+enum {
+	COMPARED = 1 << 20, /* bytes of two tensors at a time */
+	PIECE = 64 << 10,   /* elements of a mean, computed at a time */
+	ALIGN = 64,
+	MAX_THREADS = 4
+};
 
 /* ---- equality ---- */
 
-static bool same_layout(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
+static bool same_shape(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
 {
-	return a->dtype == b->dtype && a->ndim == b->ndim &&
+	return a->ndim == b->ndim &&
 	       (!a->ndim || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)));
 }
 
-int gt_merge_take(
-    const struct gt_tree_tensor *t, int64_t first, size_t n, void *out, struct gt_err *err)
+/* The elements from `at` on, `most` at a time. */
+static struct gt_cursor read_from(const struct gt_tree_tensor *t, uint64_t at, size_t most)
 {
-	int rc = gt_ckpt_tensor_read_range(t, first, n, t->dtype, out, err);
-
-	gt_ckpt_tensor_forget(t, (uint64_t)first, n);
-	return rc;
+	return (struct gt_cursor){
+		.tensor = t, .at = at, .end = (uint64_t)gt_ckpt_tensor_count(t), .most = most
+	};
 }
 
 /* Whether every byte is the same. */
 static int compare(
     const struct gt_tree_tensor *a, const struct gt_tree_tensor *b, bool *same, struct gt_err *err)
 {
-	enum { PIECE = 1 << 20 };
-	size_t size = gt_dtype_size(a->dtype), most = PIECE / size;
-	size_t count = (size_t)gt_ckpt_tensor_count(a);
-	unsigned char *x = gt_calloc(2, PIECE, err), *y = x ? x + PIECE : NULL;
-	int rc = x ? gt_storage_check(a->storage, err) : GT_ENOMEM;
+	size_t size = gt_dtype_size(a->dtype), n;
+	struct gt_cursor x = read_from(a, 0, COMPARED / size), y = read_from(b, 0, COMPARED / size);
+	const void *run_x, *run_y;
+	int rc = gt_storage_check(a->storage, err);
 
 	*same = true;
 	if (!rc)
 		rc = gt_storage_check(b->storage, err);
-	for (size_t at = 0, n; !rc && *same && at < count; at += n) {
-		n = count - at < most ? count - at : most;
-		rc = gt_merge_take(a, (int64_t)at, n, x, err);
-		if (!rc)
-			rc = gt_merge_take(b, (int64_t)at, n, y, err);
-		*same = rc || !memcmp(x, y, n * size);
+	while (!rc && *same && (rc = gt_cursor_next(&x, &run_x, &n, err)) > 0 &&
+	       (rc = gt_cursor_next(&y, &run_y, &n, err)) > 0) {
+		*same = !memcmp(run_x, run_y, n * size);
+		rc = 0;
 	}
-	free(x);
+	gt_cursor_release(&x);
+	gt_cursor_release(&y);
 	return rc;
 }
 
@@ -67,7 +79,7 @@ struct merge {
 static int meet_again(
     struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	bool same = same_layout(old->tensor, t);
+	bool same = old->tensor->dtype == t->dtype && same_shape(old->tensor, t);
 	int rc = same ? compare(old->tensor, t, &same, err) : 0;
 
 	m->twice++;
@@ -92,8 +104,9 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 	return gt_tree_push(m->root, item->key, item->value, m->arena, err);
 }
 
-int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
-    struct gt_buf *note, struct gt_err *err)
+/* The state_dict of a file, as a tree in the arena. */
+static int take_part(struct gt_tree **out, const struct gt_merge_input *input,
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, input->root, err);
@@ -128,7 +141,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct gt_tree *part = NULL;
 
-		rc = gt_merge_part(&part, &inputs[i], arena, note, err);
+		rc = take_part(&part, &inputs[i], arena, note, err);
 		if (!rc && !i)
 			m.root->seq.ordered = part->seq.ordered;
 		for (size_t k = 0; !rc && k < part->seq.count; k++)
@@ -144,4 +157,396 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 	gt_buf_printf(note, "%zu tensor%s; %zu were in several files, the same in each\n",
 	    m.root->seq.count, m.root->seq.count == 1 ? "" : "s", m.twice);
 	return 0;
+}
+
+/* ---- the mean: tensors that belong together ---- */
+
+/* A tensor of the result: where it goes, and what it is the mean of. */
+struct target {
+	struct gt_tree_tensor *result;
+	const struct gt_tree_tensor **from; /* [count] */
+	uint64_t offset;
+	struct target *tied;   /* what this is another name of; else NULL */
+	atomic_bool differs;   /* integers that are not the same everywhere */
+	atomic_bool nonfinite; /* some of its numbers are NaN or infinite */
+};
+
+struct mean {
+	const struct gt_merge_input *inputs; /* [count] */
+	size_t count;                        /* of checkpoints */
+	struct target *targets;
+	size_t target_count;
+	struct gt_pieces pieces; /* of targets */
+	int fd;
+};
+
+static int hint_at_names(struct gt_err *err)
+{
+	return gt_err_hint(err,
+	    "'gtrain ckpt diff' lists the differences; 'gtrain ckpt rename' and "
+	    "'select' make names agree");
+}
+
+static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,
+    const struct gt_tree_tensor *b, const char *name, size_t file, struct gt_err *err)
+{
+	const char *first = m->inputs[0].path, *other = m->inputs[file].path;
+
+	if (a->dtype != b->dtype) {
+		gt_err_set(err, GT_EFORMAT, "'%.120s' is %s in '%.120s', %s in '%.120s'", name,
+		    gt_dtype_name(a->dtype), first, gt_dtype_name(b->dtype), other);
+		return gt_err_hint(err, "'gtrain ckpt convert --dtype' changes the type");
+	}
+	if (!same_shape(a, b)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%.120s' has one shape in '%.120s' and another in '%.120s'", name, first,
+		    other);
+		return gt_err_hint(err, "'gtrain ckpt diff' prints both; are they of one model?");
+	}
+	return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct gt_tree_item *)a)->key->string.bytes,
+	    ((const struct gt_tree_item *)b)->key->string.bytes);
+}
+
+/* Find each tensor of the first state_dict in another one of as many. */
+static int match(struct mean *m, struct gt_tree *const *parts, size_t file, struct gt_err *err)
+{
+	const struct gt_tree *first = parts[0], *other = parts[file];
+	struct gt_index index = { .compare = compare_keys };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < other->seq.count; i++)
+		if (!gt_index_add(&index, &other->seq.items[i], err))
+			rc = GT_ENOMEM;
+	for (size_t i = 0; !rc && i < first->seq.count; i++) {
+		const char *name = first->seq.items[i].key->string.bytes;
+		const struct gt_tree_item *found = gt_index_find(&index, &first->seq.items[i]);
+
+		if (!found) {
+			gt_err_set(err, GT_EFORMAT, "'%.120s' is in '%.120s', not in '%.120s'",
+			    name, m->inputs[0].path, m->inputs[file].path);
+			rc = hint_at_names(err);
+			break;
+		}
+		m->targets[i].from[file] = &found->value->tensor;
+		rc = check_alike(
+		    m, m->targets[i].from[0], m->targets[i].from[file], name, file, err);
+	}
+	if (!rc && other->seq.count != first->seq.count) {
+		gt_err_set(err, GT_EFORMAT, "'%.120s' has %zu tensors, '%.120s' has %zu",
+		    m->inputs[file].path, other->seq.count, m->inputs[0].path, first->seq.count);
+		rc = hint_at_names(err);
+	}
+	gt_index_release(&index);
+	return rc;
+}
+
+/* The tensors of the result: those of the first, contiguous. */
+static int plan(
+    struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts, struct gt_err *err)
+{
+	const struct gt_tree *first = parts[0];
+
+	for (size_t i = 0; i < m->target_count; i++) {
+		const struct gt_tree_tensor *t = &first->seq.items[i].value->tensor;
+		struct gt_tree *node =
+		    gt_tree_tensor(&out->arena, t->dtype, t->ndim, t->shape, NULL, err);
+
+		m->targets[i].from =
+		    gt_arena_alloc(&out->arena, m->count * sizeof(*m->targets[i].from), err);
+		if (!node || !m->targets[i].from ||
+		    gt_tree_push(out->root, first->seq.items[i].key, node, &out->arena, err))
+			return err->code;
+		m->targets[i].result = &node->tensor;
+		m->targets[i].from[0] = t;
+	}
+	return 0;
+}
+
+static int check_repeats(const struct mean *m, struct gt_err *err)
+{
+	struct gt_repeats repeats = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < m->target_count && !rc; i++)
+		for (size_t k = 0; k < m->count && !rc; k++) {
+			const struct gt_tree_tensor *t = m->targets[i].from[k];
+
+			rc = gt_repeats_add(&repeats, t->storage,
+			    (uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype), err);
+		}
+	return gt_repeats_end(&repeats, rc, err);
+}
+
+/* By what they are in the first file, then in the second, and so on. */
+static int compare_targets(const void *a, const void *b, void *self)
+{
+	const struct target *x = *(struct target *const *)a, *y = *(struct target *const *)b;
+	const struct mean *m = self;
+	int order = 0;
+
+	for (size_t k = 0; !order && k < m->count; k++)
+		order = gt_flat_compare(x->from[k], y->from[k]);
+	return order;
+}
+
+/* Tensors that are one in every file have one mean. */
+static int tie(struct mean *m, struct gt_err *err)
+{
+	struct target **sorted = gt_calloc(m->target_count, sizeof(*sorted), err);
+	size_t n = 0;
+
+	if (!sorted)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < m->target_count; i++)
+		if (gt_ckpt_tensor_count(m->targets[i].result))
+			sorted[n++] = &m->targets[i];
+	qsort_r(sorted, n, sizeof(*sorted), compare_targets, m);
+	for (size_t i = 1; i < n; i++) {
+		struct target *one = sorted[i - 1]->tied ? sorted[i - 1]->tied : sorted[i - 1];
+
+		if (compare_targets(&one, &sorted[i], m))
+			continue;
+		sorted[i]->tied = one;
+		sorted[i]->result->storage = one->result->storage;
+	}
+	free(sorted);
+	return 0;
+}
+
+/* One after the other in the file. */
+static int place(struct mean *m, uint64_t *bytes, struct gt_err *err)
+{
+	int rc = 0;
+
+	m->pieces.size = sizeof(struct gt_piece);
+	for (size_t i = 0; i < m->target_count && !rc; i++) {
+		const struct gt_tree_tensor *t = m->targets[i].result;
+
+		if (m->targets[i].tied)
+			continue;
+		m->targets[i].offset = *bytes;
+		*bytes += (t->storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
+		rc = gt_pieces_add(&m->pieces, i, (uint64_t)gt_ckpt_tensor_count(t), PIECE, err);
+	}
+	return rc;
+}
+
+/* ---- the mean ---- */
+
+/* What a complex number is made of; other types are made of themselves. */
+static enum gt_dtype part_of(enum gt_dtype dtype)
+{
+	return dtype == GT_C64 ? GT_F32 : dtype == GT_C128 ? GT_F64 : dtype;
+}
+
+/* Room for a piece: its result, the sums, and the values of one checkpoint. */
+struct desk {
+	unsigned char *raw;
+	double *sum, *value; /* of complex numbers two each */
+};
+
+/* The n elements of checkpoint k: numbers are summed; of integers the first are taken, and the
+ * others are compared. */
+static void add_run(
+    struct target *target, const struct desk *d, const void *run, size_t n, size_t k)
+{
+	enum gt_dtype dtype = target->result->dtype;
+	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
+
+	if (gt_cast_kind(dtype) != GT_CAST_INTEGER) {
+		gt_cast_real(dtype, run, n, d->value);
+		for (size_t i = 0; i < all; i++)
+			d->sum[i] += d->value[i];
+	} else if (!k) {
+		memcpy(d->raw, run, bytes);
+	} else if (memcmp(d->raw, run, bytes)) {
+		atomic_store(&target->differs, true);
+	}
+}
+
+static int divide(
+    struct target *target, const struct desk *d, size_t bytes, size_t count, struct gt_err *err)
+{
+	enum gt_dtype part = part_of(target->result->dtype);
+	size_t all = bytes / gt_dtype_size(part);
+	int rc;
+
+	for (size_t i = 0; i < all; i++)
+		d->sum[i] /= (double)count;
+	rc = gt_cast(GT_F64, d->sum, part, d->raw, all, err);
+	if (!rc && !gt_cast_finite(part, d->raw, all))
+		atomic_store(&target->nonfinite, true);
+	return rc;
+}
+
+static int work(void *self, size_t task, struct gt_err *err)
+{
+	struct mean *m = self;
+	const struct gt_piece *p = gt_pieces_get(&m->pieces, task);
+	struct target *target = &m->targets[p->job];
+	size_t size = gt_dtype_size(target->result->dtype), n;
+	struct desk d = { .raw = gt_calloc(p->count, size, err),
+		.sum = gt_calloc(4 * p->count, sizeof(*d.sum), err) };
+	int rc = d.raw && d.sum ? 0 : GT_ENOMEM;
+	const void *run;
+
+	d.value = d.sum + 2 * p->count;
+	for (size_t k = 0; !rc && k < m->count; k++) {
+		struct gt_cursor c = read_from(target->from[k], p->at, p->count);
+
+		rc = gt_cursor_next(&c, &run, &n, err);
+		if (rc > 0)
+			add_run(target, &d, run, n, k);
+		rc = rc < 0 ? rc : 0;
+		gt_cursor_release(&c);
+	}
+	if (!rc && gt_cast_kind(target->result->dtype) != GT_CAST_INTEGER)
+		rc = divide(target, &d, p->count * size, m->count, err);
+	if (!rc)
+		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
+	free(d.raw);
+	free(d.sum);
+	return rc;
+}
+
+static int compute(struct mean *m, struct gt_err *err)
+{
+	size_t threads = gt_thread_pool_size(0);
+	int rc = 0;
+
+	threads = threads < MAX_THREADS ? threads : MAX_THREADS;
+	for (size_t i = 0; !rc && i < m->target_count; i++)
+		rc = gt_storages_check(m->targets[i].from, NULL, m->count, threads, err);
+	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, work, m, err);
+}
+
+/* ---- the file ---- */
+
+static int open_unnamed(int *fd, const char *folder, struct gt_err *err)
+{
+	char *path;
+
+	*fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (*fd >= 0)
+		return 0;
+	path = gt_asprintf(err, "%s/.gtrain-mean-XXXXXX", folder);
+	if (!path)
+		return GT_ENOMEM;
+	*fd = mkostemp(path, O_CLOEXEC); /* file systems without O_TMPFILE */
+	if (*fd >= 0)
+		unlink(path);
+	else
+		gt_err_sys(err, "cannot make a temporary file in '%s'", folder);
+	free(path);
+	return *fd >= 0 ? 0 : GT_EIO;
+}
+
+/* Give the tensors of the result the memory of the file. */
+static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
+{
+	void *p = NULL;
+
+	if (ftruncate(m->fd, (off_t)bytes))
+		return gt_err_sys(err, "cannot write the means");
+	if (bytes)
+		p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, m->fd, 0);
+	if (p == MAP_FAILED)
+		return gt_err_sys(err, "cannot map the means");
+	out->map = (struct gt_mapping){ p, bytes, m->fd };
+	for (size_t i = 0; i < m->target_count; i++) {
+		struct gt_storage *s = m->targets[i].result->storage;
+
+		if (m->targets[i].tied)
+			continue;
+		s->bytes = out->map.data + m->targets[i].offset;
+		s->map = &out->map;
+		s->file_offset = m->targets[i].offset;
+	}
+	return 0;
+}
+
+static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
+    const char *folder, struct gt_err *err)
+{
+	uint64_t bytes = 0;
+	int rc;
+
+	m->target_count = parts[0]->seq.count;
+	m->targets = gt_calloc(m->target_count, sizeof(*m->targets), err);
+	rc = m->targets ? plan(m, out, parts, err) : GT_ENOMEM;
+	for (size_t k = 1; !rc && k < m->count; k++)
+		rc = match(m, parts, k, err);
+	if (!rc)
+		rc = check_repeats(m, err);
+	if (!rc)
+		rc = tie(m, err);
+	if (!rc)
+		rc = place(m, &bytes, err);
+	if (!rc)
+		rc = open_unnamed(&m->fd, folder, err);
+	if (rc)
+		return rc;
+	rc = compute(m, err);
+	if (!rc)
+		rc = attach(m, out, bytes, err);
+	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
+}
+
+static void report(const struct mean *m, struct gt_buf *note)
+{
+	size_t differ = 0, nonfinite = 0;
+
+	for (size_t i = 0; i < m->target_count; i++) {
+		differ += atomic_load(&m->targets[i].differs);
+		nonfinite += atomic_load(&m->targets[i].nonfinite);
+	}
+	gt_buf_printf(note, "mean of %zu checkpoints, %zu tensor%s\n", m->count, m->target_count,
+	    m->target_count == 1 ? "" : "s");
+	if (differ)
+		gt_buf_printf(note,
+		    "%zu tensor%s of integers differ%s: the first file's were taken\n", differ,
+		    differ == 1 ? "" : "s", differ == 1 ? "s" : "");
+	if (nonfinite)
+		gt_buf_printf(note, "%zu tensor%s of the mean hold%s NaN or Inf\n", nonfinite,
+		    nonfinite == 1 ? "" : "s", nonfinite == 1 ? "s" : "");
+}
+
+int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
+    const char *folder, struct gt_buf *note, struct gt_err *err)
+{
+	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
+	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
+	int rc = parts ? 0 : GT_ENOMEM;
+
+	*out = (struct gt_merge_mean){ 0 };
+	out->root = gt_tree_dict(&out->arena, err);
+	if (!out->root)
+		rc = GT_ENOMEM;
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = take_part(&parts[i], &inputs[i], &out->arena, note, err);
+	if (!rc)
+		rc = fill(&m, out, parts, folder, err);
+	if (!rc) {
+		out->root->seq.ordered = parts[0]->seq.ordered;
+		out->root->seq.attributes = parts[0]->seq.attributes;
+		report(&m, note);
+	}
+	if (!out->map.data && m.fd >= 0)
+		close(m.fd);
+	free(m.targets);
+	free(m.pieces.items);
+	free(parts);
+	return rc;
+}
+
+void gt_merge_release(struct gt_merge_mean *mean)
+{
+	gt_unmap(&mean->map);
+	gt_arena_release(&mean->arena);
+	*mean = (struct gt_merge_mean){ 0 };
 }

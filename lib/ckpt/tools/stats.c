@@ -6,16 +6,17 @@
 #include <string.h>
 
 #include "lib/base/thread_pool.h"
-#include "lib/ckpt/tree/finite.h"
-#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/tree/cast.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
 
 enum {
 	PIECE_BYTES = 4 << 20, /* a task, unless there would be too many */
-	FORGET_BYTES = 1 << 20,
 	MAX_PIECES = 1 << 16,
-	LANES = 8 /* sums side by side, for the vector unit */
+	BLOCK = 1024, /* elements, whose moments are joined to the sum */
+	LANES = 8     /* sums side by side, for the vector unit */
 };
 
 /* Finite elements so far: how many, their mean, the sum of squared distances from it. */
@@ -28,14 +29,16 @@ struct moments {
 struct job {
 	struct gt_tree_tensor t; /* in storage order */
 	int64_t dims[2 * GT_TREE_MAX_DIMS];
-	uint64_t count, repeats, per_piece;
-	size_t first_piece;
-	enum gt_run_kind kind;
+	uint64_t count, repeats;
 	bool crc; /* this tensor is its whole storage: the sum is made on the way */
+
+	/* of its pieces together */
+	struct moments sum;
+	uint32_t sum_crc;
 };
 
 struct piece {
-	size_t job;
+	struct gt_piece elements;
 	uint32_t crc;
 	struct moments sum;
 };
@@ -43,8 +46,8 @@ struct piece {
 struct survey {
 	bool brief; /* NaN, Inf and checksums alone; the other moments stay 0 */
 	struct job *jobs;
-	struct piece *pieces;
-	size_t count, piece_count;
+	size_t count;
+	struct gt_pieces pieces;
 };
 
 /* ---- a block of doubles ---- */
@@ -168,62 +171,36 @@ static void add_block(struct moments *sum, double *x, size_t n)
 
 /* ---- a piece of a tensor ---- */
 
-static int load(const struct job *j, const struct gt_runs *r, const void *run, size_t n, double *x,
-    struct gt_err *err)
+/* Complex numbers count by their magnitude. */
+static void add_run(struct moments *sum, enum gt_dtype dtype, const void *run, size_t n)
 {
-	double parts[2 * GT_RUN];
-	int rc;
+	double x[2 * BLOCK];
 
-	if (j->kind != GT_RUN_COMPLEX)
-		return gt_runs_real(r, run, n, x, err);
-	rc = gt_runs_real(r, run, n, parts, err);
-	for (size_t i = 0; i < n && !rc; i++)
-		x[i] = hypot(parts[2 * i], parts[2 * i + 1]);
-	return rc;
-}
-
-/* Take the next n elements, of `size` bytes each, into the piece. */
-static int take(const struct survey *v, struct piece *p, struct gt_runs *r, size_t n, size_t size,
-    struct gt_err *err)
-{
-	const struct job *j = &v->jobs[p->job];
-	const void *run = gt_runs_next(r, n, err);
-	double x[GT_RUN];
-	int rc;
-
-	if (!run)
-		return err->code;
-	if (j->crc)
-		p->crc = gt_crc32(p->crc, run, n * size);
-	if (v->brief && !j->t.storage->swapped && gt_all_finite(j->t.dtype, run, n))
-		return 0;
-	rc = load(j, r, run, n, x, err);
-	if (!rc)
-		add_block(&p->sum, x, n);
-	return rc;
+	gt_cast_real(dtype, run, n, x);
+	for (size_t i = 0; i < n && gt_cast_kind(dtype) == GT_CAST_COMPLEX; i++)
+		x[i] = hypot(x[2 * i], x[2 * i + 1]);
+	add_block(sum, x, n);
 }
 
 static int survey_piece(void *self, size_t task, struct gt_err *err)
 {
-	struct survey *v = self;
-	struct piece *p = &v->pieces[task];
-	const struct job *j = &v->jobs[p->job];
-	uint64_t size = gt_dtype_size(j->t.dtype), at = (task - j->first_piece) * j->per_piece;
-	uint64_t end = j->count - at < j->per_piece ? j->count : at + j->per_piece, held = at;
-	struct gt_runs r;
-	int rc = 0;
+	const struct survey *v = self;
+	struct piece *p = gt_pieces_get(&v->pieces, task);
+	const struct job *j = &v->jobs[p->elements.job];
+	struct gt_cursor c = { .tensor = &j->t,
+		.at = p->elements.at,
+		.end = p->elements.at + p->elements.count,
+		.most = BLOCK,
+		.sum = j->crc };
+	const void *run;
+	size_t n;
+	int rc;
 
-	gt_runs_begin(&r, &j->t, at);
-	while (at < end && !rc) {
-		size_t n = end - at < GT_RUN ? (size_t)(end - at) : GT_RUN;
-
-		rc = take(v, p, &r, n, size, err);
-		at += n;
-		if ((at - held) * size >= FORGET_BYTES || at == end) {
-			gt_ckpt_tensor_forget(&j->t, held, at - held);
-			held = at;
-		}
-	}
+	while ((rc = gt_cursor_next(&c, &run, &n, err)) > 0)
+		if (!v->brief || !gt_cast_finite(j->t.dtype, run, n))
+			add_run(&p->sum, j->t.dtype, run, n);
+	p->crc = c.crc;
+	gt_cursor_release(&c);
 	return rc;
 }
 
@@ -241,107 +218,75 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 
 	gt_ckpt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
 	j->count = (uint64_t)gt_ckpt_tensor_count(&j->t);
-	j->kind = gt_run_kind(t->dtype);
-	if (j->kind == GT_RUN_UNKNOWN)
-		j->count = 0;
 	j->crc =
 	    s->has_crc && (brief || !atomic_load(&s->checked)) && is_whole_storage(&j->t, j->count);
 }
 
-/* See gt_ckpt_tensor_repeats_too_much(); an element that a stride of 0 repeats is visited once. */
-static int check_repeats(const struct survey *v, struct gt_err *err)
-{
-	struct gt_ckpt_tensor_use *uses = gt_calloc(v->count, sizeof(*uses), err);
-	int rc;
-
-	if (!uses)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < v->count; i++)
-		uses[i] = (struct gt_ckpt_tensor_use){ v->jobs[i].t.storage,
-			v->jobs[i].count * gt_dtype_size(v->jobs[i].t.dtype) };
-	rc = gt_ckpt_tensor_repeats_too_much(uses, v->count, err);
-	free(uses);
-	return rc;
-}
-
+/* An element that a stride of 0 repeats is visited once. */
 static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, struct gt_err *err)
 {
 	uint64_t total = 0, piece_bytes = PIECE_BYTES;
-	int rc;
+	struct gt_repeats repeats = { 0 };
+	int rc = 0;
 
 	v->jobs = gt_calloc(v->count, sizeof(*v->jobs), err);
 	if (!v->jobs)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < v->count; i++) {
-		plan_job(&v->jobs[i], tensors[i], v->brief);
-		total += v->jobs[i].count * gt_dtype_size(tensors[i]->dtype);
-	}
-	rc = check_repeats(v, err);
-	if (rc)
-		return rc;
-	while (total / piece_bytes > MAX_PIECES)
-		piece_bytes *= 2;
-	for (size_t i = 0; i < v->count; i++) {
+	for (size_t i = 0; i < v->count && !rc; i++) {
 		struct job *j = &v->jobs[i];
 
-		j->per_piece = piece_bytes / gt_dtype_size(j->t.dtype);
-		j->first_piece = v->piece_count;
-		v->piece_count += (j->count + j->per_piece - 1) / j->per_piece;
+		plan_job(j, tensors[i], v->brief);
+		total += j->count * gt_dtype_size(j->t.dtype);
+		rc = gt_repeats_add(
+		    &repeats, j->t.storage, j->count * gt_dtype_size(j->t.dtype), err);
 	}
-	v->pieces = gt_calloc(v->piece_count, sizeof(*v->pieces), err);
-	if (!v->pieces)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < v->count; i++) {
-		size_t end = i + 1 < v->count ? v->jobs[i + 1].first_piece : v->piece_count;
-
-		for (size_t k = v->jobs[i].first_piece; k < end; k++)
-			v->pieces[k].job = i;
-	}
-	return 0;
+	rc = gt_repeats_end(&repeats, rc, err);
+	while (total / piece_bytes > MAX_PIECES)
+		piece_bytes *= 2;
+	v->pieces.size = sizeof(struct piece);
+	for (size_t i = 0; i < v->count && !rc; i++)
+		rc = gt_pieces_add(&v->pieces, i, v->jobs[i].count,
+		    piece_bytes / gt_dtype_size(v->jobs[i].t.dtype), err);
+	return rc;
 }
 
-/* The pieces of tensor i together. */
-static void join_pieces(const struct survey *v, size_t i, struct moments *sum, uint32_t *crc)
+/* Read all, and put the pieces of each tensor together. */
+static int run(struct survey *v, size_t threads, struct gt_err *err)
 {
-	const struct job *j = &v->jobs[i];
-	size_t end = i + 1 < v->count ? v->jobs[i + 1].first_piece : v->piece_count;
-	uint64_t size = gt_dtype_size(j->t.dtype), left = j->count;
+	int rc = gt_thread_pool_run(threads, v->pieces.count, survey_piece, v, err);
 
-	*sum = (struct moments){ 0 };
-	*crc = 0;
-	for (size_t k = j->first_piece; k < end; k++) {
-		uint64_t n = left < j->per_piece ? left : j->per_piece;
+	for (size_t i = 0; i < v->pieces.count && !rc; i++) {
+		const struct piece *p = gt_pieces_get(&v->pieces, i);
+		struct job *j = &v->jobs[p->elements.job];
 
-		join(sum, &v->pieces[k].sum);
-		*crc = gt_crc32_join(*crc, v->pieces[k].crc, n * size);
-		left -= n;
+		join(&j->sum, &p->sum);
+		j->sum_crc = gt_crc32_join(
+		    j->sum_crc, p->crc, p->elements.count * gt_dtype_size(j->t.dtype));
 	}
+	return rc;
 }
 
-static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct gt_err *err)
+static int sum_up(const struct job *j, struct gt_stats *out, struct gt_err *err)
 {
-	const struct job *j = &v->jobs[i];
-	struct moments sum;
-	uint32_t crc;
+	const struct moments *sum = &j->sum;
 
-	join_pieces(v, i, &sum, &crc);
 	*out = (struct gt_stats){ .count = j->count * j->repeats,
-		.nan = sum.nan * j->repeats,
-		.inf = sum.inf * j->repeats,
-		.zeros = sum.zeros * j->repeats,
-		.min = sum.n ? sum.min : NAN,
-		.max = sum.n ? sum.max : NAN,
-		.mean = sum.n ? sum.mean : NAN,
+		.nan = sum->nan * j->repeats,
+		.inf = sum->inf * j->repeats,
+		.zeros = sum->zeros * j->repeats,
+		.min = sum->n ? sum->min : NAN,
+		.max = sum->n ? sum->max : NAN,
+		.mean = sum->n ? sum->mean : NAN,
 		.std = NAN };
-	if (sum.n && (double)sum.n * (double)j->repeats > 1)
+	if (sum->n && (double)sum->n * (double)j->repeats > 1)
 		out->std =
-		    sqrt(sum.m2 * (double)j->repeats / ((double)sum.n * (double)j->repeats - 1));
-	return j->crc && j->count ? gt_storage_compare(j->t.storage, crc, err) : 0;
+		    sqrt(sum->m2 * (double)j->repeats / ((double)sum->n * (double)j->repeats - 1));
+	return j->crc && j->count ? gt_storage_compare(j->t.storage, j->sum_crc, err) : 0;
 }
 
 static void release(struct survey *v)
 {
-	free(v->pieces);
+	free(v->pieces.items);
 	free(v->jobs);
 }
 
@@ -357,9 +302,9 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
 	if (!rc)
 		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
-		rc = gt_thread_pool_run(threads, v.piece_count, survey_piece, &v, err);
+		rc = run(&v, threads, err);
 	for (size_t i = 0; i < count && !rc; i++)
-		rc = sum_up(&v, i, &out[i], err);
+		rc = sum_up(&v.jobs[i], &out[i], err);
 	free(skip);
 	release(&v);
 	return rc;
@@ -372,15 +317,15 @@ int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors,
 	int rc = plan(&v, tensors, err);
 
 	if (!rc)
-		rc = gt_thread_pool_run(threads, v.piece_count, survey_piece, &v, err);
+		rc = run(&v, threads, err);
 	for (size_t i = 0; i < count && !rc; i++) {
 		const struct job *j = &v.jobs[i];
-		struct moments sum;
 
-		out[i] = (struct gt_scan){ .count = j->count * j->repeats, .summed = j->crc };
-		join_pieces(&v, i, &sum, &out[i].crc);
-		out[i].nan = sum.nan * j->repeats;
-		out[i].inf = sum.inf * j->repeats;
+		out[i] = (struct gt_scan){ .count = j->count * j->repeats,
+			.nan = j->sum.nan * j->repeats,
+			.inf = j->sum.inf * j->repeats,
+			.summed = j->crc,
+			.crc = j->sum_crc };
 	}
 	release(&v);
 	return rc;

@@ -4,7 +4,7 @@
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/tools/verify_steps.h"
-#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/tree.h"
 
 /*

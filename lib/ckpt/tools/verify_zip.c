@@ -3,47 +3,22 @@
 #include <string.h>
 
 #include "lib/base/text.h"
-#include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/verify_steps.h"
-#include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/zip/crc.h"
+#include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/zip/layout.h"
 
 /* ---- checksums ---- */
 
-enum { PIECE_BYTES = 4 << 20, FORGET_BYTES = 1 << 20, STORED = 0 };
-
-struct piece {
-	size_t record;
-	uint64_t at, size;
-	uint32_t crc;
-};
+enum { STORED = 0 };
 
 struct checker {
 	struct gt_zip *zip;
 	const struct gt_known_sums *known; /* or NULL */
 	struct gt_arena *arena;
-	struct piece *pieces;
+	struct gt_storage *storages; /* [records], */
+	struct gt_copy_place *sums;  /* and the sums of those that are work for threads */
 	size_t count;
 };
-
-static int check_piece(void *self, size_t task, struct gt_err *err)
-{
-	struct checker *c = self;
-	struct piece *p = &c->pieces[task];
-	const struct gt_mapping *map = c->zip->map;
-	uint64_t start = c->zip->records[p->record].data + p->at;
-
-	(void)err;
-	for (uint64_t done = 0; done < p->size;) {
-		size_t n = p->size - done < FORGET_BYTES ? p->size - done : FORGET_BYTES;
-
-		p->crc = gt_crc32(p->crc, map->data + start + done, n);
-		gt_map_forget(map, start + done, n);
-		done += n;
-	}
-	return 0;
-}
 
 /* The sum of a stored record, where it is known already. */
 static const struct gt_known_sum *find_sum(const struct checker *c, const struct gt_zip_record *r)
@@ -54,32 +29,33 @@ static const struct gt_known_sum *find_sum(const struct checker *c, const struct
 }
 
 /* Records without a CRC (0), those that have to be unpacked and those whose sum is known are no
- * work for pieces. */
-static bool has_pieces(const struct checker *c, const struct gt_zip_record *r)
+ * work for threads. */
+static bool is_work(const struct checker *c, const struct gt_zip_record *r)
 {
 	return r->method == STORED && r->crc && !find_sum(c, r);
 }
 
-static int plan(struct checker *c, struct gt_err *err)
+static int sum_records(struct checker *c, size_t threads, struct gt_err *err)
 {
-	size_t k = 0;
+	const struct gt_mapping *map = c->zip->map;
 
-	for (size_t i = 0; i < c->zip->count; i++)
-		if (has_pieces(c, &c->zip->records[i]))
-			c->count += (c->zip->records[i].packed + PIECE_BYTES - 1) / PIECE_BYTES;
-	c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
-	if (!c->pieces)
+	c->storages = gt_calloc(c->zip->count, sizeof(*c->storages), err);
+	c->sums = gt_calloc(c->zip->count, sizeof(*c->sums), err);
+	if (!c->storages || !c->sums)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < c->zip->count; i++) {
 		const struct gt_zip_record *r = &c->zip->records[i];
+		struct gt_storage *s = &c->storages[i];
 
-		if (!has_pieces(c, r))
+		if (!is_work(c, r))
 			continue;
-		for (uint64_t at = 0; at < r->packed; at += PIECE_BYTES)
-			c->pieces[k++] = (struct piece){ i, at,
-				r->packed - at < PIECE_BYTES ? r->packed - at : PIECE_BYTES, 0 };
+		s->bytes = map->data + r->data;
+		s->size_bytes = r->packed;
+		s->map = map;
+		s->file_offset = r->data;
+		c->sums[c->count++] = gt_copy_sum_of_storage(s);
 	}
-	return 0;
+	return gt_copy_sums(c->sums, c->count, threads, err);
 }
 
 static int damaged(
@@ -91,8 +67,8 @@ static int damaged(
 	return 0;
 }
 
-/* The pieces of record i, the first of which is *k; which moves on. */
-static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err *err)
+/* Check record i. The next sum is *k, which moves on. */
+static int check_record(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err *err)
 {
 	const struct gt_zip_record *r = &c->zip->records[i];
 	const struct gt_known_sum *known = find_sum(c, r);
@@ -103,8 +79,8 @@ static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err
 		return gt_zip_open_record(c->zip, r, c->arena, &bytes, err)
 		           ? damaged(r, "does not unpack", bad, i, err)
 		           : 0;
-	for (; *k < c->count && c->pieces[*k].record == i; ++*k)
-		crc = gt_crc32_join(crc, c->pieces[*k].crc, c->pieces[*k].size);
+	if (is_work(c, r))
+		crc = c->sums[(*k)++].crc;
 	if (r->packed != r->size)
 		return damaged(r, "has two sizes", bad, i, err);
 	return r->crc && crc != r->crc ? damaged(r, "differs from its CRC-32", bad, i, err) : 0;
@@ -114,16 +90,15 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
     struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err)
 {
 	struct checker c = { .zip = zip, .known = known, .arena = arena };
-	int rc = plan(&c, err);
+	int rc = sum_records(&c, threads, err);
 
 	*checked_bytes = 0;
-	if (!rc)
-		rc = gt_thread_pool_run(threads, c.count, check_piece, &c, err);
 	for (size_t i = 0, k = 0; i < zip->count && !rc; i++) {
-		rc = join(&c, i, &k, bad, err);
+		rc = check_record(&c, i, &k, bad, err);
 		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;
 	}
-	free(c.pieces);
+	free(c.sums);
+	free(c.storages);
 	return rc;
 }
 

@@ -1,9 +1,10 @@
-/* cast.c - runs of elements, from one type to another. */
+/* cast.c - runs of elements, from one type to another, and as numbers. */
 #include "lib/ckpt/tree/cast.h"
 
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/finite.h"
 #include "lib/base/half.h"
 
 /* ---- rounding ---- */
@@ -82,13 +83,11 @@ static double from_small(const struct small *s, uint8_t bits)
 
 enum { RUN = 512 }; /* elements converted at a time */
 
-enum family { FAMILY_FLOAT, FAMILY_INT, FAMILY_COMPLEX };
-
-static enum family family_of(enum gt_dtype dtype)
+enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype)
 {
 	if (gt_dtype_is_float(dtype))
-		return FAMILY_FLOAT;
-	return dtype == GT_C64 || dtype == GT_C128 ? FAMILY_COMPLEX : FAMILY_INT;
+		return GT_CAST_REAL;
+	return dtype == GT_C64 || dtype == GT_C128 ? GT_CAST_COMPLEX : GT_CAST_INTEGER;
 }
 
 /* for each i < n: *(TYPE *)p -> out[i]; memcpy, as nothing from a file is aligned */
@@ -257,7 +256,8 @@ static cast_run *const direct[GT_DTYPE_COUNT][GT_DTYPE_COUNT] = {
 
 bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to)
 {
-	return from == to || (family_of(from) == family_of(to) && family_of(to) != FAMILY_COMPLEX);
+	return from == to ||
+	       (gt_cast_kind(from) == gt_cast_kind(to) && gt_cast_kind(to) != GT_CAST_COMPLEX);
 }
 
 /* By way of the widest type, at most RUN elements. */
@@ -270,7 +270,7 @@ static int cast_wide(
 	} run;
 	int rc;
 
-	if (family_of(to) == FAMILY_FLOAT) {
+	if (gt_cast_kind(to) == GT_CAST_REAL) {
 		load_floats(from, src, n, run.real);
 		store_floats(to, dst, n, run.real);
 		return 0;
@@ -305,6 +305,58 @@ int gt_cast(
 	return rc;
 }
 
+/* ---- as numbers ---- */
+
+void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out)
+{
+	int64_t whole[RUN];
+
+	if (gt_cast_kind(from) == GT_CAST_REAL)
+		load_floats(from, src, n, out);
+	else if (gt_cast_kind(from) == GT_CAST_COMPLEX)
+		load_floats(from == GT_C64 ? GT_F32 : GT_F64, src, 2 * n, out);
+	else
+		for (size_t done = 0, m; done < n; done += m) {
+			m = n - done < RUN ? n - done : RUN;
+			load_ints(from, (const unsigned char *)src + done * gt_dtype_size(from), m,
+			    whole);
+			for (size_t i = 0; i < m; i++)
+				out[done + i] =
+				    from == GT_U64 ? (double)(uint64_t)whole[i] : (double)whole[i];
+		}
+}
+
+void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out)
+{
+	load_ints(from, src, n, out);
+	for (size_t i = 0; from == GT_U64 && i < n; i++)
+		out[i] ^= INT64_MIN;
+}
+
+bool gt_cast_finite(enum gt_dtype dtype, const void *elements, size_t n)
+{
+	switch (dtype) {
+	case GT_F64:
+		return gt_finite_f64(elements, n);
+	case GT_C128:
+		return gt_finite_f64(elements, 2 * n);
+	case GT_F32:
+		return gt_finite_f32(elements, n);
+	case GT_C64:
+		return gt_finite_f32(elements, 2 * n);
+	case GT_F16:
+		return gt_finite_f16(elements, n);
+	case GT_BF16:
+		return gt_finite_bf16(elements, n);
+	case GT_F8_E5M2:
+		return gt_finite_e5m2(elements, n);
+	case GT_F8_E4M3:
+		return gt_finite_e4m3(elements, n);
+	default: /* integers */
+		return true;
+	}
+}
+
 /* Infinities have all bits of the exponent and no other but the sign. */
 #define INFINITE(type, bits)                                                                       \
 	for (size_t i = 0; i < n; i++) {                                                           \
@@ -319,6 +371,8 @@ size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n)
 	size_t found = 0;
 
 	switch (dtype) {
+	case GT_F8_E5M2:
+		INFINITE(uint8_t, 0x7c);
 	case GT_F16:
 		INFINITE(uint16_t, 0x7c00);
 	case GT_BF16:

@@ -1,12 +1,18 @@
-/* cast.h - inside ckpt: runs of elements, from one type to another. */
+/* cast.h - inside ckpt: runs of elements, from one type to another, and as numbers. */
 #ifndef GT_CKPT_TREE_CAST_H
 #define GT_CKPT_TREE_CAST_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lib/base/err.h"
 #include "lib/device/dtype.h"
+
+/* What elements of a type are to code that computes with them; bool is an integer. */
+enum gt_cast_kind { GT_CAST_REAL, GT_CAST_INTEGER, GT_CAST_COMPLEX };
+
+enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
 
 /* Whether elements of one type can be had as another: the same; floating-point types among each
  * other; integers and bool among each other. */
@@ -22,7 +28,17 @@ bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
 int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);
 
-/* How many of n elements of a floating-point type are infinite; 0 for float8. */
+/*
+ * n elements as doubles: of complex types 2 n of them, of large integers the nearest. Those of an
+ * integer type as int64_t: of uint64 the value less 2^63, which fits and keeps differences.
+ */
+void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out);
+void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out);
+
+/* Whether none of n elements is NaN or infinite; true for integers. */
+bool gt_cast_finite(enum gt_dtype dtype, const void *elements, size_t n);
+
+/* How many of n elements of a floating-point type are infinite. */
 size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n);
 
 #endif

@@ -34,7 +34,7 @@ struct gt_copy_place {
  * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
  * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as
  * gt_ckpt_tensor_read(); the output then holds anything. GT_ENOTSUP, nothing written yet, where a
- * little is repeated to very much: see gt_ckpt_tensor_repeats_too_much().
+ * little is repeated to very much: see gt_repeats_end().
  */
 int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err);
 
@@ -42,7 +42,19 @@ int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct g
 void gt_copy_losses(
     const struct gt_copy_place *places, size_t count, struct gt_ckpt_write_losses *losses);
 
-/* A place that is nowhere: the sum of a tensor's elements as `as`. */
+/* A place that is nowhere: the sum of a tensor's elements as `as`, or of all bytes of a storage. */
 struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
+struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage);
+
+/* The same as gt_copy_tensors() of places that are nowhere, by `threads` threads (0: one per
+ * processor). */
+int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err);
+
+/*
+ * Compare the storages of tensors with their CRC-32, each once, by threads: before any element is
+ * believed. Tensors marked in skip[count] (NULL: none) are left out. Errors: as gt_storage_check().
+ */
+int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
+    size_t threads, struct gt_err *err);
 
 #endif

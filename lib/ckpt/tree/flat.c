@@ -125,27 +125,10 @@ static int find_ties(struct gt_flat *flat, struct gt_err *err)
 	return 0;
 }
 
-/* Of all files together, where the output is cut into shards. */
-static int check_repeats(const struct gt_flat *flat, struct gt_err *err)
-{
-	struct gt_ckpt_tensor_use *uses = gt_calloc(flat->count, sizeof(*uses), err);
-	size_t n = 0;
-	int rc;
-
-	if (!uses)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < flat->count; i++)
-		if (!flat->tensors[i].kept)
-			uses[n++] = (struct gt_ckpt_tensor_use){ flat->tensors[i].tensor->storage,
-				flat->tensors[i].size_bytes };
-	rc = gt_ckpt_tensor_repeats_too_much(uses, n, err);
-	free(uses);
-	return rc;
-}
-
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
+	struct gt_repeats repeats = { 0 };
 	int rc = 0;
 
 	*out = (struct gt_flat){ 0 };
@@ -164,8 +147,12 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
 		rc = add(out, &root->seq.items[i], format, options, err);
 	if (!rc)
 		rc = find_ties(out, err);
-	if (!rc)
-		rc = check_repeats(out, err);
+	/* Of all files together, where the output is cut into shards. */
+	for (size_t i = 0; i < out->count && !rc; i++)
+		if (!out->tensors[i].kept)
+			rc = gt_repeats_add(&repeats, out->tensors[i].tensor->storage,
+			    out->tensors[i].size_bytes, err);
+	rc = gt_repeats_end(&repeats, rc, err);
 	if (rc)
 		gt_flat_release(out);
 	return rc;

@@ -58,13 +58,3 @@ void gt_storage_forget(const struct gt_storage *s, uint64_t start, uint64_t size
 	if (s->map)
 		gt_map_forget(s->map, s->file_offset + start, size);
 }
-
-void gt_ckpt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n)
-{
-	uint64_t size = gt_dtype_size(t->dtype);
-
-	if (gt_ckpt_tensor_is_contiguous(t))
-		gt_storage_forget(t->storage, ((uint64_t)t->offset + first) * size, n * size);
-	else
-		gt_storage_forget(t->storage, 0, t->storage->size_bytes);
-}

@@ -4,13 +4,17 @@
 #include <string.h>
 
 #include "lib/ckpt/tree/cast.h"
-#include "lib/ckpt/tree/pack.h"
+#include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* Elements that strides of 0 make of fewer. */
 static const int64_t MAX_REPEATED = (int64_t)1 << 32;
 
-enum { REPEATED_FREE = 1 << 30, REPEATED_TIMES = 1024 }; /* see tree.h */
+enum {
+	REPEATED_FREE = 1 << 30, /* see tree.h */
+	REPEATED_TIMES = 1024,
+	RUN = 4096, /* elements converted at a time */
+};
 
 int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t)
 {
@@ -82,32 +86,25 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 	return 0;
 }
 
-static int compare_uses(const void *a, const void *b)
+int gt_repeats_add(
+    struct gt_repeats *r, const struct gt_storage *storage, uint64_t bytes, struct gt_err *err)
 {
-	const struct gt_ckpt_tensor_use *x = a, *y = b;
-
-	return ((uintptr_t)x->storage > (uintptr_t)y->storage) -
-	       ((uintptr_t)x->storage < (uintptr_t)y->storage);
+	if (__builtin_add_overflow(r->visited, bytes, &r->visited))
+		r->visited = UINT64_MAX;
+	if (gt_index_find(&r->storages, storage))
+		return 0;
+	r->stored += storage->size_bytes;
+	return gt_index_add(&r->storages, storage, err) ? 0 : GT_ENOMEM;
 }
 
-int gt_ckpt_tensor_repeats_too_much(
-    struct gt_ckpt_tensor_use *uses, size_t count, struct gt_err *err)
+int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err)
 {
-	uint64_t visited = 0, stored = 0;
-
-	if (count)
-		qsort(uses, count, sizeof(*uses), compare_uses);
-	for (size_t i = 0; i < count; i++) {
-		if (__builtin_add_overflow(visited, uses[i].bytes, &visited))
-			visited = UINT64_MAX;
-		if (!i || uses[i - 1].storage != uses[i].storage)
-			stored += uses[i].storage->size_bytes;
-	}
-	if (visited <= REPEATED_FREE || visited / REPEATED_TIMES <= stored)
-		return 0;
+	gt_index_release(&r->storages);
+	if (rc || r->visited <= REPEATED_FREE || r->visited / REPEATED_TIMES <= r->stored)
+		return rc;
 	return gt_err_set(err, GT_ENOTSUP,
 	    "tensors repeat the %llu bytes of their storages to %llu: more than %d times over",
-	    (unsigned long long)stored, (unsigned long long)visited, REPEATED_TIMES);
+	    (unsigned long long)r->stored, (unsigned long long)r->visited, REPEATED_TIMES);
 }
 
 /* ---- byte order ---- */
@@ -148,56 +145,28 @@ bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t)
 	return true;
 }
 
-/* Packed elements, in the byte order of the storage, as `to` in the host's. `in` may be changed. */
-static int finish(const struct gt_tree_tensor *t, void *in, size_t n, enum gt_dtype to, void *out,
-    struct gt_err *err)
-{
-	if (t->storage->swapped)
-		gt_ckpt_tensor_swap(t->dtype, in, n);
-	return in == out ? 0 : gt_cast(t->dtype, in, to, out, n, err);
-}
-
-int gt_ckpt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
-    enum gt_dtype to, void *dst, struct gt_err *err)
-{
-	enum { RUN_BYTES = 16384 };
-	unsigned char packed[RUN_BYTES], *out = dst;
-	const unsigned char *in = (const unsigned char *)t->storage->bytes;
-	size_t size = gt_dtype_size(t->dtype), most = RUN_BYTES / size;
-	bool contiguous = gt_ckpt_tensor_is_contiguous(t);
-	int rc = 0;
-
-	if (contiguous) {
-		in += ((size_t)t->offset + (size_t)first) * size;
-		if (!t->storage->swapped)
-			return gt_cast(t->dtype, in, to, dst, count, err);
-	}
-	if (t->dtype == to && !contiguous) { /* the result is where they can be gathered */
-		rc = gt_ckpt_tensor_pack(t, first, count, dst, err);
-		return rc ? rc : finish(t, dst, count, to, dst, err);
-	}
-	for (size_t done = 0, n; !rc && done < count; done += n) {
-		n = count - done < most ? count - done : most;
-		if (contiguous)
-			memcpy(packed, in + done * size, n * size);
-		else
-			rc = gt_ckpt_tensor_pack(t, first + (int64_t)done, n, packed, err);
-		if (!rc)
-			rc = finish(t, packed, n, to, out + done * gt_dtype_size(to), err);
-	}
-	return rc;
-}
-
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
 {
-	size_t count = (size_t)gt_ckpt_tensor_count(t);
-	int rc;
+	size_t count = (size_t)gt_ckpt_tensor_count(t), n;
+	bool same = t->dtype == to; /* then the result is where elements can be packed */
+	struct gt_cursor c = { .tensor = t,
+		.end = count,
+		.most = same ? count : RUN,
+		.room = same ? dst : NULL,
+		.keep = true };
+	unsigned char *out = dst;
+	const void *run;
+	int rc = 0;
 
 	if (!gt_cast_knows(t->dtype, to))
 		return gt_cast(t->dtype, NULL, to, dst, 0, err);
-	if (!count)
-		return 0;
-	rc = gt_storage_check(t->storage, err);
-	return rc ? rc : gt_ckpt_tensor_read_range(t, 0, count, to, dst, err);
+	if (count)
+		rc = gt_storage_check(t->storage, err);
+	while (!rc && (rc = gt_cursor_next(&c, &run, &n, err)) > 0) {
+		rc = run == out ? 0 : gt_cast(t->dtype, run, to, out, n, err);
+		out += n * gt_dtype_size(to);
+	}
+	gt_cursor_release(&c);
+	return rc;
 }

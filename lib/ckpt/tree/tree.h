@@ -97,10 +97,6 @@ int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
  */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
-/* The same for n elements of a tensor, from the first-th on; of one that is not contiguous, for all
- * of its storage. */
-void gt_ckpt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
-
 /* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
  * memory already. For storages that describe others. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
@@ -117,33 +113,28 @@ int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *
  */
 int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
-/* Bytes of elements that are to be visited in a storage. */
-struct gt_ckpt_tensor_use {
-	const struct gt_storage *storage;
-	uint64_t bytes;
-};
-
 /*
  * Strides of 0, strides that overlap, and tensors that share a storage make much of a small file.
- * GT_ENOTSUP when `uses` come to more than 1 GiB and to more than 1024 times the bytes of the
- * storages, each counted once: no trained model does, and a program that writes or reads so many
- * elements would fill a disk or never end. Puts `uses` into another order.
+ * Zero a gt_repeats, add the bytes of elements that are to be visited in each storage, end it.
+ * gt_repeats_end() hands on the code of a failed addition, else it returns GT_ENOTSUP when the
+ * bytes come to more than 1 GiB and to more than 1024 times those of the storages, each counted
+ * once: no trained model does, and a program that writes or reads so many elements would fill a
+ * disk or never end.
  */
-int gt_ckpt_tensor_repeats_too_much(
-    struct gt_ckpt_tensor_use *uses, size_t count, struct gt_err *err);
+struct gt_repeats {
+	uint64_t visited, stored;
+	struct gt_index storages;
+};
+
+int gt_repeats_add(
+    struct gt_repeats *r, const struct gt_storage *storage, uint64_t bytes, struct gt_err *err);
+int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err);
 
 /* Set stride to that of contiguous memory (row-major); false when the count overflows. */
 bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 
 /* Whether the elements stand one after the other, in order. */
 bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t);
-
-/*
- * As gt_ckpt_tensor_read(), but of the `count` elements from `first` on alone, and the storage is
- * not checked first.
- */
-int gt_ckpt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
-    enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
 void gt_ckpt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
