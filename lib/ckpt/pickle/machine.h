@@ -27,7 +27,9 @@ struct gt_machine {
 	unsigned char *copy;          /* `bytes`, if copied from a file */
 	size_t at;                    /* the next byte */
 	size_t op_at;                 /* offset of the current opcode */
-	unsigned char op;             /* the current opcode */
+	unsigned char op;             /* the current opcode, */
+	struct gt_tree **args;        /* and the values that it takes off the stack: they stay in */
+	size_t count;                 /* its memory until the next push */
 	size_t frame_end;             /* end of the current frame; 0: none */
 	struct gt_tree **stack;
 	size_t *origins; /* [depth], the opcode that pushed each value */
@@ -43,26 +45,20 @@ struct gt_machine {
 	struct gt_err *err;
 };
 
-/* A handler takes its operands from the bytes and the stack; `op` tells opcodes that share it. */
-typedef int gt_opcode(struct gt_machine *m, unsigned char op);
+/* A handler takes its operands from the bytes and from `args`, which are as many as the table of
+ * pickle/read.c says; `op` tells opcodes that share it. */
+typedef int gt_opcode(struct gt_machine *m);
 
-/* pickle/values.c */
-gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float;
-
-/* pickle/text.c */
-gt_opcode gt_op_unicode, gt_op_bytes, gt_op_string, gt_op_text_string, gt_op_text_unicode;
+/* pickle/scalars.c */
+gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float,
+    gt_op_unicode, gt_op_bytes, gt_op_string, gt_op_text_string, gt_op_text_unicode;
 
 /* pickle/containers.c */
-gt_opcode gt_op_empty, gt_op_tuple_n, gt_op_marked_seq, gt_op_append, gt_op_appends, gt_op_setitem,
-    gt_op_setitems, gt_op_dict, gt_op_set;
+gt_opcode gt_op_empty, gt_op_seq, gt_op_appends, gt_op_setitems, gt_op_dict, gt_op_set;
 
 /* pickle/objects.c */
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
     gt_op_persistent, gt_op_unsupported;
-
-/* pickle/python.c: the value that one of Python's own callables makes; NULL for others. */
-int gt_pickle_builtin(
-    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out);
 
 static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 {
@@ -200,17 +196,29 @@ static inline struct gt_tree *gt_machine_top(struct gt_machine *m)
 	return m->stack[m->depth - 1];
 }
 
-/* Close the last mark: *items gets the values above it, which leave the stack but stay in its
- * memory until the next push. */
-static inline int gt_machine_pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t *n)
+/* Take n values off the stack. */
+static inline int gt_machine_pop(struct gt_machine *m, size_t n)
+{
+	int rc = gt_machine_need(m, n);
+
+	if (rc || !n)
+		return rc;
+	m->depth -= n;
+	m->args = m->stack + m->depth;
+	m->count = n;
+	return 0;
+}
+
+/* Close the last mark, and take the values above it off the stack. */
+static inline int gt_machine_pop_mark(struct gt_machine *m)
 {
 	size_t base = gt_machine_last_mark(m);
 
 	if (!m->mark_count)
 		return gt_machine_fail(m, "no mark on the stack");
 	m->mark_count--;
-	*items = base ? m->stack + base : m->stack; /* there may be no stack yet */
-	*n = m->depth - base;
+	m->args = base ? m->stack + base : m->stack; /* there may be no stack yet */
+	m->count = m->depth - base;
 	m->depth = base;
 	return 0;
 }

@@ -55,10 +55,10 @@ static int note_global(struct gt_machine *m, const char *name, bool called)
  * A few bytes that refer to the memo name a class once more, so a small file could fill memory with
  * names: the memory of all names is limited by the file's size.
  */
-static int push_global(struct gt_machine *m, const char *module, const char *name)
+static int make_global(
+    struct gt_machine *m, const char *module, const char *name, struct gt_tree **out)
 {
 	char full[2 * GT_PICKLE_NAME_BYTES];
-	struct gt_tree *node;
 	int n;
 
 	if (!gt_pickle_is_name(module) || !gt_pickle_is_name(name))
@@ -70,42 +70,212 @@ static int push_global(struct gt_machine *m, const char *module, const char *nam
 	if (m->name_bytes / 16 > m->size + GT_PICKLE_NAME_BYTES)
 		return gt_machine_fail(
 		    m, "the names of classes take more than the file could hold");
-	node = gt_tree_opaque(m->arena, full, m->err);
-	if (!node || note_global(m, node->opaque.class_name, false))
-		return GT_ENOMEM;
-	return gt_machine_push(m, node);
+	*out = gt_tree_opaque(m->arena, full, m->err);
+	return *out ? note_global(m, (*out)->opaque.class_name, false) : GT_ENOMEM;
 }
 
-int gt_op_global(struct gt_machine *m, unsigned char op)
+/* Two lines. */
+static int take_global(struct gt_machine *m, struct gt_tree **out)
 {
 	char module[GT_PICKLE_NAME_BYTES], name[GT_PICKLE_NAME_BYTES];
 	int rc = gt_machine_take_name(m, module);
 
-	(void)op;
 	if (!rc)
 		rc = gt_machine_take_name(m, name);
-	return rc ? rc : push_global(m, module, name);
+	return rc ? rc : make_global(m, module, name, out);
+}
+
+int gt_op_global(struct gt_machine *m)
+{
+	struct gt_tree *class;
+	int rc = take_global(m, &class);
+
+	return rc ? rc : gt_machine_push(m, class);
 }
 
 static bool is_name(const struct gt_tree *node)
 {
-	return node->kind == GT_TREE_STRING && node->string.length < GT_PICKLE_NAME_BYTES &&
-	       strlen(node->string.bytes) == node->string.length;
+	return gt_tree_is_text(node) && node->string.length < GT_PICKLE_NAME_BYTES;
 }
 
-int gt_op_stack_global(struct gt_machine *m, unsigned char op)
+int gt_op_stack_global(struct gt_machine *m)
 {
-	struct gt_tree *module, *name;
-	int rc = gt_machine_need(m, 2);
+	struct gt_tree *class;
+	int rc;
 
-	(void)op;
-	if (rc)
-		return rc;
-	name = m->stack[--m->depth];
-	module = m->stack[--m->depth];
-	if (!is_name(module) || !is_name(name))
+	if (!is_name(m->args[0]) || !is_name(m->args[1]))
 		return gt_machine_fail(m, "a class whose name is no text");
-	return push_global(m, module->string.bytes, name->string.bytes);
+	rc = make_global(m, m->args[0]->string.bytes, m->args[1]->string.bytes, &class);
+	return rc ? rc : gt_machine_push(m, class);
+}
+
+/* ---- calls by which Python's own pickler writes values that have no opcode ---- */
+
+/*
+ * Protocol 2 has no sets and no bytes: they are calls. So are objects of classes that the pickler
+ * makes by the helpers of module copyreg. Each gets the node it would have in a later protocol.
+ * Source: CPython, Lib/pickle.py, Lib/copyreg.py.
+ */
+
+/* builtins.set([...]), builtins.frozenset([...]) */
+static int make_set(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	struct gt_tree *items = gt_tree_value(args, 0);
+
+	if (items && items->kind != GT_TREE_LIST)
+		return 0;
+	*out = gt_tree_opaque(m->arena, name, m->err);
+	if (!*out)
+		return GT_ENOMEM;
+	(*out)->opaque.args = gt_tree_tuple(m->arena, m->err);
+	(*out)->opaque.items = items ? items : gt_tree_list(m->arena, m->err);
+	return (*out)->opaque.args && (*out)->opaque.items ? 0 : GT_ENOMEM;
+}
+
+/* The bytes that text up to U+00FF stands for; NULL, *wide set, when it has others. */
+static struct gt_tree *from_latin1(struct gt_machine *m, const struct gt_tree *text, bool *wide)
+{
+	const unsigned char *p = (const unsigned char *)text->string.bytes;
+	size_t length = text->string.length, n = 0;
+	unsigned char *out = gt_arena_alloc(m->arena, length + 1, m->err);
+	struct gt_tree *node = out ? gt_tree_new(m->arena, GT_TREE_STRING, m->err) : NULL;
+
+	for (size_t i = 0; node && i < length; i++) {
+		if (p[i] < 0x80) {
+			out[n++] = p[i];
+		} else if (p[i] <= 0xc3 && i + 1 < length) {
+			out[n++] = (unsigned char)(p[i] << 6 | (p[i + 1] & 0x3f));
+			i++;
+		} else {
+			*wide = true;
+			return NULL;
+		}
+	}
+	if (node) {
+		node->string.bytes = (char *)out;
+		node->string.length = n;
+	}
+	return node;
+}
+
+static int make_boxed(
+    struct gt_machine *m, const char *name, const struct gt_tree *text, struct gt_tree **out)
+{
+	bool wide = false;
+	struct gt_tree *bytes =
+	    text ? from_latin1(m, text, &wide) : gt_tree_bytes(m->arena, "", 0, m->err);
+
+	if (!bytes)
+		return wide ? 0 : GT_ENOMEM;
+	*out = gt_machine_boxed(m, name, bytes);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+/* _codecs.encode(text, "latin1") */
+static int make_bytes(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	(void)name;
+	if (!gt_tree_is(gt_tree_value(args, 0), GT_TREE_STRING) ||
+	    !(gt_tree_is_string(gt_tree_value(args, 1), "latin1") ||
+	        gt_tree_is_string(gt_tree_value(args, 1), "latin-1")))
+		return 0;
+	return make_boxed(m, "builtins.bytes", gt_tree_value(args, 0), out);
+}
+
+/* builtins.bytes(), builtins.bytearray(), builtins.bytearray(text, "latin-1"), (bytes) */
+static int make_empty_bytes(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	const struct gt_tree *from = gt_tree_value(args, 0);
+
+	if (!from)
+		return make_boxed(m, name, NULL, out);
+	if (from->kind == GT_TREE_STRING && gt_tree_is_string(gt_tree_value(args, 1), "latin-1"))
+		return make_boxed(m, name, from, out);
+	if (!gt_tree_is_object_of(from, "builtins.bytes") ||
+	    !gt_tree_is(gt_tree_value(from->opaque.args, 0), GT_TREE_STRING))
+		return 0;
+	*out = gt_machine_boxed(m, name, gt_tree_value(from->opaque.args, 0));
+	return *out ? 0 : GT_ENOMEM;
+}
+
+/* copyreg._reconstructor(class, base, state): an object of a subclass of `base`, made of `state`;
+ * None for builtins.object. Protocols 0 and 1 write all objects so. */
+static int reconstruct(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	struct gt_tree *base = gt_tree_value(args, 1), *state = gt_tree_value(args, 2), *none;
+
+	(void)name;
+	if (!gt_tree_is_class(gt_tree_value(args, 0)) || !gt_tree_is_class(base) || !state)
+		return 0;
+	none = gt_tree_tuple(m->arena, m->err);
+	*out = none ? gt_machine_object_of(m, gt_tree_value(args, 0), none) : NULL;
+	if (!*out)
+		return GT_ENOMEM;
+	(*out)->opaque.made = GT_TREE_NEW;
+	if (state->kind == GT_TREE_DICT || state->kind == GT_TREE_LIST)
+		(*out)->opaque.items = state;
+	else if (state->kind != GT_TREE_NONE)
+		return gt_tree_push(none, NULL, state, m->arena, m->err);
+	return 0;
+}
+
+/* copyreg.__newobj__(class, ...) and copyreg.__newobj_ex__(class, args, kwargs) */
+static int new_object(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	struct gt_tree *rest = gt_tree_value(args, 1);
+	int rc = 0;
+
+	if (!gt_tree_is_class(gt_tree_value(args, 0)))
+		return 0;
+	if (!strcmp(name, "copyreg.__newobj_ex__")) {
+		if (!gt_tree_is(rest, GT_TREE_TUPLE))
+			return 0;
+	} else {
+		rest = gt_tree_tuple(m->arena, m->err);
+		for (size_t i = 1; rest && !rc && i < args->seq.count; i++)
+			rc = gt_tree_push(rest, NULL, gt_tree_value(args, i), m->arena, m->err);
+	}
+	if (!rest || rc)
+		return GT_ENOMEM;
+	if (m->hooks && m->hooks->call)
+		rc = m->hooks->call(
+		    m->hooks->self, gt_tree_value(args, 0)->opaque.class_name, rest, out, m->err);
+	if (!rc && !*out) {
+		*out = gt_machine_object_of(m, gt_tree_value(args, 0), rest);
+		if (*out)
+			(*out)->opaque.made = GT_TREE_NEW;
+	}
+	return rc ? rc : *out ? 0 : GT_ENOMEM;
+}
+
+static const struct {
+	const char *name;
+	int (*make)(
+	    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out);
+} makers[] = {
+	{ "builtins.set", make_set },
+	{ "builtins.frozenset", make_set },
+	{ "builtins.bytes", make_empty_bytes },
+	{ "builtins.bytearray", make_empty_bytes },
+	{ "_codecs.encode", make_bytes },
+	{ "copyreg._reconstructor", reconstruct },
+	{ "copyreg.__newobj__", new_object },
+	{ "copyreg.__newobj_ex__", new_object },
+};
+
+/* The value that one of Python's own callables makes; NULL for others. */
+static int make_builtin(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out)
+{
+	for (size_t i = 0; i < sizeof(makers) / sizeof(*makers); i++)
+		if (!strcmp(makers[i].name, name))
+			return makers[i].make(m, name, args, out);
+	return 0;
 }
 
 /* ---- calls ---- */
@@ -147,7 +317,7 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 		rc = m->hooks->call(
 		    m->hooks->self, class_name->opaque.class_name, args, &made, m->err);
 	if (!rc && !made)
-		rc = gt_pickle_builtin(m, class_name->opaque.class_name, args, &made);
+		rc = make_builtin(m, class_name->opaque.class_name, args, &made);
 	if (rc)
 		return gt_err_prefix(m->err, "%s", class_name->opaque.class_name);
 	if (made)
@@ -164,67 +334,52 @@ static void note_new(struct gt_machine *m, const struct gt_tree *args, enum gt_t
 		node->opaque.made = made;
 }
 
-int gt_op_call(struct gt_machine *m, unsigned char op)
+int gt_op_call(struct gt_machine *m)
 {
-	struct gt_tree *args;
-	int rc = gt_machine_need(m, 2);
+	struct gt_tree *args = m->args[1];
+	int rc = call(m, m->args[0], args);
 
-	if (rc)
-		return rc;
-	m->depth -= 2;
-	args = m->stack[m->depth + 1];
-	rc = call(m, m->stack[m->depth], args);
-	if (!rc && op == GT_PICKLE_NEWOBJ)
+	if (!rc && m->op == GT_PICKLE_NEWOBJ)
 		note_new(m, args, GT_TREE_NEW);
 	return rc;
 }
 
 /* Keyword arguments stay visible as the last argument. */
-int gt_op_newobj_ex(struct gt_machine *m, unsigned char op)
+int gt_op_newobj_ex(struct gt_machine *m)
 {
-	struct gt_tree *args, *keywords;
-	int rc = gt_machine_need(m, 3);
+	struct gt_tree *args = m->args[1], *keywords = m->args[2];
+	int rc;
 
-	(void)op;
-	if (rc)
-		return rc;
-	m->depth -= 3;
-	args = m->stack[m->depth + 1];
-	keywords = m->stack[m->depth + 2];
 	if (args->kind != GT_TREE_TUPLE || keywords->kind != GT_TREE_DICT)
 		return gt_machine_fail(m, "a call whose arguments are no tuple and dict");
 	if (keywords->seq.count && gt_tree_push(args, NULL, keywords, m->arena, m->err))
 		return GT_ENOMEM;
-	rc = call(m, m->stack[m->depth], args);
+	rc = call(m, m->args[0], args);
 	if (!rc)
 		note_new(m, args, keywords->seq.count ? GT_TREE_NEW_KEYWORDS : GT_TREE_NEW);
 	return rc;
 }
 
 /* Protocols 0 and 1: a class (in the line, or first above the mark), arguments above the mark. */
-int gt_op_inst(struct gt_machine *m, unsigned char op)
+int gt_op_inst(struct gt_machine *m)
 {
-	struct gt_tree **values, *class_name, *args;
-	size_t n;
-	int rc = op == GT_PICKLE_INST ? gt_op_global(m, op) : 0;
+	bool in_line = m->op == GT_PICKLE_INST;
+	struct gt_tree *class = NULL, *args;
+	size_t n = m->count - !in_line;
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	class_name = op == GT_PICKLE_INST ? m->stack[--m->depth] : NULL;
-	rc = gt_machine_pop_mark(m, &values, &n);
-	if (rc)
-		return rc;
-	if (!class_name) {
-		if (!n)
-			return gt_machine_fail(m, "a call without a class");
-		class_name = *values++;
-		n--;
-	}
-	rc = gt_machine_push_seq(m, GT_TREE_TUPLE, values, n);
+	if (in_line)
+		rc = take_global(m, &class);
+	else if (!m->count)
+		rc = gt_machine_fail(m, "a call without a class");
+	else
+		class = m->args[0];
+	if (!rc)
+		rc = gt_machine_push_seq(m, GT_TREE_TUPLE, m->args + !in_line, n);
 	if (rc)
 		return rc;
 	args = m->stack[--m->depth];
-	rc = call(m, class_name, args);
+	rc = call(m, class, args);
 	if (!rc && !n)
 		note_new(m, args, GT_TREE_NEW);
 	return rc;
@@ -246,15 +401,13 @@ static void set_tensor_state(struct gt_tree_tensor *t, struct gt_tree *state)
 
 /* The state of an object, kept: a dict's (`_metadata` of a state_dict), an opaque object's, a
  * tensor's. */
-int gt_op_build(struct gt_machine *m, unsigned char op)
+int gt_op_build(struct gt_machine *m)
 {
-	struct gt_tree *state, *node;
-	int rc = gt_machine_need(m, 2);
+	struct gt_tree *state = m->args[0], *node;
+	int rc = gt_machine_need(m, 1);
 
-	(void)op;
 	if (rc)
 		return rc;
-	state = m->stack[--m->depth];
 	node = gt_machine_top(m);
 	if (node->kind == GT_TREE_OPAQUE && node->opaque.args)
 		node->opaque.state = state;
@@ -269,27 +422,24 @@ int gt_op_build(struct gt_machine *m, unsigned char op)
 
 /* ---- objects outside the pickle ---- */
 
-int gt_op_persistent(struct gt_machine *m, unsigned char op)
+int gt_op_persistent(struct gt_machine *m)
 {
 	struct gt_tree *made = NULL;
-	int rc = gt_machine_need(m, 1);
+	int rc = 0;
 
-	(void)op;
-	if (rc)
-		return rc;
 	if (m->hooks && m->hooks->persistent)
-		rc = m->hooks->persistent(m->hooks->self, m->stack[--m->depth], &made, m->err);
+		rc = m->hooks->persistent(m->hooks->self, m->args[0], &made, m->err);
 	if (!rc && !made)
 		rc = gt_machine_fail(m, "a persistent id of a kind that torch does not write");
 	return rc ? rc : gt_machine_push(m, made);
 }
 
 /* Opcodes that refer to data outside the file. */
-int gt_op_unsupported(struct gt_machine *m, unsigned char op)
+int gt_op_unsupported(struct gt_machine *m)
 {
 	const char *what;
 
-	switch (op) {
+	switch (m->op) {
 	case GT_PICKLE_PERSID:
 		what = "a persistent id as text (PERSID): protocol 0 cannot hold tensors";
 		break;

@@ -13,9 +13,8 @@ enum {
 
 /* ---- stack and memo ---- */
 
-static int op_mark(struct gt_machine *m, unsigned char op)
+static int op_mark(struct gt_machine *m)
 {
-	(void)op;
 	if (m->mark_count == GT_PICKLE_MAX_MARKS)
 		return gt_machine_fail(m, "more than 1024 marks are open");
 	if (gt_grow(&m->marks, m->mark_count, &m->mark_room, sizeof(*m->marks), m->err))
@@ -24,34 +23,27 @@ static int op_mark(struct gt_machine *m, unsigned char op)
 	return 0;
 }
 
-static int op_pop(struct gt_machine *m, unsigned char op)
+static int op_pop(struct gt_machine *m)
 {
-	struct gt_tree **values;
-	size_t n;
-
 	/* POP on a mark takes the mark: protocol 1 does that after a recursive tuple. */
-	if (op == GT_PICKLE_POP_MARK || (m->mark_count && m->depth == gt_machine_last_mark(m)))
-		return gt_machine_pop_mark(m, &values, &n);
-	if (gt_machine_need(m, 1))
-		return GT_EFORMAT;
-	m->depth--;
-	return 0;
+	if (m->op == GT_PICKLE_POP_MARK || (m->mark_count && m->depth == gt_machine_last_mark(m)))
+		return gt_machine_pop_mark(m);
+	return gt_machine_pop(m, 1);
 }
 
-static int op_dup(struct gt_machine *m, unsigned char op)
+static int op_dup(struct gt_machine *m)
 {
-	(void)op;
 	return gt_machine_need(m, 1) ? GT_EFORMAT : gt_machine_push(m, gt_machine_top(m));
 }
 
-static int take_index(struct gt_machine *m, unsigned char op, uint64_t *index)
+static int take_index(struct gt_machine *m, uint64_t *index)
 {
 	char text[GT_PICKLE_NAME_BYTES], *end;
 	int rc;
 
-	if (op != GT_PICKLE_GET && op != GT_PICKLE_PUT)
+	if (m->op != GT_PICKLE_GET && m->op != GT_PICKLE_PUT)
 		return gt_machine_take_number(
-		    m, op == GT_PICKLE_BINGET || op == GT_PICKLE_BINPUT ? 1 : 4, index);
+		    m, m->op == GT_PICKLE_BINGET || m->op == GT_PICKLE_BINPUT ? 1 : 4, index);
 	rc = gt_machine_take_name(m, text);
 	if (rc)
 		return rc;
@@ -59,10 +51,10 @@ static int take_index(struct gt_machine *m, unsigned char op, uint64_t *index)
 	return end == text || *end ? gt_machine_fail(m, "text that is no index") : 0;
 }
 
-static int op_get(struct gt_machine *m, unsigned char op)
+static int op_get(struct gt_machine *m)
 {
 	uint64_t index;
-	int rc = take_index(m, op, &index);
+	int rc = take_index(m, &index);
 
 	if (rc)
 		return rc;
@@ -74,10 +66,10 @@ static int op_get(struct gt_machine *m, unsigned char op)
 
 /* Indices count up from 0 or 1, one for each of some values: one above the number of values is a
  * lie, and refusing it bounds the memo. */
-static int op_put(struct gt_machine *m, unsigned char op)
+static int op_put(struct gt_machine *m)
 {
 	uint64_t index = m->memo_count;
-	int rc = op == GT_PICKLE_MEMOIZE ? 0 : take_index(m, op, &index);
+	int rc = m->op == GT_PICKLE_MEMOIZE ? 0 : take_index(m, &index);
 
 	if (!rc)
 		rc = gt_machine_need(m, 1);
@@ -97,24 +89,22 @@ static int op_put(struct gt_machine *m, unsigned char op)
 
 /* ---- the pickle as a whole ---- */
 
-static int op_proto(struct gt_machine *m, unsigned char op)
+static int op_proto(struct gt_machine *m)
 {
 	uint64_t protocol;
 	int rc = gt_machine_take_number(m, 1, &protocol);
 
-	(void)op;
 	if (!rc && protocol > MAX_PROTOCOL)
 		return gt_err_set(m->err, GT_ENOTSUP, "pickle protocol %llu, the last known is %d",
 		    (unsigned long long)protocol, MAX_PROTOCOL);
 	return rc;
 }
 
-static int op_frame(struct gt_machine *m, unsigned char op)
+static int op_frame(struct gt_machine *m)
 {
 	uint64_t length;
 	int rc = gt_machine_take_number(m, 8, &length);
 
-	(void)op;
 	if (rc)
 		return rc;
 	if (m->frame_end)
@@ -140,84 +130,88 @@ static int check_frame(struct gt_machine *m)
 	return 0;
 }
 
-static int op_stop(struct gt_machine *m, unsigned char op)
+static int op_stop(struct gt_machine *m)
 {
-	(void)op;
 	if (m->depth != 1 || m->mark_count)
 		return gt_machine_fail(m, "the pickle ends with other than one value");
 	m->stopped = true;
 	return 0;
 }
 
-static gt_opcode *const opcodes[256] = {
-	[GT_PICKLE_MARK] = op_mark,
-	[GT_PICKLE_STOP] = op_stop,
-	[GT_PICKLE_POP] = op_pop,
-	[GT_PICKLE_POP_MARK] = op_pop,
-	[GT_PICKLE_DUP] = op_dup,
-	[GT_PICKLE_FLOAT] = gt_op_text_float,
-	[GT_PICKLE_INT] = gt_op_text_int,
-	[GT_PICKLE_LONG] = gt_op_text_int,
-	[GT_PICKLE_BININT] = gt_op_binint,
-	[GT_PICKLE_BININT1] = gt_op_binint,
-	[GT_PICKLE_BININT2] = gt_op_binint,
-	[GT_PICKLE_NONE] = gt_op_const,
-	[GT_PICKLE_NEWTRUE] = gt_op_const,
-	[GT_PICKLE_NEWFALSE] = gt_op_const,
-	[GT_PICKLE_LONG1] = gt_op_long,
-	[GT_PICKLE_LONG4] = gt_op_long,
-	[GT_PICKLE_BINFLOAT] = gt_op_binfloat,
-	[GT_PICKLE_BINSTRING] = gt_op_string,
-	[GT_PICKLE_SHORT_BINSTRING] = gt_op_string,
-	[GT_PICKLE_BINUNICODE] = gt_op_unicode,
-	[GT_PICKLE_SHORT_BINUNICODE] = gt_op_unicode,
-	[GT_PICKLE_BINUNICODE8] = gt_op_unicode,
-	[GT_PICKLE_BINBYTES] = gt_op_bytes,
-	[GT_PICKLE_SHORT_BINBYTES] = gt_op_bytes,
-	[GT_PICKLE_BINBYTES8] = gt_op_bytes,
-	[GT_PICKLE_BYTEARRAY8] = gt_op_bytes,
-	[GT_PICKLE_EMPTY_DICT] = gt_op_empty,
-	[GT_PICKLE_EMPTY_LIST] = gt_op_empty,
-	[GT_PICKLE_EMPTY_TUPLE] = gt_op_empty,
-	[GT_PICKLE_TUPLE] = gt_op_marked_seq,
-	[GT_PICKLE_LIST] = gt_op_marked_seq,
-	[GT_PICKLE_TUPLE1] = gt_op_tuple_n,
-	[GT_PICKLE_TUPLE2] = gt_op_tuple_n,
-	[GT_PICKLE_TUPLE3] = gt_op_tuple_n,
-	[GT_PICKLE_DICT] = gt_op_dict,
-	[GT_PICKLE_APPEND] = gt_op_append,
-	[GT_PICKLE_APPENDS] = gt_op_appends,
-	[GT_PICKLE_ADDITEMS] = gt_op_appends,
-	[GT_PICKLE_SETITEM] = gt_op_setitem,
-	[GT_PICKLE_SETITEMS] = gt_op_setitems,
-	[GT_PICKLE_EMPTY_SET] = gt_op_set,
-	[GT_PICKLE_FROZENSET] = gt_op_set,
-	[GT_PICKLE_GET] = op_get,
-	[GT_PICKLE_BINGET] = op_get,
-	[GT_PICKLE_LONG_BINGET] = op_get,
-	[GT_PICKLE_PUT] = op_put,
-	[GT_PICKLE_BINPUT] = op_put,
-	[GT_PICKLE_LONG_BINPUT] = op_put,
-	[GT_PICKLE_MEMOIZE] = op_put,
-	[GT_PICKLE_GLOBAL] = gt_op_global,
-	[GT_PICKLE_STACK_GLOBAL] = gt_op_stack_global,
-	[GT_PICKLE_REDUCE] = gt_op_call,
-	[GT_PICKLE_NEWOBJ] = gt_op_call,
-	[GT_PICKLE_NEWOBJ_EX] = gt_op_newobj_ex,
-	[GT_PICKLE_INST] = gt_op_inst,
-	[GT_PICKLE_OBJ] = gt_op_inst,
-	[GT_PICKLE_BUILD] = gt_op_build,
-	[GT_PICKLE_BINPERSID] = gt_op_persistent,
-	[GT_PICKLE_STRING] = gt_op_text_string,
-	[GT_PICKLE_UNICODE] = gt_op_text_unicode,
-	[GT_PICKLE_PERSID] = gt_op_unsupported,
-	[GT_PICKLE_EXT1] = gt_op_unsupported,
-	[GT_PICKLE_EXT2] = gt_op_unsupported,
-	[GT_PICKLE_EXT4] = gt_op_unsupported,
-	[GT_PICKLE_NEXT_BUFFER] = gt_op_unsupported,
-	[GT_PICKLE_READONLY_BUFFER] = gt_op_unsupported,
-	[GT_PICKLE_PROTO] = op_proto,
-	[GT_PICKLE_FRAME] = op_frame,
+enum { MARKED = -1 };
+
+static const struct {
+	gt_opcode *run;
+	int pops; /* values taken off the stack first; MARKED: all above the last mark */
+} opcodes[256] = {
+	[GT_PICKLE_MARK] = { op_mark, 0 },
+	[GT_PICKLE_STOP] = { op_stop, 0 },
+	[GT_PICKLE_POP] = { op_pop, 0 },
+	[GT_PICKLE_POP_MARK] = { op_pop, 0 },
+	[GT_PICKLE_DUP] = { op_dup, 0 },
+	[GT_PICKLE_FLOAT] = { gt_op_text_float, 0 },
+	[GT_PICKLE_INT] = { gt_op_text_int, 0 },
+	[GT_PICKLE_LONG] = { gt_op_text_int, 0 },
+	[GT_PICKLE_BININT] = { gt_op_binint, 0 },
+	[GT_PICKLE_BININT1] = { gt_op_binint, 0 },
+	[GT_PICKLE_BININT2] = { gt_op_binint, 0 },
+	[GT_PICKLE_NONE] = { gt_op_const, 0 },
+	[GT_PICKLE_NEWTRUE] = { gt_op_const, 0 },
+	[GT_PICKLE_NEWFALSE] = { gt_op_const, 0 },
+	[GT_PICKLE_LONG1] = { gt_op_long, 0 },
+	[GT_PICKLE_LONG4] = { gt_op_long, 0 },
+	[GT_PICKLE_BINFLOAT] = { gt_op_binfloat, 0 },
+	[GT_PICKLE_BINSTRING] = { gt_op_string, 0 },
+	[GT_PICKLE_SHORT_BINSTRING] = { gt_op_string, 0 },
+	[GT_PICKLE_BINUNICODE] = { gt_op_unicode, 0 },
+	[GT_PICKLE_SHORT_BINUNICODE] = { gt_op_unicode, 0 },
+	[GT_PICKLE_BINUNICODE8] = { gt_op_unicode, 0 },
+	[GT_PICKLE_BINBYTES] = { gt_op_bytes, 0 },
+	[GT_PICKLE_SHORT_BINBYTES] = { gt_op_bytes, 0 },
+	[GT_PICKLE_BINBYTES8] = { gt_op_bytes, 0 },
+	[GT_PICKLE_BYTEARRAY8] = { gt_op_bytes, 0 },
+	[GT_PICKLE_EMPTY_DICT] = { gt_op_empty, 0 },
+	[GT_PICKLE_EMPTY_LIST] = { gt_op_empty, 0 },
+	[GT_PICKLE_EMPTY_TUPLE] = { gt_op_empty, 0 },
+	[GT_PICKLE_TUPLE] = { gt_op_seq, MARKED },
+	[GT_PICKLE_LIST] = { gt_op_seq, MARKED },
+	[GT_PICKLE_TUPLE1] = { gt_op_seq, 1 },
+	[GT_PICKLE_TUPLE2] = { gt_op_seq, 2 },
+	[GT_PICKLE_TUPLE3] = { gt_op_seq, 3 },
+	[GT_PICKLE_DICT] = { gt_op_dict, MARKED },
+	[GT_PICKLE_APPEND] = { gt_op_appends, 1 },
+	[GT_PICKLE_APPENDS] = { gt_op_appends, MARKED },
+	[GT_PICKLE_ADDITEMS] = { gt_op_appends, MARKED },
+	[GT_PICKLE_SETITEM] = { gt_op_setitems, 2 },
+	[GT_PICKLE_SETITEMS] = { gt_op_setitems, MARKED },
+	[GT_PICKLE_EMPTY_SET] = { gt_op_set, 0 },
+	[GT_PICKLE_FROZENSET] = { gt_op_set, MARKED },
+	[GT_PICKLE_GET] = { op_get, 0 },
+	[GT_PICKLE_BINGET] = { op_get, 0 },
+	[GT_PICKLE_LONG_BINGET] = { op_get, 0 },
+	[GT_PICKLE_PUT] = { op_put, 0 },
+	[GT_PICKLE_BINPUT] = { op_put, 0 },
+	[GT_PICKLE_LONG_BINPUT] = { op_put, 0 },
+	[GT_PICKLE_MEMOIZE] = { op_put, 0 },
+	[GT_PICKLE_GLOBAL] = { gt_op_global, 0 },
+	[GT_PICKLE_STACK_GLOBAL] = { gt_op_stack_global, 2 },
+	[GT_PICKLE_REDUCE] = { gt_op_call, 2 },
+	[GT_PICKLE_NEWOBJ] = { gt_op_call, 2 },
+	[GT_PICKLE_NEWOBJ_EX] = { gt_op_newobj_ex, 3 },
+	[GT_PICKLE_INST] = { gt_op_inst, MARKED },
+	[GT_PICKLE_OBJ] = { gt_op_inst, MARKED },
+	[GT_PICKLE_BUILD] = { gt_op_build, 1 },
+	[GT_PICKLE_BINPERSID] = { gt_op_persistent, 1 },
+	[GT_PICKLE_STRING] = { gt_op_text_string, 0 },
+	[GT_PICKLE_UNICODE] = { gt_op_text_unicode, 0 },
+	[GT_PICKLE_PERSID] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_EXT1] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_EXT2] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_EXT4] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_NEXT_BUFFER] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_READONLY_BUFFER] = { gt_op_unsupported, 0 },
+	[GT_PICKLE_PROTO] = { op_proto, 0 },
+	[GT_PICKLE_FRAME] = { op_frame, 0 },
 };
 
 /* Note an opcode that has put a string on the stack, or that is a frame. */
@@ -292,9 +286,11 @@ static int step(struct gt_machine *m)
 	if (rc)
 		return rc;
 	m->op = *p;
-	if (!opcodes[m->op])
+	if (!opcodes[m->op].run)
 		return gt_err_set(m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->op);
-	return opcodes[m->op](m, m->op);
+	rc = opcodes[m->op].pops == MARKED ? gt_machine_pop_mark(m)
+	                                   : gt_machine_pop(m, (size_t)opcodes[m->op].pops);
+	return rc ? rc : opcodes[m->op].run(m);
 }
 
 static int run(struct gt_machine *m)
