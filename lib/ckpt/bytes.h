@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/buf.h"
+
 /* The unsigned number in `size` bytes (at most 8), least significant first. */
 static inline uint64_t gt_get_le(const unsigned char *p, size_t size)
 {
@@ -22,6 +24,22 @@ static inline unsigned char *gt_put_le(unsigned char *p, uint64_t value, size_t 
 	for (; size; size--, value >>= 8)
 		*p++ = (unsigned char)value;
 	return p;
+}
+
+static inline void gt_buf_add_le(struct gt_buf *b, uint64_t value, size_t size)
+{
+	unsigned char bytes[8];
+
+	gt_put_le(bytes, value, size);
+	gt_buf_add(b, bytes, size);
+}
+
+/* Compare things whose first member is a uint64_t or size_t, for qsort() and bsearch(). */
+static inline int gt_compare_numbers(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
 }
 
 /* Whether [offset, offset + length) lies in `size` bytes. */

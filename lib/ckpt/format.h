@@ -65,6 +65,13 @@ struct gt_ckpt_format {
 int gt_ckpt_check_output(
     const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
 
+/* Write a file from its start. */
+typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
+
+/* Have it written; it appears whole or not at all. Errors are the writer's, or name the file. */
+int gt_ckpt_write_file(
+    struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);
+
 /* The row of this name, or NULL. */
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 

@@ -61,6 +61,8 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 	const struct gt_ckpt_format *row = gt_ckpt_format_find(format);
 	int rc;
 
+	if (!root)
+		return err && err->code ? err->code : GT_ENOMEM;
 	if (!row)
 		gt_err_set(err, GT_EINVAL, "no format is called '%.80s'", format);
 	else if (!row->write)
@@ -70,6 +72,26 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 		    err, "torch-zip, torch-legacy, safetensors and npz can be written");
 	if (!options)
 		options = &none;
+	if (options->shard_bytes && row->write != gt_format_safetensors.write) {
+		gt_err_set(err, GT_ENOTSUP, "a file of format %s is not cut into shards", format);
+		return gt_err_hint(err, "safetensors are");
+	}
 	rc = gt_ckpt_check_output(path, options, err);
 	return rc ? rc : row->write(path, root, options, err);
+}
+
+int gt_ckpt_write_file(
+    struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_atomic_open_at(&file, name, err);
+
+	if (rc)
+		return rc;
+	file.no_sync = no_sync;
+	rc = write(self, fileno(file.stream), err);
+	if (!rc)
+		return gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	return rc;
 }

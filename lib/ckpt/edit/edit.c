@@ -11,25 +11,9 @@
 #include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/tools/digest.h"
-
-static const char *const wrappers[] = { "module.", "_orig_mod.", NULL };
+#include "lib/ckpt/tree/classify.h"
 
 /* ---- from name to name ---- */
-
-/* A name never becomes empty. */
-static const char *strip(struct gt_edit_naming *n, const char *name)
-{
-	for (int i = 0; n->prefixes[i]; i++) {
-		size_t length = strlen(n->prefixes[i]);
-
-		if (strncmp(name, n->prefixes[i], length) || !name[length])
-			continue;
-		n->met[i] = true;
-		name += length;
-		i = -1; /* from the first prefix again */
-	}
-	return name;
-}
 
 static const char *add(struct gt_edit_naming *n, const char *name, struct gt_err *err)
 {
@@ -47,7 +31,7 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 {
 	switch (n->kind) {
 	case GT_EDIT_STRIP:
-		return strip(n, name);
+		return gt_state_dict_strip(name, n->prefixes, n->met);
 	case GT_EDIT_ADD:
 		return add(n, name, err);
 	default:
@@ -153,7 +137,7 @@ static int compute_names(struct gt_edit *out, const struct gt_ckpt *ckpt,
 	} else {
 		n.prefixes = request->words && request->words[0] ? request->words
 		             : n.kind == GT_EDIT_ADD             ? first
-		                                                 : wrappers;
+		                                                 : gt_state_dict_wrappers;
 		rc = check_prefixes(&n, err);
 	}
 	if (!rc)
@@ -241,49 +225,69 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 	return same_state(&now, &ckpt->opened) ? 0 : fail_changed(shown, err);
 }
 
+int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_ckpt_writer *write, void *self, struct gt_err *err)
+{
+	int fd;
+	int rc = gt_edit_begin(&fd, ckpt, target, err);
+
+	if (rc)
+		return rc;
+	gt_atomic_enter();
+	rc = write(self, fd, err);
+	gt_atomic_leave();
+	if (!rc)
+		return gt_change_finish(fd, target->input, target->no_sync, err);
+	close(fd);
+	return gt_err_prefix(err, "'%s'", target->input);
+}
+
+/* A file that is written anew. */
+struct whole {
+	const struct gt_ckpt *ckpt;
+	const struct gt_edit_target *target;
+	const char *path;
+	gt_ckpt_writer *write;
+	void *self;
+};
+
 /*
  * Add both files' names to an error of the copy. If the input has changed since it was opened, the
  * copy mixes two states of it, so that is an error too.
  */
-static int write_whole(const char *path, const struct gt_ckpt *ckpt,
-    const struct gt_edit_target *target, gt_edit_writer *write, void *self, struct gt_err *err)
+static int write_whole(void *self, int fd, struct gt_err *err)
 {
-	struct gt_atomic_file file;
+	const struct whole *w = self;
 	struct stat now;
-	int rc = gt_atomic_open(&file, path, err);
+	int rc = w->write(w->self, fd, err);
 
 	if (rc)
-		return rc;
-	file.no_sync = target->no_sync;
-	rc = write(self, fileno(file.stream), err);
-	if (ckpt && rc)
-		gt_err_prefix(err, "copying '%s' to '%s'", target->input, file.path);
-	else if (ckpt && fstat(ckpt->map.fd, &now))
-		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
-	else if (ckpt && !same_state(&now, &ckpt->opened))
-		rc = fail_changed(target->input, err);
-	if (!rc)
-		return gt_atomic_commit(&file, err);
-	gt_atomic_abandon(&file);
-	return rc;
+		return gt_err_prefix(err, "copying '%s' to '%s'", w->target->input, w->path);
+	if (fstat(w->ckpt->map.fd, &now))
+		return gt_err_sys(err, "cannot examine '%s'", w->target->input);
+	return same_state(&now, &w->ckpt->opened) ? 0 : fail_changed(w->target->input, err);
 }
 
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
-    gt_edit_writer *write, void *self, struct gt_err *err)
+    gt_ckpt_writer *write, void *self, struct gt_err *err)
 {
-	char *own;
-	int lock, rc;
+	struct whole w = { ckpt, target, target->output, write, self };
+	char *own = NULL;
+	int lock = -1, rc = 0;
 
-	if (target->output)
-		return write_whole(target->output, ckpt, target, write, self, err);
-	rc = gt_edit_begin(&lock, ckpt, target, err);
-	if (rc)
-		return rc;
-	own = realpath(ckpt->path, NULL);
-	rc = own ? write_whole(own, ckpt, target, write, self, err)
-	         : gt_err_sys(err, "cannot find '%s'", target->input);
+	if (!target->output) {
+		rc = gt_edit_begin(&lock, ckpt, target, err);
+		if (rc)
+			return rc;
+		w.path = own = realpath(ckpt->path, NULL);
+		rc = own ? 0 : gt_err_sys(err, "cannot find '%s'", target->input);
+	}
+	if (!rc)
+		rc = gt_ckpt_write_file(
+		    (struct gt_file_name){ .path = w.path }, target->no_sync, write_whole, &w, err);
 	free(own);
-	close(lock);
+	if (lock >= 0)
+		close(lock);
 	return rc;
 }
 

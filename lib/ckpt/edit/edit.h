@@ -37,11 +37,11 @@ enum gt_edit_use {
 };
 
 struct gt_edit_change {
-	enum gt_edit_use what;
-	const char *where;     /* "model.state_dict": the keys that lead to the dict; "": the root.
-	                        * Of a location: the key of its storage */
 	const char *from, *to; /* before and after */
-	size_t at;             /* in a pickle: the opcode that put it there (pickle.h) */
+	enum gt_edit_use what;
+	const char *where; /* "model.state_dict": the keys that lead to the dict; "": the root.
+	                        * Of a location: the key of its storage */
+	size_t at;         /* in a pickle: the opcode that put it there (pickle.h) */
 };
 
 struct gt_edit {

@@ -9,7 +9,6 @@
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/metadata.h"
-#include "lib/ckpt/tree/state_dict.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* The way from the root, one step per container. */

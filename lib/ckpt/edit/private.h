@@ -58,16 +58,17 @@ int gt_edit_begin(
 /* GT_EIO if a file has changed since it was opened. */
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
 
-/* Write a file from its start. */
-typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
+/* Change the input where it lies: sync and close it, or name it in the error. */
+int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_ckpt_writer *write, void *self, struct gt_err *err);
 
 /*
  * Write a new file, which appears whole or not at all: the output or, for an edit in place, a file
  * that replaces the input (of a symbolic link, its target). GT_EIO if the input has changed since
- * it was opened. Errors name the files. Without an input (ckpt NULL) errors are the writer's own.
+ * it was opened. Errors name the files.
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
-    gt_edit_writer *write, void *self, struct gt_err *err);
+    gt_ckpt_writer *write, void *self, struct gt_err *err);
 /* Rows (format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

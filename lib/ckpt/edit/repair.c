@@ -5,7 +5,7 @@
 
 #include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/tools/verify_steps.h"
-#include "lib/ckpt/zip/layout.h"
+#include "lib/ckpt/zip/zip.h"
 
 /* Whether the first `size` bytes are an archive of torch's whose records all agree with their
  * sums. */

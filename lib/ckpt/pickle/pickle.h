@@ -140,10 +140,19 @@ int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char
 /* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they
  * are written once and then referred to. */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
+void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value);
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
 void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
+void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* empty */
+
+/* A value, or its place in the memo if it was written before; the items of a dict or list, put into
+ * the object at the top of the reader's stack; an opaque object (pickle/write_opaque.c). */
+int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
+int gt_pickle_put_items(struct gt_pickle_writer *w, const struct gt_tree *seq, struct gt_err *err);
+int gt_pickle_put_opaque(
+    struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
  * A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no

@@ -3,34 +3,31 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/pickle/writer.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/tree/walk.h"
 
 /* ---- opcodes and their operands ---- */
-
-void gt_pickle_put_number(struct gt_pickle_writer *w, uint64_t value, size_t width)
-{
-	unsigned char bytes[8];
-
-	gt_put_le(bytes, value, width);
-	gt_buf_add(&w->out, bytes, width);
-}
 
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op)
 {
 	gt_buf_add(&w->out, &(unsigned char){ op }, 1);
 }
 
+void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value)
+{
+	gt_pickle_put_op(w, value ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
+}
+
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value)
 {
 	if (value >= INT32_MIN && value <= INT32_MAX) {
 		gt_pickle_put_op(w, GT_PICKLE_BININT);
-		gt_pickle_put_number(w, (uint64_t)value, 4);
+		gt_buf_add_le(&w->out, (uint64_t)value, 4);
 	} else {
 		gt_pickle_put_op(w, GT_PICKLE_LONG1);
-		gt_pickle_put_number(w, 8, 1);
-		gt_pickle_put_number(w, (uint64_t)value, 8);
+		gt_buf_add_le(&w->out, 8, 1);
+		gt_buf_add_le(&w->out, (uint64_t)value, 8);
 	}
 }
 
@@ -41,13 +38,13 @@ static void put_float(struct gt_pickle_writer *w, double value)
 	memcpy(&bits, &value, sizeof(bits));
 	gt_pickle_put_op(w, GT_PICKLE_BINFLOAT);
 	/* big-endian, alone among the opcodes */
-	gt_pickle_put_number(w, __builtin_bswap64(bits), 8);
+	gt_buf_add_le(&w->out, __builtin_bswap64(bits), 8);
 }
 
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length)
 {
 	gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
-	gt_pickle_put_number(w, length, 4);
+	gt_buf_add_le(&w->out, length, 4);
 	gt_buf_add(&w->out, text, length);
 }
 
@@ -56,7 +53,7 @@ void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t len
 static void fetch(struct gt_pickle_writer *w, uint32_t index)
 {
 	gt_pickle_put_op(w, index < 256 ? GT_PICKLE_BINGET : GT_PICKLE_LONG_BINGET);
-	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
+	gt_buf_add_le(&w->out, index, index < 256 ? 1 : 4);
 }
 
 static uint32_t store(struct gt_pickle_writer *w)
@@ -64,7 +61,7 @@ static uint32_t store(struct gt_pickle_writer *w)
 	uint32_t index = w->memo_count++;
 
 	gt_pickle_put_op(w, index < 256 ? GT_PICKLE_BINPUT : GT_PICKLE_LONG_BINPUT);
-	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
+	gt_buf_add_le(&w->out, index, index < 256 ? 1 : 4);
 	return index;
 }
 
@@ -104,6 +101,13 @@ void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text)
 		return;
 	gt_pickle_put_text(w, text, strlen(text));
 	memorize(w, text);
+}
+
+void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w)
+{
+	gt_pickle_put_global(w, "collections\nOrderedDict\n");
+	gt_pickle_put_op(w, GT_PICKLE_EMPTY_TUPLE);
+	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 }
 
 bool gt_pickle_is_name(const char *text)
@@ -228,9 +232,7 @@ static int put_dict(struct gt_pickle_writer *w, const struct gt_tree *dict, stru
 		rc = put_tuple(w, dict->seq.defaults, err);
 		gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 	} else if (ordered) {
-		gt_pickle_put_global(w, "collections\nOrderedDict\n");
-		gt_pickle_put_op(w, GT_PICKLE_EMPTY_TUPLE);
-		gt_pickle_put_op(w, GT_PICKLE_REDUCE);
+		gt_pickle_put_ordered_dict(w);
 	} else {
 		gt_pickle_put_op(w, GT_PICKLE_EMPTY_DICT);
 	}
@@ -259,7 +261,7 @@ static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struc
 		gt_pickle_put_op(w, GT_PICKLE_NONE);
 		return 0;
 	case GT_TREE_BOOL:
-		gt_pickle_put_op(w, node->boolean ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
+		gt_pickle_put_bool(w, node->boolean);
 		return 0;
 	case GT_TREE_INT:
 		gt_pickle_put_int(w, node->integer);
@@ -311,7 +313,7 @@ int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char
 	w->nodes.compare = compare_nodes;
 	rc = survey(w, root, err);
 	gt_pickle_put_op(w, GT_PICKLE_PROTO);
-	gt_pickle_put_number(w, 2, 1);
+	gt_buf_add_le(&w->out, 2, 1);
 	if (!rc)
 		rc = gt_pickle_put_node(w, root, err);
 	gt_pickle_put_op(w, GT_PICKLE_STOP);

@@ -1,7 +1,8 @@
 /* write_opaque.c - objects of classes we do not know, written as they were read. */
 #include <string.h>
 
-#include "lib/ckpt/pickle/writer.h"
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- classes that stand for values of Python's own (see pickle.h) ---- */
@@ -67,7 +68,7 @@ static int put_long(struct gt_pickle_writer *w, const struct gt_tree *text, stru
 	if ((bytes[n - 1] & 0x80) != (negative ? 0x80 : 0)) /* its sign must be the last bit */
 		bytes[n++] = negative ? 0xff : 0;
 	gt_pickle_put_op(w, GT_PICKLE_LONG1);
-	gt_pickle_put_number(w, (uint64_t)n, 1);
+	gt_buf_add_le(&w->out, (uint64_t)n, 1);
 	gt_buf_add(&w->out, bytes, (size_t)n);
 	return 0;
 }
@@ -83,7 +84,7 @@ static int put_latin1(struct gt_pickle_writer *w, const struct gt_tree *text, st
 	if (length > UINT32_MAX)
 		return gt_err_set(err, GT_ENOTSUP, "%zu bytes: protocol 2 has no room", n);
 	gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
-	gt_pickle_put_number(w, length, 4);
+	gt_buf_add_le(&w->out, length, 4);
 	for (size_t i = 0; i < n; i++) {
 		const unsigned char two[] = { 0xc0 | p[i] >> 6, 0x80 | (p[i] & 0x3f) };
 
@@ -186,7 +187,7 @@ static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, str
 			continue;
 		}
 		gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
-		gt_pickle_put_number(w, 1 + part->string.length, 4);
+		gt_buf_add_le(&w->out, 1 + part->string.length, 4);
 		gt_buf_puts(&w->out, "m");
 		gt_buf_add(&w->out, part->string.bytes, part->string.length);
 	}

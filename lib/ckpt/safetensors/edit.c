@@ -34,16 +34,9 @@ struct rewrite {
 
 /* ---- the changes ---- */
 
-static int compare_changes(const void *a, const void *b)
-{
-	const struct gt_edit_change *x = a, *y = b;
-
-	return strcmp(x->from, y->from);
-}
-
 static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct gt_err *err)
 {
-	w->by_name.compare = compare_changes;
+	w->by_name.compare = gt_index_by_name;
 	for (size_t i = 0; i < edit->count; i++) {
 		const struct gt_edit_change *c = &edit->changes[i];
 
@@ -62,18 +55,10 @@ static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct g
 /* Note that the name in the text at `at` becomes another, if it does. */
 static void patch_name(struct rewrite *w, const char *name, size_t at, size_t length)
 {
-	const struct gt_edit_change wanted = { .from = name };
-	const struct gt_edit_change *found = gt_index_find(&w->by_name, &wanted);
+	const struct gt_edit_change *found = gt_index_find(&w->by_name, &name);
 
 	if (found)
 		w->patches[w->patch_count++] = (struct patch){ at, length, found->to };
-}
-
-static int compare_patches(const void *a, const void *b)
-{
-	const struct patch *x = a, *y = b;
-
-	return (x->at > y->at) - (x->at < y->at);
 }
 
 /* Names of tensors, and those of tied tensors, which gtrain keeps at the end of __metadata__. */
@@ -93,7 +78,7 @@ static int find_patches(struct rewrite *w, struct gt_err *err)
 		patch_name(w, s->key, s->key_at, s->key_length);
 		patch_name(w, s->value, s->value_at, s->value_length);
 	}
-	qsort(w->patches, w->patch_count, sizeof(*w->patches), compare_patches);
+	qsort(w->patches, w->patch_count, sizeof(*w->patches), gt_compare_numbers);
 	return 0;
 }
 
@@ -191,10 +176,19 @@ static int undo(int fd, const void *old, size_t size, struct gt_err *err)
 	return gt_err_hint(err, "take the file from where it came");
 }
 
+/* From file to file. */
+struct copy {
+	const struct rewrite *rewrite;
+	const struct gt_ckpt *ckpt;
+	bool sync;
+};
+
 /* The new header over the old one, which is as long: one write, so that a kill finds either. */
-static int overwrite(
-    int fd, const struct rewrite *w, const struct gt_mapping *map, struct gt_err *err)
+static int overwrite(void *self, int fd, struct gt_err *err)
 {
+	const struct copy *c = self;
+	const struct rewrite *w = c->rewrite;
+	const struct gt_mapping *map = &c->ckpt->map;
 	char *old = gt_calloc(1, w->size, err); /* the mapping will show the new one */
 	ssize_t n = 0;
 	int rc = old ? gt_map_peek(map, 0, old, w->size, err) : GT_ENOMEM;
@@ -212,13 +206,6 @@ static int overwrite(
 	free(old);
 	return rc;
 }
-
-/* From file to file. */
-struct copy {
-	const struct rewrite *rewrite;
-	const struct gt_ckpt *ckpt;
-	bool sync;
-};
 
 static int write_copy(void *self, int fd, struct gt_err *err)
 {
@@ -238,31 +225,15 @@ static void note_copy(
 	result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header->size;
 }
 
-static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
-    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
-{
-	int fd;
-	int rc = gt_edit_begin(&fd, ckpt, target, err);
-
-	if (rc)
-		return rc;
-	gt_atomic_enter();
-	rc = overwrite(fd, w, &ckpt->map, err);
-	gt_atomic_leave();
-	result->written_bytes = w->size;
-	if (!rc)
-		return gt_change_finish(fd, target->input, target->no_sync, err);
-	close(fd);
-	return gt_err_prefix(err, "'%s'", target->input);
-}
-
 static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct copy copy = { w, ckpt, !target->no_sync };
 
-	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header->size)
-		return write_in_place(w, ckpt, target, result, err);
+	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header->size) {
+		result->written_bytes = w->size;
+		return gt_edit_in_place(ckpt, target, overwrite, &copy, err);
+	}
 	note_copy(result, w, ckpt);
 	result->replaced = !target->output;
 	result->why = "the header has no room for longer names";

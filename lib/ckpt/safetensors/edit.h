@@ -30,8 +30,4 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 
-/* An archive of arrays is written anew; in place, by a copy that is renamed over. */
-int gt_npz_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
-    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
-
 #endif

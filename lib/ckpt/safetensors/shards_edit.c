@@ -9,23 +9,6 @@
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/tree.h"
 
-/* No shard may be written over one that is read: others would then be of both states. */
-static int check_overwrite(const struct gt_ckpt *ckpt, const char *path, struct gt_err *err)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		return 0;
-	for (size_t i = 0; i < ckpt->shard_count; i++) {
-		const struct stat *s = &ckpt->shards[i].ckpt->opened;
-
-		if (s->st_dev == st.st_dev && s->st_ino == st.st_ino)
-			return gt_err_set(err, GT_EINVAL,
-			    "'%s' would be written over a shard of the input", path);
-	}
-	return 0;
-}
-
 /* The names of a shard as they are in its copy, which lies under `temporary` for now. */
 static int list_names(
     struct gt_st_files *s, const char *temporary, const char *path, struct gt_err *err)
@@ -54,8 +37,10 @@ static int copy_shard(struct gt_st_files *s, const struct gt_ckpt *ckpt, size_t 
 	const struct gt_ckpt *shard = ckpt->shards[i].ckpt;
 	struct gt_atomic_file *file = &s->files[i];
 	struct gt_edit_result one = { 0 };
+	struct gt_ckpt *const input = (struct gt_ckpt *)ckpt;
+	const struct gt_ckpt_write_options options = { .inputs = &input, .input_count = 1 };
 	char *path = gt_st_shard_path(s->stem, i, s->shard_count, err);
-	int rc = path ? check_overwrite(ckpt, path, err) : GT_ENOMEM;
+	int rc = path ? gt_ckpt_check_output(path, &options, err) : GT_ENOMEM;
 
 	if (!rc)
 		rc = gt_edit_unchanged(shard, shard->path, err);

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "lib/base/text.h"
+#include "lib/ckpt/format.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/zip.h"
 
 enum {
 	MAX_ROWS = 1 << 18,
@@ -135,22 +137,11 @@ bool gt_inventory_is_plain(const struct gt_tree *seq)
 	return true;
 }
 
-static int list_seq(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < node->seq.count && !rc; i++) {
-		const struct gt_tree_item *item = &node->seq.items[i];
-		const struct gt_path *p = node->kind == GT_TREE_DICT
-		                              ? step_key(l, path, item->key)
-		                              : step(l, path, NULL, 0, (int64_t)i);
-
-		rc = p ? list(l, p, item->value) : GT_ENOMEM;
-	}
-	return rc;
-}
-
-/* ---- objects ---- */
+/* Which items of a module's dict are listed, and how. */
+struct choice {
+	bool no_parts;                 /* parts have been listed: parameters, buffers, modules */
+	const struct gt_index *hidden; /* buffers that state_dict() leaves out; or NULL */
+};
 
 static bool is_part_name(const struct gt_tree *key)
 {
@@ -160,42 +151,33 @@ static bool is_part_name(const struct gt_tree *key)
 	return false;
 }
 
-/* The buffers of a module; those that state_dict() leaves out are marked. */
-static int list_buffers(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
-{
-	const struct gt_tree *buffers = gt_model_part(module, GT_MODEL_BUFFERS);
-	struct gt_index hidden;
-	int rc = gt_model_hidden(&hidden, module, l->err);
-
-	for (size_t i = 0; buffers && i < buffers->seq.count && !rc; i++) {
-		const struct gt_tree_item *item = &buffers->seq.items[i];
-		const struct gt_path *p = step_key(l, path, item->key);
-		size_t before = l->out->tensor_count;
-
-		rc = p ? list(l, p, item->value) : GT_ENOMEM;
-		for (size_t k = before; !rc && k < l->out->tensor_count; k++)
-			l->out->tensors[k].hidden = gt_model_hides(&hidden, item->key);
-	}
-	gt_index_release(&hidden);
-	return rc;
-}
-
-/* Of a module's attributes those that are no parts: tensors may be among them. */
-static int list_rest(struct lister *l, const struct gt_path *path, const struct gt_tree *attributes)
+static int list_items(struct lister *l, const struct gt_path *path, const struct gt_tree *seq,
+    const struct choice *choice)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < attributes->seq.count && !rc; i++) {
-		const struct gt_tree_item *item = &attributes->seq.items[i];
+	for (size_t i = 0; seq && i < seq->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &seq->seq.items[i];
+		size_t before = l->out->tensor_count;
 		const struct gt_path *p;
 
-		if (is_part_name(item->key))
+		if (choice->no_parts && is_part_name(item->key))
 			continue;
-		p = step_key(l, path, item->key);
+		p = seq->kind == GT_TREE_DICT ? step_key(l, path, item->key)
+		                              : step(l, path, NULL, 0, (int64_t)i);
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
+		for (; choice->hidden && before < l->out->tensor_count; before++)
+			l->out->tensors[before].hidden = gt_model_hides(choice->hidden, item->key);
 	}
 	return rc;
 }
+
+static int list_seq(struct lister *l, const struct gt_path *path, const struct gt_tree *seq)
+{
+	return list_items(l, path, seq, &(struct choice){ 0 });
+}
+
+/* ---- objects ---- */
 
 /*
  * In the order of state_dict(): a module's parameters, its buffers, its children; then its other
@@ -203,24 +185,25 @@ static int list_rest(struct lister *l, const struct gt_path *path, const struct 
  */
 static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
 {
-	const struct gt_tree *parameters = gt_model_part(module, GT_MODEL_PARAMETERS);
-	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES), *rest;
 	bool before = l->tensors_only;
-	int rc = 0;
+	struct gt_index hidden;
+	int rc = gt_model_hidden(&hidden, module, l->err);
 
 	l->tensors_only = true;
-	if (parameters)
-		rc = list_seq(l, path, parameters);
 	if (!rc)
-		rc = list_buffers(l, path, module);
+		rc = list_seq(l, path, gt_model_part(module, GT_MODEL_PARAMETERS));
+	if (!rc)
+		rc = list_items(l, path, gt_model_part(module, GT_MODEL_BUFFERS),
+		    &(struct choice){ .hidden = &hidden });
 	l->tensors_only = before;
-	if (!rc && children)
-		rc = list_seq(l, path, children);
+	if (!rc)
+		rc = list_seq(l, path, gt_model_part(module, GT_MODEL_MODULES));
 	l->tensors_only = true;
 	for (size_t i = 0; i < GT_MODEL_MAX_ATTRIBUTES && !rc; i++)
-		if ((rest = gt_model_attributes(module, i)))
-			rc = list_rest(l, path, rest);
+		rc = list_items(
+		    l, path, gt_model_attributes(module, i), &(struct choice){ .no_parts = true });
 	l->tensors_only = before;
+	gt_index_release(&hidden);
 	return rc;
 }
 
@@ -344,4 +327,38 @@ void gt_inventory_release(struct gt_inventory *v)
 	free(v->values);
 	gt_arena_release(&v->arena);
 	*v = (struct gt_inventory){ 0 };
+}
+
+/* ---- the file ---- */
+
+/* Add the figures of one file to both sums. */
+static int add_file(
+    const struct gt_mapping *map, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_zip zip;
+	uint64_t dead = 0;
+	int rc;
+
+	*file_bytes += map->size;
+	if (map->size < 4 || memcmp(map->data, "PK\3\4", 4))
+		return 0;
+	rc = gt_zip_read(&zip, map, &arena, err);
+	if (!rc)
+		rc = gt_zip_dead_bytes(&zip, &dead, err);
+	*dead_bytes += dead;
+	gt_arena_release(&arena);
+	return rc;
+}
+
+int gt_ckpt_file_usage(
+    const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
+{
+	int rc;
+
+	*file_bytes = *dead_bytes = 0;
+	rc = add_file(&ckpt->map, file_bytes, dead_bytes, err);
+	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
+		rc = add_file(&ckpt->shards[i].ckpt->map, file_bytes, dead_bytes, err);
+	return rc;
 }

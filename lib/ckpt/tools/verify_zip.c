@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/tree/copy_tensors.h"
-#include "lib/ckpt/zip/layout.h"
+#include "lib/ckpt/zip/zip.h"
 
 /* ---- checksums ---- */
 

@@ -1,6 +1,7 @@
 /* cut.c - a zip archive whose end is missing: where it was cut, and how much is gone. */
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/torch/zip.h"
 
@@ -81,13 +82,6 @@ static uint64_t stated_size(const unsigned char *header)
 	return packed == UINT32_MAX ? 0 : packed;
 }
 
-static bool ends_with_pickle(const char *name)
-{
-	size_t n = strlen(name), m = strlen("/data.pkl");
-
-	return n > m && !strcmp(name + n - m, "/data.pkl");
-}
-
 /* The header at w->at: sets name and end. False when that cannot be told. */
 static bool read_record(struct walk *w)
 {
@@ -104,7 +98,7 @@ static bool read_record(struct walk *w)
 	if (gt_map_peek(w->map, w->at + GT_ZIP_LOCAL_BYTES, w->name, name_length, GT_ERR_IGNORED))
 		return false;
 	w->name[name_length] = '\0';
-	if (!w->has_pickle && ends_with_pickle(w->name))
+	if (!w->has_pickle && gt_text_ends_with(w->name, "/data.pkl"))
 		return !read_pickle(w, start);
 	if (storage_of(w))
 		w->end = start + storage_of(w)->bytes;

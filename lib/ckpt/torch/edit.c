@@ -4,18 +4,12 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/pickle/edit.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/zip/zip.h"
-
-static int compare_changes(const void *a, const void *b)
-{
-	const struct gt_pickle_change *x = a, *y = b;
-
-	return (x->at > y->at) - (x->at < y->at);
-}
 
 /* By place, each once: a dict's keys or a storage's device may be mentioned twice. */
 static int sort_changes(
@@ -29,7 +23,7 @@ static int sort_changes(
 		return GT_ENOMEM;
 	for (size_t i = 0; i < edit->count; i++)
 		c[i] = (struct gt_pickle_change){ edit->changes[i].at, edit->changes[i].to };
-	qsort(c, edit->count, sizeof(*c), compare_changes);
+	qsort(c, edit->count, sizeof(*c), gt_compare_numbers);
 	for (size_t i = 0; i < edit->count; i++) {
 		if (!n || c[n - 1].at != c[i].at)
 			c[n++] = c[i];
@@ -53,7 +47,7 @@ static const char *renamed(void *self, const struct gt_tree *dict, const struct 
 	const struct renames *r = self;
 	struct gt_pickle_change wanted = { .at = item->key_at };
 	const struct gt_pickle_change *c =
-	    bsearch(&wanted, r->changes, r->count, sizeof(wanted), compare_changes);
+	    bsearch(&wanted, r->changes, r->count, sizeof(wanted), gt_compare_numbers);
 
 	(void)dict;
 	return c ? c->to : item->key->string.bytes;
@@ -169,7 +163,7 @@ static int fail_code(const struct gt_zip *zip, struct gt_err *err)
 struct exchange {
 	const struct gt_zip *zip;
 	struct gt_zip_exchange *what;
-	bool write_back;
+	bool write_back; /* of a copy */
 };
 
 static int exchange_copy(void *self, int fd, struct gt_err *err)
@@ -179,19 +173,11 @@ static int exchange_copy(void *self, int fd, struct gt_err *err)
 	return gt_zip_exchange_copy(fd, x->zip, x->what, x->write_back, err);
 }
 
-static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
-    const struct exchange *x, struct gt_err *err)
+static int exchange_in_place(void *self, int fd, struct gt_err *err)
 {
-	int fd;
-	int rc = gt_edit_begin(&fd, ckpt, target, err);
+	const struct exchange *x = self;
 
-	if (rc)
-		return rc;
-	rc = gt_zip_exchange_in_place(fd, x->zip, x->what, err);
-	if (!rc)
-		return gt_change_finish(fd, target->input, target->no_sync, err);
-	close(fd);
-	return gt_err_prefix(err, "'%s'", target->input);
+	return gt_zip_exchange_in_place(fd, x->zip, x->what, err);
 }
 
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
@@ -220,7 +206,7 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	else if (target->output)
 		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
 	else
-		rc = exchange_in_place(ckpt, target, &exchange, err);
+		rc = gt_edit_in_place(ckpt, target, exchange_in_place, &exchange, err);
 	result->written_bytes = x.written;
 	result->moved_bytes = x.moved;
 	result->dead_bytes = x.dead;

@@ -1,7 +1,9 @@
 /* legacy.c - torch.save before 1.6: five pickles in a row, then the storages. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/format.h"
@@ -213,10 +215,143 @@ static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)
 	return rc;
 }
 
+/* ---- writing ---- */
+
+struct legacy {
+	const char *path;
+	struct gt_tree *root;
+	struct gt_torch_writer tree;
+	struct gt_copy_place *places;
+	uint64_t at; /* where the next bytes go */
+	int fd;
+};
+
+static int put(struct legacy *l, const void *bytes, size_t size, struct gt_err *err)
+{
+	int rc = gt_write_at(l->fd, l->at, bytes, size, err);
+
+	l->at += size;
+	return rc;
+}
+
+/* A pickle without tensors. */
+static int put_tree(struct legacy *l, const struct gt_tree *tree, struct gt_err *err)
+{
+	struct gt_pickle_writer w = { 0 };
+	char *bytes;
+	size_t size;
+	int rc = tree ? gt_pickle_write(&w, tree, &bytes, &size, err) : err->code;
+
+	if (rc)
+		return rc;
+	rc = put(l, bytes, size, err);
+	free(bytes);
+	return rc;
+}
+
+/* The magic number, the version, and the C types of the writer. */
+static int put_header(struct legacy *l, struct gt_arena *a, struct gt_err *err)
+{
+	static const unsigned char magic[] =
+	    "\x80\2\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+	struct gt_tree *sizes = gt_tree_dict(a, err), *system = gt_tree_dict(a, err);
+	int rc = put(l, magic, sizeof(magic) - 1, err);
+
+	if (!rc)
+		rc = put_tree(l, gt_tree_int(a, VERSION, err), err);
+	if (!rc)
+		rc = gt_tree_set(sizes, "short", gt_tree_int(a, 2, err), a, err);
+	if (!rc)
+		rc = gt_tree_set(sizes, "int", gt_tree_int(a, 4, err), a, err);
+	if (!rc)
+		rc = gt_tree_set(sizes, "long", gt_tree_int(a, 4, err), a, err);
+	if (!rc)
+		rc = gt_tree_set(system, "protocol_version", gt_tree_int(a, VERSION, err), a, err);
+	if (!rc)
+		rc = gt_tree_set(system, "little_endian", gt_tree_bool(a, true, err), a, err);
+	if (!rc)
+		rc = gt_tree_set(system, "type_sizes", sizes, a, err);
+	return rc ? rc : put_tree(l, system, err);
+}
+
+/* The keys of the storages, in the order in which their bytes follow. */
+static int put_keys(struct legacy *l, struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *keys = gt_tree_list(a, err);
+	char key[24];
+	int rc = keys ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < l->tree.count; i++) {
+		snprintf(key, sizeof(key), "%zu", i);
+		rc = gt_tree_append(keys, gt_tree_string(a, key, err), a, err);
+	}
+	return rc ? rc : put_tree(l, keys, err);
+}
+
+static int put_storages(struct legacy *l, struct gt_err *err)
+{
+	int rc = 0;
+
+	l->places = gt_calloc(l->tree.count, sizeof(*l->places), err);
+	if (!l->places)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < l->tree.count; i++) {
+		const struct gt_torch_source *s = l->tree.sources[i];
+		unsigned char count[8];
+
+		gt_put_le(count, gt_torch_source_units(s), sizeof(count));
+		rc = put(l, count, sizeof(count), err);
+		l->places[i] = gt_torch_source_place(s, l->at);
+		l->at += gt_torch_source_bytes(s);
+	}
+	if (!rc)
+		rc = gt_copy_tensors(l->fd, l->places, l->tree.count, err);
+	gt_copy_losses(l->places, rc ? 0 : l->tree.count, l->tree.options->losses);
+	return rc;
+}
+
+static int write_legacy(void *self, int fd, struct gt_err *err)
+{
+	struct legacy *l = self;
+	struct gt_arena arena = { 0 };
+	char *pickle = NULL;
+	size_t bytes = 0;
+	int rc = gt_torch_writer_collect(&l->tree, l->root, err);
+
+	l->fd = fd;
+	if (!rc)
+		rc = put_header(l, &arena, err);
+	if (!rc)
+		rc = gt_torch_writer_pickle(&l->tree, l->root, &pickle, &bytes, err);
+	if (!rc)
+		rc = put(l, pickle, bytes, err);
+	if (!rc)
+		rc = put_keys(l, &arena, err);
+	if (!rc)
+		rc = put_storages(l, err);
+	free(pickle);
+	gt_arena_release(&arena);
+	return rc ? gt_err_prefix(err, "'%s'", l->path) : 0;
+}
+
+static int write_file(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct legacy l = { .path = path,
+		.root = (struct gt_tree *)root,
+		.tree = { .options = options, .views = true } };
+	int rc = gt_ckpt_write_file(
+	    (struct gt_file_name){ .path = path }, options->no_sync, write_legacy, &l, err);
+
+	gt_torch_writer_release(&l.tree);
+	free(l.places);
+	return rc;
+}
+
 const struct gt_ckpt_format gt_format_torch_legacy = {
 	.name = "torch-legacy",
 	.sniff = sniff,
 	.open = open_legacy,
 	.apply = gt_torch_legacy_apply,
-	.write = gt_torch_write_legacy,
+	.write = write_file,
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/file.h"
+#include "lib/ckpt/format.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/write.h"
 #include "lib/ckpt/tree/tree.h"
@@ -15,9 +15,11 @@
  * left out: it lets them compute the offsets of records from the padding of PyTorch's own writer,
  * which differs from ours.
  */
-enum { DATA_PKL, STORAGE_ALIGNMENT, BYTEORDER, FIRST_STORAGE };
+enum { FIRST_STORAGE = 3, VERSION_AND_ID = 2 };
 
 struct archive {
+	const char *path;
+	struct gt_tree *root;
 	struct gt_torch_writer tree;
 	struct gt_zip_writer zip;
 	char *pickle;
@@ -37,23 +39,32 @@ static int add(struct archive *a, const char *name, uint64_t size, struct gt_err
 	return gt_zip_add(&a->zip, path, size, &unused, err);
 }
 
+/* A record whose bytes are known is written at once. */
+static int add_text(
+    struct archive *a, const char *name, const char *text, size_t size, struct gt_err *err)
+{
+	int rc = add(a, name, size, err);
+
+	return rc ? rc : gt_zip_put(&a->zip, a->zip.count - 1, a->fd, text, err);
+}
+
 /* All sizes are known: where each record is to be. */
 static int lay_out(struct archive *a, struct gt_err *err)
 {
 	char name[48], *digests = NULL;
 	size_t size = 0;
-	int rc = add(a, "data.pkl", a->pickle_bytes, err);
+	int rc = add_text(a, "data.pkl", a->pickle, a->pickle_bytes, err);
 
 	if (!rc)
-		rc = add(a, ".storage_alignment", strlen("64"), err);
+		rc = add_text(a, ".storage_alignment", "64", 2, err);
 	if (!rc)
-		rc = add(a, "byteorder", strlen("little"), err);
+		rc = add_text(a, "byteorder", "little", 6, err);
 	for (size_t i = 0; !rc && i < a->tree.count; i++) {
 		snprintf(name, sizeof(name), "data/%zu", i);
 		rc = add(a, name, gt_torch_source_bytes(a->tree.sources[i]), err);
 	}
 	if (!rc)
-		rc = add(a, "version", strlen("3\n"), err);
+		rc = add_text(a, "version", "3\n", 2, err);
 	if (!rc)
 		rc = add(a, ".data/serialization_id", 40, err);
 	if (!rc)
@@ -120,45 +131,43 @@ static void serialization_id(const struct archive *a, size_t records, char out[4
 	snprintf(out, 41, "%020llu%020llu", (unsigned long long)names, (unsigned long long)sums);
 }
 
-static int put_small(struct archive *a, struct gt_err *err)
+/* What depends on the sums of the storages. */
+static int put_sums(struct archive *a, struct gt_err *err)
 {
-	size_t last = FIRST_STORAGE + a->tree.count;
+	size_t last = FIRST_STORAGE + a->tree.count + VERSION_AND_ID, size;
 	char id[41], *digests = NULL;
-	size_t size;
-	int rc = gt_zip_put(&a->zip, DATA_PKL, a->fd, a->pickle, err);
+	int rc;
 
-	if (!rc)
-		rc = gt_zip_put(&a->zip, STORAGE_ALIGNMENT, a->fd, "64", err);
-	if (!rc)
-		rc = gt_zip_put(&a->zip, BYTEORDER, a->fd, "little", err);
-	if (!rc)
-		rc = gt_zip_put(&a->zip, last, a->fd, "3\n", err);
-	serialization_id(a, last + 1, id);
-	if (!rc)
-		rc = gt_zip_put(&a->zip, last + 1, a->fd, id, err);
+	serialization_id(a, last - 1, id);
+	rc = gt_zip_put(&a->zip, last - 1, a->fd, id, err);
 	if (!rc)
 		rc = gt_digests_print(&a->digests, &digests, &size, err);
 	if (!rc)
-		rc = gt_zip_put(&a->zip, last + 2, a->fd, digests, err);
+		rc = gt_zip_put(&a->zip, last, a->fd, digests, err);
 	free(digests);
 	return rc;
 }
 
-static int write_archive(struct archive *a, struct gt_tree *root, struct gt_err *err)
+/* The walks do not change the tree: gt_tree_check() could cut cycles, and gets no arena to. */
+static int write_archive(void *self, int fd, struct gt_err *err)
 {
-	int rc = gt_torch_writer_collect(&a->tree, root, err);
+	struct archive *a = self;
+	int rc = gt_torch_writer_collect(&a->tree, a->root, err);
 
+	a->fd = fd;
 	if (!rc)
-		rc = gt_digests_collect(&a->digests, root, NULL, NULL, err);
+		rc = gt_digests_collect(&a->digests, a->root, NULL, NULL, err);
 	if (!rc)
-		rc = gt_torch_writer_pickle(&a->tree, root, &a->pickle, &a->pickle_bytes, err);
+		rc = gt_torch_writer_pickle(&a->tree, a->root, &a->pickle, &a->pickle_bytes, err);
 	if (!rc)
 		rc = lay_out(a, err);
 	if (!rc)
 		rc = fill(a, err);
 	if (!rc)
-		rc = put_small(a, err);
-	return rc ? rc : gt_zip_finish(&a->zip, a->fd, err);
+		rc = put_sums(a, err);
+	if (!rc)
+		rc = gt_zip_finish(&a->zip, a->fd, err);
+	return rc ? gt_err_prefix(err, "'%s'", a->path) : 0;
 }
 
 static void release(struct archive *a)
@@ -173,17 +182,13 @@ static void release(struct archive *a)
 static int save(struct gt_file_name name, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
-	struct archive a = { .tree.options = options };
-	struct gt_atomic_file file;
-	int rc = gt_torch_write_open(&file, name, root, options, err);
+	struct archive a = {
+		.path = name.path, .root = (struct gt_tree *)root, .tree.options = options
+	};
+	int rc = gt_ckpt_write_file(name, options->no_sync, write_archive, &a, err);
 
-	if (rc)
-		return rc;
-	a.fd = fileno(file.stream);
-	/* The walks do not change it: gt_tree_check() could cut cycles, and gets no arena to. */
-	rc = write_archive(&a, (struct gt_tree *)root, err);
 	release(&a);
-	return gt_torch_write_close(&file, rc, err);
+	return rc;
 }
 
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
@@ -196,5 +201,7 @@ int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct g
 {
 	static const struct gt_ckpt_write_options none = { 0 };
 
+	if (!root) /* passes an earlier failure on */
+		return err && err->code ? err->code : GT_ENOMEM;
 	return save(file, root, &none, err);
 }

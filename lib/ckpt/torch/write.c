@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle/writer.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
@@ -201,18 +200,6 @@ static int put_storage(
 	return rc;
 }
 
-static void put_ordered_dict(struct gt_pickle_writer *p)
-{
-	gt_pickle_put_global(p, "collections\nOrderedDict\n");
-	gt_pickle_put_op(p, GT_PICKLE_EMPTY_TUPLE);
-	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
-}
-
-static void put_bool(struct gt_pickle_writer *p, bool value)
-{
-	gt_pickle_put_op(p, value ? GT_PICKLE_NEWTRUE : GT_PICKLE_NEWFALSE);
-}
-
 /* The function that makes a tensor, then the tuple of its arguments: _rebuild_tensor_v2(storage,
  * offset, size, stride, requires_grad, OrderedDict()), or v3 with the dtype at the end where the
  * storage's class does not tell it. */
@@ -234,8 +221,8 @@ static int put_arguments(
 	gt_pickle_put_int(p, s->count ? t->offset - s->first : 0);
 	put_dims(p, t->shape, t->ndim);
 	put_dims(p, t->stride, t->ndim);
-	put_bool(p, t->requires_grad && !t->parameter);
-	put_ordered_dict(p);
+	gt_pickle_put_bool(p, t->requires_grad && !t->parameter);
+	gt_pickle_put_ordered_dict(p);
 	if (!gt_torch_storage_global(s->as)) { /* the object that a dtype is */
 		gt_pickle_put_op(p, GT_PICKLE_GLOBAL);
 		gt_buf_printf(&p->out, "torch\n%s\n", gt_dtype_name(s->as));
@@ -272,8 +259,8 @@ static int put_parameter(
 	put_function(p, source_of(p->self, t)->as);
 	rc = put_arguments(p, t, err);
 	gt_pickle_put_op(p, GT_PICKLE_REDUCE);
-	put_bool(p, t->requires_grad);
-	put_ordered_dict(p);
+	gt_pickle_put_bool(p, t->requires_grad);
+	gt_pickle_put_ordered_dict(p);
 	if (!rc && t->attributes)
 		rc = gt_pickle_put_node(p, t->attributes, err);
 	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
@@ -313,31 +300,4 @@ int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root
 	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };
 
 	return gt_pickle_write(&pickle, root, bytes, size, err);
-}
-
-/* ---- the file ---- */
-
-int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
-    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err)
-{
-	int rc;
-
-	if (!root)
-		return err && err->code ? err->code : GT_ENOMEM;
-	if (options->shard_bytes) {
-		gt_err_set(err, GT_ENOTSUP, "torch files are not cut into shards");
-		return gt_err_hint(err, "safetensors are");
-	}
-	rc = gt_atomic_open_at(file, name, err);
-	file->no_sync = options->no_sync;
-	return rc;
-}
-
-int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err)
-{
-	if (!rc)
-		return gt_atomic_commit(file, err);
-	gt_err_prefix(err, "'%s'", file->path);
-	gt_atomic_abandon(file);
-	return err->code;
 }

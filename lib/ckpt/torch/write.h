@@ -55,16 +55,8 @@ uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 /* The place of the output that is to hold a source. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
-/* Begin and end the file that is written; close passes `rc` on, with the path if it is an error. A
- * NULL root passes an earlier failure on. */
-int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
-    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err);
-int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err);
-
-/* gt_torch_save() with options, and its like for legacy files: `write` of the formats' rows. */
+/* gt_torch_save() with options: `write` of the format's row. */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
-    const struct gt_ckpt_write_options *options, struct gt_err *err);
-int gt_torch_write_legacy(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
 #endif

@@ -9,7 +9,6 @@
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/write.h"
-#include "lib/ckpt/zip/layout.h"
 
 static bool sniff(const struct gt_mapping *map)
 {

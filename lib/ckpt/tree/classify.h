@@ -39,4 +39,16 @@ bool gt_class_is_entry(const struct gt_tree_item *item);
 /* A dict, or the entries of an object whose class derives from dict; else NULL. */
 const struct gt_tree *gt_class_dict(const struct gt_tree *node);
 
+/* ---- the state_dict inside (state_dict.c) ---- */
+
+/* The dict or the module that gt_state_dict_find() takes, or NULL. */
+const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
+
+/* The prefixes that wrappers such as DistributedDataParallel put before names, ended by NULL. */
+extern const char *const gt_state_dict_wrappers[];
+
+/* A name without the prefixes at its front, in any order and number; it never becomes empty. Sets
+ * met[i] where the i-th came off. */
+const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
+
 #endif

@@ -6,7 +6,6 @@
 #include "lib/base/buf.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/classify.h"
-#include "lib/ckpt/tree/state_dict.h"
 #include "lib/ckpt/tree/tree.h"
 
 /*
@@ -18,11 +17,11 @@ static const char *const wrappers[] = { "model", "state_dict", "model_state_dict
 	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
 	"state_dict_ema", "model_state_dict_ema", "params_ema", "ema_params" };
 
-static const char *const prefixes[] = { "module.", "_orig_mod." };
+const char *const gt_state_dict_wrappers[] = { "module.", "_orig_mod.", NULL };
 
 enum {
 	COUNT_WRAPPERS = sizeof(wrappers) / sizeof(*wrappers),
-	COUNT_PREFIXES = sizeof(prefixes) / sizeof(*prefixes),
+	COUNT_PREFIXES = sizeof(gt_state_dict_wrappers) / sizeof(*gt_state_dict_wrappers) - 1,
 	MAX_NESTING = 8,
 	MAX_LOCATIONS = 3,  /* named in the note */
 	MAX_ITEMS = 1 << 22 /* looked at: a file may refer to one dict again and again */
@@ -182,15 +181,14 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 
 /* ---- its names ---- */
 
-/* Remove wrappers' prefixes from the front and add them to the mask. A name never becomes empty. */
-static const char *strip(const char *name, unsigned *mask)
+const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met)
 {
-	for (int i = 0; i < COUNT_PREFIXES; i++) {
+	for (int i = 0; prefixes[i]; i++) {
 		size_t n = strlen(prefixes[i]);
 
 		if (strncmp(name, prefixes[i], n) || !name[n])
 			continue;
-		*mask |= 1u << i;
+		met[i] = true;
 		name += n;
 		i = -1; /* from the first prefix again */
 	}
@@ -266,14 +264,15 @@ static void note_left_out(struct gt_buf *note, const struct gt_model_list *list)
 		    list->left_out_class);
 }
 
-static void note_prefixes(struct gt_buf *note, unsigned mask, size_t keys)
+static void note_prefixes(struct gt_buf *note, const bool *met, size_t keys)
 {
 	if (!keys)
 		return;
 	gt_buf_printf(note, "%s", semicolon(note));
 	for (int i = 0, named = 0; i < COUNT_PREFIXES; i++)
-		if (mask >> i & 1)
-			gt_buf_printf(note, "%s'%s'", named++ ? " and " : "", prefixes[i]);
+		if (met[i])
+			gt_buf_printf(
+			    note, "%s'%s'", named++ ? " and " : "", gt_state_dict_wrappers[i]);
 	gt_buf_printf(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
 }
 
@@ -297,13 +296,14 @@ static void note_locations(struct gt_buf *note, const struct gt_state_dict *sd)
 	}
 }
 
-/* Take wrappers off all names; returns of how many, and in `mask` which. */
-static size_t strip_all(struct gt_state_dict *sd, unsigned *mask)
+/* Take wrappers off all names; returns of how many, and in `met` which. */
+static size_t strip_all(struct gt_state_dict *sd, bool *met)
 {
 	size_t stripped = 0;
 
 	for (size_t i = 0; i < sd->count; i++) {
-		const char *name = strip(sd->entries[i].name, mask);
+		const char *name =
+		    gt_state_dict_strip(sd->entries[i].name, gt_state_dict_wrappers, met);
 
 		stripped += name != sd->entries[i].name;
 		sd->entries[i].name = name;
@@ -318,7 +318,7 @@ static int find(
 	struct gt_buf note = { 0 };
 	size_t stripped = 0, items = 0;
 	struct found f = { .items = &items };
-	unsigned mask = 0;
+	bool met[COUNT_PREFIXES] = { false };
 	int rc;
 
 	*out = (struct gt_state_dict){ 0 };
@@ -332,7 +332,7 @@ static int find(
 	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
 	                         : gt_model_add_dict(&list, "", f.node, err);
 	if (!rc && !as_is)
-		stripped = strip_all(out, &mask);
+		stripped = strip_all(out, met);
 	if (!rc)
 		rc = index_names(out, err);
 	if (rc) {
@@ -342,7 +342,7 @@ static int find(
 	out->left_out = list.left_out;
 	note_path(&note, &f);
 	note_others(&note, &f);
-	note_prefixes(&note, mask, stripped);
+	note_prefixes(&note, met, stripped);
 	note_left_out(&note, &list);
 	note_locations(&note, out);
 	out->note = gt_buf_keep(&note, &out->arena, err);

@@ -1,5 +1,4 @@
 /* edit.c - records of a zip archive exchanged, in place or in a copy. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,22 +9,12 @@
 #include "lib/ckpt/zip/crc.h"
 #include "lib/ckpt/zip/zip.h"
 
-enum {
-	FIELD_BYTES = 4, /* of an extra field's header */
-	ZIP64_BYTES = FIELD_BYTES + 3 * 8,
-	DESCRIPTOR_BYTES = 24, /* may stand behind a record: sum and sizes */
-};
+enum { DESCRIPTOR_BYTES = 24 }; /* may stand behind a record: sum and sizes */
 
 /* A record, where it is and where it goes: header, name, bytes, descriptor. */
 struct extent {
 	const struct gt_zip_record *record;
 	uint64_t start, end, to;
-};
-
-/* A new record: where its header and its bytes go. */
-struct place {
-	uint64_t header, data;
-	uint32_t crc;
 };
 
 struct rewrite {
@@ -35,7 +24,7 @@ struct rewrite {
 	struct extent **by_place; /* without those that are exchanged */
 	size_t count, moving;
 	uint64_t live; /* bytes of those */
-	struct place places[GT_ZIP_EXCHANGE_MAX];
+	struct gt_zip_written new[GT_ZIP_EXCHANGE_MAX];
 };
 
 /* ---- the archive as it is ---- */
@@ -83,8 +72,13 @@ static int compare_entries(const void *a, const void *b)
 static int read_extents(struct rewrite *r, struct gt_err *err)
 {
 	r->count = r->zip->count;
-	for (size_t i = 0; i < r->x->count; i++)
-		r->places[i].crc = gt_crc32(0, r->x->records[i].bytes, r->x->records[i].size);
+	for (size_t i = 0; i < r->x->count; i++) {
+		const struct gt_zip_new *n = &r->x->records[i];
+
+		r->new[i] = (struct gt_zip_written){ .name = (char *)n->name,
+			.size = n->size,
+			.crc = gt_crc32(0, n->bytes, n->size) };
+	}
 	r->extents = gt_calloc(r->count, sizeof(*r->extents), err);
 	r->by_place = gt_calloc(r->count, sizeof(*r->by_place), err);
 	if (!r->extents || !r->by_place)
@@ -123,140 +117,89 @@ static uint64_t align(uint64_t at)
 static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 {
 	for (size_t i = 0; i < r->x->count; i++, shift = 0) {
-		const struct gt_zip_new *n = &r->x->records[i];
+		struct gt_zip_written *n = &r->new[i];
 
-		r->places[i].header = at;
-		r->places[i].data =
-		    align(at + GT_ZIP_LOCAL_BYTES + strlen(n->name) + FIELD_BYTES) + shift;
-		at = r->places[i].data + n->size;
+		n->header = at;
+		n->data =
+		    align(at + GT_ZIP_LOCAL_BYTES + strlen(n->name) + GT_ZIP_FIELD_BYTES) + shift;
+		at = n->data + n->size;
 	}
 	for (size_t i = 0; i < r->count; i++) {
 		int n = exchanged(r, &r->extents[i]);
 
-		r->extents[i].to = n < 0 ? r->extents[i].start : r->places[n].header;
+		r->extents[i].to = n < 0 ? r->extents[i].start : r->new[n].header;
 	}
 	return at;
 }
 
-/* A local header, padded up to where the bytes start, and they. */
-static void put_record(unsigned char *out, const struct gt_zip_new *n, const struct place *place)
+/* The new records follow each other. */
+static void put_new(const struct rewrite *r, struct gt_buf *out)
 {
-	size_t name = strlen(n->name);
-	size_t extra = place->data - place->header - GT_ZIP_LOCAL_BYTES - name;
-	unsigned char *p = out;
-
-	memcpy(p, "PK\3\4", 4);
-	p = gt_put_le(p + 4, GT_ZIP_VERSION_STORED, 2);
-	p = gt_put_le(p, GT_ZIP_FLAG_UTF8, 2);
-	p = gt_put_le(p, 0, 2 + 2); /* stored, midnight */
-	p = gt_put_le(p, GT_ZIP_DATE_ZERO, 2);
-	p = gt_put_le(p, place->crc, 4);
-	p = gt_put_le(p, n->size, 4);
-	p = gt_put_le(p, n->size, 4);
-	p = gt_put_le(p, name, 2);
-	p = gt_put_le(p, extra, 2);
-	memcpy(p, n->name, name);
-	p = gt_put_le(p + name, 'F' | 'B' << 8, 2); /* padding, as PyTorch does it */
-	p = gt_put_le(p, extra - FIELD_BYTES, 2);
-	memset(p, 'Z', extra - FIELD_BYTES);
-	if (n->size)
-		memcpy(out + (place->data - place->header), n->bytes, n->size);
-}
-
-static void put_new(const struct rewrite *r, unsigned char *out)
-{
-	for (size_t i = 0; i < r->x->count; i++)
-		put_record(out + (r->places[i].header - r->places[0].header), &r->x->records[i],
-		    &r->places[i]);
+	for (size_t i = 0; i < r->x->count; i++) {
+		gt_zip_put_local(out, &r->new[i]);
+		gt_buf_add(out, r->x->records[i].bytes, r->new[i].size);
+	}
 }
 
 /* Extra fields of an entry, but for that of zip64. */
-static unsigned char *put_other_extra(unsigned char *p, const unsigned char *extra, size_t size)
+static void put_other_extra(struct gt_buf *out, const unsigned char *extra, size_t size)
 {
 	size_t at = 0, length;
 
-	for (; at + FIELD_BYTES <= size; at += length) {
-		length = FIELD_BYTES + gt_get_le(extra + at + 2, 2);
+	for (; at + GT_ZIP_FIELD_BYTES <= size; at += length) {
+		length = GT_ZIP_FIELD_BYTES + gt_get_le(extra + at + 2, 2);
 		if (length > size - at)
 			break;
-		if (gt_get_le(extra + at, 2) == GT_ZIP_ID_ZIP64)
-			continue;
-		memcpy(p, extra + at, length);
-		p += length;
+		if (gt_get_le(extra + at, 2) != GT_ZIP_ID_ZIP64)
+			gt_buf_add(out, extra + at, length);
 	}
-	return p;
-}
-
-static unsigned char *put_zip64(unsigned char *p, const uint64_t fields[3])
-{
-	unsigned char *start = p;
-
-	p += FIELD_BYTES;
-	for (int i = 0; i < 3; i++)
-		if (fields[i] >= UINT32_MAX)
-			p = gt_put_le(p, fields[i], 8);
-	if (p == start + FIELD_BYTES)
-		return start;
-	gt_put_le(start, GT_ZIP_ID_ZIP64, 2);
-	gt_put_le(start + 2, (uint64_t)(p - start - FIELD_BYTES), 2);
-	return p;
 }
 
 /*
  * An entry of the directory as it was, with a new offset, and new sizes and CRC for an exchanged
  * record.
  */
-static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, const struct extent *e)
+static void put_entry(const struct rewrite *r, struct gt_buf *out, const struct extent *e)
 {
 	const unsigned char *entry = e->record->entry, *texts = entry + GT_ZIP_CENTRAL_BYTES;
 	size_t name = gt_get_le(entry + 28, 2), extra = gt_get_le(entry + 30, 2);
-	size_t comment = gt_get_le(entry + 32, 2);
 	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
+	unsigned char head[GT_ZIP_CENTRAL_BYTES];
+	struct gt_buf fresh = { 0 };
 	int n = exchanged(r, e);
-	unsigned char *p;
 
-	memcpy(out, entry, GT_ZIP_CENTRAL_BYTES + name);
+	memcpy(head, entry, sizeof(head));
 	if (n >= 0) {
-		fields[0] = fields[1] = r->x->records[n].size;
-		gt_put_le(out + 8, GT_ZIP_FLAG_UTF8, 2);
-		gt_put_le(out + 10, 0, 2 + 2); /* stored, midnight */
-		gt_put_le(out + 14, GT_ZIP_DATE_ZERO, 2);
-		gt_put_le(out + 16, r->places[n].crc, 4);
+		fields[0] = fields[1] = r->new[n].size;
+		gt_put_le(head + 8, GT_ZIP_FLAG_UTF8, 2);
+		gt_put_le(head + 10, 0, 2 + 2); /* stored, midnight */
+		gt_put_le(head + 14, GT_ZIP_DATE_ZERO, 2);
+		gt_put_le(head + 16, r->new[n].crc, 4);
 	}
-	p = put_zip64(out + GT_ZIP_CENTRAL_BYTES + name, fields);
-	if (p > out + GT_ZIP_CENTRAL_BYTES + name && gt_get_le(out + 6, 2) < GT_ZIP_VERSION_ZIP64)
-		gt_put_le(out + 6, GT_ZIP_VERSION_ZIP64, 2);
-	p = put_other_extra(p, texts + name, extra);
-	gt_put_le(out + 20, gt_zip_or_ones(fields[1]), 4);
-	gt_put_le(out + 24, gt_zip_or_ones(fields[0]), 4);
-	gt_put_le(out + 30, (uint64_t)(p - out) - GT_ZIP_CENTRAL_BYTES - name, 2);
-	gt_put_le(out + 42, gt_zip_or_ones(fields[2]), 4);
-	memcpy(p, texts + name + extra, comment);
-	return p + comment;
+	if (gt_zip_put_zip64(&fresh, fields) && gt_get_le(head + 6, 2) < GT_ZIP_VERSION_ZIP64)
+		gt_put_le(head + 6, GT_ZIP_VERSION_ZIP64, 2);
+	put_other_extra(&fresh, texts + name, extra);
+	gt_put_le(head + 20, gt_zip_or_ones(fields[1]), 4);
+	gt_put_le(head + 24, gt_zip_or_ones(fields[0]), 4);
+	gt_put_le(head + 30, fresh.length, 2);
+	gt_put_le(head + 42, gt_zip_or_ones(fields[2]), 4);
+	gt_buf_add(out, head, sizeof(head));
+	gt_buf_add(out, texts, name);
+	gt_buf_add(out, gt_buf_text(&fresh), fresh.length);
+	gt_buf_add(out, texts + name + extra, gt_get_le(entry + 32, 2)); /* its comment */
+	out->failed |= fresh.failed;
+	gt_buf_release(&fresh);
 }
 
-/* The largest size of a directory and its end records. */
-static size_t directory_room(const struct rewrite *r)
+/* The directory that stands at `at`, and the end record with its comment. */
+static void put_directory(const struct rewrite *r, struct gt_buf *out, uint64_t at)
 {
-	size_t room = GT_ZIP_END_MAX + r->zip->comment_bytes;
+	size_t before = out->length;
 
 	for (size_t i = 0; i < r->count; i++)
-		room += r->extents[i].record->entry_bytes + ZIP64_BYTES;
-	return room;
-}
-
-/* The directory that stands at `at`, and the end record with its comment. Returns their bytes. */
-static size_t put_directory(const struct rewrite *r, unsigned char *out, uint64_t at)
-{
-	size_t comment = r->zip->comment_bytes;
-	unsigned char *p = out;
-
-	for (size_t i = 0; i < r->count; i++)
-		p = put_entry(r, p, &r->extents[i]);
-	p += gt_zip_put_end(p, r->count, at, (uint64_t)(p - out));
-	gt_put_le(p - 2, comment, 2);
-	memcpy(p, r->zip->comment, comment);
-	return (size_t)(p - out) + comment;
+		put_entry(r, out, &r->extents[i]);
+	gt_zip_put_end(
+	    out, r->count, at, out->length - before, r->zip->comment, r->zip->comment_bytes);
 }
 
 static int check(const struct rewrite *r, struct gt_err *err)
@@ -298,28 +241,24 @@ int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
-	uint64_t at = zip->map->size, directory;
-	unsigned char *out = NULL;
+	uint64_t at = zip->map->size;
+	struct gt_buf out = { 0 };
 	int rc = check(&r, err);
 
 	if (!rc)
 		rc = read_extents(&r, err);
-	if (rc)
-		goto out;
-	directory = place_new(&r, at, 0);
-	out = gt_calloc(directory - at + directory_room(&r), 1, err);
-	if (!out) {
-		rc = GT_ENOMEM;
-		goto out;
+	if (!rc) {
+		uint64_t directory = place_new(&r, at, 0);
+
+		put_new(&r, &out);
+		put_directory(&r, &out, directory);
+		x->written = out.length;
+		x->dead = at - r.live;
+		rc = gt_buf_check(&out, err);
 	}
-	put_new(&r, out);
-	x->written = directory - at + put_directory(&r, out + (directory - at), directory);
-	x->dead = at - r.live;
-	gt_atomic_enter();
-	rc = append(fd, at, out, x->written, err);
-	gt_atomic_leave();
-out:
-	free(out);
+	if (!rc)
+		rc = append(fd, at, out.text, out.length, err);
+	gt_buf_release(&out);
 	release(&r);
 	return rc;
 }
@@ -385,9 +324,8 @@ int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchang
     bool write_back, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
-	unsigned char *head = NULL, *tail = NULL;
+	struct gt_buf head = { 0 }, tail = { 0 };
 	uint64_t head_bytes, end = 0, room;
-	size_t tail_bytes;
 	int rc = check(&r, err);
 
 	if (!rc)
@@ -399,23 +337,21 @@ int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchang
 	room = r.moving ? r.by_place[0]->to - head_bytes : 0; /* up to the first run */
 	head_bytes = place_new(&r, 0, room / GT_ZIP_ALIGN * GT_ZIP_ALIGN);
 	place_runs(&r, head_bytes, &end);
-	head = gt_calloc(head_bytes, 1, err);
-	tail = gt_calloc(directory_room(&r), 1, err);
-	if (!head || !tail) {
-		rc = GT_ENOMEM;
-		goto out;
-	}
-	put_new(&r, head);
-	tail_bytes = put_directory(&r, tail, end);
-	x->written = head_bytes + tail_bytes;
-	rc = gt_write_at(fd, 0, head, head_bytes, err);
+	put_new(&r, &head);
+	put_directory(&r, &tail, end);
+	x->written = head.length + tail.length;
+	rc = gt_buf_check(&head, err);
+	if (!rc)
+		rc = gt_buf_check(&tail, err);
+	if (!rc)
+		rc = gt_write_at(fd, 0, head.text, head.length, err);
 	if (!rc)
 		rc = copy_runs(&r, fd, write_back, err);
 	if (!rc)
-		rc = gt_write_at(fd, end, tail, tail_bytes, err);
+		rc = gt_write_at(fd, end, tail.text, tail.length, err);
 out:
-	free(head);
-	free(tail);
+	gt_buf_release(&head);
+	gt_buf_release(&tail);
 	release(&r);
 	return rc;
 }

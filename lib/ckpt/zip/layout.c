@@ -1,10 +1,10 @@
 /* layout.c - bytes of a zip archive that nothing needs, and its earlier states. */
-#include "lib/ckpt/zip/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/zip/zip.h"
 
 enum {
 	SCAN_BYTES = 1 << 20,
@@ -42,13 +42,6 @@ struct span {
 	uint64_t start, end;
 };
 
-static int compare_spans(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err)
 {
 	struct span *spans = gt_calloc(zip->count, sizeof(*spans), err);
@@ -71,7 +64,7 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 		return rc;
 	}
 	if (zip->count)
-		qsort(spans, zip->count, sizeof(*spans), compare_spans);
+		qsort(spans, zip->count, sizeof(*spans), gt_compare_numbers);
 	for (size_t i = 0; i < zip->count; i++) {
 		if (spans[i].start > reached)
 			*out += spans[i].start - reached;

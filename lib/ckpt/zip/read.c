@@ -2,8 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/zip/check.h"
+#include "lib/ckpt/zip/zip.h"
 
 enum {
 	ID_UNICODE_PATH = 0x7075,
@@ -360,17 +361,11 @@ static int compare_names(const void *a, const void *b)
 	return order ? order : strcmp(x, y);
 }
 
-static bool is_array(const char *name)
-{
-	size_t length = strlen(name);
-
-	return length >= 4 && !strcmp(name + length - 4, ".npy");
-}
-
 /* Of two records with one name, different readers take different ones. */
 static bool is_one_name(const char *a, const char *b)
 {
-	return !strcmp(a, b) || (!compare_folded(a, b) && !(is_array(a) && is_array(b)));
+	return !strcmp(a, b) || (!compare_folded(a, b) && !(gt_text_ends_with(a, ".npy") &&
+	                                                      gt_text_ends_with(b, ".npy")));
 }
 
 static int sort_records(struct gt_zip *zip, struct gt_err *err)

@@ -1,8 +1,192 @@
-/* record.c - the bytes of a zip archive's records: where they lie, copied, or unpacked. */
+/* record.c - the records of a zip archive: checked, so that all readers agree; unpacked. */
+#include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
+#include "lib/ckpt/bytes.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/zip.h"
+
+enum {
+	NAME_MAX_BYTES = 1024,
+	EXTRA_BYTES = 64, /* of a local header's extra fields: the sizes of zip64 come first */
+	FLAGS_ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13 /* also: strongly, its header masked */
+};
+
+/* ---- names ---- */
+
+static bool has_control(const char *name, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+			return true;
+	return false;
+}
+
+/* Empty, `.` or `..`; a folder's name may end with a slash. */
+static bool has_odd_step(const char *name)
+{
+	for (;;) {
+		size_t n = strcspn(name, "/");
+
+		if (!n || (n <= 2 && !strncmp(name, "..", n)))
+			return true;
+		if (!name[n] || !name[n + 1])
+			return false;
+		name += n + 1;
+	}
+}
+
+int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err *err)
+{
+	const char *what = NULL;
+
+	if (length > NAME_MAX_BYTES)
+		what = "is too long";
+	else if (has_control(name, length))
+		what = "holds a control character";
+	else if (strchr(name, '\\'))
+		what = "holds a backslash";
+	else if (length > 1 && name[1] == ':')
+		what = "begins with a drive";
+	else if (has_odd_step(name))
+		what = "has an empty, '.' or '..' step";
+	if (!what)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "zip: the name '%.200s' of the directory entry at byte %zu %s", name, at, what);
+}
+
+/* ---- local headers ---- */
+
+struct local {
+	unsigned char bytes[GT_ZIP_LOCAL_BYTES + NAME_MAX_BYTES + EXTRA_BYTES];
+	size_t size; /* of these, as far as the file goes */
+};
+
+static bool is_either(uint64_t value, uint64_t a, uint64_t b)
+{
+	return value == a || value == b;
+}
+
+/* The sizes of the zip64 field, unpacked and packed; false where there is none. */
+static bool read_zip64(const struct local *l, size_t at, uint64_t *size, uint64_t *packed)
+{
+	const unsigned char *p = l->bytes + at;
+	size_t room = l->size > at ? l->size - at : 0, length;
+
+	for (; room >= 4; p += 4 + length, room -= 4 + length) {
+		length = gt_get_le(p + 2, 2);
+		if (length > room - 4)
+			return false;
+		if (gt_get_le(p, 2) != GT_ZIP_ID_ZIP64)
+			continue;
+		if (length < 16)
+			return false;
+		*size = gt_get_le(p + 4, 8);
+		*packed = gt_get_le(p + 12, 8);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The first field in which the header differs from the directory, or NULL. A descriptor's fields
+ * may be 0.
+ */
+static const char *difference(const struct local *l, const struct gt_zip_record *r)
+{
+	const unsigned char *h = l->bytes;
+	size_t name_length = gt_get_le(h + 26, 2);
+	uint64_t packed = gt_get_le(h + 18, 4), size = gt_get_le(h + 22, 4);
+	bool open = r->flags & GT_ZIP_FLAG_DESCRIPTOR;
+
+	if (name_length != strlen(r->name) || GT_ZIP_LOCAL_BYTES + name_length > l->size ||
+	    memcmp(h + GT_ZIP_LOCAL_BYTES, r->name, name_length))
+		return "name";
+	if (gt_get_le(h + 6, 2) != r->flags)
+		return "flags";
+	if (gt_get_le(h + 8, 2) != r->method)
+		return "method";
+	if (!is_either(gt_get_le(h + 14, 4), r->crc, open ? 0 : r->crc))
+		return "CRC-32";
+	if ((size == UINT32_MAX || packed == UINT32_MAX) &&
+	    !read_zip64(l, GT_ZIP_LOCAL_BYTES + name_length, &size, &packed))
+		return "size";
+	if (!is_either(size, r->size, open ? 0 : r->size) ||
+	    !is_either(packed, r->packed, open ? 0 : r->packed))
+		return "size";
+	return NULL;
+}
+
+static int check_local(const struct gt_zip *zip, struct gt_zip_record *r, struct gt_err *err)
+{
+	uint64_t room = r->header < zip->directory ? zip->directory - r->header : 0;
+	const char *what;
+	struct local l;
+	int rc;
+
+	l.size = GT_ZIP_LOCAL_BYTES + strlen(r->name) + EXTRA_BYTES;
+	if (l.size > room)
+		l.size = room;
+	if (l.size < GT_ZIP_LOCAL_BYTES)
+		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
+		    r->name, (unsigned long long)r->header);
+	rc = gt_map_peek(zip->map, r->header, l.bytes, l.size, err);
+	if (rc)
+		return rc;
+	if (memcmp(l.bytes, "PK\3\4", 4))
+		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
+		    r->name, (unsigned long long)r->header);
+	what = difference(&l, r);
+	if (what)
+		return gt_err_set(err, GT_EFORMAT,
+		    "zip: the header of record '%s' at byte %llu has another %s than the directory",
+		    r->name, (unsigned long long)r->header, what);
+	r->data = r->header + GT_ZIP_LOCAL_BYTES + gt_get_le(l.bytes + 26, 2) +
+	          gt_get_le(l.bytes + 28, 2);
+	if (!gt_inside(r->data, r->packed, zip->directory))
+		return gt_err_set(err, GT_EFORMAT,
+		    "zip: record '%s' of %llu bytes at byte %llu goes past byte %llu, where the "
+		    "directory begins",
+		    r->name, (unsigned long long)r->packed, (unsigned long long)r->data,
+		    (unsigned long long)zip->directory);
+	return 0;
+}
+
+/* ---- overlaps ---- */
+
+static int compare_headers(const void *a, const void *b)
+{
+	const struct gt_zip_record *x = a, *y = b;
+
+	return (x->header > y->header) - (x->header < y->header);
+}
+
+int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err)
+{
+	struct gt_zip_record *r = zip->records;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < zip->count; i++) {
+		if (r[i].flags & FLAGS_ENCRYPTED)
+			return gt_err_set(
+			    err, GT_ENOTSUP, "zip: record '%s' is encrypted", r[i].name);
+		rc = check_local(zip, &r[i], err);
+	}
+	if (rc)
+		return rc;
+	qsort(r, zip->count, sizeof(*r), compare_headers);
+	for (size_t i = 1; i < zip->count; i++)
+		if (r[i].header < r[i - 1].data + r[i - 1].packed)
+			return gt_err_set(err, GT_EFORMAT,
+			    "zip: record '%s' at byte %llu overlaps record '%s' at byte %llu",
+			    r[i].name, (unsigned long long)r[i].header, r[i - 1].name,
+			    (unsigned long long)r[i - 1].header);
+	return 0;
+}
+
+/* ---- their bytes: where they lie, copied, or unpacked ---- */
 
 enum {
 	STORED = 0,

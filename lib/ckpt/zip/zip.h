@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
 
@@ -22,6 +23,7 @@ enum {
 	GT_ZIP_END64_BYTES = 56,
 	GT_ZIP_LOCATOR_BYTES = 20, /* of the locator of the zip64 end record */
 	GT_ZIP_COMMENT_MAX = 65535,
+	GT_ZIP_FIELD_BYTES = 4,          /* of an extra field's header */
 	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
 	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
 	GT_ZIP_FLAG_UTF8 = 1 << 11,
@@ -98,6 +100,39 @@ int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
 
+/* The checks of gt_zip_read() (record.c). */
+
+/* Check the name of the directory entry at byte `at`: a plain path. */
+int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err *err);
+
+/* Compare each record's local header with the directory, set where its bytes are, and check that
+ * records overlap neither each other nor the directory. */
+int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err);
+
+/* ---- bytes that nothing needs, earlier states ---- */
+
+/*
+ * Bytes of the file that nothing refers to: records replaced by edits in place. Errors: GT_EIO,
+ * GT_ENOMEM.
+ */
+int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
+
+/*
+ * Where the file would have to be cut to be the archive that it was before something was appended:
+ * the last end record before byte *below (at most `reach` bytes before) whose directory can be
+ * read. *below gets where it stands, to go on from there. False when there is none. Records are not
+ * checked. *tries counts down the end records that are looked into: each may cost a reading of the
+ * whole directory.
+ */
+enum { GT_ZIP_TRIES = 16 };
+
+bool gt_zip_earlier(
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
+
+/* To an error of opening a damaged archive add the hint that it can be mended, if an earlier state
+ * of it stands in its last 16 MiB. Returns err->code. */
+int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
+
 /* ---- writing ---- */
 
 enum { GT_ZIP_ALIGN = 64 }; /* as PyTorch: a record can be mapped and used where it lies */
@@ -129,11 +164,15 @@ int gt_zip_put(
 int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
 void gt_zip_release(struct gt_zip_writer *zip);
 
-/* The end of an archive whose directory of `count` records is [start, start + bytes), with the
- * zip64 records where needed, without comment. Returns its length. */
-enum { GT_ZIP_END_MAX = 56 + 20 + 22 };
-size_t gt_zip_put_end(
-    unsigned char out[GT_ZIP_END_MAX], uint64_t count, uint64_t start, uint64_t bytes);
+/*
+ * The parts of an archive: a record's local header, up to its bytes; the extra field of those of
+ * size, packed size and offset that 32 bits do not hold, whose length is returned (0: none do not);
+ * the end, with the zip64 records where needed, behind a directory that is [start, start + bytes).
+ */
+void gt_zip_put_local(struct gt_buf *out, const struct gt_zip_written *record);
+size_t gt_zip_put_zip64(struct gt_buf *out, const uint64_t fields[3]);
+void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t bytes,
+    const void *comment, size_t comment_bytes);
 
 /*
  * ---- exchanging records ----
