@@ -13,7 +13,7 @@
 #include "cmd/stop.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/tools/digest.h"
-#include "lib/ckpt/tree/tally.h"
+#include "lib/ckpt/tools/inventory.h"
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 

@@ -4,7 +4,7 @@
 
 #include "cmd/cmd.h"
 #include "lib/ckpt/tools/convert.h"
-#include "lib/ckpt/tree/tally.h"
+#include "lib/ckpt/tools/inventory.h"
 
 struct gt_ckpt_target_cli {
 	const char *output;

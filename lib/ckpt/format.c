@@ -7,7 +7,7 @@
 #include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/pickle/pickle.h"
-#include "lib/ckpt/safetensors/shards.h"
+#include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tree/tree.h"
 
 static const struct gt_ckpt_format *const formats[] = {

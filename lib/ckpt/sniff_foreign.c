@@ -5,16 +5,12 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 
-enum how {
-	AT_START,
-	TEXT_AT_START, /* letters of any case; blanks before it are skipped */
-	AT_4,          /* four bytes on */
-	AT_TAR,        /* where a tar archive has its magic */
-	AT_END
-};
-
 enum {
-	TAR_MAGIC_AT = 257,
+	TEXT_AT_START = -1, /* letters of any case; blanks before it are skipped */
+	AT_END = -2,
+	AT_START = 0,
+	AT_4 = 4,
+	AT_TAR = 257,           /* where a tar archive has its magic */
 	BLANKS_MAX = 64 * 1024, /* before the text of a web page */
 	LOOK_BYTES = 1 << 20,   /* at each end of a file that may be all zeros */
 };
@@ -28,7 +24,7 @@ static const char zero_ends[] =
 static const char export_pth[] = "export it as .pth or .safetensors with the program that wrote it";
 
 static const struct {
-	enum how how;
+	int where; /* the byte, or one of the above */
 	unsigned char length;
 	const char *bytes;
 	const char *what, *hint;
@@ -90,30 +86,18 @@ static size_t leading_blanks(const struct gt_mapping *map)
 	return i;
 }
 
-static bool matches(const struct gt_mapping *map, enum how how, const char *bytes, size_t length)
+static bool matches(const struct gt_mapping *map, int where, const char *bytes, size_t length)
 {
-	size_t at = 0;
+	size_t at = (size_t)where;
 
-	switch (how) {
-	case AT_START:
-		break;
-	case TEXT_AT_START:
+	if (where == TEXT_AT_START)
 		at = leading_blanks(map);
-		break;
-	case AT_4:
-		at = 4;
-		break;
-	case AT_TAR:
-		at = TAR_MAGIC_AT;
-		break;
-	case AT_END:
+	else if (where == AT_END)
 		at = map->size > length ? map->size - length : map->size;
-		break;
-	}
 	if (!gt_inside(at, length, map->size))
 		return false;
-	return how == TEXT_AT_START ? !strncasecmp((const char *)map->data + at, bytes, length)
-	                            : !memcmp(map->data + at, bytes, length);
+	return where == TEXT_AT_START ? !strncasecmp((const char *)map->data + at, bytes, length)
+	                              : !memcmp(map->data + at, bytes, length);
 }
 
 /* Until 0.1.11 torch.save wrote tar archives of these. */
@@ -122,7 +106,7 @@ static bool is_torch_tar(const struct gt_mapping *map)
 	static const char *const members[] = { "sys_info", "pickle", "tensors", "storages" };
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
-		if (map->size > TAR_MAGIC_AT && map->data[0] &&
+		if (map->size > AT_TAR && map->data[0] &&
 		    !strncmp((const char *)map->data, members[i], 16))
 			return matches(map, AT_TAR, "ustar", 5);
 	return false;
@@ -173,12 +157,11 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err)
 		return describe(err, "a tar archive of PyTorch 0.1, which is no longer read",
 		    "load it with PyTorch 1.x and write it with torch.save");
 	for (size_t i = 0; i < sizeof(accidents) / sizeof(*accidents); i++)
-		if (matches(map, accidents[i].how, accidents[i].bytes, accidents[i].length))
+		if (matches(map, accidents[i].where, accidents[i].bytes, accidents[i].length))
 			return describe(err, accidents[i].what, accidents[i].hint);
-	if (is_onnx(map)) {
-		gt_err_set(err, GT_EFORMAT, "an ONNX model, not a torch checkpoint");
-		return gt_err_hint(err, "give it where a model is asked for: {model} FILE.onnx");
-	}
+	if (is_onnx(map))
+		return describe(err, "an ONNX model, not a torch checkpoint",
+		    "give it where a model is asked for: {model} FILE.onnx");
 	if (is_zero(map, &whole))
 		return describe(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
 	return describe(err, "not a checkpoint: the first bytes are those of no known format",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/tree.h"
 #include "tests/fuzz/fuzz.h"

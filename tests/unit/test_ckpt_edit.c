@@ -18,7 +18,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/edit.h"
 #include "lib/ckpt/edit/private.h"
-#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/digest.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

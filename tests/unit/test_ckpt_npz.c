@@ -3,6 +3,7 @@
 
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/npz/npy.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 
@@ -279,9 +280,45 @@ static void test_flips(void **state)
 	}
 }
 
+/* Eight bytes in a pickle, as arrays of every type that numpy has and we have. */
+static void test_pickled_arrays(void **state)
+{
+	static const struct {
+		const char *name;
+		enum gt_dtype dtype;
+	} types[] = { { "f4", GT_F32 }, { "f2", GT_F16 }, { "i8", GT_I64 }, { "i1", GT_I8 },
+		{ "u1", GT_U8 }, { "u2", GT_U16 }, { "u4", GT_U32 }, { "u8", GT_U64 },
+		{ "b1", GT_BOOL }, { "c8", GT_C64 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		unsigned char pickle[] =
+		    "\x80\2cnumpy.core.multiarray\n_reconstruct\n)R"
+		    "(K\1(K?tcnumpy\ndtype\n(U\2??tR(K\3U\1<tb\x89U\10abcdefghtb.";
+		size_t size = sizeof(pickle) - 1, used, count = 8 / gt_dtype_size(types[i].dtype);
+		unsigned char *shape = memchr(pickle, '?', size);
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_arena arena = { 0 };
+		struct gt_tree *root, *array;
+
+		*shape = (unsigned char)count;
+		memcpy(
+		    memchr(shape + 1, '?', size - (size_t)(shape + 1 - pickle)), types[i].name, 2);
+		if (gt_pickle_read(&root, &arena, pickle, size, &used, NULL, &err) ||
+		    gt_pickle_numpy(&array, root, &arena, &err))
+			fail_msg("%s: %s", types[i].name, err.text);
+		if (!array)
+			fail_msg("%s: not taken for an array", types[i].name);
+		assert_int_equal(array->tensor.dtype, types[i].dtype);
+		assert_int_equal(gt_ckpt_tensor_count(&array->tensor), count);
+		gt_arena_release(&arena);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pickled_arrays),
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_no_arrays),

@@ -11,7 +11,7 @@
 
 #include "lib/base/file.h"
 #include "lib/ckpt/edit/edit.h"
-#include "lib/ckpt/pickle/globals.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/write.h"

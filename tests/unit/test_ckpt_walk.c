@@ -1,5 +1,5 @@
 /* test_ckpt_walk.c - the parts of nodes of every kind, in their order. */
-#include "lib/ckpt/tree/walk.h"
+#include "lib/ckpt/tree/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "lib/base/buf.h"
-#include "lib/ckpt/tree/tree.h"
 
 static struct gt_arena arena;
 static struct gt_err err;

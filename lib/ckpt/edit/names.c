@@ -65,11 +65,6 @@ static const char *path_of(struct walk *w, const struct step *step, struct gt_er
 	return gt_buf_keep(&text, &w->edit->arena, err);
 }
 
-static int compare_from(const void *a, const void *b)
-{
-	return strcmp(((const struct gt_edit_key *)a)->from, ((const struct gt_edit_key *)b)->from);
-}
-
 static int compare_to(const void *a, const void *b)
 {
 	const struct gt_edit_key *x = a, *y = b;
@@ -171,8 +166,8 @@ static int list_keys(
 		const struct gt_tree_item *item = &dict->seq.items[i];
 
 		if (gt_tree_is_text(item->key))
-			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
-				item->key->string.bytes, false };
+			(*keys)[(*count)++] = (struct gt_edit_key){ item->key->string.bytes,
+				item->key->string.bytes, item, false };
 	}
 	return 0;
 }
@@ -225,7 +220,7 @@ static int edit_state_dict(
 	if (!rc)
 		rc = push_keys(w, GT_EDIT_NAME, step, keys, count, err);
 	if (!rc && w->edit->count > changed) {
-		qsort(keys, count, sizeof(*keys), compare_from);
+		qsort(keys, count, sizeof(*keys), gt_index_by_name);
 		rc = edit_metadata(w, step, dict, keys, count, err);
 	}
 	free(keys);
@@ -236,9 +231,8 @@ static int edit_state_dict(
 
 static const char *reference(const struct walk *w, const char *name)
 {
-	struct gt_edit_key wanted = { .from = name };
 	const struct gt_edit_key *k =
-	    bsearch(&wanted, w->names, w->name_count, sizeof(wanted), compare_from);
+	    bsearch(&name, w->names, w->name_count, sizeof(*k), gt_index_by_name);
 
 	return k ? k->to : name;
 }
@@ -453,7 +447,7 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 	if (!rc && !w.dicts)
 		rc = fail(&w, err);
 	if (!rc && w.optimizers) {
-		qsort(w.names, w.name_count, sizeof(*w.names), compare_from);
+		qsort(w.names, w.name_count, sizeof(*w.names), gt_index_by_name);
 		w.references = true;
 		rc = walk(&w, root, err);
 	}

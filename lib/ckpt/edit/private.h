@@ -31,8 +31,8 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 
 /* A key of a dict, before and after. */
 struct gt_edit_key {
-	const struct gt_tree_item *item;
 	const char *from, *to;
+	const struct gt_tree_item *item;
 	bool used; /* of a module's path: there are names under it */
 };
 

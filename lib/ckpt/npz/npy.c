@@ -38,6 +38,17 @@ static const struct {
 	{ "c16", GT_C128 },
 };
 
+bool gt_npy_dtype(const char *name, enum gt_dtype *dtype)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		if (strcmp(types[i].name, name))
+			continue;
+		*dtype = types[i].dtype;
+		return true;
+	}
+	return false;
+}
+
 /* ---- reading ---- */
 
 struct reader {
@@ -171,15 +182,10 @@ static int read_descr(struct reader *r, struct gt_npy *out, struct gt_err *err)
 	rc = read_string(r, descr, sizeof(descr), err);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-		if (!*descr || !strchr("<>|=", *descr) || strcmp(descr + 1, types[i].name) != 0)
-			continue;
-		out->dtype = types[i].dtype;
-		out->swapped =
-		    (*descr == '<' && gt_host_is_big()) || (*descr == '>' && !gt_host_is_big());
-		return 0;
-	}
-	return fail_descr(descr, err);
+	if (!*descr || !strchr("<>|=", *descr) || !gt_npy_dtype(descr + 1, &out->dtype))
+		return fail_descr(descr, err);
+	out->swapped = (*descr == '<' && gt_host_is_big()) || (*descr == '>' && !gt_host_is_big());
+	return 0;
 }
 
 enum { DESCR = 1, ORDER = 2, SHAPE = 4 };

@@ -27,6 +27,9 @@ struct gt_npy {
 	size_t data_at; /* byte of the first element */
 };
 
+/* The type that numpy calls "f4", whatever its byte order; false where we have none for it. */
+bool gt_npy_dtype(const char *name, enum gt_dtype *dtype);
+
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
 /* Whether bytes begin as an array does; those of the start are enough. */

@@ -1,5 +1,5 @@
 /* edit.c - strings of a pickle exchanged: which opcodes change, then the new bytes. */
-#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/pickle/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +42,6 @@ static int compare_wants(const void *a, const void *b)
 	if (x->string != y->string)
 		return (uintptr_t)x->string < (uintptr_t)y->string ? -1 : 1;
 	return (x->use > y->use) - (x->use < y->use);
-}
-
-static int compare_patches(const void *a, const void *b)
-{
-	const struct patch *x = a, *y = b;
-
-	return (x->at > y->at) - (x->at < y->at);
 }
 
 /* Uses and changes are both sorted by place. */
@@ -160,7 +153,7 @@ static int make_patches(struct splice *s, struct gt_err *err)
 			end++;
 		rc = patch_string(s, &s->wants[i], end - i, err);
 	}
-	qsort(s->patches, s->count, sizeof(*s->patches), compare_patches);
+	qsort(s->patches, s->count, sizeof(*s->patches), gt_compare_numbers);
 	for (size_t i = 0; i < s->count; i++)
 		s->patches[i + 1].grown =
 		    s->patches[i].grown + patch_bytes(&s->patches[i]) - s->patches[i].length;

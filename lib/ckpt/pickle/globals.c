@@ -1,5 +1,5 @@
 /* globals.c - which of the globals that a pickle names PyTorch itself would load. */
-#include "lib/ckpt/pickle/globals.h"
+#include "lib/ckpt/pickle/pickle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -53,10 +53,9 @@ typedef int gt_opcode(struct gt_machine *m);
 gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float,
     gt_op_unicode, gt_op_bytes, gt_op_string, gt_op_text_string, gt_op_text_unicode;
 
-/* pickle/containers.c */
+/* pickle/objects.c */
 gt_opcode gt_op_empty, gt_op_seq, gt_op_appends, gt_op_setitems, gt_op_dict, gt_op_set;
 
-/* pickle/objects.c */
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
     gt_op_persistent, gt_op_unsupported;
 
@@ -243,12 +242,8 @@ static inline int gt_machine_push_seq(
 {
 	struct gt_tree *seq = gt_tree_new(m->arena, kind, m->err);
 
-	if (seq && n) {
-		seq->seq.items = gt_arena_alloc(m->arena, n * sizeof(*seq->seq.items), m->err);
-		seq->seq.capacity = n;
-		if (!seq->seq.items)
-			return GT_ENOMEM;
-	}
+	if (seq && gt_tree_reserve(seq, n, m->arena, m->err))
+		return GT_ENOMEM;
 	for (size_t i = 0; seq && i < n; i++)
 		if (gt_machine_keep_item(m, seq, NULL, values + i))
 			return GT_ENOMEM;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/npz/npy.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 
@@ -13,23 +14,6 @@
  * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
  */
 
-static const struct {
-	const char *name; /* numpy's */
-	enum gt_dtype dtype;
-} dtypes[] = {
-	{ "f4", GT_F32 },
-	{ "f8", GT_F64 },
-	{ "f2", GT_F16 },
-	{ "i8", GT_I64 },
-	{ "i4", GT_I32 },
-	{ "i2", GT_I16 },
-	{ "i1", GT_I8 },
-	{ "u1", GT_U8 },
-	{ "b1", GT_BOOL },
-	{ "c8", GT_C64 },
-	{ "c16", GT_C128 },
-};
-
 struct array {
 	const struct gt_tree *shape, *bytes;
 	enum gt_dtype dtype;
@@ -38,19 +22,14 @@ struct array {
 
 static bool read_dtype(const struct gt_tree *node, struct array *a)
 {
-	const struct gt_tree *state =
-	    gt_tree_is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
+	const struct gt_tree *name,
+	    *state = gt_tree_is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
 
 	if (!gt_tree_is(state, GT_TREE_TUPLE))
 		return false;
 	a->big = gt_tree_is_string(gt_tree_value(state, 1), ">");
-	for (size_t i = 0; i < sizeof(dtypes) / sizeof(*dtypes); i++) {
-		if (!gt_tree_is_string(gt_tree_value(node->opaque.args, 0), dtypes[i].name))
-			continue;
-		a->dtype = dtypes[i].dtype;
-		return true;
-	}
-	return false;
+	name = gt_tree_value(node->opaque.args, 0);
+	return gt_tree_is_text(name) && gt_npy_dtype(name->string.bytes, &a->dtype);
 }
 
 /* (1, shape, dtype, fortran, bytes), the state of a reconstructed array */

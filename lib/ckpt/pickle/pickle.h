@@ -147,17 +147,62 @@ void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
 void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* empty */
 
-/* A value, or its place in the memo if it was written before; the items of a dict or list, put into
- * the object at the top of the reader's stack; an opaque object (pickle/write_opaque.c). */
+/* A value, or its place in the memo if it was written before. */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
-int gt_pickle_put_items(struct gt_pickle_writer *w, const struct gt_tree *seq, struct gt_err *err);
-int gt_pickle_put_opaque(
-    struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
  * A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
  * class inside another. GT_ENOTSUP for any other name.
  */
 int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
+
+/* ---- strings exchanged, every other byte kept (pickle/edit.c) ---- */
+
+/* The string that the opcode at byte `at` puts on the stack becomes `to`. */
+struct gt_pickle_change {
+	size_t at;
+	const char *to; /* UTF-8 */
+};
+
+/*
+ * Write the pickle [bytes, bytes + size), read into `layout`, with `count` changes, sorted by `at`,
+ * no two at one place; *out is yours to free.
+ *
+ * A pickle writes a string at its first use and fetches it from the memo at later uses. The first
+ * use gets its new text. A later use with the same text still fetches it from the memo; a later use
+ * with another text (the old one, for instance) gets that text written out. So each change is seen
+ * at its own use alone. Opcodes keep their kind, except that a short one becomes long for a long
+ * text, so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of
+ * frames are computed anew.
+ *
+ * Example: {"m.w": 1, "x": "m.w"}, whose key "m.w" becomes "w".
+ *
+ *   before                             after
+ *   PROTO 2, EMPTY_DICT, BINPUT 0      the same bytes
+ *   MARK                               the same
+ *   BINUNICODE "m.w", BINPUT 1         BINUNICODE "w", BINPUT 1    the change, at this opcode
+ *   BININT1 1                          the same
+ *   BINUNICODE "x", BINPUT 2           the same
+ *   BINGET 1                           BINUNICODE "m.w"            a later use keeps its text
+ *   SETITEMS, STOP                     the same
+ *
+ * Errors: GT_EINVAL for a change where no string is put; GT_ENOTSUP for one that no opcode of its
+ * own puts there; GT_ENOMEM.
+ */
+int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *bytes, size_t size,
+    const struct gt_pickle_layout *layout, const struct gt_pickle_change *changes, size_t count,
+    struct gt_err *err);
+
+/* ---- globals that PyTorch itself would load (pickle/globals.c) ---- */
+
+/* How torch.load(weights_only=True) treats a global. */
+enum gt_global_verdict {
+	GT_GLOBAL_ALLOWED,  /* on its list */
+	GT_GLOBAL_UNLISTED, /* refused there: a class of some model or library */
+	GT_GLOBAL_DANGEROUS /* runs commands or code, opens files: no checkpoint needs it */
+};
+
+/* Of "module.name", Python 2's modules included ("__builtin__.set"). */
+enum gt_global_verdict gt_global_classify(const char *name);
 
 #endif

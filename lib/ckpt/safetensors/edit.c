@@ -11,7 +11,6 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
-#include "lib/ckpt/safetensors/edit.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/flat.h"

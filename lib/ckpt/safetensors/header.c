@@ -236,22 +236,6 @@ static int more(
 	return 0;
 }
 
-/* A key of the object at hand, copied to the arena; where its '"' stands and the length there. */
-static int next_key(
-    struct parser *p, bool first, const char **key, size_t *at, size_t *length, struct gt_err *err)
-{
-	char *text;
-	int rc;
-
-	*key = NULL;
-	rc = gt_json_key(&p->json, first, &text, at, length, err);
-	if (rc || !text)
-		return rc;
-	*key = gt_arena_strdup(p->arena, text, err);
-	free(text);
-	return *key ? 0 : GT_ENOMEM;
-}
-
 static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *err)
 {
 	json_t *value = NULL;
@@ -263,8 +247,7 @@ static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *
 		rc = gt_json_value(&p->json, p->json.size, &value, err);
 	}
 	if (!rc && !json_is_string(value))
-		rc = gt_err_set(
-		    err, GT_EFORMAT, "__metadata__: the value of '%.200s' is no string", s->key);
+		rc = gt_err_set(err, GT_EFORMAT, "the value of '%.200s' is no string", s->key);
 	if (!rc) {
 		s->value_length = p->json.at - s->value_at;
 		s->value = gt_arena_strdup(p->arena, json_string_value(value), err);
@@ -274,64 +257,58 @@ static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *
 	return rc;
 }
 
-static int read_metadata(struct parser *p, struct gt_err *err)
+static int read_entry(
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
+	struct parser *p = self;
 	struct gt_st_header *h = p->header;
-	struct gt_st_string s = { 0 };
+	struct gt_st_string s = { .key_at = key->at, .key_length = key->length };
+	int rc = more(p, &h->metadata, h->metadata_count, &h->metadata_capacity, sizeof(s), err);
+
+	(void)json;
+	s.key = rc ? NULL : gt_arena_strdup(p->arena, key->text, err);
+	if (!s.key)
+		return err->code;
+	rc = read_string(p, &s, err);
+	if (!rc)
+		h->metadata[h->metadata_count++] = s;
+	return rc;
+}
+
+static int read_member(
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
+{
+	struct parser *p = self;
+	struct gt_st_header *h = p->header;
+	struct gt_st_tensor t = { .name_at = key->at, .name_length = key->length };
 	int rc;
 
-	if (p->metadata)
-		return gt_err_set(err, GT_EFORMAT, "the header has __metadata__ twice");
-	p->metadata = true;
-	rc = gt_json_enter(&p->json, err);
-	if (rc)
-		return gt_err_prefix(err, "__metadata__");
-	for (bool first = true;; first = false) {
-		rc = next_key(p, first, &s.key, &s.key_at, &s.key_length, err);
-		if (rc || !s.key)
-			return rc;
-		rc =
-		    more(p, &h->metadata, h->metadata_count, &h->metadata_capacity, sizeof(s), err);
-		if (!rc)
-			rc = read_string(p, &s, err);
-		if (rc)
-			return rc;
-		h->metadata[h->metadata_count++] = s;
+	if (!strcmp(key->text, GT_ST_METADATA)) {
+		if (p->metadata)
+			return gt_err_set(err, GT_EFORMAT, "the header has __metadata__ twice");
+		p->metadata = true;
+		rc = gt_json_members(json, read_entry, p, err);
+		return rc ? gt_err_prefix(err, GT_ST_METADATA) : 0;
 	}
+	rc = more(p, &h->tensors, h->count, &h->capacity, sizeof(t), err);
+	t.name = rc ? NULL : gt_arena_strdup(p->arena, key->text, err);
+	if (!t.name)
+		return err->code;
+	rc = read_tensor(json, &t, p->arena, err);
+	if (!rc)
+		h->tensors[h->count++] = t;
+	return rc;
 }
 
 static int read_members(struct parser *p, struct gt_err *err)
 {
-	struct gt_st_header *h = p->header;
-	int rc = gt_json_enter(&p->json, err);
+	int rc = gt_json_members(&p->json, read_member, p, err);
 
-	for (bool first = true; !rc; first = false) {
-		struct gt_st_tensor t = { 0 };
-
-		rc = next_key(p, first, &t.name, &t.name_at, &t.name_length, err);
-		if (rc || !t.name)
-			break;
-		if (!strcmp(t.name, GT_ST_METADATA)) {
-			rc = read_metadata(p, err);
-			continue;
-		}
-		rc = more(p, &h->tensors, h->count, &h->capacity, sizeof(t), err);
-		if (!rc)
-			rc = read_tensor(&p->json, &t, p->arena, err);
-		if (!rc)
-			h->tensors[h->count++] = t;
-	}
 	if (!rc && !gt_json_at_end(&p->json))
 		rc = gt_err_set(err, GT_EFORMAT,
 		    "the header's JSON ends at byte %zu, but more follows",
 		    p->json.base + p->json.at);
 	return rc;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(
-	    (*(struct gt_st_tensor *const *)a)->name, (*(struct gt_st_tensor *const *)b)->name);
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -344,30 +321,24 @@ static int compare_offsets(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static int check_metadata(const struct gt_st_header *h, struct gt_err *err)
+/* That no two of the structs, whose first member is a name, have the same. */
+static int check_names(
+    const void *items, size_t count, size_t size, const char *format, struct gt_err *err)
 {
-	struct gt_index keys = { .compare = gt_index_by_name };
+	struct gt_index names = { .compare = gt_index_by_name };
 	int rc = 0;
 
-	for (size_t i = 0; i < h->metadata_count && !rc; i++) {
-		const struct gt_st_string *first = gt_index_add(&keys, &h->metadata[i], err);
+	for (size_t i = 0; i < count && !rc; i++) {
+		const void *item = (const char *)items + i * size;
+		const void *first = gt_index_add(&names, item, err);
 
-		if (first != &h->metadata[i])
-			rc = first ? gt_err_set(err, GT_EFORMAT,
-			                 "__metadata__ has the key '%.200s' twice", first->key)
-			           : GT_ENOMEM;
+		if (first != item)
+			rc = first
+			         ? gt_err_set(err, GT_EFORMAT, format, *(const char *const *)first)
+			         : GT_ENOMEM;
 	}
-	gt_index_release(&keys);
+	gt_index_release(&names);
 	return rc;
-}
-
-static int check_names(struct gt_st_header *h, struct gt_err *err)
-{
-	qsort(h->by_offset, h->count, sizeof(*h->by_offset), compare_names);
-	for (size_t i = 1; i < h->count; i++)
-		if (!strcmp(h->by_offset[i - 1]->name, h->by_offset[i]->name))
-			return fail(err, h->by_offset[i], "the header has it twice");
-	return 0;
 }
 
 /* The ranges follow each other without gap or overlap, from 0. */
@@ -419,10 +390,12 @@ int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *te
 		return gt_err_set(err, GT_EFORMAT, "the header does not start with '{'");
 	rc = read_members(&p, err);
 	if (!rc)
-		rc = check_metadata(out, err);
+		rc = check_names(out->metadata, out->metadata_count, sizeof(*out->metadata),
+		    "__metadata__ has the key '%.200s' twice", err);
+	if (!rc)
+		rc = check_names(out->tensors, out->count, sizeof(*out->tensors),
+		    "tensor '%.200s': the header has it twice", err);
 	if (!rc)
 		rc = list_tensors(out, arena, err);
-	if (!rc)
-		rc = check_names(out, err);
 	return rc ? rc : check_ranges(out, data_bytes, err);
 }

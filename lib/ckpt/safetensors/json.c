@@ -95,6 +95,22 @@ int gt_json_key(
 	return expected(j, "':'", err);
 }
 
+int gt_json_members(struct gt_json *j, gt_json_member *member, void *self, struct gt_err *err)
+{
+	int rc = gt_json_enter(j, err);
+
+	for (bool first = true; !rc; first = false) {
+		struct gt_json_key key;
+
+		rc = gt_json_key(j, first, &key.text, &key.at, &key.length, err);
+		if (rc || !key.text)
+			break;
+		rc = member(self, j, &key, err);
+		free(key.text);
+	}
+	return rc;
+}
+
 json_int_t gt_json_count(const json_t *value)
 {
 	json_int_t n = json_is_integer(value) ? json_integer_value(value) : -1;

@@ -31,6 +31,19 @@ int gt_json_enter(struct gt_json *json, struct gt_err *err);
 int gt_json_key(
     struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);
 
+/* A key of an object, as gt_json_key() gives it. */
+struct gt_json_key {
+	char *text;
+	size_t at, length;
+};
+
+/* Reads the value of a member, in either way; an error ends the walk. The key is borrowed. */
+typedef int gt_json_member(
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err);
+
+/* Enter the object at hand, and call `member` for each of its members. */
+int gt_json_members(struct gt_json *json, gt_json_member *member, void *self, struct gt_err *err);
+
 /* The value at hand, parsed, duplicate keys in it refused; at most `limit` bytes of text. */
 int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_err *err);
 

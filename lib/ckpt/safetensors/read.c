@@ -5,7 +5,6 @@
 
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/safetensors/edit.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/tree.h"

@@ -7,9 +7,9 @@
 #include "lib/base/index.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/safetensors/edit.h"
 #include "lib/ckpt/safetensors/json.h"
-#include "lib/ckpt/safetensors/shards.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/tree.h"
 
 enum {
@@ -32,7 +32,8 @@ struct item {
 
 struct index {
 	struct gt_ckpt *ckpt;
-	struct entry *entries; /* of weight_map; later by file, then by name */
+	bool found;            /* weight_map */
+	struct entry *entries; /* of it; later by file, then by name */
 	size_t count, capacity;
 	struct item *items; /* shard by shard */
 	size_t item_count;
@@ -50,8 +51,11 @@ static bool sniff(const struct gt_mapping *map)
 	return i < size && map->data[i] == '{' && memmem(map->data, size, key, sizeof(key) - 1);
 }
 
-static int read_entry(struct index *x, struct gt_json *json, const char *name, struct gt_err *err)
+static int read_entry(
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
+	struct index *x = self;
+	const char *name = key->text;
 	struct gt_arena *arena = &x->ckpt->arena;
 	json_t *value;
 	int rc = gt_json_value(json, VALUE_LIMIT, &value, err);
@@ -77,55 +81,28 @@ static int read_entry(struct index *x, struct gt_json *json, const char *name, s
 	return rc;
 }
 
-static int read_weight_map(struct index *x, struct gt_json *json, struct gt_err *err)
-{
-	int rc = gt_json_enter(json, err);
-
-	for (bool first = true; !rc; first = false) {
-		char *name;
-		size_t at, length;
-
-		rc = gt_json_key(json, first, &name, &at, &length, err);
-		if (rc || !name)
-			break;
-		rc = read_entry(x, json, name, err);
-		free(name);
-	}
-	return rc;
-}
-
 static int read_member(
-    struct index *x, struct gt_json *json, const char *key, bool *found, struct gt_err *err)
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
+	struct index *x = self;
 	json_t *value;
 	int rc;
 
-	if (strcmp(key, "weight_map") != 0) {
+	if (strcmp(key->text, "weight_map") != 0) {
 		rc = gt_json_value(json, VALUE_LIMIT, &value, err);
 		json_decref(value);
 		return rc;
 	}
-	if (*found)
+	if (x->found)
 		return gt_err_set(err, GT_EFORMAT, "the index has weight_map twice");
-	*found = true;
-	return read_weight_map(x, json, err);
+	x->found = true;
+	return gt_json_members(json, read_entry, x, err);
 }
 
 static int parse_index(struct index *x, struct gt_json *json, struct gt_err *err)
 {
-	bool found = false;
-	int rc = gt_json_enter(json, err);
+	int rc = gt_json_members(json, read_member, x, err);
 
-	for (bool first = true; !rc; first = false) {
-		char *key;
-		size_t at, length;
-
-		rc = gt_json_key(json, first, &key, &at, &length, err);
-		if (rc || !key)
-			break;
-		rc = read_member(x, json, key, &found, err);
-		free(key);
-	}
 	if (!rc && !gt_json_at_end(json))
 		rc =
 		    gt_err_set(err, GT_EFORMAT, "JSON: more follows its end at byte %zu", json->at);

@@ -1,4 +1,4 @@
-/* shards_write.c - safetensors in several files and an index, as Hugging Face writes them. */
+/* shards_write.c - safetensors in several files and an index, as Hugging Face has them. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +6,11 @@
 
 #include "lib/base/file.h"
 #include "lib/base/text.h"
-#include "lib/ckpt/format.h"
+#include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/safetensors/write.h"
 
-/* The common beginning of the shards' names; yours to free(). */
+/* The common beginning of the shards' names, "a/model" for "a/model.safetensors" and for
+ * "a/model.safetensors.index.json"; yours to free(). */
 static char *stem_of(const char *path, struct gt_err *err)
 {
 	static const char *const ends[] = { ".index.json", ".safetensors" };
@@ -21,17 +22,28 @@ static char *stem_of(const char *path, struct gt_err *err)
 	return stem;
 }
 
-char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err)
+/* Of the i-th of `count` shards; yours to free(). */
+static char *shard_path(const char *stem, size_t i, size_t count, struct gt_err *err)
 {
 	return gt_asprintf(err, "%s-%05zu-of-%05zu.safetensors", stem, i + 1, count);
 }
 
 /* ---- files that belong together ---- */
 
-int gt_st_files_init(
-    struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err)
+/* Files that belong together: shards, then their index. */
+struct files {
+	char *stem; /* of their names */
+	struct gt_atomic_file *files;
+	size_t shard_count;
+	json_t *weight_map; /* names of tensors to names of files */
+	uint64_t total_bytes;
+	bool no_sync;
+};
+
+/* Always release: that removes files that are not in place. */
+static int init_files(struct files *s, const char *path, size_t shard_count, struct gt_err *err)
 {
-	*s = (struct gt_st_files){ .shard_count = shard_count };
+	*s = (struct files){ .shard_count = shard_count };
 	s->stem = stem_of(path, err);
 	s->files = s->stem ? gt_calloc(shard_count + 1, sizeof(*s->files), err) : NULL;
 	if (!s->files)
@@ -40,8 +52,9 @@ int gt_st_files_init(
 	return s->weight_map ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: the index");
 }
 
-int gt_st_files_list(
-    struct gt_st_files *s, const char *name, uint64_t size, const char *path, struct gt_err *err)
+/* Count a tensor of the file `path` into the index. */
+static int list_tensor(
+    struct files *s, const char *name, uint64_t size, const char *path, struct gt_err *err)
 {
 	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
 
@@ -51,7 +64,7 @@ int gt_st_files_list(
 	return 0;
 }
 
-static int write_index(struct gt_st_files *s, json_t *index, struct gt_err *err)
+static int write_index(struct files *s, json_t *index, struct gt_err *err)
 {
 	struct gt_atomic_file *file = &s->files[s->shard_count];
 	char *path = gt_asprintf(err, "%s.safetensors.index.json", s->stem);
@@ -67,7 +80,8 @@ static int write_index(struct gt_st_files *s, json_t *index, struct gt_err *err)
 	return rc;
 }
 
-int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err)
+/* Write the index, and rename all files into place. */
+static int commit_files(struct files *s, struct gt_err *err)
 {
 	json_t *index = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
 	    (json_int_t)s->total_bytes, "weight_map", s->weight_map);
@@ -78,14 +92,14 @@ int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err)
 	return rc ? rc : gt_atomic_commit_all(s->files, s->shard_count + 1, err);
 }
 
-void gt_st_files_release(struct gt_st_files *s)
+static void release_files(struct files *s)
 {
 	for (size_t i = 0; s->files && i <= s->shard_count; i++)
 		gt_atomic_abandon(&s->files[i]);
 	json_decref(s->weight_map);
 	free(s->files);
 	free(s->stem);
-	*s = (struct gt_st_files){ 0 };
+	*s = (struct files){ 0 };
 }
 
 /* ---- a checkpoint cut into shards ---- */
@@ -119,24 +133,23 @@ static int split(
 }
 
 /* The tensors from `first` to `end` as the i-th shard. */
-static int write_shard(struct gt_st_files *s, const struct gt_st_output *all, size_t i,
-    size_t first, size_t end, struct gt_err *err)
+static int write_shard(struct files *s, const struct gt_st_output *all, size_t i, size_t first,
+    size_t end, struct gt_err *err)
 {
 	struct gt_st_output shard = { .metadata = all->metadata,
-		.no_sync = all->no_sync,
-		.losses = all->losses,
+		.options = all->options,
 		.tensors = all->tensors + first,
 		.count = end - first,
 		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };
-	char *path = gt_st_shard_path(s->stem, i, s->shard_count, err);
+	char *path = shard_path(s->stem, i, s->shard_count, err);
 	int rc = path && shard.tied ? 0 : GT_ENOMEM;
 
 	for (size_t k = 0; k < all->tied_count && !rc; k++)
 		if (all->tied[k]->kept->shard == i)
 			shard.tied[shard.tied_count++] = all->tied[k];
 	for (size_t k = 0; k < shard.count && !rc; k++)
-		rc = gt_st_files_list(
-		    s, shard.tensors[k]->name, shard.tensors[k]->size_bytes, path, err);
+		rc =
+		    list_tensor(s, shard.tensors[k]->name, shard.tensors[k]->size_bytes, path, err);
 	if (!rc)
 		rc = gt_st_write_begin(&s->files[i], path, &shard, err);
 	free(shard.tied);
@@ -155,13 +168,13 @@ static int name_index(char **out, const char *path, struct gt_err *err)
 
 /* Before the first is written: else shards of the input would be of both states. */
 static int check_outputs(
-    const struct gt_st_files *s, const struct gt_ckpt_write_options *options, struct gt_err *err)
+    const struct files *s, const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i <= s->shard_count && !rc; i++) {
 		char *path = i < s->shard_count
-		                 ? gt_st_shard_path(s->stem, i, s->shard_count, err)
+		                 ? shard_path(s->stem, i, s->shard_count, err)
 		                 : gt_asprintf(err, "%s.safetensors.index.json", s->stem);
 
 		rc = path ? gt_ckpt_check_output(path, options, err) : GT_ENOMEM;
@@ -170,10 +183,10 @@ static int check_outputs(
 	return rc;
 }
 
-int gt_st_write_shards(const char *path, const struct gt_st_output *output,
-    const struct gt_ckpt_write_options *options, struct gt_err *err)
+int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err)
 {
-	struct gt_st_files s = { 0 };
+	const struct gt_ckpt_write_options *options = output->options;
+	struct files s = { 0 };
 	size_t *first, count;
 	bool one = !gt_text_ends_with(path, ".index.json");
 	int rc = split(&first, &count, output, options->shard_bytes, err);
@@ -185,18 +198,104 @@ int gt_st_write_shards(const char *path, const struct gt_st_output *output,
 	} else if (!rc && count == 1 && one) {
 		rc = gt_st_write_file(path, output, err);
 	} else if (!rc) {
-		rc = gt_st_files_init(&s, path, count, err);
-		s.no_sync = output->no_sync;
+		rc = init_files(&s, path, count, err);
+		s.no_sync = options->no_sync;
 		if (!rc)
 			rc = check_outputs(&s, options, err);
 		for (size_t i = 0; i < count && !rc; i++)
 			rc = write_shard(&s, output, i, first[i], first[i + 1], err);
 		if (!rc)
-			rc = gt_st_files_commit(&s, err);
-		if (!rc && output->index)
-			rc = name_index(output->index, path, err);
+			rc = commit_files(&s, err);
+		if (!rc && options->index)
+			rc = name_index(options->index, path, err);
 	}
-	gt_st_files_release(&s);
+	release_files(&s);
 	free(first);
+	return rc;
+}
+
+/* ---- names changed in all shards of a checkpoint, into new files ---- */
+
+/* The names of a shard as they are in its copy, which lies under `temporary` for now. */
+static int list_names(struct files *s, const char *temporary, const char *path, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_st_header header;
+	struct gt_mapping map;
+	int rc = gt_map(&map, temporary, err);
+
+	if (rc)
+		return rc;
+	rc = gt_st_open(&map, &header, &arena, err);
+	for (size_t i = 0; !rc && i < header.count; i++) {
+		const struct gt_st_tensor *t = &header.tensors[i];
+
+		rc = list_tensor(s, t->name, t->end - t->begin, path, err);
+	}
+	gt_arena_release(&arena);
+	gt_unmap(&map);
+	return rc;
+}
+
+static int copy_shard(struct files *s, const struct gt_ckpt *ckpt, size_t i,
+    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err)
+{
+	const struct gt_ckpt *shard = ckpt->shards[i].ckpt;
+	struct gt_atomic_file *file = &s->files[i];
+	struct gt_edit_result one = { 0 };
+	struct gt_ckpt *const input = (struct gt_ckpt *)ckpt;
+	const struct gt_ckpt_write_options options = { .inputs = &input, .input_count = 1 };
+	char *path = shard_path(s->stem, i, s->shard_count, err);
+	int rc = path ? gt_ckpt_check_output(path, &options, err) : GT_ENOMEM;
+
+	if (!rc)
+		rc = gt_edit_unchanged(shard, shard->path, err);
+	if (!rc)
+		rc = gt_atomic_open(file, path, err);
+	if (!rc) {
+		file->no_sync = s->no_sync;
+		rc = gt_st_edit_copy(file, shard, edit, &one, err);
+	}
+	if (!rc)
+		rc = gt_atomic_finish(file, err);
+	if (!rc)
+		rc = list_names(s, file->temporary, path, err);
+	result->written_bytes += one.written_bytes;
+	result->moved_bytes += one.moved_bytes;
+	free(path);
+	return rc;
+}
+
+static int fail(const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+{
+	for (size_t i = 0; i < ckpt->shard_count; i++)
+		if (ckpt->shards[i].ckpt->format != &gt_format_safetensors) {
+			gt_err_set(err, GT_ENOTSUP,
+			    "'%s': only shards of safetensors can be edited", target->input);
+			return gt_err_hint(err, "`gtrain ckpt convert` first");
+		}
+	if (target->output)
+		return 0;
+	gt_err_set(err, GT_ENOTSUP,
+	    "'%s': shards cannot be edited in place: a kill would leave "
+	    "some with old names and some with new",
+	    target->input);
+	return gt_err_hint(err, "write other files, -o DIR/model.safetensors.index.json");
+}
+
+int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct files s = { 0 };
+	int rc = fail(ckpt, target, err);
+
+	if (!rc)
+		rc = init_files(&s, target->output, ckpt->shard_count, err);
+	s.no_sync = target->no_sync;
+	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
+		rc = copy_shard(&s, ckpt, i, edit, result, err);
+	if (!rc)
+		rc = commit_files(&s, err);
+	release_files(&s);
 	return rc;
 }

@@ -142,7 +142,7 @@ static int write_contents(
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset += start;
 	rc = gt_copy_tensors(fileno(stream), places, h->output->count, err);
-	gt_copy_losses(places, rc ? 0 : h->output->count, h->output->losses);
+	gt_copy_losses(places, rc ? 0 : h->output->count, h->output->options->losses);
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset -= start;
 	if (!rc)
@@ -188,7 +188,7 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
 	int rc = places ? gt_atomic_open(file, path, err) : GT_ENOMEM;
 
 	if (!rc) {
-		file->no_sync = output->no_sync;
+		file->no_sync = output->options->no_sync;
 		rc = write_contents(file->stream, &h, places, err);
 		if (!rc)
 			rc = gt_atomic_finish(file, err);
@@ -253,11 +253,7 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct gt_flat_tensor **list = gt_calloc(2 * flat->count, sizeof(*list), err);
-	struct gt_st_output output = { .metadata = metadata,
-		.tensors = list,
-		.no_sync = options->no_sync,
-		.losses = options->losses,
-		.index = options->index };
+	struct gt_st_output output = { .metadata = metadata, .tensors = list, .options = options };
 	int rc;
 
 	if (!list)
@@ -269,7 +265,7 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
 		else
 			output.tensors[output.count++] = &flat->tensors[i];
 	}
-	rc = options->shard_bytes ? gt_st_write_shards(path, &output, options, err)
+	rc = options->shard_bytes ? gt_st_write_shards(path, &output, err)
 	                          : gt_st_write_file(path, &output, err);
 	free(list);
 	return rc;

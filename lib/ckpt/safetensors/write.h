@@ -1,10 +1,9 @@
-/* write.h - inside ckpt: the files that safetensors output consists of. */
+/* write.h - inside ckpt: safetensors written, and edited. */
 #ifndef GT_CKPT_SAFETENSORS_WRITE_H
 #define GT_CKPT_SAFETENSORS_WRITE_H
 
-#include <jansson.h>
-#include <stdio.h>
-
+#include "lib/base/file.h"
+#include "lib/ckpt/edit/edit.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tree/flat.h"
 
@@ -15,9 +14,7 @@ struct gt_st_output {
 	size_t count;
 	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
 	size_t tied_count;
-	bool no_sync;                        /* as in gt_ckpt_write_options, */
-	struct gt_ckpt_write_losses *losses; /* likewise */
-	char **index;                        /* likewise */
+	const struct gt_ckpt_write_options *options;
 };
 
 /* The row's `write` (format.h). */
@@ -40,35 +37,34 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
-int gt_st_write_shards(const char *path, const struct gt_st_output *output,
-    const struct gt_ckpt_write_options *options, struct gt_err *err);
-
-/* The path of the i-th of `count` shards, yours to free(). `stem` is "a/model" for
- * "a/model.safetensors" and for "a/model.safetensors.index.json". */
-char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err);
-
-/* Files that belong together: shards, then their index. */
-struct gt_st_files {
-	char *stem; /* of their names */
-	struct gt_atomic_file *files;
-	size_t shard_count;
-	json_t *weight_map; /* names of tensors to names of files */
-	uint64_t total_bytes;
-	bool no_sync;
-};
-
-/*
- * For `shard_count` shards beside `path`; of a file, count its tensors into the index; write the
- * index and rename all files into place. Always release: it removes files that are not in place.
- */
-int gt_st_files_init(
-    struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err);
-int gt_st_files_list(
-    struct gt_st_files *s, const char *name, uint64_t size, const char *path, struct gt_err *err);
-int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err);
-void gt_st_files_release(struct gt_st_files *s);
+int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
 /* Put the header's own CRC-32 at `digits_at` in its text. */
 void gt_st_seal(char *text, size_t size, size_t digits_at);
+
+/*
+ * Rows' `apply` (format.h). A remap has nothing to change: these files name no devices.
+ *
+ * A safetensors file gets a new header. In place, one write puts it over the old header, padded
+ * with spaces to the old length. If the new names are too long for that, the edit makes a copy and
+ * renames it over the file. A copy keeps each byte of data at the same offset within its block, so
+ * that file systems can share the blocks; the spaces that this adds leave room for later edits.
+ *
+ * A write in place that fails is undone. A power cut during it may leave a mixture of both headers,
+ * which cannot be repaired. In a file that gtrain wrote, the header's CRC-32 is then wrong and the
+ * file does not open; in other files the header may be invalid JSON or, where the lengths of names
+ * agree, have both old names and new.
+ */
+int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+
+/* The same for one shard: a copy in `file`, which the caller opens, and commits or abandons. */
+int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
+
+/* Shards of safetensors: each is copied with a new header, beside the new index; all appear when
+ * all are whole. Not in place (GT_ENOTSUP): several files cannot change in one step. */
+int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 
 #endif

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/ckpt/pickle/globals.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/tree/walk.h"
 
 /* ---- formats ---- */
 

@@ -445,13 +445,6 @@ static int compare_numbers(struct gt_diff_row *rows, size_t count,
 
 /* ---- the rows that are left ---- */
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct gt_diff_row *x = a, *y = b;
-
-	return strcmp(x->key, y->key);
-}
-
 /* The numbers of all pairs; then pairs that are alike in everything are rows no more. */
 static int compare_tensors(
     struct gt_diff *d, const struct gt_diff_options *options, struct gt_err *err)
@@ -476,7 +469,7 @@ static int compare_tensors(
 	if (!rc)
 		d->count = kept;
 	if (!rc && kept)
-		qsort(d->rows, kept, sizeof(*d->rows), compare_rows);
+		qsort(d->rows, kept, sizeof(*d->rows), gt_index_by_name);
 	free(pairs);
 	return rc;
 }

@@ -15,8 +15,8 @@ enum gt_diff_kind {
 };
 
 struct gt_diff_row {
-	enum gt_diff_kind kind;
 	const char *key;
+	enum gt_diff_kind kind;
 	const struct gt_tree *a,
 	    *b; /* NULL where it is not; with only_tensors, tensors have none */
 	const struct gt_tree_tensor *tensor_a, *tensor_b; /* of tensors */

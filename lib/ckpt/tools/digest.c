@@ -12,7 +12,6 @@
 #include "lib/ckpt/safetensors/json.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/tree/walk.h"
 
 enum {
 	VERSION = 1,
@@ -218,8 +217,9 @@ static int enter(struct gt_json *json, bool *known, struct gt_err *err)
 
 /* The sum at hand, of the tensor at this path. */
 static int take_sum(
-    struct gt_json *json, const struct gt_index *by_path, const char *path, struct gt_err *err)
+    void *by_path, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
+	const char *path = key->text;
 	struct gt_digest *found = gt_index_find(by_path, &path);
 	json_t *value;
 	const char *sum;
@@ -246,22 +246,6 @@ static int take_sum(
 	return rc;
 }
 
-static int take_sums(struct gt_json *json, const struct gt_index *by_path, struct gt_err *err)
-{
-	size_t at, length;
-	char *path;
-	int rc = gt_json_enter(json, err);
-
-	for (bool first = true; !rc; first = false) {
-		rc = gt_json_key(json, first, &path, &at, &length, err);
-		if (rc || !path)
-			break;
-		rc = take_sum(json, by_path, path, err);
-		free(path);
-	}
-	return rc;
-}
-
 /* The sums of the record, which has been entered; each tensor has one. */
 static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *err)
 {
@@ -276,7 +260,7 @@ static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *er
 	for (size_t i = 0; !rc && i < d->count; i++)
 		rc = gt_index_add(&by_path, &d->entries[i], err) ? 0 : GT_ENOMEM;
 	if (!rc)
-		rc = take_sums(json, &by_path, err);
+		rc = gt_json_members(json, take_sum, &by_path, err);
 	gt_index_release(&by_path);
 	for (size_t i = 0; !rc && i < d->count; i++)
 		if (!d->entries[i].known)
@@ -349,17 +333,11 @@ static int compare(const struct gt_digest *d, uint32_t crc, struct gt_err *err)
 	return gt_err_hint(err, "copy or download the file again");
 }
 
-static bool spans_storage(const struct gt_tree_tensor *t)
-{
-	return gt_ckpt_tensor_is_contiguous(t) && !t->offset && !t->storage->swapped &&
-	       (size_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype) == t->storage->size_bytes;
-}
-
 /* Whether the file itself gives a sum of the tensor's elements, whose bytes are compared with it
  * when they are read. */
 static bool has_sum(const struct gt_tree_tensor *t)
 {
-	return t->storage->has_crc && spans_storage(t);
+	return t->storage->has_crc && !t->storage->swapped && gt_ckpt_tensor_is_whole(t);
 }
 
 static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)

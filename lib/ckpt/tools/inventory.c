@@ -249,50 +249,40 @@ static int list(struct lister *l, const struct gt_path *path, const struct gt_tr
 
 static int compare_storages(const void *a, const void *b)
 {
-	const struct gt_inventory_row *x = *(struct gt_inventory_row *const *)a;
-	const struct gt_inventory_row *y = *(struct gt_inventory_row *const *)b;
+	const struct gt_inventory_row *x = a, *y = b;
 	uintptr_t p = (uintptr_t)x->value->tensor.storage, q = (uintptr_t)y->value->tensor.storage;
 
-	return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
-}
-
-/* Rows with one storage stand together: each gets its first one's row for now. */
-static void match(struct gt_inventory *v, struct gt_inventory_row **order)
-{
-	for (size_t i = 0, first = 0; i < v->tensor_count; i++) {
-		if (order[i]->value->tensor.storage != order[first]->value->tensor.storage)
-			first = i;
-		order[i]->first = (size_t)(order[first] - v->tensors);
-		order[i]->shared = order[first]->shared = i != first;
-	}
+	return (p > q) - (p < q);
 }
 
 static int number_storages(struct gt_inventory *v, struct gt_err *err)
 {
-	struct gt_inventory_row **order = gt_calloc(v->tensor_count, sizeof(*order), err);
+	struct gt_index storages = { .compare = compare_storages };
+	int rc = 0;
 
-	if (!order)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < v->tensor_count; i++)
-		order[i] = &v->tensors[i];
-	qsort(order, v->tensor_count, sizeof(*order), compare_storages);
-	match(v, order);
-	free(order);
-	for (size_t i = 0; i < v->tensor_count; i++) {
+	for (size_t i = 0; i < v->tensor_count && !rc; i++) {
 		struct gt_inventory_row *row = &v->tensors[i];
 		const struct gt_tree_tensor *t = &row->value->tensor;
+		struct gt_inventory_row *first = gt_index_add(&storages, row, err);
 
 		row->contiguous = gt_ckpt_tensor_is_contiguous(t);
-		row->bytes = (uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype);
+		row->bytes = gt_ckpt_tensor_bytes(t);
 		row->partial = row->bytes < t->storage->size_bytes;
-		row->storage =
-		    row->first == i ? v->storage_count++ : v->tensors[row->first].storage;
-		if (row->first == i)
+		if (!first) {
+			rc = GT_ENOMEM;
+		} else if (first == row) {
+			row->storage = v->storage_count++;
 			v->storage_bytes += t->storage->size_bytes;
-		if (row->first == i || row->partial)
+		} else {
+			row->storage = first->storage;
+			row->shared = first->shared = true;
+		}
+		row->first = first ? (size_t)(first - v->tensors) : 0;
+		if (first == row || row->partial)
 			v->elements += (uint64_t)gt_ckpt_tensor_count(t);
 	}
-	return 0;
+	gt_index_release(&storages);
+	return rc;
 }
 
 static int make(
@@ -327,6 +317,46 @@ void gt_inventory_release(struct gt_inventory *v)
 	free(v->values);
 	gt_arena_release(&v->arena);
 	*v = (struct gt_inventory){ 0 };
+}
+
+/* ---- how much there is ---- */
+
+struct counter {
+	struct gt_tally *out;
+	struct gt_index storages; /* those that were met */
+};
+
+static int count_tensor(struct counter *c, const struct gt_storage *storage, struct gt_err *err)
+{
+	c->out->tensors++;
+	if (gt_index_find(&c->storages, storage))
+		return 0;
+	c->out->storage_bytes += storage->size_bytes;
+	return gt_index_add(&c->storages, storage, err) ? 0 : GT_ENOMEM;
+}
+
+static int count(struct counter *c, const struct gt_tree *node, struct gt_err *err)
+{
+	struct gt_walk w = { 0 };
+	int rc = 0;
+
+	if (node->kind == GT_TREE_TENSOR)
+		return count_tensor(c, node->tensor.storage, err);
+	while (!rc && gt_walk_next(node, &w))
+		if (w.part != GT_PART_KEY && w.part != GT_PART_ATTRIBUTES)
+			rc = count(c, w.node, err);
+	return rc;
+}
+
+int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err)
+{
+	struct counter c = { .out = out };
+	int rc;
+
+	*out = (struct gt_tally){ 0 };
+	rc = count(&c, root, err);
+	gt_index_release(&c.storages);
+	return rc;
 }
 
 /* ---- the file ---- */

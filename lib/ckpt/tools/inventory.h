@@ -50,6 +50,18 @@ int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
 
+/* How much there is in a tree. */
+struct gt_tally {
+	uint64_t tensors;       /* each as often as it is mentioned */
+	uint64_t storage_bytes; /* every storage once */
+};
+
+/*
+ * Count the tensors of a tree, however many. As in an inventory, tensors in objects' arguments,
+ * items and state count; those in attributes of dicts and tensors do not. GT_ENOMEM.
+ */
+int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
+
 /* The bytes of the file, of all shards where it is an index, and those of them that nothing refers
  * to: edits of a zip in place leave the old description behind. Other formats have none. */
 int gt_ckpt_file_usage(

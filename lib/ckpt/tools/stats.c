@@ -206,12 +206,6 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 
 /* ---- the plan, and the sum of the pieces ---- */
 
-static bool is_whole_storage(const struct gt_tree_tensor *t, uint64_t count)
-{
-	return t->offset == 0 && gt_ckpt_tensor_is_contiguous(t) &&
-	       count * gt_dtype_size(t->dtype) == t->storage->size_bytes;
-}
-
 static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 {
 	struct gt_storage *s = t->storage;
@@ -219,7 +213,7 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 	gt_ckpt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
 	j->count = (uint64_t)gt_ckpt_tensor_count(&j->t);
 	j->crc =
-	    s->has_crc && (brief || !atomic_load(&s->checked)) && is_whole_storage(&j->t, j->count);
+	    s->has_crc && (brief || !atomic_load(&s->checked)) && gt_ckpt_tensor_is_whole(&j->t);
 }
 
 /* An element that a stride of 0 repeats is visited once. */

@@ -7,10 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/safetensors/shards.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/tools/inventory.h"
+#include "lib/ckpt/tools/stats.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/tree.h"
 
 enum { MOST_PICKLES = 1000 };
 
@@ -50,6 +56,163 @@ int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
 		return gt_verify_find(v, unsupported, found->hint, err, "%s", found->text);
 	*err = *found;
 	return found->code;
+}
+
+/* ---- tensors ---- */
+
+/* All tensors, looked at once. */
+struct tensors {
+	struct gt_inventory inventory;
+	const struct gt_tree_tensor **tensors;
+	struct gt_scan *scans;
+	bool scanned; /* false: a finding says why not */
+	struct gt_known_sums sums;
+};
+
+/*
+ * The bytes of tensors are nearly all of a file, and reading them takes most of the time. So they
+ * are read once for all checks: the sums of their records, and NaN and Inf.
+ */
+
+const struct gt_known_sum *gt_known_sum_find(
+    const struct gt_known_sums *sums, const void *bytes, uint64_t size)
+{
+	const struct gt_known_sum like = { .bytes = bytes }, *found = NULL;
+
+	if (sums && sums->count)
+		found = bsearch(&like, sums->items, sums->count, sizeof(like), gt_compare_numbers);
+	return found && found->size == size ? found : NULL;
+}
+
+static int keep_sums(struct tensors *t, struct gt_err *err)
+{
+	struct gt_known_sums *sums = &t->sums;
+
+	sums->items = gt_calloc(t->inventory.tensor_count, sizeof(*sums->items), err);
+	if (!sums->items)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < t->inventory.tensor_count; i++) {
+		const struct gt_storage *s = t->tensors[i]->storage;
+
+		if (t->scans[i].summed)
+			sums->items[sums->count++] =
+			    (struct gt_known_sum){ s->bytes, s->size_bytes, t->scans[i].crc };
+	}
+	if (sums->count)
+		qsort(sums->items, sums->count, sizeof(*sums->items), gt_compare_numbers);
+	return 0;
+}
+
+/* Read the tensors; release_tensors() is due in every case. */
+static int scan(struct gt_verify *v, struct tensors *t, const struct gt_ckpt *ckpt, size_t threads,
+    struct gt_err *err)
+{
+	struct gt_err found = GT_ERR_INIT;
+	size_t count;
+
+	*t = (struct tensors){ 0 };
+	if (gt_inventory_make_tensors(&t->inventory, gt_ckpt_root(ckpt), &found))
+		return gt_verify_find(v, GT_FINDING_UNREAD, found.hint, err,
+		    "the tensors could not be looked at: %s", found.text);
+	count = t->inventory.tensor_count;
+	v->tensors = count;
+	t->tensors = gt_calloc(count, sizeof(*t->tensors), err);
+	t->scans = gt_calloc(count, sizeof(*t->scans), err);
+	if (!t->tensors || !t->scans)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		t->tensors[i] = &t->inventory.tensors[i].value->tensor;
+	if (gt_scan_of(t->scans, t->tensors, count, threads, &found))
+		return gt_verify_absorb(v, &found, GT_FINDING_NOTE, err);
+	t->scanned = true;
+	return keep_sums(t, err);
+}
+
+static void release_tensors(struct tensors *t)
+{
+	gt_inventory_release(&t->inventory);
+	free(t->tensors);
+	free(t->scans);
+	free(t->sums.items);
+}
+
+/* ---- findings of tensors ---- */
+
+/*
+ * A storage whose sum has been compared, with a finding if it differs: its elements may still be
+ * read.
+ */
+static void trust(const struct tensors *t)
+{
+	for (size_t i = 0; i < t->inventory.tensor_count; i++)
+		atomic_store(&t->tensors[i]->storage->checked, true);
+}
+
+/* Sums in formats without records. */
+static int compare_sums(
+    struct gt_verify *v, const struct tensors *t, size_t threads, struct gt_err *err)
+{
+	struct gt_err found = GT_ERR_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->inventory.tensor_count && !rc; i++) {
+		struct gt_storage *s = t->tensors[i]->storage;
+
+		if (t->inventory.tensors[i].first == i && s->has_crc)
+			v->checked_bytes += s->size_bytes;
+		if (!t->scanned || !t->scans[i].summed || atomic_load(&s->checked))
+			continue;
+		if (gt_storage_compare(s, t->scans[i].crc, &found))
+			rc = gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err);
+		atomic_store(&s->checked, true);
+	}
+	if (!rc && gt_storages_check(t->tensors, NULL, t->inventory.tensor_count, threads, &found))
+		rc = gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err);
+	return rc;
+}
+
+/* Digests belong to elements, CRCs of records to storages: where a tensor is a storage, one is as
+ * good as the other, and records have been compared. */
+static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct gt_err found = GT_ERR_INIT;
+
+	return gt_digest_check(ckpt, true, &found)
+	           ? gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err)
+	           : 0;
+}
+
+static int report_numbers(struct gt_verify *v, const struct tensors *t, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < t->inventory.tensor_count && !rc; i++) {
+		const struct gt_scan *s = &t->scans[i];
+
+		if (s->nan || s->inf)
+			rc = gt_verify_find(v, GT_FINDING_NUMBER, "", err,
+			    "tensor '%.200s' holds %llu NaN and %llu Inf among %llu elements",
+			    t->inventory.tensors[i].key, (unsigned long long)s->nan,
+			    (unsigned long long)s->inf, (unsigned long long)s->count);
+	}
+	return rc;
+}
+
+/* Sums (unless those of records were compared), digests, NaN and Inf. */
+static int report_tensors(struct gt_verify *v, struct tensors *t, const struct gt_ckpt *ckpt,
+    size_t threads, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!t->tensors) /* too much to be listed, and told of */
+		return 0;
+	if (v->records)
+		trust(t);
+	else
+		rc = compare_sums(v, t, threads, err);
+	if (!rc)
+		rc = check_digests(v, ckpt, err);
+	return rc || !t->scanned ? rc : report_numbers(v, t, err);
 }
 
 /* ---- the whole ---- */
@@ -116,11 +279,11 @@ static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
 static int look_at_all(
     struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
 {
-	struct gt_verify_tensors tensors;
+	struct tensors tensors;
 	int rc;
 
 	v->format = gt_ckpt_format(ckpt);
-	rc = gt_verify_scan(v, &tensors, ckpt, threads, err);
+	rc = scan(v, &tensors, ckpt, threads, err);
 	if (!rc)
 		rc = look_at_file(v, ckpt, &tensors.sums, threads, err);
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++) {
@@ -131,8 +294,8 @@ static int look_at_all(
 	if (!rc)
 		rc = gt_verify_globals(v, err);
 	if (!rc)
-		rc = gt_verify_report_tensors(v, &tensors, ckpt, threads, err);
-	gt_verify_tensors_release(&tensors);
+		rc = report_tensors(v, &tensors, ckpt, threads, err);
+	release_tensors(&tensors);
 	return rc;
 }
 

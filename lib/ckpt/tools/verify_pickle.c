@@ -5,11 +5,9 @@
 #include "lib/base/buf.h"
 #include "lib/base/index.h"
 #include "lib/ckpt/npz/npy.h"
-#include "lib/ckpt/pickle/globals.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/tree/walk.h"
 
 enum { MAX_NESTING = 4, LEAST_BYTES = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
 

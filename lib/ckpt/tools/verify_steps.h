@@ -2,8 +2,6 @@
 #ifndef GT_CKPT_TOOLS_VERIFY_STEPS_H
 #define GT_CKPT_TOOLS_VERIFY_STEPS_H
 
-#include "lib/ckpt/tools/inventory.h"
-#include "lib/ckpt/tools/stats.h"
 #include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/zip/zip.h"
 
@@ -41,24 +39,6 @@ struct gt_known_sums {
 /* That of exactly these bytes, or NULL. `sums` may be NULL: none are known. */
 const struct gt_known_sum *gt_known_sum_find(
     const struct gt_known_sums *sums, const void *bytes, uint64_t size);
-
-/* All tensors, looked at once. */
-struct gt_verify_tensors {
-	struct gt_inventory inventory;
-	const struct gt_tree_tensor **tensors;
-	struct gt_scan *scans;
-	bool scanned; /* false: a finding says why not */
-	struct gt_known_sums sums;
-};
-
-/* Read the tensors; gt_verify_tensors_release() is due in every case. */
-int gt_verify_scan(struct gt_verify *v, struct gt_verify_tensors *t, const struct gt_ckpt *ckpt,
-    size_t threads, struct gt_err *err);
-void gt_verify_tensors_release(struct gt_verify_tensors *t);
-
-/* Findings of tensors: sums (unless those of records were compared), digests, NaN and Inf. */
-int gt_verify_report_tensors(struct gt_verify *v, struct gt_verify_tensors *t,
-    const struct gt_ckpt *ckpt, size_t threads, struct gt_err *err);
 
 /* The records of a zip: headers, overlaps, pickles, checksums (those of `known` are not made
  * again). */

@@ -6,7 +6,7 @@
 #include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
-#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/zip/zip.h"

@@ -7,7 +7,6 @@
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/tree/walk.h"
 
 /* ---- storages ---- */
 

@@ -51,13 +51,6 @@ int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);
 
-/*
- * An archive without a directory: its end is missing. Says where it ends and how many bytes of
- * tensors are missing, as far as the records that are there can tell; else leaves `err` as it is.
- * Returns err->code.
- */
-int gt_torch_cut(const struct gt_mapping *map, struct gt_err *err);
-
 extern const struct gt_ckpt_format gt_format_torchscript;
 
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "lib/ckpt/tree/tree.h"
-#include "lib/ckpt/tree/walk.h"
 
 enum { LONG_TEXT = 256 }; /* bytes that count as one more visit: long texts take walkers time too */
 

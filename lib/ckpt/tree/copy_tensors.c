@@ -63,9 +63,7 @@ static void plan_task(struct task *t, struct gt_copy_place *place, struct gt_sto
 	t->shape = (int64_t)(size_bytes / gt_dtype_size(as));
 	storage = t->view.storage;
 	t->strided = !gt_ckpt_tensor_is_contiguous(&t->view);
-	t->whole = !t->strided && !t->view.offset &&
-	           (uint64_t)gt_ckpt_tensor_count(&t->view) * gt_dtype_size(t->view.dtype) ==
-	               storage->size_bytes;
+	t->whole = gt_ckpt_tensor_is_whole(&t->view);
 	t->as_is = t->view.dtype == as && !storage->swapped && !gt_host_is_big();
 }
 

@@ -27,11 +27,6 @@ static bool all_stay(const struct gt_state_dict *sd)
 	return tensors == sd->count;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Whether one of the sorted names begins with "PATH."; "" is the path of all. */
 static bool has_under(const char *const *names, size_t count, const char *path)
 {
@@ -64,7 +59,7 @@ static int keep_paths(struct gt_tree *paths, const struct gt_tree *from,
 	for (size_t i = 0; !rc && i < sd->count; i++)
 		names[i] = sd->entries[i].name;
 	if (!rc)
-		qsort(names, sd->count, sizeof(*names), compare_names);
+		qsort(names, sd->count, sizeof(*names), gt_index_by_name);
 	for (size_t i = 0; !rc && i < from->seq.count; i++) {
 		const struct gt_tree_item *item = &from->seq.items[i];
 

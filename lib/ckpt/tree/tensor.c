@@ -1,4 +1,4 @@
-/* tensor.c - the elements of a stored tensor: bounds, strides, byte order. */
+/* tensor.c - stored tensors and the storages behind them: bounds, byte order, checksums. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/crc.h"
 
 /* Elements that strides of 0 make of fewer. */
 static const int64_t MAX_REPEATED = (int64_t)1 << 32;
@@ -13,7 +14,8 @@ static const int64_t MAX_REPEATED = (int64_t)1 << 32;
 enum {
 	REPEATED_FREE = 1 << 30, /* see tree.h */
 	REPEATED_TIMES = 1024,
-	RUN = 4096, /* elements converted at a time */
+	RUN = 4096,      /* elements converted at a time */
+	PIECE = 4 << 20, /* bytes of a mapping that are in memory at a time */
 };
 
 int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t)
@@ -145,6 +147,17 @@ bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t)
 	return true;
 }
 
+uint64_t gt_ckpt_tensor_bytes(const struct gt_tree_tensor *t)
+{
+	return (uint64_t)gt_ckpt_tensor_count(t) * gt_dtype_size(t->dtype);
+}
+
+bool gt_ckpt_tensor_is_whole(const struct gt_tree_tensor *t)
+{
+	return !t->offset && gt_ckpt_tensor_is_contiguous(t) &&
+	       gt_ckpt_tensor_bytes(t) == t->storage->size_bytes;
+}
+
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
 {
@@ -169,4 +182,61 @@ int gt_ckpt_tensor_read(
 	}
 	gt_cursor_release(&c);
 	return rc;
+}
+
+/* ---- storages: compared with the file's checksum when first read ---- */
+
+static uint32_t crc_of(const struct gt_storage *s)
+{
+	const unsigned char *bytes = s->bytes;
+	uint32_t crc = 0;
+
+	for (size_t done = 0; done < s->size_bytes;) {
+		size_t n = s->size_bytes - done < PIECE ? s->size_bytes - done : PIECE;
+
+		crc = gt_crc32(crc, bytes + done, n);
+		if (s->map)
+			gt_map_forget(s->map, s->file_offset + done, n);
+		done += n;
+	}
+	return crc;
+}
+
+int gt_storage_copy(struct gt_storage *s, struct gt_arena *arena, struct gt_err *err)
+{
+	unsigned char *copy;
+	int rc;
+
+	if (!s->map)
+		return 0;
+	rc = gt_map_copy(s->map, s->file_offset, s->size_bytes, arena, &copy, err);
+	if (rc)
+		return rc;
+	s->bytes = copy;
+	s->map = NULL;
+	return 0;
+}
+
+int gt_storage_compare(struct gt_storage *s, uint32_t crc, struct gt_err *err)
+{
+	if (crc != s->crc) {
+		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: its CRC-32 is %08x, not %08x",
+		    s->name, crc, s->crc);
+		return gt_err_hint(err, "copy or download the file again");
+	}
+	atomic_store_explicit(&s->checked, true, memory_order_relaxed);
+	return 0;
+}
+
+int gt_storage_check(struct gt_storage *s, struct gt_err *err)
+{
+	if (!s->has_crc || atomic_load_explicit(&s->checked, memory_order_relaxed))
+		return 0;
+	return gt_storage_compare(s, crc_of(s), err);
+}
+
+void gt_storage_forget(const struct gt_storage *s, uint64_t start, uint64_t size)
+{
+	if (s->map)
+		gt_map_forget(s->map, s->file_offset + start, size);
 }

@@ -137,20 +137,31 @@ bool gt_tree_is_seq(const struct gt_tree *node)
 	       node->kind == GT_TREE_DICT;
 }
 
+int gt_tree_reserve(struct gt_tree *seq, size_t n, struct gt_arena *a, struct gt_err *err)
+{
+	size_t count = seq->seq.count, capacity = count + n;
+	struct gt_tree_item *items;
+
+	if (capacity <= seq->seq.capacity)
+		return 0;
+	if (capacity < 2 * count)
+		capacity = 2 * count;
+	items = gt_arena_alloc(a, capacity * sizeof(*items), err);
+	if (!items)
+		return GT_ENOMEM;
+	if (count)
+		memcpy(items, seq->seq.items, count * sizeof(*items));
+	seq->seq.items = items;
+	seq->seq.capacity = capacity;
+	return 0;
+}
+
 int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
     struct gt_arena *a, struct gt_err *err)
 {
-	if (seq->seq.count == seq->seq.capacity) {
-		size_t capacity = seq->seq.capacity ? seq->seq.capacity * 2 : 4;
-		struct gt_tree_item *items = gt_arena_alloc(a, capacity * sizeof(*items), err);
-
-		if (!items)
-			return GT_ENOMEM;
-		if (seq->seq.count)
-			memcpy(items, seq->seq.items, seq->seq.count * sizeof(*items));
-		seq->seq.items = items;
-		seq->seq.capacity = capacity;
-	}
+	if (seq->seq.count == seq->seq.capacity &&
+	    gt_tree_reserve(seq, seq->seq.count ? 1 : 4, a, err))
+		return GT_ENOMEM;
 	seq->seq.items[seq->seq.count++] = (struct gt_tree_item){ .key = key, .value = value };
 	return 0;
 }
@@ -287,4 +298,55 @@ bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
 bool gt_tree_as_float(const struct gt_tree *tree, double *out)
 {
 	return gt_tree_read_float(tree, out, GT_ERR_IGNORED) > 0;
+}
+
+/* ---- the walk ---- */
+
+static bool take(struct gt_walk *w, enum gt_walk_part part, struct gt_tree **slot)
+{
+	w->part = part;
+	w->slot = slot;
+	w->node = *slot;
+	return *slot != NULL;
+}
+
+/* Numbers from 0 on are keys and values in turn, those from `2 * count` on the other parts. */
+static bool next_item(struct gt_tree *seq, struct gt_walk *w)
+{
+	while (w->next < 2 * seq->seq.count) {
+		struct gt_tree_item *item = &seq->seq.items[w->next / 2];
+		bool value = w->next % 2;
+
+		w->index = w->next++ / 2;
+		if (value ? take(w, GT_PART_VALUE, &item->value)
+		          : take(w, GT_PART_KEY, (struct gt_tree **)&item->key))
+			return true;
+	}
+	return w->next++ == 2 * seq->seq.count && take(w, GT_PART_ATTRIBUTES, &seq->seq.attributes);
+}
+
+static bool next_of_object(struct gt_tree *node, struct gt_walk *w)
+{
+	struct gt_tree **const slots[] = { &node->opaque.args, &node->opaque.items,
+		&node->opaque.state };
+
+	while (w->next < sizeof(slots) / sizeof(*slots)) {
+		size_t i = w->next++;
+
+		if (take(w, GT_PART_ARGS + i, slots[i]))
+			return true;
+	}
+	return false;
+}
+
+bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
+{
+	struct gt_tree *parent = (struct gt_tree *)node; /* as much the caller's as its parts */
+
+	if (gt_tree_is_seq(parent))
+		return next_item(parent, w);
+	if (parent->kind == GT_TREE_OPAQUE)
+		return next_of_object(parent, w);
+	return parent->kind == GT_TREE_TENSOR && !w->next++ &&
+	       take(w, GT_PART_ATTRIBUTES, &parent->tensor.attributes);
 }

@@ -32,6 +32,9 @@ struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struc
 int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
     struct gt_arena *a, struct gt_err *err);
 
+/* Make room for n more items. */
+int gt_tree_reserve(struct gt_tree *seq, size_t n, struct gt_arena *a, struct gt_err *err);
+
 /* ---- kinds of nodes; NULL is of no kind ---- */
 
 static inline bool gt_tree_is(const struct gt_tree *node, enum gt_tree_kind kind)
@@ -81,6 +84,45 @@ static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 {
 	return i < seq->seq.count ? seq->seq.items[i].value : NULL;
 }
+
+/* ---- the parts of a node, one by one: the only walk over trees ---- */
+
+/* The relation of a part to the node that holds it. */
+enum gt_walk_part {
+	GT_PART_KEY,        /* of an item of a dict */
+	GT_PART_VALUE,      /* of an item of a dict, list or tuple */
+	GT_PART_ATTRIBUTES, /* of a dict or a tensor */
+	GT_PART_ARGS,       /* of an opaque object: its arguments, */
+	GT_PART_ITEMS,      /* its items, */
+	GT_PART_STATE       /* its state */
+};
+
+struct gt_walk {
+	enum gt_walk_part part;
+	struct gt_tree *node;  /* the part itself, */
+	struct gt_tree **slot; /* and the place where its parent keeps it, to put another there */
+	size_t index;          /* of the item, for keys and values */
+	size_t next;           /* gt_walk_next()'s own; 0: from the first part on */
+};
+
+/*
+ * The next part of a node, in the order above, keys and values in turn; false after the last one,
+ * and at once for leaves. Missing parts are skipped. A function that visits a whole tree calls
+ * itself for each part:
+ *
+ *	static void count(const struct gt_tree *node, size_t *nodes)
+ *	{
+ *		struct gt_walk w = { 0 };
+ *
+ *		++*nodes;
+ *		while (gt_walk_next(node, &w))
+ *			count(w.node, nodes);
+ *	}
+ *
+ * This ends, because trees are checked before they are used. A node that is mentioned
+ * twice is visited twice.
+ */
+bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 /*
  * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
@@ -133,8 +175,12 @@ int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err);
 /* Set stride to that of contiguous memory (row-major); false when the count overflows. */
 bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 
-/* Whether the elements stand one after the other, in order. */
+/* Whether the elements stand one after the other, in order; and are all of their storage. */
 bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t);
+bool gt_ckpt_tensor_is_whole(const struct gt_tree_tensor *t);
+
+/* Bytes of the elements. */
+uint64_t gt_ckpt_tensor_bytes(const struct gt_tree_tensor *t);
 
 /* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
 void gt_ckpt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);

@@ -4,7 +4,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/err.h"
-#include "lib/ckpt/tree/tally.h"
+#include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/write.h"
 
 struct gt_export_options {
