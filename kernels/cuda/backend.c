@@ -7,9 +7,9 @@
 
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/host_call.h"
+#include "kernels/cuda/last_block.h"
 #include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/pinned.h"
-#include "kernels/cuda/turns.h"
 #include "lib/base/mem.h"
 #include "lib/device/holders.h"
 #include "lib/device/probe.h"
@@ -188,7 +188,8 @@ static void cuda_stream_free(struct gt_stream *stream)
 		gt_muon_products_free(stream);
 		cudaStreamDestroy(stream->queue);
 	}
-	cuda_free(stream->index, stream->scratch, GT_CUDA_SCRATCH_BYTES + GT_CUDA_TURN_BYTES);
+	cuda_free(
+	    stream->index, stream->scratch, GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES);
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);
@@ -212,8 +213,8 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 	if (!rc)
 		rc = gt_cuda_faults_open(&s->faults, index, err);
 	if (!rc)
-		rc =
-		    cuda_alloc(index, GT_CUDA_SCRATCH_BYTES + GT_CUDA_TURN_BYTES, &s->scratch, err);
+		rc = cuda_alloc(
+		    index, GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES, &s->scratch, err);
 	if (rc)
 		cuda_stream_free(s);
 	else

@@ -1,9 +1,9 @@
 /* norm.cu - layer_norm, by itself and behind a sum, their gradients, and that of a bias. */
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/last_block.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
-#include "kernels/cuda/turns.h"
 
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
  * the length of rows. All types add up in the same order, so a result of 16 bits is that of
@@ -125,7 +125,7 @@ template <class T, class S> struct norm_grad_args {
 	int64_t size;          /* chunks of a group */
 	wide *dweight, *dbias; /* dbias: or nullptr */
 	double *groups;        /* [groups, 2, cols] */
-	unsigned *turns;       /* zero: one for the groups, and one for each of them */
+	unsigned *counters;    /* zero: one for the groups, and one for each of them */
 };
 
 template <class T, class S, int W>
@@ -211,16 +211,16 @@ static __device__ __forceinline__ void grad_columns(
 
 /* Whether this block is the last of `count` to come here, for all of its threads, which then see
  * the writes of the others. */
-static __device__ bool is_last(unsigned *turn, int64_t count)
+static __device__ bool is_last(unsigned *counter, int64_t count)
 {
 	GT_SHARED(bool, last, 1);
 
 	__threadfence();
 	__syncthreads();
 	if (threadIdx.x == 0) {
-		last[0] = atomicAdd(turn, 1u) == (unsigned)count - 1;
+		last[0] = atomicAdd(counter, 1u) == (unsigned)count - 1;
 		if (last[0])
-			*turn = 0;
+			*counter = 0;
 	}
 	__syncthreads();
 	__threadfence();
@@ -247,11 +247,11 @@ template <class T, class S> static __device__ void add_up_blocks(const norm_grad
 	int64_t groups = (blocks + a.size - 1) / a.size, first = group * a.size;
 	int64_t count = first + a.size < blocks ? a.size : blocks - first;
 
-	if (!is_last(a.turns + 1 + group, count))
+	if (!is_last(a.counters + 1 + group, count))
 		return;
 	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS)
 		a.groups[group * width + c] = add_rows(a.partial + first * width, count, width, c);
-	if (!is_last(a.turns, groups))
+	if (!is_last(a.counters, groups))
 		return;
 	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS) {
 		wide *to = c < a.m.cols ? a.dweight : a.dbias;
@@ -364,7 +364,9 @@ static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
 	struct grad_chunks g = { gt_column_chunks_of(gt_tensor_rows(x), gt_tensor_last(x)), 0, 1,
 		0 };
 
-	static_assert((GT_CUDA_TURNS - 1) * (GT_CUDA_TURNS - 1) >= GT_COLUMN_CHUNKS, "a turn each");
+	static_assert(
+	    (GT_CUDA_BLOCK_COUNTERS - 1) * (GT_CUDA_BLOCK_COUNTERS - 1) >= GT_COLUMN_CHUNKS,
+	    "a counter each");
 	g.blocks = g.m.count ? g.m.count : 1;
 	while (g.size * g.size < g.blocks)
 		g.size++;
@@ -391,7 +393,7 @@ template <class T, class S> static int run_grad(struct gt_call *call, struct gt_
 		gt_in_data<S>(call, 1), gt_in_data<S>(call, 5), gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), g.m, shared, g.size,
 		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), (double *)call->workspace,
-		gt_cuda_turns(call->stream) };
+		gt_cuda_block_counters(call->stream) };
 
 	if (!g.m.cols)
 		return 0;

@@ -70,6 +70,16 @@ struct matrix {
 	int64_t rows, cols, row; /* row: elements from one to the next */
 };
 
+/*
+ * How y [2, 3] = a [2, 4] b [4, 3] is described. A row-major [r, c] is a column-major [c, r]:
+ *
+ *   gtrain               cuBLASLt
+ *   y [2, 3]             D [3, 2] = y^T
+ *   b [4, 3]             A [3, 4] = b^T, its left side
+ *   a [2, 4]             B [4, 2] = a^T, its right side
+ *
+ * so D = A B without a transposition. With trans_a, memory holds [4, 2], and B is transposed.
+ */
 static struct matrix a_of(const struct gt_product_shape *s)
 {
 	struct matrix m = { s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
@@ -150,6 +160,8 @@ static int32_t epilogue_of(const struct gt_product_shape *s)
 static int describe_end(struct gt_product *p, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;
+	/* Only the alignment of these addresses matters here. They are replaced before the product
+	 * runs. */
 	const void *somewhere = (const void *)(uintptr_t)ALIGNMENT;
 	int rc = set_number(p, GT_LT_EPILOGUE, epilogue_of(s), err);
 
@@ -198,6 +210,7 @@ static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
     cudaStream_t stream, void *y, const void *a, const void *b, const void *c, double alpha,
     double beta, void *workspace, struct gt_err *err)
 {
+	/* The factors have the type of the arithmetic: double for F64, float for all others. */
 	const float alpha32 = (float)alpha, beta32 = (float)beta;
 	bool wide = p->shape.dtype == GT_F64;
 
@@ -210,6 +223,7 @@ static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
 int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
     const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err)
 {
+	/* With beta 0 the library does not read c, but it requires an address. */
 	return queue(p, &p->chosen, stream->queue, y, a, b, c ? c : y, alpha, beta, workspace, err);
 }
 
@@ -283,6 +297,8 @@ static int find_candidates(
 	}
 	if (preference)
 		gt_lt->MatmulPreferenceDestroy(preference);
+	/* A library may propose algorithms that need more than the limit, or that it then rejects.
+	 */
 	*count = rc ? 0 : keep_usable(p, out, *count);
 	return rc || *count ? rc : set_unsupported(p, err);
 }
@@ -297,20 +313,20 @@ struct trial {
 	char *a, *b, *y, *workspace;
 };
 
-static size_t room_for(struct matrix m)
+static size_t bytes_of(struct matrix m)
 {
 	return gt_aligned_bytes((size_t)(m.rows * m.row) * gt_dtype_size(m.dtype));
 }
 
 /* Of the vector that the library knows as the bias, and of aux. */
-static size_t room_for_vector(const struct gt_product_shape *s)
+static size_t bytes_of_vector(const struct gt_product_shape *s)
 {
-	return room_for((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
+	return bytes_of((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
 }
 
-static size_t room_for_aux(const struct gt_product_shape *s)
+static size_t bytes_of_aux(const struct gt_product_shape *s)
 {
-	return has_aux(s) ? room_for((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
+	return has_aux(s) ? bytes_of((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
 }
 
 static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
@@ -320,11 +336,13 @@ static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
 	size_t work = 0;
 
 	(void)err;
+	/* The trial's workspace is the largest of all candidates; the product's is that of the
+	 * chosen one. */
 	for (int i = 0; i < t->count; i++)
 		if (t->candidates[i].workspace_bytes > work)
 			work = t->candidates[i].workspace_bytes;
-	*bytes = room_for(a_of(s)) + room_for(b_of(s)) + room_for(y_of(s)) + room_for_vector(s) +
-	         room_for_aux(s) + work;
+	*bytes = bytes_of(a_of(s)) + bytes_of(b_of(s)) + bytes_of(y_of(s)) + bytes_of_vector(s) +
+	         bytes_of_aux(s) + work;
 	return 0;
 }
 
@@ -335,11 +353,11 @@ static int place_trial(void *self, char *memory, struct gt_err *err)
 	char *vector, *aux;
 
 	t->a = memory;
-	t->b = t->a + room_for(a_of(s));
-	t->y = t->b + room_for(b_of(s));
-	vector = t->y + room_for(y_of(s));
-	aux = vector + room_for_vector(s);
-	t->workspace = aux + room_for_aux(s);
+	t->b = t->a + bytes_of(a_of(s));
+	t->y = t->b + bytes_of(b_of(s));
+	vector = t->y + bytes_of(y_of(s));
+	aux = vector + bytes_of_vector(s);
+	t->workspace = aux + bytes_of_aux(s);
 	if (has_aux(s) && gt_product_set_aux(t->product, aux, err))
 		return err->code;
 	return has_vector(s) ? gt_product_set_bias(t->product, vector, err) : 0;
@@ -392,6 +410,7 @@ static int choose(
 	_Static_assert(sizeof(choices[0]) == sizeof(c->algorithm), "a choice is an algorithm");
 	for (int i = 0; i < count; i++)
 		memcpy(&choices[i], &c[i].algorithm, sizeof(choices[i]));
+	/* Everything that changes the candidates or their times is part of the key. */
 	key_of(key, &p->shape);
 	contest.key = key;
 	rc = gt_fastest(&contest, &best, err);

@@ -186,7 +186,7 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 	return v->name ? v : NULL;
 }
 
-struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count)
+struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count)
 {
 	struct gt_value *v = g->err.code ? NULL : value_new(g, GT_TEMPORARY);
 
@@ -213,13 +213,13 @@ static struct gt_value *temporary_like(struct gt_graph *g, const struct gt_value
 }
 
 struct gt_value *gt_piece(
-    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like)
+    struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like)
 {
-	struct gt_value *v = g->err.code || !room ? NULL : temporary_like(g, like);
+	struct gt_value *v = g->err.code || !whole ? NULL : temporary_like(g, like);
 
 	if (!v)
 		return NULL;
-	v->within = room;
+	v->within = whole;
 	v->within_first = first;
 	return v;
 }

@@ -23,15 +23,15 @@ enum gt_role {
 	GT_INPUT,        /* written by the host before a run */
 	GT_PARAMETER,    /* trained; lies in the store */
 	GT_BUFFER,       /* kept but not trained (running statistics); lies in the store */
-	GT_TEMPORARY,    /* made by a node, gone when its last reader is done */
+	GT_TEMPORARY,    /* written by a node; its memory is reused after its last reader */
 	GT_GRADIENT,     /* of a parameter; lies in the store, beside it */
 	GT_WORKING_COPY, /* of a parameter, in a type of 16 bits; lies in the store, beside it */
-	GT_CACHE, /* lasts from run to run for the nodes that write it; in the store, never saved */
+	GT_CACHE, /* kept between runs for the nodes that write it; in the store, never saved */
 	GT_OUTPUT /* made by a node, read by the host after the run */
 };
 
-/* How a parameter or buffer begins: element i is number i % 4 of the Philox block at counter i / 4,
- * stream GT_RNG_INIT + the parameter's index, key the run's seed. */
+/* The initial value of a parameter or buffer: element i is number i % 4 of the Philox block at
+ * counter i / 4, stream GT_RNG_INIT + the parameter's index, key the run's seed. */
 enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
 
 struct gt_init {
@@ -58,8 +58,8 @@ struct gt_value {
 	bool hidden;
 	bool low;       /* sent to another stage in the low type, where precision is mixed */
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
-	/* Not NULL: it lies in that temporary, from element within_first on, and not where its role
-	 * would put it. A write to one is a write to the other. */
+	/* Not NULL: it shares the memory of that temporary, from element within_first on, instead
+	 * of the place for its role. A write to one is a write to the other. */
 	struct gt_value *within;
 	int64_t within_first;
 };
@@ -87,8 +87,8 @@ struct gt_node {
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
-	unsigned runs;     /* the runs of a step that have it, of enum gt_run_flags; 0: all */
-	bool again;        /* it repeats an earlier node, and may not be merged with it */
+	unsigned runs;     /* the runs of a step that execute it, of enum gt_run_flags; 0: all */
+	bool again;        /* it repeats an earlier node, and must not be merged with it */
 };
 
 struct gt_graph {
@@ -98,7 +98,7 @@ struct gt_graph {
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
 	const char *scope;        /* of the nodes being emitted */
-	uint32_t dropout_streams; /* handed out so far */
+	uint32_t dropout_streams; /* used so far */
 	struct gt_err err;        /* of the first call that failed; see gt_graph_status() */
 };
 
@@ -106,9 +106,9 @@ int gt_graph_new(struct gt_graph **out, struct gt_err *err);
 void gt_graph_free(struct gt_graph *g);
 
 /*
- * Building never needs a check per line: a call that fails stores its error in the graph and
- * returns NULL, a call handed NULL for a value it needs, or a graph that has failed, does nothing
- * and returns NULL. Ask here once, at the end.
+ * Building needs no check per line. A call that fails stores its error in the graph and returns
+ * NULL. A call does nothing and returns NULL if a needed value is NULL or the graph has failed.
+ * Call gt_graph_status() once at the end.
  */
 int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 
@@ -135,17 +135,18 @@ struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype d
 struct gt_value *gt_cache(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 
-/* Make a node's value survive the run, so that the host can read it; returns it. */
+/* Keep a value after the run, so that the host can read it. Returns the value. */
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
 
 /*
- * For passes that lay out memory: a temporary of so many elements that no node need make, alive as
- * long as a node reads it, or writes or reads a value within it; and elements of it, from `first`
- * on, seen as a temporary of the type and shape of `like`.
+ * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements, which needs
+ * no node that makes it. It lives while nodes read it, or read or write values within it.
+ * gt_piece() returns elements of it, from `first` on, as a temporary with the type and shape of
+ * `like`.
  */
-struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
+struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
 struct gt_value *gt_piece(
-    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like);
+    struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like);
 
 /* The value of that name, or NULL. */
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
@@ -158,7 +159,7 @@ struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
 struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
 
-/* Append a node of a pass's own making. */
+/* Append a node that a pass has built itself. */
 void gt_append_node(struct gt_graph *g, struct gt_node *n);
 
 /* Append a node that does the same as n: it reads the same values and makes temporaries of its own,

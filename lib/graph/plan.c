@@ -13,7 +13,7 @@ struct place {
 	size_t shift;    /* bytes from where `home` begins */
 	int first, last; /* steps; of the home, over all values in it */
 	bool in_store;
-	bool room;                  /* others lie within */
+	bool whole;                 /* other values lie within */
 	size_t offset;              /* of the home, in the arena */
 	const struct gt_slot *slot; /* in the store: its data, gradient or copy, by role */
 	enum gt_role role;
@@ -40,6 +40,18 @@ struct gt_plan {
 	struct gt_capture *captures[RUNS];
 };
 
+/*
+ * Homes, for y = relu(x) in place, z = reshape(y), and x a piece of the temporary t at byte 64:
+ *
+ *   value   home        shift   address
+ *   t       t           -       offset of t
+ *   x       t           64      offset of t + 64
+ *   y       x           0       the same as x
+ *   z       y           0       the same as x
+ *
+ * Only t gets a block in the arena. It lives from the first writer of any of them to the last
+ * reader.
+ */
 static int home_of(const struct gt_plan *p, int id)
 {
 	while (p->places[id].home != id)
@@ -108,7 +120,7 @@ static void join_rooms(struct gt_plan *p)
 			continue;
 		join(p, v->within->id, v->id);
 		p->places[i].shift = (size_t)v->within_first * gt_dtype_size(v->dtype);
-		p->places[v->within->id].room = true;
+		p->places[v->within->id].whole = true;
 	}
 }
 
@@ -144,7 +156,7 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 
 			if (at && at->last < i)
 				at->last = i;
-			if (at && at->first > i) /* a room that nobody makes */
+			if (at && at->first > i) /* a temporary that no node makes */
 				at->first = i;
 		}
 	}
@@ -153,14 +165,16 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 }
 
 /* A value another node writes in place, or that the host still reads, can't lend its bytes; nor
- * can one whose neighbours in a room are still there. */
+ * can one whose neighbours in the same temporary are still there. */
 static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home, int step)
 {
 	const struct place *at = &p->places[home];
 
-	return v->role == GT_TEMPORARY && !at->in_store && !at->room && at->last == step;
+	return v->role == GT_TEMPORARY && !at->in_store && !at->whole && at->last == step;
 }
 
+/* Called for the nodes in their order, so lifetimes of later nodes are known, and earlier outputs
+ * already have their homes. */
 static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 {
 	const struct gt_value *y = n->outputs ? n->out[0] : NULL;
@@ -311,6 +325,7 @@ static int lay_out(struct gt_plan *p, struct gt_err *err)
 
 		if (!bytes)
 			continue;
+		/* A workspace lives for one step, so workspaces can share bytes. */
 		blocks[count] = (struct gt_lifetime){ bytes, s->index, s->index, 0 };
 		offsets[count++] = &s->workspace_offset;
 	}
@@ -342,6 +357,8 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 	if (!p->places || !p->steps || find_lifetimes(p, err))
 		goto out;
 	for (size_t i = 0; i < g->node_count; i++) {
+		/* Bytes are shared before the kernel is chosen: a row's accepts() and prepare() see
+		 * no addresses, so they cannot depend on it. */
 		share_bytes(p, g->nodes[i], (int)i);
 		p->runs_that_differ |= g->nodes[i]->runs;
 		if (!g->nodes[i]->op->view && prepare_step(p, (int)i, err))
@@ -404,6 +421,8 @@ static int choose_stream(struct gt_plan *p, struct gt_step *s, struct gt_err *er
 {
 	const struct gt_device *d = p->store->device;
 
+	/* A collective gets its own stream, so that kernels of later nodes run while it waits for
+	 * other ranks. */
 	s->call.stream = s->node->op->collective ? d->collectives : d->compute;
 	s->crosses = s->call.stream != d->compute;
 	return !s->crosses || p->passed ? 0 : d->backend->event_new(&p->passed, d->index, err);
@@ -473,6 +492,9 @@ static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 
 	if (rc)
 		return rc;
+	/* While the stream is captured, run() queues into the capture and nothing is executed.
+	 * capture_end() has to be called after an error, too, because the stream stays in capture
+	 * mode until then. */
 	rc = queue_steps(p, runs, err);
 	if (d->backend->capture_end(&captured, d->compute, rc ? GT_ERR_IGNORED : err) && !rc)
 		rc = err->code;
@@ -490,6 +512,8 @@ int gt_plan_run_as(struct gt_plan *p, unsigned runs, struct gt_err *err)
 	const struct gt_device *d = p->store->device;
 	bool first;
 
+	/* A graph without nodes for single runs has one capture for all of them: their flags make
+	 * no difference. */
 	runs &= p->runs_that_differ;
 	first = !p->ran[runs];
 	p->ran[runs] = true;
@@ -512,6 +536,8 @@ void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)
 
 void *gt_plan_address(const struct gt_plan *p, const struct gt_value *v)
 {
+	/* The bytes of a temporary may belong to another value by now, so there is no address that
+	 * a caller could use. */
 	bool touched = v->role == GT_INPUT || v->role == GT_OUTPUT || v->role == GT_GRADIENT;
 
 	return p->arena && touched ? address_of(p, v) : NULL;

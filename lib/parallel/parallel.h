@@ -10,11 +10,11 @@
 #include "lib/optim/optim.h"
 
 /*
- * This module makes one plan per rank into one training run: passes that put collectives into a
- * graph, and the kernels of these nodes. It owns no training loop; the loop calls the functions
- * here at the places that their comments name, in every mode.
+ * This module combines the plans of all ranks to one training run: passes insert collectives into a
+ * graph, and kernels execute these nodes. The training loop is elsewhere. In every mode it calls
+ * the functions of this header at the points that their comments name.
  *
- * A mode is a row of functions (modes.h). All are SPMD: each rank has a group's seat, builds the
+ * A mode is a row of functions (modes.h). All modes are SPMD: each rank is in a group, builds the
  * same graph, and calls the same functions in the same order.
  */
 
@@ -22,9 +22,9 @@ enum gt_parallel_kind {
 	GT_PARALLEL_DDP,      /* every rank holds all weights; gradients are added up */
 	GT_PARALLEL_MIRRORED, /* the same, with ranks that are threads of one process */
 	GT_PARALLEL_DP,       /* threads; rank 0 reads, holds the weights and updates them: dp.h */
-	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates a part of the weights: zero.h */
-	GT_PARALLEL_ZERO2,    /* and keeps gradients of that alone */
-	GT_PARALLEL_ZERO3,    /* and holds that alone */
+	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates only a shard of the weights: zero.h */
+	GT_PARALLEL_ZERO2,    /* and keeps gradients of its shard only */
+	GT_PARALLEL_ZERO3,    /* and holds its shard of the weights only */
 	GT_PARALLEL_KINDS
 };
 
@@ -56,22 +56,22 @@ extern const char *const gt_compress_names[GT_COMPRESS_KINDS + 1];
 
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
-	int64_t bucket_bytes; /* gradients that are added up at once */
-	int ranks, rank;      /* of a dry run, which has no world */
+	int64_t bucket_bytes; /* bytes of gradients that one collective sums */
+	int ranks, rank;      /* for a dry run, which has no world */
 	int sharing;          /* likewise: ranks on this rank's device */
 	bool forward;         /* nothing is trained: each rank holds all weights, no gradients */
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
-	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
+	int chunks;           /* parts of a batch in the pipeline; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
 	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;    /* every rank keeps its own running statistics */
-	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
-	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
+	bool reproducible;   /* give the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
+	int micro_batches;   /* of a step, all in one run of a plan. 0 is 1 */
 	int virtual_ranks;   /* virtual ranks of this rank: gt_parallel_virtual_ranks(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
-	bool sequence;       /* and divide the rows between layers: sequence.c */
+	bool sequence;       /* which also divide the rows between layers: sequence.c */
 	enum gt_dtype low;   /* mixed precision: as in struct gt_pass_options */
 	bool low_sums;       /* likewise */
 	const char *way;     /* of collectives: lib/comm/device_group.h; NULL: the fastest */
@@ -79,13 +79,14 @@ struct gt_parallel_options {
 	                                 owner where ranks divide updates */
 };
 
-/* The ways in which ranks differ: those of one axis differ in that alone. */
+/* The ways in which ranks differ. Ranks of one axis differ only in the named way. */
 enum gt_axis {
 	GT_AXIS_DATA,     /* in the samples they read */
 	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
 	GT_AXIS_SEQUENCE, /* in nothing: how ranks of the tensor axis work between layers */
 	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
-	GT_AXIS_VIRTUAL,  /* in nothing: one rank does the work of several (virtual/rewrite.h) */
+	/* in nothing: one rank simulates several virtual ranks (virtual/rewrite.h) */
+	GT_AXIS_VIRTUAL,
 	GT_AXES
 };
 
@@ -98,21 +99,21 @@ struct gt_device_way; /* lib/comm/device_group.h */
 enum { GT_VIRTUAL_RANKS = 8 };
 
 /*
- * How many virtual ranks each of `ranks` ranks stands for, with micro-batches of so many samples,
- * as gt_parallel_check() has allowed. Under `reproducible` there are as many of them for any
- * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the samples of
- * a step. Otherwise 1.
+ * The number of virtual ranks that each of `ranks` ranks simulates, with micro-batches of `batch`
+ * samples. gt_parallel_check() has accepted the arguments. Without `reproducible` it is 1. With
+ * `reproducible` the total number of virtual ranks is the largest power of two, at most
+ * GT_VIRTUAL_RANKS, that divides the samples of a step; it does not depend on the number of ranks.
  */
 int gt_parallel_virtual_ranks(const struct gt_parallel_options *options, int ranks, int batch);
 
-/* Whether so many ranks can do micro-batches of `batch` samples each in that way; GT_EINVAL tells
- * why not. */
+/* Check that `ranks` ranks can train with these options and micro-batches of `batch` samples each.
+ * Errors: GT_EINVAL, with the reason. */
 int gt_parallel_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
- * The world is a grid: `tensor` neighbours at a time share each layer, all ranks of a stage of a
- * pipeline have consecutive numbers, and on the data axis are those that differ in nothing else:
+ * The world is a grid. Each `tensor` neighbouring ranks share each layer; the ranks of a pipeline
+ * stage have consecutive numbers; ranks that differ in nothing else form the data axis:
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
@@ -128,35 +129,36 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Valid after gt_parallel_attach(): how collectives between devices go, if a faster way cannot be
- * used, and the reason. NULL if they go the fastest way, or the one that the caller asked for. */
+/* Valid after gt_parallel_attach(): the kind of device groups that is used because a faster one
+ * cannot be used, with the reason. NULL if the fastest kind, or the one that the caller asked for,
+ * is used. */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory. */
 struct gt_group_memory {
 	uint64_t bytes;
-	bool unknown; /* some groups' is not known, and not in `bytes` */
+	bool unknown; /* the memory of some groups is not known, and not in `bytes` */
 };
 
-/* Valid after gt_parallel_attach(): the device memory of this rank's groups, but for that of
+/* Valid after gt_parallel_attach(): the device memory of this rank's groups, without that of
  * gt_group_alloc(), which is the store's. In a dry run, that of the groups which the ranks would
  * make. */
 struct gt_group_memory gt_parallel_group_memory(const struct gt_parallel *p);
 
-/* After an error there may be collectives that were started and that no stream waits for. Give them
- * up: call this once the device's streams have ended their work, and before memory is freed. NULL
- * is fine. */
+/* Give up collectives that were started and that no stream waits for, after an error. Call this
+ * when the device's streams have ended their work, and before memory is freed. NULL is fine. */
 void gt_parallel_stop(struct gt_parallel *p);
 
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis, a group for host memory. Where this rank is alone on the axis it may have
- * no functions: do not call it then. */
+/* The ranks of an axis, as a group for host memory. If its size is 1, it may have no functions: do
+ * not call it. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
-/* The ranks whose losses and statistics add up to those of the model. Stages that do not compute
- * them have zeros; of ranks that share layers, which have the same ones, the group has one. */
+/* The ranks whose losses and statistics must be added to get those of the model. Pipeline stages
+ * that do not compute them have zeros. Ranks that share layers have equal values, so only one of
+ * them is in the group. */
 struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
 /* This rank's number in the world: that of rank 0 writes files. */
@@ -174,39 +176,42 @@ struct gt_parallel_samples {
 /* With micro-batches of so many samples of each rank. */
 struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int batch);
 
-/* A forward graph, before any other pass: for the store's layout and for every program. */
+/* Rewrite a forward graph, before any other pass. Call this for the graph of the store's layout and
+ * for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* The samples [*first, *first + *count) of a training micro-batch of so many that this rank's model
  * computes: all of them, unless rank 0 reads for others. */
 void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count);
 
-/* A forward graph to train with, after gt_parallel_rewrite(), of a model for as many samples as
- * gt_parallel_part() says, or one where there are none: make it a part of one for `samples`. */
+/* Call this after gt_parallel_rewrite() for a forward graph to train with. The graph is of a model
+ * for this rank's samples (gt_parallel_part()), or for one sample if there are none. It becomes
+ * this rank's part of a graph for `samples` samples. */
 int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 
-/* Lay out a store that has no memory yet for the ranks: divide it as the axes do, and lend it
- * memory that they can reach. Its device's groups are made here. A collective call. */
+/* Lay out a store, which has no memory yet, for the ranks: divide it as the axes do, and give it
+ * memory that other ranks can access. This also opens the groups for device memory. A collective
+ * call. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
-/* How many parts a batch comes in: one for each virtual rank of this rank, or the chunks that go
- * through the pipeline. There are options->chunks of these, or, for a batch that this number does
- * not divide (a short last one), the largest number below that does. */
+/* The number of parts of a batch: one for each virtual rank of this rank, or the chunks of the
+ * pipeline. These are options->chunks; if that does not divide the batch (a short last one), the
+ * largest smaller number that does. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
-/* Whether these parts are of virtual ranks, which take turns at the samples, and whose gradients
- * are added up among themselves. Otherwise parts follow each other, and gradients add up as those
- * of micro-batches do. */
-bool gt_parallel_hosts(const struct gt_parallel *p);
+/* Whether these parts belong to virtual ranks. Then samples are distributed over the parts in turn,
+ * and the gradients of the parts are summed as a tree. Otherwise parts are consecutive samples, and
+ * their gradients add up like those of micro-batches. */
+bool gt_parallel_parts_are_virtual(const struct gt_parallel *p);
 
 /*
- * A graph with a backward pass, after all other passes: its gradients are all there. It is of one
- * of `chunks` parts of a batch; afterwards it computes all of them, with copies of its inputs and
+ * Rewrite a graph with a backward pass, after all other passes. The graph is for one of the
+ * `chunks` parts of a batch; afterwards it computes all parts, with copies of its inputs and
  * outputs (replicate.h).
  */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 
-/* A graph without one, likewise. */
+/* The same for a graph without a backward pass. */
 int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* Whether a forward pass is a collective call: ranks evaluate equal numbers of batches. */
@@ -226,12 +231,13 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
-/* Whether rank 0 of the world may lack elements of it; the same answer on all ranks. */
+/* Whether rank 0 of the world may lack elements of the slot; the result is the same on all ranks.
+ * */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 
 /*
- * The whole of a slot in host memory on rank 0 of the world, from the parts that ranks hold.
+ * Gather a slot in host memory on rank 0 of the world, from the shards that ranks hold.
  *
  *   held   device: the flat memory of such things on this rank: the store's parameters, buffers
  *          or gradients, a state of the optimizer's
@@ -250,22 +256,22 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 /* Set the elements that this rank holds to their initial values, as gt_store_init() does. */
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
-/* Rank 0 has its weights: give them to all ranks. Where ranks hold parts of the parameters, each
- * has set its own, and only buffers are sent. A collective call. */
+/* Send rank 0's weights to all ranks, at the start of a run. If ranks hold shards of the
+ * parameters, each rank has set its own, and only buffers are sent. A collective call. */
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /*
- * Before a step's first micro-batch, and before an evaluation: let all ranks have the buffers
- * (running statistics) of rank 0, unless each keeps its own or they are the same anyway. A
+ * Send the buffers (running statistics) of rank 0 to all ranks, unless each rank keeps its own or
+ * they are equal anyway. Call this before a step's first micro-batch, and before an evaluation. A
  * collective call. Source: torch.nn.parallel.DistributedDataParallel's broadcast_buffers.
  */
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
 bool gt_parallel_shares_buffers(const struct gt_parallel *p); /* whether it does anything */
 
 /*
- * After the update of a step, counted from 1: see whether all ranks still have the same parameters
- * (and buffers, where statistics are over all ranks), by a sum of each tensor. A collective call
- * every check_every steps, otherwise nothing.
+ * After the update of a step, counted from 1: compare checksums of each tensor, to check that all
+ * ranks still have the same parameters (and buffers, if statistics are over all ranks). Every
+ * check_every steps this is a collective call; in other steps it does nothing.
  *
  * Errors: GT_EDEVICE on all ranks, with the rank that differs, the step, and the tensor that
  *         differs first in the order of the state_dict. The weights of most ranks are right;
@@ -275,14 +281,13 @@ int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_er
 bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step); /* likewise */
 
 /*
- * A step's micro-batches are done: let all ranks have the sums of their losses and of their wishes
- * to stop, both in scalars->result (device memory). The loss is zero on the stages of a pipeline
- * that do not make it, and the same on ranks that share layers. Queued, and a collective call.
+ * After the micro-batches of a step: sum the losses and the requests to stop over all ranks, both
+ * in scalars->result (device memory). The loss is zero on pipeline stages that do not compute it,
+ * and equal on ranks that share layers. Queued; a collective call.
  */
 int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err);
 
-/* Before an evaluation reads weights and buffers: bring those of all ranks up to date. A collective
- * call. */
+/* Bring the weights and buffers of all ranks up to date before an evaluation. A collective call. */
 int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 
 /* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
@@ -292,8 +297,8 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
  * update. A collective call. */
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
-/* The parameters that this rank updates have changed outside of an update: let all ranks have them.
- * A collective call. */
+/* Send the parameters that this rank updates to all ranks, after they were changed outside of an
+ * update. A collective call. */
 int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err);
 
 /* ---- for profiles ---- */

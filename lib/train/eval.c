@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "lib/base/text.h"
+#include "lib/train/memory_limit.h"
 #include "lib/train/report/damage_log.h"
-#include "lib/train/room.h"
 #include "lib/train/run/run_source.h"
 
 struct gt_eval {

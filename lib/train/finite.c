@@ -1,4 +1,4 @@
-/* finite.c - whether the weights of a run, and all else that is saved with them, are finite. */
+/* finite.c - check that the weights of a run, and all data saved with them, are finite. */
 #include "lib/train/finite.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/train/room.h"
+#include "lib/train/memory_limit.h"
 #include "lib/train/state.h"
 
 /* The memory of a run with these options: that of this rank. */

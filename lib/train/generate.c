@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/train/finite.h"
-#include "lib/train/room.h"
+#include "lib/train/memory_limit.h"
 
 /* ---- the programs ---- */
 

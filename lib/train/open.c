@@ -36,7 +36,7 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 bool gt_train_adds_up(const struct gt_train *t)
 {
 	return t->runs > 1 || (gt_parallel_chunks(t->s.parallel, t->batch) > 1 &&
-	                          !gt_parallel_hosts(t->s.parallel));
+	                          !gt_parallel_parts_are_virtual(t->s.parallel));
 }
 
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */

@@ -130,14 +130,14 @@ static void place_setting(
 static void make_settings(struct gt_program *p)
 {
 	int64_t bytes = (int64_t)p->chunks * SETTINGS * SETTING_BYTES;
-	struct gt_value *room;
+	struct gt_value *settings;
 
 	if (!p->io.weight && !p->io.rng)
 		return;
-	room = gt_room(p->graph, GT_U8, bytes);
+	settings = gt_temporary(p->graph, GT_U8, bytes);
 	for (int i = 0; i < p->chunks; i++) {
-		place_setting(p, i, 0, chunk_io(p, i)->weight, room);
-		place_setting(p, i, 1, chunk_io(p, i)->rng, room);
+		place_setting(p, i, 0, chunk_io(p, i)->weight, settings);
+		place_setting(p, i, 1, chunk_io(p, i)->rng, settings);
 	}
 }
 
@@ -162,12 +162,12 @@ int gt_program_init(
 	*p = (struct gt_program){ .batch = batch,
 		.recompute = { .most = o->recompute },
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
-		.turns = train && gt_parallel_hosts(o->parallel),
+		.virtual_parts = train && gt_parallel_parts_are_virtual(o->parallel),
 		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,
 		.device = o->store->device };
 	if (train)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
-	p->shares = p->chunks > 1 ? batch / mine : 1;
+	p->rank_parts = p->chunks > 1 ? batch / mine : 1;
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
 		rc = gt_model_build(o->model, p->graph, o->input, mine ? mine / p->chunks : 1,
@@ -303,11 +303,11 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const void *batch,
     size_t bytes, struct gt_err *err)
 {
-	size_t piece = bytes / (size_t)(p->chunks * p->shares);
+	size_t piece = bytes / (size_t)(p->chunks * p->rank_parts);
 	char *to = v ? gt_plan_address(p->plan, v) : NULL;
 	int rc = 0;
 
-	for (int i = 0; v && !rc && i < p->shares; i++)
+	for (int i = 0; v && !rc && i < p->rank_parts; i++)
 		rc = p->device->backend->copy(p->device->compute, to + (size_t)i * piece,
 		    (const char *)batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
 	return rc;
@@ -414,7 +414,8 @@ int gt_program_set(
 
 		memcpy(at, &weight, sizeof(weight));
 		memcpy(at + SETTING_BYTES, mine, sizeof(mine));
-		mine[GT_RNG_FIRST] += p->turns ? 1 : p->batch / p->chunks * rng[GT_RNG_STRIDE];
+		mine[GT_RNG_FIRST] +=
+		    p->virtual_parts ? 1 : p->batch / p->chunks * rng[GT_RNG_STRIDE];
 	}
 	return copy_settings(p, settings, err);
 }

@@ -1,4 +1,4 @@
-/* program.h - a model made runnable for one batch size and purpose: graph, passes, plan. */
+/* program.h - an executable model for one batch size and purpose: graph, passes, plan. */
 #ifndef GT_TRAIN_PROGRAM_H
 #define GT_TRAIN_PROGRAM_H
 
@@ -13,11 +13,11 @@ struct gt_program {
 	struct gt_graph *graph;
 	struct gt_model_io io;
 	struct gt_plan *plan;
-	int batch;  /* samples; of all ranks together, where one rank reads for all */
-	int chunks; /* parts of a batch, each with inputs of its own: `io` is the first one's */
-	int shares; /* of a batch that is dealt out to ranks: one for each, of `chunks` parts */
+	int batch;      /* samples; of all ranks together, where one rank reads for all */
+	int chunks;     /* parts of a batch, each with inputs of its own: `io` is the first one's */
+	int rank_parts; /* ranks to which rank 0 scatters a batch; else 1 */
 	struct gt_recompute recompute;
-	bool turns; /* chunks are of virtual ranks, which read in turn: gt_parallel_hosts() */
+	bool virtual_parts; /* chunks belong to virtual ranks: gt_parallel_parts_are_virtual() */
 	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
 
@@ -72,12 +72,12 @@ void gt_program_release(struct gt_program *p);
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /*
- * All of these are queued: the batch on the device's copy stream, while the run before may go on
- * (where device memory is the host's, on its compute stream), the others on its compute stream.
+ * The following functions queue work on the device's compute stream. Only gt_program_feed() uses
+ * the copy stream, so that the previous run can continue (unless device memory is host memory).
  *
  * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has
- * inputs for it. The batch's memory is in use until the event of gt_program_fed() is done. That
- * event is the program's, and the call after the next records it again.
+ * inputs for it. The batch's memory is in use until the event of gt_program_fed() is done. The
+ * program owns this event; the call after the next one records it again.
  */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 struct gt_event *gt_program_fed(const struct gt_program *p);
@@ -97,8 +97,7 @@ int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, s
 
 /* ---- feeder.c ---- */
 
-/* Batches of a loader on their way to programs. The loader gets a batch back when its copy is
- * done. */
+/* Feeds batches of a loader to programs. The loader may reuse a batch when its copy is done. */
 struct gt_feeder {
 	struct gt_loader *loader; /* NULL: not open */
 	const struct gt_device *device;
@@ -107,9 +106,8 @@ struct gt_feeder {
 };
 
 /* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
- * the device computes. `pageable`: into plain memory; the host may have to wait for the copies.
- * Where there is too little pinned memory, the error tells its purpose, and options that need
- * less. */
+ * the device computes. `pageable`: into plain memory; the host may have to wait for the copies. If
+ * there is too little pinned memory, the error names its purpose, and options that need less. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 /* When all copies are done. */
@@ -137,8 +135,8 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* How many bytes of device memory gt_program_bind() takes beside the arena: 0 without a plan. A
- * batch is staged there only where device memory is not the host's. */
+/* The bytes of device memory that gt_program_bind() allocates besides the arena; 0 without a plan.
+ * A batch is staged there only if device memory is not host memory. */
 size_t gt_program_staging(const struct gt_program *p);
 
 #endif

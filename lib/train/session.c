@@ -7,7 +7,7 @@
 #include "lib/comm/device_group.h"
 #include "lib/comm/shm/shm.h"
 #include "lib/device/name.h"
-#include "lib/train/room.h"
+#include "lib/train/memory_limit.h"
 
 /* ---- opening ---- */
 
@@ -108,7 +108,7 @@ static int take_arena(struct gt_session *s, struct gt_err *err)
 static int take_memory(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
 {
-	int rc = purpose->name ? gt_room_check(s, purpose, self, err) : 0;
+	int rc = purpose->name ? gt_memory_limit_check(s, purpose, self, err) : 0;
 
 	if (rc)
 		return rc;
@@ -117,7 +117,8 @@ static int take_memory(
 		rc = purpose->weights(s, self, err);
 	if (!rc)
 		rc = gt_parallel_begin(s->parallel, err);
-	return rc == GT_ENOMEM && purpose->name ? gt_room_explain(s, purpose, self, err) : rc;
+	return rc == GT_ENOMEM && purpose->name ? gt_memory_limit_explain(s, purpose, self, err)
+	                                        : rc;
 }
 
 int gt_session_open(struct gt_session *s, const struct gt_session_options *o,

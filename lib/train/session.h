@@ -41,37 +41,39 @@ struct gt_session {
 	size_t arena_bytes; /* taken */
 };
 
-/* Bytes that a rank takes, but for its data. */
+/* Bytes that a rank needs, without its data set. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
-	uint64_t caches;          /* keys and values of earlier tokens */
-	uint64_t arena;           /* activations, and all else that ends with a run of a program */
-	uint64_t batches;         /* on their way to the plans */
-	uint64_t collectives;     /* the groups' own, for data on its way between devices */
-	bool unknown_collectives; /* some groups' is not known, and not counted */
+	uint64_t caches;      /* keys and values of earlier tokens */
+	uint64_t arena;       /* activations and other data that a run of a program does not keep */
+	uint64_t batches;     /* staged for the plans */
+	uint64_t collectives; /* buffers of the groups between devices */
+	bool unknown_collectives; /* the memory of some groups is not known, and not counted */
 	uint64_t total;
 };
 
-struct gt_trials; /* lib/train/room.h */
+struct gt_trials; /* lib/train/memory_limit.h */
 
-/* The functions that make a session one for training, evaluation or generation. They get `self` as
- * it was given to gt_session_open(). */
+/* The functions that differ between training, evaluation and generation. They get the `self` that
+ * was passed to gt_session_open(). */
 struct gt_session_purpose {
 	const char
 	    *name; /* in messages: "the NAME needs 3 GiB of memory"; NULL: memory is not checked */
 	bool trains; /* the store holds gradients */
-	/* The model and the ranks are there: open the data that the model reads, and set
-	 * s->input. */
+	/* Called when the model and the ranks are known: open the data that the model reads, and
+	 * set s->input. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* The store is laid out, without memory: make the programs, each after gt_session_add(). */
+	/* Called when the store is laid out, without memory: make the programs, each after
+	 * gt_session_add(). */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
 	/* Optional: add memory that is taken beside that of gt_session_memory(). */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
-	/* Optional: there is too little memory. Plan with other options, each in a session of
-	 * gt_session_plan_open(), and report its memory by gt_trial_add() (lib/train/room.h). */
+	/* Optional; called if there is too little memory. Plan with other options, each in a
+	 * session of gt_session_plan_open(), and report its memory by gt_trial_add()
+	 * (lib/train/memory_limit.h). */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
-	/* Unless dry: memory is there, and programs are bound to it. Set the weights; those of rank
-	 * 0 then count for all. */
+	/* Called, unless dry, when memory is allocated and programs are bound to it. Set the
+	 * weights; all ranks then get those of rank 0. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
@@ -91,8 +93,8 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Wait for the device, and give up collectives that are still on their way: call it before you free
- * memory that either may use. gt_session_close() begins with it. */
+/* Wait for the device, and give up unfinished collectives. Call this before freeing memory that
+ * they may use. gt_session_close() calls it first. */
 void gt_session_stop(struct gt_session *s);
 
 /* Release everything, the programs that were added included. */
@@ -110,9 +112,9 @@ size_t gt_session_arena_bytes(const struct gt_session *s);
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*
- * A session for plans that are never run: of the model and input of *of, for that device and these
- * ranks, with a store of its own. The programs that are added to it are released with it. Close it
- * in any case.
+ * Open a session for plans that are never run. It has the model and input of *of, the given device
+ * and ranks, and a store of its own. It releases the programs that are added to it. Close it in any
+ * case.
  */
 int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,

@@ -147,16 +147,16 @@ static void test_no_place_under_second_reader(void **state)
 }
 
 /*
- * Two values made in a room, read as pieces of it: the room is there from the first of them to the
+ * Two values made in one temporary, read as pieces of it: it lives from the first of them to the
  * last reader, which does not take its bytes over.
  */
-static void test_rooms(void **state)
+static void test_temporaries(void **state)
 {
 	enum { N = 16 };
 	const int64_t shape[] = { N };
 	float x[N], y[N], z[N];
-	struct gt_value *in, *room, *twice, *same, *y_value, *z_value;
-	size_t room_at, twice_at, same_at, y_at, room_bytes, bytes;
+	struct gt_value *in, *whole, *twice, *same, *y_value, *z_value;
+	size_t whole_at, twice_at, same_at, y_at, whole_bytes, bytes;
 	struct gt_store *store;
 	struct gt_plan *plan;
 	struct gt_graph *g;
@@ -165,24 +165,24 @@ static void test_rooms(void **state)
 	(void)state;
 	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
 	in = gt_input(g, "x", GT_F32, 1, shape);
-	room = gt_room(g, GT_F32, 2 * N);
+	whole = gt_temporary(g, GT_F32, 2 * N);
 	twice = gt_add(g, in, in);
 	same = gt_copy(g, in);
-	twice->within = same->within = room;
+	twice->within = same->within = whole;
 	same->within_first = N;
-	z_value = gt_output(g, gt_relu(g, gt_piece(g, room, 0, twice)), "z");
-	y_value = gt_output(g, gt_relu(g, gt_piece(g, room, N, same)), "y");
+	z_value = gt_output(g, gt_relu(g, gt_piece(g, whole, 0, twice)), "z");
+	y_value = gt_output(g, gt_relu(g, gt_piece(g, whole, N, same)), "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
-	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
+	assert_true(gt_plan_place(plan, whole, &whole_at, &whole_bytes));
 	assert_true(gt_plan_place(plan, twice, &twice_at, &bytes));
 	assert_true(gt_plan_place(plan, same, &same_at, &bytes));
 	assert_true(gt_plan_place(plan, y_value, &y_at, &bytes));
-	assert_int_equal(room_bytes, 2 * N * 4);
-	assert_int_equal(twice_at, room_at);
-	assert_int_equal(same_at, room_at + N * 4);
-	assert_true(y_at >= room_at + room_bytes || y_at + bytes <= room_at);
+	assert_int_equal(whole_bytes, 2 * N * 4);
+	assert_int_equal(twice_at, whole_at);
+	assert_int_equal(same_at, whole_at + N * 4);
+	assert_true(y_at >= whole_at + whole_bytes || y_at + bytes <= whole_at);
 	assert_int_equal(gt_store_alloc(store, GT_ERR_IGNORED), 0);
 	assert_int_equal(
 	    gt_device_alloc(test_device(0), gt_plan_arena_bytes(plan), &arena, GT_ERR_IGNORED), 0);
@@ -202,15 +202,15 @@ static void test_rooms(void **state)
 }
 
 /*
- * A room that a node reads or changes, and no node makes, lies apart from all values that live at
+ * A temporary that a node reads or changes, and no node makes, lies apart from values alive at
  * the same time.
  */
-static void test_rooms_of_nobody(void **state)
+static void test_temporaries_without_producer(void **state)
 {
 	const int64_t two = 2;
 	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
-	struct gt_value *x, *y, *w, *b, *room, *other, *count, *image;
-	size_t room_at, other_at, x_at, y_at, room_bytes, x_bytes, y_bytes;
+	struct gt_value *x, *y, *w, *b, *whole, *other, *count, *image;
+	size_t whole_at, other_at, x_at, y_at, whole_bytes, x_bytes, y_bytes;
 	struct gt_store *store;
 	struct gt_plan *plan;
 	struct gt_graph *g;
@@ -223,21 +223,21 @@ static void test_rooms_of_nobody(void **state)
 	b = gt_parameter(g, "b", GT_F32, 1, &two, zeros, true);
 	count = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
 	image = gt_relu(g, x);
-	room = gt_room(g, GT_F32, 2);
-	other = gt_room(g, GT_F32, 2);
-	y = gt_batch_norm(g, image, w, b, room, other, count, 1e-5, 0.1);
+	whole = gt_temporary(g, GT_F32, 2);
+	other = gt_temporary(g, GT_F32, 2);
+	y = gt_batch_norm(g, image, w, b, whole, other, count, 1e-5, 0.1);
 	image->layout = y->layout = GT_CHANNELS_LAST;
 	gt_output(g, y, "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
-	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
-	assert_true(gt_plan_place(plan, other, &other_at, &room_bytes));
+	assert_true(gt_plan_place(plan, whole, &whole_at, &whole_bytes));
+	assert_true(gt_plan_place(plan, other, &other_at, &whole_bytes));
 	assert_true(gt_plan_place(plan, image, &x_at, &x_bytes));
 	assert_true(gt_plan_place(plan, y, &y_at, &y_bytes));
-	assert_true(other_at >= room_at + room_bytes || other_at + room_bytes <= room_at);
-	assert_true(room_at >= x_at + x_bytes || room_at + room_bytes <= x_at);
-	assert_true(room_at >= y_at + y_bytes || room_at + room_bytes <= y_at);
+	assert_true(other_at >= whole_at + whole_bytes || other_at + whole_bytes <= whole_at);
+	assert_true(whole_at >= x_at + x_bytes || whole_at + whole_bytes <= x_at);
+	assert_true(whole_at >= y_at + y_bytes || whole_at + whole_bytes <= y_at);
 	gt_plan_free(plan);
 	gt_store_free(store);
 	gt_graph_free(g);
@@ -392,8 +392,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_no_place_under_second_reader),
-		cmocka_unit_test(test_rooms),
-		cmocka_unit_test(test_rooms_of_nobody),
+		cmocka_unit_test(test_temporaries),
+		cmocka_unit_test(test_temporaries_without_producer),
 		cmocka_unit_test(test_workspaces),
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_runs_repeat),

@@ -11,7 +11,7 @@
 
 enum { NOBODY = -1 };
 
-struct crew {
+struct job {
 	gt_thread_fn *fn;
 	void *self;
 	bool ring;
@@ -19,7 +19,7 @@ struct crew {
 };
 
 struct member {
-	struct crew *crew;
+	struct job *job;
 	struct gt_group *group;
 	int rank;
 	pthread_t thread;
@@ -34,9 +34,9 @@ static void *live(void *context)
 	int nobody = NOBODY;
 
 	m->err = GT_ERR_INIT;
-	if ((m->crew->ring && gt_ring_of_shm(&m->group, &m->err)) ||
-	    m->crew->fn(m->crew->self, m->group, &m->err))
-		atomic_compare_exchange_strong(&m->crew->first, &nobody, m->rank);
+	if ((m->job->ring && gt_ring_of_shm(&m->group, &m->err)) ||
+	    m->job->fn(m->job->self, m->group, &m->err))
+		atomic_compare_exchange_strong(&m->job->first, &nobody, m->rank);
 	gt_group_free(m->group);
 	return NULL;
 }
@@ -82,7 +82,7 @@ static int report_first_error(const struct member *members, int size, int first,
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err)
 {
-	struct crew crew = { fn, self, options->ring, NOBODY };
+	struct job job = { fn, self, options->ring, NOBODY };
 	struct gt_group **groups = gt_calloc((size_t)size, sizeof(*groups), err);
 	struct member *members = gt_calloc((size_t)size, sizeof(*members), err);
 	int rc = GT_ENOMEM;
@@ -93,7 +93,7 @@ int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread
 	if (rc)
 		goto out;
 	for (int r = 0; r < size; r++)
-		members[r] = (struct member){ .crew = &crew, .group = groups[r], .rank = r };
+		members[r] = (struct member){ .job = &job, .group = groups[r], .rank = r };
 	rc = start(members, size, err);
 	if (rc)
 		gt_group_free(members[0].group);
@@ -103,7 +103,7 @@ int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread
 		if (members[r].started)
 			pthread_join(members[r].thread, NULL);
 	if (!rc)
-		rc = report_first_error(members, size, crew.first, err);
+		rc = report_first_error(members, size, job.first, err);
 out:
 	free(members);
 	free(groups);

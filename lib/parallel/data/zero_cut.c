@@ -25,8 +25,8 @@ struct cut {
 	struct gt_store *store;
 	int ranks;
 	int64_t bytes;
-	struct item *items; /* [item_count], in the order of the layout before */
-	struct item *room;  /* [item_count], for those of one bucket */
+	struct item *items;  /* [item_count], in the order of the layout before */
+	struct item *chosen; /* [item_count], for those of one bucket */
 	size_t item_count;
 	struct bucket *buckets; /* [bucket_count], in the order in which they begin */
 	int *order;             /* [ended] in which they end */
@@ -134,20 +134,20 @@ static size_t items_of(const struct cut *c, int bucket)
 
 	for (size_t i = 0; i < c->item_count; i++)
 		if (c->items[i].bucket == bucket)
-			c->room[n++] = c->items[i];
+			c->chosen[n++] = c->items[i];
 	return n;
 }
 
-/* Give each of c->room[n] to one rank. Returns how many elements the largest part has. */
+/* Give each of c->chosen[n] to one rank. Returns how many elements the largest part has. */
 static int64_t deal(struct cut *c, size_t n)
 {
 	int64_t most = 0;
 
 	for (int i = 0; i < c->ranks; i++)
 		c->loads[i] = 0;
-	qsort(c->room, n, sizeof(*c->room), by_size);
+	qsort(c->chosen, n, sizeof(*c->chosen), by_size);
 	for (size_t i = 0; i < n; i++) {
-		struct item *item = &c->room[i];
+		struct item *item = &c->chosen[i];
 
 		item->rank = least_loaded(c);
 		item->at = c->loads[item->rank];
@@ -167,16 +167,16 @@ static void fill_up(struct cut *c, int bucket)
 
 	for (size_t i = 0; i < c->item_count; i++)
 		if (!c->items[i].whole)
-			c->room[n++] = c->items[i];
-	qsort(c->room, n, sizeof(*c->room), by_size);
+			c->chosen[n++] = c->items[i];
+	qsort(c->chosen, n, sizeof(*c->chosen), by_size);
 	for (size_t i = 0; i < n; i++) {
 		int rank = least_loaded(c);
 
-		if (c->loads[rank] + c->room[i].count > most)
+		if (c->loads[rank] + c->chosen[i].count > most)
 			continue;
-		c->loads[rank] += c->room[i].count;
+		c->loads[rank] += c->chosen[i].count;
 		for (size_t k = 0; k < c->item_count; k++)
-			if (c->items[k].slot == c->room[i].slot)
+			if (c->items[k].slot == c->chosen[i].slot)
 				move_to(c, &c->items[k], bucket);
 	}
 }
@@ -189,8 +189,8 @@ static int64_t lay_out_in_a_row(struct cut *c, size_t n)
 	int64_t at = c->end, step = (int64_t)UNIT * c->ranks;
 
 	for (size_t i = 0; i < n; i++) {
-		c->offsets[c->room[i].slot] = at;
-		at += c->room[i].count;
+		c->offsets[c->chosen[i].slot] = at;
+		at += c->chosen[i].count;
 	}
 	return (at - c->end + step - 1) / step * UNIT;
 }
@@ -201,7 +201,7 @@ static int64_t lay_out_whole(struct cut *c, size_t n)
 	int64_t most = (deal(c, n) + UNIT - 1) / UNIT * UNIT;
 
 	for (size_t i = 0; i < n; i++)
-		c->offsets[c->room[i].slot] = c->end + c->room[i].rank * most + c->room[i].at;
+		c->offsets[c->chosen[i].slot] = c->end + c->chosen[i].rank * most + c->chosen[i].at;
 	return most;
 }
 
@@ -245,14 +245,14 @@ int gt_zero_cut(struct gt_buckets *out, struct gt_store *s, int ranks, int64_t b
 		.ranks = ranks,
 		.bytes = bytes,
 		.items = gt_calloc(s->slot_count, sizeof(*c.items), err),
-		.room = gt_calloc(s->slot_count, sizeof(*c.room), err),
+		.chosen = gt_calloc(s->slot_count, sizeof(*c.chosen), err),
 		.buckets = gt_calloc(s->slot_count, sizeof(*c.buckets), err),
 		.order = gt_calloc(s->slot_count, sizeof(*c.order), err),
 		.loads = gt_calloc((size_t)ranks, sizeof(*c.loads), err),
 		.offsets = gt_calloc(s->slot_count, sizeof(*c.offsets), err) };
 	int rc = gt_buckets_alloc(out, s, err), last;
 
-	if (!c.items || !c.room || !c.buckets || !c.order || !c.loads || !c.offsets)
+	if (!c.items || !c.chosen || !c.buckets || !c.order || !c.loads || !c.offsets)
 		rc = GT_ENOMEM;
 	if (rc)
 		goto out;
@@ -266,7 +266,7 @@ int gt_zero_cut(struct gt_buckets *out, struct gt_store *s, int ranks, int64_t b
 	gt_store_place(s, c.offsets, c.end);
 out:
 	free(c.items);
-	free(c.room);
+	free(c.chosen);
 	free(c.buckets);
 	free(c.order);
 	free(c.loads);

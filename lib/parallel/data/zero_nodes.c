@@ -31,7 +31,7 @@ static float *at(void *flat, int64_t offset)
 
 /* No node writes the padding between parameters, so it is zeroed here. */
 static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int bucket,
-    float *room, struct gt_err *err)
+    float *buffer, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	int64_t first = z->buckets.first[bucket], end = first + z->buckets.count[bucket];
@@ -40,8 +40,8 @@ static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int
 	for (size_t i = 0; !rc && i < z->gap_count; i++)
 		if (z->gaps[i].offset >= first && z->gaps[i].offset < end)
 			rc = p->store->device->backend->zero(stream,
-			    room + z->gaps[i].offset - first,
-			    (size_t)z->gaps[i].count * sizeof(*room), err);
+			    buffer + z->gaps[i].offset - first,
+			    (size_t)z->gaps[i].count * sizeof(*buffer), err);
 	return rc;
 }
 
@@ -50,11 +50,11 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
-	float *room =
+	float *buffer =
 	    z->stage == 1 ? at(p->store->gradients, z->buckets.first[i]) : call->in[0].data;
 	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
-		.in = room,
-		.out = room + rank * z->parts[i].count,
+		.in = buffer,
+		.out = buffer + rank * z->parts[i].count,
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
@@ -62,12 +62,12 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		.span = gt_buckets_span(p, &z->buckets, i, 0),
 		.stream = call->stream };
 
-	if (z->stage > 1 && clear_gaps(p, call->stream, i, room, err))
+	if (z->stage > 1 && clear_gaps(p, call->stream, i, buffer, err))
 		return err->code;
 	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
 }
 
-/* The last bucket's reduction ends after those of all others. Where gradients are in rooms, this
+/* The last bucket's reduction ends after those of all others. Where gradients are in buffers, this
  * rank's part of the one that travelled is added to the store's. */
 static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 {
@@ -132,7 +132,7 @@ static int infer_room(struct gt_node *node, struct gt_err *err)
 	return 0;
 }
 
-/* Input: the bucket's room; none where gradients lie in the store. */
+/* Input: the bucket's buffer; none where gradients lie in the store. */
 static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
 	.collective = true,
 	.max_inputs = 1,
@@ -159,13 +159,13 @@ static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
 /* ---- gradients ---- */
 
 /* Rooms for the buckets' gradients, [buckets.size], and each gradient in its place. */
-static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **rooms)
+static void make_buffers(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **buffers)
 {
 	const struct gt_zero *z = p->state;
 	size_t values = g->value_count;
 
 	for (size_t i = 0; i < z->buckets.size; i++)
-		rooms[i] = gt_room(g, p->store->dtype, z->buckets.count[i]);
+		buffers[i] = gt_temporary(g, p->store->dtype, z->buckets.count[i]);
 	for (size_t i = 0; i < values; i++) {
 		struct gt_value *v = g->values[i];
 		const struct gt_slot *slot;
@@ -175,63 +175,63 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 			continue;
 		slot = gt_store_find(p->store, v->parameter->name);
 		bucket = gt_buckets_find(&z->buckets, slot->offset);
-		v->within = rooms[bucket];
+		v->within = buffers[bucket];
 		v->within_first = slot->offset - z->buckets.first[bucket];
 	}
 }
 
-/* Whole gradients are reduced once a step; those in rooms are of one micro-batch. */
+/* Whole gradients are reduced once a step; those in buffers are of one micro-batch. */
 static unsigned reducing_runs(const struct gt_zero *z)
 {
 	return z->stage == 1 ? GT_RUN_LAST : 0;
 }
 
-static void order_wait(
-    const struct gt_zero *z, struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
+static void order_wait(const struct gt_zero *z, struct gt_orders *all, size_t place, int bucket,
+    struct gt_value *buffer)
 {
 	gt_orders_add(all, (struct gt_order){ .op = &op_reduce_wait,
 	                       .at = place,
 	                       .bucket = bucket,
 	                       .runs = reducing_runs(z),
-	                       .in = room });
+	                       .in = buffer });
 }
 
 /* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
- * of their numbers. All ranks have the same graph, and so the same order. One room travels at a
+ * of their numbers. All ranks have the same graph, and so the same order. One buffer travels at a
  * time. */
 static int order_reduces(
     struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
-	struct gt_value **rooms = gt_calloc(z->buckets.size, sizeof(*rooms), err);
+	struct gt_value **buffers = gt_calloc(z->buckets.size, sizeof(*buffers), err);
 	int before = -1;
 
-	if (!end || !rooms) {
+	if (!end || !buffers) {
 		free(end);
-		free(rooms);
+		free(buffers);
 		return GT_ENOMEM;
 	}
 	if (z->stage > 1)
-		make_rooms(p, g, rooms);
+		make_buffers(p, g, buffers);
 	for (size_t place = 0; place <= last; place++) {
 		for (size_t i = 0; i < z->buckets.size; i++) {
 			if (end[i] != place)
 				continue;
 			if (before >= 0 && z->stage > 1)
-				order_wait(z, all, place, before, rooms[before]);
+				order_wait(z, all, place, before, buffers[before]);
 			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
 			                       .at = place,
 			                       .bucket = (int)i,
 			                       .runs = reducing_runs(z),
-			                       .in = rooms[i] });
+			                       .in = buffers[i] });
 			before = (int)i;
 		}
 	}
 	if (before >= 0)
-		order_wait(z, all, last, before, rooms[before]);
+		order_wait(z, all, last, before, buffers[before]);
 	free(end);
-	free(rooms);
+	free(buffers);
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static int order_reduces(
 struct visit {
 	size_t first, last;
 	int bucket;
-	struct gt_value *room;
+	struct gt_value *buffer;
 };
 
 static int by_first(const void *x, const void *y)
@@ -306,8 +306,8 @@ static void move_in(const struct gt_parallel *p, struct gt_graph *g, const struc
 
 			if (!slot || bucket != visit->bucket)
 				continue;
-			piece =
-			    gt_piece(g, visit->room, slot->offset - z->buckets.first[bucket], was);
+			piece = gt_piece(
+			    g, visit->buffer, slot->offset - z->buckets.first[bucket], was);
 			for (size_t j = i; piece && j <= visit->last; j++)
 				for (int l = 0; l < g->nodes[j]->inputs; l++)
 					if (g->nodes[j]->in[l] == was)
@@ -364,17 +364,17 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 	for (size_t i = 0; i < count; i++) {
 		struct visit *v = &visits[i];
 
-		v->room = gt_room(g, p->store->dtype, z->buckets.count[v->bucket]);
+		v->buffer = gt_temporary(g, p->store->dtype, z->buckets.count[v->bucket]);
 		move_in(p, g, v);
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
 		                       .at = visits[i ? i - 1 : 0].first,
 		                       .bucket = v->bucket,
 		                       .turn = i < forward ? 1 : 2,
-		                       .out = v->room });
+		                       .out = v->buffer });
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
 		                       .at = v->first,
 		                       .bucket = v->bucket,
-		                       .in = v->room });
+		                       .in = v->buffer });
 		gathered += z->buckets.count[v->bucket];
 	}
 	/* A step's graph gathers more than that of an evaluation, which may come after it. */

@@ -128,7 +128,7 @@ static struct gt_value *value_of(struct rewrite *l, struct gt_value *v, int copy
 /* Memory that a copy updates in place of a buffer, and that nobody looks at. */
 static struct gt_value *scratch(struct gt_graph *g, const struct gt_value *buffer)
 {
-	struct gt_value *v = gt_room(g, buffer->dtype, gt_value_elements(buffer));
+	struct gt_value *v = gt_temporary(g, buffer->dtype, gt_value_elements(buffer));
 
 	if (v) {
 		v->ndim = buffer->ndim;
@@ -193,18 +193,18 @@ static void sum_gradient(struct rewrite *l, struct gt_value *v, int first, int c
 static struct gt_value *side_by_side(struct rewrite *l, struct gt_value *v)
 {
 	int64_t elements = gt_value_elements(v);
-	struct gt_value *room = gt_room(l->g, v->dtype, elements * l->copies), *own;
+	struct gt_value *all = gt_temporary(l->g, v->dtype, elements * l->copies), *own;
 
 	if (l->once[v->id])
 		return gt_graph_fail(l->g, GT_EINVAL, "virtual ranks gather the values of all");
-	for (int i = 0; room && i < l->copies; i++) {
+	for (int i = 0; all && i < l->copies; i++) {
 		own = value_of(l, v, i);
 		if (!own)
 			return NULL;
-		own->within = room;
+		own->within = all;
 		own->within_first = i * elements;
 	}
-	return room;
+	return all;
 }
 
 /* Outputs are there once. */

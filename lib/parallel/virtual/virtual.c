@@ -22,7 +22,7 @@ int gt_parallel_virtual_ranks(const struct gt_parallel_options *o, int ranks, in
 	                       : 1;
 }
 
-bool gt_parallel_hosts(const struct gt_parallel *p)
+bool gt_parallel_parts_are_virtual(const struct gt_parallel *p)
 {
 	return p->axes[GT_AXIS_VIRTUAL]->size > 1;
 }
@@ -36,7 +36,7 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
 /* In a pipeline, virtual ranks are its chunks. */
 static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	if (!gt_parallel_hosts(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
+	if (!gt_parallel_parts_are_virtual(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
 		return 0;
 	return p->o.micro_batches > 1 ? gt_virtual_rewrite_in_turn(g, chunks, err)
 	                              : gt_virtual_rewrite(g, chunks, NULL, 0, err);

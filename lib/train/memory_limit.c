@@ -1,5 +1,5 @@
-/* room.c - a session that does not fit into memory: its needs, and options that need less. */
-#include "lib/train/room.h"
+/* memory_limit.c - check that a session fits into memory: its needs, options that need less. */
+#include "lib/train/memory_limit.h"
 
 #include <nettle/sha2.h>
 #include <stdarg.h>
@@ -15,12 +15,12 @@
 
 /* ---- the memory there is, and the memory that is needed ---- */
 
-struct room {
+struct available {
 	uint64_t there, total; /* bytes that can be had, and all */
 	char name[GT_DEVICE_NAME_SIZE];
 };
 
-static int find_room(struct room *out, const struct gt_device *d, struct gt_err *err)
+static int find_available(struct available *out, const struct gt_device *d, struct gt_err *err)
 {
 	snprintf(out->name, sizeof(out->name), "%s:%d", d->backend->name, d->index);
 	return d->backend->memory(d->index, &out->there, &out->total, err);
@@ -113,7 +113,7 @@ static void add_up(struct gt_session_memory *out, const struct gt_session *s,
 /* Options that were tried, by whether the session would fit with them. */
 struct gt_trials {
 	const struct gt_session *s;
-	const struct room *room;
+	const struct available *available;
 	const struct needs *needs;
 	char fit[240], rest[240];
 	size_t before; /* the length of `rest` before the last trial */
@@ -128,10 +128,10 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
 	va_end(ap);
 }
 
-static bool add(
-    struct gt_trials *trials, const struct room *room, int ranks, uint64_t bytes, const char *words)
+static bool add(struct gt_trials *trials, const struct available *available, int ranks,
+    uint64_t bytes, const char *words)
 {
-	bool fits = bytes * (uint64_t)ranks <= room->there;
+	bool fits = bytes * (uint64_t)ranks <= available->there;
 	char size[GT_TEXT_SIZE], *list = fits ? trials->fit : trials->rest;
 
 	snprintf(list + strlen(list), sizeof(trials->fit) - strlen(list), "%s%s (%s%s)",
@@ -143,18 +143,18 @@ bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *
 {
 	trials->before = strlen(trials->rest);
 	return !rc && bytes < trials->needs->mine.total &&
-	       add(trials, trials->room, trials->needs->ranks, bytes, words);
+	       add(trials, trials->available, trials->needs->ranks, bytes, words);
 }
 
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words)
 {
-	struct room room;
+	struct available available;
 	int ranks = device->backend->host_memory ? trials->s->host_ranks : trials->needs->ranks;
 
 	trials->before = strlen(trials->rest);
-	return !rc && !find_room(&room, device, GT_ERR_IGNORED) &&
-	       add(trials, &room, ranks, bytes, words);
+	return !rc && !find_available(&available, device, GT_ERR_IGNORED) &&
+	       add(trials, &available, ranks, bytes, words);
 }
 
 void gt_trial_drop_last(struct gt_trials *trials)
@@ -171,11 +171,11 @@ static bool can_try(const struct gt_session *s, const struct gt_session_purpose 
 }
 
 static int hint(const struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
-    const struct room *room, const struct needs *needs, struct gt_err *err)
+    const struct available *available, const struct needs *needs, struct gt_err *err)
 {
 	const char *resort =
 	    purpose->trains ? "use a smaller model" : "use a device with more memory";
-	struct gt_trials trials = { .s = s, .room = room, .needs = needs };
+	struct gt_trials trials = { .s = s, .available = available, .needs = needs };
 
 	if (can_try(s, purpose))
 		purpose->try_others(s, self, &trials);
@@ -226,7 +226,7 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 }
 
 static void fail(const struct gt_session *s, const struct gt_session_purpose *purpose,
-    const struct room *room, const struct needs *needs, struct gt_err *err)
+    const struct available *available, const struct needs *needs, struct gt_err *err)
 {
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[220],
 	                                                        holders[180];
@@ -238,59 +238,60 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 		    needs->alike ? "it needs for %d ranks, each" : "of its %d ranks this one needs",
 		    needs->ranks);
 	gt_text_bytes(a, needs->all);
-	gt_text_bytes(b, room->there);
+	gt_text_bytes(b, available->there);
 	if (s->device->backend->host_memory)
 		gt_err_set(err, GT_ENOMEM, "the %s needs %s of memory, this machine has %s; %s %s",
 		    purpose->name, a, b, ranks, roles);
 	else
 		gt_err_set(err, GT_ENOMEM,
 		    "the %s needs %s of memory, %s has %s free of %s%s; %s %s", purpose->name, a,
-		    room->name, b, gt_text_bytes(c, room->total), holders, ranks, roles);
+		    available->name, b, gt_text_bytes(c, available->total), holders, ranks, roles);
 }
 
 /*
  * All ranks have planned before one looks at the memory, and all have looked before one takes any:
  * else ranks that share a device would count each other's memory twice.
  */
-int gt_room_check(
+int gt_memory_limit_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
 {
 	struct needs needs;
-	struct room room;
+	struct available available;
 	int rc;
 
 	add_up(&needs.mine, s, purpose, self);
 	rc = gather_needs(&needs, s, err);
 	if (!rc)
-		rc = find_room(&room, s->device, err);
+		rc = find_available(&available, s->device, err);
 	if (!rc && s->group && s->group->size > 1)
 		rc = gt_barrier(s->group, err);
 	if (rc)
 		return rc;
-	room.there += needs.taken;
-	s->free_bytes = room.there;
-	if (needs.all <= room.there)
+	available.there += needs.taken;
+	s->free_bytes = available.there;
+	if (needs.all <= available.there)
 		return 0;
-	fail(s, purpose, &room, &needs, err);
-	return hint(s, purpose, self, &room, &needs, err);
+	fail(s, purpose, &available, &needs, err);
+	return hint(s, purpose, self, &available, &needs, err);
 }
 
-int gt_room_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
+int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err)
 {
 	char roles[220], holders[180], size[GT_TEXT_SIZE], text[sizeof(err->text)];
 	struct needs needs = { .ranks = s->sharing, .alike = true };
-	struct room room;
+	struct available available;
 
-	if (!err->device_memory || err->follows || find_room(&room, s->device, GT_ERR_IGNORED))
+	if (!err->device_memory || err->follows ||
+	    find_available(&available, s->device, GT_ERR_IGNORED))
 		return err->code;
 	/* All that this session's ranks have taken is there for another try. */
-	room.there = s->free_bytes;
+	available.there = s->free_bytes;
 	add_up(&needs.mine, s, purpose, self);
 	write_roles(roles, sizeof(roles), &needs.mine);
 	write_holders(holders, sizeof(holders), s);
 	snprintf(text, sizeof(text), "%s", err->text);
 	gt_err_set(err, GT_ENOMEM, "%s; the %s needs %s: %s%s", text, purpose->name,
 	    gt_text_bytes(size, needs.mine.total), roles, holders);
-	return hint(s, purpose, self, &room, &needs, err);
+	return hint(s, purpose, self, &available, &needs, err);
 }
