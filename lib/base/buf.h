@@ -9,8 +9,8 @@
 #include "lib/base/mem.h"
 
 /*
- * All zero is an empty buffer. Adding never fails: if memory runs out, text is missing, and
- * gt_buf_check(), gt_buf_take() or gt_buf_keep() reports that once, at the end.
+ * A zeroed struct is an empty buffer. Functions that add text do not report errors. If memory runs
+ * out, text is missing, and gt_buf_check(), gt_buf_take() or gt_buf_keep() reports this at the end.
  */
 struct gt_buf {
 	char *text; /* zero-terminated, may hold zeros; NULL: nothing was added */
@@ -40,7 +40,8 @@ char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);
 
-/* A list that names its first `most` items alone: "'a', 'b' and 3 more". Zeroed but for `most`. */
+/* A list that names only its first `most` items: "'a', 'b' and 3 more". Set `most` and zero the
+ * other members. */
 struct gt_name_list {
 	struct gt_buf text;
 	size_t count, most;

@@ -10,10 +10,10 @@
 
 /*
  * Copy [in_at, in_at + size) of the file `in` to out_at of the file `out`; neither file's position
- * moves. Where the file system shares blocks between files (XFS, btrfs) and both offsets are equal
- * modulo GT_COPY_BLOCK, whole blocks are shared, which takes no time and no space; elsewhere the
- * kernel copies from cache to cache, and a plain loop does it where the kernel can't.
- * With `write_back` the disk is set to work as the copy goes on: an fsync() is to follow.
+ * moves. If the file system can share blocks between files (XFS, btrfs), and both offsets are equal
+ * modulo GT_COPY_BLOCK, whole blocks are shared, which takes neither time nor space. Otherwise the
+ * kernel copies within its cache; if it cannot, a loop of reads and writes copies. With
+ * `write_back` the disk starts writing during the copy; set it if the caller calls fsync() next.
  * Errors: GT_EIO, also when `in` ends too early.
  */
 int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,

@@ -27,13 +27,13 @@ struct gt_err {
 	int code;
 	char text[480];
 	char hint[480];
-	bool follows;       /* another rank has failed before, and its error says why */
+	bool follows;       /* another rank failed first; its error has the cause */
 	bool device_memory; /* GT_ENOMEM: it is a device that has too little memory left */
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })
 
-/* For a call whose text nobody will read: a place for it, good until the end of the block. */
+/* Pass this to a call whose error is ignored. It is valid until the end of the block. */
 #define GT_ERR_IGNORED (&(struct gt_err){ 0 })
 
 /*
@@ -44,8 +44,8 @@ struct gt_err {
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As gt_err_set(), with ": " and the text of errno (read on entry) at the end, and a hint where
- * that errno has one cause: a limit, a full or failing disk, a wrong path. */
+/* The same, with ": " and the text of errno (read on entry) at the end. Adds a hint if this errno
+ * has one cause: a limit, a full or failing disk, a wrong path. */
 int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Add a hint to the error already stored. Returns err->code. */

@@ -14,11 +14,11 @@
 struct gt_mapping {
 	const unsigned char *data;
 	size_t size;
-	int fd; /* the same file, open; -1: bytes that are in memory anyway */
+	int fd; /* the same file, open; -1: the bytes do not come from a file */
 };
 
-/* Map `path`; directories and devices are refused. Release with gt_unmap(), which leaves bytes that
- * were in memory anyway alone. */
+/* Map `path`; directories and devices are errors. Release with gt_unmap(), which does not free
+ * bytes that were not mapped from a file. */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
@@ -28,10 +28,10 @@ void gt_unmap(struct gt_mapping *map);
 int gt_read_to_end(void **out, size_t *size, int fd, size_t most, struct gt_err *err);
 
 /*
- * Copy [offset, offset + size) of the file, which must lie within map->size. A mapping shows every
- * write of another process at once, so a size that was checked in it may be another size when it
- * is used. So offsets, sizes and counts are copied, checked in the copy and used from the copy.
- * A copy also keeps the pages around these bytes out of this process's memory.
+ * Copy [offset, offset + size) of the file, which must lie within map->size. Another process may
+ * write to the file at any time, and a mapping shows each write at once. A size that was checked in
+ * the mapping may differ when it is used. So copy offsets, sizes and counts, check the copy, and
+ * use the copy. A copy also keeps the pages around these bytes out of this process's memory.
  * Errors: GT_EIO; gt_map_shrank() where the file has become shorter.
  */
 int gt_map_peek(
@@ -54,7 +54,7 @@ int gt_map_shrank(struct gt_err *err);
  * A hole is a part of a file without blocks on the disk. It reads as zeros, so a search for other
  * bytes may skip it. gt_map_data() returns the first byte at or after `offset` that may be outside
  * all holes, or map->size; gt_map_data_end() returns `end`, or less if a hole ends at `end`. If the
- * file system reports no holes, or the bytes are in memory anyway, there are none.
+ * file system does not report holes, or the bytes do not come from a file, there are none.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
@@ -72,21 +72,21 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * gt_atomic_abandon() removes the temporary file. Either ends it. Every write is checked: a full
  * disk is an error at commit at the latest. A new file gets the permissions that the umask leaves;
  * a replaced one keeps its own, its group and, where the system lets this process give files away,
- * its owner. Other hard links to a replaced file keep the old content. A symbolic link is written
- * through: it stays, and the file it points to, which need not be there yet, appears beside its
- * temporary. A path that exists and is no regular file is refused. gt_atomic_open_at() follows no
- * link of a file in a folder, which must stay open until the file is committed or abandoned.
+ * its owner. Other hard links to a replaced file keep the old content. If the path is a symbolic
+ * link, the link stays, and the file it points to is written, which need not exist yet; the
+ * temporary file is then beside that file. A path that exists and is not a regular file is an
+ * error. gt_atomic_open_at() does not follow a link in a folder. The folder must stay open until
+ * the file is committed or abandoned.
  *
  * A process that is killed leaves its temporary files. They are removed when the same path is
- * opened here again, once no process of that number is there and nobody holds their lock.
+ * opened here again, if no process with this PID exists and no process holds their lock.
  */
 struct gt_atomic_file {
 	FILE *stream;           /* write here, or to its descriptor; NULL when finished */
-	char *path, *temporary; /* path: where links lead */
+	char *path, *temporary; /* path: after links are followed */
 	int folder;             /* borrowed, or AT_FDCWD, */
 	size_t name;            /* and where in both paths the name in it begins */
-	bool
-	    no_sync; /* set after opening: the disk may hear of it later, and a power cut lose it */
+	bool no_sync; /* set after opening to skip fsync(): a power cut may then lose the file */
 };
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
@@ -131,7 +131,8 @@ void gt_atomic_end(void);
  */
 void gt_atomic_end_by_fault(void);
 
-/* Between these two gt_atomic_end() waits: for a change in place that is not to be cut in half. */
+/* Call these before and after a change in place that must not be interrupted: gt_atomic_end() waits
+ * for its end. */
 void gt_atomic_enter(void);
 void gt_atomic_leave(void);
 

@@ -9,12 +9,12 @@
 
 /*
  * gt_finite_TYPE(p, n): whether none of the n numbers at p is NaN or infinite. They are packed, in
- * this machine's byte order, and need not be aligned. As fast as they can be loaded.
+ * this machine's byte order, and need not be aligned. The speed is that of loading the numbers.
  *
- * A number that is not finite has all bits of its exponent set (float8_e4m3fn: and of its
- * fraction). So the lowest of these, added to the number without its sign, carries into the place
- * of the sign; and the carries of many numbers can be collected without a branch. No option of a
- * compiler about floating-point numbers changes the result.
+ * A number that is not finite has all bits of its exponent set (in float8_e4m3fn all bits of its
+ * fraction, too). If 1 is added at the lowest of these bits, after the sign is cleared, the carry
+ * reaches the place of the sign. The carries of many numbers are collected without a branch.
+ * Compiler options for floating-point numbers do not change the result.
  */
 #define GT_ALL_FINITE(name, type, lowest)                                                          \
 	static inline bool name(const void *p, size_t n)                                           \

@@ -10,7 +10,8 @@
 
 /*
  * A folder that is held open. Its files are opened, renamed and removed relative to the descriptor,
- * and no symbolic link among them is followed: a folder from a stranger leads to no file outside.
+ * and symbolic links among them are not followed. So links in an untrusted folder cannot lead to
+ * files outside it.
  */
 struct gt_folder {
 	int fd;     /* where path is not NULL */
@@ -20,12 +21,12 @@ struct gt_folder {
 /* Open a folder by its path, in which links are followed. GT_EIO. */
 int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err);
 
-/* Open the folder `name` in `parent`; a link is an error. One that is missing is made, or where
- * `make` is false leaves *out not open, without an error. GT_EIO. */
+/* Open the folder `name` in `parent`; a link is an error. If it is missing, it is created with
+ * `make`; otherwise *out stays closed, without an error. Errors: GT_EIO. */
 int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, const char *name,
     bool make, struct gt_err *err);
 
-/* Fine for one that is not open, or all zero. */
+/* The folder may also be closed or all zero. */
 void gt_folder_close(struct gt_folder *folder);
 
 /* A stream of the names in it, yours to closedir(). NULL with err set on failure. */
@@ -44,8 +45,8 @@ int gt_make_dirs(const char *path, struct gt_err *err);
 /*
  * The name of a file that may or may not be there. With a folder, `path` comes from
  * gt_folder_path(), and the file has to be a regular file of this folder: a link is an error.
- * Without one, links in `path` are followed. Functions that take one keep neither pointer unless
- * they say so.
+ * Without one, links in `path` are followed. Functions with such an argument do not keep its
+ * pointers unless they say so.
  */
 struct gt_file_name {
 	const struct gt_folder *folder; /* or NULL */
@@ -55,8 +56,8 @@ struct gt_file_name {
 /* The descriptor and the name for openat() and its like. */
 int gt_file_at(struct gt_file_name file, const char **name);
 
-/* Whether the name is taken, or the system does not tell: opening it will say why. A link in a
- * folder counts, wherever it leads. */
+/* Whether a file of this name exists. Also true if the system cannot tell; opening the file then
+ * reports the reason. A link in a folder counts as existing. */
 bool gt_file_exists(struct gt_file_name file);
 
 /* Check the file of this name: *found tells whether there is one. Anything but a regular file is an
@@ -65,8 +66,8 @@ int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct
 
 /*
  * Open a regular file with the flags of open(2); a new one gets the permissions that the umask
- * leaves. Anything else is refused as above, without waiting for the other end of a pipe.
- * *fd is -1 on failure.
+ * leaves. Anything else is an error as above; this never waits for the other end of a pipe. *fd is
+ * -1 on failure.
  */
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err);
 

@@ -7,9 +7,10 @@
 
 /*
  * Both formats fit 16 bits: f16 has 5 bits of exponent and 10 of fraction (numbers to 65504, steps
- * of 2^-24 near 0), bf16 the upper half of a float's. Floats are rounded once, to nearest even;
- * past the largest number lies infinity, and a NaN becomes PyTorch's (c10/util/BFloat16.h,
- * Half.h). All cases are computed and one is taken, so that loops over these become vector code.
+ * of 2^-24 near 0), bf16 the upper half of a float's. Floats are rounded once, to nearest even. A
+ * number that is too large becomes infinity, and a NaN becomes PyTorch's NaN (c10/util/BFloat16.h,
+ * Half.h). The functions compute all cases and select one, so the compiler can vectorise loops over
+ * them.
  */
 
 static inline uint32_t gt_float_bits(float f)
@@ -41,7 +42,8 @@ static inline float gt_float_of_bf16(uint16_t h)
 	return gt_float_of_bits((uint32_t)h << 16);
 }
 
-/* f16 counts in steps of 2^-24 below 2^-14; adding a power of two rounds to its last place. */
+/* Below 2^-14, numbers of f16 are multiples of 2^-24. Adding 0.5 in float32 rounds to such a
+ * multiple. */
 static inline uint16_t gt_f16_of_float(float f)
 {
 	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;

@@ -1,4 +1,4 @@
-/* index.h - things found by their keys: a search tree over memory of the caller's. */
+/* index.h - find things by their keys: a search tree over the caller's memory. */
 #ifndef GT_BASE_INDEX_H
 #define GT_BASE_INDEX_H
 
@@ -7,9 +7,9 @@
 #include "lib/base/err.h"
 
 /*
- * Things stay where they are, and their keys must not change while they are indexed. Adding and
- * finding take time that grows with the logarithm of the number of things, whatever their keys:
- * keys from a file cannot make it slower, as they could a hash table.
+ * The index stores pointers to things. Their keys must not change while they are indexed. Adding
+ * and finding take logarithmic time for all keys; a hash table could be made slow by keys chosen in
+ * a hostile file.
  */
 struct gt_index {
 	/* As for qsort(). NULL: the address of a thing is its key, and the thing is never read. */

@@ -9,9 +9,9 @@
 
 /*
  * Write `length` bytes as a JSON string, in quotes. UTF-8 stays as it is; the quote, the backslash
- * and control characters are escaped, DEL too, which terminals would obey. Each byte that is not
- * UTF-8 becomes "\ufffd", so that the result is valid JSON whatever a file says.
- * Source: RFC 8259, section 7.
+ * and control characters are escaped, and so is DEL, because terminals interpret it. Each byte that
+ * is not UTF-8 becomes "\ufffd", so the result is valid JSON for any bytes. Source: RFC 8259,
+ * section 7.
  */
 void gt_json_string(FILE *out, const char *text, size_t length);
 void gt_buf_json(struct gt_buf *out, const char *text, size_t length);

@@ -1,4 +1,4 @@
-/* log.h - lines for the person at the terminal: an object handed down, never a global. */
+/* log.h - messages on standard error: an object passed to functions, never a global. */
 #ifndef GT_BASE_LOG_H
 #define GT_BASE_LOG_H
 
@@ -10,10 +10,10 @@ struct gt_progress;
 enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
 
 /*
- * Where lines go. Each is written whole, so that threads may share a log; a progress line on the
- * same terminal is taken away first and comes back with its next update. Formats have no line feed
- * at their end, and names of options in braces
- * (option_names.h). A log that cannot be written is not an error: results never go through it.
+ * The destination of messages. Threads may share a log, because each line is written at once. A
+ * progress line on the same terminal is erased first, and appears again with its next update.
+ * Formats have no line feed at their end, and contain names of options in braces (option_names.h).
+ * Failures to write a log are ignored, because results are never written to it.
  */
 struct gt_log {
 	FILE *stream;
@@ -24,9 +24,9 @@ struct gt_log {
 };
 
 /*
- * Write text so that a terminal shows it and obeys none of it: control characters and marks of
- * direction, which names in files and on command lines may hold, come out as \n, \t, \x1b or
- * \u202e, bytes that are not UTF-8 as \x9b.
+ * Write text so that a terminal does not interpret any part of it. Names in files and on command
+ * lines may contain control characters and marks of direction: these are printed as \n, \t, \x1b or
+ * \u202e, and bytes that are not UTF-8 as \x9b.
  */
 void gt_log_put(FILE *stream, const char *text);
 

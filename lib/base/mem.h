@@ -1,4 +1,4 @@
-/* mem.h - memory that reports its failure, and an arena for things that die together. */
+/* mem.h - allocation that reports errors, and an arena for memory that is freed together. */
 #ifndef GT_BASE_MEM_H
 #define GT_BASE_MEM_H
 
@@ -21,17 +21,18 @@ char *gt_asprintf(struct gt_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Make room for one more element in a growing array: *items holds `count` elements of `size`
- * bytes with room for *capacity. Doubles when full. Returns 0 or GT_ENOMEM, the array untouched.
+ * Ensure that a growing array can hold one more element. *items holds `count` elements of `size`
+ * bytes, and has memory for *capacity; if it is full, its memory is doubled. Returns 0, or
+ * GT_ENOMEM with the array unchanged.
  */
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);
 
-/* An arena: allocations are freed together. A zeroed struct is an empty arena. Where bytes from
- * outside ask for memory, `limit` says when they have asked for too much. */
+/* An arena: allocations are freed together. A zeroed struct is an empty arena. Set `limit` if sizes
+ * from a file determine how much memory is allocated. */
 struct gt_arena {
 	struct gt_arena_block *block;
-	size_t used;  /* bytes given */
-	size_t limit; /* that may be given; 0: no limit */
+	size_t used;  /* bytes allocated */
+	size_t limit; /* most bytes to allocate; 0: no limit */
 };
 
 /* size zeroed bytes aligned to 16, valid until gt_arena_release(); NULL with err set. */

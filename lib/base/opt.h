@@ -21,8 +21,8 @@
 /* The kind of a value, and the type of the field it is stored in. */
 enum gt_opt_type {
 	GT_OPT_END = 0,
-	GT_OPT_HEADING,  /* no option: `help` is the title of those that follow */
-	GT_OPT_FLAG,     /* bool: takes no value, being there makes it true */
+	GT_OPT_HEADING,  /* not an option: `help` is the title of the options that follow */
+	GT_OPT_FLAG,     /* bool: has no value; it is true if the option is given */
 	GT_OPT_YESNO,    /* bool: yes or no */
 	GT_OPT_INT,      /* int64_t, or int where `max` fits; 0 without a default */
 	GT_OPT_DOUBLE,   /* double; 0 without a default */
@@ -46,38 +46,39 @@ enum gt_opt_complete {
 
 enum {
 	GT_OPT_REQUIRED = 1, /* gt_opts_require() insists on it */
-	GT_OPT_ONCE = 2,     /* concerns this call alone: never in a configuration file */
+	GT_OPT_ONCE = 2,     /* applies to this call only: never in a configuration file */
 	GT_OPT_ABOVE = 4,    /* the value must be above min, not equal to it */
 	GT_OPT_BELOW = 8,    /* the value must be below max, not equal to it */
 	GT_OPT_EMPTY = 16,   /* an empty text is a value */
-	GT_OPT_INVERTED = 32 /* the field is true where the flag or yes/no is not */
+	GT_OPT_INVERTED = 32 /* the field is the opposite of the flag or yes/no */
 };
 
 struct gt_opt {
 	const char *name; /* without the dashes */
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
-	size_t offset, size;   /* of the field, in the command's struct: GT_OPT_FIELD() */
-	const char *metavar;   /* the value's name in the help */
-	const char *help;      /* one line: lower case, no full stop */
-	const char *initial;   /* the default, as one would type it; NULL: none */
-	const char *implied;   /* the value where the option is given without one; NULL: it needs
-	                          one. Values that are no choices then need a '=' */
-	const char *otherwise; /* the default in words, where `initial` cannot say it */
+	size_t offset, size; /* of the field, in the command's struct: GT_OPT_FIELD() */
+	const char *metavar; /* the value's name in the help */
+	const char *help;    /* one line: lower case, no full stop */
+	const char *initial; /* the default, as one would type it; NULL: none */
+	/* the value if the option is given without one; NULL: a value is required. With `implied`,
+	 * values that are not choices need a '=' */
+	const char *implied;
+	const char *otherwise; /* the default in words, if `initial` cannot express it */
 	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
-	/* Ended by NULL: the choices, or completion's proposals, with GT_COMPLETE_FILE beside
-	 * files. */
+	/* Ended by NULL: the choices, or words that completion proposes; with GT_COMPLETE_FILE it
+	 * proposes files, too. */
 	const char *const *words;
 	enum gt_opt_complete complete; /* a choice always completes its words */
 	unsigned flags;                /* GT_OPT_... */
-	const char *excludes; /* the option that must not be given beside this one, which names this
-	                         one in turn */
+	/* an option that cannot be combined with this one; its row names this one, too */
+	const char *excludes;
 	/* The options, ended by NULL, on whose values the default depends: see
 	 * gt_opts_reset_stale(). */
 	const char *const *follows;
-	/* The bit that says whether the field has a value, where 0 might be one, too. It belongs to
-	 * an `unsigned` at this offset in the same struct: the code that computes a default sets
-	 * it. Bit 0: there is none. */
+	/* The bit that says whether the field has a value, for fields in which 0 is also a value.
+	 * It is a bit of an `unsigned` at `offset` in the same struct. Code that computes a default
+	 * sets the bit, too. bit 0: the field has no such bit. */
 	struct {
 		size_t offset;
 		unsigned bit;
@@ -92,18 +93,18 @@ struct gt_opt_list {
 	size_t count;
 };
 
-/* Where a value came from; later ones win. */
+/* The source of a value; later sources override earlier ones. */
 enum gt_opt_source { GT_OPT_DEFAULT, GT_OPT_CONFIG, GT_OPT_COMMAND_LINE };
 
-/* A table at work on one command's struct. */
+/* An option table bound to one command's struct. */
 struct gt_opts {
 	const struct gt_opt *table;
 	void *values;
 	unsigned char *source; /* [rows] enum gt_opt_source */
 	char **operands;       /* [operand_count], borrowed from argv: words that are not options */
 	int operand_count;
-	/* [operand_count]: the option that stands right before the operand without a value, if it
-	 * can have one; else NULL. */
+	/* [operand_count]: an option with an optional value that is given without one directly
+	 * before the operand; else NULL. */
 	const struct gt_opt **before;
 	struct gt_arena arena; /* copies of strings from configuration files; lists */
 };
@@ -114,29 +115,29 @@ int gt_opts_init(
 void gt_opts_release(struct gt_opts *opts);
 
 /*
- * Read a command line; argv[0] is skipped. Strings are borrowed from argv. The last of several
- * values wins, those of a list add up.
+ * Read a command line; argv[0] is skipped. Strings are borrowed from argv. If an option is given
+ * several times, the last value counts; values of a list are collected.
  *
  * Errors: GT_EINVAL, text begins with the option ("--batch: '0' is not a number from 1 to 65536"),
  * the hint names the nearest right word if there is one; GT_ENOMEM. Fields may then be half set.
  */
 int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err);
 
-/* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration
- * file. */
+/* Check that all options marked GT_OPT_REQUIRED are given on the command line or in the
+ * configuration file. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 
 /*
- * Refuse more than `most` operands. One that stands behind an option that may have a value is
- * refused as its value. Errors: GT_EINVAL.
+ * Check that there are at most `most` operands. Errors: GT_EINVAL. If the first surplus operand
+ * follows an option with an optional value, the error is about this value.
  */
 int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
 
 /*
- * Set values of a configuration file back to their defaults where the command line gives an option
- * that these defaults follow: with another --lr, the file's --min-lr is out of date. The options
- * `except`, ended by NULL, do not count as given; NULL: all do. Errors: GT_EINVAL for a default
- * that is wrong; GT_ENOMEM.
+ * Reset values of a configuration file whose default depends on an option of the command line: if
+ * --lr is given, the file's --min-lr is out of date and becomes its default again. Options in the
+ * list `except`, ended by NULL, do not have this effect; NULL: all have it. Errors: GT_EINVAL for a
+ * default that is wrong; GT_ENOMEM.
  */
 int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err);
 
@@ -150,15 +151,15 @@ const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, s
 bool gt_opt_takes_value(const struct gt_opt *row);
 bool gt_opt_needs_value(const struct gt_opt *row);
 
-/* Completion's proposals for the value: of a choice its words, of others as their field says. */
+/* How the value is completed: the words of a choice; for other types the row's `complete`. */
 enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);
 
 /* Write the options as `--help` shows them, at most 80 columns wide, headings in bold if `color`.
  * The stream keeps its own error state. */
 void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color);
 
-/* Complete a line of help of which `column` columns are written: `help` and `ending` in the column
- * of texts, wrapped at 80. */
+/* Finish a line of help of which `column` columns are written: print `help` and `ending` in the
+ * column of texts, wrapped at 80 columns. */
 void gt_help_finish_row(FILE *stream, int column, const char *help, const char *ending);
 
 #endif

@@ -10,10 +10,10 @@
 /*
  * The shape of config.json: one object whose keys are option names. Flags and yes/no are true or
  * false; numbers are numbers; sizes and times are numbers (bytes, seconds) or text with a unit
- * ("25M", "10m"); choices are their word; pairs and lists are arrays; null is as good as absent.
- * Options marked GT_OPT_ONCE have no place in it. One key is not an option: GT_OPT_ABOUT holds an
- * object with facts that the run that wrote the file found out. Reading options leaves it alone;
- * any other unknown key is an error.
+ * ("25M", "10m"); choices are their word; pairs and lists are arrays; null means that the option is
+ * absent. Options marked GT_OPT_ONCE do not occur. The key GT_OPT_ABOUT is not an option: it holds
+ * an object with facts about the run that wrote the file, and is ignored when options are read. Any
+ * other unknown key is an error.
  */
 #define GT_OPT_ABOUT "about"
 
@@ -30,8 +30,9 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
-/* Every option but those marked GT_OPT_ONCE with the value its field has now, in the table's order,
- * so that gt_opts_from_json() of it gives the same values. NULL with err set without memory. */
+/* All options except those marked GT_OPT_ONCE, with the current values of their fields, in the
+ * table's order. gt_opts_from_json() restores the same values from it. NULL with err set without
+ * memory. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
 /* A table as an array of objects, one per option: name, letter, type, metavar, default, otherwise,

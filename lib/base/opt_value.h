@@ -24,18 +24,18 @@ int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt
 /* Note where the value came from: its source and, if it has one, its bit in `given`. */
 void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source);
 
-/* The values, as they were set. */
+/* The current value of a row's field. */
 bool gt_opt_bool(const struct gt_opts *opts, const struct gt_opt *row);
 int64_t gt_opt_int(const struct gt_opts *opts, const struct gt_opt *row);
 
-/* Whether there is a value: by the bit in `given`; else it is not NULL, not -1, and not a 0 that
- * the limits exclude. */
+/* Whether the field has a value. The bit in `given` says so; a row without such a bit has a value
+ * if it is not NULL, not -1, and not a 0 outside the row's limits. */
 bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
 
 /* Whether the field is as large as the row's type, and can hold every value that the row allows. */
 bool gt_opt_is_sound(const struct gt_opt *row);
 
-/* Refuse two options that exclude each other if both come from `source`. */
+/* Check that no two options that exclude each other both come from `source`. */
 int gt_opt_check_exclusions(
     const struct gt_opts *opts, enum gt_opt_source source, struct gt_err *err);
 

@@ -13,11 +13,12 @@
  *	gt_err_set(err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", chunks, batch);
  *
  * In the resulting text, GT_OPTION_MARK stands before each name. Terminals do not show this control
- * character: the text as it is reads "chunks: 3 do not divide batch 8". A program with a command
+ * character: unrendered, the text reads "chunks: 3 do not divide batch 8". A program with a command
  * line shows gt_option_names_render(..., "--"): "--chunks: 3 do not divide --batch 8".
  *
- * Between the braces are lower-case letters, digits and hyphens, or "%s". Other braces are text, as
- * are those of arguments. A resulting text may be an argument of the next one.
+ * A name in braces consists of lower-case letters, digits and hyphens, or is "%s". All other
+ * braces, and braces in arguments, are ordinary text. A resulting text may be the argument of
+ * another format.
  */
 #define GT_OPTION_MARK '\x1f'
 

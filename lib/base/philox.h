@@ -1,4 +1,4 @@
-/* philox.h - counted random numbers: a pure function of key and counter, nothing consumed. */
+/* philox.h - counted random numbers: a pure function of key and counter, without state. */
 #ifndef GT_BASE_PHILOX_H
 #define GT_BASE_PHILOX_H
 
@@ -79,7 +79,7 @@ static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 }
 
 /* Four standard normals from the four words of a block, by Box and Muller (Ann. Math. Stat. 29(2),
- * 1958). 32 bits a uniform: none lies beyond 6.8 standard deviations. */
+ * 1958). Each uniform number has 32 bits, so no result lies beyond 6.8 standard deviations. */
 static inline void gt_philox_normals(const uint32_t w[4], float out[4])
 {
 	for (int i = 0; i < 4; i += 2) {

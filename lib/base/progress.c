@@ -1,4 +1,4 @@
-/* progress.c - one line that says how far a long job is. */
+/* progress.c - the progress line of a long job. */
 #include "lib/base/progress.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* progress.h - one line that says how far a long job is. */
+/* progress.h - the progress line of a long job. */
 #ifndef GT_BASE_PROGRESS_H
 #define GT_BASE_PROGRESS_H
 
@@ -7,14 +7,14 @@
 #include <stdio.h>
 
 /*
- * On a terminal one line is drawn over and over, at most ten times a second:
+ * On a terminal one line is redrawn, at most ten times a second:
  *
  *	step 1200/2000 [==========>       ] 60% loss 1.93 17.2k tok/s ETA 0:21
  *
- * Elsewhere (a file, a pipe) nothing moves: the caller decides with gt_progress_print() when a line
- * of the same content, without the bar, is worth its place. Where the total is unknown, bar and
- * estimate give way to the time since the start. Nothing is allocated; drawing costs one write. One
- * thread updates; others reach the line through gt_log only.
+ * In a file or a pipe no line is redrawn; the caller prints lines of the same content, without the
+ * bar, by gt_progress_print(). If the total is unknown, the time since the start replaces bar and
+ * estimate. Nothing is allocated; drawing costs one write. One thread updates the line. Other
+ * threads affect it only through gt_log.
  */
 struct gt_progress {
 	/* The caller's, set before gt_progress_start(). */
@@ -31,28 +31,31 @@ struct gt_progress {
 
 	/* The object's own. */
 	double started, drawn;
-	int64_t first; /* done at the start: a resumed job does not begin at 0 */
-	bool visible;  /* a line stands on the terminal, without line feed */
+	int64_t first; /* units done at the start, not 0 for a resumed job */
+	bool visible;  /* the line is on the terminal, without line feed */
 };
 
-/* Begin to count time, with `done` units behind us. Draws nothing. */
+/* Start the clock, with `done` units done before. Draws nothing. */
 void gt_progress_start(struct gt_progress *p, int64_t done);
 
-/* Draw if it is time to. `detail` (ASCII, may be "") follows the percentage. */
+/* Redraw the line, unless the last time was less than a tenth of a second ago. `detail` (ASCII, may
+ * be "") follows the percentage. */
 void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail);
 
-/* A line that stays, on a terminal as elsewhere; where that is lent, in the log alone. */
+/* Print a line that stays, on terminals too. On the launcher's terminal it goes only to the rank's
+ * log. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
-/* The beginning of a line that is for a launcher's log alone; and the end of a drawing. */
+/* The beginning of a line that the launcher writes only to the log; and the end of a progress line.
+ * */
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 
-/* How wide the terminal is now, for people resize windows: width or lent, where that is set; 80,
- * where the stream does not tell. */
+/* The width of the terminal now, since windows can be resized: p->width or p->lent if set, and 80
+ * if the stream does not tell. */
 int gt_progress_columns(const struct gt_progress *p);
 
-/* Take the line off the terminal: something else wants to write there. */
+/* Erase the line, so that other text can be printed. */
 void gt_progress_hide(struct gt_progress *p);
 
 #endif

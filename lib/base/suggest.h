@@ -3,9 +3,10 @@
 #define GT_BASE_SUGGEST_H
 
 /*
- * Offer the right words one after the other; the best so far is kept, the first of equals. Near
- * means: at most a third of the letters (at least one) inserted, dropped, changed or swapped with
- * their neighbour, or `word` is how the right one begins. Words are borrowed; nothing is allocated.
+ * Pass the right words one after the other; the nearest one is kept, the first of equally near
+ * ones. A word is near if it begins with `word`, or if at most a third of the letters (at least
+ * one) are inserted, dropped, changed or swapped with their neighbour. Words are borrowed; nothing
+ * is allocated.
  *
  *	struct gt_suggest near = { .word = "trian" };
  *	gt_suggest_offer(&near, "train");

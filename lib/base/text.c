@@ -1,4 +1,4 @@
-/* text.c - numbers, sizes and times as people type and read them. */
+/* text.c - parse and print numbers, sizes and times. */
 #include "lib/base/text.h"
 
 #include <errno.h>

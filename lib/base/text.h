@@ -1,4 +1,4 @@
-/* text.h - numbers, sizes and times as people type and read them. */
+/* text.h - parse and print numbers, sizes and times. */
 #ifndef GT_BASE_TEXT_H
 #define GT_BASE_TEXT_H
 
@@ -8,13 +8,14 @@
 
 /*
  * Reading. The whole of `s` must be the value: empty text, blanks, a sign alone, hexadecimal,
- * "inf", "nan" and anything after the value are refused with false, *out untouched. Overflow too.
+ * "inf", "nan" and anything after the value return false, and so does overflow; *out is then
+ * unchanged.
  */
 bool gt_text_parse_int(int64_t *out, const char *s);
 bool gt_text_parse_double(double *out, const char *s);
 
-/* "4096", "64K", "1.5G", in powers of 1024 (K, M, G, either case); never negative. A part of a
- * byte is refused. */
+/* "4096", "64K", "1.5G", in powers of 1024 (K, M, G, either case); never negative. False for a
+ * fraction of a byte. */
 bool gt_text_parse_size(int64_t *out_bytes, const char *s);
 
 /* "90", "90s", "1.5m", "2h"; never negative. */
@@ -53,8 +54,8 @@ int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 size_t gt_text_utf8_bytes(const void *bytes, size_t size);
 bool gt_text_is_utf8(const char *s);
 
-/* Whether bytes begin with the 3 that would be the UTF-8 of a surrogate, U+D800 to U+DFFF. Strings
- * of Python's may hold single ones, and its pickles write them so ('surrogatepass'). */
+/* Whether the first 3 bytes encode a surrogate, U+D800 to U+DFFF, in the manner of UTF-8. Python's
+ * strings may contain single surrogates, which its pickles encode like this ('surrogatepass'). */
 bool gt_text_is_surrogate(const void *bytes, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* thread_pool.c - threads, and many small tasks shared out among several. */
+/* thread_pool.c - run many small tasks on a pool of threads. */
 #include "lib/base/thread_pool.h"
 
 #include <sched.h>

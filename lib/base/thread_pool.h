@@ -1,4 +1,4 @@
-/* thread_pool.h - threads, and many small tasks shared out among several. */
+/* thread_pool.h - run many small tasks on a pool of threads. */
 #ifndef GT_BASE_THREAD_POOL_H
 #define GT_BASE_THREAD_POOL_H
 
@@ -7,14 +7,14 @@
 
 #include "lib/base/err.h"
 
-/* pthread_create(), signals blocked in the new thread, so that the program's own threads get them.
- * Signals that a thread causes itself, such as SIGBUS, are not blocked: their handlers run in that
- * thread. */
+/* Call pthread_create() with all signals blocked in the new thread, so that signals are delivered
+ * to the program's own threads. Signals that a thread causes itself, such as SIGBUS, are not
+ * blocked: their handlers run in that thread. */
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /*
- * The number of threads for `wanted`: that many, but at most 64; for 0 one per processor that this
- * process may use, at most 16 (with more, memory limits the tasks here).
+ * The number of threads for `wanted`: at most 64. For 0 it is one per processor that this process
+ * may use, at most 16, because with more threads the speed of memory limits gtrain's tasks.
  */
 size_t gt_thread_pool_size(size_t wanted);
 
@@ -23,8 +23,8 @@ typedef int gt_task_fn(void *self, size_t task, struct gt_err *err);
 
 /*
  * Call work(self, i, err) once for every i < tasks, by gt_thread_pool_size(threads) threads, of
- * which the caller is one. Each thread takes the next i when it is done with its last one. Threads
- * that cannot be started are done without.
+ * which the caller is one. Each thread takes the next i when it is done with its last one. If a
+ * thread cannot be started, the other threads do its tasks.
  *
  * If tasks fail, the error is that of the lowest one, for any number of threads: tasks begin in
  * order, so all tasks below the first failing one have begun and are finished; no others begin.
