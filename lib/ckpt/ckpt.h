@@ -14,9 +14,9 @@
 #include "lib/device/dtype.h"
 
 /*
- * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors, and of objects that
- * are kept as they are described. This module reads and writes such trees; it knows nothing of
- * models or graphs. Nothing a file says is executed: a pickle's callables are names to be matched,
+ * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. Other objects are
+ * kept as their description. This module reads and writes such trees; it knows nothing of models or
+ * graphs. Nothing in a file is executed: callables in a pickle are names, which are compared and
  * never called. The other operations on checkpoints have headers of their own: edit.h, convert.h,
  * select.h, merge.h, inventory.h, stats.h, diff.h, verify.h; write.h writes any format.
  */
@@ -41,7 +41,7 @@ enum gt_tree_kind {
 
 enum { GT_TREE_MAX_DIMS = 32 };
 
-/* Bytes that one or more tensors look at. */
+/* The bytes of one or more tensors. */
 struct gt_storage {
 	const void *bytes; /* borrowed: from a file's mapping, or the caller's memory */
 	size_t size_bytes;
@@ -50,13 +50,13 @@ struct gt_storage {
 	bool swapped;         /* bytes are of the other endianness */
 
 	/*
-	 * The place of the bytes in the file, so that a caller can copy them unread; map NULL: in
-	 * memory alone.
+	 * The place of the bytes in the file, from which a caller can copy them without reading
+	 * them. map is NULL if they are only in memory.
 	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
 
-	bool has_crc; /* the file gives the CRC-32 of the bytes: */
+	bool has_crc; /* the file contains the CRC-32 of the bytes */
 	uint32_t crc;
 	atomic_bool checked; /* gt_storage_check() has compared them */
 	const char *name;    /* of the record or tensor, for messages */
@@ -70,23 +70,25 @@ struct gt_tree_tensor {
 	struct gt_storage *storage;    /* every element lies inside; shared with others */
 	bool requires_grad;
 	bool parameter; /* an nn.Parameter */
-	/* "torch.FloatStorage": no tensor, but the storage itself, seen as one of one dimension. */
+	/* "torch.FloatStorage" if this is not a tensor but the storage itself, read as a tensor of
+	 * one dimension; or NULL */
 	const char *storage_class;
-	struct gt_tree *attributes; /* that Python code gave it: a dict, or a tuple of dict and
-	                             * slots; or NULL */
+	/* set by Python code: a dict, or a tuple of dict and slots; or NULL */
+	struct gt_tree *attributes;
 };
 
-/* How an opaque object comes to be, before it gets its items and its state. */
+/* How an opaque object is created, before its items and its state are set. */
 enum gt_tree_made {
 	GT_TREE_CALLED,       /* class(*args); the class may be any callable */
 	GT_TREE_NEW,          /* class.__new__(class, *args) */
-	GT_TREE_NEW_KEYWORDS, /* the same, the last of args being a dict of keyword arguments */
-	GT_TREE_STORAGE       /* no call: a storage that was left alone, args being its id */
+	GT_TREE_NEW_KEYWORDS, /* the same; the last of args is a dict of keyword arguments */
+	/* no call: a storage that gtrain does not interpret; args is its id */
+	GT_TREE_STORAGE
 };
 
 struct gt_tree {
 	enum gt_tree_kind kind;
-	unsigned visits : 24, height : 8; /* gt_tree_check()'s while it is at work; else 0 */
+	unsigned visits : 24, height : 8; /* used by gt_tree_check() while it runs; else 0 */
 	union {
 		bool boolean;
 		int64_t integer;
@@ -169,21 +171,22 @@ void gt_ckpt_close(struct gt_ckpt *ckpt);
 const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
-/* Scalars with conversion between bool, int and float; false, *out untouched, for another kind or
- * NULL. A float is an integer only when it is whole. A 0-dimensional tensor counts as a scalar
- * (torch.optim keeps `step` as one). */
+/* Read a scalar, with conversion between bool, int and float. Other kinds and NULL return false and
+ * leave *out unchanged. A float is converted to an integer only if it is whole. A 0-dimensional
+ * tensor counts as a scalar (torch.optim keeps `step` as one). */
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
 /*
- * The same, but a damaged tensor differs from a missing value: returns 1 and *out, 0 where there is
- * no such value, else an error: GT_EFORMAT for bytes that differ from their checksum, GT_EIO.
+ * The same, but a damaged tensor is an error. Returns 1 and sets *out; 0 if there is no such value;
+ * or an error: GT_EFORMAT if a tensor's bytes differ from their checksum, GT_EIO.
  */
 int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err);
 int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err);
 
-/* Compare the bytes with the CRC-32 that the file gives for them; the first call reads them all,
- * later ones nothing. 0 where there is no CRC. GT_EFORMAT when they differ. Any thread may call. */
+/* Compare the bytes of a storage with the CRC-32 in the file. The first call reads all bytes; later
+ * calls read none. Returns 0 if the file has no CRC-32, and GT_EFORMAT if it differs. Any thread
+ * may call this. */
 int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 
 /* Elements of a tensor. */
@@ -191,10 +194,10 @@ int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
 
 /*
  * Copy a tensor to contiguous memory dst of gt_ckpt_tensor_count() elements, following its strides,
- * in the host's byte order. Floating-point types, float8 included, are converted among each other,
- * rounded once, to nearest even; integers, bool being 0 and 1, among each other; a complex type can
- * be had as itself. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. The
- * whole storage is checked first.
+ * in the host's byte order. Floating-point types, also float8, can be converted to each other, with
+ * one rounding to nearest even. Integers and bool (0 or 1) can be converted to each other. Complex
+ * types are not converted. GT_ENOTSUP for other pairs of types, GT_EINVAL for an integer that does
+ * not fit. gt_storage_check() is called first.
  */
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
@@ -202,7 +205,7 @@ int gt_ckpt_tensor_read(
 /* ---- the state_dict inside ---- */
 
 struct gt_state_entry {
-	const char *name; /* without `module.`, `_orig_mod.`; of _find_as_is(), with them */
+	const char *name; /* without `module.` and `_orig_mod.`, except after _find_as_is() */
 	const struct gt_tree_tensor *tensor;
 };
 
@@ -228,13 +231,12 @@ struct gt_state_dict {
  *   5. a dict with a single value that has one;
  *   6. of the first four items of a tuple or list, such as (model, optimizer), the first that
  *      has one.
- * It looks no deeper than eight levels, steps into lists included.
- * An optimizer's state is none. Tensors that are not plain ones (quantised, sparse) are left out;
- * the note counts them.
- * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two
- * keys that become one are an error. The note reads "state_dict found under 'state_dict';
- * 'module.' taken off 65 keys; saved on cuda:0". The tensors are borrowed from the tree.
- * Errors: GT_EFORMAT with the keys there are.
+ * It looks no deeper than eight levels, steps into lists included. The state of an optimizer is not
+ * a state_dict. Tensors that are not plain ones (quantised, sparse) are left out; the note counts
+ * them. Then all prefixes `module.` and `_orig_mod.` are removed from every key. Two keys that
+ * become one are an error. The note reads "state_dict found under 'state_dict'; 'module.' taken off
+ * 65 keys; saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT with the
+ * keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 /* The same, but names stay as they are in the file, for callers that rewrite it. */
@@ -244,8 +246,8 @@ const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, c
 void gt_state_dict_release(struct gt_state_dict *sd);
 
 /*
- * Text that a file keeps with its weights, and that programs ignore if they do not know its name:
- * an entry of a dict of strings, `__metadata__`. safetensors keeps it in the header (README of the
+ * A text that a file stores with its weights: an entry of `__metadata__`, a dict of strings.
+ * Programs ignore entries that they do not know. safetensors keeps it in the header (README of the
  * format, "Format"); in a file of PyTorch it is an attribute of the OrderedDict of weights.
  * Borrowed; NULL where there is none.
  */
@@ -268,13 +270,14 @@ struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
     const int64_t *shape, const void *data, struct gt_err *err);
 
-/* Give a dict the text that gt_state_dict_metadata() finds. It becomes an OrderedDict, as Python's
- * dict has no attributes. Errors: GT_ENOMEM. */
+/* Add to a dict a text that gt_state_dict_metadata() returns. It becomes an OrderedDict, as
+ * Python's dict has no attributes. Errors: GT_ENOMEM. */
 int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
     struct gt_arena *a, struct gt_err *err);
 
-/* Append to a dict, list or tuple. A NULL `value` passes an earlier failure on (err already set),
- * so that calls nest: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err). */
+/* Append to a dict, list or tuple. If `value` is NULL, an earlier call failed and set err; this
+ * call then fails, too. So calls can be nested: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a,
+ * err). */
 int gt_tree_set(struct gt_tree *dict, const char *key, struct gt_tree *value, struct gt_arena *a,
     struct gt_err *err);
 int gt_tree_set_int(struct gt_tree *dict, int64_t key, struct gt_tree *value, struct gt_arena *a,
@@ -283,11 +286,11 @@ int gt_tree_append(
     struct gt_tree *seq, struct gt_tree *value, struct gt_arena *a, struct gt_err *err);
 
 /*
- * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64
- * bytes, CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the
- * CPU; with a digest for each tensor (digest.h). A dict is written as dict, or as OrderedDict if it
- * was read as one or has attributes. Tensors of the same data pointer and dtype share one storage,
- * as tied weights do; bytes at the ends of a storage that no tensor looks at are left out.
+ * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64 bytes,
+ * CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the CPU;
+ * with a digest for each tensor (digest.h). A dict is written as dict, or as OrderedDict if it was
+ * read as one or has attributes. Tensors of the same data pointer and dtype share one storage, as
+ * tied weights do; bytes at the ends of a storage that belong to no tensor are left out.
  *
  * Every tree that was read can be written: strides, sharing, parameters and objects of unknown
  * classes stay as they are. One exception: a defaultdict whose default_factory is not a class

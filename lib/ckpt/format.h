@@ -1,4 +1,4 @@
-/* format.h - inside ckpt: the kinds of file that can be opened: a file and a row each. */
+/* format.h - inside ckpt: the formats of checkpoints; each is a row in a file of its own. */
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 
@@ -19,10 +19,11 @@ struct gt_ckpt {
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
-	const char *path;               /* of the file; NULL: from memory */
-	const struct gt_folder *folder; /* that its shards are in too, while it is being opened */
-	struct stat opened;             /* the file as it was then */
-	bool locked;                    /* against other edits, by the open file `lock` */
+	const char *path; /* of the file; NULL: from memory */
+	/* while it is opened: the folder that contains its shards, too */
+	const struct gt_folder *folder;
+	struct stat opened; /* the file as it was then */
+	bool locked;        /* against other edits, by the open file `lock` */
 	int lock;
 
 	/* Of an index of shards: the files, open. The tree borrows theirs. */
@@ -39,7 +40,7 @@ struct gt_ckpt {
 	const char *pickle_record; /* its name in a zip */
 	const struct gt_torch_location *locations;
 
-	uint64_t tail_bytes; /* of a legacy file: after its last storage, read by nobody */
+	uint64_t tail_bytes; /* legacy files: unused bytes after the last storage */
 
 	struct gt_storage *digests; /* the record of digest.h; NULL where there is none */
 };
@@ -60,8 +61,8 @@ struct gt_ckpt_format {
 	    const struct gt_ckpt_write_options *options, struct gt_err *err);
 };
 
-/* That `path` is none of the files of the options' inputs; GT_EINVAL. For writers that make files
- * of other names than the one they are given. */
+/* Check that `path` is not a file of the options' inputs; GT_EINVAL. For writers whose files have
+ * other names than the given one. */
 int gt_ckpt_check_output(
     const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
 
@@ -79,7 +80,7 @@ extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
-/* As gt_ckpt_open_at(), of one file that is no index of others. */
+/* Like gt_ckpt_open_at(), for one file that is not an index of shards. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 
 /* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */

@@ -1,4 +1,4 @@
-/* write.h - checkpoints written: a tree into a file of any format that can be written. */
+/* write.h - write a tree as a checkpoint of any format that gtrain writes. */
 #ifndef GT_CKPT_WRITE_H
 #define GT_CKPT_WRITE_H
 
@@ -11,13 +11,14 @@ struct gt_ckpt_write_losses {
 };
 
 struct gt_ckpt_write_options {
-	/* Floating tensors become `dtype`, rounded once to nearest even; but not an optimizer's
-	 * scalars and its `step`, which PyTorch keeps when it loads an optimizer's state for a
-	 * model in half precision (torch/optim/optimizer.py, load_state_dict()). */
+	/* Convert floating-point tensors to `dtype`, rounded once to nearest even. An optimizer's
+	 * scalars and its `step` are not converted, because PyTorch does not convert them either
+	 * when it loads an optimizer's state for a model in half precision
+	 * (torch/optim/optimizer.py, load_state_dict()). */
 	bool cast;
 	enum gt_dtype dtype;
 	bool keep_devices;    /* torch: name the devices of the storages; else all are on the CPU */
-	bool no_sync;         /* leave it to the system when the disk hears of it */
+	bool no_sync;         /* do not call fsync() */
 	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
 
 	/* The files that the tree was read from: writing over one of them is an error. */
@@ -30,18 +31,17 @@ struct gt_ckpt_write_options {
 
 /*
  * Write a tree to `path`; the file appears whole or not at all, as by gt_torch_save(). Shards and
- * their index are several files: none appears unless all are whole and on the disk, but they then
- * do so one after the other, the index last. A kill (or error) between two of these renames, far
- * below a second, leaves new shards without an index; over an older checkpoint of as many shards,
- * its index with shards of both. `options` may be NULL. Formats:
+ * their index are several files. When all are complete and on the disk, they are renamed to their
+ * names one after the other, the index last. This takes far less than a second. A kill or an error
+ * between two renames leaves new shards without an index, or, over an older checkpoint with as many
+ * shards, the old index with new and old shards. `options` may be NULL. Formats:
  *   "torch-zip"     torch.save since PyTorch 1.6         any tree
  *   "torch-legacy"  torch.save before 1.6                any tree
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           numpy's arrays                       a dict of tensors
- * Memory: a few MiB beside the tree, whatever the tensors.
- * Errors: GT_EINVAL for a format that is none of these or an output that is an input, GT_ENOTSUP
- * for a tree or an option that it has no room for, GT_EFORMAT when the checksum of a tensor's
- * source is wrong, GT_EIO.
+ * Memory: a few MiB beside the tree, whatever the tensors. Errors: GT_EINVAL for another format or
+ * an output that is an input, GT_ENOTSUP for a tree or an option that the format does not support,
+ * GT_EFORMAT when the checksum of a tensor's source is wrong, GT_EIO.
  */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

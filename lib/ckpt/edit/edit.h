@@ -1,4 +1,4 @@
-/* edit.h - names and devices changed in a checkpoint without touching the bytes of its tensors. */
+/* edit.h - change names and devices in a checkpoint without touching the bytes of its tensors. */
 #ifndef GT_CKPT_EDIT_EDIT_H
 #define GT_CKPT_EDIT_EDIT_H
 
@@ -8,12 +8,13 @@
  * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
  * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
  *
- * Names are edited in every state_dict of the file, at any depth, as tree/classify.h tells them;
- * and in the dict that gt_state_dict_find() takes, unless other values than tensors stand in it.
- * That leaves out {"rng": tensor, "epoch": 3}.
+ * Names are edited in every state_dict of the file, at any depth; tree/classify.h defines which
+ * dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds, if it
+ * contains only tensors. So {"rng": tensor, "epoch": 3} is not edited.
  *
- * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an
- * optimizer, keys of `state` and elements of a group's lists that equal a name in it.
+ * An edit of a state_dict also changes its `_metadata`, whose keys are paths of modules. In an
+ * optimizer it changes keys of `state`, and elements of a group's lists, that equal a name in the
+ * state_dict.
  */
 
 enum gt_edit_kind {
@@ -45,14 +46,14 @@ struct gt_edit_change {
 };
 
 struct gt_edit {
-	struct gt_edit_change *changes; /* in the file's order; changes that leave a text as it is
-	                                 * are left out */
+	struct gt_edit_change *changes; /* in the file's order; only changes that change a text */
 	size_t count;
 	size_t counts[GT_EDIT_WHAT_COUNT];
-	size_t dicts;           /* state_dicts with a change */
-	const char *note;       /* one line: "'module.' taken off 97 names in 2 state_dicts" */
-	const char *dicts_note; /* another, where it helps: which dicts, and which not; or "" */
-	size_t capacity;        /* of changes */
+	size_t dicts;     /* state_dicts with a change */
+	const char *note; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	/* a second note about which dicts are edited and which are not; or "" */
+	const char *dicts_note;
+	size_t capacity; /* of changes */
 	struct gt_arena arena;
 };
 
@@ -88,7 +89,7 @@ void gt_edit_release(struct gt_edit *edit);
 struct gt_edit_target {
 	const char *input;  /* the path the checkpoint was opened by */
 	const char *output; /* the path of the result, another file; NULL: in place */
-	bool no_sync;       /* leave it to the system when the disk hears of it */
+	bool no_sync;       /* do not call fsync() */
 };
 
 struct gt_edit_result {
@@ -96,14 +97,16 @@ struct gt_edit_result {
 	uint64_t moved_bytes;   /* copied as they were */
 	uint64_t dead_bytes;    /* of the result that nothing refers to any more */
 	bool replaced;          /* in place, but by a copy that was renamed over the file */
-	const char *why;        /* in words, if so: "the format has no room for a new header" */
-	uint64_t other_links;   /* if so: hard links to the file, which still have the old names */
+	/* the reason, if `replaced`: "the format has no space for a new header" */
+	const char *why;
+	/* if `replaced`: the number of other hard links, which still have the old names */
+	uint64_t other_links;
 };
 
 /*
  * Apply an edit to the file it was computed from; `result` may be NULL. Close the checkpoint
- * afterwards, and use no more of it: in place, a safetensors header is written over under its
- * mapping; elsewhere the tree stays that of the old file.
+ * afterwards, and do not use its tree: an edit in place of a safetensors file overwrites the mapped
+ * header.
  *
  * Out of place: a temporary file beside `output`, synced, renamed, folder synced; the bytes of
  * tensors go from file to file in the kernel, by reference where the file system shares blocks

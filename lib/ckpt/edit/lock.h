@@ -14,8 +14,8 @@
  */
 int gt_lock_file(int *fd, const char *path, double wait_s, struct gt_err *err);
 
-/* The same for a file that may need no change: *fd is -1, without an error, where the path is no
- * file that this process may write. Reading it, or writing it, tells why. */
+/* The same for a file that may need no change: if this process cannot write the file, *fd is -1,
+ * without an error. Reading or writing the file later reports the reason. */
 int gt_lock_if_writable(int *fd, const char *path, double wait_s, struct gt_err *err);
 
 #endif

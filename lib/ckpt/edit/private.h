@@ -10,11 +10,11 @@
 
 enum { GT_EDIT_MAX_PREFIXES = 16 };
 
-/* From name to name, as a request says. */
+/* A request to rename, prepared for gt_edit_rename(). */
 struct gt_edit_naming {
 	enum gt_edit_kind kind;
 	const char *const *prefixes;
-	bool met[GT_EDIT_MAX_PREFIXES]; /* strip: the prefix came off somewhere */
+	bool met[GT_EDIT_MAX_PREFIXES]; /* strip: the prefix was removed from a name */
 	struct gt_renames renames;
 	struct gt_arena *arena;
 };
@@ -25,7 +25,7 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 /* Append a change, unless `to` is `from`. */
 int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err);
 
-/* Changes of all names that `root` holds; *dicts gets the number of state_dicts. */
+/* Add the changes of all names under `root`. *dicts becomes the number of state_dicts. */
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* rename.h - names rewritten by REGEX=REPLACEMENT. */
+/* rename.h - rewrite names by rules REGEX=REPLACEMENT. */
 #ifndef GT_CKPT_EDIT_RENAME_H
 #define GT_CKPT_EDIT_RENAME_H
 
@@ -21,9 +21,9 @@ int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_
 void gt_renames_release(struct gt_renames *r);
 
 /*
- * `name` after every rule in turn, the first match of each replaced; itself, or in the arena. One
- * thread at a time. NULL with err set: GT_EINVAL for a match that takes too many steps or too much
- * memory, GT_ENOMEM.
+ * Apply all rules to `name` in order; each replaces its first match. Returns `name` itself or a
+ * string in the arena. Only one thread may call this at a time. NULL with err set: GT_EINVAL for a
+ * match that takes too many steps or too much memory, GT_ENOMEM.
  */
 const char *gt_renames_apply(
     const struct gt_renames *r, const char *name, struct gt_arena *a, struct gt_err *err);

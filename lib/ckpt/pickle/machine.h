@@ -8,7 +8,8 @@
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 
-/* Small functions fail without adding where: gt_pickle_read() puts the byte before their text. */
+/* Errors of these functions do not name the place: gt_pickle_read() puts the byte before the text.
+ * */
 
 enum {
 	GT_PICKLE_NAME_BYTES = 512,    /* of a module or class */
@@ -40,7 +41,7 @@ struct gt_machine {
 	size_t memo_count, memo_room;
 	size_t pushes, name_bytes;
 	struct gt_tree *none, *truth[2],
-	    *recent[GT_PICKLE_RECENT_INTS]; /* shared, as they are never changed */
+	    *recent[GT_PICKLE_RECENT_INTS]; /* shared nodes, which are never changed */
 	bool stopped;
 	struct gt_err *err;
 };
@@ -99,7 +100,7 @@ static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uin
 	return rc;
 }
 
-/* How much memory may still be asked for. Operands that do not fit into it are not read either. */
+/* Bytes that may still be allocated. Operands larger than this are not read. */
 static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;

@@ -1,4 +1,4 @@
-/* pickle.h - inside ckpt: Python's pickles as trees, read without running anything, and written. */
+/* pickle.h - inside ckpt: read Python's pickles without executing them, and write them. */
 #ifndef GT_CKPT_PICKLE_PICKLE_H
 #define GT_CKPT_PICKLE_PICKLE_H
 
@@ -8,10 +8,10 @@
 #include "lib/ckpt/pickle/ops.h"
 
 /*
- * A pickle is a program for a small stack machine. Ours knows the opcodes and builds a tree: where
- * Python would import a class and call it, we keep its name ("module.name") and the arguments.
- * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers there are
- * little-endian, but BINFLOAT.
+ * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but
+ * builds a tree: where Python imports a class and calls it, gtrain stores the name ("module.name")
+ * and the arguments. Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers
+ * there are little-endian, but BINFLOAT.
  *
  * Beyond the kinds of ckpt.h, as opaque nodes:
  *   a global that is only mentioned   its name, args NULL            torch.float32
@@ -19,16 +19,16 @@
  *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
  *   a set                             builtins.set or frozenset, items
  *   a call of a call's result         (call), args (the object, a tuple)
- * also where an earlier protocol writes them as calls. Modules builtins and copyreg, and the names
- * in them, are written as in Python 3. None, bools and small ints may be shared nodes. Text of
- * Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
+ * A call by which an earlier protocol writes such a value becomes the same node. Modules builtins
+ * and copyreg, and the names in them, are written as in Python 3. None, bools and small ints may be
+ * shared nodes. Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
  */
 
 /*
- * The places of a pickle's strings, so that pickle/edit.h can change some and keep every other
- * byte. A string is put on the machine's stack where it is written, and again wherever the memo (or
- * DUP) brings it back: each such opcode is a use, and the items of the tree name the opcode that
- * they came from (key_at, value_at).
+ * The places of a pickle's strings. pickle/edit.h needs them to change strings and keep all other
+ * bytes. One opcode writes a string and puts it on the machine's stack; later opcodes fetch it
+ * again from the memo (or by DUP). Each of these opcodes is a use. The items of the tree name the
+ * use that they came from (key_at, value_at).
  */
 struct gt_pickle_use {
 	size_t at, length;            /* of the opcode with its operand, from the pickle's start */
@@ -45,10 +45,10 @@ struct gt_pickle_layout {
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 
 /*
- * The globals that a pickle names, in its order, once for each opcode that puts one on the stack
- * and once for each that calls it; whatever way the name took (GLOBAL, INST, STACK_GLOBAL on
- * strings from the memo). Names are the arena's. Globals before a byte that is no opcode are listed
- * too: Python would have run that part.
+ * The globals that a pickle names, in the order of its opcodes: one item for each opcode that puts
+ * a global on the stack, and one for each that calls it. All ways to name a global are covered:
+ * GLOBAL, INST, STACK_GLOBAL with strings from the memo. Names are the arena's. Globals before a
+ * byte that is no opcode are listed too: Python would have run that part.
  */
 struct gt_pickle_global {
 	const char *name; /* "posix.system" */
@@ -69,10 +69,11 @@ struct gt_pickle_hooks {
 	void *self;
 	struct gt_pickle_layout *layout;   /* filled when not NULL */
 	struct gt_pickle_globals *globals; /* likewise; release by free(globals->items) */
-	/* The global `name` called with `args` (a tuple). Unknown: it becomes an opaque node. */
+	/* Build the result of calling the global `name` with `args`, a tuple. If the name is
+	 * unknown, the call becomes an opaque node. */
 	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
 	    struct gt_err *err);
-	/* The object that the file keeps elsewhere under `id`. Unknown: an error. */
+	/* Build the object that the file stores elsewhere under `id`. An unknown id is an error. */
 	int (*persistent)(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 };
 
@@ -92,9 +93,9 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
     uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
     struct gt_err *err);
 
-/* The tensor that a numpy array of a pickle is, whose bytes are the node's; *out is NULL where the
- * node is no array, or one of elements that no dtype of ours has. GT_EFORMAT for an array that is
- * larger than its bytes. */
+/* Turn a node that is a numpy array into a tensor, which borrows the node's bytes. *out is NULL if
+ * the node is not an array, or gtrain has no such dtype. GT_EFORMAT for an array that is larger
+ * than its bytes. */
 int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
@@ -104,8 +105,9 @@ typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
 /*
- * Whether this can be a module or a class: not empty and without control characters. A pickle that
- * writes the name as a line (GLOBAL) would end it at a line break and take the rest for opcodes.
+ * Whether this text can name a module or a class: it is not empty and has no control characters. A
+ * pickle that writes the name as a line (GLOBAL) would end it at a line break and take the rest for
+ * opcodes.
  */
 bool gt_pickle_is_name(const char *text);
 
@@ -124,7 +126,7 @@ struct gt_pickle_writer {
 		const char *text; /* already written, "module\nname\n" for a global */
 		uint32_t index;
 	} names[GT_PICKLE_NAMES];
-	struct gt_index nodes; /* those that the tree mentions */
+	struct gt_index nodes; /* nodes of the tree */
 	struct gt_arena arena;
 };
 
@@ -137,7 +139,7 @@ struct gt_pickle_writer {
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
-/* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they
+/* Functions with which a tensor function writes its call. `name` and `text` live as long as w: they
  * are written once and then referred to. */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
 void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value);
@@ -151,8 +153,8 @@ void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* empty */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
- * A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
- * class inside another. GT_ENOTSUP for any other name.
+ * Write a class, "module.name". The last dot divides module and name, because protocol 2 has no
+ * nested classes. GT_ENOTSUP for any other name.
  */
 int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
 

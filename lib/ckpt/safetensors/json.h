@@ -9,9 +9,9 @@
 #include "lib/base/err.h"
 
 /*
- * Headers and indexes are objects of many small members. A document made of them all takes some
- * twenty times the bytes of the text; so the members are found here, one after the other, and each
- * key and value is parsed alone, by jansson. `text` is borrowed and need not end with a zero.
+ * Headers and indexes are objects with many small members. jansson needs about twenty times the
+ * bytes of the text for a whole document. So these functions find the members one by one, and
+ * jansson parses each key and value alone. `text` is borrowed and need not end with a zero.
  */
 struct gt_json {
 	const char *text;

@@ -1,4 +1,4 @@
-/* convert.c - checkpoints from one format to another, and the parts that a format cannot hold. */
+/* convert.c - convert checkpoints from one format to another. */
 #include "lib/ckpt/tools/convert.h"
 
 #include <string.h>

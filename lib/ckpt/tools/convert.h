@@ -1,4 +1,4 @@
-/* convert.h - checkpoints from one format to another, and the parts that a format cannot hold. */
+/* convert.h - convert checkpoints from one format to another. */
 #ifndef GT_CKPT_TOOLS_CONVERT_H
 #define GT_CKPT_TOOLS_CONVERT_H
 
@@ -14,17 +14,17 @@ int gt_convert_format(const char **format, const char *to, const char *path, str
 extern const char *const gt_convert_words[];
 
 /*
- * The tree that is to be written in `format`, in the arena; tensors are borrowed from `root`. The
- * note gets lines that list the converted parts and those left behind.
+ * Build the tree to write in `format`. It is in the arena; tensors are borrowed from `root`. Lines
+ * are added to the note about parts that are converted or left out.
  *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
  *                             OrderedDict that their state_dict() would give, so that the file can
  *                             be loaded without their source. The note names other objects that
  *                             torch.load(weights_only=True) refuses; with `weights_only` they are
- *                             left behind: their keys in dicts, None in lists, dicts with defaults
- *                             become plain ones
+ *                             left out: dicts lose their keys, lists get None in their place, and
+ *                             dicts with defaults become plain dicts
  *   safetensors, npz          the state_dict that gt_state_dict_find() finds, names as they are;
  *                             the note lists the other values of the tree
- * Errors: GT_EFORMAT where there is no state_dict; GT_ENOTSUP where nothing is left; GT_ENOMEM.
+ * Errors: GT_EFORMAT if there is no state_dict; GT_ENOTSUP if nothing is left to write; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);

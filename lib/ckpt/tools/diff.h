@@ -20,8 +20,9 @@ struct gt_diff_row {
 	const struct gt_tree *a,
 	    *b; /* NULL where it is not; with only_tensors, tensors have none */
 	const struct gt_tree_tensor *tensor_a, *tensor_b; /* of tensors */
-	uint64_t differing, count; /* elements: further apart than the tolerance; all */
-	uint64_t one_nan; /* elements that are NaN on one side alone, counted in differing */
+	/* of elements: how many differ by more than the tolerance; how many there are */
+	uint64_t differing, count;
+	uint64_t one_nan; /* elements that are NaN on one side only; `differing` includes them */
 	double max_abs;   /* of |a - b|, NaN left out */
 	double max_rel;   /* of |a - b| / max(|a|, |b|), of elements that differ */
 };
@@ -29,10 +30,12 @@ struct gt_diff_row {
 struct gt_diff {
 	struct gt_diff_row *rows; /* by key */
 	size_t count;
-	size_t tensors, values; /* that both have */
-	const char *note[2];    /* of state_dicts: the key of each, the prefix taken off; or "" */
-	size_t agree; /* names both would have with wrappers and prefixes taken off; 0: the
-	                         * rows show no fewer */
+	size_t tensors, values; /* found in both */
+	/* of state_dicts: the key where each was found and the prefix removed; or "" */
+	const char *note[2];
+	/* number of names found in both once wrappers and prefixes are removed; 0 if removing them
+	 * finds no more */
+	size_t agree;
 	size_t capacity;
 	struct gt_arena arena;
 };
@@ -52,8 +55,9 @@ struct gt_diff_side {
 /*
  * Compare two checkpoints by the keys of gt_inventory_make(), tensors and other values. Elements
  * are compared as numbers: 0 is -0, infinity is itself, and NaN is NaN in the same place. Floats of
- * two widths are compared too, integers exactly. All bytes are read, even where two files give one
- * CRC-32 for them: equal sums are no proof. Checksums are compared first.
+ * different widths are compared as numbers, and integers exactly. Each side's bytes are compared
+ * with its own checksums first. Then all elements are read: two tensors can differ although their
+ * CRC-32 is the same.
  *
  * Memory: about 1 MiB per thread. Errors: GT_EFORMAT for a damaged file, or one without state_dict
  * where that is asked for; GT_ENOTSUP for a tensor whose strides visit its storage more than a

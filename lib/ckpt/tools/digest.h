@@ -9,9 +9,9 @@
  *
  *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
  *
- * It holds for each tensor of the tree its path, and the CRC-32 of its elements, contiguous,
- * row-major, little-endian. So a sum belongs to a name and to values, however they are stored:
- * damage that gives a tensor the bytes of another is found, too.
+ * For each tensor of the tree it holds the path, and the CRC-32 of the elements, contiguous,
+ * row-major, little-endian. So a digest does not depend on how the values are stored. It also finds
+ * damage that exchanges the bytes of two tensors.
  *
  * A path is written as JSON Pointer does (RFC 6901: '~' as "~0", '/' as "~1"), a step after each
  * '/': a key of a dict as it is, but a zero byte as "~2" and a first '[' or '(' as "~3" or "~4", a
@@ -24,13 +24,14 @@
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
 /*
- * Compare every tensor with its digest; each has to have the other. A tensor that spans its storage
- * is not read: the digest is compared with the checksum that the file gives for its bytes anyway,
- * with which they are compared when somebody reads them. Others, views in the main,
+ * Compare every tensor with its digest. A tensor without digest, or a digest without tensor, is an
+ * error. A tensor that fills its storage is not read: its digest is compared with the checksum of
+ * the storage in the file, and gt_storage_check() later compares the bytes with this checksum. For
+ * other tensors, mostly views, it depends on `read`:
  *   read false   are left out: nothing is read
  *   read true    are read
- * So it is in each shard of an index. 0 for a file without digests. Errors: GT_EFORMAT with the
- * path of the first that differs.
+ * The same holds for each shard of an index. Returns 0 for a file without digests. Errors:
+ * GT_EFORMAT with the path of the first that differs.
  */
 int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
 
@@ -55,7 +56,7 @@ typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
 
 /* List the tensors of a tree that has passed gt_tree_check(); sums are 0. `rename` may be NULL.
- * gt_digests_release() is due in every case. GT_ENOTSUP for more than 2^18, and for paths of more
+ * Call gt_digests_release() in every case. GT_ENOTSUP for more than 2^18, and for paths of more
  * than 128 KiB each or 64 MiB together: readers would refuse the record. */
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
     void *self, struct gt_err *err);

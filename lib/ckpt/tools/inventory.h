@@ -1,4 +1,4 @@
-/* inventory.h - the contents of a checkpoint, as two lists: tensors and other values. */
+/* inventory.h - list the contents of a checkpoint: tensors, and other values. */
 #ifndef GT_CKPT_TOOLS_INVENTORY_H
 #define GT_CKPT_TOOLS_INVENTORY_H
 
@@ -15,11 +15,11 @@ struct gt_path {
 struct gt_inventory_row {
 	const char *key; /* the steps joined by '.', as a state_dict names nested modules */
 	const struct gt_path
-	    *path; /* the same without doubt where names hold dots; NULL: the root */
+	    *path; /* the steps themselves, since names may contain dots; NULL: the root */
 	const struct gt_tree *value;
 
 	/* Of tensors: */
-	size_t storage;  /* its storage's number, counted in the order in which they are met */
+	size_t storage;  /* number of its storage, in the order of first use */
 	size_t first;    /* the first row with this storage: this one, unless it is shared */
 	bool shared;     /* some other row has the same storage */
 	bool partial;    /* other bytes than this tensor's are in the storage */
@@ -45,7 +45,7 @@ struct gt_inventory {
  * names of more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
-/* The same of tensors alone: other values are no rows, and may be as many as they are. */
+/* The same for tensors only. Other values are not listed, and their number is not limited. */
 int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);

@@ -5,20 +5,22 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * min, max, mean and std are those of the finite elements: one NaN should not hide the rest. std is
- * torch.std()'s, with n - 1 below the fraction. Integers and bool count as their values; complex
- * numbers by their magnitude. A statistic that does not exist is NaN: the minimum of no elements,
- * the std of less than two.
+ * min, max, mean and std are computed from the finite elements only, so one NaN does not hide the
+ * other elements. std divides by n - 1, as torch.std() does. For complex numbers the magnitude is
+ * used. A statistic that does not exist is NaN: the minimum of no elements, the std of less than
+ * two.
  */
 struct gt_stats {
-	uint64_t count, nan, inf, zeros; /* elements: all; of these */
+	uint64_t count, nan, inf,
+	    zeros; /* numbers of elements: all; then NaN, infinite and zero ones */
 	double min, max, mean, std;
 };
 
 /*
  * The stats of `count` tensors in out[count], by `threads` threads (0: as there are processors).
- * Every storage's CRC-32 is compared on the way. The result does not depend on the threads: pieces
- * of fixed size are summed each for itself, in float64 about their own mean, and joined in order.
+ * Every storage's CRC-32 is compared on the way. The result does not depend on the number of
+ * threads: each piece of fixed size is summed in float64 about its own mean, and the pieces are
+ * combined in order.
  *
  * Memory: about 1 MiB per thread, whatever the tensors; mapped pages are given back when done.
  * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP for a tensor whose strides visit its storage
@@ -31,13 +33,13 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
 
 /* The results of one pass over a tensor's bytes at the speed of memory. */
 struct gt_scan {
-	uint64_t count, nan, inf; /* elements: all; of these */
+	uint64_t count, nan, inf; /* numbers of elements: all; then NaN, infinite and zero ones */
 	bool summed;              /* it is all of its storage, and that has a CRC-32: */
 	uint32_t crc;             /* of the bytes read; storage->crc is the expected one */
 };
 
-/* The same as gt_stats_of(), but for these alone, and with nothing compared: damage is the caller's
- * to find. */
+/* Like gt_stats_of(), but only for these numbers. Checksums are not compared; the caller has to do
+ * that. */
 int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);
 

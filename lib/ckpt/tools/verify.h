@@ -6,15 +6,15 @@
 
 enum gt_finding_kind {
 	GT_FINDING_DAMAGE, /* bytes contradict their checksum */
-	GT_FINDING_UNREAD, /* the file, or a part of it, that could not be looked at */
+	GT_FINDING_UNREAD, /* the file, or a part of it, could not be read */
 	GT_FINDING_GLOBAL, /* a pickle names a global that PyTorch's weights_only=True refuses */
 	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
-	GT_FINDING_NOTE    /* nothing wrong, worth knowing */
+	GT_FINDING_NOTE    /* information, not a fault */
 };
 
 struct gt_verify_finding {
 	enum gt_finding_kind kind;
-	const char *text; /* one line, as an error's */
+	const char *text; /* one line, like the text of an error */
 	const char *hint; /* or "" */
 };
 
@@ -30,7 +30,7 @@ struct gt_verify_global {
 };
 
 struct gt_verify {
-	const char *format; /* "" where it is none we know */
+	const char *format; /* "" if it is unknown */
 	struct gt_verify_finding *findings;
 	size_t finding_count;
 	size_t kinds[GT_FINDING_NOTE + 1]; /* how many of each */
@@ -41,36 +41,37 @@ struct gt_verify {
 	uint64_t checked_bytes; /* compared with a checksum */
 	uint64_t file_bytes, dead_bytes;
 	size_t finding_room, global_room;
-	const char *shard; /* being looked at; NULL: the file itself */
+	const char *shard; /* the shard being checked; NULL: the file itself */
 	struct gt_arena arena;
 };
 
 /*
- * Check all of a file (of a folder, the file by which gt_ckpt_open() opens it), as far as it can be
- * read, by `threads` threads (0: one per processor):
+ * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). All
+ * parts that can be read are checked:
  *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
  *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
  *   globals that any pickle in it names: of any protocol, in files that are no checkpoint, in
  *   records of any name, behind the header of numpy's arrays, in a string of a pickle (the first
  *   MiB of each), as far as it can be read, however the name is spelled; NaN and Inf in tensors.
- * Each fault is a finding, not an error: only GT_EIO and GT_ENOMEM are errors. Nothing is executed.
+ * A fault of the file is a finding. Errors are only GT_EIO and GT_ENOMEM. Nothing is executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
 
 /* The changes that gt_repair() made. */
 struct gt_repair {
-	uint64_t old_bytes, new_bytes; /* of the file; equal: nothing was to be done */
+	/* sizes of the file before and after; equal if nothing was cut */
+	uint64_t old_bytes, new_bytes;
 	size_t records;
 };
 
 /*
- * Restore the state that a zip archive had before an interrupted edit in place: cut the bytes after
- * the last end record whose directory can be read, whose records agree with their CRC-32, and with
- * which the file opens; then fsync. A sound file is left alone. The file is locked before it is
- * read; if another process edits it, this waits for at most `wait_s` seconds (GT_EIO). Errors:
- * GT_EFORMAT where there is no such state, GT_ENOTSUP for other formats, GT_EIO; the file is then
- * untouched.
+ * Restore the state that a zip archive had before an interrupted edit in place. This finds the last
+ * end record whose directory can be read, whose records have the right CRC-32, and with which the
+ * file opens as a checkpoint; cuts the bytes after it; and calls fsync(). A sound file is not
+ * changed. The file is locked before it is read; if another process edits it, this waits for at
+ * most `wait_s` seconds (GT_EIO). Errors: GT_EFORMAT if no such state is found, GT_ENOTSUP for
+ * other formats, GT_EIO. After an error the file is unchanged.
  */
 enum { GT_REPAIR_WAIT_S = 10 };
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);

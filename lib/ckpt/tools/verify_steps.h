@@ -5,23 +5,26 @@
 #include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/zip/zip.h"
 
-/* Put a finding down. Texts are copied; 0 or GT_ENOMEM. */
+/* Add a finding. Texts are copied. Returns 0 or GT_ENOMEM. */
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * Note the globals that the pickle at byte `at` of a file names, or that behind the header of an
- * array of numpy's which begins there: one of objects is a pickle. *used gets its length, 0 when it
- * cannot be read; the globals before the break are noted all the same. A pickle that cannot be read
- * is no finding here: opening the file reports it. `where` is copied.
+ * List the globals of the pickle at byte `at` of a file. If a numpy array begins there, list those
+ * of the pickle after its header, because arrays of objects are pickles. *used becomes the length
+ * of the pickle, or 0 if it cannot be read; globals before the faulty byte are listed even then. A
+ * pickle that cannot be read is not a finding here, because opening the file reports it. `where` is
+ * copied.
  *
- * Unless it `is_one` for sure, globals count only if the bytes call one, or begin as pickles of
- * protocol 2 and up do: other data may name something by chance.
+ * If it is not certain that the bytes are a pickle (`is_one` is false), globals count only if the
+ * bytes call one, or begin like a pickle of protocol 2 or later: other data may look like a name by
+ * chance.
  */
 int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
     const char *where, bool is_one, size_t *used, struct gt_err *err);
 
-/* Once all pickles are seen: one line for each name, findings for those not allowed. */
+/* Call this after all pickles: merge the globals to one line per name, and add findings for names
+ * that are not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
 /* The CRC-32 of bytes of a mapping, kept so that they are read once. */
@@ -36,7 +39,7 @@ struct gt_known_sums {
 	size_t count;
 };
 
-/* That of exactly these bytes, or NULL. `sums` may be NULL: none are known. */
+/* The sum of exactly these bytes, or NULL. `sums` may be NULL. */
 const struct gt_known_sum *gt_known_sum_find(
     const struct gt_known_sums *sums, const void *bytes, uint64_t size);
 
@@ -51,9 +54,9 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
     struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
 
 /*
- * Turn an error into a finding: 0 once it is noted; its own code if it is a failure of the machine
- * (GT_EIO, memory). A file that is well formed but not supported gives a finding of the kind
- * `unsupported`: the caller knows whether a check was left undone, and so whether verify fails.
+ * Turn an error into a finding, and return 0; failures of the machine (GT_EIO, memory) are returned
+ * as errors. GT_ENOTSUP becomes a finding of the kind `unsupported`, which the caller chooses: only
+ * the caller knows whether a check was skipped, and so whether verify fails.
  */
 int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
     enum gt_finding_kind unsupported, struct gt_err *err);

@@ -5,7 +5,7 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Of a module's attributes these make the state_dict, in this order:
+ * The state_dict consists of these attributes of a module, in this order:
  *     _parameters    names to tensors or None
  *     _buffers       the same, without the names in _non_persistent_buffers_set
  *     _modules       names to modules or None, whose entries get "NAME." in front
@@ -14,7 +14,7 @@
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */
 
-/* Whether an object is a module. Nowhere else is this decided. */
+/* Whether an object is a module. All other code calls this function to decide it. */
 bool gt_model_is(const struct gt_tree *node);
 
 enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT_MODEL_PART_COUNT };

@@ -9,13 +9,14 @@
 /*
  * A torch file is a pickle whose tensors are calls of torch._utils._rebuild_*() on storages, which
  * are persistent ids: ('storage', class, key, location, numel[, view]). The bytes of the storages
- * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
- * steps: the pickle gives tensors without memory and the list of storages they ask for; then
- * the format finds the bytes of each storage, and every tensor is checked against them.
- * A tensor that is not plain (quantised, sparse, nested, on 'meta', of a subclass) becomes an
- * opaque object: the function that would rebuild it, with its arguments, which may contain tensors.
- * A storage whose elements we do not interpret becomes a tensor of integers of the same width.
- * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
+ * are elsewhere in the file; their places differ between the zip and the legacy format. So reading
+ * has two steps. Reading the pickle gives tensors without memory, and the list of their storages.
+ * Then the reader of the format finds the bytes of each storage, and checks that every tensor lies
+ * inside its storage. A tensor that is not plain (quantised, sparse, nested, on 'meta', of a
+ * subclass) becomes an opaque object: the function that would rebuild it, with its arguments, which
+ * may contain tensors. A storage whose elements we do not interpret becomes a tensor of integers of
+ * the same width. Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13
+ * and 2.4 to 2.9.
  */
 
 struct gt_torch_storage {
@@ -63,12 +64,13 @@ bool gt_torch_begins_pickle(const struct gt_mapping *map);
 
 /* ---- between the files that read them ---- */
 
-/* A node for a tensor in a storage that may not have its bytes yet, with room for its shape and,
- * behind that, its strides. It is checked by gt_torch_objects_finish(). */
+/* A node for a tensor in a storage that may not have its bytes yet, with memory for its shape,
+ * followed by its strides. It is checked by gt_torch_objects_finish(). */
 struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_storage *storage,
     enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err);
 
-/* A storage was really on `location`, which the opcode `at` of the pickle names. */
+/* Correct the device of a storage: it was saved on `location`, which the opcode `at` of the pickle
+ * names. */
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
 

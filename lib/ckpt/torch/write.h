@@ -8,12 +8,12 @@
 #include "lib/ckpt/write.h"
 
 /*
- * A storage of the output: the bytes of one in memory or in another file, from the first element
- * to the last that a tensor of the tree looks at. Torch allows a storage one type: the same memory
- * seen as two is written twice.
+ * A storage of the output: part of a storage in memory or in another file, from the first to the
+ * last element that a tensor of the tree uses. In torch a storage has one type, so memory that
+ * tensors use as two types is written twice.
  */
 struct gt_torch_source {
-	struct gt_storage *storage; /* the first that was met with these bytes */
+	struct gt_storage *storage; /* the first storage found with these bytes */
 	enum gt_dtype dtype, as;    /* of the elements; their new type */
 	int64_t first, count;       /* elements of the storage */
 	int64_t stride;             /* 1 */

@@ -7,15 +7,12 @@
 #include "lib/ckpt/zip/zip.h"
 
 /*
- * ROOT/data.pkl             the pickle
- * ROOT/data/KEY             the bytes of a storage
- * ROOT/byteorder            "little" or "big"; absent before 2.1: little (or the writer's, untold)
- * ROOT/version              of the format
- * ROOT/.data/serialization_id, ROOT/.format_version, ROOT/.storage_alignment   told, not needed
- * ROOT is one name for all, the file's stem as a rule. TorchScript adds
- * ROOT/constants.pkl        tensors of the code, with storages ROOT/constants/KEY
- * ROOT/code/...             the classes of data.pkl's objects
- * Source: torch/serialization.py, caffe2/serialize/inline_container.cc,
+ * ROOT/data.pkl the pickle ROOT/data/KEY the bytes of a storage ROOT/byteorder "little" or "big";
+ * absent before 2.1: little (or the writer's, untold) ROOT/version of the format
+ * ROOT/.data/serialization_id, ROOT/.format_version, ROOT/.storage_alignment not needed ROOT is one
+ * name for all, the file's stem as a rule. TorchScript adds ROOT/constants.pkl tensors of the code,
+ * with storages ROOT/constants/KEY ROOT/code/... the classes of data.pkl's objects Source:
+ * torch/serialization.py, caffe2/serialize/inline_container.cc,
  * torch/csrc/jit/serialization/export_module.cpp.
  */
 

@@ -20,10 +20,11 @@ bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
 
 /*
  * Convert n elements, packed at any address, in the host's byte order; src and dst don't overlap.
- * Floats are rounded once, to nearest even. Past the largest number lies infinity, for
- * float8_e4m3fn NaN, which is PyTorch's choice (c10/util/Float8_e4m3fn.h) and the "non-saturating"
- * one of OCP's "8-bit Floating Point Specification", 1.0, section 5.2. bool is 0 and 1.
- * Errors: GT_EINVAL for an integer that does not fit; GT_ENOTSUP for types gt_cast_knows() not.
+ * Floats are rounded once, to nearest even. A number that is too large becomes infinity, or NaN in
+ * float8_e4m3fn, which has no infinity. PyTorch does the same (c10/util/Float8_e4m3fn.h); OCP's
+ * "8-bit Floating Point Specification", 1.0, section 5.2, names it "non-saturating". A bool becomes
+ * 0 or 1. Errors: GT_EINVAL for an integer that does not fit; GT_ENOTSUP if gt_cast_knows() returns
+ * false.
  */
 int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);

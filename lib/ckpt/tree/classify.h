@@ -5,15 +5,14 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Nothing in a file says "this dict is a state_dict". One table of rules decides, and the first
- * rule that holds counts (classify.c). All commands use this class; each does something else with
- * it.
+ * Nothing in a file says "this dict is a state_dict". A table of rules decides; the first rule that
+ * applies counts (classify.c). All commands use this class.
  */
 enum gt_class {
 	GT_CLASS_OTHER,
 	GT_CLASS_MODEL,      /* a pickled nn.Module, or one of TorchScript */
 	GT_CLASS_OPTIMIZER,  /* the result of torch.optim's state_dict() */
-	GT_CLASS_STATE_DICT, /* names of tensors, beside which other values may stand */
+	GT_CLASS_STATE_DICT, /* names of tensors, and maybe other values */
 	GT_CLASS_TENSORS,    /* tensors alone, whose names might mean anything */
 	GT_CLASS_MIXED       /* some tensors among other values */
 };

@@ -12,8 +12,8 @@ struct gt_flat_tensor {
 	const struct gt_tree_tensor *tensor;
 	enum gt_dtype as;    /* its type in the output */
 	uint64_t size_bytes; /* of its elements there */
-	/* Another that is the same in all, memory, type, shape, and whose name sorts first; NULL
-	 * where this is that one. */
+	/* The tensor with the same memory, type and shape whose name sorts first; NULL if it is
+	 * this one. */
 	const struct gt_flat_tensor *kept;
 	size_t shard; /* a writer's own: which file it goes to */
 };

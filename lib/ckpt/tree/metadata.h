@@ -10,14 +10,14 @@
  * Source: torch/nn/modules/module.py, Module.state_dict().
  */
 
-/* That of a dict, or NULL. */
+/* The `_metadata` of a dict, or NULL. */
 const struct gt_tree *gt_metadata_of(const struct gt_tree *dict);
 
 /*
- * Give `dict`, which holds the entries of `sd`, the attributes that belong to them. `_metadata`:
- * all there is where all tensors of the state_dict stay, else the paths with names under them; of a
- * pickled model the versions that its modules say, where somebody set them for one object.
- * `__metadata__` (gt_state_dict_metadata()): as it is.
+ * Give `dict`, which holds the entries of `sd`, the attributes that belong to them. `_metadata` is
+ * kept in full if `dict` has all tensors of the state_dict; otherwise only paths with names under
+ * them are kept. For a pickled model it has the versions that are set in its module objects.
+ * `__metadata__` (gt_state_dict_metadata()) is kept unchanged.
  */
 int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
     struct gt_err *err);

@@ -12,8 +12,8 @@ enum {
 	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/*
-	 * The items of shared containers in all their places but the first: work for walkers that
-	 * costs no bytes in the file.
+	 * Visits of items of shared containers after the first visit. They cost a walker time, but
+	 * no bytes in the file.
 	 */
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
@@ -126,21 +126,21 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 /*
  * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
- * GT_TREE_MAX_VISITS nodes when shared ones count each time, no more than GT_TREE_MAX_REPEATS that
- * have been met before, no dict with one key twice.
- * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)"
- * from it; without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
+ * GT_TREE_MAX_VISITS nodes when shared ones count each time, at most GT_TREE_MAX_REPEATS repeated
+ * visits, and no dict with one key twice. With an arena `a`, a reference to an enclosing object is
+ * replaced by an opaque node of class "(cycle)". If `a` is NULL, the tree is not changed and a
+ * cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
 /*
- * Give back the pages of [start, start + size) of a storage, and those read ahead with them. A
- * thread that uses the pages at the edges meanwhile reads them again.
+ * Release the mapped pages of [start, start + size) of a storage, and the pages read ahead with
+ * them. If another thread still uses pages at the edges, they are read again.
  */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
 /* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
- * memory already. For storages that describe others. */
+ * memory already. Used for storages with metadata about others. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*

@@ -33,7 +33,8 @@ enum {
 	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
 };
 
-/* A size or place in a field of 32 bits: all ones say that the zip64 field has it. */
+/* A size or place in a field of 32 bits: all ones if the value does not fit, so it is in the zip64
+ * field. */
 static inline uint64_t gt_zip_or_ones(uint64_t value)
 {
 	return value < UINT32_MAX ? value : UINT32_MAX;
@@ -70,14 +71,13 @@ struct gt_zip {
  * another to its user. An archive accepted here has only one reading:
  *   - the file ends with the directory and the end records, nothing between and nothing after (a
  *     comment may follow, without an end record in it);
- *   - each record has a local header that agrees with the directory: name, method, flags,
- *     sizes, CRC-32 (a data descriptor's may be left open);
+ *   - each record has a local header that agrees with the directory: name, method, flags, sizes,
+ *     CRC-32 (the header may leave these 0 if a data descriptor follows);
  *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
  *     none are dead, as an edit in place leaves them;
- *   - names are unique, also when case is ignored, as PyTorch does in looking them up (miniz,
- *     mz_zip_reader_locate_file() with flags 0), though not those of arrays (.npy), where numpy
- *     tells "W" from "w"; and are plain paths: no control characters, no backslash, no drive, no
- *     empty, `.` or `..` step.
+ *   - names are unique when case is ignored, because PyTorch ignores case when it looks a name up
+ *     (miniz, mz_zip_reader_locate_file() with flags 0). Only names of arrays (.npy) may differ in
+ *     case alone, because numpy distinguishes "W" from "w";
  * Costs a read of some 100 bytes for each record. Errors: GT_EFORMAT, which names the byte or the
  * record; also when there is no end record (a cut file).
  */
@@ -89,7 +89,7 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 
 /*
  * A copy in the arena of a record's bytes, inflated where they are deflated, CRC-32 checked. A
- * CRC-32 of 0 counts as not given: PyTorch writes that where it leaves the sum out
+ * CRC-32 of 0 means that there is none: PyTorch writes 0 when it does not compute the checksum
  * (pytorch/pytorch#125184).
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
@@ -135,7 +135,7 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
 /* ---- writing ---- */
 
-enum { GT_ZIP_ALIGN = 64 }; /* as PyTorch: a record can be mapped and used where it lies */
+enum { GT_ZIP_ALIGN = 64 }; /* as in PyTorch's files, so a record can be mapped and used in place */
 
 struct gt_zip_written {
 	char *name;
@@ -151,9 +151,9 @@ struct gt_zip_writer {
 };
 
 /*
- * Sizes first, bytes in any order, headers last: add all records; write their bytes where
- * gt_zip_add() says, by gt_zip_put() or otherwise, and set their CRCs; finish.
- * gt_zip_release() is due in every case.
+ * First add all records with their sizes. Then write the bytes of each record, in any order: either
+ * by gt_zip_put(), or at the offset that gt_zip_add() returned, and set the CRC. Then call
+ * gt_zip_finish(), which writes the headers. Call gt_zip_release() in every case.
  */
 int gt_zip_add(
     struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
@@ -191,12 +191,13 @@ void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t
  *   4520                      end: 4420
  *
  * Readers begin at the end of the file, so they find the new directory. If the system stops during
- * the write, the file ends without a whole end record: readers refuse it, and gt_repair() cuts it
- * after the old one. An edit into a copy writes data.pkl and weights, and leaves the dead bytes.
+ * the write, the file has no complete end record at its end: readers reject the file, and
+ * gt_repair() cuts it after the old end record. An edit into a copy writes data.pkl and weights,
+ * and leaves the dead bytes.
  */
 
 struct gt_zip_new {
-	const char *name;  /* of a record there is */
+	const char *name;  /* of an existing record */
 	const void *bytes; /* the new content, written without compression */
 	size_t size;
 };
@@ -207,7 +208,8 @@ struct gt_zip_exchange {
 	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
 	size_t count;
 
-	/* Set: bytes that were written, copied, and that nothing refers to in the result. */
+	/* Results: bytes written, bytes copied from the old file, and unused bytes in the new file.
+	 * */
 	uint64_t written, moved, dead;
 };
 
@@ -221,9 +223,9 @@ int gt_zip_exchange_in_place(
 
 /*
  * Into the empty file `fd`: the new records first, then the others unchanged, with header, bytes
- * and sums; bytes that no directory lists are not copied. Their places move by whole blocks
- * (lib/base/copy.h), so that a file system can share them, and every alignment stays. With
- * `write_back` the disk starts writing during the copy, because the caller calls fsync() next.
+ * and sums; bytes that no directory lists are not copied. Records move by whole blocks
+ * (lib/base/copy.h): then a file system can share the blocks, and the records keep their alignment.
+ * With `write_back` the disk starts writing during the copy, because the caller calls fsync() next.
  */
 int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
     bool write_back, struct gt_err *err);
