@@ -1,4 +1,4 @@
-/* comm.c - one rank's ties to all the others. */
+/* comm.c - connect a rank with all other ranks: rendezvous, and the group of all ranks. */
 #include "lib/comm/comm.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* comm.h - one rank's ties to all the others. */
+/* comm.h - connect a rank with all other ranks: rendezvous, and the group of all ranks. */
 #ifndef GT_COMM_COMM_H
 #define GT_COMM_COMM_H
 
@@ -11,7 +11,7 @@
 enum gt_comm_backend {
 	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs nccl or ring */
 	GT_COMM_SHM,
-	GT_COMM_RING, /* on one host; auto takes it between GPUs alone */
+	GT_COMM_RING, /* on one host; auto chooses it only between GPUs */
 	GT_COMM_MPI,
 	GT_COMM_NCCL, /* as auto, but insists on nccl between GPUs */
 	GT_COMM_BACKENDS
@@ -20,7 +20,8 @@ enum gt_comm_backend {
 /* "auto", "shm", "ring", "mpi", "nccl", NULL: the number of a name is its enum gt_comm_backend. */
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
-/* The name of the way between devices that this asks for (device_group.h); NULL: the fastest. */
+/* The name of the kind of device groups that this backend asks for (device_group.h); NULL: the
+ * fastest. */
 const char *gt_comm_way(enum gt_comm_backend backend);
 
 struct gt_comm_options {
@@ -39,22 +40,23 @@ struct gt_comm {
 };
 
 /*
- * Meet the ranks of this world and form the group of all of them: a collective call. `out` stays
- * where it is until gt_comm_leave(), which is due after 0 alone. Errors: those of rendezvous and
- * group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with the line that
- * does; GT_EINVAL for shm or ring on several hosts, and where MPI knows of other ranks than the
- * world.
+ * Meet the ranks of this world and form the group of all of them: a collective call. Do not move
+ * `out` until gt_comm_leave(), which must be called only if this returned 0. Errors: those of
+ * rendezvous and group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with
+ * the line that does; GT_EINVAL for shm or ring on several hosts, and where MPI knows of other
+ * ranks than the world.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);
 
-/* All is done and well: a collective call, after which a process may end. After an error it is left
- * out, as gt_mpi_finish() says. */
+/* A collective call of ranks that have succeeded, before they end. Do not call it after an error
+ * (gt_mpi_finish()). */
 int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 void gt_comm_leave(struct gt_comm *comm);
 
-/* The line that starts the ranks of this world by mpirun, its hosts as far as they are known; cut
- * off between words, with dots, where there is no room for all of the command. */
+/* Write the command line that starts the ranks of this world with mpirun, with the hosts if they
+ * are known. If the command is too long for `size` bytes, it is cut off between words, with dots.
+ */
 void gt_comm_mpirun_line(char *out, size_t room, const struct gt_world *world, const char *command);
 
 #endif

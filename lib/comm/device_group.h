@@ -13,7 +13,7 @@
  *            of one host (kernels/cuda/ring/)
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
- * All groups of these ranks take the same way, which is chosen once, for all ranks of the world. A
+ * All groups of these ranks use the same kind, which is chosen once for all ranks of the world. A
  * group of one rank copies within its device.
  *
  * All functions are collective calls. Errors: those of group.h and of the backend.
@@ -24,7 +24,7 @@ struct gt_device_way {
 };
 
 #define GT_WAY_BY_HOST "staged"
-#define GT_WAY_RING    "ring" /* by the host if the backend has no rings: that has one, too */
+#define GT_WAY_RING    "ring" /* if the backend has no rings, the ring of the host */
 
 struct gt_device_way_options {
 	const char *name; /* "nccl", "ring", "staged"; NULL: the fastest that these ranks can use */
@@ -60,9 +60,9 @@ const char *gt_device_way_text(const struct gt_device_way *way);
 int gt_device_group_open(struct gt_group **out, struct gt_group *host,
     const struct gt_device *device, const struct gt_device_way *way, struct gt_err *err);
 
-/* The same where nobody else calls *group: it becomes the group for device memory, and
- * gt_group_free() frees both. On failure it remains the group for host memory. *group may be
- * NULL. */
+/* The same if *group has no other callers. The new group owns *group and replaces it;
+ * gt_group_free() frees both. On failure it remains the group for host memory. *group may be NULL.
+ */
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 

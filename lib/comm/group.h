@@ -51,20 +51,21 @@ enum gt_collective_kind {
 
 /*
  * One call. in == out is a collective in place; for GT_REDUCE_SCATTER and GT_ALL_GATHER, in place
- * means that the part of count elements is where it belongs in the whole. Otherwise they do not
- * overlap. `count` is in elements, of the part where there are parts; 0 is fine.
+ * means that the rank's `count` elements are at their place inside the larger buffer. Otherwise
+ * they do not overlap. `count` is a number of elements; for GT_REDUCE_SCATTER and GT_ALL_GATHER, of
+ * one rank's part. It may be 0.
  *
  * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; other collectives any type. Sums
  * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
  * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
- * around; a NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
+ * around; if any rank has a NaN, GT_MAX is NaN. Buffers are aligned to their elements.
  *
  * `nccl` promises less. Sums of F16 and BF16 may be rounded at every rank. GT_AVG divides and
  * rounds each rank's numbers before it adds them. The GT_MAX of a NaN and a number may be the
  * number. Runs on the same GPUs give the same bits only if NCCL chooses the same algorithms.
  *
- * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
- * peer has begun to receive: two ranks that both first send each other so much wait in vain.
+ * GT_SEND returns when the buffer may be used again. A message of more than some ten KiB waits
+ * until the peer has begun to receive, so two ranks that both send first are in a deadlock.
  */
 struct gt_collective {
 	enum gt_collective_kind kind;
@@ -74,8 +75,9 @@ struct gt_collective {
 	enum gt_dtype dtype;
 	enum gt_reduction reduction;
 	int peer;
-	const char *what;         /* for messages: "bucket 3"; may be NULL. Not copied */
-	struct gt_span *span;     /* gets the time of its run, but of device groups; may be NULL */
+	const char *what; /* for messages: "bucket 3"; may be NULL. Not copied */
+	/* set to the time of the call, except in device groups; may be NULL */
+	struct gt_span *span;
 	struct gt_stream *stream; /* of a device's group; groups for host memory do not read it */
 };
 
@@ -88,12 +90,12 @@ struct gt_group {
 /*
  * A backend of groups. Callers use the functions below.
  *
- * Ordered: every element is summed as a tree over the ranks, neighbours first: the sum of n is that
- * of the first 2^k < n, 2^k as large as can be, plus that of the rest; ((0 + 1) + (2 + 3)) + (4 +
- * 5) for six. So bits do not depend on how a buffer is divided into calls, and a rank that has
- * summed up a power of two of parts in this way stands for that many ranks with one part each.
- * Otherwise the order of a sum depends on the element's place in its call and on the number of
- * ranks.
+ * Ordered: every element is summed as a tree over the ranks. The sum of n ranks is the sum of the
+ * first 2^k ranks, where 2^k is the largest power of two below n, plus the sum of the other ranks:
+ * ((0 + 1) + (2 + 3)) + (4 + 5) for six. So the bits of a result do not depend on how a buffer is
+ * divided into calls. A rank that has summed 2^j numbers in this order can replace 2^j ranks with
+ * one number each. Otherwise the order of a sum depends on the element's place in its call and on
+ * the number of ranks.
  */
 struct gt_group_ops {
 	const char *name; /* "shm" */
@@ -119,21 +121,21 @@ struct gt_group_ops {
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
-/* Do it now, after all that was started. On a device: work queued on c->stream from now on begins
- * when it is done. */
+/* Run a collective after all started ones, and wait for its end. In a device group it is only
+ * queued: work queued on c->stream afterwards begins when it has ended. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
- * Do it in the background, after all that was started before. Its buffers are the group's until a
- * wait for its ticket returns. `ticket` may be NULL. At most GT_GROUP_STARTED may be outstanding
- * (then gt_group_start() waits).
+ * Start a collective in the background, after all started ones. Do not touch its buffers until a
+ * wait for its ticket has returned. `ticket` may be NULL. At most GT_GROUP_STARTED may be
+ * outstanding (then gt_group_start() waits).
  *
- * A ticket is a number that counts the started collectives of this group, from 1 on. They end in
- * the order of their tickets, so a wait for one of them is a wait for those before it, and not for
- * those behind it. A ticket may be waited for any number of times; a wait for 0 waits for nothing,
- * one for GT_GROUP_ALL for everything that was started.
+ * A ticket is a number that counts the started collectives of this group, from 1 on. Collectives
+ * end in the order of their tickets, so a wait for a ticket also waits for all lower ones, and for
+ * no higher one. A ticket may be waited for any number of times. A wait for 0 returns at once; a
+ * wait for GT_GROUP_ALL waits for all started collectives.
  *
- * Errors of gt_group_wait(): the first of any started collective, whichever ticket is waited for.
+ * gt_group_wait() returns the first error of any started collective, for every ticket.
  */
 enum { GT_GROUP_STARTED = 256 };
 #define GT_GROUP_ALL UINT64_MAX
@@ -141,28 +143,27 @@ int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 
-/* The wait of a stream: work queued on it from now on begins when the collective of the ticket has
+/* Let a stream wait: work queued on it afterwards begins when the collective of the ticket has
  * ended. In a group for host memory the caller waits, and `stream` is not read. Errors: as those of
  * gt_group_wait(), as far as they are known by now. */
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* From any thread: calls that wait, in the background too, end in an error from now on, and the
- * group is of no use but to be freed. */
+/* Make all calls that wait, also those in the background, fail from now on. Afterwards the group
+ * can only be freed. May be called on any thread. */
 void gt_group_stop(struct gt_group *g);
 
 /*
  * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on
- * buffers inside it need no staging; on MPI each rank's is its own. A collective call: all ranks
- * ask for the same size. Release it by gt_group_release(), a collective call too, or leave it to
- * gt_group_free().
+ * buffers inside it need no staging. With MPI each rank has memory of its own. A collective call:
+ * all ranks ask for the same size. Release it by gt_group_release(), a collective call too, or
+ * leave it to gt_group_free().
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);
 
 /* A collective call: a group of the ranks with this color (negative: none, *out NULL), ordered by
- * key, then by rank. Messages go on calling them by their numbers in the group that is split (or
- * that it was split from). */
+ * key, then by rank. In error messages ranks keep the numbers of the original group. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 

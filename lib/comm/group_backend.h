@@ -44,9 +44,9 @@ int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mi
 int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
     const struct gt_group_call *wanted);
 
-/* GT_EIO: a rank does not come. "rank 2", "is late", "for": how far it had come follows. It has
- * begun this collective, or taken part in the one before: each begins with a meeting of all, so
- * that nobody can be further back. */
+/* Set GT_EIO for a rank that does not come, as in "rank 2", "is late", "for", followed by the last
+ * collective that it reached. This is either the current collective or the one before: each
+ * collective begins with a meeting of all ranks, so no rank can be further behind. */
 struct gt_lost {
 	const char *who, *verb, *before;
 	int by; /* the rank that says so */
@@ -55,7 +55,8 @@ struct gt_lost {
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
-/* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
+/* The slice [*from, *to) that `rank` has of m elements. Slices consist of whole cache lines if m is
+ * large enough. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
 /* A rank's arguments of gt_group_split(); and the ranks that gave `color`, in their new order:
@@ -90,13 +91,13 @@ void gt_reduce_step(const struct gt_reduce_step *s);
  */
 void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);
 
-/* memcpy(), which may be onto itself. */
+/* memcpy(), but `to` may be equal to `from`. */
 void gt_copy_bytes(void *to, const void *from, size_t bytes);
 
 /* ---- group_queue.c: collectives in the background ---- */
 
-/* A thread of a group's that takes them one after the other; it starts with the first of them. Of
- * these functions one is called at a time. */
+/* A group's thread, which runs queued collectives one after the other. The first collective starts
+ * the thread. Only one of these functions may be called at a time. */
 struct gt_queue {
 	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
 	void *self;
@@ -104,7 +105,7 @@ struct gt_queue {
 	struct gt_queue_thread *thread;
 };
 
-/* Now, after all that was started. */
+/* Run a collective now, after all started ones. */
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
 
 int gt_queue_start(
@@ -113,8 +114,8 @@ int gt_queue_start(
 /* Wait until the calls that were started have ended; gt_queue_wait() returns their errors. */
 void gt_queue_drain(struct gt_queue *q);
 
-/* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). The first error of
- * any, then and ever after. */
+/* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). Returns the first
+ * error of any collective, also in all later calls. */
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
 /* Give up calls that have not begun, and wait for the one that has: its `run` has to notice by

@@ -15,8 +15,8 @@
  * GT_ENOTSUP for a group for device memory. */
 int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Check, without waiting, that no rank has failed or gone. Errors: the error that a rank has failed
- * with; GT_EIO, with *gone set and the rank named in *err, where a rank has died or left. That rank
+/* Check, without waiting, that no rank has failed or left. Errors: the error of a rank that has
+ * failed; GT_EIO, with *gone set and the rank named in *err, if a rank has died or left. That rank
  * may have completed its part of the latest collective before. */
 int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* lent.c - device memory that a group has given out. */
+/* lent.c - device memory that a group has allocated for its callers. */
 #include "lib/comm/lent.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* lent.h - device memory that a group has given out. */
+/* lent.h - device memory that a group has allocated for its callers. */
 #ifndef GT_COMM_LENT_H
 #define GT_COMM_LENT_H
 

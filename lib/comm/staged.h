@@ -18,13 +18,13 @@
  *   calls            | chunk 0 | chunk 1 | chunk 2 |
  *   in                         | chunk 0 | chunk 1 | chunk 2
  *
- * Events hold them in order, so the host queues all of it and goes on. Sums are ordered (group.h)
- * where those of the group for host memory are.
+ * Events keep the steps in order, so the host queues the whole collective without waiting. Sums are
+ * ordered (group.h) if the group for host memory is.
  *
- * gt_staged_new() makes such a group of *group, a group for host memory that nobody else calls. The
- * new group takes its place, and owns it and the streams. A slot holds `chunk_bytes` (0: a MiB; the
- * same on all ranks) of the whole that ranks gather or reduce. The device outlives the group.
- * Errors: GT_ENOMEM, and those of the backend; *group is then as it was.
+ * gt_staged_new() replaces *group, a group for host memory without other callers, by such a group,
+ * which owns the old group and the streams. A slot holds `chunk_bytes` (0: a MiB; the same on all
+ * ranks) of the whole that ranks gather or reduce. The device outlives the group. Errors:
+ * GT_ENOMEM, and those of the backend; *group is then as it was.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

@@ -11,15 +11,17 @@ struct gt_launch_options {
 	int nproc;           /* 1 to GT_WORLD_MAX_RANKS */
 	const char *program; /* the path that each rank executes */
 	char *const *argv;   /* its arguments, from argv[0], the name, on; ended by NULL */
-	/* For rank-N.log, each rank's standard error; NULL: all to ours. */
+	/* The folder for rank-N.log, each rank's standard error; NULL: all lines go to the
+	 * launcher's. */
 	const struct gt_folder *log_dir;
-	bool rank_0_speaks; /* without log_dir: others are shown only if they fail first */
+	bool rank_0_speaks; /* without log_dir: show only rank 0, and a rank that fails first */
 	int max_restarts;   /* of the whole job, after a rank has failed */
 	struct gt_log *log; /* our standard error */
-	int columns; /* of the terminal that it is, on which rank 0 may draw; 0: it may not */
+	int columns; /* of the terminal on which rank 0 may draw a progress line; 0: it may not */
 };
 
-/* The value of the SIGTERM (sigqueue()) by which a rank is asked to end because another is lost. */
+/* The value sent with SIGTERM by sigqueue() to a rank that has to end because another rank is lost.
+ * */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
 /*
@@ -28,18 +30,18 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  * socket that listens at that port already (GTRAIN_LISTEN_FD), so nobody can take it in between.
  * gt_world_from_environment() reads all of it. Secret and port are new at each start.
  *
- * Output. Standard input of all is empty. Standard output of rank 0 is ours, that of others is
- * thrown away. Standard error of rank 0 goes to its log and, by whole lines, to ours; that of
- * others to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is
- * the first to fail. Logs are appended to. Without log_dir all lines come to ours, those of other
- * ranks than 0 after "rank N: "; with rank_0_speaks they come as if there were logs. With columns,
- * rank 0 finds them in GTRAIN_COLUMNS and may draw a line over and over (progress.h): that goes to
- * the terminal, gives way to whole lines, and is left out of the log, where other lines go that are
- * left out of the terminal.
+ * Output. Standard input of all ranks is empty. Rank 0 writes to the launcher's standard output;
+ * the standard output of other ranks is discarded. The standard error of each rank goes to its log,
+ * which is appended to. Whole lines of rank 0 also go to the launcher's standard error, and so do
+ * the last ten lines, after "rank N: ", of the rank that fails first. Without log_dir all lines of
+ * all ranks go there, after "rank N: " for ranks other than 0; with rank_0_speaks only the lines
+ * that would be shown with logs. If `columns` is set, rank 0 gets it as GTRAIN_COLUMNS, and may
+ * draw a progress line (progress.h): it is shown on the terminal and not written to the log.
  *
- * Processors. Unless OMP_NUM_THREADS is set, two ranks or more share them: each gets
- * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to
- * a share of its own: whole cores of one package, where that comes out even.
+ * Processors. Unless OMP_NUM_THREADS is set, two or more ranks divide the processors: each gets
+ * OMP_NUM_THREADS = processors / nproc (at least 1). If there are at least as many processors as
+ * ranks, each rank is bound to its own processors: whole cores of one package, if they can be
+ * divided evenly.
  *
  * Ends. When a rank ends badly, all others are asked to end (SIGTERM with GT_LAUNCH_RANK_LOST) and
  * 1.5 seconds later killed, so that within 2 seconds all are gone; a line names that rank, and its
@@ -53,7 +55,7 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  * *status gets the exit status for ours: 0 when all ranks returned 0, else that of the first rank
  * that failed, 128 + N if signal N killed it.
  *
- * To be called by the main thread of a process that has no others that take signals. Errors:
+ * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, GT_EIO when ranks cannot be started; none runs then.
  */
 int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err);

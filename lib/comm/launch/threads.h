@@ -8,20 +8,21 @@
 
 struct gt_threads_options {
 	struct gt_shm_options shm;
-	bool ring; /* seats are those of a ring (ring.h) over shared memory */
+	bool ring; /* use ring groups (ring.h) over shared memory */
 };
 
-/* The work of one rank with its seat. It does not free the seat, and returns when its peers do,
- * unless it goes on alone. Called on all threads with the same `self`. */
+/* The work of one rank, which communicates through `group`. It must not free the group, and must
+ * not return before the collectives that its peers wait for. All threads call it with the same
+ * `self`. */
 typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err);
 
 /*
- * Call fn for `size` ranks, rank 0 on the caller's thread, each other on one of its own, which
- * blocks the signals that the caller blocks; return when all have ended. A rank that fails gives up
- * its seat, so that ranks waiting for it end, too.
+ * Call fn for `size` ranks: rank 0 on the caller's thread, and every other rank on a new thread
+ * with the caller's signal mask. Return when all ranks have ended. A rank that fails leaves its
+ * group, so ranks that wait for it fail, too.
  *
- * Errors: that of the rank which failed first, as the others' are mostly that this one has left.
- * It begins with "rank R: " unless R is 0 or rank 0 says the same.
+ * Errors: the error of the rank that failed first, because most later errors only say that this
+ * rank has left. The text begins with "rank R: " unless R is 0 or rank 0 has the same error.
  */
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);

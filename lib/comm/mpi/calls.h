@@ -9,14 +9,14 @@
  * with mpicc, into libgtrain-mpi.so, whose one symbol is this table; the program opens it when a
  * group on MPI is asked for, and needs no MPI otherwise.
  *
- * Nothing here waits, but init and finalize. Functions may be called by any thread: a lock lets one
- * at a time in, which is all that MPI_THREAD_SERIALIZED asks for. They return 0 or MPI's error.
+ * Only init and finalize wait. Any thread may call these functions: a lock serializes them, as
+ * MPI_THREAD_SERIALIZED requires. They return 0 or MPI's error.
  */
 
 #define GT_MPI_CALLS_VERSION 1
 #define GT_MPI_CALLS_SYMBOL  "gt_mpi_calls"
 
-/* A request as MPI has it: a pointer or a number. 0 is none of them to a caller. */
+/* MPI's handle of a request, a pointer or a number. Callers use 0 for no request. */
 struct gt_mpi_request {
 	uint64_t handle;
 };
@@ -35,10 +35,12 @@ struct gt_mpi_calls {
 	int (*send)(struct gt_mpi_request *out, const void *p, int bytes, int rank, int tag);
 	int (*receive)(struct gt_mpi_request *out, void *p, int bytes, int rank, int tag);
 
-	/* MPI_Test, which drives all others on, too. *done: it is over, and was its last use. */
+	/* MPI_Test, which also makes progress with all other requests. If *done is set, the request
+	 * has ended and must not be used again. */
 	int (*test)(struct gt_mpi_request *request, int *done);
 
-	/* MPI_Cancel of a receive, to be followed by tests; then MPI_Request_free, the last use. */
+	/* cancel: MPI_Cancel of a receive; call test() afterwards. forget: MPI_Request_free, after
+	 * which the request must not be used. */
 	int (*cancel)(struct gt_mpi_request *request);
 	int (*forget)(struct gt_mpi_request *request);
 

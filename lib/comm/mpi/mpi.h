@@ -6,8 +6,8 @@
 
 /*
  * MPI carries the bytes; group.h defines the collectives. Elements are added here, as a tree over
- * the ranks, so that results have the bits of `shm`, which MPI_Allreduce does not promise. A rank
- * that is late or calls something else is named, where MPI would wait.
+ * the ranks, so that results have the bits of `shm`, which MPI_Allreduce does not promise. If a
+ * rank is late or calls another collective, the error names it; MPI itself would wait for ever.
  *
  * Every collective begins with a slip from each rank to each other: the call, and data of up to
  * some KiB, which ends a small collective. In larger ones each rank reduces its slice:
@@ -18,9 +18,10 @@
  *   reduce-scatter  the first half of it; all-gather: the second
  *   broadcast       slices from the root to all, and from each to all
  *
- * That is n - 1 messages per rank for each half of a call: the fewest bytes and steps possible, and
- * more messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses.
- * MPI works only during these polls, so a thread polls for collectives in the background.
+ * Each half of a call takes n - 1 messages per rank. The numbers of bytes and steps are the
+ * smallest possible; a tree would need fewer messages. Waiting polls MPI, at first without a pause,
+ * later with pauses. MPI works only during these polls, so a thread polls for collectives in the
+ * background.
  *
  * After an error, messages that MPI had begun to move get a fifth of a second to end. A message
  * that does not end may still arrive in its buffer when MPI is called, so the process should end
@@ -31,7 +32,7 @@ struct gt_mpi; /* MPI in this process, which has it once */
 
 struct gt_mpi_options {
 	double timeout_s;   /* give up on a peer that does not respond within this time; 0: 600 */
-	size_t piece_bytes; /* through staging at a time, the same on all ranks; 0: 4 MiB */
+	size_t piece_bytes; /* bytes staged at a time, the same on all ranks; 0: 4 MiB */
 };
 
 /*
@@ -50,8 +51,8 @@ int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_
 /*
  * End MPI: a collective call of `all`, which is from gt_mpi_group() and stays to be freed. A rank
  * that succeeded calls it before the process ends; otherwise mpirun reports a failure. Do not call
- * it after an error: MPI_Finalize would wait for lost ranks. A process may simply end then, with a
- * status other than 0, upon which mpirun ends the others.
+ * it after an error: MPI_Finalize would wait for lost ranks. Instead, the process ends with a
+ * status other than 0, and mpirun ends the other ranks.
  */
 int gt_mpi_finish(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err);
 

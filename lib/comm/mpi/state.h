@@ -24,7 +24,7 @@ enum {
 struct gt_mpi {
 	const struct gt_mpi_calls *calls;
 	int rank, size, tag_most;
-	int next_context; /* that no group of this process has had */
+	int next_context; /* not used by a group of this process before */
 	bool finished, knows_hosts;
 	char (
 	    *hosts)[GT_MPI_HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
@@ -51,8 +51,9 @@ struct gt_mpi_letter {
 	unsigned char data[GT_MPI_LETTER_BYTES];
 };
 
-/* To all others, once: that a rank has failed, and how, or that it has left, for which the numbers
- * are enough. Open MPI sends 200 bytes or so within a host whether the receiver looks or not. */
+/* Sent once to all other ranks when a rank fails, with its error, or when it leaves; then only the
+ * numbers are sent. Open MPI delivers about 200 bytes within a host even if the receiver does not
+ * poll. */
 struct gt_mpi_notice {
 	int32_t rank, code; /* of the group; 0: it has left */
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -66,13 +67,13 @@ struct gt_mpi_flight {
 	bool receives, active;
 };
 
-/* Those that are waited for together: at most one to and one from each rank. */
+/* Messages that are waited for together: at most one to each rank and one from each rank. */
 struct gt_mpi_set {
 	struct gt_mpi_flight *flights; /* [2 * size] */
 	int count;
 };
 
-/* The last letter to a rank. It may be on its way until there is another. */
+/* The last letter to a rank. Its sending may last until the next letter. */
 struct gt_mpi_mail {
 	struct gt_mpi_letter *letter; /* from the first one on */
 	struct gt_mpi_set set;
@@ -98,7 +99,7 @@ struct gt_mpi_group {
 	uint64_t number;                /* collectives so far */
 	struct gt_group_call call;      /* the one that runs */
 	struct gt_group_call met, last; /* the latest collective, the one before it */
-	bool begun;                     /* all have come to this one */
+	bool begun;                     /* all ranks have reached the current collective */
 	uint64_t *sent, *received;      /* [size] messages */
 	bool *left;                     /* [size] */
 

@@ -20,6 +20,16 @@ enum { MAX_STRANGERS = 64 };
 
 enum stage { AT_HELLO, AT_PROOF_HEAD, AT_PROOF, AT_END, AT_ADMITTED };
 
+/*
+ * The states of a connection, from its acceptance on. Each state reads a known number of bytes, so
+ * no peer can make rank 0 allocate or wait for more:
+ *
+ *   AT_HELLO       56 bytes                  then CHALLENGE is sent
+ *   AT_PROOF_HEAD  8 bytes: kind and size    the size is checked against its limit
+ *   AT_PROOF       hash and agreement        then ADMITTED, or an error, is sent
+ *   AT_ADMITTED    nothing more is expected  a byte, or the end, means that the rank has died
+ *   AT_END         an error was sent         bytes are discarded until the peer closes
+ */
 struct guest {
 	int fd; /* -1: to be removed */
 	enum stage stage;
@@ -97,6 +107,8 @@ static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
 		    g->hello.version, GT_WIRE_VERSION);
 		return fail(h, g, &why);
 	}
+	/* The nonce is new for each connection, so a proof that was recorded earlier is of no use.
+	 */
 	if (gt_wire_nonce(g->nonce, err))
 		return err->code;
 	enter(g, AT_PROOF_HEAD, GT_WIRE_HEAD);
@@ -114,6 +126,7 @@ static int take_proof_head(struct guest *g, struct gt_err *err)
 		drop(g);
 		return 0;
 	}
+	/* One byte more, so that the agreement always ends with a zero. */
 	g->proof = gt_calloc(size + 1, 1, err);
 	enter(g, AT_PROOF, size);
 	return g->proof ? 0 : err->code;
@@ -159,6 +172,8 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 
 	gt_wire_prove(
 	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + SHA256_DIGEST_SIZE, size);
+	/* The comparison takes the same time for all hashes, so its duration tells nothing about
+	 * the right one. */
 	if (!memeql_sec(hash, g->proof, SHA256_DIGEST_SIZE)) {
 		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
 		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
@@ -170,6 +185,9 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 		gt_err_hint(&why, "a process of an earlier start is left over");
 		return fail(h, g, &why);
 	}
+	/* From here on the peer is known to have the secret. If it does not fit, the job was
+	 * started wrongly, and waiting longer cannot help: the meeting ends with this error on all
+	 * ranks. */
 	if (check_guest(h, g, err)) {
 		gt_wire_send_error(g->fd, err);
 		return err->code;
@@ -238,6 +256,11 @@ static void make_room(struct host *h)
 {
 	size_t i = 0;
 
+	/*
+	 * Guests are in the order in which they came, so the first one without admission has waited
+	 * longest. A flood of strangers thus displaces other strangers, and a real rank needs only
+	 * milliseconds between two of them to send its proof.
+	 */
 	if (h->count < h->room)
 		return;
 	while (h->guest[i].stage == AT_ADMITTED) /* not all of them are: the room is for more */
@@ -316,6 +339,8 @@ static int wait_and_serve(struct host *h, struct gt_err *err)
 		if (h->poll[i + 1].revents)
 			rc = serve(h, &h->guest[i], err);
 	clear_out(h);
+	/* New connections come last: they may move or replace entries of h->guest, which h->poll
+	 * refers to by position. */
 	if (!rc && h->poll[0].revents)
 		rc = welcome(h, err);
 	return rc;
@@ -352,6 +377,7 @@ static int go(struct host *h, struct gt_err *err)
 		if (gt_wire_send_message(g->fd, GT_WIRE_GO, NULL, 0))
 			return gt_err_set(
 			    err, GT_EIO, "rank %u is gone as all ranks were there", g->hello.rank);
+		/* The connection now belongs to the rendezvous; drop() must not close it. */
 		h->r->fd[g->hello.rank] = g->fd;
 		g->fd = -1;
 	}
@@ -378,6 +404,7 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 	int rc;
 
 	h.deadline = gt_clock_s() + r->timeout_s;
+	/* All ranks can be admitted even while MAX_STRANGERS connections are open. */
 	h.room = (size_t)r->size + MAX_STRANGERS;
 	h.guest = gt_calloc(h.room, sizeof(*h.guest), err);
 	h.poll = h.guest ? gt_calloc(h.room + 1, sizeof(*h.poll), err) : NULL;
@@ -385,6 +412,7 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 	if (!rc)
 		rc = meet(&h, err);
 	for (size_t i = 0; i < h.count; i++) {
+		/* Strangers learn nothing about the error, except that the connection is closed. */
 		if (rc && h.guest[i].stage == AT_ADMITTED && h.guest[i].fd >= 0)
 			gt_wire_send_error(h.guest[i].fd, err);
 		drop(&h.guest[i]);

@@ -68,7 +68,7 @@ void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hel
 /* False if these are not the first bytes of a gtrain rank. */
 bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO]);
 
-/* Fill with random bytes of the system's. */
+/* Get random bytes from the system. */
 int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
 /* The answer by which `side` ("guest" or "host") proves that it knows the secret. */
@@ -104,19 +104,21 @@ char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
 /* Compare agreements. GT_EINVAL with the first key that differs and both values. */
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
-/* Sockets, close-on-exec and non-blocking: one that listens where rank 0 has to; and, on the
- * others, one that is connected to it, after trying all of its addresses once. -1 on failure. */
+/* Open a socket, close-on-exec and non-blocking. On rank 0, it listens at the world's address. On
+ * other ranks, it is connected to rank 0; all its addresses are tried once. *out is -1 on failure.
+ */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err);
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);
 
-/* Small messages leave at once, children don't inherit, nothing blocks. */
+/* Set a socket's options: send small messages at once, close on exec, do not block. */
 int gt_socket_prepare(int fd);
 
-/* Where rank 0 is looked for. */
+/* The host name or address at which ranks look for rank 0. */
 const char *gt_rendezvous_host(const struct gt_world *world);
 
-/* How much longer than rank 0 the others wait: by then it has named the late ranks. */
+/* Other ranks wait for this time longer than rank 0, so that they receive its error with the names
+ * of late ranks. */
 static inline double gt_rendezvous_grace_s(double timeout_s)
 {
 	return timeout_s < 1 ? timeout_s : 1;

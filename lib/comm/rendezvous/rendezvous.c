@@ -12,6 +12,16 @@
 #include "lib/base/mem.h"
 #include "lib/comm/rendezvous/messages.h"
 
+/*
+ * An exchange of 4 bytes by three ranks. Rank 0 receives in any order, and answers when it has all:
+ *
+ *   rank 1 -> 0   head, number 7, "bbbb"
+ *   rank 2 -> 0   head, number 7, "cccc"
+ *   rank 0 -> 1   head, number 7, "aaaabbbbcccc"
+ *   rank 0 -> 2   the same
+ *
+ * Another number or size is an error for all: the ranks have then called different things.
+ */
 enum { DATA_HEAD = GT_WIRE_HEAD + GT_WIRE_NUMBER };
 
 static int check(const struct gt_world *world, const char *agreement, struct gt_err *err)
@@ -97,6 +107,8 @@ static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 	const unsigned char *head = x->peer[rank].head;
 	uint32_t length = gt_wire_get(head + 4);
 
+	/* Kind, size and number are compared at once; the rest of the function only finds out which
+	 * one differs. */
 	if (!memcmp(head, x->head, DATA_HEAD))
 		return 0;
 	if (gt_wire_get(head) != GT_WIRE_DATA || length < GT_WIRE_NUMBER)
@@ -144,6 +156,7 @@ static int give_all(struct exchange *x, int rank, struct gt_err *err)
 		const unsigned char *from =
 		    in_head ? x->head + p->used : x->all + p->used - DATA_HEAD;
 		size_t left = in_head ? DATA_HEAD - p->used : total - p->used;
+		/* Without MSG_MORE the head would leave as a packet of its own. */
 		int more = in_head && x->bytes ? MSG_MORE : 0;
 		ssize_t n = send(x->r->fd[rank], from, left, MSG_DONTWAIT | MSG_NOSIGNAL | more);
 
@@ -175,6 +188,8 @@ static int with_all(struct exchange *x, short events, size_t total,
 		int left = 0, left_ms = gt_wire_left_ms(x->deadline);
 
 		for (int rank = 1; rank < x->r->size; rank++) {
+			/* The step comes before poll(): usually the bytes have arrived by then, or
+			 * fit into the socket's buffer. */
 			if (x->peer[rank].used < total && step(x, rank, err))
 				return err->code;
 			if (x->peer[rank].used < total)
@@ -275,6 +290,8 @@ static int exchange_as_guest(struct exchange *x, const void *mine, struct gt_err
 {
 	int fd = x->r->fd[0], rc;
 
+	/* Rank 0 names late ranks when its own time is over. A guest waits a little longer, so that
+	 * it gets this error instead of its own. */
 	x->deadline += gt_rendezvous_grace_s(x->r->timeout_s);
 	rc = gt_wire_send(fd, x->head, DATA_HEAD, x->deadline);
 	if (!rc)
@@ -293,6 +310,8 @@ int gt_rendezvous_exchange(
 	if (bytes > GT_RENDEZVOUS_MAX_BYTES)
 		return gt_err_set(err, GT_EINVAL, "an exchange of %zu bytes, %d at most", bytes,
 		    GT_RENDEZVOUS_MAX_BYTES);
+	/* After a failure the ranks may be at different exchanges, so nothing more can be
+	 * exchanged. */
 	if (r->failed.code) {
 		*err = r->failed;
 		return err->code;

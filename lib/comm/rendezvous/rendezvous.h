@@ -1,4 +1,4 @@
-/* rendezvous.h - how ranks that start apart find each other: small messages over a star of TCP. */
+/* rendezvous.h - how ranks find each other: small messages over TCP to rank 0. */
 #ifndef GT_COMM_RENDEZVOUS_RENDEZVOUS_H
 #define GT_COMM_RENDEZVOUS_RENDEZVOUS_H
 
@@ -8,20 +8,21 @@
 #include "lib/comm/world/world.h"
 
 /*
- * Rank 0 listens at the world's address and port, the others connect and identify themselves, and
- * rank 0 admits or refuses each by name. After that there is one operation, an exchange, from which
- * everything else (the groups' shared memory, agreement on errors) is made.
+ * Rank 0 listens at the world's address and port. The other ranks connect and identify themselves,
+ * and rank 0 accepts or rejects each one. Then there is one operation, an exchange. The setup of
+ * groups' shared memory and the agreement on errors are built on it.
  *
  * With all ranks on one host, rank 0 listens on the loopback interface, whatever name the address
- * has; with several on the one interface that has the address. Peers are not trusted before they
- * have proved that they know the job's secret, nor is rank 0: each side sends a random number, and
- * answers the other's with a keyed hash (HMAC-SHA256) of all that was said. The secret itself is
- * never sent. That keeps strangers out; it does not encrypt, and does not help against an attacker
- * that can alter packets on their way.
+ * has; with several on the one interface that has the address. Rank 0 and each peer prove to each
+ * other that they know the job's secret. Each side sends a random number, and answers the other's
+ * number with a keyed hash (HMAC-SHA256) of all messages so far. The secret itself is never sent.
+ * So processes without the secret cannot join. Messages are not encrypted, and an attacker who can
+ * alter packets is not stopped.
  *
- * Strangers are limited: how many may wait, for how long, and how much they may send. A peer that
- * cannot prove itself is refused and the ranks go on waiting for the right one, so that a rank left
- * over from another job ends no job; a peer that can, and does not fit, ends it for all at once.
+ * Strangers are limited: how many may wait, for how long, and how much they may send. A peer
+ * without the secret is rejected, and the ranks continue to wait, so a rank left over from another
+ * job does no harm. If a peer has the secret but does not match, meeting fails on all ranks at
+ * once.
  */
 
 /* Of an agreement, with its zero; of each rank's part of an exchange. */
@@ -31,9 +32,9 @@
 struct gt_rendezvous;
 
 /*
- * Meet: returns on all ranks once all are there, or fails on all, about timeout_s seconds after it
- * was called at the latest (a rank that rank 0 has admitted waits a second longer, for its verdict;
- * looking up a name may take the resolver's time). Ranks may come in any order.
+ * Meet all ranks. This returns on all ranks when all have come, in any order, or fails on all ranks
+ * after at most about timeout_s seconds. (A rank that rank 0 has accepted waits a second longer for
+ * the result; looking up a name may take as long as the resolver takes.)
  *
  * `agreement` lists the settings that must be the same on every rank, one per line, "KEY VALUE"
  * (version, model, batch): a rank that differs is refused with the key and both values. `world` is
@@ -48,12 +49,12 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
     const char *agreement, double timeout_s, struct gt_err *err);
 
 /*
- * Everybody's `bytes` bytes, in the order of the ranks: all[size * bytes]. All ranks call it with
- * the same `bytes`, at most GT_RENDEZVOUS_MAX_BYTES; 0 makes it a barrier.
+ * Gather `bytes` bytes of each rank in all[size * bytes], in the order of ranks. All ranks call
+ * this with the same `bytes`, at most GT_RENDEZVOUS_MAX_BYTES. With 0 it is a barrier.
  *
  * Errors: GT_EIO when a peer is gone or timeout_s late, naming it; GT_EINVAL when one came with
- * another number of bytes. The others hear of it at once, from rank 0, and every later exchange
- * fails with the same text.
+ * another number of bytes. Rank 0 sends the error to the other ranks at once, and every later
+ * exchange fails with it.
  *
  * Cost: rank 0 receives size-1 messages and sends as many of size * bytes.
  */

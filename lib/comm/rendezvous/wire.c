@@ -9,6 +9,8 @@
 #include "lib/base/clock.h"
 #include "lib/comm/rendezvous/messages.h"
 
+/* Magic and version keep their places in all versions, so that rank 0 can name a rank of another
+ * version. */
 static const char magic[8] = { 'g', 't', 'r', 'a', 'i', 'n', 'R', 'V' };
 
 void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello)
@@ -47,6 +49,9 @@ void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, cons
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size)
 {
+	/* "guest" and "host" make the two proofs differ: otherwise rank 0 could be deceived by its
+	 * own answer, sent back to it. The hello holds the guest's nonce, so both nonces are
+	 * covered. */
 	struct hmac_sha256_ctx hmac;
 
 	hmac_sha256_set_key(&hmac, strlen(secret), (const uint8_t *)secret);
@@ -55,6 +60,7 @@ void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, cons
 	hmac_sha256_update(&hmac, GT_WIRE_NONCE, nonce);
 	hmac_sha256_update(&hmac, size, agreement);
 	hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, out);
+	/* The context holds a key derived from the secret. */
 	explicit_bzero(&hmac, sizeof(hmac));
 }
 
@@ -62,6 +68,8 @@ int gt_wire_left_ms(double deadline)
 {
 	double left_ms = 1e3 * (deadline - gt_clock_s());
 
+	/* Rounding down would make poll() return just before the deadline, several times. Long
+	 * waits are cut to 1000 s so that they fit an int; callers loop. */
 	return left_ms <= 0 ? 0 : left_ms > 1e6 ? 1000000 : (int)left_ms + 1;
 }
 
@@ -99,6 +107,8 @@ int gt_wire_send(int fd, const void *bytes, size_t size, double deadline)
 	int rc = 0;
 
 	while (size && !rc) {
+		/* MSG_NOSIGNAL: a closed connection is an error here, not a SIGPIPE for the whole
+		 * program. */
 		ssize_t n = send(fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0) {
@@ -139,6 +149,8 @@ int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_
 	gt_wire_put(bytes + 4, (uint32_t)size);
 	if (size)
 		memcpy(bytes + GT_WIRE_HEAD, body, size);
+	/* A deadline of 0: the socket's buffer has space for these few bytes unless the peer does
+	 * not read, and rank 0 must not wait for such a peer. */
 	return gt_wire_send(fd, bytes, GT_WIRE_HEAD + size, 0);
 }
 
@@ -157,6 +169,8 @@ void gt_wire_send_error(int fd, const struct gt_err *error)
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size)
 {
 	uint32_t code = size > 4 ? gt_wire_get(body) : 0;
+	/* The bytes come from another process: an unknown code must not become a success or an
+	 * index. */
 	bool known = code >= 1 && code <= (uint32_t)-GT_EDIVERGED;
 	const char *text = (const char *)body + 4;
 	size_t left = size > 4 ? size - 4 : 0, length = strnlen(text, left);
@@ -173,6 +187,8 @@ char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size)
 
 	for (int rank = 0; rank < size; rank++)
 		count += set[rank];
+	/* Up to six numbers are listed in full, else four and a count: "and 1 more" would be no
+	 * shorter. */
 	most = count > 6 ? 4 : count;
 	n = (size_t)snprintf(out, GT_RANKS_TEXT, count == 1 ? "rank" : "ranks");
 	for (int rank = 0; rank < size && said < most; rank++) {

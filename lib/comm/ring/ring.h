@@ -10,15 +10,15 @@
  * each, in which every rank sends to its neighbour alone. Two ranks send 2 (n - 1) / n times their
  * buffers, the least that an all-reduce can do; more ranks send partial sums besides
  * (ring/peers.h). Broadcast and reduce go once around, chunk behind chunk. Messages and barriers
- * gain nothing from a ring: the group below does them.
+ * are left to the group below, because a ring does not make them faster.
  *
  * Where ranks can read each other's buffers, `shm` (shm.h) moves fewer bytes: it reduces buffers
- * where they are. A ring is for memory that only neighbours reach well, as that of GPUs that are
- * connected in pairs. All that it asks for are peer copies between neighbours (ring/peers.h); here
- * these are copies in memory that CPU ranks share, threads or processes.
+ * where they are. A ring is useful if only neighbours can access each other's memory fast, as GPUs
+ * that are connected in pairs. It needs only peer copies between neighbours (ring/peers.h). Here
+ * these are copies in memory that CPU ranks, threads or processes, share.
  *
  * Ordered (group.h), although slice j is summed along the ring from rank j + 1 to rank j: ranks
- * hand on partial sums of the tree. Only the sign of a GT_MAX that is zero may be another.
+ * hand on partial sums of the tree. Only the sign of a zero from GT_MAX may differ.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC

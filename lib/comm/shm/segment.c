@@ -267,8 +267,12 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 	region = free_region(g, err);
 	if (want > SIZE_MAX / 2 / GT_SHM_RANKS_MAX - HUGE_PAGE) {
 		gt_err_set(err, GT_ENOMEM, "%zu bytes are more than there can be", bytes);
+		/* The call goes on with a size that is possible, only to tell the other ranks about
+		 * the error. */
 		want = 1;
 	}
+	/* Parts begin at huge pages, so that no huge page belongs to two ranks, whose processors
+	 * may be far apart. */
 	part = round_up(want, want < HUGE_PAGE ? (size_t)sysconf(_SC_PAGESIZE) : HUGE_PAGE);
 	if (gt_shm_share_make(&share, part * (size_t)group->size, g->processes, group->rank,
 	        group->size, &exchange, NULL, err))
@@ -314,6 +318,8 @@ struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_
 		const struct gt_shm_region *region = &g->regions[i];
 		uintptr_t base =
 		    (uintptr_t)region->share.base + (size_t)g->group.rank * region->part;
+		/* If p lies before the base, the difference wraps around to a large number, so one
+		 * comparison is enough. */
 		uintptr_t offset = (uintptr_t)p - base;
 
 		if (offset < region->bytes && bytes <= region->bytes - offset)
@@ -329,6 +335,8 @@ unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place p
 	if (!place.region || place.region > g->regions_count)
 		return NULL;
 	region = &g->regions[place.region - 1];
+	/* The place comes from another rank's memory: it is checked before it becomes an address.
+	 */
 	if (place.offset >= region->bytes || bytes > region->bytes - place.offset)
 		return NULL;
 	return region->share.base + (size_t)rank * region->part + place.offset;

@@ -24,7 +24,7 @@ enum {
 
 /* ---- in shared memory ---- */
 
-/* A counter that one rank moves on and others wait for. It may wrap around. */
+/* A counter that one rank increases and other ranks wait for. It may wrap around. */
 struct gt_shm_flag {
 	alignas(GT_COMM_LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
@@ -37,8 +37,8 @@ struct gt_shm_place {
 	uint64_t offset;
 };
 
-/* A rank's own, written by it alone. The data of a call have two places, used in turn, as a rank
- * may be in the next call while another still reads. */
+/* A rank's part of the segment, which only this rank writes. There are two places for the data of
+ * calls, used in turn, because a rank may begin the next call while another rank still reads. */
 struct gt_shm_seat {
 	struct gt_shm_flag phase;                    /* how many times it has met the others */
 	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* gt_group_free() was called */
@@ -51,7 +51,7 @@ struct gt_shm_seat {
 	alignas(GT_COMM_LINE) unsigned char small[2][GT_SHM_SMALL_BYTES];
 };
 
-/* From one rank to another. */
+/* Messages from one rank to another. */
 struct gt_shm_channel {
 	struct gt_shm_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
 	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_PIECES];
@@ -70,7 +70,8 @@ enum gt_shm_failure { GT_SHM_FAILURE_NONE, GT_SHM_FAILURE_BEING_WRITTEN, GT_SHM_
 
 /* ---- in a rank's own memory ---- */
 
-/* Memory that several ranks see. Threads count its users; each process has a mapping of its own. */
+/* Memory that several ranks access. Threads share one mapping and count its users; each process has
+ * a mapping of its own. */
 struct gt_shm_share {
 	unsigned char *base;
 	size_t bytes;
@@ -131,8 +132,8 @@ static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, ui
 
 /*
  * `bytes` zeroed bytes that all ranks see: rank 0 makes them, and the others open the file that the
- * exchange names. All ranks fail together: *err has a code on entry if this rank has failed before,
- * and takes part only to say so. *peers may be NULL.
+ * exchange names. All ranks fail together. If this rank has failed before, *err has a code on
+ * entry, and the rank takes part only to report it. *peers may be NULL.
  */
 struct gt_shm_peers {
 	pid_t pids[GT_SHM_RANKS_MAX];
@@ -146,22 +147,25 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
 void gt_shm_share_release(struct gt_shm_share *share);
 
-/* For a rank without a part in it: call this while others are in gt_shm_share_make(). */
+/* For a rank that does not use the memory: call this while other ranks are in gt_shm_share_make().
+ * */
 int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 void gt_shm_release(struct gt_group *group, void *memory);
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 
-/* Where `bytes` at p are in this rank's part of a region, if they are. */
+/* The place of `bytes` bytes at p in this rank's part of a region; region 0 if they are not in one.
+ * */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
-/* Rank `rank`'s buffer of `bytes` at a place that it has told; NULL if that is none. */
+/* The address of a buffer of `bytes` bytes at a place that `rank` has sent; NULL if the place is
+ * not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
 /* ---- shm/wait.c: flags, deadlines and failing together ---- */
 
-/* Move the flag on, and wake the ranks that wait for it. */
+/* Set the flag to `value`, and wake the ranks that wait for it. */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value);
 
 /* Wait until rank `rank` has moved its flag to `value` or past it. */
@@ -177,17 +181,17 @@ int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 /* Implements gt_group_look(). */
 int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err);
 
-/* Wake all sleepers on any flag, so that they look around. */
+/* Wake all ranks that sleep on any flag, so that they check for errors. */
 void gt_shm_wake_all(struct gt_shm *g);
 
-/* This rank's waits end in an error, from now on. From any thread. */
+/* Make all waits of this rank fail from now on. May be called on any thread. */
 void gt_shm_give_up(struct gt_shm *g);
 
 /* ---- shm/collectives.c, shm/message.c: the calls ---- */
 
 /*
- * The begin of a collective: tell the others the call of this rank, then meet them and compare the
- * calls. After the meeting a rank reads the data that others have written before it.
+ * The two steps that begin a collective: write this rank's call to the segment, then wait for all
+ * ranks and compare their calls. Afterwards a rank can read all data that other ranks wrote before.
  */
 int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);

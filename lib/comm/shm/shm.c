@@ -59,6 +59,17 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 }
 
 /* Where the parts of a segment begin; all are whole lines, staging whole pages. */
+/*
+ * A segment for 2 ranks, each part at a multiple of GT_COMM_LINE, with pieces of 64 KiB:
+ *
+ *   0                  struct gt_shm_segment: the error of the group
+ *   4096               seats[2]: each rank's flags, posted calls, and small data
+ *   channels           channel[sender][receiver], 4 of them: messages
+ *   staging, a page    staging[2][3][64 KiB]: pieces of buffers outside of shared memory
+ *
+ * A cache line of seats and channels is written by one rank only, so that ranks do not slow each
+ * other down by writing to neighbouring words.
+ */
 struct plan {
 	size_t seats, channels, staging, total, piece_bytes;
 };
@@ -146,6 +157,8 @@ static int make(struct gt_group **out, int rank, int size, bool processes,
 
 	*err = GT_ERR_INIT;
 	g = new_seat(rank, size, processes, options, err);
+	/* Called even if new_seat() failed: the other ranks are in the same collective call, and
+	 * learn from *err that this one gives up. */
 	if (gt_shm_share_make(&share, plan.total, processes, rank, size, exchange, &peers, err)) {
 		free(g);
 		return err->code;
@@ -258,6 +271,7 @@ static int shm_split(
 	gt_queue_drain(&g->queue);
 	if (gather(g, &mine, sizeof(mine), all, err))
 		return err->code;
+	/* A rank without a new group takes part in the exchanges of the ranks that make one. */
 	if (color < 0)
 		return gt_shm_share_watch(&exchange, err);
 	among.count = gt_choose(among.members, all, group->size, color);
@@ -267,6 +281,8 @@ static int shm_split(
 		return err->code;
 	part = (struct gt_shm *)*out;
 	for (int r = 0; r < among.count; r++)
+		/* Messages name ranks by their numbers in the first group, which users know from
+		 * the logs. */
 		part->names[r] = g->names[among.members[r]];
 	memcpy(part->all, g->all, sizeof(part->all));
 	part->all_count = g->all_count;
@@ -320,8 +336,11 @@ static void shm_free(struct gt_group *group)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
+	/* Waits of the background thread end first; then gt_queue_free() can join it. */
 	shm_stop(group);
 	gt_queue_free(&g->queue);
+	/* Set before the wake-up: a rank that wakes must see that this one has left, or it would
+	 * sleep again. */
 	atomic_store(&g->seats[group->rank].left, 1);
 	gt_shm_wake_all(g);
 	for (size_t i = 0; i < g->regions_count; i++)

@@ -23,14 +23,14 @@ struct gt_world {
 	char hosts[256];            /* all, as mpirun's --host takes them: "a:2,b:2"; "": unknown */
 	int port;                   /* 0 with one rank */
 	char secret[65];            /* of the job, or "" */
-	int restart;                /* how often the launcher has started all again */
+	int restart;                /* number of restarts of the job by the launcher */
 	int listen_fd;              /* rank 0: a socket that listens there already; 0: none */
 };
 
 /*
- * Read the environment: the first source, in the order above, that is there. Numbers are read
- * strictly; contradictions (a rank that is not below the size, a port that is none, half of a set
- * of variables) are GT_EINVAL and name the variable and its value.
+ * Read the environment. The first source in the order above that is set is used. Numbers must be
+ * exact. Contradictions (a rank not below the size, an invalid port, an incomplete set of
+ * variables) are GT_EINVAL; the error names the variable and its value.
  *
  * Address and port are those of MASTER_ADDR and MASTER_PORT, and where these are missing:
  *   torchrun  an error, unless there is but one rank
@@ -44,8 +44,8 @@ struct gt_world {
  *
  * Where local ranks are not given (RANK and WORLD_SIZE alone, as some schedulers set them): a
  * loopback address means one host, any other one rank per host; of MPI and of Slurm, no address and
- * no list of nodes mean one host. GTRAIN_SECRET goes with all sources. A batch script of Slurm is
- * no rank: srun's steps are.
+ * no list of nodes mean one host. GTRAIN_SECRET is read with all sources. Slurm's batch script
+ * itself is not a rank; tasks of srun are.
  *
  * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org,
  * tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*; sbatch(1) and
