@@ -8,10 +8,11 @@
 enum { GT_ARRAYS_MAX_DIMS = 4 };
 
 /*
- * The first dimension of both arrays counts samples. Inputs of two dimensions, or one, are
- * features; those of three are grey images [n, height, width], those of four images with channels
- * last or first. Arrays are not copied: a sample is converted as it is read, so that a file may be
- * larger than memory. Targets are, since their largest one has to be known.
+ * The first dimension of both arrays counts samples. Inputs of one or two dimensions are features;
+ * inputs of three dimensions are grey images [n, height, width]; inputs of four dimensions are
+ * images with channels last or first. Inputs are not copied: each sample is converted when it is
+ * read, so a file may be larger than memory. Targets are copied, because the largest one has to be
+ * known.
  */
 struct gt_arrays {
 	struct gt_source source;

@@ -1,4 +1,4 @@
-/* augment.h - how training images are varied: NAME[:key=value[:key=value]],... */
+/* augment.h - augmentation of training images: NAME[:key=value[:key=value]],... */
 #ifndef GT_DATA_AUGMENT_H
 #define GT_DATA_AUGMENT_H
 
@@ -8,20 +8,20 @@
 #include "lib/base/setting.h"
 
 /*
- * Each augmentation is a row of the table in augment.c. Images are varied in the order of these
- * rows, however a list orders them. Random numbers are drawn from (seed, sample, epoch) alone, so
- * that an image is varied alike whatever rank, worker or step reads it; those of mixup, which is
- * about batches, from (seed, epoch, batch, rank).
+ * Each augmentation is a row of the table in augment.c. Augmentations are applied in the order of
+ * these rows, not of the list. Random numbers depend only on (seed, sample, epoch), so the result
+ * is the same for every rank, worker or step that reads the image; those of mixup, which acts on
+ * batches, depend on (seed, epoch, batch, rank).
  *
  *   rrc     torchvision's RandomResizedCrop: a random part, resized to the size of the data set.
- *           Parts of images from files are those of the whole picture (rrc.c).
+ *           For images in files, the part is taken from the whole picture (rrc.c).
  *   crop    Pad with 4 zero pixels on each side (an eighth of the width from 64 pixels on), and
  *           crop back at a random place.
  *   flip    Mirror left to right with probability 1/2.
  *   jitter  torchvision's ColorJitter, with its arithmetic for PIL images: on bytes, each of the
- *           four adjustments rounded to bytes, in a random order (jitter.c). Grey images change
- *           in brightness and contrast alone.
- *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other, once
+ *           four adjustments rounded to bytes, in a random order (jitter.c). For grey images only
+ *           brightness and contrast change.
+ *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other, after
  *           the rows above have varied them (mixup.c). For images with classes.
  */
 enum gt_augmentation {
@@ -37,7 +37,7 @@ struct gt_data_info;
 
 enum { GT_AUGMENT_SETTINGS = 4 }; /* of one augmentation, at most */
 
-/* A list that was parsed; {0} varies nothing. */
+/* A parsed list; {0} changes nothing. */
 struct gt_augment {
 	bool chosen[GT_AUGMENTATIONS];
 	/* Of those that are chosen, in the order of their settings in gt_augment_form(). */

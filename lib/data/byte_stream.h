@@ -10,9 +10,9 @@
 #include "lib/base/err.h"
 
 /*
- * A file, plain or compressed with gzip, read from its first byte to its last. However far a gzip
- * file expands, a stream takes the same small amount of memory: its caller says how many bytes it
- * wants, and keeps them or not. Errors do not name the file; callers add its name.
+ * A file, plain or compressed with gzip, read from its first byte to its last. A stream uses a
+ * small, constant amount of memory for any gzip file, because its caller decides how many bytes to
+ * read next and whether to keep them. Errors do not name the file; callers add its name.
  */
 struct gt_byte_stream;
 
@@ -31,15 +31,15 @@ int gt_byte_stream_stat(const struct gt_byte_stream *s, struct stat *out);
 /* How many bytes have been read or skipped. */
 uint64_t gt_byte_stream_at(const struct gt_byte_stream *s);
 
-/* The most bytes that may still come: exact in a plain file; in a gzip file 1032 for each byte left
- * of it, which is all that deflate can do. A size that the file claims is checked with this before
- * memory is taken for it. Source: zlib's "Technical Details", maximum compression factor. */
+/* The most bytes that may still come: exact for a plain file; for a gzip file 1032 for each
+ * remaining byte, the most that deflate can produce. Compare a size in the file with this before
+ * allocating memory for it. Source: zlib's "Technical Details", maximum compression factor. */
 uint64_t gt_byte_stream_most(const struct gt_byte_stream *s);
 
 /*
- * Read `size` bytes into out, or skip them where out is NULL; *got is less at the end alone.
- * At the end of a gzip file its checksum has been compared; more gzip members and zeros may follow
- * it. Errors: GT_EFORMAT (truncated, corrupt, followed by other bytes), GT_ENOMEM.
+ * Read `size` bytes into out, or skip them where out is NULL; *got is smaller only at the end. At
+ * the end of a gzip file its checksum has been compared; more gzip members and zeros may follow it.
+ * Errors: GT_EFORMAT (truncated, corrupt, followed by other bytes), GT_ENOMEM.
  */
 int gt_byte_stream_read(
     struct gt_byte_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err);

@@ -41,9 +41,8 @@ struct gt_csv_table {
 	struct gt_csv *csv;
 	const struct gt_spec *spec;
 	const struct gt_data_request *request;
-	const struct gt_data_description
-	    *like;        /* it says which columns there are; NULL: none does */
-	const char *path; /* of the file that is being read */
+	const struct gt_data_description *like; /* describes the expected columns; NULL: unknown */
+	const char *path;                       /* of the file that is being read */
 	char separator;
 	int header; /* enum gt_csv_header */
 	int task;   /* enum gt_csv_task */
@@ -64,7 +63,7 @@ struct gt_csv_table {
 /* A finite number that a float32 holds. */
 bool gt_csv_parse_number(const char *s, double *value);
 
-/* Whether a field says that there is no value: empty, NA, NaN and the like. */
+/* Whether a field stands for a missing value: empty, NA, NaN and the like. */
 bool gt_csv_is_missing(const char *s);
 
 /* "column 3" or "column 'age'" of the file into text [size]. */
@@ -72,10 +71,10 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
 
 /* ---- csv_columns.c ---- */
 
-/* Find which field is the target, and which column of the features each other one is. */
+/* Find the field of the target, and the column of features for each other field. */
 int gt_csv_place(struct gt_csv_table *t, struct gt_err *err);
 
-/* Add the fields of a row to cells, whose row t->rows there is room for. */
+/* Write the fields of a row to row t->rows of cells, which is allocated. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
 
 /* After the last row: number the words of each column in the order of their bytes, and describe the
@@ -86,7 +85,7 @@ void gt_csv_release_words(struct gt_csv_table *t);
 
 /* ---- csv_target.c ---- */
 
-/* Make targets of the words in t->targets. */
+/* Turn the words in t->targets into targets. */
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
 
 #endif

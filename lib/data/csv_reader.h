@@ -25,8 +25,9 @@ struct gt_csv_reader {
 /*
  * Read the next row that is not blank: 1, 0 at the end, negative on an error (GT_EFORMAT: a quote
  * that is not closed or stands in the middle of a field, a NUL, a row beyond the limits; names the
- * line). Spaces and tabs around fields go; "..." keeps separators, line breaks and
- * spaces, "" in it is a quote. Lines end in LF or CRLF. Source: RFC 4180, but for the spaces.
+ * line). Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks
+ * and spaces; "" inside quotes is a quote. Lines end in LF or CRLF. Source: RFC 4180, but for the
+ * spaces.
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);
 

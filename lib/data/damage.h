@@ -10,8 +10,8 @@
 
 /*
  * An image that cannot be decoded is damaged. It keeps its place in its batch, with pixels of 0 and
- * the target GT_DATA_IGNORE, so that batches depend on neither workers nor ranks. The
- * loss leaves it out; batch statistics count its pixels.
+ * the target GT_DATA_IGNORE, so that batches depend on neither workers nor ranks. The loss ignores
+ * it, but batch statistics include its pixels.
  *
  * A record of them belongs to a data set; views of the data set share it (gt_dataset_damage()). Its
  * functions may be called from several threads.
@@ -28,23 +28,24 @@ int gt_damage_new(struct gt_damage **out, int64_t samples, bool strict, struct g
 void gt_damage_free(struct gt_damage *d);
 
 /*
- * Leave out a sample whose reading gave *err: record it and return 0. Where damage is an error,
- * return err->code; so, too, where now all samples are damaged, with the text of the first one.
- * Errors: GT_ENOMEM.
+ * Record a sample that could not be read because of *err, and return 0. Return err->code if damage
+ * is an error, or if all samples are damaged now; then *err is the error of the first one. Errors:
+ * GT_ENOMEM.
  */
 int gt_damage_leave_out(struct gt_damage *d, int64_t sample, struct gt_err *err);
 
 bool gt_damage_has(struct gt_damage *d, int64_t sample);
 
-/* How many are recorded; of how many. */
+/* The number of recorded samples; and of all samples. */
 int64_t gt_damage_count(const struct gt_damage *d);
 int64_t gt_damage_samples(const struct gt_damage *d);
 
-/* Write the error of the lowest sample that no call has given yet: false where there is none. */
+/* Write the error of the lowest sample that was not returned before. Returns false if there is
+ * none. */
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT]);
 
-/* The record as bytes that ranks exchange, gt_damage_bytes() many; add another rank's to it.
- * Errors: GT_ENOMEM. */
+/* Write the record as gt_damage_bytes() bytes, which ranks exchange; and add the record of another
+ * rank. Errors: GT_ENOMEM. */
 size_t gt_damage_bytes(const struct gt_damage *d);
 void gt_damage_pack(struct gt_damage *d, void *out);
 int gt_damage_merge(struct gt_damage *d, const void *packed, struct gt_err *err);

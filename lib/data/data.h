@@ -14,7 +14,7 @@
 
 /*
  * This module turns files into samples in host memory. It owns what it opens and knows nothing of
- * models, graphs or devices: a batch is plain bytes that somebody else copies to a device.
+ * models, graphs or devices: a batch is plain bytes; its caller copies them to a device.
  */
 
 enum gt_data_kind {
@@ -33,15 +33,15 @@ struct gt_data_info {
 	int features;                /* vectors */
 	int block;                   /* tokens per sample */
 	int classes;                 /* classes, or the size of the vocabulary; 1 of regression: */
-	/* the target is a float32, whose bits the int32 holds. NaN is none, and so is, by its bits,
-	 * GT_DATA_IGNORE. */
+	/* the target is a float32, whose bits are stored in the int32. It is never NaN;
+	 * GT_DATA_IGNORE has the bits of a NaN. */
 	bool regression;
 	size_t input_bytes; /* of one sample's input */
 	size_t targets;     /* int32 values in one sample's target: 1 or block */
 	const char *note;   /* a warning about how the data were opened; NULL: none */
 	const char *told;   /* a line on how they were understood; NULL: none */
-	/* Text on settings of the request's `like`: those taken from there, and those that the spec
-	 * overrules; NULL: none. */
+	/* Texts about settings in the request's `like`: settings that were adopted, and settings
+	 * that the spec overrules; NULL: none. */
 	const char *adopted, *overruled;
 	bool other_classes; /* than those of the request's `like`; only if it allows that */
 	/* Images: subtracted after the division by 255 ... */
@@ -80,16 +80,15 @@ struct gt_data_request {
 	/* text: read the vocabulary from this file (gt_tokenizer_open()); path NULL: make one from
 	 * the text. */
 	struct gt_file_name vocab;
-	struct gt_log
-	    *log; /* is told of long work, with the log's progress; NULL: nobody watches */
+	struct gt_log *log; /* shows the progress of long work; NULL: none */
 	/* The training data, described (NULL: this data set is read on its own). Tokens and classes
-	 * get the numbers that their names have there; all of those classes count, present or not.
-	 * Images get the size and normalization of the description, unless the spec overrules them.
-	 * A class that is not described, and a file that contradicts the description, are errors
-	 * (description.h). */
+	 * get the numbers of their names in the description. All classes of the description count,
+	 * even if no sample has them. Images get the size and normalization of the description,
+	 * unless the spec overrules them. A class that is not described, and a file that
+	 * contradicts the description, are errors (description.h). */
 	const struct gt_data_description *like;
-	/* A class that is not described is no error: then the classes keep the numbers that they
-	 * have here, and info.other_classes tells that. */
+	/* Allow classes that are not in the description. If there are any, classes are numbered by
+	 * this data set, and info.other_classes is set. */
 	bool new_classes;
 	/* `images` and `csv`: read these instead of the spec's path, in their order. They have no
 	 * classes: every target is GT_DATA_IGNORE, and info.classes that of `like`, else of the
@@ -98,9 +97,9 @@ struct gt_data_request {
 	 *   images   JPEG and PNG files, of any name, and folders, whose images count in the order
 	 *            of their paths. size=, reduce=, channels=, mean= and std= are as
 	 *            without inputs
-	 *   csv      tables. Where both have names for their columns, the features are found by
-	 *            these, and other columns do not count; else a row has the features alone.
-	 *            sep= and header= are as without inputs */
+	 *   csv      tables. If these tables and the training data have column names, features are
+	 *            found by name, and other columns are ignored. Otherwise a row must consist of
+	 *            the features only. sep= and header= are as without inputs */
 	char *const *inputs;
 	int input_count;
 };
@@ -120,18 +119,18 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
 
 /*
  * Divide a data set into a part for training and a part held out: the last `fraction` of a text's
- * tokens, a `fraction` of the samples drawn by a fixed seed (not the run's) otherwise; at least one
- * sample either way. Both views share the data set, which they keep alive; close all three in any
- * order. A view can be divided again.
+ * tokens, a `fraction` of the samples drawn by a fixed seed (not the run's) otherwise; each part
+ * has at least one sample. Both views share the data set, which they keep alive; close all three in
+ * any order. A view can be divided again.
  */
 int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_dataset **train,
     struct gt_dataset **val, struct gt_err *err);
 
 /*
- * Measure the numbers of a table on the samples that are trained on, and read every view of the
- * data set by them from now on (`standardise` in gtrain-data(7)). Call it once the data set is
- * open and divided, before anything reads or describes it. It does nothing to other data, and to
- * a table that was opened like another one. Errors: GT_ENOMEM.
+ * Measure mean and deviation of a table's columns on the training samples. From now on all views of
+ * the data set are normalized with them (`standardise` in gtrain-data(7)). Call it once the data
+ * set is open and divided, before anything reads or describes it. It does nothing to other data,
+ * and to a table that was opened like another one. Errors: GT_ENOMEM.
  */
 int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 
@@ -160,10 +159,10 @@ struct gt_draw {
  * Augmentation is for images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
  *
  * Text in training: windows are `block` apart and shifted by a number below `block` drawn from
- * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. The
- * text is taken for a ring, so every window is full; the one that runs over the end goes on at
- * the beginning. In evaluation the windows tile the text from its first token, the last one padded
- * (input 0, target GT_DATA_IGNORE), so that every token but the first is predicted exactly once.
+ * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. A
+ * window that passes the end of the text continues at its beginning, so every window is full. In
+ * evaluation the windows tile the text from its first token, the last one padded (input 0, target
+ * GT_DATA_IGNORE), so that every token but the first is predicted exactly once.
  */
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
@@ -212,8 +211,8 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
 
 /*
  * Text that is written token by token. A token of byte-pair encoding may end within a character:
- * its bytes are held back until the character is whole; those that become none are written as
- * U+FFFD. Tokens of bytes are written as they are. `tok` and `out` are the caller's.
+ * its bytes are kept until the character is complete. Bytes that do not form a character are
+ * written as U+FFFD. Tokens of bytes are written as they are. `tok` and `out` are the caller's.
  */
 struct gt_token_writer {
 	const struct gt_tokenizer *tok;
@@ -223,9 +222,10 @@ struct gt_token_writer {
 	int held_count;
 };
 
-/* An id without text is nothing. Whether the stream took it, its owner asks. */
+/* Write the text of a token; an id without text writes nothing. The owner of the stream checks it
+ * for errors. */
 void gt_token_writer_put(struct gt_token_writer *w, int32_t id);
-/* Write the bytes that are held back: they will not become a character any more. */
+/* Write the bytes that were kept, because no more tokens follow. */
 void gt_token_writer_end(struct gt_token_writer *w);
 
 /* ---- sampler: lib/data/sampler.c ---- */
@@ -235,19 +235,20 @@ void gt_token_writer_end(struct gt_token_writer *w);
  * per (seed, epoch), the same on every rank; cut (drop_last) or else padded with its own head (pad)
  * to a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the
  * last one may be short unless drop_last. Without shuffle the permutation is the identity. With
- * neither pad nor drop_last ranks may differ by one sample and none counts twice.
+ * neither pad nor drop_last the numbers of samples of ranks may differ by one, and no sample is
+ * read twice.
  *
- * Where several batches make a step (gradient accumulation), drop_last also leaves out a step that
- * has fewer than `per_step` of them: so an epoch has as many steps for all world, batch and
- * per_step of the same product.
+ * If a step consists of several batches (gradient accumulation), drop_last also drops a last step
+ * with fewer than `per_step` batches. So the number of steps in an epoch depends only on the
+ * product of world, batch and per_step.
  *
  * A sampler may draw for several virtual ranks, `rank` .. `rank + virtual_ranks - 1` of `world`,
  * with pad or drop_last: a batch then has as many samples of each, those of `rank` first;
  * `virtual_ranks` divides batch.
  *
  * With `by_batch` ranks take whole batches in turn: rank r reads batches r, r + world, ... of the
- * permutation, the last of which may be short. What is in a batch then does not depend on how many
- * ranks there are. It cannot be combined with pad, drop_last and virtual_ranks.
+ * permutation, the last of which may be short. Then the content of a batch does not depend on the
+ * number of ranks. It cannot be combined with pad, drop_last and virtual_ranks.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set; fewer: its first ones alone */

@@ -14,8 +14,8 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* of a column */
 };
 
-/* A column of a table: a number, which is one feature, or a word of a list, which is a feature for
- * each of them: 1 for the row's word, 0 for the others. */
+/* A column of a table. A column of numbers is one feature. A column of words from a list is one
+ * feature for each word of the list: 1 for the row's word, and 0 for the other words. */
 struct gt_data_column {
 	const char *name;         /* NULL: it has none */
 	int count;                /* of words; 0: a number, */
@@ -23,8 +23,8 @@ struct gt_data_column {
 	float mean, std;          /* for which the feature is (number - mean) / std */
 };
 
-/* Tokens that stand for no text: those that a model was trained to see before one, and to write
- * behind it. */
+/* Special tokens: the token that a model was trained to see before every text, and the tokens that
+ * it writes after a text. */
 struct gt_data_specials {
 	bool begin_known;
 	int32_t begin;                  /* -1: none; not known: as the tokenizer has it */
@@ -55,8 +55,8 @@ struct gt_data_description {
 	struct gt_tokenizer *own;         /* and the tokenizer; or NULL */
 };
 
-/* The token that a model has seen before every text: as the specials say, else as its tokenizer has
- * it; -1: none. `tok` NULL: there is none to ask. */
+/* The token that a model has seen before every text: from the specials if they are known, else from
+ * the tokenizer, which may be NULL; -1: none. */
 int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenizer *tok);
 
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
@@ -78,10 +78,10 @@ int gt_data_description_from_spec(
     struct gt_data_description *out, const char *spec, struct gt_err *err);
 
 /*
- * Compare a tokenizer with the one of the description, by their digests. GT_EFORMAT: it came out of
- * the run's folder (`from` has one) and is another; GT_EINVAL: so is one that the user has named,
- * which may be meant; or `tok` is NULL, though the description has a digest: the tokenizer is
- * missing, GT_EIO. Either may be NULL.
+ * Compare a tokenizer with the one in the description, by their digests. `tok` and `like` may be
+ * NULL. Errors: GT_EFORMAT if a tokenizer from the run's folder (`from` has a folder) differs;
+ * GT_EINVAL if a tokenizer that the user named differs; GT_EIO if `tok` is NULL although the
+ * description has a digest, so the tokenizer is missing.
  */
 int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_description *like,
     struct gt_file_name from, struct gt_err *err);

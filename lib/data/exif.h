@@ -1,13 +1,13 @@
-/* exif.h - inside data: how a camera was held. */
+/* exif.h - inside data: the orientation in the Exif part of a JPEG. */
 #ifndef GT_DATA_EXIF_H
 #define GT_DATA_EXIF_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The orientation that the Exif part of a JPEG tells, from 1 (upright) to 8; 1 where it tells none
- * or is damaged. From 5 on the picture's sides are exchanged. Source: Exif 2.32 (CIPA DC-008),
- * 4.5.4 and 4.6.4 "Orientation". */
+/* The orientation in the Exif part of a JPEG, from 1 (upright) to 8; 1 if it is missing or damaged.
+ * From 5 on the picture's sides are exchanged. Source: Exif 2.32 (CIPA DC-008), 4.5.4 and 4.6.4
+ * "Orientation". */
 int gt_exif_orientation(const unsigned char *jpeg, size_t size);
 
 /* Turn pixels [height, width, channels] upright into `out`, which has as many bytes: [height,

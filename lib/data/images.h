@@ -31,7 +31,7 @@ struct gt_listed_folder {
 	struct gt_stamp stamp;
 };
 
-/* Zero it but for the limit to begin with; release with gt_list_release(). */
+/* Set the limit and zero the rest; release with gt_list_release(). */
 struct gt_list {
 	struct gt_arena arena;   /* the paths */
 	struct gt_arena content; /* images out of a compressed archive */
@@ -72,8 +72,8 @@ unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *e
 /* Whether `more` bytes of memory pass the list's limit: GT_ENOMEM. */
 int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *err);
 
-/* Put the items in the order of their paths, a slash before every other character: so folders are
- * in the order of their whole names. */
+/* Sort the items by path, with the slash before every other character, so that folders are in the
+ * order of their names. */
 void gt_list_sort(struct gt_list *list);
 
 /* List everything below a folder, following links; in any order. Long lists are kept
@@ -99,9 +99,9 @@ struct gt_image_file {
 /*
  * Find the images (.jpg, .jpeg, .png) below CLASS/ folders: *images [*count], yours to free(), by
  * class and then by path; classes are numbered by name. `split` is the sub-folder to take; NULL
- * takes `train` where there is one that holds class folders. Folders that hold nothing but another
- * folder of class folders are passed through. `name` is for errors (GT_EINVAL). The list is put in
- * order.
+ * takes `train` where there is one that holds class folders. If a folder contains only one folder
+ * with class folders, that folder is used instead. `name` is for errors (GT_EINVAL). The list is
+ * put in order.
  */
 int gt_list_images(struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
@@ -115,10 +115,10 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
  * together with the stamps of all folders, or of the archive, that they were made from.
  *
  * gt_index_load() adds the items of a folder, or of a plain archive that is open, to the list:
- * false where there is no file, or it is damaged, is about another path, or anything has changed.
+ * false if there is no file, it is damaged or belongs to another path, or anything has changed.
  * gt_index_save() keeps the items from `first` on, which were listed from the time `began_s` on;
- * but nothing that changed just before, as it might change again at the same time by the clock of
- * the file system. A file that cannot be written costs the time to list again.
+ * except lists with changes in the last moment, because the file system's clock may not distinguish
+ * another change from them. If a file cannot be written, the next run lists the folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
@@ -200,11 +200,12 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  * pixels [view->down.count, view->across.count, channels], channels = 1 (grey) or 3 (RGB).
  *
  * Pixels are those that Pillow's convert("RGB") and convert("L") give: accurate integer DCT, smooth
- * chroma upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK. Of
- * 16 bits the upper 8 count, in grey PNGs, too: Pillow clips these at 255, which makes them white.
- * With `reduced` a JPEG that becomes smaller by half or more is decoded at 4, 2 or 1 eighths of its
- * size, in less time: pixels then differ a little. Pixels of a JPEG that the view does not need are
- * not decoded, so that damage in them goes unnoticed. Once for each gt_image_open().
+ * chroma upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK.
+ * Values of 16 bits are reduced to their upper 8, also in grey PNGs, where Pillow clips at 255 and
+ * makes them white. With `reduced` a JPEG that becomes smaller by half or more is decoded at 4, 2
+ * or 1 eighths of its size, in less time: pixels then differ a little. Pixels of a JPEG that the
+ * view does not need are not decoded, so that damage in them goes unnoticed. Once for each
+ * gt_image_open().
  *
  * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM;
  * `pixels` is undefined then.

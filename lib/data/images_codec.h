@@ -21,8 +21,8 @@ struct gt_jpeg;
 bool gt_jpeg_is(const unsigned char *data, size_t size);
 int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
-/* Put the rows that `resize` needs into it, of the picture reduced to eighths/8; no more is decoded
- * than that takes, and files are read no further. Once for each gt_jpeg_open(). */
+/* Decode the picture at eighths/8 of its size, and put the rows that `resize` needs into it. Only
+ * the necessary part of the file is read and decoded. Call this once for each gt_jpeg_open(). */
 int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struct gt_err *err);
 void gt_jpeg_close(struct gt_jpeg *j);
 

@@ -9,8 +9,9 @@
 #include "lib/base/err.h"
 
 /*
- * One direction of a view: `length` pixels of the input, from `start` on, become `output` pixels,
- * of which `count` from `offset` on are wanted. Pixels outside of the `length` do not count.
+ * One direction of a view: `length` pixels of the input, from `start` on, are resized to `output`
+ * pixels. Of these, `count` pixels from `offset` on are computed. Pixels outside `length` have no
+ * effect.
  *
  * For example, torchvision's Resize(224), CenterCrop(224) of 500 x 375 pixels is
  *   across { 0, 500, 298, 37, 224 }    500 pixels become 298, the middle 224 of these are taken
@@ -22,7 +23,7 @@ struct gt_view_axis {
 	int output, offset, count;
 };
 
-/* The part of a picture that is wanted, and its size in the end: down.count x across.count. */
+/* A part of a picture and its final size, down.count x across.count. */
 struct gt_view {
 	struct gt_view_axis down, across;
 };
@@ -54,8 +55,9 @@ int gt_view_eighths(const struct gt_view *view);
 struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 
 /* The weights of one direction: output i is the sum of weights[i * room + k] * input[first[i] + k],
- * 0 <= k < taps[i], divided by 2^GT_WEIGHT_BITS and rounded. Weights are >= 0, and below
- * 2^GT_WEIGHT_BITS: in place of that, 1 less stands, which gives the same pixels. */
+ * 0 <= k < taps[i], divided by 2^GT_WEIGHT_BITS and rounded. Weights are >= 0 and below
+ * 2^GT_WEIGHT_BITS: a weight of 2^GT_WEIGHT_BITS is stored as 1 less, which gives the same pixels.
+ */
 enum { GT_WEIGHT_BITS = 22 };
 
 struct gt_filter {
@@ -92,9 +94,9 @@ int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err);
 int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
 
 /*
- * A picture on its way: rows of the input go in, in their order, and rows of the output come out,
- * each as soon as all that it needs is there. Bilinear with antialiasing, as Pillow's BILINEAR, bit
- * by bit.
+ * The state of resizing a picture row by row. Rows of the input are put in, in order; each row of
+ * the output is computed as soon as all input rows that it needs are known. Bilinear with
+ * antialiasing; the result is equal to Pillow's BILINEAR in every bit.
  */
 struct gt_resize {
 	/* The part of the input that is needed: rows [top, bottom), columns [left, right). */

@@ -16,8 +16,8 @@ struct gt_shard_names {
 /*
  * Expand a pattern as a shell does: "{000..009}" stands for the numbers, with as many digits as the
  * longer end where one of them begins with 0, "{a,b}" for the words; braces do not nest. Names with
- * `*?[` then stand for the files that match, in the order of their names. Others are taken as they
- * are, and so are names of files that are called so. Release the result.
+ * `*?[` then stand for the files that match, in the order of their names. Other names, and names of
+ * existing files, are used unchanged. Release the result.
  *
  *   x-{0..1}-{a,b}.tar   x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
  *

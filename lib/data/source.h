@@ -20,19 +20,21 @@ struct gt_data_part {
 };
 
 struct gt_source_ops {
-	/* gt_dataset_read() without bounds check and augmentation; `part` matters to streams
-	 * only. */
+	/* Does the work of gt_dataset_read(), without bounds check and augmentation. Only streams
+	 * read `part`. */
 	int (*read)(struct gt_source *self, const struct gt_data_part *part, int64_t index,
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
-	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */
+	/* Returns the number of samples in `length` tokens of a stream. NULL for other data, which
+	 * a split divides by samples. */
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* The name of a sample, borrowed; NULL: samples have numbers alone. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
-	/* gt_dataset_fit() with the samples index [count]; NULL: nothing is measured. */
+	/* Does the work of gt_dataset_fit() on the samples index [count]. NULL: there is nothing to
+	 * measure. */
 	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
-	/* Text: borrowed; NULL: other data. */
+	/* Returns the tokenizer of a text, borrowed. NULL for other data. */
 	const struct gt_tokenizer *(*tokenizer)(const struct gt_source *self);
-	/* NULL: has no vocabulary. */
+	/* NULL: the data have no vocabulary. */
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
@@ -40,8 +42,8 @@ struct gt_source_ops {
 };
 
 /*
- * The head of every kind's own struct. Immutable once open but for the count of views, and the
- * statistics that gt_dataset_fit() measures.
+ * The head of every kind's own struct. After the source is opened, only two things in it change:
+ * the count of views, and the statistics that gt_dataset_fit() measures.
  */
 struct gt_source {
 	const struct gt_source_ops *ops;
@@ -52,24 +54,26 @@ struct gt_source {
 	int column_count;                 /* tables; 0: each feature is a number as it is */
 	struct gt_data_column *columns;   /* [column_count] */
 	struct gt_data_column target;     /* of regression: its name and scale */
-	struct gt_data_specials specials; /* text: of the model that it is for */
+	struct gt_data_specials specials; /* text: the special tokens of the model that reads it */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
 	bool takes_parts;                 /* read() gives the part that gt_augment_part() draws */
-	bool resizes;                     /* images of any size become those of the info */
+	bool resizes;                     /* images of any size are resized to the size in `info` */
 	struct gt_damage *damage;         /* NULL: samples that cannot be read are errors */
-	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
-	struct gt_arena names; /* where these are; close() releases it */
+	/* [info.classes] new number of each class number that read() returns; NULL: unchanged */
+	int32_t *renumber;
+	struct gt_arena names; /* memory of the names above; close() releases it */
 	atomic_int views;
 };
 
-/* The part of a data set that a view has. */
+/* The source that a data set is a view of. */
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
 /* A kind of data: a row of the table in dataset.c. */
 struct gt_source_kind {
 	struct gt_data_form form;
 	bool pathless; /* the path may be missing */
-	/* Settings that count for the request's inputs, ended by NULL. NULL: takes no inputs. */
+	/* Names of the settings that apply to the inputs of a request, ended by NULL. NULL: this
+	 * kind takes no inputs. */
 	const char *const *input_keys;
 	int (*open)(struct gt_source **out, const struct gt_spec *spec,
 	    const struct gt_data_request *request, struct gt_err *err);
@@ -78,13 +82,13 @@ struct gt_source_kind {
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
     gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
 
-/* Vary one image in place, as draw->augment says: pixels [height, width, channels]. `is_part`: they
- * are the random part of a picture already. Errors: GT_ENOMEM. */
+/* Augment one image in place, as draw->augment says: pixels [height, width, channels]. With
+ * `is_part` the pixels already are a random part of a picture. Errors: GT_ENOMEM. */
 int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t sample,
     const struct gt_draw *draw, bool is_part, struct gt_err *err);
 
-/* The random part of a picture of height x width pixels that this sample is to be: false where
- * draw->augment has none, or evaluation draws. */
+/* Draw the part of a picture of height x width pixels that becomes this sample. Returns false if
+ * draw->augment takes no random parts, or the draw is for evaluation. */
 bool gt_augment_part(
     struct gt_box *out, const struct gt_draw *draw, int64_t sample, int height, int width);
 
@@ -92,11 +96,11 @@ bool gt_augment_part(
  * rrc.c: a random part of a picture.
  *
  *   settings  the least and the largest share of the area; the least and the largest width / height
- *   bits      key and counter of the words that attempts draw: the share, the ratio, the top and
- *             the left
+ *   bits      key and counter of the random words from which each attempt draws area, ratio, top
+ *             and left
  */
 struct gt_box gt_rrc_box(int height, int width, const double *settings, const uint32_t bits[4]);
-/* Whether the settings go together: GT_EINVAL. */
+/* Check that the settings can be combined. Errors: GT_EINVAL. */
 int gt_rrc_check(const double *settings, struct gt_err *err);
 /* Replace pixels [height, width, channels] by a part of them. GT_ENOMEM. */
 int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
@@ -139,8 +143,8 @@ int gt_mixup_check(const double *settings, struct gt_err *err);
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
-/* text_lines.c: the lines of the request's inputs, each a text of its own, for the token that
- * follows. `tok` is the source's from then on, also after an error. */
+/* text_lines.c: open the lines of the request's inputs. Each line is a text of its own, whose next
+ * token a model predicts. The source owns `tok` from then on, even if this fails. */
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 

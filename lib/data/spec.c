@@ -1,4 +1,4 @@
-/* spec.c - KIND:PATH[,key=value...] taken apart. */
+/* spec.c - parse KIND:PATH[,key=value...]. */
 #include "lib/data/spec.h"
 
 #include <errno.h>

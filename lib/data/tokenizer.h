@@ -21,7 +21,7 @@ int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struc
 /* A tokenizer of byte-pair encoding: FILE or FOLDER. */
 int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 
-/* The level that a text is read at: the place of this word in gt_tokenizer_levels. */
+/* The units of a text. The number of a level is the index of its name in gt_tokenizer_levels. */
 enum gt_tokenizer_level { GT_LEVEL_CHAR, GT_LEVEL_BYTE, GT_LEVEL_BPE };
 extern const char *const gt_tokenizer_levels[]; /* ended by NULL */
 
@@ -38,9 +38,9 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 /* GT_EFORMAT: the code point at `offset` has no id. Names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-/* Write the content of a vocabulary file (gt_dataset_save_vocab()), of byte-pair encoding only the
- * digest; it is yours, or NULL if memory runs out. Read it back as a tokenizer, which a digest is
- * not. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
+/* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, yours, or NULL if
+ * memory runs out; for byte-pair encoding it is only the digest. Read such JSON as a tokenizer; a
+ * digest cannot be read. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 

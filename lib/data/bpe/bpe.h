@@ -9,10 +9,10 @@
 #include "lib/base/folder.h"
 
 /*
- * A tokenizer reads a text as ids of tokens. Its file says how: tokenizer.json, as the package
- * `tokenizers` of Hugging Face writes it, or GPT-2's vocab.json and merges.txt. The ids are those
- * of that package's encode(text, add_special_tokens=False); so its post_processor, which adds
- * special tokens around a text, is checked and kept, and never applied.
+ * A tokenizer turns a text into ids of tokens. It is defined by a file: tokenizer.json, as the
+ * package `tokenizers` of Hugging Face writes it, or GPT-2's vocab.json and merges.txt. The ids are
+ * those of that package's encode(text, add_special_tokens=False); so the post_processor, which adds
+ * special tokens around a text, is parsed but never applied.
  *
  *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- merges --> ids
  *
@@ -29,9 +29,9 @@
  * Text that is not UTF-8: each maximal ill-formed part is read as one U+FFFD, as by Python's
  * errors="replace".
  *
- * Any field of tokenizer.json that asks for something else is refused by its name. The classes of
- * patterns are those of PCRE2's version of Unicode (14.0 in 10.42); a character that a later
- * version has assigned is no letter and no number there.
+ * Any other field of tokenizer.json is an error that names the field. Character classes in patterns
+ * follow PCRE2's version of Unicode (14.0 in 10.42); characters that were added later are neither
+ * letters nor numbers.
  */
 struct gt_bpe;
 
@@ -53,7 +53,7 @@ int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *er
 /* The same of the bytes of a tokenizer.json. */
 int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err);
 
-/* Another owner of the same, which does not change: close both. */
+/* Return another reference to the tokenizer, which is immutable. Close both. */
 struct gt_bpe *gt_bpe_share(const struct gt_bpe *bpe);
 void gt_bpe_close(struct gt_bpe *bpe);
 
@@ -76,18 +76,18 @@ const char *gt_bpe_text(
 /* Takes ids in the order of the text, and may fail. */
 typedef int gt_bpe_sink(void *self, const int32_t *ids, size_t count, struct gt_err *err);
 
-/* Is told of the bytes that are done, by one thread at a time. */
+/* Called with the number of bytes done, by one thread at a time. */
 typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
 
 /*
- * Tokenize a text on all processors. The ids do not depend on their number: chunks begin where
- * words begin for sure, or at a guess that is compared with the end of the chunk before (encode.c).
- * *repaired is the number of parts that were not UTF-8; it may be NULL. `watch` may be NULL. Takes
- * memory for some 64 MiB of text at a time; beyond that a copy of a text that is not UTF-8, or that
- * begins with an added space, and the memory that the merges of one word of any length need. The
- * text may be a mapped file: should others write to it meanwhile, ids may be those of neither
- * state, and no harm is done.
- * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and those of the sink.
+ * Tokenize a text on all processors. The ids do not depend on the number of processors. A chunk
+ * begins where a word certainly begins, or at a guess, which is later compared with the end of the
+ * chunk before (encode.c). *repaired is the number of parts that were not UTF-8; it may be NULL.
+ * `watch` may be NULL. Takes memory for some 64 MiB of text at a time; beyond that a copy of a text
+ * that is not UTF-8, or that begins with an added space, and the memory that the merges of one word
+ * of any length need. The text may be a mapped file. If another process writes to it at the same
+ * time, the ids may be wrong, but memory is not damaged. Errors: GT_EFORMAT (a pattern that takes
+ * too many steps), GT_ENOMEM, and those of the sink.
  */
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
     gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err);

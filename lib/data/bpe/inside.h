@@ -9,7 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/data/bpe/bpe.h"
 
-/* Bytes that somebody else owns. */
+/* Borrowed bytes. */
 struct gt_bpe_string {
 	const unsigned char *p;
 	uint32_t n;
@@ -32,11 +32,11 @@ struct gt_bpe_vocab {
 	struct gt_arena arena;
 };
 
-/* A hash of bytes that is good enough for tables whose keys a stranger chose: they make a table
- * slow, within the limits on their number. */
+/* A hash of bytes for tables with untrusted keys. Chosen keys can make a table slow, but their
+ * number is limited. */
 uint64_t gt_bpe_hash(const unsigned char *p, size_t n);
 
-/* Room for tokens of ids below `size`. */
+/* Allocate memory for tokens with ids below `size`. */
 int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err);
 /* Copies the bytes. GT_EFORMAT: the id is taken. */
 int gt_bpe_vocab_add(
@@ -44,7 +44,8 @@ int gt_bpe_vocab_add(
 /* The id of a token, or -1. */
 int32_t gt_bpe_vocab_find(const struct gt_bpe_vocab *v, const unsigned char *p, size_t n);
 
-/* Room for `count` merges; then each with its rank. A pair that comes again gets the later rank. */
+/* Allocate memory for `count` merges; then add each with its rank. A repeated pair gets the later
+ * rank. */
 int gt_bpe_merges_init(struct gt_bpe_vocab *v, size_t count, struct gt_err *err);
 void gt_bpe_merges_add(struct gt_bpe_vocab *v, const struct gt_bpe_merge *merge);
 /* NULL: this pair is not merged. */
@@ -63,7 +64,7 @@ struct gt_bpe_scratch {
 	struct gt_bpe_heap *heap; /* for long words */
 };
 
-/* Room for n symbols. */
+/* Ensure memory for n symbols. */
 int gt_bpe_scratch_reserve(struct gt_bpe_scratch *s, size_t n, struct gt_err *err);
 /* Merge s->ids [n] in place; *n is then the number of tokens. */
 int gt_bpe_merge_word(
@@ -75,12 +76,12 @@ void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
 struct gt_bpe_pattern;
 struct gt_bpe_matcher; /* a thread's own */
 
-/* Oniguruma's syntax as the reference uses it, as far as PCRE2 means the same by it; anything else
- * is GT_ENOTSUP and named. */
+/* Compile a pattern in Oniguruma's syntax, which the reference uses. Syntax with another meaning in
+ * PCRE2 is GT_ENOTSUP; the error names it. */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
-/* Whether it may only be matched with text that is UTF-8 and that nobody else can change. */
+/* Whether the pattern may only be matched with valid UTF-8 that no other process can change. */
 bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern);
 
 int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err);
@@ -97,7 +98,7 @@ int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
 struct gt_bpe_added {
 	struct gt_bpe_string text;
 	int32_t id;
-	bool left, right; /* takes the white space there with it */
+	bool left, right; /* the token includes white space on this side */
 	bool normalized;  /* found in a second pass, between those that are not */
 };
 
@@ -130,7 +131,7 @@ int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char
 
 enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
-/* How words are cut further, in this order; bytes alone. */
+/* A step that cuts words further; steps are applied in order. Only for tokenizers of bytes. */
 struct gt_bpe_stage {
 	struct gt_bpe_pattern *pattern; /* NULL: a space goes before a piece that has none there */
 	bool drop_matches, drop_gaps;   /* these pieces vanish */
@@ -157,7 +158,7 @@ struct gt_bpe_chars {
 	int to_size;
 	uint32_t to_first, to_last; /* characters of these */
 	uint32_t split;             /* a word ends before this character; 0: none */
-	bool soft;                  /* a word also ends where no merge could join its ends */
+	bool soft;                  /* a word also ends between characters that no merge joins */
 	struct gt_bpe_joins joins;
 	int32_t ascii[128]; /* ids of characters, -1: none */
 };
@@ -261,7 +262,7 @@ struct gt_bpe_worker {
 
 int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err);
 void gt_bpe_worker_close(struct gt_bpe_worker *w);
-/* Room for n bytes in a buffer. */
+/* Ensure n bytes of memory in a buffer. */
 int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct gt_err *err);
 
 /* A word to ids. */
@@ -284,7 +285,7 @@ struct gt_bpe_chunk {
 
 int gt_bpe_split_bytes(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
 int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
-/* Characters: the first place at or after `at` where a word begins for sure. */
+/* For tokenizers of characters: the first place at or after `at` where a word certainly begins. */
 size_t gt_bpe_chars_cut(const struct gt_bpe *bpe, const unsigned char *p, size_t n, size_t at);
 
 #endif

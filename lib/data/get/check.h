@@ -7,8 +7,8 @@
 #include "lib/base/folder.h"
 #include "lib/data/get/sets.h"
 
-/* Compare the content of an open file, from its first byte to its last; *same tells. A file whose
- * sum is not known is the same. GT_EIO. */
+/* Compare the whole content of an open file with the checksum, and set *same. If the checksum is
+ * not known, *same is true. GT_EIO. */
 int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt_err *err);
 
 /* Check the file of a set at `path`: *there tells whether there is one. Errors: GT_EFORMAT where it

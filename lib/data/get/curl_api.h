@@ -6,8 +6,8 @@
 
 /*
  * The part of libcurl's binary interface used here, declared from its documentation, so that
- * building needs no header of it. Option numbers and codes never change within libcurl.so.4, which
- * is of 2006. Where <curl/curl.h> is installed, tests/unit/test_data_curl.c compares them.
+ * building needs no header of it. Option numbers and codes have not changed since libcurl.so.4
+ * appeared in 2006. Where <curl/curl.h> is installed, tests/unit/test_data_curl.c compares them.
  *
  * Opened rather than linked: libcurl brings some 30 libraries along, and linking it would make
  * every command start 10 ms later.
@@ -60,7 +60,8 @@ enum gt_curl_code {
 	GT_CURLE_HTTP2_STREAM = 92
 };
 
-/* Takes size * n bytes; another result than that ends the transfer with GT_CURLE_WRITE. */
+/* Receives size * n bytes, and returns this number. Any other result ends the transfer with
+ * GT_CURLE_WRITE. */
 typedef size_t gt_curl_receive(char *bytes, size_t size, size_t n, void *self);
 
 /* The functions, all there after gt_curl_open(), and one handle, which keeps connections open. */

@@ -12,12 +12,14 @@
 enum { GT_HOST_SIZE = 128 };
 
 struct gt_download {
-	const char *address;          /* http:// or https:// */
-	const char *name;             /* of the file, for messages */
-	const char *path;             /* of the file that is written, for messages, */
-	int fd;                       /* and open; its bytes are the first ones of the file */
-	uint64_t size_bytes;          /* of the whole file: no byte more is written */
-	double timeout_s;             /* without data, or to connect */
+	const char *address; /* http:// or https:// */
+	const char *name;    /* of the file, for messages */
+	const char *path;    /* of the file that is written, for messages */
+	/* the same file, open; it holds the first bytes of the download, or none */
+	int fd;
+	uint64_t size_bytes; /* of the whole file; more bytes are never written */
+	/* give up after this time without data or without a connection */
+	double timeout_s;
 	struct gt_progress *progress; /* is started and hidden here; NULL: none */
 };
 
@@ -29,11 +31,12 @@ enum gt_download_remedy {
 };
 
 /*
- * Fetch the bytes that follow those of the file. A server that ignores the request for a part sends
- * the whole file: then it is written anew. After an error the file holds a beginning to go on from,
- * or nothing if the bytes received are known to be no part of it. Only HTTP and HTTPS are spoken,
- * after redirects too, and no redirect leads from HTTPS to HTTP. Proxies are those of the
- * environment (http_proxy, https_proxy, no_proxy).
+ * Fetch the rest of a file, and append it to the bytes that are there. If the server ignores the
+ * requested range and sends the whole file, the file is written from its start. After an error the
+ * file holds a valid beginning, from which the next call continues; it is empty if the bytes
+ * received cannot belong to it. Only HTTP and HTTPS are used, also after redirects. Redirects from
+ * HTTPS to HTTP are not followed. Proxies are those of the environment (http_proxy, https_proxy,
+ * no_proxy).
  *
  * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size).
  */

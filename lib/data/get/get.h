@@ -11,15 +11,15 @@
 
 struct gt_curl;
 
-/* The caller fills in the first part and zeroes the rest, which gt_get_release() frees. */
+/* The caller sets the first part and zeroes the second, which gt_get_release() frees. */
 struct gt_get {
-	const char *folder; /* of all sets; each has a folder of its name in it */
+	const char *folder; /* of all sets; each set has a subfolder with its name */
 	/* Take SET/FILE from this address in place of the publishers: "http://nas:8000". NULL: the
-	 * publishers' addresses. A folder of sets that any web server shows is a mirror. */
+	 * publishers' addresses. Any web server that serves a folder of sets can be a mirror. */
 	const char *mirror;
-	bool force;         /* fetch files that are there, too */
+	bool force;         /* fetch files even if they exist */
 	double timeout_s;   /* without data, or to connect */
-	int retries;        /* of an address whose server fails or cuts the connection */
+	int retries;        /* retries per address if the server fails or cuts the connection */
 	double pause_s;     /* before the first retry; then twice as long each time */
 	struct gt_log *log; /* with progress, where that can be drawn */
 
@@ -28,22 +28,22 @@ struct gt_get {
 };
 
 /*
- * Make the files of a set be there: those that are missing are fetched, all are compared with size
- * and SHA-256, an archive is unpacked. A file that is there and is not the publisher's is an error
- * and stays, unless `force`.
+ * Provide the files of a set: fetch missing files, compare the size and SHA-256 of all files, and
+ * unpack an archive. A file with another content is an error and is not changed, unless `force` is
+ * set.
  *
- * A file comes as NAME.part and gets its name when it is whole and right; an interrupted one stays
- * for the next call, which goes on where it ended. A process that finds another one fetching the
- * same file waits for it.
+ * A file is downloaded as NAME.part, and renamed when it is complete and its SHA-256 is right.
+ * After an interruption NAME.part stays, and the next call continues it. If another process is
+ * fetching the same file, this waits for it.
  *
  * Errors: GT_EIO (network or disk), GT_EFORMAT (another file than published), GT_ENOTSUP (no
- * libcurl), GT_ENOMEM. Where the publisher cannot be reached, the hint says how to bring the files
+ * libcurl), GT_ENOMEM. If the publisher cannot be reached, the hint says how to provide the files
  * by hand.
  */
 int gt_get_set(struct gt_get *get, const struct gt_set *set, struct gt_err *err);
 void gt_get_release(struct gt_get *get);
 
-/* Check that an address of a mirror can be one: GT_EINVAL. */
+/* Check the syntax of a mirror's address. Errors: GT_EINVAL. */
 int gt_get_check_mirror(const char *mirror, struct gt_err *err);
 
 #endif

@@ -18,8 +18,8 @@ struct gt_set_file {
 };
 
 /*
- * A set lies in a folder of its name. Where programs want its files unpacked, the only file is an
- * archive (tar, compressed with gzip), and `parts` are the files of its folder `parts_folder`.
+ * A set is in a folder of its name. If its files have to be unpacked, the only file is an archive
+ * (tar, compressed with gzip), and `parts` are the unpacked files in the folder `parts_folder`.
  */
 struct gt_set {
 	const char *name;

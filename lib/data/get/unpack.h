@@ -7,8 +7,8 @@
 
 /*
  * Write the parts of a set into their folder below `folder`, from an archive (tar, compressed with
- * gzip) that has the set's checksum. Other files of the archive are left out. Each part appears
- * whole, and is compared with its size and checksum before.
+ * gzip) that has the set's checksum. Other files of the archive are left out. The size and checksum
+ * of each part are compared before it appears under its name.
  *
  * Errors: GT_EFORMAT, GT_EIO, GT_ENOMEM.
  */
