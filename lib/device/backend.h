@@ -14,13 +14,12 @@ struct gt_kernel;        /* lib/graph/kernel.h: devices carry them, graphs look 
 struct gt_device_groups; /* lib/comm/device_group.h: likewise, for ranks */
 
 /*
- * A device works asynchronously. Work is queued on a stream and done in the order of the queue;
- * two streams go on independently of each other, but where one waits for an event that was
- * recorded on the other. A call that takes a stream returns when the work is queued, which may be
- * before it is done: the memory it names belongs to the device until then. A later call on that
- * device returns an error that happens in the background. Where a kernel finds a fault in its data
- * (lib/graph/fault.h), the host's next wait on that device, stream_sync() or event_sync(), returns
- * it, once; of several faults, one.
+ * A device works asynchronously. Work is queued on a stream and done in the order of the queue. Two
+ * streams are independent, unless one waits for an event recorded on the other. A call with a
+ * stream returns when the work is queued, maybe before it is done. Until the work is done, do not
+ * touch the memory it uses. An error in the background is returned by a later call on that device.
+ * If a kernel finds a fault in its data (lib/graph/fault.h), the host's next wait on that device,
+ * stream_sync() or event_sync(), returns it once. If there are several faults, one is returned.
  *
  * A stream and its events are used by one thread at a time. On the CPU, work is done when the call
  * returns.
@@ -36,17 +35,17 @@ typedef int gt_host_fn(void *self, struct gt_err *err);
 enum { GT_DEVICE_ALIGN = 256 };
 
 /*
- * A sum of squares. Exact, it is the same in whatever order, and by however many, it was added up:
- * element i counts 2^(24 i - 298), is an integer of at most 53 bits, and so adds up without
- * rounding. (The smallest square is 2^-298; 24 bits are half of the fraction of one.) There is room
- * for 2^20 sums of 2^16 squares each, or shorter ones. The last element is the sum of values that
- * are not finite. A sum that is not exact is in element 0. Elements of two sums are added, or
- * subtracted, one by one. Source of the idea: U. Kulisch's long accumulator ("Computer Arithmetic
- * and Validity", 2008).
+ * A sum of squares. An exact sum does not depend on the order of additions or on the number of
+ * ranks. Element i counts units of 2^(24 i - 298). It is an integer of at most 53 bits, so it is
+ * added without rounding. (The smallest square is 2^-298; 24 bits are half of the fraction of a
+ * square.) An exact sum can hold 2^20 sums of up to 2^16 squares each. The last element is the sum
+ * of values that are not finite. A sum that is not exact is stored in element 0 only. Elements of
+ * two sums are added, or subtracted, one by one. Source of the idea: U. Kulisch's long accumulator
+ * ("Computer Arithmetic and Validity", 2008).
  */
 enum { GT_SQUARES = 25 };
 
-/* The step block: settings of a step, which one copy brings from the host before it. */
+/* The step block: settings of a step. One copy transfers them from the host before the step. */
 struct gt_step_block {
 	float lr;            /* learning rate of this step */
 	float others_lr;     /* that of ranges whose options say so */
@@ -54,30 +53,30 @@ struct gt_step_block {
 	double beta1, beta2; /* Adam */
 	double stop;         /* 1: this rank was asked to stop; else 0 */
 	bool exact;          /* how squares are added up */
-	/* The loss scale: its factors after updates and after an overflow; the number of updates in
-	 * a row after which it grows, 0: the loss is not scaled. */
+	/* The loss scale: `growth` multiplies it after growth_interval updates without an overflow,
+	 * and `backoff` after an overflow. growth_interval 0: the loss is not scaled. */
 	float growth, backoff;
 	int64_t growth_interval;
 };
 
 /*
- * The result block: scalars that kernels compute in a step, for other kernels and for the host,
- * which gets a copy of it behind the step and reads that later. No kernel waits for the host.
+ * The result block: scalars that kernels compute in a step. Other kernels read it. The host gets a
+ * copy after the step and reads it later, so kernels never wait for the host.
  */
 struct gt_step_result {
-	double loss, stop;       /* so far; ranks add them up, side by side */
+	double loss, stop;       /* so far; adjacent, so that ranks add up both in one call */
 	float grad_norm;         /* L2 norm of all gradients, before clipping, not scaled */
 	float grad_factor;       /* multiplies gradients, min(1, clip / (norm + 1e-6)) / scale */
 	float scale;             /* multiplies the next step's loss; unused where none is scaled */
 	int64_t growth_tracker;  /* updates since it last changed */
 	bool skip;               /* no update in this step */
-	bool diverged;           /* nor in those after it */
+	bool diverged;           /* and no update in later steps */
 	int64_t steps;           /* updates done, this one included */
 	float bias1, bias2_sqrt; /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
 	double squares[GT_SQUARES]; /* of all gradients so far */
 };
 
-/* Both, in device memory. */
+/* Both blocks, in device memory. */
 struct gt_step_scalars {
 	struct gt_step_block block;
 	struct gt_step_result result;
@@ -132,25 +131,26 @@ struct gt_range_kernels {
 	/* x[count] += y[count] */
 	int (*add)(
 	    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err);
-	/* A step begins: no loss, no squares; s->result.stop is the block's. */
+	/* Begin a step: set loss and squares to 0, and s->result.stop to block.stop. */
 	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* s->result.loss += the sum of losses[count], count >= 1, in double, added up as ranks do:
-	 * that of the first 2^k < count, 2^k as large as can be, plus that of the rest. */
+	/* s->result.loss += the sum of losses[count], count >= 1, in double, in the order of
+	 * ordered groups (lib/comm/group.h): the sum of the first 2^k losses, where 2^k is the
+	 * largest power of two below count, plus the sum of the other losses. */
 	int (*add_losses)(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
 	    int64_t count, struct gt_err *err);
 	/* s->result.squares += the sum of the squares of g[count], in double or exactly. */
 	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
 	    struct gt_step_scalars *s, struct gt_err *err);
-	/* Loss and squares are there: all else of the result. Where the loss is scaled, gradients
-	 * that are not finite skip this update and lower the scale; a step diverges where the loss
-	 * is not finite, the gradients of a loss that is not scaled are not, or the scale falls
-	 * below gt_scale_min. Sources: torch.nn.utils.clip_grad_norm_ (factor);
-	 * torch._amp_update_scale_, of torch.amp.GradScaler (scale). */
+	/* Compute the rest of the result from loss and squares. If the loss is scaled, gradients
+	 * that are not finite skip this update and lower the scale. A step diverges if the loss is
+	 * not finite, if gradients of an unscaled loss are not finite, or if the scale falls below
+	 * gt_scale_min. Sources: torch.nn.utils.clip_grad_norm_ (factor); torch._amp_update_scale_,
+	 * of torch.amp.GradScaler (scale). */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* Updates: nothing where s->result.skip; else gradients are multiplied by grad_factor, and
-	 * p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
-	 * *o is read by the call. */
+	/* Updates do nothing if s->result.skip is set. Otherwise gradients are multiplied by
+	 * grad_factor, and p[count] -= lr * step, as in torch.optim.SGD. buf (NULL without
+	 * momentum) is momentum_buffer. *o is read during the call. */
 	int (*sgd)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
 	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
 	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. *o is read by
@@ -158,9 +158,9 @@ struct gt_range_kernels {
 	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
-	/* Optional: prepare the workspace that updates of such a matrix need on this stream, for as
-	 * long as it lives. Without it, muon() does with less, and may be slower. Not while work is
-	 * captured. */
+	/* Optional: prepare the workspace for updates of a matrix of this shape; it lives as long
+	 * as the stream. Without it muon() needs less memory, and may be slower. Do not call this
+	 * while work is captured. */
 	int (*prepare_muon)(
 	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 	/* torch.optim.Muon of one matrix [rows, cols], with Nesterov momentum; buf is
@@ -169,8 +169,8 @@ struct gt_range_kernels {
 	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
 	    int64_t cols, float *work, const struct gt_update_options *o,
 	    const struct gt_step_scalars *s, struct gt_err *err);
-	/* y[count] += weight (x[count] - y[count]), in the form that has no error at weights 0 and
-	 * 1: torch.lerp. */
+	/* y[count] += weight (x[count] - y[count]), in a form that is exact for weights 0 and 1, as
+	 * torch.lerp. */
 	int (*lerp)(struct gt_stream *stream, float *y, const float *x, int64_t count, float weight,
 	    struct gt_err *err);
 	/* Exchange x[count] and y[count]. */
@@ -194,7 +194,8 @@ struct gt_range_kernels {
  */
 struct gt_backend {
 	const char *name; /* "cpu" */
-	bool host_memory; /* its memory is the host's: read in place between runs */
+	/* its memory is host memory, which the host reads directly between runs */
+	bool host_memory;
 	enum gt_layout
 	    image_layout; /* the layout that its kernels want of four-dimensional values */
 	/* When the pass fuse_head uses linear_cross_entropy, if the backend has kernels for it: for
@@ -206,13 +207,13 @@ struct gt_backend {
 	int (*count)(void);
 	int (*describe)(int index, char *text, size_t size, struct gt_err *err);
 
-	/* Make the device the calling thread's. */
+	/* Make this the calling thread's current device. */
 	int (*enter)(int index, struct gt_err *err);
-	/* Bytes of device memory that can still be had, and that the device has. */
+	/* Bytes of device memory that are available, and in total. */
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
-	/* Optional (NULL): the processes that hold memory of a device, as text [size]; "" where
-	 * there are none but this one, or nobody says. */
+	/* Optional (NULL): the processes that hold memory of a device, as text [size]; "" if there
+	 * are no others, or they are not known. */
 	void (*holders)(char *text, size_t size, int index);
 
 	/* Optional (NULL): peak floating-point operations per second of matrix products of this
@@ -226,8 +227,8 @@ struct gt_backend {
 	 * left. */
 	int (*alloc)(int index, size_t bytes, void **out, struct gt_err *err);
 	void (*free)(int index, void *p, size_t bytes);
-	/* Host memory, zeroed, that copies from and to the device go through at full speed and in
-	 * the background. A copy from or to other host memory may make the host wait. */
+	/* Pinned host memory, zeroed. Copies between it and the device run at full speed and in the
+	 * background. A copy from or to other host memory may make the host wait. */
 	int (*host_alloc)(int index, size_t bytes, void **out, struct gt_err *err);
 	void (*host_free)(int index, void *p, size_t bytes);
 
@@ -238,12 +239,13 @@ struct gt_backend {
 
 	int (*event_new)(struct gt_event **out, int index, struct gt_err *err);
 	void (*event_free)(struct gt_event *event); /* NULL is fine */
-	/* The event stands for all work that the stream has by now; recorded anew, for that. */
+	/* Let the event mark the end of all work queued on the stream so far. Recording it again
+	 * replaces the mark. */
 	int (*event_record)(struct gt_event *event, struct gt_stream *stream, struct gt_err *err);
 	/* Work queued on the stream from now on begins when the event's is done. An event that was
 	 * never recorded stands for no work. */
 	int (*event_wait)(struct gt_stream *stream, struct gt_event *event, struct gt_err *err);
-	/* The host waits likewise; or asks whether it would have to. */
+	/* Let the host wait for the event; or return whether its work is done. */
 	int (*event_sync)(struct gt_event *event, struct gt_err *err);
 	bool (*event_done)(struct gt_event *event);
 
@@ -259,9 +261,9 @@ struct gt_backend {
 
 	/*
 	 * Optional, both or none (NULL): copies between the memories of two devices of this kind,
-	 * queued on a stream of either. Call peer_open() once before, on a thread that has entered
-	 * device `index`. *direct: the driver says that it reaches the memory of `peer`, so copies
-	 * go straight; otherwise they go through the host.
+	 * queued on a stream of one of the two devices. Call peer_open() once before, on a thread
+	 * that has entered device `index`. *direct: the driver says that it reaches the memory of
+	 * `peer`, so copies go straight; otherwise they go through the host.
 	 */
 	int (*peer_open)(int index, int peer, bool *direct, struct gt_err *err);
 	int (*copy_peer)(struct gt_stream *stream, void *to, int to_index, const void *from,
@@ -271,11 +273,11 @@ struct gt_backend {
 	 * Optional, all four or none (NULL): work that is queued once and done many times, without
 	 * the host's work for each kernel. Between capture_begin() and capture_end(), kernels,
 	 * copies within the device, events and waits queued on the stream are kept, and not done. A
-	 * stream that waits for an event of the capture joins it; before the end the first stream
-	 * has to wait for the streams that have joined. Captured work waits for no work outside of
-	 * the capture. Copies from or to host memory and calls of the host are errors, as is a wait
-	 * of the host for these streams. capture_end() ends the capture in any case; *out is NULL
-	 * after an error.
+	 * stream that waits for an event of the capture joins the capture; before the end, the
+	 * first stream has to wait for all streams that have joined. Captured work must not wait
+	 * for work outside the capture. Copies from or to host memory, host calls, and waits of the
+	 * host for these streams are errors. capture_end() ends the capture in any case; *out is
+	 * NULL after an error.
 	 *
 	 * replay() queues all of it, on the stream of the capture. Addresses and arguments are as
 	 * they were, so everything that changes from one time to the next is read from device
@@ -290,9 +292,9 @@ struct gt_backend {
 	/*
 	 * Queue a call of fn(self, err) on the host: it begins when the work before it is done, and
 	 * work behind it begins when it returns. fn runs on a thread of the backend's, or, on the
-	 * CPU, within this call. It may wait, also for calls that are queued on other streams, and
-	 * calls no function of a backend. Of pinned memory it reads and writes memory[bytes] alone.
-	 * Later calls on the device return its error.
+	 * CPU, within this call. It may wait, also for calls queued on other streams, but must not
+	 * call functions of a backend. It may access pinned memory only in memory[bytes]. Later
+	 * calls on the device return its error.
 	 */
 	int (*host_call)(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
 	    size_t bytes, struct gt_err *err);
@@ -334,15 +336,16 @@ int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 void gt_device_close(struct gt_device *d); /* NULL is fine */
 
-/* Wait until all its work is done: before the memory is freed that an error has left in use. */
+/* Wait until all work of the device is done. Call this before freeing memory that is still in use
+ * after an error. */
 int gt_device_sync(const struct gt_device *d, struct gt_err *err);
 
 /* Memory of the device; NULL may be freed. */
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);
 void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
 
-/* Copy between host and device behind all work of the compute stream, and wait until it is done:
- * for work before and after the steps of a run, and between them. */
+/* Copy between host and device after all work of the compute stream, and wait for the end. For use
+ * before, between and after the steps of a run. */
 int gt_device_write(
     const struct gt_device *d, void *device, const void *host, size_t bytes, struct gt_err *err);
 int gt_device_read(

@@ -33,8 +33,8 @@ struct gt_check_facts {
 	struct gt_maybe locked_bytes;      /* how much memory it may lock; unknown: no limit */
 };
 
-/* Look these up. `root` is the prefix of /dev and /sys, NULL: the real ones; libraries are
- * opened only where as many GPUs are visible as use them, being large. */
+/* Read these facts. `root` is the prefix of /dev and /sys; NULL: the real ones. The large libraries
+ * are opened only if enough GPUs are visible to use them. */
 void gt_check_facts_read(
     struct gt_check_facts *out, const struct gt_probe *probe, const char *root);
 

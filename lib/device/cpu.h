@@ -47,7 +47,7 @@ struct gt_cpu {
 
 /*
  * Describe the CPU from /proc and /sys, read under the folder `root` ("" for the real ones), so
- * that another machine's files can be handed in. Figures that cannot be read stay 0 or unknown.
+ * that tests can pass the files of another machine. Figures that cannot be read stay 0 or unknown.
  * cgroups of version 1 and 2 are followed up to their root: the tightest limit counts.
  *
  * Errors: GT_ENOMEM alone. Release with gt_cpu_release().
@@ -56,11 +56,11 @@ struct gt_cpu {
 int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);
 void gt_cpu_release(struct gt_cpu *cpu);
 
-/* The memory that this process may come to have: the machine's, the cgroup's limit or the process's
- * own (RLIMIT_AS), the least of them; UINT64_MAX where none is known. */
+/* The most memory that this process can use: the smallest of the machine's memory, the cgroup's
+ * limit and the process's own limit (RLIMIT_AS); UINT64_MAX if none is known. */
 uint64_t gt_cpu_memory_bytes(void);
 
-/* Memory that can still be taken; UINT64_MAX where nothing is known. */
+/* Memory that can still be allocated; UINT64_MAX if unknown. */
 struct gt_cpu_free {
 	uint64_t host_bytes;    /* by all processes together: the machine's, or the cgroup's */
 	uint64_t process_bytes; /* by this process: its address space (RLIMIT_AS) */

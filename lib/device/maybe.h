@@ -1,4 +1,4 @@
-/* maybe.h - a figure that may be unknown, which is not zero. */
+/* maybe.h - a number that may be unknown; unknown differs from zero. */
 #ifndef GT_DEVICE_MAYBE_H
 #define GT_DEVICE_MAYBE_H
 

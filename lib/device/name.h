@@ -6,7 +6,7 @@
 
 #include "lib/device/backend.h"
 
-/* Room for the name of a device. */
+/* Bytes for the name of a device. */
 enum { GT_DEVICE_NAME_SIZE = 16 };
 
 /* One device. The index is logical: it counts the GPUs that CUDA_VISIBLE_DEVICES leaves. */
@@ -24,8 +24,8 @@ struct gt_device_name {
  *   *out  [*count], at least one; yours to free(); NULL on failure
  *
  * Errors: GT_EINVAL for an empty list or element, a word that is no device's name, the same device
- * twice, or devices of two backends; GT_ENOTSUP for a backend that is not one of these; GT_EDEVICE
- * for a device that this machine has not, in the words of its backend; GT_ENOMEM.
+ * twice, or devices of two backends; GT_ENOTSUP for a backend that is not one of these; GT_EDEVICE,
+ * with the backend's text, for a device that this machine does not have; GT_ENOMEM.
  */
 int gt_device_names_read(struct gt_device_name **out, size_t *count, const char *text,
     const struct gt_backend *const *backends, struct gt_err *err);

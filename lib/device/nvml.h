@@ -13,7 +13,7 @@
 
 /* A process with memory on a GPU. */
 struct gt_gpu_process {
-	unsigned pid;                   /* as the host counts, whatever the container */
+	unsigned pid;                   /* the pid on the host, also inside a container */
 	struct gt_maybe memory_bytes;   /* unknown to users without permission, and with MIG */
 	char name[GT_GPU_PROCESS_NAME]; /* "" unless filled in: gt_probe_read() does */
 };
@@ -66,10 +66,10 @@ struct gt_gpus {
 };
 
 /*
- * Ask NVML about every GPU. `library` is the path or soname to open, NULL or "" for the
- * usual "libnvidia-ml.so.1". No driver, no GPU, a missing function or a refused figure is an answer
- * and not an error: it stands in `state`, `reason`, or in a gt_maybe that is not known.
- * `logical` is set as if CUDA_VISIBLE_DEVICES were unset.
+ * Ask NVML about every GPU. `library` is the path or soname to open, NULL or "" for the usual
+ * "libnvidia-ml.so.1". A missing driver, GPU, function or figure is not an error: it is reported in
+ * `state` and `reason`, or as an unknown gt_maybe. `logical` is set as if CUDA_VISIBLE_DEVICES were
+ * unset.
  *
  * Errors: GT_ENOMEM alone; *out is then empty.
  * Source: NVML API reference, docs.nvidia.com/deploy/nvml-api.

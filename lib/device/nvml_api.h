@@ -100,7 +100,7 @@ struct gt_nvml {
 /* Call a function that may be missing; true when it answered. */
 #define GT_NVML_ASK(function, ...) ((function) && (function)(__VA_ARGS__) == NVML_SUCCESS)
 
-/* Keep a text that NVML wrote only if it answered; end it whatever it wrote. */
+/* Keep a text from NVML only if the call succeeded, and make sure that it ends in a zero. */
 static inline void gt_nvml_keep_text(bool answered, char *text, size_t size)
 {
 	text[answered ? size - 1 : 0] = '\0';
@@ -111,8 +111,8 @@ static inline struct gt_maybe gt_nvml_known(uint64_t value)
 	return (struct gt_maybe){ .known = true, .value = value };
 }
 
-/* nvml.c: open the library (NULL or "": the usual one) and begin to use it; false, with state and
- * reason of *why, where it cannot be used. Close it after true. */
+/* nvml.c: open and initialize the library (NULL or "": the usual one). Returns false, and sets
+ * state and reason of *why, if it cannot be used. Close it only if this returned true. */
 bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
 void gt_nvml_close(struct gt_nvml *nvml);
 

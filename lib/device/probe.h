@@ -9,15 +9,15 @@
 #include "lib/device/cpu.h"
 #include "lib/device/nvml.h"
 
-/* A text of gt_err's, and its hint in brackets. */
+/* Bytes for the text of a gt_err, and its hint in brackets. */
 enum { GT_REASON_SIZE = 968 };
 
 /* The libraries the CPU backend computes with. */
 struct gt_cpu_math {
 	char onednn[32];             /* version: "2.6.3"; "" if it cannot be opened */
-	char reason[GT_REASON_SIZE]; /* why it cannot, and the remedy; "" if it can */
+	char reason[GT_REASON_SIZE]; /* why it cannot be opened, and the remedy; "" if it can */
 	const char *isa;             /* the widest instructions oneDNN will use, "" if none */
-	int openmp_threads;          /* that a parallel region would start */
+	int openmp_threads;          /* threads that a parallel region starts */
 };
 
 /* Opens oneDNN. Part of the CPU backend, as gt_cpu_backend is: kernels/cpu/math.c. */
@@ -46,7 +46,7 @@ struct gt_probe {
 	struct gt_backend_status backend[GT_PROBE_BACKENDS];
 };
 
-/* Where to look; all may be NULL. */
+/* The sources of the probe; all may be NULL. */
 struct gt_probe_options {
 	const char *root;            /* prefix of /proc and /sys; NULL: the real ones */
 	const char *nvml_library;    /* NULL: libnvidia-ml.so.1 */
@@ -59,7 +59,7 @@ struct gt_probe_options {
 extern const int gt_cuda_toolkit __attribute__((weak));
 
 /*
- * Look at everything. A machine without GPUs or driver is an answer, with the reason in words.
+ * Probe all devices. A machine without GPUs or driver is not an error; `reason` describes it.
  *
  * Errors: GT_ENOMEM; *out is then empty. Release with gt_probe_release().
  */

@@ -20,8 +20,8 @@ bool gt_sysfs_line(char *line, size_t size, const char *root, const char *format
 /* The value in a line "KEY : VALUE\n", cut at its end in place; NULL if the key is another. */
 char *gt_sysfs_value(char *line, const char *key);
 
-/* How many numbers a kernel list such as "0-3,8,10-11" holds, up to the first thing that belongs
- * in no list. Each is handed to `visit` unless that is NULL. */
+/* Count the numbers in a kernel list such as "0-3,8,10-11", up to the first character that does not
+ * belong to a list. Calls `visit`, unless it is NULL, with each number. */
 size_t gt_sysfs_list(const char *list, void (*visit)(int id, void *context), void *context);
 
 #endif

@@ -31,8 +31,8 @@ size_t gt_visible_apply(
 
 /*
  * Whether the numbers above may differ from CUDA's: by default (CUDA_DEVICE_ORDER unset or
- * FASTEST_FIRST) CUDA puts the fastest GPU first by a rule of its own, while NVML goes by the PCI
- * bus. They agree for GPUs of one model, and for those that the list names by UUID.
+ * FASTEST_FIRST) CUDA puts the fastest GPU first, by an unpublished rule, while NVML orders GPUs by
+ * PCI bus id. They agree for GPUs of one model, and for those that the list names by UUID.
  *
  * `value` is that of CUDA_VISIBLE_DEVICES, `order` that of CUDA_DEVICE_ORDER; NULL is unset.
  */
