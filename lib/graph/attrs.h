@@ -17,21 +17,23 @@ enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
 enum { GT_HEAD_ROWS = 16 };
 
 /*
- * One member per family of ops. Always zeroed before it is filled, so that two nodes do the same if
- * and only if their bytes are the same (the common-subexpression pass compares them so).
+ * One member per family of ops. Zero the union before setting members: the common-subexpression
+ * pass compares the bytes of two nodes to decide whether they compute the same.
  */
 union gt_attrs {
-	int64_t all[6]; /* every byte; first, since `= { 0 }` zeroes the first member and no more */
+	/* covers every byte; it is first, because `= { 0 }` zeroes only the first member */
+	int64_t all[6];
 	struct {
 		bool trans_a, trans_b;
-		bool relaxed; /* sums may be added up in another order; forward only */
+		bool relaxed; /* terms of sums may be added in another order; forward only */
 		bool tf32;    /* float32 factors may be rounded to TF32: the pass tf32 */
 	} matmul;
 	struct {
 		int kernel, stride, pad; /* square */
 		bool relu;               /* max(0, .) after bias and residual; forward only */
-		bool relaxed; /* an algorithm that rounds more than a sum will do; forward only */
-		bool tf32;    /* as of matmul */
+		/* algorithms that round more than a plain sum are allowed; forward only */
+		bool relaxed;
+		bool tf32;                   /* as of matmul */
 		int64_t in_height, in_width; /* conv2d_input_grad: of the forward pass */
 	} conv;
 	struct {
@@ -52,8 +54,8 @@ union gt_attrs {
 	struct {
 		double p;        /* probability of dropping */
 		uint32_t stream; /* counter word 2 of Philox: distinct per dropout of a model */
-		/* Some rows: they begin at this element of all samples, which have so many elements
-		 * each; 0, 0: whole samples. */
+		/* If x has only some rows of each sample: the element at which they begin, and the
+		 * elements of a whole sample; 0, 0: whole samples. */
 		int64_t first, sample;
 	} dropout;
 	struct {
@@ -62,7 +64,7 @@ union gt_attrs {
 		uint32_t stream;
 		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
 		int kv_heads;              /* of keys and values; 0: as many as of queries */
-		bool full; /* a token sees those behind it, too; else it is causal */
+		bool full; /* a token also attends to later tokens; else it is causal */
 		bool tf32; /* as of matmul */
 	} attention;
 	struct {
@@ -102,7 +104,7 @@ union gt_attrs {
 	struct {
 		int index;
 		int turn;      /* all_gather_start: 1, or 2 in the backward part */
-		int64_t count; /* elements, where the node makes room for them */
+		int64_t count; /* elements, if the node allocates memory for them */
 	} bucket;              /* of lib/parallel/data/buckets.h */
 	struct {
 		int axis;      /* enum gt_axis of lib/parallel/parallel.h */

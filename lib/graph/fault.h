@@ -7,13 +7,13 @@
 #include "lib/base/err.h"
 
 /*
- * A kernel of the CPU returns such an error from run(). One of a GPU stores the fault where the
- * host looks when it waits (kernels/cuda/fault.cuh). Users read the same words.
+ * A CPU kernel returns the error from run(). A GPU kernel stores the fault in a slot that the host
+ * reads when it waits (kernels/cuda/fault.cuh). The text is the same for both.
  */
 enum gt_fault_kind {        /* and its values */
 	GT_FAULT_ID,        /* an id, its sample, its position, rows of the table */
 	GT_FAULT_POSITIONS, /* tokens, tokens before these, positions there are */
-	GT_FAULT_CACHE,     /* tokens, tokens before these, room of the cache */
+	GT_FAULT_CACHE,     /* tokens, tokens before these, capacity of the cache */
 	GT_FAULT_TARGET     /* a target, its row, classes */
 };
 

@@ -15,9 +15,10 @@ struct gt_stream; /* lib/device/backend.h */
 
 enum { GT_MAX_INPUTS = 8, GT_MAX_OUTPUTS = 4 };
 
-/* A value as a kernel sees it. Contiguous in its layout; data is aligned to 64 bytes. */
+/* An input or output of a kernel. Its elements are contiguous in the layout; data is aligned to 64
+ * bytes. */
 struct gt_tensor {
-	bool present; /* false: an optional input or output that this node does without */
+	bool present; /* false: an optional input or output that this node does not have */
 	enum gt_dtype dtype;
 	enum gt_layout layout;
 	int ndim;
@@ -35,8 +36,8 @@ static inline int64_t gt_tensor_elements(const struct gt_tensor *t)
 	return n;
 }
 
-/* The last dimension, and the product of all others: how row-wise kernels see a tensor of any rank.
- * A scalar is one row of one element. */
+/* The last dimension, and the product of all other dimensions: kernels that work by row treat any
+ * tensor as such a matrix. A scalar is one row of one element. */
 static inline int64_t gt_tensor_last(const struct gt_tensor *t)
 {
 	return t->ndim ? t->shape[t->ndim - 1] : 1;
@@ -65,14 +66,14 @@ struct gt_call {
 	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise; a
 	                           library's call counts as one, however many it queues */
 	/* Bytes that run() moves beyond those of the op's row (gt_node_cost()), which prepare() may
-	 * set: negative where this kernel moves fewer. */
+	 * set: negative if this kernel moves fewer. */
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* prepare()'s own: algorithms, library objects, packed weights */
-	void *context;   /* the context that the plan was given with the row's table, or NULL */
+	void *context; /* the context that was passed to the plan with the row's table, or NULL */
 };
 
-/* Input i, or NULL where this node does without. */
+/* Input i, or NULL if this node does not have it. */
 static inline const struct gt_tensor *gt_optional_input(const struct gt_call *call, int i)
 {
 	return i < call->inputs && call->in[i].present ? &call->in[i] : NULL;
@@ -81,17 +82,18 @@ static inline const struct gt_tensor *gt_optional_input(const struct gt_call *ca
 struct gt_kernel {
 	const char *op;      /* the op's name */
 	enum gt_dtype dtype; /* of the first present floating-point input or output */
-	/* Optional: may this row take the call? The first row of the table that can, does. */
+	/* Optional: whether this row can compute the call. The first row of the table that can is
+	 * used. */
 	bool (*accepts)(const struct gt_call *call);
 	/* Optional, once at plan time: choose algorithms, create state, ask for workspace. data is
 	 * NULL. */
 	int (*prepare)(struct gt_call *call, struct gt_err *err);
 	/* Optional, whenever the data pointers have changed, before the next run(). */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
-	/* In the loop: queues the node's work on call->stream; allocates nothing. The call stays as
-	 * it is until the work is done. A backend's row queues the same work each time, as the plan
-	 * may replay it instead of calling run() again; it reads from its inputs whatever differs
-	 * between runs. A fault in the data is the error of run(), or of a later wait:
+	/* Queue the node's work on call->stream; allocate nothing. The call is not changed until
+	 * the work is done. A backend's row must queue the same work in each run, because the plan
+	 * may replay it instead of calling run() again; anything that differs between runs must be
+	 * read from the inputs. A fault in the data is an error of run() or of a later wait:
 	 * lib/graph/fault.h. */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free state. */
@@ -102,8 +104,8 @@ struct gt_kernel {
  * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e
  * of sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e and
  * draws word c mod 4 of the Philox block at key seed, counter words 0 and 1 c / 4, word 2 the
- * attribute `stream`, word 3 step; so that no result depends on how many ranks, threads or
- * micro-batches share the work. A sample is one index of the first dimension.
+ * attribute `stream`, word 3 step; So results do not depend on the number of ranks, threads or
+ * micro-batches. A sample is one index of the first dimension.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

@@ -7,6 +7,8 @@
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
 
+/* Large blocks go first, because small ones still fit into the gaps between them. Ties are broken
+ * by time and then by position, so that the plan, and its addresses, are the same in every run. */
 static int larger_first(const void *x, const void *y)
 {
 	const struct gt_lifetime *a = *(struct gt_lifetime *const *)x;
@@ -33,6 +35,8 @@ static size_t lowest_fit(
 
 		if (!overlap_in_time(p, b))
 			continue;
+		/* The gap before p is large enough. Later blocks have higher offsets, so they
+		 * cannot narrow it. */
 		if (p->offset >= end + b->bytes)
 			break;
 		if (p->offset + p->bytes > end)
@@ -65,6 +69,9 @@ int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, stru
 		b->offset = lowest_fit(placed, i, b);
 		if (b->offset + b->bytes > *total)
 			*total = b->offset + b->bytes;
+		/* Insertion keeps the list sorted by offset. That is quadratic in the number of
+		 * blocks, which is a few thousand for the largest models: some milliseconds, once
+		 * per plan. */
 		for (; at > 0 && placed[at - 1]->offset > b->offset; at--)
 			placed[at] = placed[at - 1];
 		placed[at] = b;

@@ -1,4 +1,4 @@
-/* memory.h - inside graph: liveness and offsets: which temporaries may share which bytes. */
+/* memory.h - inside graph: offsets of temporaries, which share memory if lifetimes allow. */
 #ifndef GT_GRAPH_MEMORY_H
 #define GT_GRAPH_MEMORY_H
 
@@ -6,7 +6,7 @@
 
 #include "lib/base/err.h"
 
-/* A block of memory wanted from step `first` to step `last`, both included. */
+/* A block of memory that is needed from step `first` to step `last`, both included. */
 struct gt_lifetime {
 	size_t bytes;
 	int first, last;

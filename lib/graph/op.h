@@ -20,8 +20,9 @@ enum gt_autocast {
 	GT_AUTOCAST_LOOKUP, /* they stay as they are; with low_sums attrs.embedding.low is set */
 	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
 	GT_AUTOCAST_HIGH,   /* they become float32: losses */
-	GT_AUTOCAST_KEEP,  /* they stay as they are: the op takes float32 vectors beside low data */
-	GT_AUTOCAST_MARKED /* it has none: an output that is marked as low (gt_value.low) is low */
+	GT_AUTOCAST_KEEP, /* they stay as they are: the op takes float32 vectors beside low data */
+	/* it has no inputs: an output marked as low (gt_value.low) has the low type */
+	GT_AUTOCAST_MARKED
 };
 
 struct gt_op {
@@ -36,15 +37,15 @@ struct gt_op {
 	int (*infer)(struct gt_node *node, struct gt_err *err);
 
 	/*
-	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], that
-	 * by out[i] (NULL where nobody asked). wanted[i] tells which inputs need one; leave the
-	 * others NULL. NULL here: the op has no gradient, and asking for it is an error.
+	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], the
+	 * gradient by out[i] (NULL if there is none). wanted[i] says which inputs need a gradient;
+	 * leave other d_in[i] NULL. If `grad` is NULL, the op has no gradient, and needing one is
+	 * an error.
 	 */
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);
 
-	/* Optional: the attributes that a reader of the graph wants, each after a space:
-	 * " stride=2 relu". */
+	/* Optional: print the attributes, each after a space: " stride=2 relu". */
 	void (*print)(const struct gt_node *node, FILE *f);
 
 	/* FLOPs; bytes are those of inputs and outputs. NULL: one FLOP per element of out[0]. */
@@ -53,24 +54,25 @@ struct gt_op {
 	 * output once. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 
-	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the
-	 * output depends on no later element of that input than e (or the kernel sees to it). */
+	/* out[0] may share the memory of in[i] for each bit i: both have the same size, and element
+	 * e of the output does not depend on later elements of that input than e (or the kernel
+	 * handles it). */
 	unsigned inplace;
-	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody
-	 * reads it. */
+	/* Inputs that the node changes, a bit each (running statistics): the node is kept although
+	 * no node reads it. */
 	unsigned writes;
 	/* Inputs whose rows are looked up by index and not multiplied (embeddings), a bit each. */
 	unsigned lookups;
-	/* For an op that writes: emit a node that makes the bits of the node's out[0] from its
-	 * other outputs and those inputs that nobody writes. NULL: there is no such node. */
+	/* For an op that writes: emit a node that computes the same bits as the node's out[0] from
+	 * its other outputs and the inputs that no node writes. NULL: there is no such node. */
 	struct gt_node *(*again)(struct gt_graph *g, const struct gt_node *node);
-	/* A collective: it stays although no node reads it, no two are the same, and its outputs
-	 * depend on parameters of other ranks (unless it is `constant`). */
+	/* A collective: it is kept although no node reads it, and is never merged with another
+	 * node. Its outputs depend on parameters of other ranks (unless it is `constant`). */
 	bool remote;
-	/* It runs on the device's stream of collectives, behind all nodes before it. Later nodes do
+	/* It runs on the device's stream of collectives, after all earlier nodes. Later nodes do
 	 * not wait for it: another node, such as all_reduce_wait, lets the compute stream wait. */
 	bool collective;
-	/* Gradients do not pass: its outputs count as constants, whatever it was given. */
+	/* It stops gradients: its outputs are constants. */
 	bool constant;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
 	bool view;
@@ -80,7 +82,7 @@ struct gt_op {
 	/* Element by element: outputs have the layout of the inputs, which agree, whatever it
 	 * is. */
 	bool elementwise;
-	/* How ranks that share each layer divide the op; NULL: tensor parallelism refuses it. */
+	/* How tensor parallelism shards the op; NULL: it cannot. */
 	const struct gt_shard_rule *shard;
 	enum gt_autocast autocast;
 };

@@ -6,9 +6,10 @@
 
 /* Blocks of a model whose forward part is computed again before their backward part. */
 struct gt_recompute {
-	int most;   /* so many of them, those that free most memory; INT_MAX: all */
-	int blocks; /* out: those that would free any */
-	int done;   /* out: those that are computed again */
+	/* recompute at most this number of blocks, those that free most memory; INT_MAX: all */
+	int most;
+	int blocks; /* out: the number of blocks that would free memory */
+	int done;   /* out: the number of recomputed blocks */
 };
 
 /* Facts about the plan to be, for the passes. */
@@ -29,8 +30,8 @@ struct gt_pass_options {
 };
 
 /*
- * A pass may put another value behind the name of an output or a gradient: callers that keep
- * pointers from before look them up again. Clean-up passes may also run from inside another.
+ * A pass may replace the value of an output or a gradient, which keeps its name. So callers have to
+ * look up such values again after the passes. Clean-up passes may also be called by other passes.
  */
 struct gt_pass {
 	const char *name;
@@ -45,19 +46,19 @@ extern const struct gt_pass *const gt_passes[];
 /* Run every pass that applies. */
 int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err);
 
-/* depends[id], of each value: whether it has a gradient, since a parameter or another rank's value
- * goes into it. */
+/* Set depends[id] for each value: whether it depends on a parameter or on another rank's value, so
+ * that it has a gradient. */
 void gt_find_dependents(const struct gt_graph *g, bool *depends);
 
-/* autocast.c: the type that v, of a forward graph of a whole model, has behind the pass with these
- * options (low, low_sums). The graph is left as it was. */
+/* autocast.c: the type that v, a value of a whole model's forward graph, will have after autocast
+ * with these options (low, low_sums; low GT_F32: without autocast). The graph is not changed. */
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
     const struct gt_pass_options *options, struct gt_err *err);
 
 /* ---- steps that passes share: rewrite.c ---- */
 
-/* How often each value is read, by value id; yours to free(). Values read by the host (outputs,
- * gradients) count one more. */
+/* The number of reads of each value, by value id; yours to free(). A value that the host reads
+ * (output, gradient) has one more. */
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
 /* The node that makes v, if it is of this op, only one node reads v, and the host does not; else
@@ -84,7 +85,7 @@ void gt_make_output(struct gt_node *n, int output, struct gt_value *v);
 void gt_remove_node(struct gt_graph *g, size_t index);
 void gt_drop_node(struct gt_graph *g, const struct gt_node *n);
 
-/* Move the last node of the list, just emitted, to `index`; those behind move up. */
+/* Move the last node of the list, just emitted, to `index`; nodes from there on move up. */
 void gt_place_last(struct gt_graph *g, size_t index);
 
 /* Where a node stands in the list. */

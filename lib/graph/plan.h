@@ -1,4 +1,4 @@
-/* plan.h - a graph made runnable: kernels chosen, memory laid out, then run again and again. */
+/* plan.h - make a graph executable: choose kernels, lay out memory, run it many times. */
 #ifndef GT_GRAPH_PLAN_H
 #define GT_GRAPH_PLAN_H
 
@@ -9,9 +9,10 @@
 #include "lib/graph/store.h"
 
 /*
- * gt_plan_new() picks a kernel for each node, lets it prepare, and gives every value an offset in
- * one arena from its first writer to its last reader; no memory is taken yet, so a dry run costs
- * none. gt_plan_bind() hands it the arena, which plans that don't run at the same time may share.
+ * gt_plan_new() chooses a kernel for each node, calls its prepare(), and assigns every value an
+ * offset in one arena, for the time from its first writer to its last reader. It allocates no
+ * device memory, so a dry run needs none. gt_plan_bind() passes the arena, which plans that do not
+ * run at the same time may share.
  */
 
 struct gt_step {
@@ -19,7 +20,7 @@ struct gt_step {
 	const struct gt_kernel *kernel;
 	struct gt_call call;
 	int index;               /* of the node in the graph's list */
-	bool crosses;            /* it runs on a stream beside the compute stream, see op.h */
+	bool crosses;            /* it runs on another stream than the compute stream, see op.h */
 	size_t workspace_offset; /* in the arena */
 };
 
@@ -34,8 +35,8 @@ struct gt_plan_summary {
 
 struct gt_plan;
 
-/* Kernels of ops that are no backend's: a NULL-terminated list of tables, each ended by a row whose
- * op is NULL, and the call->context of their rows. */
+/* Kernels of ops that do not belong to a backend: a NULL-terminated list of tables, each ended by a
+ * row whose op is NULL, and the call->context of their rows. */
 struct gt_plan_extra {
 	const struct gt_kernel *const *kernels;
 	void *context;
@@ -43,14 +44,14 @@ struct gt_plan_extra {
 
 /*
  * Plan a graph on the store's device. The graph and the store must outlive the plan; the graph has
- * been through its passes. `extra` (NULL: none) is looked into before the backend's tables. Fails
- * when no kernel takes a node, naming node, op and dtype.
+ * been through its passes. `extra` (NULL: none) is searched before the backend's tables. If no
+ * kernel accepts a node, the error names node, op and dtype.
  */
 int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
     const struct gt_plan_extra *extra, struct gt_err *err);
 void gt_plan_free(struct gt_plan *plan);
 
-/* How much memory gt_plan_bind() wants. */
+/* The bytes of memory that gt_plan_bind() needs. */
 size_t gt_plan_arena_bytes(const struct gt_plan *plan);
 
 /* Use this device memory from now on: gt_plan_arena_bytes() bytes, aligned as device memory; not
@@ -63,14 +64,14 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
  * lies in device memory. A plan with rows of `extra` is not captured. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
-/* One of the runs of a step of training, which is the first or the last of them, both (as in
- * gt_plan_run()) or neither: `runs` of enum gt_run_flags. Nodes that only other runs have are left
- * out. */
+/* Run the plan as one of the runs of a training step. `runs`, of enum gt_run_flags, says whether
+ * this is the first run, the last run, both (as in gt_plan_run()) or neither. Nodes that belong
+ * only to other runs are skipped. */
 int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
 
-/* Where a value lies on the device, once the plan is bound, for copies on the compute stream: an
- * input before, an output or a gradient after a run; NULL for any other value. An input's memory is
- * lent on after its last reader: write every input before every run. */
+/* The device address of a value of a bound plan, for copies on the compute stream: write an input
+ * before a run; read an output or a gradient after it. NULL for other values. An input's memory is
+ * reused after its last reader, so write every input before every run. */
 void *gt_plan_address(const struct gt_plan *plan, const struct gt_value *v);
 
 /* Copy between host memory and such a value, and wait until that is done. bytes must be the
@@ -82,7 +83,7 @@ int gt_plan_read(
 
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* Note when each step is run, from now on, in spans[steps]; NULL: no more. */
+/* Record the time of each step in spans[steps], from now on; NULL: stop recording. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
 
 /* Steps, launches and cost of one op, or of one block of the model, in one run of a plan. Views
@@ -106,8 +107,8 @@ void gt_step_cost(const struct gt_step *step, struct gt_cost *cost);
 /* The steps in order, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);
 
-/* Where a value lies: offset and bytes in the arena, or false if it lies in the store. For tests of
- * the memory plan. */
+/* The offset and bytes of a value in the arena; false if it is in the store. For tests of the
+ * memory plan. */
 bool gt_plan_place(
     const struct gt_plan *plan, const struct gt_value *v, size_t *offset, size_t *bytes);
 

@@ -18,12 +18,12 @@
  *   u = matmul(z, V [5,6]) + b      u' = matmul(z, V [5,3])   a summand of u on each rank
  *                                   u = sum(u') + b           g: its gradient is that of u
  *
- * The pass knows no op, and the rules know no communication: copy and sum are nodes of
- * struct gt_shard_nodes, which lib/parallel hands in.
- * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053, figure 3 and section 3.
+ * The pass does not know individual ops, and the rules do not know how ranks communicate: copy and
+ * sum are nodes of struct gt_shard_nodes, which lib/parallel provides. Source: Shoeybi et al.,
+ * "Megatron-LM", arXiv 1909.08053, figure 3 and section 3.
  */
 
-/* How the columns of a value are sharded: as struct gt_sharding has it. No units: it is whole. */
+/* How the columns of a value are sharded: see struct gt_sharding. units 0: the value is whole. */
 struct gt_cut {
 	int64_t blocks, units;
 };
@@ -34,12 +34,12 @@ struct gt_shard_pass;
 struct gt_shard_rule {
 	/* Rewrite a node for one rank, by the functions below. */
 	int (*rewrite)(struct gt_shard_pass *s, struct gt_node *node);
-	/* Optional, of an op that takes columns of in[0] and makes columns of out[0]: how in[0]
-	 * can be sharded. NULL: no op before it may shard in[0] for its sake. */
+	/* Optional, for an op that maps columns of in[0] to columns of out[0]: how in[0] can be
+	 * sharded. NULL: in[0] must be whole. */
 	struct gt_cut (*takes)(const struct gt_node *node, struct gt_cut offered);
 };
 
-/* All ranks compute the whole of it, and none of its inputs may be sharded. */
+/* A rule for ops that all ranks compute in full: none of the inputs may be sharded. */
 extern const struct gt_shard_rule gt_shard_whole;
 
 /* Element by element: out[0] is sharded as in[0] is. For ops with one output. */
@@ -59,7 +59,7 @@ struct gt_shard_pass {
 	struct gt_graph *g;
 	int rank, ranks; /* of those that share each layer */
 	const struct gt_shard_nodes *nodes;
-	/* Called with every parameter that was sharded, whose name it has to copy. */
+	/* Called with every sharded parameter. It has to copy the name. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
 	void *self;
 	struct gt_err *err;
@@ -67,7 +67,7 @@ struct gt_shard_pass {
 	struct gt_cut *cuts; /* [cut_count], by value id */
 	size_t cut_count;
 	size_t at; /* where the next node is placed */
-	bool past; /* that is behind the node in hand, or there is none */
+	bool past; /* that is after the current node, or there is no current node */
 };
 
 /* Rewrite the graph. Errors: GT_ENOTSUP for an op without a rule, and those of the rules. */
@@ -79,14 +79,14 @@ int gt_shard_graph(struct gt_shard_pass *s);
 struct gt_cut gt_shard_cut(const struct gt_shard_pass *s, const struct gt_value *v);
 bool gt_shard_is_cut(const struct gt_shard_pass *s, const struct gt_value *v);
 
-/* From now on, an output of the node in hand is sharded like this. */
+/* Set how an output of the current node is sharded. */
 void gt_shard_set(struct gt_shard_pass *s, const struct gt_value *v, struct gt_cut cut);
 
 /* This rank's units of a cut: *first and the number of them. */
 int64_t gt_shard_units(const struct gt_shard_pass *s, struct gt_cut cut, int64_t *first);
 
-/* Leave of a parameter this rank's shard along `dim`. NULL is fine. Errors: GT_ENOTSUP where it is
- * no parameter or sharded already, GT_EINVAL where it has fewer units than there are ranks. */
+/* Reduce a parameter to this rank's shard along `dim`. NULL is fine. Errors: GT_ENOTSUP if it is
+ * not a parameter or already sharded, GT_EINVAL if it has fewer units than there are ranks. */
 int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_cut cut);
 
 /* Infer the shapes of a node's outputs anew, after its inputs or attributes have changed. */
@@ -96,9 +96,10 @@ int gt_shard_infer(struct gt_shard_pass *s, struct gt_node *node);
 struct gt_node *gt_shard_only_reader(const struct gt_shard_pass *s, const struct gt_value *v);
 
 /*
- * Emit nodes: those of struct gt_shard_nodes, and gt_shard_place() for the one just emitted, which
- * makes v. They are placed before the node in hand, one after the other; after gt_shard_behind()
- * behind it. No rule is applied to them. All return their result, or NULL with the graph's error.
+ * Emit nodes. The first three emit nodes of struct gt_shard_nodes; gt_shard_place() takes the node
+ * just emitted, which makes v. Nodes are placed before the current node, one after the other; after
+ * a call of gt_shard_behind() they are placed after it. No rules are applied to them. All functions
+ * return their result, or NULL with the graph's error.
  */
 struct gt_value *gt_shard_copy(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_sum(struct gt_shard_pass *s, struct gt_value *x);
@@ -106,11 +107,11 @@ struct gt_value *gt_shard_max(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_place(struct gt_shard_pass *s, struct gt_value *v);
 void gt_shard_behind(struct gt_shard_pass *s);
 
-/* Let `to` stand for `from`: for the nodes that come behind those placed so far, and for the host
- * where `from` is an output. */
+/* Replace `from` by `to` in all nodes after the nodes placed so far, and for the host if `from` is
+ * an output. */
 void gt_shard_replace(struct gt_shard_pass *s, struct gt_value *from, struct gt_value *to);
 
-/* Remove the node in hand. Nodes may be placed no more. */
+/* Remove the current node. No more nodes may be placed. */
 void gt_shard_remove(struct gt_shard_pass *s);
 
 #endif

@@ -8,11 +8,11 @@
 #include "lib/graph/attrs.h"
 
 /*
- * How a parameter is sharded: its dimension `dim` is seen as `blocks` blocks one after the other,
- * each of `units` units of the same size. Of every block, shard r of n holds the units from
- * units r / n to units (r + 1) / n (rounded down): as many as the others, or one more or less. A
- * matrix [in, 3 * heads * D] of queries, keys and values has 3 blocks whose units are heads. With 2
- * heads and 2 ranks its columns are q0 q1 k0 k1 v0 v1; rank 0 holds q0 k0 v0.
+ * How a parameter is sharded. Its dimension `dim` consists of `blocks` consecutive blocks, each
+ * with `units` units of the same size. Of every block, shard r of n holds the units from units r /
+ * n to units (r + 1) / n, rounded down. So the sizes of shards differ by at most one unit per
+ * block. A matrix [in, 3 * heads * D] of queries, keys and values has 3 blocks whose units are
+ * heads. With 2 heads and 2 ranks its columns are q0 q1 k0 k1 v0 v1; rank 0 holds q0 k0 v0.
  */
 struct gt_sharding {
 	const char *name;
@@ -28,8 +28,8 @@ int64_t gt_sharding_first(const struct gt_sharding *s, int shard, int count);
 int64_t gt_sharding_length(const struct gt_sharding *s, int shard, int count);
 
 /*
- * Some elements of an array: `rows` times `length` consecutive ones, the first of them at `first`
- * and those of the next row `stride` behind. No rows: none.
+ * Some elements of an array: `rows` rows of `length` consecutive elements. The first row begins at
+ * `first`, and each next row `stride` elements later. rows 0: no elements.
  */
 struct gt_slice {
 	int64_t first, length, stride, rows;
@@ -37,8 +37,8 @@ struct gt_slice {
 
 int64_t gt_slice_elements(const struct gt_slice *s);
 
-/* Copy these elements of `whole` one after the other to `to`; or put them there. In host memory, of
- * elements of `size` bytes. */
+/* Pack these elements of `whole` to `to`; or unpack them from `from` to `whole`. All is in host
+ * memory; an element has `size` bytes. */
 void gt_slice_take(const struct gt_slice *s, void *to, const void *whole, size_t size);
 void gt_slice_put(const struct gt_slice *s, void *whole, const void *from, size_t size);
 

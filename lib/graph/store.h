@@ -1,4 +1,4 @@
-/* store.h - where parameters, gradients and buffers live: flat, in the backward pass's order. */
+/* store.h - flat memory of parameters, gradients and buffers, in backward order. */
 #ifndef GT_GRAPH_STORE_H
 #define GT_GRAPH_STORE_H
 
@@ -8,9 +8,9 @@
 /*
  * Every parameter is a range of one flat buffer, its gradient the same range of another, an
  * optimizer's state the same range of more. Ranges lie in the order in which the backward pass
- * finishes their gradients (the reverse of first use), each padded with zeros to 64 bytes; so an
- * update, a norm, an all-reduce bucket or a broadcast is a range too. Several plans (training, the
- * last short batch, evaluation) share one store.
+ * finishes their gradients (the reverse of first use), each padded with zeros to 64 bytes; So
+ * updates, norms, buckets of all-reduces and broadcasts also work on ranges. Several plans
+ * (training, the last short batch, evaluation) share one store.
  */
 
 struct gt_slot {
@@ -23,15 +23,15 @@ struct gt_slot {
 	bool decay;
 	double lr_scale;
 	bool hidden, frozen; /* struct gt_value */
-	bool elsewhere;      /* other ranks hold it: it has no place here */
+	bool elsewhere;      /* other ranks hold it: it has no memory here */
 	int index;           /* parameters, frozen or not: order of declaration */
-	int64_t count;       /* elements, of the whole as is the shape */
-	int64_t held;        /* elements that lie here: count, or those of a part */
+	int64_t count;       /* elements of the whole parameter, as is the shape */
+	int64_t held;        /* elements in this rank's memory: count, or those of its shard */
 	int64_t offset;      /* parameters: of the first element, in elements; others: in bytes */
 };
 
-/* Elements of the flat layout that this process updates: [offset, offset + count), which are
- * [at, at + count) of memory that holds such parts alone. */
+/* A range of the flat layout that this process updates: [offset, offset + count). In memory that
+ * holds only such parts it is [at, at + count). */
 struct gt_part {
 	int64_t offset, count, at;
 };
@@ -44,10 +44,11 @@ struct gt_store {
 	int64_t parameter_count; /* elements, without padding, of those that are trained */
 	int64_t frozen_count;    /* of those that are frozen */
 	int64_t flat_count;      /* elements, with padding */
-	size_t buffer_bytes;     /* first those that change in a run, */
-	size_t running_bytes;    /* which take this much, then frozen parameters */
-	/* In the order of their offsets, borrowed; NULL: all of it. Optimizer state is there for
-	 * these parts, and gradients and parameters may be for these alone. */
+	size_t buffer_bytes;     /* buffers that change in a run come first */
+	size_t running_bytes;    /* bytes of these; frozen parameters follow */
+	/* The parts that this process updates, in the order of their offsets, borrowed; NULL:
+	 * everything. Optimizer state exists only for these parts. Gradients and parameters may
+	 * also exist only for these parts. */
 	const struct gt_part *parts;
 	size_t part_count;
 	int64_t part_elements; /* of all parts */
@@ -60,17 +61,17 @@ struct gt_store {
 	enum gt_dtype copy_type;
 	bool lent_gradients, lent_parameters;
 	void *buffers; /* device: [buffer_bytes] */
-	/* Memory that nodes keep from run to run (GT_CACHE). It has slots of its own, so that
-	 * nothing that saves, loads or compares the slots above meets it. */
+	/* Memory that nodes keep from run to run (GT_CACHE). Caches have slots of their own, so
+	 * that code which saves, loads or compares slots does not see them. */
 	struct gt_slot **caches;
 	size_t cache_count, cache_capacity, cache_bytes;
 	void *cache; /* device: [cache_bytes] */
 	struct gt_arena arena;
 };
 
-/* Lay out the parameters and buffers that the (forward) graph declares; those of other ranks have a
- * slot, but no memory. No device memory is taken yet: a plan can be made, and its cost told, for
- * more than there is. */
+/* Lay out the parameters and buffers that the (forward) graph declares; parameters of other ranks
+ * have a slot, but no memory. No device memory is allocated yet, so a plan and its cost can be
+ * computed even for more memory than exists. */
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
     bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
@@ -83,20 +84,20 @@ void gt_store_free(struct gt_store *store);
  */
 void gt_store_keep_copies(struct gt_store *store, enum gt_dtype type);
 
-/* Queue on the compute stream that all working copies are made anew; nothing where none are
- * kept. */
+/* Queue on the compute stream an update of all working copies from the parameters. Does nothing if
+ * there are no copies. */
 int gt_store_refresh_copies(const struct gt_store *store, struct gt_err *err);
 
-/* Before gt_store_alloc(): use this device memory, zeroed, for gradients or parameters, as others
- * reach it. It stays the lender's, and outlives the store. */
+/* Before gt_store_alloc(): use this device memory, zeroed, for gradients or parameters, because
+ * other ranks can access it. The caller owns it, and it must outlive the store. */
 void gt_store_lend_gradients(struct gt_store *store, void *memory);
 void gt_store_lend_parameters(struct gt_store *store, void *memory);
 
-/* Elements that a parameter takes in the layout: those held here, padded to 64 bytes. */
+/* Elements of a parameter in the layout: the elements held here, padded to 64 bytes. */
 int64_t gt_slot_padded(const struct gt_slot *slot);
 
-/* Before gt_store_alloc(), and before plans: lay the parameters out anew. offsets [slot_count] are
- * in elements and multiples of 64 bytes; those of other slots are not read. */
+/* Before gt_store_alloc(), and before plans: change the layout of parameters. offsets [slot_count]
+ * are in elements, and multiples of 64 bytes; offsets of other slots are not read. */
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
 /* The memory laid out under this name holds a shard of a parameter of this shape, which the slot
@@ -110,16 +111,17 @@ void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *s
  */
 int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
 
-/* Bytes of all parameters, and of all gradients: by the layout, and those that this rank holds. */
+/* Bytes of the flat layout; and of the parameters, gradients and working copies that this rank
+ * holds. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
 size_t gt_store_gradient_bytes(const struct gt_store *store);
 size_t gt_store_copy_bytes(const struct gt_store *store);
 
-/* Elements that are this process's to update: an optimizer's state has so many. */
+/* The number of elements that this process updates, which is the size of an optimizer's state. */
 int64_t gt_store_updated(const struct gt_store *store);
 
-/* Take the device memory, zeroed. */
+/* Allocate the device memory, zeroed. */
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 
 /* Give every parameter and buffer its initial value, a pure function of seed, index and element.
@@ -133,7 +135,7 @@ void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
 const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
 const struct gt_slot *gt_store_find_cache(const struct gt_store *store, const char *name);
 
-/* Where a slot's data (or gradient, or working copy) lies on the device. */
+/* The device address of a slot's data, gradient or working copy. */
 void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
 void *gt_store_gradient(const struct gt_store *store, const struct gt_slot *slot);
 void *gt_store_copy(const struct gt_store *store, const struct gt_slot *slot);

@@ -7,7 +7,8 @@
 
 enum { GT_MODEL_MAX_LAYERS = 16 };
 
-/* The keys of all specs; each architecture has its row of defaults and says which it takes. */
+/* The settings of all specs. Each architecture has a row of defaults, and a list of the settings
+ * that it accepts. */
 struct gt_arch_config {
 	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10 */
 	int depth;                                  /* ResNets: 18, 20, ... */

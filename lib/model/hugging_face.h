@@ -7,11 +7,11 @@
 #include "lib/model/model.h"
 
 /*
- * One table per `model_type` (gpt2, llama, vit, resnet) says of each key of config.json which
- * setting of the model it is, or which values mean that the network is the one that gtrain
- * computes; a list names the keys that change no result. Any other key, and any other value, is
- * refused by its name: a network that differs in one setting would load, and compute something
- * else. A missing key has the default of transformers.
+ * One table per `model_type` (gpt2, llama, vit, resnet) maps keys of config.json to settings of the
+ * model, or lists the values with which the network is the one that gtrain computes. Another list
+ * names keys that do not affect results. Any other key or value is an error that names the key: the
+ * weights of a network with another setting would load, but its results would be wrong. A missing
+ * key has the default of transformers.
  *
  * Source: transformers, models/MODEL_TYPE/configuration_MODEL_TYPE.py, and its
  * configuration_utils.py for the keys that all models have.
@@ -22,9 +22,9 @@
  * begin with the key. */
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err);
 
-/* The config.json of a model, yours, of which transformers makes the same network; `in` is the
- * input that the model was trained with. It has no id2label. Errors: GT_ENOTSUP for a model or a
- * setting that transformers has no counterpart of, GT_ENOMEM. */
+/* The config.json, yours, with which transformers builds the same network; `in` is the input that
+ * the model was trained with. It has no id2label. Errors: GT_ENOTSUP for a model or a setting that
+ * transformers does not have, GT_ENOMEM. */
 int gt_hf_from_model(
     json_t **out, const struct gt_model *m, const struct gt_model_input *in, struct gt_err *err);
 

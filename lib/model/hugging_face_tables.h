@@ -8,9 +8,10 @@
 enum { GT_HF_TEXT = 64 /* bytes of a value as a word */ };
 
 /*
- * A key of config.json. `words` are the values that it may have, with spaces between; strings are
- * in single quotes, "#" is any number. WORD=VALUE: this value of the setting; "@heads" is that of
- * another setting. The first word is written where no setting decides.
+ * A key of config.json. `words` lists the allowed values, separated by spaces. Strings are in
+ * single quotes; "#" is any number. WORD=VALUE means that WORD stands for VALUE of the setting;
+ * "@heads" is the value of another setting. If no setting determines the value, the first word is
+ * written.
  */
 struct gt_hf_row {
 	const char *key;

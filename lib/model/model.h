@@ -56,24 +56,24 @@ enum gt_model_purpose {
 	 * shorter than `block`, the logits of the token that follows, without stats */
 	GT_MODEL_PREDICT,
 	GT_MODEL_GENERATE, /* logits of the token that follows a window of `block` */
-	/* The same for `block` tokens that follow `past` earlier ones: layers find the results of
-	 * those in caches (gt_cache()), and add their own. */
+	/* The same for `block` tokens that follow `past` earlier ones: layers read the results for
+	 * earlier tokens from caches (gt_cache()), and add their own. */
 	GT_MODEL_CONTINUE
 };
 
 struct gt_model;
 
-/* Parse a spec. An unknown name gets the nearest right one as a hint, an unknown key the list of
- * keys. */
+/* Parse a spec. For an unknown name the hint is the nearest known name; for an unknown key it is
+ * the list of keys. */
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
 
 const char *gt_model_name(const struct gt_model *m);
 
 /*
- * Train some parameters alone, or some faster than others, in all graphs that are built from now
- * on. Rules name parameters by patterns of fnmatch(3), in which '*' takes dots, too; one that
- * begins with '!' means all parameters that do not match the rest.
+ * Freeze parameters, or change their learning rates, in all graphs that are built afterwards. Rules
+ * name parameters by patterns of fnmatch(3), in which '*' also matches dots. A pattern that begins
+ * with '!' means all parameters that do not match the rest of it.
  *
  *   freeze     GLOB: these are buffers (gt_value.frozen): they have no gradient and no update
  *   lr_scale   GLOB=X: their learning rate is X times that of the step; the last rule counts
@@ -118,17 +118,18 @@ char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 /* Whether two specs mean the same model: gpt and gpt:layers=4. */
 bool gt_model_same(const char *a, const char *b);
 
-/* Whether two specs compute the same from the same weights: presets of one network with the same
- * settings, but for dropout, and for those that one of the two leaves to the data. */
+/* Whether two specs compute the same results from the same weights: both are presets of one
+ * network, with the same settings. Dropout may differ, and settings that one of the two leaves to
+ * the data are not compared. */
 bool gt_model_same_network(const char *a, const char *b);
 
-/* The model's preferred input where the data leaves it open (random data, a text's block). Fields
- * without a preference are 0. */
+/* The model's preferred input, for properties that the data do not determine (random data, a text's
+ * block). Fields without a preference are 0. */
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 
 /*
  * Emit the forward graph for `batch` samples. Errors name the property of the input that does not
- * fit. dropout and batch statistics are there only for GT_MODEL_TRAIN. Caches have room for as many
+ * fit. dropout and batch statistics are there only for GT_MODEL_TRAIN. Caches hold as many
  * positions as the model has, so that graphs of any `block` share them.
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
@@ -139,8 +140,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 enum { GT_MODEL_HEAD = 4 };
 int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD]);
 
-/* A learning rate that trains this model well: with optimizers whose steps do not grow with the
- * gradients (AdamW), or with the others (SGD). */
+/* A learning rate that trains this model well: for adaptive optimizers, whose steps do not grow
+ * with the gradients (AdamW), or for other optimizers (SGD). */
 double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 
 /*

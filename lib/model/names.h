@@ -16,8 +16,8 @@ extern const char *const gt_names_words[]; /* ended by NULL */
 
 struct gt_names_table;
 
-/* The table of a program for a model; NULL with err set where the program has no such model:
- * GT_EINVAL. GT_NAMES_AUTO is no program. */
+/* The table of a program for a model; NULL with err set if the program has no such model
+ * (GT_EINVAL). Do not pass GT_NAMES_AUTO. */
 const struct gt_names_table *gt_names_find(
     const struct gt_model *m, enum gt_names who, struct gt_err *err);
 
@@ -29,8 +29,8 @@ struct gt_names_place {
 };
 
 /*
- * The model's own name for `theirs`; false: the table has no rule for it. With `without_head` it is
- * read as one of the network without its head, which lacks the first word: "h.0.ln_1.weight" for
+ * The model's own name for `theirs`; false if the table has no rule for it. With `without_head` the
+ * name is from the network without its head, whose names lack the first word: "h.0.ln_1.weight" for
  * "transformer.h.0.ln_1.weight".
  */
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,

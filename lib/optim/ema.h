@@ -1,13 +1,13 @@
-/* ema.h - a running mean of the weights, which is evaluated in their place. */
+/* ema.h - a running mean of the weights, for evaluation. */
 #ifndef GT_OPTIM_EMA_H
 #define GT_OPTIM_EMA_H
 
 #include "lib/graph/store.h"
 
 /*
- * After each update mean = decay * mean + (1 - decay) * parameters; the first one copies them.
- * Where ranks divide updates, each has the mean of the parameters that it updates. Buffers have no
- * mean: those of the model are used. Source: torch.optim.swa_utils.AveragedModel with
+ * After each update mean = decay * mean + (1 - decay) * parameters; the first one copies them. If
+ * ranks divide updates, each rank has the mean of the parameters that it updates. There is no mean
+ * of buffers: evaluation uses the model's. Source: torch.optim.swa_utils.AveragedModel with
  * get_ema_multi_avg_fn(decay).
  */
 struct gt_ema;
@@ -20,8 +20,9 @@ void gt_ema_free(struct gt_ema *e); /* NULL is fine */
 /* Queue the update that follows one of the parameters. */
 int gt_ema_update(struct gt_ema *e, struct gt_err *err);
 
-/* Queue an exchange of the mean and the parameters that this process updates; the same again has
- * all bits back. Other ranks' copies of these parameters stay: gt_parallel_publish(). */
+/* Queue an exchange of the mean and the parameters that this process updates. A second call
+ * restores every bit. Other ranks' copies of these parameters do not change until
+ * gt_parallel_publish(). */
 int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
 
 /* Device memory [gt_store_updated()] in the store's layout, or that of its parts. */

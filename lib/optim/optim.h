@@ -5,9 +5,9 @@
 #include "lib/graph/store.h"
 
 /*
- * This module owns an optimizer's state, flat, only for the parameters that have it, and decides
- * learning rates. The arithmetic is the backend's (struct gt_range_kernels); the rules are
- * torch.optim's.
+ * This module owns an optimizer's state, which is flat and exists only for parameters that need it,
+ * and computes learning rates. The rules are those of torch.optim; the backend does the arithmetic
+ * (struct gt_range_kernels).
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
@@ -19,8 +19,8 @@ enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KIN
 extern const char *const gt_adjust_lr_names[GT_ADJUST_KINDS + 1];
 
 /*
- * A loss scale that follows the gradients: so that small ones are no zeros in float16, the loss is
- * multiplied by it, and gradients are divided by it in the update. The members are those of
+ * A dynamic loss scale. The loss is multiplied by it, so that small gradients do not become zero in
+ * float16; the update divides gradients by it. The members are those of
  * torch.amp.GradScaler.state_dict().
  */
 struct gt_scaler {
@@ -41,8 +41,9 @@ struct gt_optim_options {
 	enum gt_adjust_lr adjust_lr; /* Muon */
 	double weight_decay; /* for parameters that a model marks (gt_slot.decay); 0 for others */
 	double clip;         /* largest global norm of the gradients; 0: no clipping */
-	bool exact_norm;     /* the same bits by however many processes: gt_step_scalars.exact */
-	double others_lr;    /* of tensors that a rule leaves to another: times the learning rate */
+	/* the norm has the same bits for any number of processes: gt_step_block.exact */
+	bool exact_norm;
+	double others_lr; /* of tensors that a rule leaves to another: times the learning rate */
 	struct gt_scaler scaler; /* as it is at first */
 };
 
@@ -71,8 +72,7 @@ struct gt_optim_member {
 
 enum { GT_OPTIM_STATES = 2 };
 
-/* The operand of a rule: ranges of the flat buffers, cut anywhere, or the tensors that it takes,
- * each of them whole. */
+/* The operand of a rule: ranges of the flat buffers, which may begin anywhere, or whole tensors. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 
 /* The memory that one update reads and writes: ranges [count] of device memory, float32. */
@@ -86,13 +86,14 @@ struct gt_optim_range {
 };
 
 /*
- * An optimizer: all that differs from one to the next. A new one is a name in gt_optim_names, a
- * row (in rules.c, or in a file of its own) and, if its arithmetic is new, a range kernel.
+ * The row of an optimizer. To add an optimizer, add a name to gt_optim_names, a row (in rules.c, or
+ * in a file of its own) and, if its arithmetic is new, a range kernel.
  */
 struct gt_optim_rule {
 	enum gt_operand operand;
-	/* GT_OPERAND_TENSORS: whether it takes this parameter. The optimizer `others` updates those
-	 * that it leaves, with the learning rate times struct gt_optim_options.others_lr. */
+	/* GT_OPERAND_TENSORS: whether this optimizer updates the parameter. The optimizer `others`
+	 * updates all other parameters, with the learning rate times struct
+	 * gt_optim_options.others_lr. */
 	bool (*takes)(const struct gt_slot *slot);
 	enum gt_optim_kind others;
 	/* Likewise: elements of device memory that an update of this tensor needs beside it. */
@@ -141,8 +142,8 @@ void gt_optim_readers(char *out, size_t size, const char *setting);
 
 struct gt_optim;
 
-/* Updates compute in float32. Refuse a positive number of the option `name` that is rounded to 0 or
- * to `limit` there. Errors: GT_EINVAL. */
+/* Updates compute in float32. Check that a positive number of the option `name` is not rounded to 0
+ * or to `limit` there. Errors: GT_EINVAL. */
 int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err);
 
 /* State begins at zero. The store must have gradients and outlive the optimizer. */
@@ -159,13 +160,15 @@ void gt_optim_free(struct gt_optim *o);
  *   gt_optim_end()     the result block is copied to the host
  *
  * gt_optim_result() waits for the result block of the oldest step whose result was not read yet. At
- * most GT_OPTIM_AHEAD steps may begin before that. A step whose loss or norm is not finite updates
- * nothing, nor does any after it (gt_step_result.diverged); of a loss that is scaled the norm may
- * be not finite, and later steps go on with a smaller scale. Nothing here allocates.
+ * most GT_OPTIM_AHEAD steps may begin before that. If loss or norm of a step are not finite, this
+ * step and all later steps update nothing (gt_step_result.diverged). With a scaled loss, a norm
+ * that is not finite skips only this update, and later steps use a smaller scale. These functions
+ * do not allocate.
  *
- * Where several processes update parts of the same parameters (gt_store.parts), add_up() makes
- * squares[GT_SQUARES], the sum of the squares of this process's gradients, in device memory, that
- * of all, before the norm is taken; NULL: they are all here. Its errors are handed on.
+ * Where several processes update parts of the same parameters (gt_store.parts), add_up() is called
+ * before the norm is computed. squares[GT_SQUARES], in device memory, is the sum of the squares of
+ * this process's gradients; add_up() replaces it by the sum over all processes. NULL: this process
+ * has all gradients. Errors of add_up() are returned.
  */
 enum { GT_OPTIM_AHEAD = 4 };
 
@@ -173,15 +176,15 @@ int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o); /* device */
 int gt_optim_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
-/* All of gt_optim_update() but the rules: for a process whose parameters another one updates, whose
- * scalars are to be the same. */
+/* Like gt_optim_update(), but without the rules: it keeps the scalars equal in a process whose
+ * parameters another process updates. */
 int gt_optim_begin_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
 
-/* All of it at once, for gradients that are there: *grad_norm (may be NULL) is the global norm
- * before clipping. */
+/* Do all parts of a step for existing gradients. *grad_norm (may be NULL) is the global norm before
+ * clipping. */
 int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
 
 /* Queue that all gradients become zero (before the first micro-batch of an accumulated step). */
@@ -197,8 +200,8 @@ int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, stru
 
 /* torch.optim's state of a parameter: which = 0, 1, ... gives its name ("momentum_buffer";
  * "exp_avg", "exp_avg_sq") and device memory in which it has the place that the parameter has in
- * the store's layout, or that of its parts; NULL when there is no more. Other parameters may have
- * none of this state, so the memory at their places is not theirs: ask for each parameter. */
+ * the store's layout, or that of its parts; NULL when there is no more. A parameter may not have
+ * this state; other data may then be at its place, so call this for each parameter. */
 const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
 

@@ -8,7 +8,7 @@
 
 extern const struct gt_optim_rule gt_optim_muon; /* muon.c */
 
-/* Where an option lies, and a member of a parameter group that is one. */
+/* The offset of an option, and a member of a parameter group that holds an option. */
 #define GT_OPTIM_OPTION(member) offsetof(struct gt_optim_options, member)
 #define GT_OPTIM_MEMBER(NAME, TYPE, OPTION_NAME)                                                   \
 	{                                                                                          \

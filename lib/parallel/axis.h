@@ -11,8 +11,8 @@
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * Two axes take no ranks of their own: on the virtual axis one rank does the work of several, and
- * the sequence axis has the ranks of the tensor axis.
+ * Two axes have no ranks of their own: on the virtual axis one rank simulates several virtual
+ * ranks, and the sequence axis uses the ranks of the tensor axis.
  *
  * Each axis may divide parameters among its seats. From the outermost axis to the innermost: a
  * stage of a pipeline holds some parameters, a seat of the tensor axis a shard of each of them, and
@@ -23,29 +23,30 @@
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * held() says for one axis which elements a seat holds. From that held.c gathers tensors for files
- * and scatters them, over all axes; norm.c counts each element's square once.
+ * For one axis, held() returns the elements that a seat holds. With it held.c gathers tensors for
+ * files, and scatters them, over all axes; and norm.c counts the square of each element once.
  */
 
-/* Functions as in parallel.h. All but `name` and `size` are optional; NULL: nothing is to be
- * done. */
+/* The functions correspond to those of parallel.h. `name` and `size` are required; others may be
+ * NULL. */
 struct gt_axis_row {
 	const char *name;
 	/* The number of seats of a world of `ranks` ranks. */
 	int (*size)(const struct gt_parallel_options *o, int ranks);
 	/* Whether the options can be combined with this axis. */
 	int (*check)(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err);
-	/* Make the state of the axis; the groups of all axes are there. release() is called in any
+	/* Create the state of the axis. The groups of all axes exist. release() is called in any
 	 * case. */
 	int (*open)(struct gt_parallel *p, struct gt_err *err);
 	void (*release)(struct gt_parallel *p);
-	/* A forward graph: look at it before any axis has rewritten it; rewrite it. */
+	/* survey() reads a forward graph before any axis has rewritten it; rewrite() rewrites it.
+	 * */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	/* Add the groups for device memory that the axis has besides that of its ranks. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
-	/* How many parts a batch comes in; `chunks` is the answer of the rows before. */
+	/* The number of parts of a batch. `chunks` is the result of the rows before. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
 	/* A graph with its backward pass. prepare(), from the first row to the last, changes the
 	 * graph of one part of a batch. insert(), from the last row to the first, makes it the
@@ -54,17 +55,17 @@ struct gt_axis_row {
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Whether seats hold different elements of a slot; the same answer on all ranks. Then
-	 * held() gives the elements of a seat, as a slice of the elements that the axes outside of
-	 * this one leave to the rank. A seat with all of them has them in that order. */
+	/* Whether seats hold different elements of a slot; the result is the same on all ranks. If
+	 * they do, held() returns the elements of a seat, as a slice of the elements that outer
+	 * axes leave to the rank. A seat that holds all of them has them in this order. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Whether squares of gradients differ from seat to seat, so that the norm's sum goes over
 	 * the axis. */
 	bool (*divides)(const struct gt_parallel *p);
-	/* Then: whether this rank counts the gradients of the slot that it holds. Of seats that
-	 * hold the same ones, only the first counts them. NULL: every seat counts its gradients. */
+	/* If so: whether this rank counts its gradients of the slot. If several seats hold the same
+	 * gradients, only the first counts them. NULL: every seat counts its gradients. */
 	bool (*counts)(const struct gt_parallel *p, const struct gt_slot *slot);
 	/* Bytes that a rank sends over the axis in a step. */
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);

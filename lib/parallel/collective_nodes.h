@@ -5,7 +5,7 @@
 #include "lib/graph/op.h"
 #include "lib/parallel/data/buckets.h"
 
-/* gt_op.infer of an op without outputs; it refuses nothing. */
+/* gt_op.infer of an op without outputs; it accepts all inputs. */
 int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err);
 
 /* gt_op.flops: 0. */
@@ -22,8 +22,8 @@ void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
 /* ---- where they go ---- */
 
-/* A node of a bucket (attrs.bucket has it and its turn), to come before the node that is at `at`
- * now, or behind all. */
+/* A node of a bucket to add (attrs.bucket gets `bucket` and `turn`). It is placed before the node
+ * that is now at `at`, or after all nodes. */
 struct gt_order {
 	const struct gt_op *op;
 	size_t at;
@@ -40,7 +40,7 @@ struct gt_orders {
 	size_t count;
 };
 
-/* For `most` of them; release in any case. */
+/* Allocate memory for `most` nodes; release in any case. */
 int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err);
 void gt_orders_release(struct gt_orders *orders);
 

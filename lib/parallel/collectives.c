@@ -18,6 +18,9 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* y is the same on all ranks, and all ranks compute the same loss from it, which counts once. So
+ * each rank already has the whole gradient by y, and by its summand x. A maximum is only used where
+ * no gradient is needed (loss_sharded), so it has none. */
 static void all_reduce_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
@@ -58,6 +61,13 @@ struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
 	return all_reduce(g, x, axis, GT_MAX);
 }
 
+/*
+ * Each rank uses the copies of x for other columns of a layer, so its gradient by x is only a
+ * summand. On two ranks, with x -> copy_to -> matmul by W0 (rank 0) or W1 (rank 1):
+ *
+ *   rank 0   d_out = dy0 W0^T      d_in = dy0 W0^T + dy1 W1^T
+ *   rank 1   d_out = dy1 W1^T      d_in = the same
+ */
 static void copy_to_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
@@ -120,6 +130,8 @@ struct gt_value *gt_gather_over(
 	return gt_emit1(g, &gt_op_all_gather, &attrs, 1, &x);
 }
 
+/* The call is queued on the node's stream, like any kernel. Ranks compare kind, size
+ * and name of their calls, so a rank with another graph is found at the first call that differs. */
 static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
@@ -149,6 +161,8 @@ static int run_all_gather(struct gt_call *call, struct gt_err *err)
 	return gt_group_run(p->device_axes[call->attrs.collective.axis], &c, err);
 }
 
+/* Only types that occur: activations and their gradients are summed in every floating-point type,
+ * and vectors of statistics are gathered as float32 or float64. */
 const struct gt_kernel gt_collective_kernels[] = {
 	{ .op = "all_reduce", .dtype = GT_F32, .run = run_all_reduce },
 	{ .op = "all_reduce", .dtype = GT_F64, .run = run_all_reduce },

@@ -5,10 +5,10 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * A value summed over the ranks of an axis, on all of them: y = sum over r of x of rank r, of any
- * shape. The node waits for the slowest rank, and may work in place. The gradient of x is that of
- * y, without communication: all ranks compute the same with y, which counts once. So it is g of
- * Shoeybi et al., "Megatron-LM", arXiv 1909.08053, figure 3. Errors: as those of gt_emit().
+ * Sum a value of any shape over the ranks of an axis: on all ranks, y = the sum over r of x of rank
+ * r. The node waits for the slowest rank, and may work in place. The gradient of x is the gradient
+ * of y, without communication, because all ranks compute the same from y. This is g of Shoeybi et
+ * al., "Megatron-LM", arXiv 1909.08053, figure 3. Errors: as those of gt_emit().
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
@@ -16,9 +16,9 @@ struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
 struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
 /*
- * y = x, which is the same on all ranks of the axis, for each rank to compute something else with.
- * The gradient of x is the sum of the ranks' gradients: an all-reduce in the backward pass. A view:
- * it costs nothing in the forward pass. It is f of the same figure.
+ * y = x, a value that is the same on all ranks of the axis, before each rank computes something
+ * different from it. The gradient of x is the sum of the ranks' gradients: an all-reduce in the
+ * backward pass. A view: it costs nothing in the forward pass. It is f of the same figure.
  */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 bool gt_is_copy_to(const struct gt_node *n);

@@ -38,6 +38,8 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 		return GT_ENOMEM;
 	p->o = *options;
 	p->dry = !world;
+	/* A dry run has no processes to talk to, but plans depend on the number of ranks and on
+	 * this rank's place. */
 	p->nobody.size = options->ranks > 1 ? options->ranks : 1;
 	p->nobody.rank = options->rank;
 	p->world = world ? world : &p->nobody;
@@ -90,10 +92,14 @@ struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int 
 	if (!p->mode->main)
 		return (struct gt_parallel_samples){ data->rank * virtual_ranks, all, batch,
 			virtual_ranks, true };
+	/* Rank 0 reads for all ranks. In reproducible training it draws samples as the virtual
+	 * ranks do, so each virtual rank has the same samples for any number of ranks. */
 	all = p->o.reproducible ? all : 1;
 	return (struct gt_parallel_samples){ 0, all, batch * data->size, all, !data->rank };
 }
 
+/* All axes survey the graph before one of them rewrites it: the pipeline chooses its cuts by the
+ * whole model, the same on ranks with and without shards. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	int rc = 0;
@@ -139,6 +145,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 	for (int i = GT_AXES - 1; !rc && i >= 0; i--)
 		if (gt_axis_rows[i]->attach)
 			rc = gt_axis_rows[i]->attach(p, store, err);
+	/* After the axes: working copies follow the layout of the parameters, which the axes may
+	 * have changed. */
 	if (p->o.low != GT_F32 && !store->parameters_in_parts)
 		gt_store_keep_copies(store, p->o.low);
 	return rc ? rc : gt_norm_attach(p, err);
@@ -154,6 +162,14 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 	return chunks;
 }
 
+/*
+ * The order of calls, for a pipeline (outer) with ddp (inner):
+ *
+ *   prepare   inner to outer: ddp, ..., pipeline change the graph of one chunk
+ *   insert    outer to inner: the pipeline makes all chunks, then ddp adds its all-reduces once,
+ *             behind the last chunk that writes a bucket
+ *   finish    inner to outer: nodes at the end of the step
+ */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	int rc = 0;
@@ -202,6 +218,9 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
+		/* One tensor at a time, so that host memory is needed for the largest tensor only.
+		 * Each value depends on its index in the whole tensor, so a shard gets the same
+		 * values as in a run on one rank. */
 		void *whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 
 		if (!whole)
@@ -234,6 +253,7 @@ int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p)
 {
 	int64_t n = p->axes[GT_AXIS_DATA]->size;
 
+	/* Each rank keeps its own shard and sends the other n - 1 of n. */
 	return (int64_t)gt_store_flat_bytes(p->store) * (n - 1) / n;
 }
 
@@ -266,6 +286,8 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 
 int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err)
 {
+	/* If all ranks' losses count, one call sums loss and stop together. Otherwise the loss is
+	 * summed over the ranks that count, and the requests to stop over all ranks. */
 	bool apart = p->results != p->world;
 	double *both = &scalars->result.loss; /* and stop */
 	int rc = apart ? gt_parallel_all_reduce(p, p->device_results, both, 1, GT_F64, err) : 0;

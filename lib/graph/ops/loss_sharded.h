@@ -1,4 +1,4 @@
-/* loss_sharded.h - inside graph: the rules by which ranks share losses over classes. */
+/* loss_sharded.h - inside graph: rules to shard losses over classes. */
 #ifndef GT_GRAPH_OPS_LOSS_SHARDED_H
 #define GT_GRAPH_OPS_LOSS_SHARDED_H
 

@@ -7,8 +7,9 @@
 /*
  * F stands for float32, float64, bfloat16 or float16, the same for all floating-point values of a
  * node; W for the type that statistics and vectors of channels then have: float32 for bfloat16 and
- * float16, else F. "..." are any leading dimensions, seen as one. Every op is documented once,
- * here; kernels follow these formulas. Builders return out[0] and follow the NULL rule of graph.h.
+ * float16, else F. "..." stands for any leading dimensions, which are treated as one. Every op is
+ * documented here, and only here; kernels follow these formulas. Builders return out[0] and follow
+ * the NULL rule of graph.h.
  */
 
 /* ---- matmul.c ---- */
@@ -391,7 +392,7 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
 
 /*
  * linear_cross_entropy: cross_entropy, or classify_stats, of the logits x w^T, with the gradients
- * of the loss. Logits are made attrs.head.rows at a time; there is no tensor of all of them.
+ * of the loss. Logits are computed for attrs.head.rows rows at a time; no tensor holds all of them.
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
  *        optional, not without weight
  *   out  loss W [], with weight;  stats F64 [4], without;  dx like x and dw W [V, C], with dloss

@@ -61,6 +61,8 @@ static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s,
 		wanted[k] = n->in[k] && s->depends[n->in[k]->id];
 		any = any || wanted[k];
 	}
+	/* No gradient arrives at the outputs, or no input leads to a parameter: the node adds
+	 * nothing. */
 	if (!asked || !any)
 		return 0;
 	if (!n->op->grad)
@@ -113,6 +115,9 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	gt_find_dependents(g, s.depends);
 	s.grads[options->loss->id] = first_gradient(g, options);
 	rc = gt_graph_status(g, err);
+	/* In reverse order, all readers of a node's outputs come first. So when a node is visited,
+	 * the sums of the gradients of its outputs are complete. Nodes emitted on the way stand
+	 * after `nodes` and are not differentiated. */
 	for (size_t i = nodes; !rc && i-- > 0;)
 		rc = differentiate(g, g->nodes[i], &s, err);
 	for (size_t i = 0; !rc && i < values; i++)

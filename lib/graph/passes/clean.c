@@ -38,6 +38,9 @@ static int run_common(struct gt_graph *g, const struct gt_pass_options *options,
 
 		if (!is_pure(first))
 			continue;
+		/* Comparing all pairs is quadratic, but most pairs differ already in their outputs
+		 * or op. Equal inputs are the same pointers, because earlier rounds have merged
+		 * their producers. */
 		for (size_t j = i + 1; j < g->node_count; j++) {
 			const struct gt_node *again = g->nodes[j];
 
@@ -75,6 +78,8 @@ static int run_dead(struct gt_graph *g, const struct gt_pass_options *options, s
 	(void)options;
 	if (!read)
 		return GT_ENOMEM;
+	/* From the last node to the first: when a node is visited, all its readers have been
+	 * visited, and marked its outputs if they are kept. */
 	for (size_t i = g->node_count; i-- > 0;) {
 		const struct gt_node *n = g->nodes[i];
 

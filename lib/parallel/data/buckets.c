@@ -1,4 +1,4 @@
-/* buckets.c - the flat gradient buffer cut into ranges that travel at once. */
+/* buckets.c - ranges of the flat gradient buffer, one collective each. */
 #include "lib/parallel/data/buckets.h"
 
 #include <assert.h>
@@ -32,6 +32,8 @@ int gt_buckets_alloc(struct gt_buckets *b, const struct gt_store *s, struct gt_e
 int64_t gt_buckets_limit(const struct gt_store *s, size_t i, int64_t bytes)
 {
 	int64_t size = (int64_t)gt_dtype_size(s->dtype);
+	/* The first bucket holds the gradients that the backward pass finishes first. A small one
+	 * starts the first collective early, when nothing else is sent yet. */
 	int64_t most = !i && bytes > FIRST_BUCKET ? FIRST_BUCKET : bytes;
 
 	return (most + size - 1) / size;
@@ -50,10 +52,17 @@ int gt_buckets_cut(
 	for (size_t i = 0; i < s->slot_count; i++)
 		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
 			starts[n++] = s->slots[i].offset;
+	/* Offsets are in the order in which gradients are finished, but slots are in the order of
+	 * declaration. */
 	qsort(starts, n, sizeof(*starts), by_offset);
 	for (size_t i = 0; i < n; i++) {
+		/* The padding after a parameter belongs to its bucket. So buckets cover the whole
+		 * buffer without gaps, and a collective sends one range. */
 		int64_t next = i + 1 < n ? starts[i + 1] : s->flat_count;
 
+		/* A bucket is closed when it has reached its size, so it may be larger by a part of
+		 * one parameter. A parameter is never divided: its gradient is finished by one
+		 * node. */
 		if (!b->size || b->count[b->size - 1] >= gt_buckets_limit(s, b->size - 1, bytes))
 			b->first[b->size++] = starts[i];
 		b->count[b->size - 1] = next - b->first[b->size - 1];

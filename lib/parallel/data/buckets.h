@@ -1,4 +1,4 @@
-/* buckets.h - inside parallel: the flat gradient buffer cut into ranges that travel at once. */
+/* buckets.h - inside parallel: ranges of the flat gradient buffer, one collective each. */
 #ifndef GT_PARALLEL_DATA_BUCKETS_H
 #define GT_PARALLEL_DATA_BUCKETS_H
 
@@ -14,14 +14,16 @@ struct gt_buckets {
 	size_t size;
 };
 
-/* Room for as many buckets as a store can have. Release in any case. Errors: GT_ENOMEM. */
+/* Allocate memory for as many buckets as a store can have. Release in any case. Errors: GT_ENOMEM.
+ * */
 int gt_buckets_alloc(struct gt_buckets *out, const struct gt_store *store, struct gt_err *err);
 
-/* Elements that bucket number `i` should have: of `bytes`, but the first of a MiB at most so that
- * it starts early. */
+/* The number of elements that bucket `i` should have, for buckets of `bytes`. The first bucket has
+ * at most a MiB, so that its collective starts early. */
 int64_t gt_buckets_limit(const struct gt_store *store, size_t i, int64_t bytes);
 
-/* Of about `bytes` each, the first of a MiB at most. Release in any case. */
+/* Divide the store into buckets of about `bytes` each; the first has at most a MiB. Release in any
+ * case. */
 int gt_buckets_cut(
     struct gt_buckets *out, const struct gt_store *store, int64_t bytes, struct gt_err *err);
 void gt_buckets_release(struct gt_buckets *b);
@@ -29,18 +31,18 @@ void gt_buckets_release(struct gt_buckets *b);
 /* The bucket of an element. */
 size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 
-/* Of a graph that has been through its passes: behind which node each bucket's gradients are whole,
- * [b->size], 0 for a bucket that no node writes; yours to free(). */
+/* For a graph after its passes: the index in the list after which each bucket's gradients are
+ * complete, [b->size]; 0 for a bucket that no node writes; yours to free(). */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
 /* Make the list of p->events: each bucket is reduced, and gathered up to `gathers` times, in a
- * step. None where no rank has other samples. */
+ * step. The list is empty if all ranks have the same samples. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* Where the time is kept in which it is reduced, turn 0, or gathered, turn 1 to `gathers`; NULL
- * where there are none. */
+/* The record of the time in which a bucket is reduced (turn 0) or gathered (turn 1 to `gathers`);
+ * NULL if there is none. */
 struct gt_span *gt_buckets_span(
     const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn);
 

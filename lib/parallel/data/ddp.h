@@ -17,10 +17,10 @@
  * rounded once more, and converted back: per element an error of at most half a unit in the last
  * place of each rank's gradient and of the sum. PyTorch's fp16_compress_hook and bf16_compress_hook
  * divide by the number of ranks after the first rounding, since their gradients are of each rank's
- * mean. Ours have been divided already, by the loss's weight: so the same sum with one rounding
- * less, and no overflow where the mean has none. An element that overflows is infinite, and so is
- * the gradients' norm, which tells the training loop. Source:
- * torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
+ * mean. In gtrain the weight of the loss has divided the gradients before. So the result is the
+ * same sum with one rounding less, and it overflows only if the mean does. An element that
+ * overflows becomes infinite, and so does the norm of the gradients, by which the training loop
+ * detects it. Source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
  */
 
 /* Ranges [first[i], first[i] + count[i]) in elements; for descriptions and tests. */

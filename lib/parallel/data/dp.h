@@ -7,8 +7,8 @@
 /*
  * torch.nn.DataParallel as one plan per rank. Rank 0 is the main device: it reads the whole
  * micro-batch, and its weights are the ones that are updated. Of C samples and n ranks, rank r has
- * those from r c on, c = ceil(C / n) of them as long as there are any (torch.chunk): ranks may get
- * fewer than others, or none. Nodes, in the order in which they run:
+ * those from r c on, c = ceil(C / n) of them as long as there are any (torch.chunk): the last ranks
+ * may get fewer samples, or none. The nodes, in the order in which they run:
  *
  *   broadcast_weights   rank 0's, once a step
  *   scatter             the input: rank 0 sends each rank its samples
@@ -20,8 +20,8 @@
  * The loss of a rank other than 0 is 0, so that the sum over ranks is that of the batch. A rank
  * without samples has gradients of 0 and nothing else.
  *
- * But in reproducible training (virtual/rewrite.h) each rank computes the loss of its logits, and
- * losses are summed as gradients are: there is no gather, and targets are scattered, too.
+ * In reproducible training (virtual/rewrite.h) each rank computes the loss of its own logits, and
+ * losses are summed like gradients. Then there is no gather, and targets are scattered, too.
  *
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */

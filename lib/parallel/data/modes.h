@@ -13,18 +13,21 @@ struct gt_parallel {
 	const struct gt_parallel_mode *mode;
 	struct gt_parallel_options o;
 	struct gt_group *world;
-	bool dry;               /* the world is `nobody`: take no memory of it, call nothing */
-	struct gt_group nobody; /* rank 0 of as many as there will be */
+	/* the world is `nobody`: allocate no memory, and call no function of it */
+	bool dry;
+	/* a group without functions: rank 0 of the number of ranks to plan for */
+	struct gt_group nobody;
 	struct gt_group *axes[GT_AXES];
-	struct gt_group seats[GT_AXES]; /* in place of groups that are not there; never called */
-	struct gt_group *results;       /* gt_parallel_results() */
+	/* take the place of groups that do not exist; never called */
+	struct gt_group seats[GT_AXES];
+	struct gt_group *results; /* gt_parallel_results() */
 	/* The groups of the same ranks for device memory, from gt_parallel_attach() on: kernels
 	 * call these, with a stream. Where device memory is the host's they are the groups
 	 * above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	struct gt_device_way way; /* chosen for these groups (device_group.h) */
 	struct gt_store *store;
-	bool stale; /* rank 0's weights have changed since all ranks had them */
+	bool stale; /* rank 0's weights have changed since they were last sent to all ranks */
 	struct gt_parallel_event *events; /* [event_count] of the mode; NULL: none */
 	size_t event_count;
 	void *state; /* the mode's own */
@@ -36,7 +39,8 @@ struct gt_parallel {
 	/* norm.c: the ranges of the gradients that this rank counts; `at` is where they lie. */
 	struct gt_part *norm_ranges;
 	size_t norm_range_count;
-	bool counts_some;                /* it holds others, too, which another rank counts */
+	/* this rank also holds gradients that another rank counts */
+	bool counts_some;
 	struct gt_step_scalars *scalars; /* device: then, to sum up their squares; else NULL */
 	const struct gt_device *device;  /* of the store, which is freed first */
 	struct gt_plan_extra extra;
@@ -49,8 +53,8 @@ struct gt_parallel_mode {
 	bool adds;       /* see gt_parallel_adds() */
 	bool compresses; /* sends gradients as o.compress says */
 	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
-	bool main;       /* rank 0 has the samples, and gradients are added up there alone */
-	bool divides;    /* gradients are right on the rank that updates them alone */
+	bool main;       /* rank 0 has the samples, and only rank 0 has the sum of gradients */
+	bool divides;    /* only the owner of a parameter has its complete gradient */
 	bool shards;     /* can be combined with the tensor axis */
 	bool stages;     /* can be combined with a pipeline */
 	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);

@@ -1,4 +1,4 @@
-/* scatter.c - rank 0 deals out samples, and collects their results. */
+/* scatter.c - rank 0 scatters samples, and gathers their results. */
 #include "lib/parallel/data/scatter.h"
 
 #include "lib/graph/op.h"

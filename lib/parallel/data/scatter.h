@@ -1,4 +1,4 @@
-/* scatter.h - inside parallel: rank 0 deals out samples, and collects their results. */
+/* scatter.h - inside parallel: rank 0 scatters samples, and gathers their results. */
 #ifndef GT_PARALLEL_DATA_SCATTER_H
 #define GT_PARALLEL_DATA_SCATTER_H
 
@@ -6,8 +6,8 @@
 
 /*
  * scatter: rows of rank 0's tensor to the ranks that gt_dp_part() gives them to.
- *   in   rank 0: x [rows, ...]; others: nothing, or a stand-in for x (a gradient by the token of
- *        a gather), which is not read
+ *   in   rank 0: x [rows, ...]; other ranks: nothing, or a value in place of x (a gradient by the
+ *        token of a gather), which is not read
  *   out  y of `like`'s type and shape
  *
  * gather: the ranks' rows in one tensor on rank 0.

@@ -5,19 +5,19 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * Let every batch_norm of a training graph take the statistics of all samples that `ranks` ranks of
- * GT_AXIS_DATA have in this run, and its gradient the sums over all of them. Each node becomes
- * several, so that the collective is a node (ops: lib/graph/ops/ops.h, norm_sync.c):
+ * Change a training graph so that every batch_norm uses the statistics of the samples of all
+ * `ranks` ranks of GT_AXIS_DATA, and its gradient uses the sums over these samples. Each node
+ * becomes several, one of them a collective (ops: lib/graph/ops/ops.h, norm_sync.c):
  *
  *   batch_norm       batch_norm_moments, all_gather, batch_norm_combine, batch_norm_apply
  *   batch_norm_grad  batch_norm_grad_sums, all_reduce, batch_norm_grad_apply
  *
- * Ranks exchange 1 + 2 C doubles for C channels, so that no precision is lost in comparison with
- * one rank. Running statistics are those of the whole batch, with its n / (n - 1), the same bits on
- * all ranks; the gradients of weight and bias are those of a rank's own samples, which the mode
- * adds up as all others. The pass comes after all of the graph's own: ops fused into batch_norm and
- * the layouts of images stay as they are, and gradients are nodes that it finds. Nothing changes
- * for one rank.
+ * Ranks exchange 1 + 2 C doubles for C channels, so the precision is the same as on one rank.
+ * Running statistics are those of the whole batch, with its n / (n - 1), the same bits on all
+ * ranks; the gradients of weight and bias are sums over a rank's own samples, which the mode adds
+ * up like other gradients. This pass comes after all passes of lib/graph, so that ops fused into
+ * batch_norm and the layouts of images do not change, and gradient nodes exist. With one rank the
+ * graph is not changed.
  *
  * Source: torch.nn.SyncBatchNorm.
  */

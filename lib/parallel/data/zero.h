@@ -6,20 +6,21 @@
 #include "lib/parallel/data/modes.h"
 
 /*
- * Of each bucket (buckets.h) rank r owns the r-th of as many equal parts as there are ranks; the
- * layout is padded so that there are (gt_zero_cut()). A rank updates its part alone, and keeps
- * optimizer state for it alone. Then
+ * Each bucket (buckets.h) is divided into as many equal shards as there are ranks; the layout is
+ * padded to make that possible (gt_zero_cut()). Rank r owns shard r: it alone updates this shard,
+ * and keeps its optimizer state. The stages are
  *
- *   zero1  Gradients are whole. A bucket is reduce-scattered in the background as soon as it is
- *          full; after the update the parameters are all-gathered. That is as many bytes as ddp's
- *          all-reduce, whose two halves these are.
- *   zero2  A rank keeps the gradients of its part. Those of a bucket are made in a temporary of
- *          the plan's arena, which lives until it is reduced: while one bucket travels, the next is
- *          made, and waits for it. Each micro-batch is reduced, and added to the gradients that the
- *          rank keeps.
- *   zero3  Parameters, too: a bucket is gathered into a temporary before its first reader, dies
- *          behind the last, and is gathered again for the backward pass; while nodes work on one,
- *          the next travels. A forward pass is a collective call, then.
+ *   zero1  Each rank has memory for all gradients. A bucket is reduce-scattered in the background
+ *          as soon as it is complete; after the update the parameters are all-gathered. ddp's
+ *          all-reduce sends as many bytes, since it consists of these two halves.
+ *   zero2  A rank keeps only the gradients of its shards. The gradients of a bucket are computed in
+ *          a temporary of the plan's arena, which lives until the bucket is reduced. While one
+ *          bucket is sent, the next one is computed, and then waits for it. Each micro-batch is
+ *          reduced, and added to the gradients that the rank keeps.
+ *   zero3  A rank keeps only its shards of the parameters, too. A bucket is gathered into a
+ *          temporary before its first reader, freed after the last, and gathered again for the
+ *          backward pass. While nodes use one bucket, the next one is sent. So a forward pass is a
+ *          collective call.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
@@ -38,15 +39,14 @@ struct gt_zero {
 };
 
 /*
- * Lay the store out anew in buckets of about `bytes` each, every one of which divides into equal
- * parts for the ranks. Parameters for which whole() is true (NULL: none) get buckets of their own,
- * where no part ends within one: each goes, the largest first, to the rank that has least so far,
- * and every rank's part is padded to the largest. Such a bucket goes on until it has as many
- * elements as all ranks would with its largest parameter each, so that no more than half of it is
- * padding. The last one takes in those before it until it has. If it never does, because one
- * parameter is larger than all others together, any parameters take the place of padding where they
- * fit. Two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32, in one bucket of each
- * kind:
+ * Change the layout of the store to buckets of about `bytes` each, which can be divided into equal
+ * shards. Parameters for which whole() is true (NULL: none) get buckets of their own, whose shards
+ * contain only whole parameters. There each parameter, the largest first, goes to the rank with the
+ * fewest elements so far, and all shards are padded to the largest. Such a bucket is extended until
+ * it has as many elements as `ranks` times its largest parameter, so that at most half of it is
+ * padding. The last bucket is merged with earlier ones until it is that large. If one parameter is
+ * larger than all others together, it never is; then any parameters that fit replace padding. Two
+ * ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32, in one bucket of each kind:
  *
  *   none whole      | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
  *   A, C, D whole   | A C D b p |   256 elements: rank 0 owns A, rank 1 C, D, b and 32 of padding p

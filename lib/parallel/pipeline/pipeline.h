@@ -7,14 +7,15 @@
 
 /*
  * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis. A stage
- * begins with the first reader of a parameter, at a place where exactly one computed value goes
- * across; inputs (targets, random numbers) are there on all ranks. That value is sent by node
- * `pipe_send` and received by `pipe_recv`, and its gradient comes back the same way: each is the
- * other's gradient. A stage that does not make the loss (or the statistics of an evaluation) has a
- * zero of that name instead, so that the sum over all ranks is the model's.
+ * begins with the first reader of a parameter, at a place where exactly one computed value passes
+ * from the earlier to the later nodes. Inputs (targets, random numbers) exist on all ranks. That
+ * value is sent by node `pipe_send` and received by `pipe_recv`, and its gradient comes back the
+ * same way: each is the other's gradient. A stage that does not make the loss (or the statistics of
+ * an evaluation) has a zero of that name instead, so that the sum over all ranks is the model's.
  *
- * A batch is cut into chunks, whose gradients add up: while one stage works on a chunk, others do
- * on others. Of P stages and C chunks, a share (P - 1) / (C + P - 1) of the time is spent waiting.
+ * A batch is divided into chunks, whose gradients are added up. While one stage works on a chunk,
+ * other stages work on other chunks. With P stages and C chunks, a stage waits (P - 1) / (C + P -
+ * 1) of the time.
  *
  * A parameter that several stages read (an embedding that is the head too) is held by each; their
  * gradients are added up once a step, so that copies stay the same. In reproducible training chunks
@@ -33,10 +34,11 @@ struct gt_pipeline_task {
 /*
  * The tasks of stage `stage` of `stages` for `chunks` chunks: tasks[2 * chunks], in order.
  *
- * GPipe: all chunks forward, then all backward. 1F1B: as many forward as there are stages behind,
- * then one forward, one backward in turn; so no more chunks are under way than stages, whatever
- * their number. Both go backward with the first chunk first (in the GPipe paper it is the last one,
- * which takes as long): gradients are then added up in the order of one rank that accumulates.
+ * GPipe: all chunks forward, then all backward. 1F1B: as many chunks forward as there are later
+ * stages, then one forward and one backward in turn. So at most as many chunks are in progress as
+ * there are stages, for any number of chunks. Both go backward with the first chunk first (in the
+ * GPipe paper it is the last one, which takes as long): gradients are then added up in the order of
+ * one rank that accumulates.
  *
  * Example: 1F1B with 3 stages and 4 chunks. F2 is chunk 2 forward, B2 backward, each one unit of
  * time. A stage waits (.) until its neighbour has sent the values or gradients that it reads.
@@ -62,10 +64,10 @@ struct gt_pipeline_cut {
 };
 
 /*
- * Choose where to cut a forward graph so that the most work of a stage is as little as possible. A
- * parameter's name says where: graphs of other batch sizes and purposes are cut alike. (The
- * backward pass is about twice the forward pass everywhere, so it changes nothing.) Owned by the
- * caller. Errors: GT_EINVAL when there are not so many places.
+ * Divide a forward graph into stages so that the largest work of a stage is as small as possible.
+ * The places are recorded as names of parameters, so that graphs of other batch sizes and purposes
+ * are divided in the same way. (The backward pass is about twice the forward pass everywhere, so it
+ * changes nothing.) Owned by the caller. Errors: GT_EINVAL when there are not so many places.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);

@@ -13,8 +13,13 @@ static void one_forward_one_backward(struct gt_pipeline_task *tasks, int behind,
 {
 	int forward = 0, n = 0;
 
+	/* The first chunk comes back after it has passed the later stages, forward and backward.
+	 * `behind` chunks forward keep this stage busy until then; more would only hold more
+	 * activations. */
 	for (; forward < behind && forward < chunks; forward++)
 		tasks[n++] = (struct gt_pipeline_task){ forward, false };
+	/* From now on each chunk forward is followed by one backward, so the number of chunks whose
+	 * activations are kept stays constant. At the end no chunks forward are left. */
 	for (int backward = 0; backward < chunks; backward++) {
 		if (forward < chunks)
 			tasks[n++] = (struct gt_pipeline_task){ forward++, false };

@@ -6,7 +6,8 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
-/* Ways to the neighbours, a group of two each, so that waits on one hold up no other. */
+/* Links to the neighbours. Each is a group of two ranks, so that a wait on one link does not delay
+ * the others. */
 enum gt_pipe_link {
 	GT_PIPE_FROM_BEFORE, /* values */
 	GT_PIPE_TO_NEXT,
@@ -36,8 +37,8 @@ struct gt_pipeline {
 
 /* ---- pipeline/cut.c ---- */
 
-/* Before which node of any graph of the model stage `stage` begins; node_count for one more than
- * there are. */
+/* The index of the first node of stage `stage` in a graph of the model; node_count if `stage` is
+ * the number of stages. */
 int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
     int stage, struct gt_err *err);
 
@@ -51,7 +52,7 @@ bool gt_pipeline_reads(
 /* ---- pipeline/stage.c ---- */
 
 /*
- * Leave of a forward graph the nodes of stage `stage`. Of `types`, low and low_sums count.
+ * Reduce a forward graph to the nodes of stage `stage`. Of `types`, only low and low_sums are used.
  *
  * Example: two stages, cut before "fc2.weight". `loss` on stage 0 is a zero of that name (see
  * gt_pipeline_fill_tokens()), so that the sum over both stages is the model's loss.
@@ -69,9 +70,10 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 /* ---- pipeline/tied.c ---- */
 
 /*
- * Stages that share a parameter add up their gradients of it at the end of a step. Where the order
- * of sums counts, the first of them adds up the gradients of both, chunk by chunk, as one rank does
- * that has both uses of the parameter in its graph; at the end the other stage gets the result.
+ * Stages that share a parameter add up their gradients of it at the end of a step. In reproducible
+ * training the order of sums matters. Then the first of the stages adds the gradients of both,
+ * chunk by chunk, in the order of one rank whose graph has both uses of the parameter; at the end
+ * the other stage gets the result.
  */
 
 /* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of
@@ -79,18 +81,18 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
  * twice, and for several of them with sync_bn. */
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* Once there are copies: zeros for the gradients that are sent. */
+/* After the graph was replicated: emit zeros for the gradients that are sent. */
 void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
 
-/* Behind all nodes so far: the end. */
+/* Emit the exchange at the end of a step, after all nodes so far. */
 void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 
 /* ---- pipeline/ops.c ---- */
 
-/* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
- * stages hold. Of a value like this, marked as low where this one is; its gradient goes back unless
- * it is `constant`. A send yields a token like
- * `token` (NULL: none), which stands for a result that a later stage computes, until
+/* `link` is one of enum gt_pipe_link, or, from GT_PIPE_LINKS on, the link for a tied parameter of
+ * two stages. gt_pipe_recv() receives a value like `like`, which is marked as low if `like` is; its
+ * gradient is sent back unless it is `constant`. gt_pipe_send() has a token like `token` (NULL:
+ * none) as output. The token represents a result that a later stage computes, until
  * gt_pipeline_fill_tokens(). */
 struct gt_value *gt_pipe_recv(
     struct gt_graph *g, const struct gt_value *like, int link, bool constant);

@@ -1,4 +1,4 @@
-/* replicate.c - several copies of a graph in one, for the parts of a batch. */
+/* replicate.c - replicate a graph for the parts of a batch. */
 #include "lib/parallel/virtual/replicate.h"
 
 #include <stdio.h>
@@ -28,12 +28,16 @@ struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *
 {
 	char name[NAME_BYTES];
 
+	/* Copy 0 keeps the values of the original graph, so pointers that callers hold to them stay
+	 * valid. */
 	if (!v || !copy)
 		return (struct gt_value *)v;
 	name_of(name, v->name, copy);
 	return gt_graph_find(g, name);
 }
 
+/* Values that outlive the run exist once: all copies read the same parameters and add to the same
+ * gradients. */
 static bool is_shared(const struct gt_value *v)
 {
 	return v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT ||
@@ -98,6 +102,9 @@ static struct gt_node *copy_node(struct copies *c, const struct gt_node *n, int 
 	return r;
 }
 
+/* An output with the role of a gradient overwrites the store's gradient, so the second copy would
+ * erase the result of the first. Graphs for several copies add to gradients instead (accumulate).
+ */
 static int check(const struct gt_graph *g, int copies, struct gt_err *err)
 {
 	for (size_t i = 0; copies > 1 && i < g->node_count; i++)
@@ -113,8 +120,12 @@ static int make_copies(struct copies *c, int copies, struct gt_err *err)
 {
 	size_t n = c->node_count;
 
+	/* The nodes of copy 0 are the original ones. The graph's list is rebuilt by arrange() only
+	 * after all copies exist, because making them appends values but no nodes. */
 	memcpy(c->nodes, c->g->nodes, n * sizeof(*c->nodes));
 	for (int copy = 1; copy < copies && !c->g->err.code; copy++) {
+		/* The table maps values of the original to values of one copy, so it is cleared for
+		 * the next copy. */
 		memset(c->values, 0, c->value_count * sizeof(*c->values));
 		for (size_t i = 0; i < c->value_count; i++)
 			if (c->g->values[i]->role == GT_INPUT)

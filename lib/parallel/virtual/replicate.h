@@ -1,10 +1,10 @@
-/* replicate.h - several copies of a graph in one, for the parts of a batch. */
+/* replicate.h - replicate a graph for the parts of a batch. */
 #ifndef GT_PARALLEL_VIRTUAL_REPLICATE_H
 #define GT_PARALLEL_VIRTUAL_REPLICATE_H
 
 #include "lib/graph/graph.h"
 
-/* Of copy `copy`, the nodes first .. last - 1 of the list as it was. */
+/* Nodes first .. last - 1 of the original list, in copy `copy`. */
 struct gt_replica_block {
 	int copy;
 	size_t first, last;

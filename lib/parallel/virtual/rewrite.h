@@ -6,11 +6,12 @@
 #include "lib/parallel/virtual/replicate.h"
 
 /*
- * Sums of floats depend on their order, so ranks that share a batch differ in the last bits from
- * one that has it whole. Reproducible training has the same number of virtual ranks for any number
- * of ranks: each rank stands for as many of them, one after the other, with samples and random
- * numbers of their own. Losses and gradients are summed up as the ranks of an ordered group sum up
- * (comm/group.h), first over the virtual ranks of a rank, then over ranks.
+ * Sums of floats depend on their order. So the sum that several ranks compute of a batch differs in
+ * its last bits from the sum that one rank computes. Reproducible training divides a batch among a
+ * fixed number of virtual ranks, which does not depend on the number of ranks. Each rank simulates
+ * an equal number of virtual ranks. Each virtual rank has its own samples and random numbers.
+ * Losses and gradients are summed in the order of an ordered group (comm/group.h): first over the
+ * virtual ranks of a rank, then over ranks.
  *
  * Example: a step of 4 samples has 4 virtual ranks, whose gradients g0 to g3 are always summed as
  * (g0 + g1) + (g2 + g3):
@@ -27,31 +28,32 @@ int64_t gt_virtual_step_samples(const struct gt_parallel_options *options, int r
 /* The number of virtual ranks for steps of so many samples. */
 int gt_virtual_ranks(int64_t samples);
 
-/* Whether the options go together, and so many ranks of the data axis can host the virtual ones;
- * GT_EINVAL tells why not. */
+/* Check that the options can be combined, and that the virtual ranks can be divided among so many
+ * ranks of the data axis. Errors: GT_EINVAL, with the reason. */
 int gt_virtual_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
- * A graph with its backward pass, of one virtual rank: make it that of `copies`, a power of two.
- * The list becomes the blocks in the order given, as in replicate.h, each node of copy 0 before
- * that of copy 1 and so on; with no blocks (count 0) it is one node after the other for all copies.
- * Collectives over the data axis need the latter.
+ * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
+ * ranks, a power of two. The nodes are ordered by block, as in replicate.h: a block's nodes for
+ * virtual rank 0 come before its nodes for virtual rank 1, and so on. Without blocks (count 0) each
+ * node of the old graph is followed at once by its copies for the other virtual ranks. Graphs with
+ * collectives over the data axis need this order.
  *
- * Inputs, outputs and temporaries are each copy's own, named as in replicate.h. Nodes that read
- * nothing but parameters, or the result of a collective, are made once. Gradients are summed over
- * copies as ((0 + 1) + (2 + 3)) + ..., each sum as soon as its two terms are there, and so are
- * inputs of an all_reduce over the data axis; an all_gather gets the vectors of all copies in their
- * order, so its node must have been made for all virtual ranks. Buffers are updated by copy 0
- * alone.
+ * Each virtual rank has its own inputs, outputs and temporaries, named as in replicate.h. Nodes
+ * that read only parameters, or the result of a collective, are not repeated. Gradients, and inputs
+ * of an all_reduce over the data axis, are summed over virtual ranks as ((0 + 1) + (2 + 3)) + ...;
+ * each sum is computed as soon as its two terms are known. An all_gather gets the vectors of all
+ * virtual ranks in their order, so its node must have been built for all virtual ranks. Only
+ * virtual rank 0 updates buffers.
  *
- * Errors: GT_EINVAL for a graph whose gradients add up to what is there, and for blocks where there
- * are collectives over the data axis.
+ * Errors: GT_EINVAL if the graph adds its gradients to earlier ones, or if blocks are given for a
+ * graph with collectives over the data axis.
  */
 int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err);
 
-/* The same with one copy after the other: the first is done before the next begins. */
+/* The same, but all nodes of one virtual rank come before those of the next. */
 int gt_virtual_rewrite_in_turn(struct gt_graph *g, int copies, struct gt_err *err);
 
 #endif
