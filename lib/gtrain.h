@@ -7,7 +7,7 @@
  *
  * Fallible functions return 0 or a negative enum gt_code, and put the error into a struct gt_err.
  * gt_..._options_init() fills a struct of options with the defaults of the program gtrain; a
- * program then sets the options that it wants otherwise.
+ * program then changes the options it needs to.
  *
  *   train     gt_train_options_init(), gt_train_open(), gt_train_run(), gt_train_close()
  *   evaluate  gt_eval_options_init(), gt_eval_open(), gt_eval_run(), gt_eval_close()

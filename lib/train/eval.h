@@ -1,4 +1,4 @@
-/* eval.h - a checkpoint measured on a data set, or asked about inputs, on one rank or several. */
+/* eval.h - evaluate a checkpoint on a data set, or predict from inputs, on one or several ranks. */
 #ifndef GT_TRAIN_EVAL_H
 #define GT_TRAIN_EVAL_H
 
@@ -35,15 +35,15 @@ struct gt_eval_options {
 /* Set all options to the defaults of `gtrain eval`. ckpt and data are to be set. */
 void gt_eval_options_init(struct gt_eval_options *out);
 
-/* For programs that start ranks: check before that the checkpoint is there, that there is a model,
- * and that this build computes on the device. Errors: those of gt_eval_open(). */
+/* For programs that start ranks: check first that the checkpoint exists, that its model is known,
+ * and that this build supports the device. Errors: those of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 struct gt_eval;
 
 /*
- * Open checkpoint, data and model, take memory and load the weights. Rank 0 logs notes on the
- * checkpoint and the data, and warns where they make the numbers differ from those of training. A
+ * Open checkpoint, data and model, allocate memory and load the weights. Rank 0 logs notes about
+ * the checkpoint and the data, and warns if they cause results to differ from those of training. A
  * collective call. *out is NULL on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
@@ -65,8 +65,8 @@ const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 int64_t gt_eval_damaged(const struct gt_eval *e);
 bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample);
 
-/* The token `id` of text as a name: control characters as they are, bytes that are no UTF-8, and
- * zeros, as \xNN. Its number where it has no text. */
+/* The text of token `id`. Control characters are kept; zeros and bytes that are not UTF-8 become
+ * \xNN. If the token has no text, it is its number. */
 enum { GT_EVAL_TOKEN = 1024 };
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 

@@ -10,24 +10,28 @@ struct gt_metrics {
 	double perplexity; /* exp(loss) */
 	int64_t n;         /* targets counted: samples, or tokens */
 	int64_t right;     /* top-1 hits */
-	/* Of regression, where loss is the mean of the squares on the scale of the training, and
-	 * these are on the target's own; top1, top5 and perplexity are 0. */
+	/* For regression. `loss` is then the mean squared error of normalized targets, as in
+	 * training; the fields below use the target's own scale. top1, top5 and perplexity are 0.
+	 */
 	bool regression;
-	double mse, mae; /* means of the errors' squares and sizes */
-	double r2;       /* 1 - squares of errors / squares of targets less their mean; NaN: none */
-	double seconds;  /* that it took, reading included */
+	double mse, mae; /* mean squared error, mean absolute error */
+	/* 1 - (sum of squared errors) / (sum of squared deviations of targets from their mean);
+	 * NaN: undefined */
+	double r2;
+	double seconds; /* time of the evaluation, with reading */
 };
 
 /* The answer of a model to each sample of a data set, in its order. */
 struct gt_predictions {
 	int64_t count;
-	int top;            /* classes kept of each sample */
-	int32_t *target;    /* [count] the right class, or GT_DATA_IGNORE */
-	int32_t *predicted; /* [count, top] those with the largest logits; of equals the first */
-	float *probability; /* [count, top] of these classes: the softmax of the logits */
+	int top;         /* classes kept of each sample */
+	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
+	/* [count, top] the classes with the largest logits; of equal logits, the first class */
+	int32_t *predicted;
+	float *probability; /* [count, top] the softmax of the logits, for these classes */
 	float *value;       /* regression: [count] predicted, on the target's own scale; or NULL */
-	float target_mean, target_std; /* that scale: target holds the bits of
-	                                  (number - mean) / std, or GT_DATA_IGNORE */
+	/* target[i] holds the bits of (number - target_mean) / target_std, or GT_DATA_IGNORE */
+	float target_mean, target_std;
 };
 
 void gt_predictions_release(struct gt_predictions *p);
@@ -40,21 +44,21 @@ struct gt_evaluate_options {
 	            predictions. Of text: tokens that may follow it, without statistics */
 };
 
-/* Make the programs that measure the session's model on this rank's samples. The pair has been
- * added to the session. */
+/* Make the programs that measure the session's model on this rank's samples. Add the pair to the
+ * session before this call. */
 int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *options, struct gt_err *err);
 
 /*
  * Run the pair, planned with these data and options, over the whole data set in order, without
- * augmentation. The ranks that read other samples take batches in turn, and each rank adds up the
- * statistics of all batches in the order of the data set. So all get the same numbers, and these
- * have the same bits for any number of ranks. A collective call. With options->top, *each becomes
- * the answers to all samples, on all ranks; release it. NULL without. Samples that have no target
- * do not count; GT_EINVAL where none has one, unless there are predictions.
+ * augmentation. The batches are distributed over the ranks of the data axis, batch by batch. Then
+ * each rank adds up the statistics of all batches in the order of the data set, so all ranks have
+ * the same bits, for any number of ranks. A collective call. If options->top is not 0, all ranks
+ * get the predictions of all samples in *each; release it. Otherwise pass NULL. Samples without a
+ * target do not count. Errors: GT_EINVAL if no sample has a target and no predictions are wanted.
  *
- * Memory while it runs, 32 bytes of statistics: on the host for each batch of the data set, and on
- * the device for each batch of this rank.
+ * Memory: 32 bytes of statistics for each batch of the data set on the host, and for each batch of
+ * this rank on the device.
  */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,

@@ -1,4 +1,4 @@
-/* finite.h - whether the weights of a run, and all else that is saved with them, are finite. */
+/* finite.h - check that the weights of a run, and all data saved with them, are finite. */
 #ifndef GT_TRAIN_FINITE_H
 #define GT_TRAIN_FINITE_H
 
@@ -13,12 +13,12 @@ struct gt_nonfinite {
 };
 
 /*
- * Find the first parameter or buffer, in the order of the state_dict, that holds a number which is
- * not finite; where there is none, the first such state of `optim` (NULL: none).
+ * Find the first parameter or buffer, in the order of the state_dict, that holds a number that is
+ * not finite. If all are finite, find the first state of `optim` (NULL: none) that is not.
  *
- * A collective call of the ranks of `group` (NULL: one rank): each looks through the memory that it
- * holds and keeps up to date, and all get the same answer. A model of 124 million weights takes
- * some 0.1 s, three times that with the state of adam.
+ * A collective call of the ranks of `group` (NULL: one rank): each checks the memory that it holds
+ * and keeps up to date, and all get the same result. A model of 124 million weights takes some 0.1
+ * s, three times that with the state of adam.
  *
  * Errors: those of the group and of the device.
  */

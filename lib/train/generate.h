@@ -14,12 +14,12 @@ struct gt_generator_options {
 };
 
 /*
- * A text that grows, and the programs that tell the logits of its next token. As long as the text
- * fits into `block`, the first program reads the prompt, and another one token at a time, whose
- * layers find the keys and values of earlier positions in the store's caches. A longer text is seen
- * through a window of its last `block` tokens. Positions are learned and count from the window's
- * beginning, so every token has another position than before, and other keys and values: the whole
- * window is computed anew for each token.
+ * A growing text, and the programs that compute the logits of its next token. While the text fits
+ * into `block`, the program `first` reads the prompt, and `next` reads one token at a time; its
+ * layers read the keys and values of earlier positions from the store's caches. For a longer text,
+ * `window` reads the last `block` tokens. Positions are learned and count from the window's
+ * beginning, so with each new token all positions change, and all keys and values with them: the
+ * whole window is computed again for each token.
  */
 struct gt_generator {
 	struct gt_program first, next, window; /* without a plan where no text gets there */
@@ -31,9 +31,8 @@ struct gt_generator {
 
 /*
  * Make the programs of a session that opens, whose input are tokens and whose block is the most
- * that the model may see; lay out their caches in its store. The programs are the session's from
- * then on, and *out stays where it is until the session is closed. Release it after that, in any
- * case.
+ * that the model may see; lay out their caches in its store. The session owns the programs, and
+ * *out must not move until the session is closed. Release it afterwards, in any case.
  */
 int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
@@ -43,10 +42,10 @@ void gt_generator_release(struct gt_generator *g);
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 
-/* The logits [g->vocab] of the token that follows the text so far; once for each text. */
+/* Compute the logits [g->vocab] of the next token. Call this once for each state of the text. */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 
-/* Let the text go on with this token. */
+/* Append this token to the text. */
 void gt_generator_append(struct gt_generator *g, int32_t id);
 
 /*

@@ -41,9 +41,9 @@ struct gt_loop {
 	})
 
 /*
- * Queue the next step. The host is one step ahead of the results that it reads, so that the device
- * need not wait for it: the step before is reported here, and this one by the next call or by
- * gt_loop_finish(). With l->close it is reported at once.
+ * Queue the next step. The host queues one step ahead of the results that it reads, so the device
+ * does not wait for the host. This call reports the step before; this step is reported by the next
+ * call or by gt_loop_finish(). With l->close it is reported at once.
  */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
@@ -51,8 +51,8 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err);
  * with the step, where a loss or norm is not finite; weights are then those before that step. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
-/* Refuse to evaluate or save a model that is not finite: the loss is computed before the update, so
- * that of the last step knows nothing of it. A collective call. */
+/* Check that the model is finite before it is evaluated or saved. The loss does not show this,
+ * because the loss of a step is computed before its update. A collective call. */
 int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err);
 
 /* The error for a value that is not finite. */

@@ -9,8 +9,9 @@
 /* Applied in this order, as Hugging Face's transformers do. */
 struct gt_sampling {
 	double temperature; /* divides the logits; 0: always the likeliest token */
-	int64_t top_k;      /* draw among so many of the likeliest, and their equals; 0: all */
-	double top_p;       /* of these, the fewest that have this probability together; 1: all */
+	/* draw among the top_k likeliest tokens, and those as likely as the last of them; 0: all */
+	int64_t top_k;
+	double top_p; /* of these, the fewest that have this probability together; 1: all */
 	uint64_t seed;
 };
 
@@ -30,12 +31,12 @@ int gt_token_sampler_init(
 void gt_token_sampler_release(struct gt_token_sampler *s);
 
 /*
- * Fill s->weights: the probability of each token in a draw, times a common factor; 0 where the
- * token is left out. logits [vocab] are finite, the temperature is above 0. Returns the sum.
+ * Set s->weights to the probability of each token in a draw, times a common factor; 0 for tokens
+ * that are left out. logits [vocab] are finite, the temperature is above 0. Returns the sum.
  *
  * Top-p keeps the smallest set of likeliest tokens whose probabilities, after temperature and
- * top-k, add up to top_p or more; at least one. Of equal tokens the first count as likelier.
- * Source: Holtzman et al., "The curious case of neural text degeneration", ICLR 2020.
+ * top-k, add up to top_p or more; at least one. If tokens are equally likely, the first ones are
+ * preferred. Source: Holtzman et al., "The curious case of neural text degeneration", ICLR 2020.
  */
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits);
 

@@ -14,11 +14,11 @@
 #include "lib/train/report/profile.h"
 #include "lib/train/session.h"
 
-/* Which blocks of a model compute their values again for the backward part, and keep none. */
+/* Which blocks of a model do not keep their values, but compute them again in the backward pass. */
 enum gt_recompute_mode {
 	GT_RECOMPUTE_NONE,
 	GT_RECOMPUTE_ALL,
-	GT_RECOMPUTE_AUTO, /* as few blocks as make the plans fit into the memory that is free */
+	GT_RECOMPUTE_AUTO, /* as few blocks as possible so that the plans fit into free memory */
 	GT_RECOMPUTE_MODES
 };
 
@@ -82,7 +82,7 @@ struct gt_train_options {
 	int64_t save_every; /* steps; 0: at the end alone */
 	int64_t keep;       /* checkpoints; 0: all */
 	int64_t eval_every; /* steps; 0: after each epoch */
-	int64_t patience;   /* end after so many evaluations without a better one; 0: never */
+	int64_t patience;   /* stop after N evaluations without improvement; 0: never */
 
 	/* The ranks that train together, each calling the same functions with the same options;
 	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
@@ -139,11 +139,11 @@ struct gt_train_result {
 };
 
 /*
- * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
- * `config` goes into the checkpoints and, with a description of the data (about.h), into
- * config.json; NULL: those options by which a run is told from others. The loop between
- * evaluations and checkpoints allocates nothing. Of several ranks all stop when one is told to.
- * Each has observers of its own; those that write files belong to rank 0.
+ * Train to the end, or until *stop is set: then the current step is finished and a checkpoint is
+ * saved. `config` goes into the checkpoints and, with a description of the data (about.h), into
+ * config.json; NULL: only the options that identify a run. The loop between evaluations and
+ * checkpoints allocates nothing. If *stop is set on one rank, all ranks stop. Each rank has its own
+ * observers; only rank 0's write files.
  *
  * Errors: GT_EDIVERGED, on all ranks, when the loss is not finite, or a gradient: of a loss that is
  *         scaled, at the least scale (gt_scale_min). Parameters,

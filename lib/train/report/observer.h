@@ -7,7 +7,7 @@
 #include "lib/base/progress.h"
 #include "lib/train/evaluate.h"
 
-/* Where a run stands when it begins. */
+/* The state of a run when it begins. */
 struct gt_start_report {
 	const struct gt_folder *dir; /* the run directory; not open where no files are written */
 	int64_t step, total;         /* steps done before, steps in all */
@@ -23,7 +23,7 @@ struct gt_step_report {
 	int64_t epoch;
 	double loss, lr, grad_norm;
 	bool skipped;            /* its scaled gradients overflowed: the weights are as before */
-	double loss_scale;       /* that the next step's loss is multiplied by; 0: it is not */
+	double loss_scale;       /* factor of the next step's loss; 0: the loss is not scaled */
 	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
 	double train_s;          /* spent in training steps since the start of this process */
 	double data_s;           /* of train_s, waited for data; on ranks that read it */
@@ -38,18 +38,18 @@ struct gt_eval_report {
 	double time_s;
 };
 
-/* A row of callbacks; any may be NULL. `step` must not allocate: it is part of the loop. It comes
- * when the results of that step are known; the next step may be under way by then, unless some
+/* A row of callbacks; any may be NULL. `step` must not allocate: it is part of the loop. It is
+ * called when the results of the step are known. The next step may have begun by then, unless an
  * observer has `gradients`. */
 struct gt_observer {
 	void *self;
 	int (*start)(void *self, const struct gt_start_report *r, struct gt_err *err);
-	/* Gradients are added up, and step `step` is about to be taken with them. */
+	/* Called before the update of step `step`, when all gradients are added up. */
 	int (*gradients)(void *self, int64_t step, struct gt_err *err);
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);
-	/* Whenever start succeeded, last of all; rc is the result of the run so far. */
+	/* The last call, made if start() succeeded. rc is the result of the run so far. */
 	int (*end)(void *self, int rc, struct gt_err *err);
 };
 
@@ -57,10 +57,10 @@ struct gt_observer {
 
 struct gt_metrics_writer;
 
-/* A line every `every` steps and after the last (the loss is the mean since the line before) and
- * one per evaluation. Before, the lines that gtrain wrote for steps beyond the one which the run
- * resumes from are dropped, as is a line torn by a kill. Lines of others stay as they are. time_s
- * goes on from that of the last line that stays. */
+/* Write a line every `every` steps and after the last step (the loss is the mean since the previous
+ * line), and one per evaluation. When a run is resumed, gtrain's lines for later steps than the
+ * resumed one are removed first, and so is an incomplete line. Lines of other programs are kept.
+ * time_s continues from the last line that is kept. */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
@@ -83,8 +83,8 @@ struct gt_observer gt_watch_observer(struct gt_watch *w);
 
 /* ---- data_wait.c: training that waits for its data ---- */
 
-/* Logs, once in a run, that more than 5 % of its time was spent waiting for data, and what to
- * change. The first step, which always waits, does not count. Fill in log and every. */
+/* Logs once in a run if more than 5 % of its time was spent waiting for data, with advice. The
+ * first step, which always waits, does not count. Fill in log and every. */
 struct gt_data_wait {
 	struct gt_log *log;
 	int64_t every;

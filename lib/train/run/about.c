@@ -1,4 +1,4 @@
-/* about.c - facts about a run that its config.json and its checkpoints keep. */
+/* about.c - facts about a run, stored in its config.json and its checkpoints. */
 #include "lib/train/run/about.h"
 
 #include "lib/base/opt_json.h"

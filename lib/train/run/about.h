@@ -1,4 +1,4 @@
-/* about.h - facts about a run that its config.json and its checkpoints keep. */
+/* about.h - facts about a run, stored in its config.json and its checkpoints. */
 #ifndef GT_TRAIN_RUN_ABOUT_H
 #define GT_TRAIN_RUN_ABOUT_H
 
@@ -8,10 +8,10 @@
 #include "lib/data/description.h"
 
 /*
- * A model is of use with the facts that it was trained with: the names of its classes, the size and
- * normalization of its images, its vocabulary. A run directory has them in config.json and
- * vocab.json. Checkpoints have them, too, so that a file that is copied elsewhere brings them
- * along: the text GT_ABOUT_NAME of its state_dict (gt_state_dict_metadata()) is
+ * To use a model one needs facts about its training: the names of its classes, the size and
+ * normalization of its images, its vocabulary. A run directory stores them in config.json and
+ * vocab.json. Checkpoints store them, too, so that a single copied file is enough: the text
+ * GT_ABOUT_NAME of its state_dict (gt_state_dict_metadata()) is
  *
  *   {"model": "lenet", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}

@@ -1,4 +1,4 @@
-/* adopt.c - a run that goes on from another program's checkpoint. */
+/* adopt.c - continue a run from another program's checkpoint. */
 #include "lib/train/run/adopt.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* adopt.h - inside train: a run that goes on from another program's checkpoint. */
+/* adopt.h - inside train: continue a run from another program's checkpoint. */
 #ifndef GT_TRAIN_RUN_ADOPT_H
 #define GT_TRAIN_RUN_ADOPT_H
 
@@ -6,15 +6,15 @@
 #include "lib/train/state.h"
 
 /*
- * Check that the optimizer of t->saved, which is foreign, is that of the run, by the settings of
- * its param_groups; and take over its learning rate (the initial one, where a scheduler has changed
- * it), momentum and weight decay where the run's options do not say them. Warn of other settings
- * that differ. Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for settings of
- * it that gtrain has not, such as amsgrad.
+ * Check, by the settings of its param_groups, that the optimizer of the foreign checkpoint t->saved
+ * is the run's. If the run's options do not set learning rate, momentum and weight decay, use those
+ * of the checkpoint (the initial learning rate if a scheduler has changed it). Warn of other
+ * settings that differ. Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for
+ * settings of it that gtrain has not, such as amsgrad.
  */
 int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err);
 
-/* Log which parts of t->saved, which is loaded, were taken, and which were left. */
+/* Log which parts of the loaded checkpoint t->saved were used, and which were not. */
 void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report);
 
 #endif

@@ -24,9 +24,9 @@ struct gt_export_options {
  *   preprocessor_config.json of models of images, where their normalization is known
  *   config.json              the model, with the names of the classes
  *
- * A new folder appears whole or not at all (base/new_folder.h). In one that is there, config.json
- * is the last file to appear: a folder without it is no model; an error removes the files. *tally
- * gets the tensors, the note lines on the values left out.
+ * A new folder appears whole or not at all (base/new_folder.h). In a folder that exists, config.json
+ * is written last, because a folder without it is not a model, and an error removes the files.
+ * *tally counts the tensors; lines about values that are left out are added to the note.
  *
  * Errors: GT_ENOTSUP for a model or setting that transformers has no counterpart of; GT_EINVAL for
  * a folder that has files, or a checkpoint that is no whole model; GT_EFORMAT, GT_EIO, GT_ENOMEM.

@@ -1,4 +1,4 @@
-/* resume.c - going on with other options: which may change, and the place in the data. */
+/* resume.c - resume a run with other options: which may change, and the place in the data. */
 #include "lib/train/run/resume.h"
 
 #include <stdio.h>

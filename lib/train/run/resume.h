@@ -1,4 +1,4 @@
-/* resume.h - going on with other options: which may change, and the place in the data. */
+/* resume.h - resume a run with other options: which may change, and the place in the data. */
 #ifndef GT_TRAIN_RUN_RESUME_H
 #define GT_TRAIN_RUN_RESUME_H
 
@@ -25,9 +25,10 @@ struct gt_train;
 
 /*
  * Find the place in the data of t->step, from the checkpoint that the run goes on from: *t has its
- * steps per epoch. The samples that were read decide. Where an epoch has other steps now, the run
- * goes on in the same epoch behind the samples that were read of it; of a step that is then cut in
- * two, the samples come again. Errors: GT_EFORMAT for a checkpoint whose numbers are too large.
+ * steps per epoch. The place is determined by the number of samples read. If an epoch now has a
+ * different number of steps, the run continues in the same epoch, after the samples that were read.
+ * If this place is inside a step, the samples of this step are read again. Errors: GT_EFORMAT for a
+ * checkpoint whose numbers are too large.
  */
 int gt_resume_find_place(struct gt_train *t, struct gt_err *err);
 

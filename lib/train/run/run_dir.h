@@ -1,4 +1,4 @@
-/* run_dir.h - the files of a run: where they are, and which checkpoints go. */
+/* run_dir.h - the files of a run, and the removal of old checkpoints. */
 #ifndef GT_TRAIN_RUN_RUN_DIR_H
 #define GT_TRAIN_RUN_RUN_DIR_H
 
@@ -22,9 +22,9 @@ int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err
 
 /*
  * Open for writing: create the directory and checkpoints/ in it, and lock it until it is closed,
- * unless the file system has no locks. Remove temporary files of killed runs. Refuse, before any
- * work, an unwritable directory, and a link, a pipe, a device or a folder in the place of a file
- * of a run.
+ * unless the file system has no locks. Remove temporary files of killed runs. Fail at once if the
+ * directory is not writable, or if a link, a pipe, a device or a folder has the name of a file of a
+ * run.
  */
 int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
@@ -35,9 +35,8 @@ void gt_run_dir_close(struct gt_run_dir *dir);
  * that of a run, and all files of a run must be regular files. */
 int gt_run_dir_check_files(const char *path, struct gt_err *err);
 
-/* Whether gt_run_dir_create() would refuse a directory because another process has locked it, or
- * because it holds files that are no run's. Makes nothing; a directory that is not there is
- * free. */
+/* Check that gt_run_dir_create() would not fail because another process has locked the directory,
+ * or because it holds other files than a run's. Creates nothing; a missing directory is fine. */
 int gt_run_dir_check(const char *path, struct gt_err *err);
 
 /* DIR/config.json, whole or not at all. */
@@ -56,8 +55,9 @@ char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct g
 /* The step of the newest checkpoint; -1 if there is none. */
 int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
 
-/* Refuse a directory with checkpoints of steps beyond `step`. A run went further there: pruning and
- * --resume would take its checkpoints for this run's. Errors: GT_EINVAL. */
+/* Check that the directory has no checkpoints of steps after `step`. They would be from an earlier
+ * run that went further, and pruning and --resume would treat them as this run's. Errors:
+ * GT_EINVAL. */
 int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
 
 /* Remove all but the `keep` newest checkpoints; keep 0: all stay. */

@@ -1,4 +1,4 @@
-/* run_source.c - which file a checkpoint argument means, and the run that it belongs to. */
+/* run_source.c - find the file that a checkpoint argument means, and the run that it belongs to. */
 #include "lib/train/run/run_source.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* run_source.h - which file a checkpoint argument means, and the run that it belongs to. */
+/* run_source.h - find the file that a checkpoint argument means, and the run that it belongs to. */
 #ifndef GT_TRAIN_RUN_RUN_SOURCE_H
 #define GT_TRAIN_RUN_RUN_SOURCE_H
 
@@ -20,20 +20,20 @@ struct gt_run_source {
 
 /*
  * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
- * model.pth where there is none. A file that the user names may be a symbolic link, those found in
- * a run directory may not. A named file belongs to no run if the config.json beside it is a link or
- * no run's. A folder of Hugging Face's transformers (pretrained.h) is a checkpoint without a run:
- * `about` comes from its config.json, the vocabulary from its tokenizer. GT_EIO if there is no
- * checkpoint; release it in any case.
+ * model.pth where there is none. A file that the user names may be a symbolic link; files in a run
+ * directory may not be. If the config.json beside a named file is a link or does not belong to a
+ * run, the file belongs to no run. A folder of Hugging Face's transformers (pretrained.h) is a
+ * checkpoint without a run: `about` comes from its config.json, the vocabulary from its tokenizer.
+ * GT_EIO if there is no checkpoint; release it in any case.
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
 
-/* Whether it is a folder that another program saved a training checkpoint in (saved.h). Such a
- * folder is its own checkpoint, and no run's. */
+/* Whether `argument` is a folder in which another program saved a training checkpoint (saved.h).
+ * The folder is then the checkpoint, and belongs to no run. */
 bool gt_run_source_is_foreign(const char *argument);
 
-/* The latest checkpoint that a run can go on from. A directory that is missing, or has no
- * checkpoint, is no error: path NULL. */
+/* Find the latest checkpoint from which a run can be resumed. A directory that is missing, or has
+ * no checkpoint, is no error: path NULL. */
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);
 
 void gt_run_source_release(struct gt_run_source *source);
@@ -63,8 +63,8 @@ int gt_run_source_describe(
 
 /*
  * Where the vocabulary comes from: the file `given`; if that is NULL, `trained_on`, as
- * gt_run_source_describe() has made it, or else the run's vocab.json or tokenizer.json. It is then
- * trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
+ * gt_run_source_describe() has made it, or else the run's vocab.json or tokenizer.json. The result
+ * is trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
  */
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_source *source, const char *given);

@@ -22,28 +22,29 @@
  */
 struct gt_saved {
 	bool foreign;     /* not gtrain's own */
-	const char *form; /* how to call it: "PyTorch", "PyTorch Lightning" */
+	const char *form; /* its name in messages: "PyTorch", "PyTorch Lightning" */
 	/* Borrowed from the files; NULL: there is none. */
 	const struct gt_tree *root; /* of the file, or of the folder's weights */
 	const struct gt_tree *optimizer, *scheduler, *scaler, *config;
 	int64_t step;   /* updates done; -1: unknown */
 	double epoch;   /* passes over the data; -1: unknown */
-	char left[240]; /* names of parts that nobody reads: "'args', 'rng_state' and 3 more" */
+	char left[240]; /* names of parts that are ignored: "'args', 'rng_state' and 3 more" */
 	/* its own */
 	const char *optimizer_name; /* the key, or the file */
 	struct gt_ckpt *files[4];
 	int file_count;
 };
 
-/* Open all files and find the parts; bytes of tensors are not read, but for steps. Close *out in
- * any case. Errors name the file: GT_EFORMAT for a checkpoint without the state of an optimizer. */
+/* Open all files and find the parts; no tensors are read except those that count steps. Close *out
+ * in any case. Errors name the file: GT_EFORMAT for a checkpoint without the state of an optimizer.
+ */
 int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err *err);
 void gt_saved_close(struct gt_saved *saved);
 
 /* Whether a path is a folder that a Trainer, or accelerate, wrote. */
 bool gt_saved_is_folder(const char *path);
 
-/* The params of an optimizer's group, a list; NULL where it has no such group. */
+/* The list `params` of the optimizer's group i; NULL if it has no such group. */
 const struct gt_tree *gt_saved_group(const struct gt_saved *saved, size_t i);
 
 #endif

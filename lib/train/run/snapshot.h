@@ -1,4 +1,4 @@
-/* snapshot.h - inside train: everything a run needs to go on, in the layout of PyTorch. */
+/* snapshot.h - inside train: the full state of a run, in the layout of PyTorch. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_H
 #define GT_TRAIN_RUN_SNAPSHOT_H
 
@@ -38,13 +38,13 @@ struct gt_snapshot {
 	int64_t best_epoch; /* epochs done then; loaded, -1: the file does not say */
 	double best_score;  /* larger is better */
 	int amp; /* loaded: the enum gt_amp of the run that saved it; -1: the file does not say */
-	/* Options of the run, to save; when loading, those that must be as they were. May be
+	/* For saving: the options of the run. For loading: the options that must not differ. May be
 	 * NULL. */
 	const json_t *config;
 	const char *about; /* gt_about_text(), for the state_dicts; for saving; may be NULL */
 };
 
-/* Where the run of a checkpoint stands. */
+/* The progress of a checkpoint's run. */
 struct gt_snapshot_place {
 	int64_t step, epoch;  /* steps and epochs done; -1: the file does not say */
 	int64_t samples;      /* of the epoch after that, read so far; -1: the file does not say */
@@ -67,8 +67,8 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * An option in `config` that the file's config has too must agree. Files of PyTorch are read too:
  * their param_groups must be these groups, or a single one with all parameters in the order of
  * declaration. Of a foreign checkpoint (saved.h), s->step is set before. *report has the note of
- * the weights, to be released in any case. On failure the store may be partly overwritten: the run
- * is over. Errors do not name the file.
+ * the weights, to be released in any case. After an error the store may be partly overwritten, so
+ * the run has to end. Errors do not name the file.
  */
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);

@@ -13,9 +13,10 @@ struct gt_snapshot_group {
 	size_t count;
 };
 
-/* Parameters in the order of torch.optim's groups: those of the optimizer's own rule, then those
- * that it leaves to another; of each, first those that decay; of these, those of one lr_scale after
- * the other, as they are declared. No group is empty. */
+/* Parameters in the order of torch.optim's groups. Parameters of the optimizer's own rule come
+ * first, then those of the other optimizer. Within each of these, parameters with weight decay come
+ * first. Within each of these, parameters are grouped by lr_scale, in the order of declaration. No
+ * group is empty. */
 struct gt_snapshot_groups {
 	const struct gt_slot **slots; /* [count] */
 	size_t count;

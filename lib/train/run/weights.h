@@ -1,4 +1,4 @@
-/* weights.h - between a store and a state_dict: which name goes where, both ways. */
+/* weights.h - copy weights between a store and a state_dict, by name. */
 #ifndef GT_TRAIN_RUN_WEIGHTS_H
 #define GT_TRAIN_RUN_WEIGHTS_H
 
@@ -30,7 +30,7 @@ struct gt_weights_options {
 /* Missing and unexpected keys; release with gt_weights_report_release(). */
 struct gt_weights_report {
 	const char *note; /* where the state_dict was found, and the prefix cut off its keys */
-	bool new_head;    /* options.head was left as it is */
+	bool new_head;    /* the parameters of options.head were not loaded */
 	/* Names, in `arena`; ended by NULL, or NULL where there are none. */
 	const char **missing, **unexpected;
 	size_t missing_count, unexpected_count;

@@ -1,4 +1,4 @@
-/* whole.c - tensors that ranks hold in parts, made whole for a file. */
+/* whole.c - gather tensors whose shards are on several ranks, for a file. */
 #include "lib/train/run/whole.h"
 
 #include <stdlib.h>

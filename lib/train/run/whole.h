@@ -1,4 +1,4 @@
-/* whole.h - inside train: tensors that ranks hold in parts, made whole for a file. */
+/* whole.h - inside train: gather tensors whose shards are on several ranks, for a file. */
 #ifndef GT_TRAIN_RUN_WHOLE_H
 #define GT_TRAIN_RUN_WHOLE_H
 
@@ -15,9 +15,8 @@ struct gt_whole {
 };
 
 /*
- * Collect the tensors that ranks hold in parts: data of the store, states of `optim`, and means of
- * the weights (NULL: none). A collective call of all ranks; rank 0 then holds a copy of each.
- * Release it in any case.
+ * Gather the sharded tensors: data of the store, states of `optim`, and means of the weights (NULL:
+ * none). A collective call of all ranks; rank 0 then holds a copy of each. Release it in any case.
  */
 int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
     const struct gt_store *store, const struct gt_optim *optim, const struct gt_ema *ema,

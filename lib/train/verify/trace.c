@@ -1,4 +1,4 @@
-/* trace.c - the trace of one rank, and how far ranks of a mode are from it. */
+/* trace.c - the trace of a run on one rank, and comparisons with it. */
 #include "lib/train/verify/trace.h"
 
 #include <math.h>

@@ -6,11 +6,11 @@
 #include "lib/train/train.h"
 
 /*
- * A few steps of one rank, then the same steps in each mode, from the same weights, over the same
- * samples: a small part of the data, so that an epoch ends, with a short batch, while they run.
- * Every rank compares its tensors with its part of the one rank's: all of it (ddp, mirrored; dp:
- * rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b), its parts of
- * layers (tensor). At each step are compared
+ * One rank runs a few steps; then each mode runs the same steps, from the same weights, with the
+ * same samples. These are a small part of the data, so that an epoch ends, with a short batch,
+ * during the steps. Every rank compares its tensors with its part of the first run's tensors: all
+ * of it (ddp, mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage
+ * (gpipe, 1f1b), its parts of layers (tensor). At each step are compared
  *
  *   loss      |a - b| / |b|
  *   gradient  before the update, tensor by tensor: the largest |a - b| over the largest |b| of the
@@ -30,21 +30,22 @@
 #define GT_VERIFY_EPS      1e-4
 
 /*
- * Under train->parallel.reproducible all modes are to have the bits of one rank, and bounds are 0,
- * but for `tensor`, whose ranks make other sums. Batch statistics are then those of the parts that
- * it cuts a step into, whatever the mode.
+ * With train->parallel.reproducible all modes must have the bits of one rank, so the bounds are 0,
+ * except for `tensor`, whose ranks compute other sums. In every mode, batch statistics are then
+ * computed over the part of each virtual rank.
  *
- * Else batch normalisation is over all ranks' samples here (sync_bn), and a pipeline is compared
- * with one rank that takes its chunks one after the other, over whole batches, as each chunk has
- * statistics of its own; accumulation has no one rank that it could be as.
+ * Otherwise batch normalisation uses the samples of all ranks (sync_bn). A pipeline is compared
+ * with one rank that takes the chunks one after the other, because each chunk has its own
+ * statistics. Accumulation cannot be compared with any run on one rank.
  *
- * Behind a normalisation half of the rectified units are near their bend: of a million that a few
- * images have in resnet20, one or the other is 0 in one order of adding up and 1e-7 in another. The
- * loss does not feel that; the gradient does, by that unit's share. On 8 to 12 images one element
- * of conv1's has been seen to be off by 4e-2 to 1e-1 of the largest, while runs without such a
- * unit agree to 1e-5. So gradients may be off by more, and nothing is divided by them: eps is 1,
- * updates are as gradients are, and so small that 5 steps lead to few more such units. Weights were
- * then off by 6e-3 of the largest change. The mistakes that tests seed make 0.3 and more.
+ * After a normalisation many rectified units are near zero. Of the million units that a few images
+ * have in resnet20, some are 0 with one order of summation and 1e-7 with another. This hardly
+ * changes the loss, but it changes the gradient by the contribution of the unit. On 8 to 12 images
+ * one element of conv1's has been seen to be off by 4e-2 to 1e-1 of the largest, while runs without
+ * such a unit agree to 1e-5. So gradients may be off by more, and nothing is divided by them: eps
+ * is 1, updates are as gradients are, and so small that 5 steps lead to few more such units.
+ * Weights were then off by 6e-3 of the largest change. The mistakes that tests seed make 0.3 and
+ * more.
  */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
 #define GT_VERIFY_NORM_WEIGHT   5e-2
@@ -61,8 +62,8 @@ struct gt_verify_row {
 	const char *mode;
 	int ranks;
 	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
-	/* Why it is left out, as the mode in which the model cannot be trained; then nothing has
-	 * been compared. Else "". */
+	/* The reason if the mode is left out, for example because the model cannot be trained in
+	 * it; else "". */
 	char why[GT_VERIFY_WHY];
 	struct gt_verify_bounds bounds;
 	double loss, gradient, weight; /* the largest of any rank */
@@ -79,8 +80,8 @@ struct gt_verify_options {
 	                                         to train is of no account */
 	int ranks;
 	struct gt_threads_options threads;
-	/* Called first on each rank's thread, with its group; NULL: not. For OpenMP's number of
-	 * threads; tests put faults into the group. */
+	/* Optional: called first on each rank's thread, with its group. It sets OpenMP's number of
+	 * threads; tests use it to put faults into the group. */
 	void (*enter)(void *self, struct gt_group *group);
 	void *self;
 };
@@ -89,8 +90,8 @@ struct gt_verify_options {
 int gt_verify_count(void);
 
 /*
- * Fill rows[gt_verify_count()]. A mode that differs is no error. Keeps the gradients and weights of
- * GT_VERIFY_STEPS steps, so takes some ten times the memory of a run.
+ * Fill rows[gt_verify_count()]. A mode that differs is not an error. This keeps the gradients and
+ * weights of GT_VERIFY_STEPS steps, so it needs about ten times the memory of a run.
  *
  * Errors: those of runs; GT_EINVAL for fewer samples than ranks.
  */
