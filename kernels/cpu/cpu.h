@@ -6,14 +6,14 @@
 #include "lib/graph/kernel.h"
 
 /*
- * Every file of this folder but backend.c, math.c and oneDNN's, which chooses for itself
- * (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c), is compiled once per instruction set,
- * with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
- * nothing else but statics (muon.c: one function of range.c's table), so that the same source is
- * the portable reference and the vector code. Where both types are served alike, the functions
- * stand in NAME.inc, which NAME.c includes once for float32 and once for float64 (real.inc). Types
- * of 16 bits are computed in float32 by these functions (half.c), unless oneDNN has something
- * better.
+ * Files of this folder are compiled once per instruction set, with GT_ISA_NAME base, avx2 or
+ * avx512. So one source is both the portable reference and the vector code. Exceptions are
+ * backend.c, math.c, and the files of oneDNN, which chooses instructions itself (dnnl_api.c,
+ * dnnl.c, matmul.c, conv.c, conv_winograd.c). A file exports only one table,
+ * GT_ISA(gt_cpu_NAME_kernels), or one function of range.c's table (muon.c). If the code is the same
+ * for float32 and float64, it is in NAME.inc, which NAME.c includes once for each type (real.inc).
+ * Types of 16 bits are converted to float32 and computed by the same functions (half.c), unless
+ * oneDNN has a faster one.
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)

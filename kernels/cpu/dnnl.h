@@ -5,8 +5,7 @@
 #include "kernels/cpu/dnnl_api.h"
 #include "lib/graph/kernel.h"
 
-/* Where an argument's bytes are: the data of in[at] or out[at], or `at` bytes into the
- * workspace. */
+/* The place of an argument: the data of in[at] or out[at], or offset `at` of the workspace. */
 enum gt_dnnl_place { GT_DNNL_IN, GT_DNNL_OUT, GT_DNNL_WORKSPACE };
 
 struct gt_dnnl_where {
@@ -25,8 +24,8 @@ struct gt_dnnl_step {
 };
 
 /*
- * The state of a call: its own engine and stream (both stateless handles on the CPU, so that calls
- * of different threads share nothing) and the primitives in order of execution.
+ * The state of a call: its own engine and stream, and the primitives in order of execution. Engines
+ * and streams of the CPU are handles without state, so calls of different threads share nothing.
  */
 struct gt_dnnl {
 	const char *op;
@@ -43,8 +42,9 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 /* oneDNN's word for float32 or bfloat16. */
 dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
 
-/* accepts() of rows in bfloat16: oneDNN has that type on processors with AVX-512. Where the library
- * cannot be opened the answer is no; the float32 row that stands in then says why. */
+/* accepts() of rows in bfloat16, which oneDNN supports on processors with AVX-512. If the library
+ * cannot be opened, this returns false, and the float32 row that is tried next reports the reason.
+ */
 bool gt_dnnl_accepts_bf16(const struct gt_call *call);
 
 /* A tensor of float32 or bfloat16 in a format of oneDNN's. */
@@ -56,8 +56,8 @@ dnnl_status_t gt_dnnl_describe(
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
 /*
- * Append the primitive of a descriptor (made with user scratchpad), with no arguments but its
- * scratchpad, which is put at the end of call->workspace_bytes. *out is borrowed, for
+ * Append the primitive of a descriptor (made with user scratchpad), with its scratchpad as the only
+ * argument. The scratchpad is placed at the end of the call's workspace. *out is borrowed, for
  * gt_dnnl_arg().
  */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
@@ -72,7 +72,7 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
     struct gt_dnnl_where from_where, const dnnl_memory_desc_t *to, struct gt_dnnl_where to_where,
     struct gt_err *err);
 
-/* Add bytes of workspace, aligned to 64; returns where they are. */
+/* Add bytes to the workspace, aligned to 64 bytes, and return their place. */
 struct gt_dnnl_where gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 
 /* Attributes that put the scratchpad into the call's workspace; yours to destroy. */

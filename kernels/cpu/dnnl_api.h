@@ -43,19 +43,20 @@
 	X(stream_wait)                                                                             \
 	X(version)
 
-/* Each with the type that <dnnl.h> declares. */
+/* One pointer per function, with the type that <dnnl.h> declares. */
 struct gt_dnnl_api {
 #define GT_DNNL_MEMBER(name) __typeof__(dnnl_##name) *name;
 	GT_DNNL_FUNCTIONS(GT_DNNL_MEMBER)
 #undef GT_DNNL_MEMBER
 };
 
-/* All NULL before gt_dnnl_api_load() has succeeded, all there afterwards. */
+/* All members are NULL until gt_dnnl_api_load() has succeeded, and all are set afterwards. */
 extern const struct gt_dnnl_api *const gt_dnnl_api;
 
 /*
- * Open oneDNN, of the major version compiled against, unless it is open; it stays so. Any thread
- * may call this, any number of times, and gets the same answer.
+ * Open oneDNN, unless it is open already. The library has the major version that gtrain was
+ * compiled with, and stays open. Any thread may call this, any number of times, and gets the same
+ * result.
  *
  * Errors: GT_EDEVICE where the library or one of the functions is missing.
  */

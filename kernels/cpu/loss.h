@@ -8,11 +8,11 @@
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
-/* The summands of a row in the sums of classify_stats, in their order. */
+/* The number of sums of classify_stats. */
 enum { GT_STATS = 4 };
 
-/* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
- * anything. Element r * step of `t` is that of row r. */
+/* Fail with GT_EINVAL, naming the first target that is not a class. Negative targets are not
+ * counted and are always allowed. Element r * step of `t` is the target of row r. */
 static inline int gt_check_classes(
     const int32_t *t, int64_t rows, int64_t step, int64_t classes, struct gt_err *err)
 {

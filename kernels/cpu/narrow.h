@@ -35,8 +35,8 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 	}
 }
 
-/* The working copy, where there is one, of elements [first, first + n) of a range that an update
- * has just written to p. */
+/* If the range has a working copy, write to it elements [first, first + n), which an update has
+ * just written to p. */
 static inline void gt_write_copy(
     const float *p, int64_t first, int64_t n, const struct gt_update_options *o)
 {

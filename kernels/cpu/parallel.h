@@ -8,12 +8,12 @@
 #include "lib/graph/kernel.h"
 
 enum {
-	/* Elements from which a loop is worth a second thread: a fork takes some microseconds, the
-	 * time in which one thread streams about this much. */
+	/* Fewer elements than this are not worth a second thread: starting one takes some
+	 * microseconds, in which one thread processes about this many elements. */
 	GT_FORK_MIN = 32768,
-	/* Elements of a piece of an elementwise loop: the last lanes of a piece may be computed by
-	 * other instructions than the rest, so its ends must not move with the number of
-	 * threads. */
+	/* Elements in a piece of an elementwise loop. The compiler may compute the last elements of
+	 * a piece with other instructions than the rest, so the ends of pieces must not depend on
+	 * the number of threads. */
 	GT_GRAIN = 16384,
 	/* Elements added up in float32 before the sum goes on in double. */
 	GT_SUM_BLOCK = 4096,
@@ -37,10 +37,10 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
 }
 
 /*
- * A row-major matrix [rows, cols] seen for sums over its rows. Several rows that lie side by side
- * count as one wide row, so that a matrix of three columns, too, is work for whole vectors; element
- * j of a wide row belongs to column j % cols. A chunk is some wide rows: short enough that its sums
- * may be float32, small enough for the first two caches.
+ * How a row-major matrix [rows, cols] is cut for sums over its rows. Adjacent rows are joined to
+ * one wide row, because a row of three columns would not fill a vector register. Element j of a
+ * wide row belongs to column j % cols. A chunk is a few wide rows: few enough that float32 sums are
+ * accurate, and that the chunk fits into the L1 and L2 caches.
  */
 struct gt_columns {
 	int64_t rows, cols;
@@ -67,8 +67,8 @@ static inline int64_t gt_chunk_length(const struct gt_columns *s, int64_t k)
 	return gt_min(s->chunk, s->rows * s->cols - k * s->chunk);
 }
 
-/* Rows and columns as the ops of channels see them: the channel is dimension 1 of four, the last
- * otherwise, and in memory always the last. */
+/* Rows and columns for ops that work by channel. The channel is dimension 1 of a tensor of four
+ * dimensions, and the last dimension of others. In memory it is always the last. */
 static inline struct gt_columns gt_columns_of_channels(const struct gt_tensor *t)
 {
 	int64_t cols = t->ndim == 4 ? t->shape[1] : gt_tensor_last(t);
@@ -76,8 +76,7 @@ static inline struct gt_columns gt_columns_of_channels(const struct gt_tensor *t
 	return gt_columns_of(cols ? gt_tensor_elements(t) / cols : 0, cols);
 }
 
-/* accepts() of kernels that take images: every floating-point tensor of four dimensions lies
- * channels-last. */
+/* accepts() of kernels for images: true if every tensor of four dimensions is channels-last. */
 static inline bool gt_accept_channels_last(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)

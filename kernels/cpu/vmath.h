@@ -7,14 +7,15 @@
 #include <string.h>
 
 /*
- * No branch, no table, no call: inside a loop each becomes vector code for whatever instruction set
- * the file is compiled for. Infinities give their limits, NaN gives NaN, exp() reaches down to
- * subnormal results. Errors over the whole range, in units of the last place (measured by
- * tests/unit/test_vmath.c):
+ * The functions have no branches, tables or calls, so the compiler can vectorise a loop over them
+ * for any instruction set. At infinity they return the limit of the function; for NaN they return
+ * NaN. gt_vexp() also computes subnormal results. The largest errors, in units of the last place
+ * (measured by tests/unit/test_vmath.c):
  *
  *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
  *
- * The polynomials are least-maximum fits of our own of the functions named beside them.
+ * The comment beside each polynomial names the function that it approximates. The coefficients are
+ * gtrain's own minimax fits.
  */
 #define GT_VMATH static inline __attribute__((always_inline, unused))
 
@@ -34,9 +35,11 @@ GT_VMATH int32_t gt_bits_of(float x)
 	return bits;
 }
 
-/* Adding it to a float of magnitude below 2^22 leaves the nearest integer in the low bits. */
+/* If this number is added to a float of magnitude below 2^22, the low bits of the sum are the
+ * nearest integer. */
 #define GT_ROUNDER 0x1.8p23f
-/* log 2 in two pieces; the first has so few bits that its product with an exponent is exact. */
+/* log 2 = GT_LN2_HIGH + GT_LN2_LOW. The first has so few bits that its product with an exponent is
+ * exact. */
 #define GT_LN2_HIGH 0x1.62e4p-1f
 #define GT_LN2_LOW  0x1.7f7d1cp-20f
 
@@ -56,7 +59,7 @@ GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 	return r * r * q + r;
 }
 
-/* 2^n for -126 <= n <= 127; some float for any other n. */
+/* 2^n for -126 <= n <= 127; an arbitrary float for other n. */
 GT_VMATH float gt_power_of_two(int32_t n)
 {
 	return gt_float_of((int32_t)(((uint32_t)n + 127u) << 23));
@@ -70,8 +73,8 @@ GT_VMATH float gt_vexp(float x)
 	x = x > 89.0f ? 89.0f : x;
 	x = x < -104.0f ? -104.0f : x;
 	r = gt_vexp_reduce(x, &n);
-	/* In two steps, as 2^n itself may be out of a float's range. With a NaN r is one, n
-	 * anything. */
+	/* Multiply twice, because 2^n itself may be out of a float's range. If x is NaN, so is r,
+	 * and n does not matter. */
 	return (1.0f + r) * gt_power_of_two(n >> 1) * gt_power_of_two(n - (n >> 1));
 }
 
@@ -105,7 +108,8 @@ GT_VMATH float gt_vtanh(float x)
 	float a = fabsf(x), e, scale;
 	int32_t n;
 
-	/* tanh a = (e^2a - 1) / (e^2a + 1), from e^2a - 1 so that small a keep their digits. */
+	/* tanh a = (e^2a - 1) / (e^2a + 1). Computing e^2a - 1 directly keeps the digits of small
+	 * a. */
 	a = a > 10.0f ? 10.0f : a;
 	e = gt_vexp_reduce(2.0f * a, &n);
 	scale = gt_power_of_two(n);

@@ -9,11 +9,12 @@
 #include "kernels/cuda/rows.cuh"
 
 /*
- * A block owns OWN rows of one head, 16 a warp, and goes over the head's other rows TILE at a time.
- * Rows are taken CHUNK columns at a time: heads that are no larger stay in shared memory, larger
- * ones are read again for each tile. A block makes CHUNK columns of the result; those of larger
- * heads have several blocks, each with all scores. So registers and shared memory (48 KiB, which a
- * launch may have without asking) have a bound whatever the head size.
+ * A block owns OWN rows of one head, 16 per warp, and reads the other rows of the head TILE at a
+ * time. Rows are read CHUNK columns at a time. If a head has at most CHUNK columns, its own rows
+ * stay in shared memory; otherwise they are read again for each tile. A block computes CHUNK
+ * columns of the result. A larger head needs several blocks, and each of them computes all scores.
+ * So the use of registers and shared memory is bounded for any head size. Shared memory is at most
+ * 48 KiB, the limit without opt-in.
  */
 template <class T, int CHUNK_> struct gt_attention_shape {
 	typedef T type;
@@ -29,12 +30,12 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 		       : CHUNK > 64 ? 32
 		                    : 64,
 		TILES = TILE / GT_TILE,
-		PAD = 16 / SIZE, /* so that neighbouring rows are in other banks */
+		PAD = 16 / SIZE, /* puts neighbouring rows into different banks */
 		LD = CHUNK + PAD,
 		P_LD = TILE + PAD,
 		BYTES = SIZE * (2 * OWN * LD + TILE * LD + OWN * P_LD)
 	};
-	/* A warp's 16 rows by TILE, and by CHUNK. */
+	/* A warp's 16 x TILE scores, and 16 x CHUNK results. */
 	typedef wide scores[TILES][GT_TILE_LANE];
 	typedef wide results[CHUNKS][GT_TILE_LANE];
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
@@ -45,9 +46,9 @@ struct gt_attention_sizes {
 	int64_t B, T, heads, D, C;
 	int64_t blocks;          /* of a head */
 	double scale;            /* of scores: 1 / sqrt(D) */
-	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
+	int64_t kv_heads, group; /* heads of keys and values; query heads for each of them */
 	int64_t stride;          /* columns of qkv */
-	bool full;               /* queries see the keys behind them */
+	bool full;               /* queries also see later keys */
 
 	/* The last key that query i sees. */
 	__device__ __forceinline__ int64_t last_key(int64_t i) const
@@ -55,14 +56,15 @@ struct gt_attention_sizes {
 		return full ? T - 1 : i;
 	}
 
-	/* Where in qkv the keys of head `kv` of them begin; its values are kv_heads * D behind. */
+	/* The offset in qkv of the keys of head `kv`. Its values follow at kv_heads * D elements
+	 * further. */
 	__device__ __forceinline__ int64_t keys_of(int64_t b, int64_t kv) const
 	{
 		return b * T * stride + C + kv * D;
 	}
 };
 
-/* The columns from `col` on that a chunk has, in whole tiles. */
+/* The number of columns in the chunk that begins at `col`, rounded up to whole tiles. */
 template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col, int64_t D)
 {
 	int64_t width = (D - col + GT_TILE - 1) / GT_TILE * GT_TILE;
@@ -70,8 +72,9 @@ template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col
 	return width < S::CHUNK ? (int)width : (int)S::CHUNK;
 }
 
-/* to[count][LD] = rows [first, first + count) of from[rows][D], `stride` apart, from column col on;
- * zero beyond. All threads of the block. */
+/* Copy rows [first, first + count) of from[rows][D], columns col and following, to to[count][LD].
+ * Rows of `from` are `stride` elements apart. Elements outside `from` become zero. All threads of
+ * the block call this. */
 template <class S, int V>
 __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count, int64_t rows,
@@ -130,7 +133,7 @@ __device__ __forceinline__ void gt_attention_weigh(
 	}
 }
 
-/* p[16, TILE] = x, in the type of the factors. */
+/* Store x into p[16, TILE], converted to the type of the factors. */
 template <class S>
 __device__ __forceinline__ void gt_attention_put(typename S::type *p, const typename S::scores &x)
 {
@@ -143,7 +146,8 @@ __device__ __forceinline__ void gt_attention_put(typename S::type *p, const type
 	}
 }
 
-/* Rows from `first` on of to[T][D], `stride` apart, columns from col on, = sum * factor[row]. */
+/* Store sum * factor[row] into to[T][D], from row `first` and column `col` on. Rows of `to` are
+ * `stride` elements apart. */
 template <class S>
 __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t stride,
     int64_t first, int64_t col, const gt_attention_sizes &s, const typename S::results &sum,
@@ -164,17 +168,21 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
 
 /* ---- dropout of probabilities ---- */
 
-/* The draws of a call: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T
- * + i) * T + j, heads counted in the whole layer, of which these may be a shard. */
+/* The random numbers of a call. Element (b, head, i, j) has the counter (first + b * stride) *
+ * heads * T * T + (head * T + i) * T + j. Here `heads` and `head` count in the whole layer, of
+ * which this rank may hold a shard. */
 struct gt_attention_draw {
 	const int64_t *rng; /* NULL: nothing is dropped */
-	int64_t all, head;  /* heads of a sample; where the first of these is among them */
+	/* heads of the whole layer; the number in it of this call's first head */
+	int64_t all, head;
 	uint32_t stream;
-	uint32_t threshold; /* dropped: the upper 24 bits below it */
-	double scale;       /* of the elements kept */
+	/* an element is dropped if the upper 24 bits of its word are below this */
+	uint32_t threshold;
+	double scale; /* factor of elements that are kept */
 };
 
-/* One head's; neighbours in a row mostly share a block of words, so a thread keeps the last one. */
+/* Dropout of one head. Neighbouring elements of a row mostly use the same block of random words, so
+ * a thread keeps the last block. */
 struct gt_attention_dropper {
 	uint64_t seed, first, block;
 	uint32_t stream, step, threshold, word[4];
@@ -201,7 +209,7 @@ struct gt_attention_dropper {
 		block = ~(uint64_t)0;
 	}
 
-	/* Of the element (at / T, at % T). */
+	/* The factor of element (at / T, at % T). */
 	__device__ __forceinline__ double factor(int64_t at)
 	{
 		uint64_t c = first + (uint64_t)at;
@@ -247,7 +255,8 @@ static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call,
 		call->attrs.attention.stream, (uint32_t)ceil(p * 0x1p24), 1 / (1 - p) };
 }
 
-/* Blocks of a head behind each other, those of the chunks of a result beside each other. */
+/* The grid: x counts samples, heads and blocks of rows; y counts the chunks of columns of the
+ * result. */
 template <class S> inline dim3 gt_attention_grid(const gt_attention_sizes &s)
 {
 	return dim3(

@@ -1,4 +1,4 @@
-/* capture.c - work of streams that is kept and replayed: graphs of CUDA. */
+/* capture.c - record the work of streams, and replay it: CUDA graphs. */
 #include "kernels/cuda/capture.h"
 
 #include <stdlib.h>
@@ -25,6 +25,15 @@ int gt_cuda_check_not_captured(const struct gt_stream *stream, const char *what,
 	    err, GT_EDEVICE, "cuda:%d: work with %s cannot be captured", stream->index, what);
 }
 
+/*
+ * A capture with a second stream, as plans have for collectives:
+ *
+ *   compute       kernel 1 | record e        | kernel 2 | wait f | kernel 3
+ *   collectives             wait e | reduce | record f
+ *
+ * The wait for e makes the stream of collectives join the capture; the wait for f joins it back,
+ * without which CUDA refuses to end the capture. The graph is launched on `compute` alone.
+ */
 static void free_capture(struct gt_capture *c)
 {
 	if (c->graph)
@@ -70,6 +79,8 @@ int gt_cuda_note_wait(struct gt_stream *stream, struct gt_err *err)
 	struct gt_capture *c = current_capture;
 	int rc;
 
+	/* Only this thread's capture matters: captures of other threads are not visible to its
+	 * streams. */
 	if (!c || stream->captured)
 		return 0;
 	rc = gt_cuda_check(cudaStreamIsCapturing(stream->queue, &status), stream->index,
@@ -88,6 +99,7 @@ static int make_graph(struct gt_capture *c, cudaGraph_t graph, struct gt_err *er
 	int rc = gt_cuda_check(cudaGraphInstantiate(&c->graph, graph, 0), c->origin->index,
 	    "cudaGraphInstantiate", err);
 
+	/* The executable graph has a copy of everything it needs. */
 	cudaGraphDestroy(graph);
 	cudaGetLastError();
 	return rc;
@@ -103,6 +115,8 @@ int gt_cuda_capture_end(struct gt_capture **out, struct gt_stream *stream, struc
 	if (!c || c->origin != stream)
 		return gt_err_set(err, GT_EDEVICE,
 		    "cuda:%d: a capture ends that did not begin on this stream", stream->index);
+	/* The streams leave the capture before it is checked for errors: they can be used again
+	 * even if CUDA has rejected some of the work. */
 	current_capture = NULL;
 	stream->captured = false;
 	for (size_t i = 0; i < c->joined_count; i++)

@@ -1,4 +1,4 @@
-/* channels.cuh - sums over the pixels of images, for each channel, and all that goes by channel. */
+/* channels.cuh - sums over the pixels of images for each channel, and other work by channel. */
 #ifndef GT_KERNELS_CUDA_CHANNELS_CUH
 #define GT_KERNELS_CUDA_CHANNELS_CUH
 
@@ -8,11 +8,11 @@
 /*
  * Images lie channels-last: a matrix with a column for each channel. Formulas: lib/graph/ops/ops.h.
  *
- * A thread has some neighbouring columns of one chunk of rows. It adds up GT_SOME_ROWS rows at a
- * time in the type that is computed with, and these sums in double; then GT_FINISH_THREADS
- * threads add up the chunks of a column. Neither the order nor the chunks depend on the type, so
- * a result of 16 bits is that of float32, rounded. columns.cuh has a thread for each column at
- * the end, which is slow for millions of pixels of few channels.
+ * A thread sums some neighbouring columns of one chunk of rows. It adds GT_SOME_ROWS rows at a time
+ * in the type in which kernels compute, and adds these sums in double. Then GT_FINISH_THREADS
+ * threads add the chunks of each column. Order and chunks do not depend on the type, so a result of
+ * 16 bits is the float32 result, rounded. columns.cuh uses one thread per column for the last step,
+ * which is slow for millions of pixels with few channels.
  */
 enum {
 	GT_SOME_ROWS = 64,
@@ -70,7 +70,7 @@ static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 	return m;
 }
 
-/* The shape of a launch: W columns for each thread, and rows or chunks of which there are n. */
+/* The shape of a launch for n rows or chunks, with W columns per thread. */
 struct gt_channel_shape {
 	dim3 grid, block;
 };
@@ -88,7 +88,7 @@ static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, 
 		dim3(x, GT_CHANNEL_THREADS / x) };
 }
 
-/* Of the thread that runs: its first column, and its first row or chunk. */
+/* The first column, and the first row or chunk, of the calling thread. */
 template <int W> static __device__ __forceinline__ int64_t gt_first_column()
 {
 	return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
@@ -120,7 +120,7 @@ template <class F> static __device__ double gt_sum_over_chunks(double *shared, i
 	return sum;
 }
 
-/* Kernels of W columns a thread where rows are whole packs of 16 bytes, else of one. */
+/* Columns per thread if each row is a whole number of 16-byte packs; otherwise it is 1. */
 template <class T> constexpr int gt_pack_of()
 {
 	return 16 / (int)sizeof(T);

@@ -50,6 +50,8 @@ void gt_choices_end(void)
 	pthread_mutex_unlock(&choices.lock);
 }
 
+/* A list is enough: a model has some hundred products and convolutions, and each is looked up once,
+ * when its plan is made. */
 static struct choice *find(const char *name, const char *key)
 {
 	struct choice *c = choices.first;
@@ -107,6 +109,9 @@ static void lock_file(const char *name)
 		goto out;
 	gt_user_cache_make(path, GT_ERR_IGNORED);
 	choices.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+	/* The lock is a file of its own, because the file of choices is replaced by a rename, and a
+	 * lock on the old file would not exclude readers of the new one. After 10 s this process
+	 * goes on without the lock: it then only measures again. */
 	for (int i = 0; choices.fd >= 0 && i < TRIES; i++) {
 		if (!flock(choices.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 			break;
@@ -122,6 +127,8 @@ static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_choice *o
 	size_t length = strcspn(line, " ");
 	const char *hex = line + length + 1;
 
+	/* The words are passed to the library as an algorithm, so anything but the exact form is
+	 * ignored. The caller compares them with the algorithms that the library offers. */
 	if (!length || length >= GT_CHOICE_KEY || line[length] != ' ' || line[0] == '#' ||
 	    strspn(hex, "0123456789abcdef") != (size_t)WORDS * 16 ||
 	    strcmp(hex + (size_t)WORDS * 16, "\n") != 0)
@@ -186,8 +193,11 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 	struct gt_err ignored = GT_ERR_INIT;
 	char *path = path_of(name, "");
 
+	/* Each new choice rewrites the whole file. So a run that is killed keeps the choices made
+	 * before. */
 	put(name, key, choice);
 	if (path && !gt_atomic_open(&f, path, &ignored)) {
+		/* After a power cut the file may be empty: then the choices are measured again. */
 		f.no_sync = true;
 		write_lines(name, f.stream);
 		gt_atomic_commit(&f, &ignored);

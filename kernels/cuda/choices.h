@@ -12,13 +12,13 @@ struct gt_choice {
 
 /*
  * One text file for each version of a library and each model of GPU: gtrain/NAME in
- * $XDG_CACHE_HOME, or in ~/.cache. A line is a key and the words of a choice in hexadecimal.
- * The file only saves time: a line that cannot be read is left out, and no error is reported where
- * the file can be neither read nor written; then each process measures for itself.
+ * $XDG_CACHE_HOME, or in ~/.cache. A line is a key and the words of a choice in hexadecimal. The
+ * file only saves time. Lines that cannot be parsed are ignored. If the file cannot be read or
+ * written, no error is reported, and each process measures for itself.
  *
- * Between gt_choices_begin() and gt_choices_end() this thread is the only one of the process, and
- * from gt_choices_read() on the only one of the host, that looks for algorithms. So ranks of a host
- * with GPUs of one model choose the same, whether they are threads or processes.
+ * gt_choices_begin() takes a lock of the process, and gt_choices_read() a lock of the file;
+ * gt_choices_end() releases both. So only one thread of the host searches for algorithms at a time,
+ * and ranks with GPUs of one model make the same choices, as threads or as processes.
  *
  * A key is at most GT_CHOICE_KEY - 1 characters, without spaces. A caller has to check that the
  * library still offers the algorithm it gets.
@@ -26,7 +26,7 @@ struct gt_choice {
 enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96 };
 
 void gt_choices_begin(void);
-/* Read the file, and keep other processes from it. */
+/* Lock the file against other processes, and read it. */
 void gt_choices_read(const char *name);
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);
 /* Remember a choice, and write the file. */

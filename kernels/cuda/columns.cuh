@@ -6,9 +6,10 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * The rows are cut into chunks, few enough to be added up in the type that is computed with. A
- * thread has one column of a chunk; neighbours have neighbouring columns. Then a thread for each
- * column adds up the sums of the chunks, in their order and in double.
+ * The rows are divided into chunks, short enough to be summed in the type in which kernels compute.
+ * In the first kernel each thread sums one column of a chunk; neighbouring threads have
+ * neighbouring columns. In the second kernel one thread per column adds the sums of all chunks, in
+ * order and in double.
  */
 struct gt_column_chunks {
 	int64_t rows, cols;
@@ -27,7 +28,7 @@ static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t 
 	return { rows, cols, length, (rows + length - 1) / length };
 }
 
-/* Workspace for `sums` sums of each column. */
+/* Bytes of workspace for `sums` sums per column. */
 static inline size_t gt_column_bytes(
     const struct gt_column_chunks *m, int sums, enum gt_dtype dtype)
 {
@@ -66,7 +67,7 @@ __global__ void gt_add_chunks(
 	gt_store(out + c, (typename gt_wide<T>::type)sum);
 }
 
-/* The sum of the elements themselves. */
+/* The functor that sums the elements themselves. */
 template <class T> struct gt_column_f {
 	const T *x;
 	int64_t cols;
@@ -77,7 +78,7 @@ template <class T> struct gt_column_f {
 	}
 };
 
-/* Queue both for SUMS sums a column; out[k] may be NULL. */
+/* Queue both kernels, for SUMS sums per column. out[k] may be NULL. */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,
     const struct gt_column_chunks *m)

@@ -60,7 +60,8 @@ enum gt_lt_number {
 	GT_LT_ALIGNMENT_B = 6,
 	GT_LT_ALIGNMENT_C = 7,
 	GT_LT_ALIGNMENT_D = 8,
-	/* how a sum that several blocks share is put together; 0: no block shares one */
+	/* how the parts of a sum that several blocks compute are combined; 0: each sum is computed
+	 * by one block */
 	GT_LT_REDUCE_IN_PLACE = 1,
 	GT_LT_REDUCE_IN_WORKSPACE = 2
 };
@@ -73,7 +74,7 @@ struct gt_lt_algorithm {
 struct gt_lt_candidate {
 	struct gt_lt_algorithm algorithm;
 	size_t workspace_bytes;
-	int status; /* the rest holds where this is GT_LT_SUCCESS */
+	int status; /* the other members are valid if this is GT_LT_SUCCESS */
 	float waves;
 	int reserved[4];
 };
@@ -109,19 +110,19 @@ struct gt_lt_api {
 #undef GT_LT_MEMBER
 };
 
-/* All NULL before gt_lt_open() has succeeded, all there afterwards. */
+/* All members are NULL until gt_lt_open() has succeeded, and all are set afterwards. */
 extern const struct gt_lt_api *const gt_lt;
 
 /*
- * Open the library, unless it is open, and the calling thread's current device's context of it,
- * which is borrowed: both stay open. Any thread may call this, any number of times.
+ * Open the library, and create its handle for the current device of the calling thread, unless they
+ * exist. Both stay open; *handle is borrowed. Any thread may call this, any number of times.
  *
  * Errors: GT_EDEVICE where the library or one of its functions is missing, or it finds no GPU.
  */
 int gt_lt_open(void **handle, struct gt_err *err);
 
-/* For gt_lt_open() and its test: find the functions in the first of these libraries that there is;
- * NULL ends the names. */
+/* For gt_lt_open() and its test: find the functions in the first library of the list `names` (ended
+ * by NULL) that exists. */
 int gt_lt_find(struct gt_lt_api *out, const char *const *names, struct gt_err *err);
 
 /* 0, or GT_EDEVICE with a status in words behind `what`. */

@@ -3,9 +3,9 @@
 #define GT_KERNELS_CUDA_CUDA_H
 
 /*
- * backend.c has devices, memory, streams, events and copies, host_call.c the functions of the host
- * that streams call, capture.c work that is kept and replayed: C over CUDA's run-time. Kernels are
- * in the .cu files: C++ in the words of gpu.cuh. Each of these exports one table of rows, or
+ * The C files call CUDA's run-time: backend.c has devices, memory, streams, events and copies;
+ * host_call.c has host functions that streams call; capture.c has CUDA graphs. Kernels are in the
+ * .cu files, written in C++ with the macros of gpu.cuh. Each of these exports one table of rows, or
  * functions of the table of range kernels (range.cu). All are compiled for GPUs against the
  * toolkit's <cuda_runtime.h>, and for tests against the simulator's (tests/cudasim/).
  */
@@ -25,16 +25,18 @@ struct gt_stream {
 	cudaStream_t queue;
 	int index;     /* of the device */
 	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
-	struct gt_fault_slot *faults;  /* the device's: fault.cuh */
-	struct gt_cuda_calls *calls;   /* of the host (host_call.c); NULL until the first */
-	bool captured;                 /* its work is kept now (capture.c) */
-	struct gt_muon_products *muon; /* those of shapes that are updated here (muon_products.c) */
+	struct gt_fault_slot *faults; /* the device's: fault.cuh */
+	struct gt_cuda_calls *calls;  /* of the host (host_call.c); NULL until the first */
+	bool captured;                /* its work is being captured (capture.c) */
+	/* the products for the shapes updated on this stream (muon_products.c) */
+	struct gt_muon_products *muon;
 };
 
 /*
- * The slot of a device: pinned memory of the host, which kernels reach at the same address. Counts
- * of faults; one waits where `written` is ahead of `taken`. Each word has one side that writes it,
- * as atomics of a GPU are none to the host.
+ * The slot of a device, in pinned host memory, which kernels access at the same address. The
+ * counters count faults; if `written` is ahead of `taken`, a fault waits to be reported. Each
+ * counter is written only by the host or only by kernels, because a GPU's atomics are not atomic
+ * for the host.
  */
 struct gt_fault_slot {
 	unsigned taken;   /* by the host */
@@ -43,8 +45,8 @@ struct gt_fault_slot {
 	struct gt_fault fault;
 };
 
-/* 0, or GT_EDEVICE with CUDA's own words behind `what`, which is the name of a function or of a
- * kernel. An error of a kernel that ran is the result of any later call. */
+/* 0, or GT_EDEVICE with CUDA's error text after `what`, the name of a function or kernel. An error
+ * of a kernel is reported by the next call, which may be any function. */
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
 
 /* After a launch: whether it was queued. */
@@ -59,11 +61,12 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
 /* ---- peak.c ---- */
 
 /*
- * Operations per second of products: multiprocessors, times their highest clock, times operations
- * per multiprocessor and cycle, two for a multiplication with an addition, by compute capability.
- * 16-bit types go through tensor cores and add up in float32; so does float32 with `tf32`, at half
- * the rate of 16 bits. Some GPUs of a kind, GeForce's among them, have less. Data sheets may reckon
- * with a lower clock (H100 SXM: 1.83 GHz, where it may reach 1.98).
+ * The peak operations per second of matrix products: the number of multiprocessors, times their
+ * highest clock, times operations per multiprocessor and cycle, which depend on the compute
+ * capability. A multiply-add counts as two operations. 16-bit types go through tensor cores and add
+ * up in float32; so does float32 with `tf32`, at half the rate of 16 bits. Some GPUs with the same
+ * capability, such as GeForce, are slower. Data sheets may assume a lower clock (H100 SXM: 1.83
+ * GHz, although 1.98 is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and
@@ -73,12 +76,13 @@ double gt_cuda_peak_flops(int index, enum gt_dtype dtype, bool tf32);
 
 /* ---- fault.c ---- */
 
-/* The slot of a device. A stream holds it from its first line to its last; the slot is made with
- * the device's first stream, and freed with the last one. */
+/* The slot of a device. Each stream opens it when it is created and closes it when it is freed. The
+ * first stream of a device creates the slot, and the last one frees it. */
 int gt_cuda_faults_open(struct gt_fault_slot **out, int index, struct gt_err *err);
 void gt_cuda_faults_close(int index);
 
-/* After a wait: the error of a fault that is in the slot, which is empty from then on; or 0. */
+/* Call this after a wait: take a fault out of the slot and return it as an error; 0 if there is
+ * none. */
 int gt_cuda_faults_take(int index, struct gt_err *err);
 
 /* ---- the tables of the backend ---- */

@@ -1,4 +1,4 @@
-/* fault.cuh - how a kernel reports a value that it cannot take, such as an id of no token. */
+/* fault.cuh - how a kernel reports an invalid value in its data, such as a wrong id. */
 #ifndef GT_KERNELS_CUDA_FAULT_CUH
 #define GT_KERNELS_CUDA_FAULT_CUH
 
@@ -9,9 +9,10 @@
  * gt_report_fault(slot, kind, values...) stores a fault for the host's next wait, which returns it
  * as an error. `slot` is stream->faults; kinds and their values are those of lib/graph/fault.h.
  *
- * Any thread may call it, any number of times. The first fault since the last report counts; which
- * one that is, differs from run to run. The kernel goes on: it must not read or write memory at the
- * bad value's place, and its results no longer matter. Other kernels queued behind it run, too.
+ * Any thread may call it, any number of times. Only the first fault after the last report is kept,
+ * and runs may differ in which one is first. The kernel does not stop, and kernels queued behind it
+ * run, too. Their results are not used. The kernel must not read or write memory at an address
+ * computed from the invalid value.
  *
  *	if (id < 0 || id >= rows) {
  *		gt_report_fault(slot, GT_FAULT_ID, id, b, t, rows);
@@ -25,7 +26,7 @@ __device__ __forceinline__ void gt_report_fault(struct gt_fault_slot *slot, gt_f
 
 	static_assert(GT_FAULT_VALUES == 4, "values are stored one by one");
 	if (atomicCAS(&slot->claimed, taken, taken + 1) != taken)
-		return; /* another one waits to be taken */
+		return; /* an earlier fault has not been reported yet */
 	slot->fault.kind = kind;
 	slot->fault.values[0] = a;
 	slot->fault.values[1] = b;

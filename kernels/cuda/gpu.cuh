@@ -1,11 +1,11 @@
-/* gpu.cuh - the words of kernels that nvcc and the simulator spell differently. */
+/* gpu.cuh - macros and functions of kernels that differ between nvcc and the simulator. */
 #ifndef GT_KERNELS_CUDA_GPU_CUH
 #define GT_KERNELS_CUDA_GPU_CUH
 
 /*
- * A .cu file of this folder is compiled by nvcc for GPUs, and by a C++ compiler against the
- * simulator's headers for tests (tests/cudasim/), which come in the place of the toolkit's. Kernels
- * are CUDA C++17 but for these words:
+ * A .cu file of this folder is compiled by nvcc for GPUs. For tests, a C++ compiler compiles it
+ * with the simulator's headers (tests/cudasim/) in place of the toolkit's. Kernels are CUDA C++17,
+ * with these macros:
  *
  *   GT_SHARED(type, name, count)    shared memory of a block; `name` is a pointer to it
  *   GT_DYNAMIC_SHARED(type, name)   that whose size the launch gives, aligned to 128 bytes; once
@@ -13,10 +13,10 @@
  *   GT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, arguments...)
  *                                   at least one argument; a template's name in parentheses
  *
- * and numbers of 16 bits, which are gt_f16 and gt_bf16 with gt_to_float() and gt_from_float().
- * The simulator's headers define the words first. No sum of floats may use an atomic: its order,
- * and so its last bits, would change from run to run. A shuffle takes values of at most 8 bytes,
- * and is across all 32 lanes.
+ * and numbers of 16 bits, which are gt_f16 and gt_bf16 with gt_to_float() and gt_from_float(). The
+ * simulator's headers define the words first. No sum of floats may use an atomic: its order, and so
+ * its last bits, would change from run to run. A shuffle exchanges values of at most 8 bytes among
+ * all 32 lanes.
  */
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -90,7 +90,7 @@ inline void gt_from_float(gt_bf16 *to, float x)
 }
 #endif
 
-/* The type that numbers are computed in, and the ways there and back. */
+/* The type in which kernels compute with elements of type T; and conversions to it and from it. */
 template <class T> struct gt_wide {
 	typedef T type;
 };

@@ -6,11 +6,13 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* As lib/device/backend.h has it. The first call starts the stream's thread. */
+/* The backend's function host_call (lib/device/backend.h). The first call starts the stream's
+ * thread. */
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err);
 
-/* End the stream's thread, if it has one. All work of the stream is done, or its device failed. */
+/* End the stream's thread, if it has one. All work of the stream must be done, or its device has
+ * failed. */
 void gt_cuda_end_calls(struct gt_stream *stream);
 
 /* The driver's function by which a stream waits for a number in memory. Errors: GT_EDEVICE. */
@@ -25,7 +27,7 @@ void gt_cuda_fail(int index, const struct gt_err *err);
  * the last of its streams is gone. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
-/* There is one stream more, or (-1) one less. Returns how many the device has. */
+/* Add `by`, 1 or -1, to the number of the device's streams. Returns the new number. */
 int gt_cuda_count_stream(int index, int by);
 
 #endif

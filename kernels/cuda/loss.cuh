@@ -11,7 +11,7 @@
 enum { GT_LOSS_THREADS = 512 /* of the one block that adds up rows */ };
 static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40; /* more than there are classes */
 
-/* Targets of rows, and of how many classes they may be. A row of two has the larger kind. */
+/* The targets of rows, and the number of classes. A row of two classes has the larger kind. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
 struct gt_targets {
@@ -19,7 +19,8 @@ struct gt_targets {
 	int64_t classes;
 	struct gt_fault_slot *faults;
 
-	/* Memory may be read by a target only where it counts. One that is no class is reported. */
+	/* Use a target as an index only if its kind is GT_TARGET_COUNTS. A target that is not a
+	 * class is reported. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
 		return kind_of(of_row[r], r);

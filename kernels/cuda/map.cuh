@@ -1,4 +1,4 @@
-/* map.cuh - kernels that do one thing to each element of some buffers, 16 bytes at a time. */
+/* map.cuh - apply a function to each element of some buffers, 16 bytes at a time. */
 #ifndef GT_KERNELS_CUDA_MAP_CUH
 #define GT_KERNELS_CUDA_MAP_CUH
 
@@ -6,21 +6,22 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * gt_map(stream, name, count, f, buffers..., err) queues a kernel that calls f(...) once for each
- * element, with one argument for each buffer, in the type of the arithmetic (gt_wide):
+ * gt_map(stream, name, count, f, buffers..., err) queues a kernel that calls f(...) once per
+ * element. Each buffer gives one argument, converted to the type in which kernels compute
+ * (gt_wide):
  *
  *   gt_in(p)      its value
- *   gt_out(p)     a reference to a value that is stored then
- *   gt_inout(p)   a reference to its value, which is stored then
+ *   gt_out(p)     a reference to a value that is stored afterwards
+ *   gt_inout(p)   a reference to its value, which is stored afterwards
  *   gt_index()    the element's number, int64
  *
- * f is a struct whose bool begin() is called once by each thread, before: it may read scalars in
- * device memory; where it says false nothing is done. Outputs may be inputs, as element e depends
- * on elements e alone.
+ * f is a struct. Each thread first calls its member bool begin(), which may read scalars from
+ * device memory; if it returns false, the thread does nothing. An output may also be an input,
+ * because element e of an output depends only on elements e of the inputs.
  *
- * Where all buffers are aligned for it, as tensors are, the widest type is read and written 16
- * bytes at a time, the others as many elements at a time; the last few elements, and buffers that
- * are not aligned, one by one.
+ * If all buffers are aligned, as tensors are, a thread takes as many elements at a time as fit into
+ * 16 bytes of the widest type. The last elements, and all elements of unaligned buffers, are taken
+ * one by one.
  */
 
 /* A functor that needs nothing from device memory. */
@@ -35,7 +36,7 @@ template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
 	T at[W];
 };
 
-/* A buffer, and with lanes<W> W elements of it in a thread. */
+/* A buffer. lanes<W> are the W elements of it that a thread works on. */
 template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	typedef typename gt_wide<T>::type wide;
 	enum { SIZE = sizeof(T) };
@@ -134,7 +135,7 @@ __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 /* Threads of a block, and blocks that keep a large GPU busy. */
 enum { GT_MAP_THREADS = 256, GT_MAP_BLOCKS = 132 * 8 };
 
-/* A number of blocks. */
+/* The number of blocks to launch. */
 static inline unsigned gt_at_most(int64_t blocks, int64_t most)
 {
 	return (unsigned)(blocks < most ? blocks : most);
@@ -163,7 +164,8 @@ static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f
 	return gt_cuda_launched(stream, name, err);
 }
 
-/* F on a parameter and all else, and the parameter once more for the working copy. */
+/* Call F with the parameter and the other arguments, then store the parameter into the working
+ * copy, too. */
 template <class F> struct gt_with_copy : F {
 	gt_with_copy(const F &f) : F(f)
 	{
@@ -176,7 +178,8 @@ template <class F> struct gt_with_copy : F {
 	}
 };
 
-/* gt_map() of an update of the parameters p, and of their working copy where options say so. */
+/* gt_map() for an update of the parameters p. If o->copy is set, it also updates their working
+ * copy. */
 template <class F, class... B>
 static int gt_map_update(struct gt_stream *stream, const char *name, int64_t count, const F &f,
     const struct gt_update_options *o, struct gt_err *err, float *p, B... rest)

@@ -5,16 +5,16 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * A part of the thin layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds a[16, 16]
- * b[16, 16] to the tile `sum`, of which each lane of a warp has the 8 elements at gt_tile_row(e),
- * gt_tile_col(e); lanes 4 r to 4 r + 3 share rows r and r + 8. Both factors are in shared memory:
- * element (m, k) of a at a[m * lda + k], or where A is GT_TILE_TRANSPOSED at a[k * lda + m];
- * element (k, n) of b at b[k * ldb + n], or where B is GT_TILE_TRANSPOSED at b[n * ldb + k]. For
- * types of 16 bits both, and lda and ldb times two, are aligned to 16 bytes, and sums are float32.
- * All lanes call it together.
+ * This file belongs to the thin layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the
+ * product a[16, 16] b[16, 16] to the tile `sum`. All lanes of a warp call it together. Each lane
+ * holds 8 elements of `sum`: element e is at row gt_tile_row(e), column gt_tile_col(e). Lanes 4 r
+ * to 4 r + 3 hold rows r and r + 8. Both factors are in shared memory. Element (m, k) of a is a[m *
+ * lda + k], or a[k * lda + m] if A is GT_TILE_TRANSPOSED. Element (k, n) of b is b[k * ldb + n], or
+ * b[n * ldb + k] if B is GT_TILE_TRANSPOSED. For types of 16 bits sums are float32, and each row of
+ * a and b begins at a multiple of 16 bytes.
  *
- * The places are those of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), twice, and
- * of mma.m16n8k8 of TF32, whose results lie in the same places.
+ * Two instructions mma.m16n8k16 side by side have this layout (PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16"), and so do two mma.m16n8k8 of TF32.
  */
 enum gt_tile_order { GT_TILE_PLAIN, GT_TILE_TRANSPOSED };
 
@@ -23,7 +23,8 @@ enum { GT_TILE = 16, GT_TILE_LANE = 8 };
 /*
  * A float32 in memory that a tensor core multiplies as TF32: gt_tile_mma() rounds it to 10 bits of
  * mantissa, to the nearest, ties away from zero. It is loaded and stored unrounded, and all else is
- * computed in float32. Kernels of float take it as their type where a call is marked tf32.
+ * computed in float32. Float kernels are compiled for this type, too, and use it in calls marked
+ * tf32.
  */
 struct gt_tf32 {
 	float value;
@@ -50,7 +51,7 @@ template <> struct gt_rounded<float> {
 	typedef gt_tf32 type;
 };
 
-/* Whether tensor cores multiply it. */
+/* Whether tensor cores multiply elements of type T. */
 template <class T> struct gt_has_mma {
 	enum { value = sizeof(T) == 2 };
 };
@@ -68,7 +69,7 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
-/* GT_UNROLL_SOME: a few rounds, as values loaded for later ones take registers. */
+/* GT_UNROLL_SOME unrolls only a few rounds, because values loaded ahead occupy registers. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
@@ -77,7 +78,8 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 #define GT_UNROLL_SOME
 #endif
 
-/* As it is multiplied: the simulator rounds here, a GPU in its own gt_tile_mma(). */
+/* The value that is multiplied. The simulator rounds it to TF32 here; on GPUs gt_tile_mma() for
+ * gt_tf32 rounds it. */
 template <class T> __device__ __forceinline__ typename gt_wide<T>::type gt_tile_factor(T x)
 {
 	return gt_load(x);
@@ -90,7 +92,7 @@ inline float gt_tile_factor(gt_tf32 x)
 }
 #endif
 
-/* Each lane's own elements by multiply-adds. */
+/* Each lane computes its own elements of the tile with multiply-adds. */
 template <gt_tile_order B, gt_tile_order A, class T>
 __device__ __forceinline__ void gt_tile_multiply(
     typename gt_wide<T>::type (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
@@ -131,7 +133,7 @@ __device__ __forceinline__ void gt_tile_mma(
 }
 
 #ifdef __CUDACC__
-/* Four 8 x 8 matrices; each lane names a row of one. */
+/* Load four 8 x 8 matrices. Each lane gives the address of one row. */
 template <bool TRANSPOSE>
 __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
 {
@@ -185,8 +187,8 @@ __device__ __forceinline__ void gt_tile_eight(
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* A lane has rows r and r + 8 of a and column r of b, of which it has k = c and c + 4: PTX ISA,
- * "Matrix Fragments for mma.m16n8k8". */
+/* A lane holds a[r][k], a[r + 8][k] and b[k][r] for k = c and k = c + 4 (PTX ISA, "Matrix Fragments
+ * for mma.m16n8k8"). */
 template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
 __device__ __forceinline__ void gt_tile_mma(
     float (&sum)[GT_TILE_LANE], const gt_tf32 *a, int lda, const gt_tf32 *b, int ldb)

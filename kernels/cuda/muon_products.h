@@ -11,12 +11,13 @@ extern "C" {
 struct gt_muon_products;
 
 /* gt_range_kernels.prepare_muon: the stream owns the products. They need no workspace, and their
- * algorithms are the library's first, so that all ranks and runs get the same bits. A shape that is
- * too small, or whose matrices would not be aligned in the work of an update, gets none. */
+ * algorithms are the library's first, so that all ranks and runs get the same bits. A shape gets
+ * none if it is too small, or if its matrices would not be aligned in the workspace of an update.
+ */
 int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 void gt_muon_products_free(struct gt_stream *stream);
 
-/* NULL: there are none for this shape. */
+/* The products for this shape; NULL if it has none. */
 const struct gt_muon_products *gt_muon_products_find(
     const struct gt_stream *stream, int64_t rows, int64_t cols);
 

@@ -1,4 +1,4 @@
-/* philox.cuh - random words of a counter, for kernels that drop. */
+/* philox.cuh - counted random numbers for kernels with dropout. */
 #ifndef GT_KERNELS_CUDA_PHILOX_CUH
 #define GT_KERNELS_CUDA_PHILOX_CUH
 
@@ -27,7 +27,7 @@ static __device__ void gt_draw_block(
 	word[3] = c3;
 }
 
-/* Word c mod 4 of a block, without an index, so that the words stay in registers. */
+/* Word c mod 4 of a block. There is no array index, so the words can stay in registers. */
 static __device__ __forceinline__ uint32_t gt_drawn(const uint32_t word[4], uint64_t c)
 {
 	return c & 2 ? (c & 1 ? word[3] : word[2]) : (c & 1 ? word[1] : word[0]);

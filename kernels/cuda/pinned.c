@@ -1,4 +1,4 @@
-/* pinned.c - pinned memory of the host, kept for later while the device is in use. */
+/* pinned.c - a cache of pinned host memory, because freeing it may wait for the device. */
 #include "kernels/cuda/pinned.h"
 
 #include <pthread.h>
@@ -12,6 +12,8 @@ struct block {
 	struct block *next;
 };
 
+/* One list for all devices. It is short: plans allocate a few blocks each, and mostly the same
+ * sizes again, so a search by exact size finds one. */
 static struct {
 	pthread_mutex_t lock;
 	struct block *first;
@@ -45,12 +47,14 @@ cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out)
 		free(b);
 		return cudaSuccess;
 	}
+	/* A block is made outside the lock: the driver may take milliseconds to pin the pages. */
 	e = cudaMallocHost(out, bytes);
 	if (e != cudaSuccess)
 		*out = NULL;
 	return e;
 }
 
+/* CUDA reports an earlier error of a kernel here, too. The block is freed in any case. */
 static void free_host(void *p)
 {
 	if (cudaFreeHost(p) != cudaSuccess)
@@ -61,6 +65,8 @@ void gt_cuda_pinned_give(int index, void *p, size_t bytes)
 {
 	struct block *b = p ? malloc(sizeof(*b)) : NULL;
 
+	/* Without memory for the list's entry the block is freed at once. That may wait for
+	 * streams, which is better than losing the block. */
 	if (!b) {
 		if (p)
 			free_host(p);

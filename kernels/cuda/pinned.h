@@ -1,4 +1,4 @@
-/* pinned.h - pinned memory of the host, kept for later while the device is in use. */
+/* pinned.h - a cache of pinned host memory, because freeing it may wait for the device. */
 #ifndef GT_KERNELS_CUDA_PINNED_H
 #define GT_KERNELS_CUDA_PINNED_H
 
@@ -7,10 +7,11 @@
 #include <cuda_runtime_api.h>
 
 /*
- * Memory for a device, of at least one byte, with any contents, and back. cudaFreeHost() may wait
- * for all streams of the device: also for one that waits for a function of the host, which may wait
- * for another rank, whose thread is in here. So memory is kept for the next that asks for so many
- * bytes, and freed when the last stream of the device is gone.
+ * gt_cuda_pinned_take() returns pinned memory for a device, with undefined contents;
+ * gt_cuda_pinned_give() takes it back. It is not freed then, but kept for the next caller that asks
+ * for as many bytes, until the last stream of the device is freed. The reason: cudaFreeHost() may
+ * wait for all streams of the device. One of them may wait for a function of the host, which waits
+ * for another rank. If that rank's thread were inside cudaFreeHost(), neither could go on.
  */
 cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out);
 void gt_cuda_pinned_give(int index, void *p, size_t bytes);

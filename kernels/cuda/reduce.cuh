@@ -28,7 +28,7 @@ template <class T> __device__ T gt_block_sum(T x, T *shared)
 	return x;
 }
 
-/* The same of the largest, where no x is a NaN. */
+/* The largest x of a warp or block, for every thread. No x may be NaN. */
 template <class T> __device__ __forceinline__ T gt_warp_max(T x)
 {
 	for (int step = 16; step; step /= 2) {

@@ -5,7 +5,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gpu.cuh"
 
-/* Memory of a call's tensors; of an optional one NULL. */
+/* The data of a call's tensors; NULL for an optional tensor that is absent. */
 template <class T> inline T *gt_out_data(const struct gt_call *call, int i = 0)
 {
 	return i < call->outputs && call->out[i].present ? (T *)call->out[i].data : nullptr;
@@ -27,8 +27,8 @@ template <> struct gt_bits<double> {
 	typedef uint64_t type;
 };
 
-/* Members in the order of struct gt_kernel. A row takes all calls where accepts is nullptr; nothing
- * is prepared where prepare is. A table ends with {}. */
+/* A row; its members are in the order of struct gt_kernel. If `accepts` is nullptr, the row accepts
+ * all calls; if `prepare` is nullptr, nothing is prepared. A table ends with {}. */
 #define GT_ROW(name, type, function, accepts, prepare)                                             \
 	{                                                                                          \
 #name, type, accepts, prepare, nullptr, function, nullptr                          \

@@ -9,8 +9,8 @@
  * gt_by_teams(stream, name, rows, cols, f, err) calls f.row<TEAM, PACKED>(r) for each row, in every
  * thread of the row's team: a warp where rows are short, else a block. Which thread reads which
  * elements depends on `cols` alone, neither on the row's place in memory nor on its type. So a
- * row's result has the same bits in whichever batch it stands, and that of 16 bits is that of
- * float32, rounded. gt_by_teams<false>() is for an f that has no use for PACKED.
+ * row's result has the same bits in every batch, and a result of 16 bits is the float32 result,
+ * rounded. Call gt_by_teams<false>() if f does not use PACKED.
  */
 enum {
 	GT_TEAM_PACK = 8,    /* elements that a thread takes at a time */
@@ -52,10 +52,10 @@ template <int WARPS> struct gt_team {
 };
 
 /*
- * Calls f(v, i, step) until the team has had all elements of the row x. v[GT_TEAM_PACK] are
- * elements i, i + step, i + 2 step, ..., and -infinity past the row's end. Packed, they lie side by
- * side and come 16 bytes at a time; else neighbours in memory go to neighbouring threads, as rows
- * of such a length begin anywhere.
+ * Call f(v, i, step) for all elements of the row x; the team's threads divide the calls among them.
+ * v[GT_TEAM_PACK] are elements i, i + step, i + 2 step, ..., and -infinity past the row's end. With
+ * PACKED step is 1, and elements are read 16 bytes at a time. Otherwise rows may begin at any
+ * address, so neighbouring elements are read by neighbouring threads.
  */
 template <class TEAM, bool PACKED, class T, class F>
 __device__ __forceinline__ void gt_each_pack(const T *x, int64_t cols, F f)

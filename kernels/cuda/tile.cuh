@@ -1,4 +1,4 @@
-/* tile.cuh - products of matrices in tiles, their operands made as they are read. */
+/* tile.cuh - matrix products in tiles, whose operands can be computed while they are read. */
 #ifndef GT_KERNELS_CUDA_TILE_CUH
 #define GT_KERNELS_CUDA_TILE_CUH
 
@@ -14,14 +14,14 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
 }
 
 /*
- * y [m, n] = sum over k of a [m, k] b [k, n]. A block makes SIDE x SIDE elements of y, 64 bytes of
- * k at a time; while it multiplies one such step, its threads read the next one into registers. In
- * shared memory both operands are [k, side], in the type that they are stored in, which is also a
- * form that tensor cores read: they multiply types of 16 bits and TF32 (gt_tile_sums). Each element
- * is added up in the order of k, in the type that is computed with.
+ * y [m, n] = sum over k of a [m, k] b [k, n]. A block computes SIDE x SIDE elements of y, in steps
+ * of 64 bytes along k. While it multiplies one step, its threads read the next step into registers.
+ * In shared memory both operands are [k, side] in their stored type; tensor cores can read this
+ * form, and multiply types of 16 bits and TF32 (gt_tile_sums). Each element of y is summed in the
+ * order of k, in the type in which kernels compute.
  *
  * An operand is a struct (conv.cu has some):
- *   Operand(args, first)       of the rows or columns of y from `first` on
+ *   Operand(args, first)       for the rows or columns of y from `first` on
  *   load(k, end)               read step k of this thread, zeros from `end` on, into registers
  *   put(T *shared)             and write it to shared memory
  */
@@ -70,13 +70,13 @@ template <class T> struct gt_tile {
 };
 
 /*
- * The elements of a block's tile that a thread makes, 16 of them.
+ * The 16 elements of a block's tile that one thread computes.
  *
- *   multiply(a, b)     add the products of one step, whose operands begin there
- *   store(end, m, n, rows, cols)
- *                      write those inside of y [rows, cols], where the tile begins at m, n
+ *   multiply(a, b)     add the products of one step; its operands begin at a and b store(end, m, n,
+ *                      rows, cols) write the elements that are inside y [rows, cols]; the tile
+ *                      begins at m, n
  *
- * Here they are a square, made by multiply-adds.
+ * In this version they are a square, computed with multiply-adds.
  */
 template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	typedef gt_tile<T> tile;
@@ -124,7 +124,7 @@ template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	}
 };
 
-/* Here tensor cores make them: each of the 8 warps has two tiles of 16 x 16 beside each other. */
+/* The version for tensor cores: each of the 8 warps computes two neighbouring tiles of 16 x 16. */
 template <class T> struct gt_tile_sums<T, true> {
 	typedef gt_tile<T> tile;
 	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE /* warps below each other */ };
@@ -166,7 +166,7 @@ template <class T> struct gt_tile_sums<T, true> {
 	}
 };
 
-/* Where a product goes: y [m, n], or with bias, residual and relu. */
+/* Stores the product to y [m, n], optionally after adding bias and residual, and relu. */
 template <class T> struct gt_tile_end {
 	typedef typename gt_wide<T>::type wide;
 	T *y;
@@ -183,7 +183,7 @@ template <class T> struct gt_tile_end {
 		return relu && v < 0 ? 0 : v;
 	}
 
-	/* Some neighbours of a row, of which `count` there are. */
+	/* Store up to EACH neighbouring elements of a row; `count` elements are left in the row. */
 	template <int EACH>
 	__device__ __forceinline__ void store(
 	    int64_t m, int64_t n, int64_t count, const wide *v) const
@@ -207,7 +207,7 @@ struct gt_tile_sizes {
 	int64_t split; /* of k for each block of blockIdx.z, whose y is m * stride further */
 };
 
-/* A and B are operands, made of a and b; V is the type of y. */
+/* A and B are operands, constructed from a and b; V is the type of y. */
 template <class T, class V, class A, class B>
 static __global__ __launch_bounds__(256) void gt_tile_product(
     typename A::args a, typename B::args b, gt_tile_end<V> end, struct gt_tile_sizes s)

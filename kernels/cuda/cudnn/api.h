@@ -19,7 +19,7 @@ extern "C" {
  */
 
 enum gt_cudnn_number {
-	GT_CUDNN_VERSION = 90000, /* the first that is taken; 10 is the first that is not */
+	GT_CUDNN_VERSION = 90000, /* the oldest supported version; version 10 is not supported */
 	GT_CUDNN_VERSION_END = 100000,
 	/* statuses; thousands are kinds of errors */
 	GT_CUDNN_SUCCESS = 0,
@@ -79,7 +79,7 @@ enum gt_cudnn_kind {
 
 /* Attributes of descriptors. */
 enum gt_cudnn_attribute {
-	GT_CUDNN_CONVOLUTION_COMPUTE = 100, /* the type that is computed with */
+	GT_CUDNN_CONVOLUTION_COMPUTE = 100, /* the type of the arithmetic */
 	GT_CUDNN_CONVOLUTION_MODE = 101,
 	GT_CUDNN_CONVOLUTION_DILATIONS = 102,
 	GT_CUDNN_CONVOLUTION_STRIDES = 103,
@@ -155,7 +155,7 @@ struct gt_cudnn_api {
 #undef GT_CUDNN_MEMBER
 };
 
-/* All NULL before gt_cudnn_open() has succeeded, all there afterwards. */
+/* All members are NULL until gt_cudnn_open() has succeeded, and all are set afterwards. */
 extern const struct gt_cudnn_api *const gt_cudnn;
 
 /*
@@ -168,8 +168,8 @@ int gt_cudnn_open(struct gt_err *err);
 
 /*
  * After gt_cudnn_open(): the handle of the calling thread's current device, borrowed, made by the
- * first call. A handle has one user at a time, so other threads wait here until this one calls
- * gt_cudnn_leave(), which it must not after an error.
+ * first call. Only one thread can use a handle at a time, so other threads wait here until this one
+ * calls gt_cudnn_leave(). Do not call that after an error.
  *
  * Errors: GT_EDEVICE.
  */

@@ -17,13 +17,14 @@
  *   caller's stream   ... work | came                      (await: ended) | work ...
  *   own stream                   wait for came | begun | the links' work | ended
  *
- * The links between the GPUs are NCCL's (kernels/cuda/nccl/) or others. They do not notice that
- * ranks call different collectives or that a rank is late, and not always that one is dead: then
- * GPUs wait for ever. So each group has a watch, a thread of the host. For each collective, in
- * order, the watch waits until this GPU has begun it. Then it meets the watches of the other ranks
- * in the group for host memory (group_meet.h), which finds ranks that are late or dead or call
- * another collective. Then it waits until the GPU has ended it. On an error the watch aborts the
- * links, so GPUs stop waiting, and all later calls for the device return that error.
+ * The links between the GPUs are NCCL's (kernels/cuda/nccl/) or others. They do not detect that
+ * ranks call different collectives or that a rank is late, and they do not always detect that a
+ * rank is dead. GPUs would then wait for ever. So each group has a watch, a thread of the host. For
+ * each collective, in order, the watch waits until this GPU has begun it. Then it meets the watches
+ * of the other ranks in the group for host memory (group_meet.h), which finds ranks that are late
+ * or dead or call another collective. Then it waits until the GPU has ended it. On an error the
+ * watch aborts the links, so GPUs stop waiting, and all later calls for the device return that
+ * error.
  */
 
 struct gt_cuda_group;
@@ -32,25 +33,25 @@ struct gt_cuda_group;
 struct gt_cuda_links {
 	const struct gt_device_groups *groups; /* of this kind */
 
-	/* Make g->link: a collective call, before there is a watch. */
+	/* Make g->link. A collective call, before the watch starts. */
 	int (*connect)(struct gt_cuda_group *g, struct gt_err *err);
 
-	/* Queue a collective on g->stream; from the caller's thread. There are elements, or it is a
-	 * barrier. */
+	/* Queue a collective on g->stream. Called on the caller's thread. c->count is not 0, except
+	 * for a barrier. */
 	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
 	/* An error in the background, while this collective is under way; or 0. */
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* From any thread: let GPUs stop waiting, at once. Again, it does nothing. */
+	/* Make GPUs stop waiting at once. May be called on any thread, and more than once. */
 	void (*abort)(struct gt_cuda_group *g);
 
-	/* Keep GPUs from waiting until they have ended their work, after abort(). Optional. */
+	/* Optional. After abort(), keep GPUs from waiting until their work has ended. */
 	void (*drain)(struct gt_cuda_group *g);
 
-	/* Free g->link: after the watch, and after abort() or when all collectives have ended. The
-	 * other ranks do so too, but some may be dead. */
+	/* Free g->link. The watch has ended, and abort() was called or all collectives have ended.
+	 * Other ranks call it too, but some ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
 	const char *hint; /* of collectives that do not end: "NAME=VALUE does this; ", or "" */
@@ -59,7 +60,7 @@ struct gt_cuda_links {
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
-	atomic_bool queued; /* all of it, so `ended` is recorded */
+	atomic_bool queued; /* all its work is queued, so `ended` is recorded */
 };
 
 struct gt_cuda_group {
@@ -70,21 +71,24 @@ struct gt_cuda_group {
 	struct gt_group *host; /* owned; the watch calls it while there are collectives */
 	const struct gt_device *device;
 	struct gt_stream *stream;
-	struct gt_event *came; /* the caller's stream has come to the collective */
+	struct gt_event *came; /* recorded where the caller's stream reaches the collective */
 	struct gt_lent *lent;
 
 	pthread_t watch;
 	bool has_watch;
 	pthread_mutex_t lock; /* of the members below */
 	pthread_cond_t change;
-	struct gt_cuda_ticket tickets[GT_GROUP_STARTED]; /* of ticket t: t modulo their number */
-	uint64_t started;                                /* the caller's thread alone moves it on */
-	uint64_t ended;                                  /* as the watch has seen */
-	bool stopped;       /* nothing more is to be started: gt_group_stop() */
-	bool given_up;      /* this rank gave up: its error is not sent, others see it leave */
-	bool over;          /* the watch is to return when all has ended */
+	/* ticket t is at t modulo GT_GROUP_STARTED */
+	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
+	/* tickets started; only the caller's thread changes it */
+	uint64_t started;
+	uint64_t ended; /* tickets that the watch has seen end */
+	bool stopped;   /* no more collectives may start: gt_group_stop() */
+	/* this rank gave up: its error is not sent; other ranks see that it leaves */
+	bool given_up;
+	bool over;          /* the watch returns when all collectives have ended */
 	atomic_bool failed; /* set with the lock, read without */
-	struct gt_err err;  /* the first, where `failed` */
+	struct gt_err err;  /* the first error; valid if `failed` */
 };
 
 /* ---- group.c ---- */
@@ -94,7 +98,7 @@ struct gt_cuda_group {
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
     const struct gt_cuda_links *links, struct gt_err *err);
 
-/* A pause between two looks at something; *pause_s grows from look to look, from 0 on. */
+/* Pause in a loop that polls. *pause_s starts at 0 and grows with each call. */
 void gt_cuda_group_rest(double *pause_s);
 
 /* Make the group fail with *err. If it has failed before, copy that error to *err. From any

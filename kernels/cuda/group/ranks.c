@@ -1,4 +1,4 @@
-/* ranks.c - ranks with GPUs tell each other of their GPUs and of their errors. */
+/* ranks.c - ranks with GPUs exchange descriptions of their GPUs, and their errors. */
 #include "kernels/cuda/group/ranks.h"
 
 #include <stdio.h>

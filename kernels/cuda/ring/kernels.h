@@ -10,17 +10,18 @@ extern "C" {
 
 #include "lib/comm/ring/peers.h"
 
-/* Nothing of it is done where *halt is set, which is memory of the host, as the counters are. All
- * addresses are the GPU's. Errors: GT_EDEVICE. */
+/* These kernels do nothing if *halt is set. *halt and the counters are host memory, given by their
+ * addresses on the GPU. Errors: GT_EDEVICE. */
 
-/* `bytes` to each of dst[dsts]. One of them may be src. */
+/* Copy `bytes` bytes from src to each of dst[dsts]. One of dst may be src. */
 int gt_cuda_ring_copy(struct gt_stream *stream, const uint32_t *halt, void *const *dst, int dsts,
     const void *src, size_t bytes, struct gt_err *err);
 
 int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *halt,
     const struct gt_reduce_step *step, struct gt_err *err);
 
-/* *counter = value, for all readers that see the stream's earlier writes. */
+/* Set *counter to value. A reader that sees the new value also sees all earlier writes of the
+ * stream. */
 int gt_cuda_ring_post(struct gt_stream *stream, const uint32_t *halt, uint32_t *counter,
     uint32_t value, struct gt_err *err);
 

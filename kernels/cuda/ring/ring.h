@@ -10,22 +10,23 @@
 #include "lib/comm/ring/peers.h"
 
 /*
- * Ranks of one host, threads or processes, that may share GPUs. Each has a window of device memory,
- * which the others open (cudaIpcOpenMemHandle(); threads of one process reach it as it is). It
- * holds an inbox for each other rank, of GT_RING_SLOTS slots that are used in turn. The inbox for
- * the rank before is the ring's; the others, with shorter slots, are for messages alone.
+ * The ranks are threads or processes of one host, and may share GPUs. Each rank has a window of
+ * device memory, which the other ranks open (cudaIpcOpenMemHandle(); threads of one process use it
+ * directly). A window holds an inbox for each other rank. An inbox has GT_RING_SLOTS slots, which
+ * are used in turn. Collectives use the inbox for the previous rank. The other inboxes have shorter
+ * slots, and are only for messages.
  *
- * A chunk's way from rank 0 to rank 1, each with its stream:
+ * A chunk goes from rank 0 to rank 1, each with its own stream, like this:
  *
  *   rank 0   wait until rank 1 has taken a chunk | kernel: writes slot | post `filled`
  *   rank 1                        wait for `filled` | kernel: reads slot | post `taken`
  *
  * `filled` and `taken` count the chunks of an inbox. They lie in memory of the host that all ranks
- * share and have registered with CUDA, one line per inbox. A rank posts by a kernel of one thread,
- * and waits by its stream: the host queues all of a collective and goes on.
+ * share and have registered with CUDA, one line per inbox. A kernel of one thread posts, and the
+ * stream waits, so the host can queue a whole collective at once.
  *
- * Sums, steps and bytes are those of ring/peers.h: sums are ordered (group.h). A rank's messages go
- * once, and wait for the receiver after GT_RING_SLOTS slots.
+ * Sums, steps and bytes are those of ring/peers.h: sums are ordered (group.h). Messages are sent
+ * directly to the receiver. The sender waits if the GT_RING_SLOTS slots are full.
  *
  * Aborting: a rank that fails sets its `halt`, and then writes the counters that its own stream
  * waits for ahead, again and again until the stream is idle. Its kernels find `halt` set, and from
@@ -48,8 +49,8 @@ struct gt_cuda_ring_line {
 	uint32_t filled, taken;
 
 	/* Of rank r: line r * size + r. */
-	uint32_t halt;   /* its kernels are to do nothing */
-	uint32_t closed; /* it has closed the windows of the others */
+	uint32_t halt;   /* its kernels must do nothing */
+	uint32_t closed; /* it has closed the windows of other ranks */
 	uint32_t left;   /* ranks of a process that have left, where r is the first of them */
 	uint32_t unused[11];
 };
@@ -87,9 +88,10 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 /* ---- connect.c ---- */
 
 /*
- * A slot has 2 MiB for each partial sum, so that a chunk takes longer than its kernels take to
- * start; but all slots of the ring's inbox no more than a part of the smallest GPU's memory. Slots
- * of the other inboxes are as long as a part of that.
+ * A slot has 2 MiB for each partial sum: then copying a chunk takes longer than starting its
+ * kernels. All slots of the ring's inbox together take at most 1 / GT_CUDA_RING_PART of the
+ * smallest GPU's memory. Slots of the other inboxes have 1 / GT_CUDA_RING_MESSAGES of this length.
+ * No slot is shorter than GT_CUDA_RING_LEAST bytes.
  */
 enum {
 	GT_CUDA_RING_CHUNK = 2 << 20,
@@ -98,13 +100,14 @@ enum {
 	GT_CUDA_RING_LEAST = 4096
 };
 
-/* struct gt_cuda_links; and with slots of so many bytes, the same on all ranks. */
+/* The function of struct gt_cuda_links; and the same with given sizes of slots, which must be equal
+ * on all ranks. */
 int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err);
 int gt_cuda_ring_connect_by(
     struct gt_cuda_group *g, size_t slot_bytes, size_t message_bytes, struct gt_err *err);
 void gt_cuda_ring_disconnect(struct gt_cuda_group *g);
 
-/* Where the inbox that a rank has for another one begins in its window; bytes of a slot. */
+/* The offset of an inbox in the receiver's window, and the bytes of its slots. */
 size_t gt_cuda_ring_inbox(const struct gt_cuda_ring *r, int receiver, int sender);
 size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender);
 
@@ -112,7 +115,7 @@ size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender)
 
 extern const struct gt_ring_peers gt_cuda_ring_peers;
 
-/* Until the stream is idle, let it pass all its waits. The ring is halted. */
+/* End all waits of the stream until it is idle. The ring must be halted. */
 void gt_cuda_ring_drain(struct gt_cuda_ring *r);
 
 #endif
