@@ -22,12 +22,13 @@ struct gt_cmd {
 	const char *name;
 	const char *synopsis; /* the operands and options in the line of usage */
 	const char *summary;  /* half a line: lower case, no full stop */
-	int operands;         /* how many words that are no options it takes at most */
+	int operands;         /* the most operands (words that are not options) */
 	const struct gt_opt *(*options)(void);
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
-	bool computes;                     /* with the kernels, and so with OpenMP's threads */
-	const char *(*word)(int i); /* operand i of those that there are, NULL after the last;
-	                               or NULL: operands are files */
+	bool computes;                     /* it runs kernels, so it needs OpenMP's threads */
+	/* returns operand i of all possible operands, NULL after the last. If `word` is NULL,
+	 * operands are files */
+	const char *(*word)(int i);
 };
 
 enum { GT_CMD_MANY = 1 << 20 }; /* operands */
@@ -41,25 +42,26 @@ enum { GT_CMD_MAX_THREADS = 4096 };
 
 enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
 
-/* The table, ended by a row without a name; one of its rows, or NULL. */
+/* The table of commands, ended by a row without a name; and the row of a command, or NULL. */
 const struct gt_cmd *gt_cmd_table(void);
 const struct gt_cmd *gt_cmd_find(const char *name);
 
-/* The groups, likewise. */
+/* The same for groups. */
 const struct gt_cmd_group *gt_cmd_groups(void);
 const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 
 /* The word after the group's name when `cmd` is of this group, else NULL. */
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
-/* The first word of a command line: a command without a group (*word gets its name), or one of a
- * group that has not been told yet. For lists: each first word once, NULL in between. */
+/* For lists of the first words of command lines, each listed once: the name of a command without a
+ * group, or the name of a group at its first command. NULL for the group's other commands. */
 const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
 
 /*
- * The command that words of a command line name: one word, two for a group, or another name that a
- * command has (strip-module for ckpt strip-module). *used gets how many. NULL with err set and a
- * hint when there is none; *group then is the group whose list would help, or NULL.
+ * Find the command that the first words of a command line name: one word, two words for a group, or
+ * a command's alias (strip-module for ckpt strip-module). *used becomes the number of words. If
+ * there is none, returns NULL with err and a hint set, and *group is the group whose list of
+ * commands helps, or NULL.
  */
 const struct gt_cmd *gt_cmd_resolve(const struct gt_cmd_group **group, int count,
     char *const *words, int *used, struct gt_err *err);
@@ -74,7 +76,8 @@ struct gt_cmd_common {
 
 extern const char *const gt_cmd_color_words[];
 
-/* Their rows, to end a table over `cli_type`, which has a member `struct gt_cmd_common common`. */
+/* The rows of these options. Put them at the end of a table over `cli_type`, which has a member
+ * `struct gt_cmd_common common`. */
 /* clang-format off */
 #define GT_CMD_COMMON(cli_type) \
 	{ .type = GT_OPT_HEADING, .help = "Common options" }, \
@@ -126,65 +129,69 @@ extern const char *const gt_cmd_devices[];
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
 	struct gt_opts opts;
-	struct gt_log log;     /* standard error, as --quiet, --verbose and --color want it */
-	bool color;            /* whether standard output takes colors */
+	struct gt_log log;     /* standard error, set up by --quiet, --verbose and --color */
+	bool color;            /* whether to print colors on standard output */
 	struct gt_arena paths; /* of gt_cmd_find_ckpts() */
 };
 
 /*
- * Find the row of argv[0], set `values` by its table from the command line, and see to --help.
- * Returns GT_CMD_GO; or an exit status, everything said and released.
+ * Find the row of argv[0], set `values` from the command line by its option table, and handle
+ * --help. Returns GT_CMD_GO, or an exit status: then everything is printed and released.
  */
 int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
 
-/* Release, and report `err` if rc is not 0, or that results could not be written. Returns the exit
- * status: GT_EINVAL from any function is wrong usage, since a command's arguments come from the
- * command line. */
+/* Release the environment. Report `err` if rc is not 0, or a failure to write results. Returns the
+ * exit status. GT_EINVAL from any function counts as wrong usage, because a command's arguments
+ * come from the command line. */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
 /* The prefix of option names in messages. */
 #define GT_CMD_OPTION "--"
 
-/* A text of the library (an error's, a hint) as a command line shows it, in `room`. */
+/* Rewrite a text of the library (an error or a hint) with option names as on the command line. The
+ * result is in `buffer`. */
 enum { GT_CMD_MESSAGE = 1280 };
 const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text);
 
-/* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */
+/* Print "gtrain: error: ..." and the hint to `log`'s stream. Returns the exit status for this
+ * error. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
 
-/* Compute with so many threads; 0: as OpenMP sees fit, within reason. */
+/* Set the number of threads that compute. 0: OpenMP's default, up to a limit. */
 void gt_cmd_set_threads(int64_t threads);
 
-/* Whether a line may be drawn over and over there: a terminal, and not a dumb one. */
+/* Whether a progress line can be redrawn on `fd`: it is a terminal, and TERM is not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
-/* The width of the terminal on which our launcher draws for us (comm/launch/launch.h), or 0. */
+/* The width of the terminal on which the launcher prints this rank's progress line
+ * (comm/launch/launch.h), or 0. */
 int gt_cmd_lent_columns(void);
 
-/* Where an operand is a run directory, put the path of its latest checkpoint in its place, and log
- * that. Errors: GT_ENOMEM. */
+/* Replace operands that are run directories by the paths of their latest checkpoints, and log this.
+ * Errors: GT_ENOMEM. */
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
-/* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
- * Numbers have the digits that a float32 deserves. */
+/* Print a JSON document and a line feed to standard output, and release the document. NULL means
+ * out of memory. Numbers are printed with the precision of a float32. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
-/* From now on a mapped file that becomes shorter while it is read ends the process with a line of
- * text and GT_EXIT_FAILED, where it would die by SIGBUS. */
+/* Handle SIGBUS: if a mapped file becomes shorter while it is read, print an error and exit with
+ * GT_EXIT_FAILED. */
 void gt_cmd_watch_mappings(void);
 
-/* Make sure that results have arrived: flush and close standard output. A full disk or a closed
- * pipe turns success into failure. main() calls it once, after any command. */
+/* Flush and close standard output, so that a full disk or a closed pipe turns success into failure.
+ * main() calls this once, after the command. */
 int gt_cmd_finish_stdout(int status);
 
-/* Whether a stream takes colors: as asked, or by itself on terminals unless NO_COLOR is set. */
+/* Whether to print colors on a stream. `asked` decides; GT_CMD_COLOR_AUTO means on terminals,
+ * unless NO_COLOR is set. */
 bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd);
 
 /* "usage: ..." and the options of one command. */
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color);
 
-/* The list of commands; of those in a group. */
+/* Print the list of all commands; or of the commands in a group. */
 void gt_cmd_print_overview(FILE *stream, bool color);
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 

@@ -246,7 +246,7 @@ void gt_cmd_print_overview(FILE *stream, bool color)
 		if (name)
 			fprintf(stream, "  %-9s %s\n", name, summary);
 	}
-	fputs("\n'gtrain help COMMAND' says more about one of them;\n", stream);
+	fputs("\n'gtrain help COMMAND' describes one of them.\n", stream);
 	for (const struct gt_cmd_topic *topic = gt_cmd_topics(); topic->name; topic++)
 		fprintf(stream, "'gtrain help %s' lists %s.\n", topic->name, topic->summary);
 }

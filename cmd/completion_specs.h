@@ -8,9 +8,9 @@
 
 /*
  * Print the functions of a shell's completion script that complete a model, a data set or a list of
- * augmentations. They are called with the list that counts, model, data or augment: in bash
- * `_gtrain_spec LIST TYPED`, in zsh `_gtrain_LIST`, in fish `__gtrain_spec LIST`. Names, settings
- * and the values of settings are completed, and the path of data.
+ * augmentations. Their argument LIST is model, data or augment: in bash `_gtrain_spec LIST TYPED`,
+ * in zsh `_gtrain_LIST`, in fish `__gtrain_spec LIST`. Names, settings and the values of settings
+ * are completed, and the path of data.
  */
 void gt_cmd_print_spec_functions(FILE *f, enum gt_shell shell);
 

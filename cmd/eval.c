@@ -54,11 +54,11 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),
-	    .help = "how many samples of each class are right" },
+	    .help = "print the correct predictions for each class" },
 	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
-	    .help = "for each class, which classes its samples are taken for" },
+	    .help = "print the confusion matrix: predictions for each class" },
 	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
-	    "write each sample's target and the model's answer as CSV",
+	    "write each sample's target and prediction as CSV",
 	    .complete = GT_COMPLETE_FILE },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
@@ -66,7 +66,7 @@ static const struct gt_opt table[] = {
 	    .help = "rename keys of the checkpoint; may be given several times" },
 	GT_CMD_NAMES(struct gt_eval_cli, eval.load.names, "keys of the checkpoint"),
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
-	    .help = "no: list missing and unexpected keys and go on", .initial = "yes",
+	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes",
 	    .flags = GT_OPT_INVERTED },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
@@ -75,17 +75,17 @@ static const struct gt_opt table[] = {
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_CMD_TF32(struct gt_eval_cli, eval.tf32),
-	GT_CMD_DEVICE(struct gt_eval_cli, eval.device, "where to compute"),
+	GT_CMD_DEVICE(struct gt_eval_cli, eval.device, "devices to compute on"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core", .min = 1, .max = 4096 },
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
-	    "threads that read data; 0: the computing thread does", .initial = "2", .max = 256 },
+	    "threads that read data; 0: the computing thread reads", .initial = "2", .max = 256 },
 	{ "strict-data", 0, GT_OPT_FLAG, RUN(strict_data),
-	    .help = "stop at an image that cannot be decoded, rather than leave it out" },
+	    .help = "stop at an image that cannot be decoded, instead of skipping it" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_CMD_NPROC(
-	    struct gt_eval_cli, nproc, "1", "processes that share the batches of the data set"),
+	    struct gt_eval_cli, nproc, "1", "processes that divide the batches of the data set"),
 	GT_CMD_BACKEND(struct gt_eval_cli, comm.backend),
 	GT_CMD_TIMEOUT(struct gt_eval_cli, comm.timeout_s, "10m"),
 

@@ -1,4 +1,4 @@
-/* json_out.h - JSON written as it comes: numbers that may not be finite, and strings. */
+/* json_out.h - JSON numbers, also for values that are not finite. */
 #ifndef GT_CMD_JSON_OUT_H
 #define GT_CMD_JSON_OUT_H
 
@@ -8,11 +8,11 @@
 
 #include "lib/base/json_string.h"
 
-/* The shortest of 15 to 17 digits that reads back as the same double; null where it is not finite,
- * which JSON cannot say. */
+/* Print the fewest digits, 15 to 17, that are read back as the same double. A value that is not
+ * finite is printed as null, because JSON has no such numbers. */
 void gt_json_real(FILE *out, double value);
 
-/* The same as a value, yours, for documents that are built; NULL: out of memory. */
+/* The same as a JSON value, yours; NULL: out of memory. */
 json_t *gt_json_number(double value);
 
 #endif

@@ -39,7 +39,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "top", 0, GT_OPT_INT, AT(top), "N",
-	    "classes, or tokens, for each input, the likeliest first",
+	    "classes or tokens per input, the likeliest first",
 	    .otherwise = "3", .min = 1, .max = 1e6 },
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "write CSV: input,rank,class,probability",
 	    .excludes = "json" },
@@ -49,7 +49,7 @@ static const struct gt_opt table[] = {
 	    .help = "rename keys of the checkpoint; may be given several times" },
 	GT_CMD_NAMES(struct predict_cli, eval.load.names, "keys of the checkpoint"),
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
-	    .help = "no: list missing and unexpected keys and go on", .initial = "yes",
+	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes",
 	    .flags = GT_OPT_INVERTED },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
@@ -58,14 +58,14 @@ static const struct gt_opt table[] = {
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_CMD_TF32(struct predict_cli, eval.tf32),
-	GT_CMD_DEVICE(struct predict_cli, eval.device, "where to compute"),
+	GT_CMD_DEVICE(struct predict_cli, eval.device, "devices to compute on"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core", .min = 1, .max = GT_CMD_MAX_THREADS },
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
-	    "threads that read inputs; 0: the computing thread does", .initial = "2", .max = 256 },
+	    "threads that read inputs; 0: the computing thread reads", .initial = "2", .max = 256 },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(struct predict_cli, nproc, "1", "processes that share the inputs"),
+	GT_CMD_NPROC(struct predict_cli, nproc, "1", "processes that divide the inputs"),
 	GT_CMD_BACKEND(struct predict_cli, comm.backend),
 	GT_CMD_TIMEOUT(struct predict_cli, comm.timeout_s, "10m"),
 

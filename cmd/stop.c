@@ -1,4 +1,4 @@
-/* stop.c - SIGINT and SIGTERM, heard by a thread of their own. */
+/* stop.c - a thread that waits for SIGINT and SIGTERM. */
 #include "cmd/stop.h"
 
 #include <string.h>

@@ -349,10 +349,10 @@ static json_t *describe_data(struct gt_err *err)
 static int print_resume(FILE *out, struct gt_err *err)
 {
 	(void)err;
-	fputs("A run that goes on with --resume takes other values of these options:\n", out);
+	fputs("These options may change when a run is resumed:\n", out);
 	for (int fixed = 0; fixed < 2; fixed++) {
 		if (fixed)
-			fputs("\nAnother value of these is refused:\n", out);
+			fputs("\nThese options must not change:\n", out);
 		for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
 			if (r->fixed == fixed)
 				gt_help_finish_row(
@@ -379,10 +379,9 @@ static const struct gt_cmd_topic topics[] = {
 	    describe_models },
 	{ "data", "the kinds of data that --data names, and their settings", print_data,
 	    describe_data },
-	{ "augment", "the ways in which --augment varies images, and their settings",
+	{ "augment", "the augmentations that --augment names, and their settings",
 	    print_augmentations, describe_augmentations },
-	{ "resume", "the options that --resume takes other values of", print_resume,
-	    describe_resume },
+	{ "resume", "the options that may change with --resume", print_resume, describe_resume },
 	{ "recipes", "complete sets of options for well-known runs", gt_cmd_recipes_print,
 	    gt_cmd_recipes_describe },
 	{ 0 }

@@ -7,12 +7,12 @@
 
 #include "lib/base/err.h"
 
-/* A row of the table of topics, which ends in one without a name. */
+/* A row of the table of topics. The last row has no name. */
 struct gt_cmd_topic {
 	const char *name;
 	const char *summary; /* half a line: lower case, no full stop */
 	int (*print)(FILE *out, struct gt_err *err);
-	json_t *(*describe)(struct gt_err *err); /* yours; NULL with err set */
+	json_t *(*describe)(struct gt_err *err); /* yours; NULL on an error */
 };
 
 const struct gt_cmd_topic *gt_cmd_topics(void);

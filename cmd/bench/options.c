@@ -21,19 +21,19 @@ static const struct gt_opt allreduce_table[] = {
 	    struct gt_bench_allreduce_cli, nproc, "2", "ranks, processes of this host"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
 	    .initial = "1K..256M" },
-	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "memory that is added up"),
+	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "devices whose memory is summed"),
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
 	    .words = gt_bench_dtypes, .initial = "fp32" },
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
-	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
+	    .help = "memory shared by the ranks, as for gradients, or plain memory of each" },
 	{ "backend", 0, GT_OPT_STRING, AT(backends), "LIST", .words = gt_comm_backend_names,
 	    .initial = "auto",
 	    .help = "how ranks reach each other, as in train; several are measured in turn" },
-	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "measurements of each size",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
 	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
 	{ 0 }
 };
@@ -43,11 +43,11 @@ static const struct gt_opt allreduce_table[] = {
 
 static const struct gt_opt ckpt_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every operation is run",
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "runs of each operation",
 	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for the files that are written",
 	    .otherwise = "that of the checkpoint", .complete = GT_COMPLETE_DIR },
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
 	GT_CMD_COMMON(struct gt_bench_ckpt_cli),
 	{ 0 }
 };
@@ -65,7 +65,7 @@ static const struct gt_opt gemm_table[] = {
 	    .initial = "fp32,bf16,fp16" },
 	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
 	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
 	GT_CMD_COMMON(struct gt_bench_gemm_cli),
 	{ 0 }
 };
@@ -76,12 +76,12 @@ static const struct gt_opt gemm_table[] = {
 static const struct gt_opt copy_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_CMD_DEVICE(struct gt_bench_copy_cli, device,
-	    "devices, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
+	    "devices to measure, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes of a copy, doubling",
 	    .initial = "64K..64M" },
 	GT_BENCH_ROUNDS(struct gt_bench_copy_cli, rounds, "copy"),
 	GT_BENCH_SECONDS(struct gt_bench_copy_cli, seconds),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
 	GT_CMD_COMMON(struct gt_bench_copy_cli),
 	{ 0 }
 };

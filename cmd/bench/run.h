@@ -1,4 +1,4 @@
-/* run.h - one operation as a process of its own: how long it takes and its largest memory. */
+/* run.h - run an operation in a process of its own, and measure its time and largest memory. */
 #ifndef GT_CMD_BENCH_RUN_H
 #define GT_CMD_BENCH_RUN_H
 
@@ -16,10 +16,10 @@ struct gt_bench_sample {
 };
 
 /*
- * Run `words` (ended by NULL; the first is looked for in PATH, or is a path) with its standard
- * output thrown away, and no signal blocked. With `synced`, the file of that path is brought to the
- * disk before the clock stops. *status gets the exit status. Errors: GT_EIO when it cannot be
- * started or dies by a signal.
+ * Run `words` (ended by NULL; the first is looked for in PATH, or is a path) with standard output
+ * to /dev/null, and no signal blocked. If `synced` is not NULL, the time includes an fsync() of the
+ * file of this path. *status becomes the exit status. Errors: GT_EIO if the process cannot be
+ * started or is killed by a signal.
  */
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err);

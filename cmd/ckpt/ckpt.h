@@ -4,7 +4,7 @@
 
 #include "cmd/cmd.h"
 
-enum { GT_CKPT_MERGE_MAX = 256 }; /* files that `merge` takes */
+enum { GT_CKPT_MERGE_MAX = 256 }; /* files that `merge` accepts */
 
 int gt_cmd_ckpt_ls(int argc, char **argv);
 int gt_cmd_ckpt_verify(int argc, char **argv);

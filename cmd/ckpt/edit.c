@@ -26,7 +26,7 @@ struct gt_ckpt_edit_cli {
 	{ "output", 'o', GT_OPT_STRING, AT(output), "OUT", "write a new file", \
 	    .complete = GT_COMPLETE_FILE, .excludes = "in-place" }, \
 	{ "in-place", 0, GT_OPT_FLAG, AT(in_place), \
-	    .help = "change the file where it lies; only metadata is written", \
+	    .help = "change the file itself; only metadata is written", \
 	    .excludes = "output" }, \
 	{ "dry-run", 0, GT_OPT_FLAG, AT(dry_run), \
 	    .help = "print the changes and write nothing" }, \
@@ -39,14 +39,14 @@ struct gt_ckpt_edit_cli {
 static const struct gt_opt strip_module[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
 	{ "prefix", 0, GT_OPT_LIST, AT(words), "PREFIX",
-	    "take off this instead; may be given several times",
+	    "remove this prefix instead; may be given several times",
 	    .otherwise = "module. and _orig_mod., in any order" },
 	WHERE_TO
 };
 
 static const struct gt_opt add_module[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
-	{ "prefix", 0, GT_OPT_LIST, AT(words), "PREFIX", "put this before the names",
+	{ "prefix", 0, GT_OPT_LIST, AT(words), "PREFIX", "put this in front of names",
 	    .otherwise = "module." },
 	WHERE_TO
 };

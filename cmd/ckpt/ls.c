@@ -19,7 +19,7 @@ static const struct gt_opt table[] = {
 	{ "stats", 0, GT_OPT_FLAG, AT(stats),
 	    .help = "read the tensors too: min, max, mean, std, NaN, Inf, zeros" },
 	{ "all", 'a', GT_OPT_FLAG, AT(all),
-	    .help = "every value that is no tensor, not only the first" },
+	    .help = "list all values that are not tensors, not only the first" },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read for --stats",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 

@@ -8,7 +8,7 @@
 
 struct gt_ckpt_target_cli {
 	const char *output;
-	int to, dtype; /* -1: as the ending says, as they are */
+	int to, dtype; /* -1: by the file's ending; -1: unchanged */
 	int64_t shard_bytes;
 	bool sync;
 };
@@ -28,7 +28,7 @@ extern const char *const gt_ckpt_dtype_words[];
 	    "the type of floating-point tensors, rounded to nearest even", \
 	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \
 	{ "shard-size", 0, GT_OPT_SIZE, GT_OPT_FIELD(cli_type, target.shard_bytes), "SIZE", \
-	    "safetensors: write several files of at most so many bytes of tensors", \
+	    "safetensors: write several files, each with at most SIZE of tensors", \
 	    .otherwise = "one file", .min = 1, .max = INFINITY }, \
 	{ "sync", 0, GT_OPT_YESNO, GT_OPT_FIELD(cli_type, target.sync), .initial = "yes", \
 	    .help = "no: do not wait until the result is on the disk" }
@@ -53,8 +53,8 @@ struct gt_ckpt_rewrite {
  * operands, or an index without shards. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a
- * document to standard output. */
+/* Write the tree in the chosen format. Then report: print notes and a line to the log, or with
+ * `json` a document to standard output. */
 int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 
@@ -63,12 +63,12 @@ int gt_ckpt_target_write(
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Values that became infinite when they were cast, for the report. */
+/* Report values that became infinite when they were cast. */
 void gt_ckpt_target_say_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input, yours to close in every case. Its digests are compared: damaged tensors are not
- * written again under fresh digests. */
+/* Open an input, yours to close in every case. This compares the digests, so damaged tensors are
+ * never written with new digests. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

@@ -17,7 +17,7 @@ static const struct gt_opt table[] = {
 	{ "repair", 0, GT_OPT_FLAG, AT(repair),
 	    .help = "first cut off the remains of an interrupted edit in place" },
 	{ "strict", 0, GT_OPT_FLAG, AT(strict),
-	    .help = "NaN and Inf are failures too, not only damage and globals" },
+	    .help = "also fail for NaN and Inf, not only for damage and globals" },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 

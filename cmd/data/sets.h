@@ -1,4 +1,4 @@
-/* sets.h - gtrain data: the commands for well-known data sets, and functions of both. */
+/* sets.h - functions that `gtrain data get` and `gtrain data ls` share. */
 #ifndef GT_CMD_DATA_SETS_H
 #define GT_CMD_DATA_SETS_H
 
@@ -12,14 +12,14 @@
 		    .otherwise = "~/.cache/gtrain/data", .complete = GT_COMPLETE_DIR               \
 	}
 
-/* The folder of data sets: `to`, or that of the user's cache; yours to free(). GT_EIO. */
+/* The folder of data sets: `to`, or the one in the user's cache; yours to free(). GT_EIO. */
 int gt_cmd_data_folder(char **out, const char *to, struct gt_err *err);
 
 /* The sets that the operands name; *out is [count], yours to free(). GT_EINVAL. */
 int gt_cmd_data_find(const struct gt_set ***out, const struct gt_opts *opts, struct gt_err *err);
 
-/* The value of --data for a set in `folder`: its name if that is the cache's (`to` is NULL) and
- * there is something to train on. Yours to free(). */
+/* The value of --data for a set in `folder`: the set's name if `to` is NULL, so the folder is the
+ * cache's, and the set has training data. Yours to free(). */
 char *gt_cmd_data_spec(
     const struct gt_set *set, const char *folder, const char *to, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* print.h - the result of gtrain probe as text and as JSON, and the words both use. */
+/* print.h - print the result of gtrain probe as text and as JSON. */
 #ifndef GT_CMD_PROBE_PRINT_H
 #define GT_CMD_PROBE_PRINT_H
 
@@ -13,43 +13,44 @@
 #include "lib/device/probe.h"
 #include "lib/device/topology.h"
 
-/* Sections that are printed where they were asked for; else NULL. */
+/* Optional sections; NULL: the section was not requested. */
 struct gt_probe_more {
 	const struct gt_topology *topology;
 	const struct gt_bandwidth *bandwidth;
 	const struct gt_findings *findings;
-	int width; /* columns of the terminal, where lines of text end; 0: they do not */
+	int width; /* columns of the terminal at which text is wrapped; 0: it is not wrapped */
 };
 
 /* Two sections, GPUs and CPU, each line a label and a text; headings in bold if `color`. Errors:
- * GT_ENOMEM; GT_EIO where the stream refuses. */
+ * GT_ENOMEM; GT_EIO if the stream cannot be written. */
 int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
     const struct gt_probe_more *more, struct gt_err *err);
 
-/* A part of it: the tables of GPUs, which there are. */
+/* Print only the tables of GPUs. There must be at least one GPU. */
 void gt_probe_print_gpus(FILE *out, const struct gt_gpus *gpus);
 
 /* One JSON document; unknown is null, never 0. Errors: as above. */
 int gt_probe_print_json(
     FILE *out, const struct gt_probe *probe, const struct gt_probe_more *more, struct gt_err *err);
 
-/* probe/topology.c: a matrix with a legend; a value, NULL: out of memory. */
+/* probe/topology.c: print a matrix with a legend; or return it as JSON, NULL: out of memory. */
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
 json_t *gt_probe_topology_json(const struct gt_topology *t);
 
-/* probe/bandwidth.c: tables of rates; a value, NULL: out of memory. */
+/* probe/bandwidth.c: print tables of rates; or return them as JSON, NULL: out of memory. */
 void gt_probe_print_bandwidth(FILE *out, bool color, const struct gt_bandwidth *b, int width);
 json_t *gt_probe_bandwidth_json(const struct gt_bandwidth *b);
 
-/* Text from outside. It begins in `column`, and goes on in `indent` on lines of at most `width`
- * columns, or on the same line where that is 0. */
+/* Print text that comes from outside gtrain, from `column` on. Following lines begin at `indent`,
+ * and have at most `width` columns. If width is 0, the text is one line. */
 void gt_probe_put_text(FILE *out, const char *text, int column, int indent, int width);
 
-/* probe/check.c: how many there are, then each with its fix. */
+/* probe/check.c: print the number of findings, then each finding with its fix. */
 void gt_probe_print_findings(FILE *out, bool color, const struct gt_findings *findings, int width);
 json_t *gt_probe_findings_json(const struct gt_findings *findings);
 
-/* A text from outside as a value, with a '?' for all that is not plain ASCII; NULL: no memory. */
+/* A text from outside gtrain as JSON, with '?' for characters that are not printable ASCII; NULL:
+ * out of memory. */
 json_t *gt_probe_text_json(const char *text);
 
 /* "cuda:1", "9.0", "13.0", written to the buffer; NULL for a hidden GPU or an unknown figure. */

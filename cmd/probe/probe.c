@@ -19,13 +19,14 @@ struct probe_cli {
 /* clang-format off */
 static const struct gt_opt options[] = {
 	{ "watch", 0, GT_OPT_DURATION, AT(watch_s), "SECONDS", .flags = GT_OPT_ONCE, .implied = "1",
-	    .min = 0.1, .max = 86400, .help = "print every second, or so many, and mark changes" },
+	    .min = 0.1, .max = 86400, 
+	    .help = "repeat every SECONDS (1 if not given), and mark changes" },
 	{ "topology", 0, GT_OPT_FLAG, AT(topology), .flags = GT_OPT_ONCE,
 	    .help = "print how GPUs are linked, and the CPUs near them" },
 	{ "bandwidth", 0, GT_OPT_FLAG, AT(bandwidth), .flags = GT_OPT_ONCE,
-	    .help = "measure copies, and test those between GPUs with data" },
+	    .help = "measure the speed of copies, and check data copied between GPUs" },
 	{ "check", 0, GT_OPT_FLAG, AT(check), .flags = GT_OPT_ONCE,
-	    .help = "look for problems; exit with 1 where a run would fail" },
+	    .help = "report problems; exit with 1 if a run would fail" },
 	GT_CMD_COMMON(struct probe_cli),
 	{ 0 }
 };

@@ -1,4 +1,4 @@
-/* watch.c - a report over and over, with marks on all that has changed. */
+/* watch.c - print a report repeatedly, and mark changes. */
 #include "cmd/probe/watch.h"
 
 #include <errno.h>

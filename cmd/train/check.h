@@ -4,8 +4,8 @@
 
 #include "cmd/train/options.h"
 
-/* Refuse a request that this build cannot serve, and an option on the command line that another
- * option makes meaningless (--betas with sgd): its user expects an effect. */
+/* Reject requests that need features missing from this build. Also reject options on the command
+ * line that would have no effect beside another option (--betas with sgd). */
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* config.c - the options that a run takes over from a config.json. */
+/* config.c - read the options of a run from a config.json. */
 #include "cmd/train/config.h"
 
 #include <stdlib.h>

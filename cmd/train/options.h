@@ -9,7 +9,7 @@
 #include "lib/comm/comm.h"
 #include "lib/train/train.h"
 
-/* The library's options, and those of the command alone. Begins as zeros. */
+/* The library's options, and the options that only the command has. All fields start as zero. */
 struct gt_train_cli {
 	struct gt_cmd_common common;
 	struct gt_train_options train;

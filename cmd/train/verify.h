@@ -4,8 +4,8 @@
 
 #include "cmd/train/options.h"
 
-/* Compare, and print a table or, with --json, a document. The error is that of the first mode that
- * differs by more than it may. */
+/* Compare the modes, and print a table, or a document with --json. Fails with the error of the
+ * first mode whose difference is too large. */
 int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err);
 
 #endif
