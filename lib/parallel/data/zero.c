@@ -7,6 +7,15 @@
 
 /* ---- parts ---- */
 
+/*
+ * Two ranks and two buckets of 8 and 4 elements. parts[i] is this rank's shard of bucket i:
+ *
+ *   layout    0 1 2 3 4 5 6 7 | 8 9 10 11
+ *   rank 0    0 1 2 3           8 9           parts {0, 4, at 0}, {8, 2, at 4}
+ *   rank 1            4 5 6 7       10 11     parts {4, 4, at 0}, {10, 2, at 4}
+ *
+ * `at` is the place in memory that holds only this rank's parts, as its optimizer state does.
+ */
 static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	const struct gt_group *group = p->axes[GT_AXIS_DATA];
@@ -97,6 +106,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (!rc)
 		rc = gt_buckets_events(p, &z->buckets, z->stage > 2 ? 2 : 1, err);
 	store->gradients_in_parts = z->stage > 1;
+	/* Set before the memory is taken, because the sizes of the store's memory depend on it. */
 	store->parameters_in_parts = z->stage > 2;
 	return rc || p->dry ? rc : take_memory(p, store, err);
 }
@@ -182,6 +192,8 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.span = gt_buckets_span(p, &z->buckets, (int)i, 1),
 			.stream = p->device->compute };
 
+		/* All buckets are started before the first is waited for, so the next one is sent
+		 * as soon as a link is free. */
 		rc = gt_group_start(group, &c, NULL, err);
 	}
 	if (!rc)

@@ -128,6 +128,7 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 		.err = err };
 	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
 
+	/* A model without any sharded layer would run, but every rank would do all the work. */
 	if (rc || seats->size == 1 || p->shards->count)
 		return rc;
 	gt_err_set(err, GT_ENOTSUP, "tensor parallelism can shard no layer of this model");
@@ -157,6 +158,8 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 		if (node->op == &gt_op_all_reduce && node->attrs.collective.axis == GT_AXIS_TENSOR)
 			bytes += (int64_t)gt_value_bytes(node->in[0]);
 	}
+	/* An all-reduce is a reduce-scatter and an all-gather; each sends (n - 1) / n of the value.
+	 */
 	bytes = 2 * bytes * (n - 1) / n;
 	if (bytes > p->shards->sent_bytes)
 		p->shards->sent_bytes = bytes;
@@ -184,6 +187,7 @@ static struct gt_slice held(
 	    gt_tp_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
 }
 
+/* Seats hold different gradients of sharded tensors, so the norm needs the sum over the axis. */
 static bool divides(const struct gt_parallel *p)
 {
 	return p->axes[GT_AXIS_TENSOR]->size > 1;
