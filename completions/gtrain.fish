@@ -238,7 +238,7 @@ complete -c gtrain -n '__gtrain_command train' -l steps -x -d 'updates of the we
 complete -c gtrain -n '__gtrain_command train' -l batch -x -d 'samples per device and micro-batch'
 complete -c gtrain -n '__gtrain_command train' -l accumulate -x -d 'micro-batches whose gradients are averaged into one step'
 complete -c gtrain -n '__gtrain_command train' -l seed -x -d 'key of all random numbers: initial weights, order of samples, dropout'
-complete -c gtrain -n '__gtrain_command train' -l reproducible -d 'the same bits on 1, 2, 4 and 8 ranks'
+complete -c gtrain -n '__gtrain_command train' -l reproducible -d 'give the same bits on 1, 2, 4 and 8 ranks'
 complete -c gtrain -n '__gtrain_command train' -l amp -x -a 'off bf16 bf16-autocast fp16' -d 'mixed precision: data type of products and convolutions'
 complete -c gtrain -n '__gtrain_command train' -l tf32 -d 'round factors of float32 products to TF32, on a GPU\'s tensor cores'
 complete -c gtrain -n '__gtrain_command train' -l optimizer -x -a 'sgd adam adamw muon' -d 'rule that updates the weights'
