@@ -1,7 +1,7 @@
 /* test_group_memory.c - the device memory of groups: as plans count it, and as GPUs give it. */
 #include "tests/cudasim/gpu_ranks.h"
 
-#include "kernels/cuda/turns.h"
+#include "kernels/cuda/last_block.h"
 #include "lib/comm/launch/threads.h"
 #include "lib/train/state.h"
 
@@ -10,7 +10,7 @@
  * a group. A ring has one of its own, and a group by way of the host three, and no other memory of
  * the device.
  */
-enum { FEWER_STREAMS = 2 * (GT_CUDA_SCRATCH_BYTES + GT_CUDA_TURN_BYTES) };
+enum { FEWER_STREAMS = 2 * (GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES) };
 
 /* Bytes taken of all simulated GPUs; the calling thread is then on GPU `index` again. */
 static uint64_t taken_of_all(int index)

@@ -345,13 +345,13 @@ static void test_scan(void **state)
 		};
 		const struct gt_tree_tensor *both[] = { &t, &t };
 		struct gt_err err = GT_ERR_INIT;
-		struct gt_scan scans[2];
+		struct gt_stats scans[2];
 		struct gt_stats stats;
 
 		s.swapped = swapped;
 		s.has_crc = true;
 		s.crc = 7;
-		assert_int_equal(gt_scan_of(scans, both, 2, 2, &err), 0);
+		assert_int_equal(gt_stats_scan(scans, both, 2, 2, &err), 0);
 		s.has_crc = false;
 		assert_int_equal(gt_stats_of(&stats, both, 1, 1, &err), 0);
 		for (size_t i = 0; i < 2; i++) {

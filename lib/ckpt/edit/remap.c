@@ -117,20 +117,19 @@ static int compare_changes(const void *a, const void *b)
 	return strcmp(x->where, y->where);
 }
 
-/* A storage is as often in the pickle as tensors look at it. */
+/* A storage is as often in the pickle as tensors look at it. 0: out of memory. */
 static size_t count_storages(const struct gt_edit *e, struct gt_err *err)
 {
-	struct gt_edit_change *sorted = gt_calloc(e->count, sizeof(*sorted), err);
-	size_t n = e->count > 0;
+	struct gt_index storages = { .compare = compare_changes };
+	const void *first = e;
+	size_t n = 0;
 
-	if (!sorted)
-		return 0;
-	memcpy(sorted, e->changes, e->count * sizeof(*sorted));
-	qsort(sorted, e->count, sizeof(*sorted), compare_changes);
-	for (size_t i = 1; i < e->count; i++)
-		n += strcmp(sorted[i - 1].where, sorted[i].where) != 0;
-	free(sorted);
-	return n;
+	for (size_t i = 0; first && i < e->count; i++) {
+		first = gt_index_add(&storages, &e->changes[i], err);
+		n += first == &e->changes[i];
+	}
+	gt_index_release(&storages);
+	return first ? n : 0;
 }
 
 static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule *rules,

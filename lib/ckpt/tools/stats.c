@@ -260,9 +260,10 @@ static int run(struct survey *v, size_t threads, struct gt_err *err)
 	return rc;
 }
 
-static int sum_up(const struct job *j, struct gt_stats *out, struct gt_err *err)
+static void sum_up(const struct job *j, struct gt_stats *out)
 {
 	const struct moments *sum = &j->sum;
+	double n = (double)sum->n * (double)j->repeats;
 
 	*out = (struct gt_stats){ .count = j->count * j->repeats,
 		.nan = sum->nan * j->repeats,
@@ -271,56 +272,43 @@ static int sum_up(const struct job *j, struct gt_stats *out, struct gt_err *err)
 		.min = sum->n ? sum->min : NAN,
 		.max = sum->n ? sum->max : NAN,
 		.mean = sum->n ? sum->mean : NAN,
-		.std = NAN };
-	if (sum->n && (double)sum->n * (double)j->repeats > 1)
-		out->std =
-		    sqrt(sum->m2 * (double)j->repeats / ((double)sum->n * (double)j->repeats - 1));
-	return j->crc && j->count ? gt_storage_compare(j->t.storage, j->sum_crc, err) : 0;
+		.std = n > 1 ? sqrt(sum->m2 * (double)j->repeats / (n - 1)) : NAN,
+		.summed = j->crc,
+		.crc = j->sum_crc };
 }
 
-static void release(struct survey *v)
+static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, bool brief, struct gt_err *err)
 {
-	free(v->pieces.items);
-	free(v->jobs);
-}
-
-int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, struct gt_err *err)
-{
-	struct survey v = { .count = count };
+	struct survey v = { .count = count, .brief = brief };
 	bool *skip = gt_calloc(count, sizeof(*skip), err);
 	int rc = skip ? plan(&v, tensors, err) : GT_ENOMEM;
 
 	for (size_t i = 0; i < count && !rc; i++)
 		skip[i] = v.jobs[i].crc || !v.jobs[i].count;
-	if (!rc)
+	if (!rc && !brief)
 		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
 		rc = run(&v, threads, err);
-	for (size_t i = 0; i < count && !rc; i++)
-		rc = sum_up(&v.jobs[i], &out[i], err);
+	for (size_t i = 0; i < count && !rc; i++) {
+		sum_up(&v.jobs[i], &out[i]);
+		if (!brief && v.jobs[i].crc && v.jobs[i].count)
+			rc = gt_storage_compare(tensors[i]->storage, out[i].crc, err);
+	}
 	free(skip);
-	release(&v);
+	free(v.pieces.items);
+	free(v.jobs);
 	return rc;
 }
 
-int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
+int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err)
 {
-	struct survey v = { .count = count, .brief = true };
-	int rc = plan(&v, tensors, err);
+	return survey(out, tensors, count, threads, false, err);
+}
 
-	if (!rc)
-		rc = run(&v, threads, err);
-	for (size_t i = 0; i < count && !rc; i++) {
-		const struct job *j = &v.jobs[i];
-
-		out[i] = (struct gt_scan){ .count = j->count * j->repeats,
-			.nan = j->sum.nan * j->repeats,
-			.inf = j->sum.inf * j->repeats,
-			.summed = j->crc,
-			.crc = j->sum_crc };
-	}
-	release(&v);
-	return rc;
+int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, struct gt_err *err)
+{
+	return survey(out, tensors, count, threads, true, err);
 }

@@ -11,9 +11,10 @@
  * two.
  */
 struct gt_stats {
-	uint64_t count, nan, inf,
-	    zeros; /* numbers of elements: all; then NaN, infinite and zero ones */
+	uint64_t count, nan, inf, zeros; /* elements: all, NaN, infinite ones, zeros */
 	double min, max, mean, std;
+	bool summed;  /* the tensor is all of its storage, and that has a CRC-32: */
+	uint32_t crc; /* of the bytes read; storage->crc is the expected one */
 };
 
 /*
@@ -31,16 +32,9 @@ struct gt_stats {
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);
 
-/* The results of one pass over a tensor's bytes at the speed of memory. */
-struct gt_scan {
-	uint64_t count, nan, inf; /* numbers of elements: all; then NaN, infinite and zero ones */
-	bool summed;              /* it is all of its storage, and that has a CRC-32: */
-	uint32_t crc;             /* of the bytes read; storage->crc is the expected one */
-};
-
-/* Like gt_stats_of(), but only for these numbers. Checksums are not compared; the caller has to do
- * that. */
-int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
+/* Like gt_stats_of(), but only for count, nan, inf and the sum; the other numbers are undefined.
+ * Checksums are not compared; the caller has to do that. */
+int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);
 
 #endif

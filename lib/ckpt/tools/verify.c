@@ -64,9 +64,10 @@ int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
 struct tensors {
 	struct gt_inventory inventory;
 	const struct gt_tree_tensor **tensors;
-	struct gt_scan *scans;
+	struct gt_stats *scans;
 	bool scanned; /* false: a finding says why not */
-	struct gt_known_sums sums;
+	struct gt_known_sum *sums;
+	struct gt_index known; /* those of whole storages */
 };
 
 /*
@@ -74,33 +75,22 @@ struct tensors {
  * are read once for all checks: the sums of their records, and NaN and Inf.
  */
 
-const struct gt_known_sum *gt_known_sum_find(
-    const struct gt_known_sums *sums, const void *bytes, uint64_t size)
-{
-	const struct gt_known_sum like = { .bytes = bytes }, *found = NULL;
-
-	if (sums && sums->count)
-		found = bsearch(&like, sums->items, sums->count, sizeof(like), gt_compare_numbers);
-	return found && found->size == size ? found : NULL;
-}
-
 static int keep_sums(struct tensors *t, struct gt_err *err)
 {
-	struct gt_known_sums *sums = &t->sums;
+	int rc = 0;
 
-	sums->items = gt_calloc(t->inventory.tensor_count, sizeof(*sums->items), err);
-	if (!sums->items)
+	t->known.compare = gt_compare_numbers;
+	t->sums = gt_calloc(t->inventory.tensor_count, sizeof(*t->sums), err);
+	if (!t->sums)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->inventory.tensor_count; i++) {
+	for (size_t i = 0; i < t->inventory.tensor_count && !rc; i++) {
 		const struct gt_storage *s = t->tensors[i]->storage;
 
+		t->sums[i] = (struct gt_known_sum){ s->bytes, s->size_bytes, t->scans[i].crc };
 		if (t->scans[i].summed)
-			sums->items[sums->count++] =
-			    (struct gt_known_sum){ s->bytes, s->size_bytes, t->scans[i].crc };
+			rc = gt_index_add(&t->known, &t->sums[i], err) ? 0 : GT_ENOMEM;
 	}
-	if (sums->count)
-		qsort(sums->items, sums->count, sizeof(*sums->items), gt_compare_numbers);
-	return 0;
+	return rc;
 }
 
 /* Read the tensors; release_tensors() is due in every case. */
@@ -122,7 +112,7 @@ static int scan(struct gt_verify *v, struct tensors *t, const struct gt_ckpt *ck
 		return GT_ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		t->tensors[i] = &t->inventory.tensors[i].value->tensor;
-	if (gt_scan_of(t->scans, t->tensors, count, threads, &found))
+	if (gt_stats_scan(t->scans, t->tensors, count, threads, &found))
 		return gt_verify_absorb(v, &found, GT_FINDING_NOTE, err);
 	t->scanned = true;
 	return keep_sums(t, err);
@@ -133,7 +123,8 @@ static void release_tensors(struct tensors *t)
 	gt_inventory_release(&t->inventory);
 	free(t->tensors);
 	free(t->scans);
-	free(t->sums.items);
+	free(t->sums);
+	gt_index_release(&t->known);
 }
 
 /* ---- findings of tensors ---- */
@@ -187,7 +178,7 @@ static int report_numbers(struct gt_verify *v, const struct tensors *t, struct g
 	int rc = 0;
 
 	for (size_t i = 0; i < t->inventory.tensor_count && !rc; i++) {
-		const struct gt_scan *s = &t->scans[i];
+		const struct gt_stats *s = &t->scans[i];
 
 		if (s->nan || s->inf)
 			rc = gt_verify_find(v, GT_FINDING_NUMBER, "", err,
@@ -238,8 +229,8 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 	return rc;
 }
 
-static int look(struct gt_verify *v, const struct gt_mapping *map,
-    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
+static int look(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
+    size_t threads, struct gt_err *err)
 {
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
@@ -269,7 +260,7 @@ static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_
 }
 
 static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
-    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
+    const struct gt_index *known, size_t threads, struct gt_err *err)
 {
 	int rc = look(v, &ckpt->map, known, threads, err);
 
@@ -285,10 +276,10 @@ static int look_at_all(
 	v->format = gt_ckpt_format(ckpt);
 	rc = scan(v, &tensors, ckpt, threads, err);
 	if (!rc)
-		rc = look_at_file(v, ckpt, &tensors.sums, threads, err);
+		rc = look_at_file(v, ckpt, &tensors.known, threads, err);
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++) {
 		v->shard = ckpt->shards[i].file;
-		rc = look_at_file(v, ckpt->shards[i].ckpt, &tensors.sums, threads, err);
+		rc = look_at_file(v, ckpt->shards[i].ckpt, &tensors.known, threads, err);
 	}
 	v->shard = NULL;
 	if (!rc)

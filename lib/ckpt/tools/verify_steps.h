@@ -27,31 +27,22 @@ int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t
  * that are not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
-/* The CRC-32 of bytes of a mapping, kept so that they are read once. */
+/* The CRC-32 of bytes of a mapping, kept so that they are read once: in an index, by address. */
 struct gt_known_sum {
 	const void *bytes;
 	uint64_t size;
 	uint32_t crc;
 };
 
-struct gt_known_sums {
-	struct gt_known_sum *items; /* by address */
-	size_t count;
-};
-
-/* The sum of exactly these bytes, or NULL. `sums` may be NULL. */
-const struct gt_known_sum *gt_known_sum_find(
-    const struct gt_known_sums *sums, const void *bytes, uint64_t size);
-
-/* The records of a zip: headers, overlaps, pickles, checksums (those of `known` are not made
- * again). */
-int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
-    const struct gt_known_sums *known, size_t threads, struct gt_err *err);
+/* The records of a zip: headers, overlaps, pickles, checksums. Those of `known`, which may be
+ * NULL, are not made again. */
+int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
+    size_t threads, struct gt_err *err);
 
 /* Compare the records of an archive with their CRC-32, by threads. bad[i], not NULL, gets whether
  * that of record i differs; with NULL the first one that does is an error. */
-int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
-    struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
+int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struct gt_arena *arena,
+    size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
 
 /*
  * Turn an error into a finding, and return 0; failures of the machine (GT_EIO, memory) are returned

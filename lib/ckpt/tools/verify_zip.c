@@ -13,7 +13,7 @@ enum { STORED = 0 };
 
 struct checker {
 	struct gt_zip *zip;
-	const struct gt_known_sums *known; /* or NULL */
+	const struct gt_index *known; /* or NULL */
 	struct gt_arena *arena;
 	struct gt_storage *storages; /* [records], */
 	struct gt_copy_place *sums;  /* and the sums of those that are work for threads */
@@ -23,9 +23,11 @@ struct checker {
 /* The sum of a stored record, where it is known already. */
 static const struct gt_known_sum *find_sum(const struct checker *c, const struct gt_zip_record *r)
 {
-	if (r->method != STORED)
-		return NULL;
-	return gt_known_sum_find(c->known, c->zip->map->data + r->data, r->packed);
+	const void *bytes = c->zip->map->data + r->data;
+	const struct gt_known_sum *found =
+	    c->known && r->method == STORED ? gt_index_find(c->known, &bytes) : NULL;
+
+	return found && found->size == r->packed ? found : NULL;
 }
 
 /* Records without a CRC (0), those that have to be unpacked and those whose sum is known are no
@@ -86,8 +88,8 @@ static int check_record(struct checker *c, size_t i, size_t *k, bool *bad, struc
 	return r->crc && crc != r->crc ? damaged(r, "differs from its CRC-32", bad, i, err) : 0;
 }
 
-int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
-    struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err)
+int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struct gt_arena *arena,
+    size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err)
 {
 	struct checker c = { .zip = zip, .known = known, .arena = arena };
 	int rc = sum_records(&c, threads, err);
@@ -166,7 +168,7 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 	return rc;
 }
 
-static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_known_sums *known,
+static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_index *known,
     size_t threads, struct gt_err *err)
 {
 	bool *bad = gt_calloc(zip->count, sizeof(*bad), err);
@@ -192,8 +194,8 @@ static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_k
 	return rc;
 }
 
-int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
-    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
+int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
+    size_t threads, struct gt_err *err)
 {
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_zip zip;
