@@ -61,14 +61,16 @@ static void rings_take_the_counted_memory(void **state)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 		for (int ranks = 1; ranks <= MOST; ranks++)
 			for (int gpus = 1; gpus <= ranks; gpus++) {
+				const struct site host = { &by_host, gpus, false },
+				                  ring = { &long_ring, gpus, false };
 				uint64_t without;
 
 				setenv("CUDASIM_MEMORY", sizes[i], 1);
 				counted = 0;
-				run_well_by(&by_host, ranks, gpus, look);
+				run_well(&host, ranks, look);
 				assert_int_equal(counted, 0);
 				without = taken;
-				run_well_by(&long_ring, ranks, gpus, look);
+				run_well(&ring, ranks, look);
 				if (ranks > 1)
 					without -= (uint64_t)(ranks * FEWER_STREAMS);
 				assert_int_equal(taken - without, counted);
@@ -89,7 +91,7 @@ static int expect_unknown(struct rank *r)
 static void the_memory_of_nccl_is_not_known(void **state)
 {
 	(void)state;
-	run_well(2, expect_unknown);
+	run_well(&nccl_of_threads, 2, expect_unknown);
 }
 
 /* ---- a run ---- */
