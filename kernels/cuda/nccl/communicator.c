@@ -162,25 +162,36 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 	return set_background_error(g, status, gt_collective_text(c).s, err);
 }
 
-/* Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
- * first. No timeout here: the watch makes the group fail if a rank does not come, and if there is
- * an error in the background. Any other error is that of the call. */
+/*
+ * Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
+ * first. No timeout here: the watch makes the group fail if a rank does not come. If NCCL notices
+ * that a rank has died, the watch gets remote_s to name that rank; any other error is that of the
+ * call.
+ */
 static int wait_until_queued(
     struct gt_cuda_group *g, int status, const struct gt_collective *c, struct gt_err *err)
 {
-	bool refused = status != GT_NCCL_SUCCESS && status != GT_NCCL_IN_PROGRESS &&
-	               status_of(g) == GT_NCCL_SUCCESS;
-	double pause_s = 0;
+	static const double remote_s = 2;
+	double pause_s = 0, since = 0;
 
-	while (status != GT_NCCL_SUCCESS) {
+	while (status == GT_NCCL_IN_PROGRESS || status == GT_NCCL_REMOTE_ERROR) {
 		if (gt_cuda_group_failed(g, err))
 			return err->code;
-		if (refused)
-			return set_background_error(g, status, gt_collective_text(c).s, err);
+		if (status == GT_NCCL_IN_PROGRESS) {
+			status = status_of(g);
+			since = gt_clock_s();
+		} else if (!since) {
+			since = gt_clock_s();
+		} else if (gt_clock_s() - since > remote_s) {
+			break;
+		}
 		gt_cuda_group_rest(&pause_s);
-		status = status_of(g);
 	}
-	return gt_cuda_group_failed(g, err);
+	if (gt_cuda_group_failed(g, err))
+		return err->code;
+	if (status == GT_NCCL_SUCCESS)
+		return 0;
+	return set_background_error(g, status, gt_collective_text(c).s, err);
 }
 
 /* ---- NCCL's calls ---- */
