@@ -25,7 +25,7 @@ enum {
 	WARPS = THREADS / 32
 };
 
-static const float most = 1e30f; /* the largest sum that needs no other shift */
+static const float most = 1e20f; /* the largest sum that needs no other shift */
 
 static_assert(SIDE * E_LD * 2 + ACROSS * SIDE * 4 <= 2 * STEP * 2, "the tile fits into the steps");
 
@@ -34,6 +34,13 @@ static_assert(SIDE * E_LD * 2 + ACROSS * SIDE * 4 <= 2 * STEP * 2, "the tile fit
 static __host__ __device__ __forceinline__ int64_t tiles_of(int64_t classes)
 {
 	return (classes + SIDE - 1) / SIDE;
+}
+
+bool gt_exp_logits_fit(int64_t width, int64_t classes)
+{
+	static const int64_t most_tiles = 65535; /* blocks of a grid in its second dimension */
+
+	return width % PACK == 0 && tiles_of(classes) <= most_tiles;
 }
 
 int64_t gt_exp_logits_floats(int64_t rows, int64_t classes)

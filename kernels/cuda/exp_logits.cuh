@@ -16,8 +16,12 @@
  *
  * So the logits' matrix is written once, and read by the two products for dw and dx. bfloat16 has
  * the exponents of float32: it holds e whether numbers are large or small. If the largest logit of
- * a row is so far above the one at the target that its sum passes 1e30, a kernel computes the row
- * again with the largest as its shift; of rows that train, none is.
+ * a row is so far above the one at the target that its sum passes 1e20, which is a loss of 46, a
+ * kernel computes the row again with the largest as its shift. It reads all of w for one row, so
+ * a step with many such rows is slow.
+ *
+ * On GPUs whose L2 cache does not hold a chunk of x, the product reads x from memory again for some
+ * of the columns; the figures of a plan count it once.
  *
  * Example, one row, three classes, target 0, scale 1, logits 0, 1, 2:
  *   shift 0   e = 1, 2.72, 7.39   sum of the others 10.11   loss = log(11.11) = 2.41
@@ -41,11 +45,8 @@ struct gt_exp_logits {
 /* Numbers for the kernels' own use. */
 int64_t gt_exp_logits_floats(int64_t rows, int64_t classes);
 
-/* Whether rows of such a width can be read 16 bytes at a time. */
-static inline bool gt_exp_logits_fit(int64_t width)
-{
-	return width % 8 == 0;
-}
+/* Whether the kernels can do it: they read rows 16 bytes at a time. */
+bool gt_exp_logits_fit(int64_t width, int64_t classes);
 
 /* Kernels that the two functions below queue. */
 enum { GT_EXP_LOGITS_LAUNCHES = 4 };

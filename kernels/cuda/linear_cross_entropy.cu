@@ -384,7 +384,7 @@ template <class T> static int run_linear_cross_entropy(struct gt_call *call, str
 static bool has_ways(const struct gt_call *call)
 {
 	return call->in[0].dtype == GT_BF16 && gt_optional_input(call, 4) &&
-	       gt_exp_logits_fit(gt_tensor_last(&call->in[0]));
+	       gt_exp_logits_fit(gt_tensor_last(&call->in[0]), gt_tensor_rows(&call->in[1]));
 }
 
 /* Of the kernels of both ways: choices that another one has remembered do not count. */
