@@ -148,12 +148,15 @@ def has_bf16():
         return False
 
 
-def low_sums(net):
-    """A gpt whose residual sums begin in bfloat16, where autocast runs: then all of them are."""
+FIRST_LAYER = {"gpt": lambda net: net.transformer["h"][0], "llama": lambda net: net.model["layers"][0]}
+
+
+def low_sums(name, net):
+    """A network whose residual sums begin in bfloat16, where autocast runs: then all of them are."""
     def narrow(_, args):
         return (args[0].bfloat16() if torch.is_autocast_cpu_enabled() else args[0],)
 
-    net.transformer["h"][0].register_forward_pre_hook(narrow)
+    FIRST_LAYER[name](net).register_forward_pre_hook(narrow)
     return net
 
 
@@ -185,8 +188,8 @@ def curves(folder):
         return
     for case in CURVES:
         yield from compare(f"{folder}/run.pth", "bf16-autocast", torch.bfloat16, *case)
-    for model, network, *rest in (case for case in CURVES if case[0].startswith("gpt")):
-        yield from compare(f"{folder}/run.pth", "bf16", torch.bfloat16, model, lambda make=network: low_sums(make()), *rest)
+    for model, network, *rest in (case for case in CURVES if case[0].split(":")[0] in FIRST_LAYER):
+        yield from compare(f"{folder}/run.pth", "bf16", torch.bfloat16, model, lambda name=model.split(":")[0], make=network: low_sums(name, make()), *rest)
 
 
 GPT = ["--model", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2", "--batch", 6, "--threads", 1, "--lr", "2e-3"]
