@@ -299,7 +299,7 @@ printed() {
 	[[ $err == *"error: the run needs $(printed) of memory, cuda:0 has "*" free of "*"; it needs "*" parameters, "*" gradients, "*" optimizer state, "*" activations, "*" batches"* ]]
 	[[ $err == *"hint: it fits with "*"--recompute ($(printed --recompute))"* ]]
 	[[ $err == *"--batch 4 --accumulate 2 ($(printed --batch 4 --accumulate 2))"* ]]
-	[[ $err == *"; not with "*"--device cuda --nproc 2 --parallel zero1 ($(printed --nproc 2 --parallel zero1))"* ]]
+	[[ $err == *"; not with "*"--device cuda --nproc 2 --parallel zero1 ($(printed --device cuda --nproc 2 --parallel zero1))"* ]]
 	[ ! -e run ]
 	gtrain train -q "${GPT[@]}" --device cuda:0 --out run --batch 4 --accumulate 2
 	equal "$err" ""
