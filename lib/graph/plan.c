@@ -562,13 +562,6 @@ int gt_plan_read(
 	return gt_device_read(p->store->device, host, address_of(p, v), bytes, err);
 }
 
-void gt_step_cost(const struct gt_step *s, struct gt_cost *cost)
-{
-	gt_node_cost(s->node, cost);
-	cost->bytes_read += s->call.more_bytes_read;
-	cost->bytes_written += s->call.more_bytes_written;
-}
-
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 {
 	*out = (struct gt_plan_summary){ 0 };

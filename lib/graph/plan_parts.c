@@ -6,6 +6,13 @@
 #include "lib/base/mem.h"
 #include "lib/graph/plan.h"
 
+void gt_step_cost(const struct gt_step *s, struct gt_cost *cost)
+{
+	gt_node_cost(s->node, cost);
+	cost->bytes_read += s->call.more_bytes_read;
+	cost->bytes_written += s->call.more_bytes_written;
+}
+
 static bool is_numbered(const char *name, size_t length)
 {
 	return length && isdigit((unsigned char)name[length - 1]);

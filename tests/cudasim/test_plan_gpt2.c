@@ -81,8 +81,8 @@ static double launches_of_blocks(const json_t *plan, double *most)
  *        the first, adds to their gradient
  *   0.4  for sums of rows of the head, and for rows that it multiplies by a number (exp_logits.cuh)
  *
- * which makes 36.35. The bound is 1.1 times those 33.05. The bound of 20 launches is on average over
- * the blocks: the first one has 21, because it has a norm and its gradient besides, of an
+ * which makes 36.35. The bound is 1.1 times those 33.05. The bound of 20 launches is on average
+ * over the blocks: the first one has 21, because it has a norm and its gradient besides, of an
  * embedding's sum, which no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)

@@ -44,7 +44,8 @@ def take_pictures(folder):
                     file.write(tar.extractfile(member).read())
             if not wanted:
                 break
-    Image.open(f"{folder}/new/frogs/{TRAIN}.jpg").resize((90, 64)).save(f"{folder}/new/frogs/large.jpg", quality=90)
+    # Larger, but not so much that it would be decoded at a half of its size, as Pillow does not.
+    Image.open(f"{folder}/new/frogs/{TRAIN}.jpg").resize((60, 44)).save(f"{folder}/new/frogs/large.jpg", quality=90)
 
 
 def gtrain(*arguments):
