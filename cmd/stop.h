@@ -12,8 +12,8 @@
 #include "lib/train/report/observer.h"
 
 /*
- * A signal handler would interrupt any thread that computes, and runs interrupted inside oneDNN
- * 2.6's products ended with a corrupted heap. So all threads block the two signals, except one
+ * A signal handler would interrupt any thread that computes. A thread that was interrupted inside a
+ * product of oneDNN 2.6 left a corrupted heap. So all threads block the two signals, except one
  * thread that waits for them. Unlike a handler, this thread may also take locks. Before it ends the
  * process, it removes temporary files that are being written, or waits until a change in place is
  * whole.

@@ -12,7 +12,7 @@ enum { GT_CKPT_DIMS_SIZE = 32 * 22 };
 /* "[3, 4]". */
 void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n);
 
-/* Print a value about as Python does, in at most `size` bytes (80 or more). Long values end in an
+/* Print a value about as Python does, in at most `room` bytes (80 or more). Long values end in an
  * ellipsis; an object is printed as the name of its class. Returns the number of bytes written. */
 size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node);
 

@@ -173,7 +173,8 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
  * which this rank may hold a shard. */
 struct gt_attention_draw {
 	const int64_t *rng; /* NULL: nothing is dropped */
-	/* heads of the whole layer; the number in it of this call's first head */
+	/* `all`: number of heads of the whole layer; `head`: number of this call's first head in
+	 * it */
 	int64_t all, head;
 	uint32_t stream;
 	/* an element is dropped if the upper 24 bits of its word are below this */

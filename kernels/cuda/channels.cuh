@@ -19,7 +19,7 @@ enum {
 	GT_CHANNEL_CHUNKS = 4096,
 	GT_CHANNEL_SUMS = 1 << 19, /* chunks times columns */
 	GT_CHANNEL_THREADS = 256,
-	GT_CHANNEL_COLUMNS = 64, /* of threads, in a block */
+	GT_CHANNEL_COLUMNS = 64, /* most columns of threads in a block */
 	GT_CHANNEL_STRIPS = 1024,
 	GT_FINISH_COLUMNS = 8,
 	GT_FINISH_THREADS = 32
@@ -32,7 +32,7 @@ using gt_writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
 
 struct gt_channels {
 	int64_t rows, cols;
-	int64_t length, chunks; /* rows of a chunk, but the last one; how many there are */
+	int64_t length, chunks; /* rows per chunk (the last may have fewer); number of chunks */
 
 	__device__ int64_t begin(int64_t k) const
 	{

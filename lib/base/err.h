@@ -22,7 +22,7 @@ enum gt_code {
 	GT_EDIVERGED = -7 /* a model or its results are not finite */
 };
 
-/* Both lines may name options: in the formats below, in braces (option_names.h). */
+/* The formats below may name options in braces (option_names.h). */
 struct gt_err {
 	int code;
 	char text[480];

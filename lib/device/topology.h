@@ -20,7 +20,9 @@ enum gt_link {
 
 struct gt_link_way {
 	enum gt_link kind;
-	unsigned nvlinks; /* of GT_LINK_NVLINK: how many, on the end that has fewer */
+	/* For GT_LINK_NVLINK: the number of NVLinks. If the two ends report different numbers,
+	 * it is the lower one. */
+	unsigned nvlinks;
 };
 
 /* CPUs or NUMA nodes, as the kernel writes lists: "0-15,32-47"; "" where unknown. */
@@ -28,7 +30,7 @@ struct gt_link_way {
 
 struct gt_topology {
 	size_t count;            /* GPUs, in NVML's order */
-	struct gt_link_way *way; /* [count * count], rows of the first GPU */
+	struct gt_link_way *way; /* way[i * count + j] is from GPU i to GPU j */
 	struct gt_gpu_near {
 		char cpus[GT_TOPOLOGY_LIST], nodes[GT_TOPOLOGY_LIST];
 	} * near; /* [count] */
@@ -36,7 +38,7 @@ struct gt_topology {
 
 /*
  * Ask NVML, as gt_gpus_read() does. Without a driver, or a GPU, the count is 0; figures that the
- * driver does not tell are unknown. Errors: GT_ENOMEM alone; *out is then empty.
+ * driver does not report are unknown. Errors: only GT_ENOMEM; *out is then empty.
  * Source: NVML API reference, nvmlGpuTopologyLevel_t; nvidia-smi(1), "topo".
  */
 int gt_topology_read(struct gt_topology *out, const char *library, struct gt_err *err);

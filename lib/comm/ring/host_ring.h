@@ -1,4 +1,4 @@
-/* host_ring.h - inside comm: groups for host memory that are rings. */
+/* host_ring.h - inside comm: groups for host memory whose ranks form a ring. */
 #ifndef GT_COMM_RING_HOST_RING_H
 #define GT_COMM_RING_HOST_RING_H
 
@@ -6,7 +6,7 @@
 #include "lib/comm/ring/peers.h"
 #include "lib/comm/ring/ring.h"
 
-/* The parts of a group for host memory besides peer copies. */
+/* The functions of one kind of ring: copies between peers, and these. */
 struct gt_ring_kind {
 	struct gt_ring_peers peers;
 
@@ -14,7 +14,7 @@ struct gt_ring_kind {
 	void (*stop)(void *self);
 	void (*free)(void *self);
 
-	/* Make a ring of a group that was split from the one below: as gt_ring_of_shm(). */
+	/* Make a ring of a group that was split from `below`, as gt_ring_of_shm() does. */
 	int (*make)(struct gt_group **group, struct gt_err *err);
 };
 
