@@ -19,7 +19,8 @@ struct gt_edit_naming {
 	struct gt_arena *arena;
 };
 
-/* The new name, `name` itself where nothing changes; NULL with err set without memory. */
+/* Return the new name, or `name` itself if it does not change. Returns NULL with err set if memory
+ * runs out. */
 const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err);
 
 /* Append a change, unless `to` is `from`. */
@@ -33,15 +34,15 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 struct gt_edit_key {
 	const char *from, *to;
 	const struct gt_tree_item *item;
-	bool used; /* of a module's path: there are names under it */
+	bool used; /* for the path of a module: there are names under it */
 };
 
-/* Set `to` of module paths, which may lie in naming's arena, and the order of `paths`. `names` are
- * those of the state_dict, sorted by `from`. No two paths become one. */
+/* Set `to` of each module path, and sort `paths`. `to` may lie in naming's arena. `names` are the
+ * names of the state_dict, sorted by `from`. Two paths never become the same path. */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
 
-/* Changes of devices by FROM=TO. */
+/* Add the changes of devices; each word is FROM=TO. */
 int gt_edit_locations(
     struct gt_edit *edit, const struct gt_ckpt *ckpt, const char *const *words, struct gt_err *err);
 
@@ -49,8 +50,8 @@ int gt_edit_locations(
 
 /*
  * Open the input of an edit in place to write into it: the file that gt_edit_open() has locked, or
- * one without another process's lock. GT_EIO if the file has changed since it was opened. close()
- * *fd.
+ * else a file that no other process has locked. GT_EIO if the file has changed since it was opened.
+ * The caller closes *fd.
  */
 int gt_edit_begin(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
@@ -58,7 +59,8 @@ int gt_edit_begin(
 /* GT_EIO if a file has changed since it was opened. */
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
 
-/* Change the input where it lies: sync and close it, or name it in the error. */
+/* Call `write` to change the input in place, then sync the file and close it. An error names the
+ * file. */
 int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
 
@@ -69,7 +71,7 @@ int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *ta
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
-/* Rows (format.h). */
+/* `apply` of the rows of formats (format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

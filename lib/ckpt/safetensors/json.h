@@ -19,14 +19,15 @@ struct gt_json {
 	size_t base;     /* where the text starts in its file, for messages */
 };
 
-/* Pass the "{" of an object. */
+/* Skip the "{" at the start of an object. */
 int gt_json_enter(struct gt_json *json, struct gt_err *err);
 
 /*
- * The next key of the object entered, yours to free() (it holds no zero); NULL after the last one,
- * whose "}" is passed. `first`: of this object. *at is the byte of its '"' in the text, *length the
- * bytes it takes there, quotes and escapes included. The caller reads the value next:
- * gt_json_value(), or gt_json_enter() and the members.
+ * Read the next key of the object that was entered. `first` is true for the object's first key.
+ * *key is yours to free(), and holds no zero byte. At the end of the object *key is NULL, and the
+ * "}" is skipped. *at is the offset in the text of the '"' before the key, and *length the number
+ * of bytes there, with quotes and escapes. The caller then reads the value: by gt_json_value(), or
+ * by gt_json_enter() and gt_json_key() again.
  */
 int gt_json_key(
     struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);
@@ -37,20 +38,22 @@ struct gt_json_key {
 	size_t at, length;
 };
 
-/* Reads the value of a member, in either way; an error ends the walk. The key is borrowed. */
+/* Reads the value of a member by gt_json_value() or gt_json_enter(). An error ends
+ * gt_json_members(). The key is borrowed. */
 typedef int gt_json_member(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err);
 
-/* Enter the object at hand, and call `member` for each of its members. */
+/* Enter the object that comes next, and call `member` for each of its members. */
 int gt_json_members(struct gt_json *json, gt_json_member *member, void *self, struct gt_err *err);
 
-/* The value at hand, parsed, duplicate keys in it refused; at most `limit` bytes of text. */
+/* Parse the value that comes next. Its text may have at most `limit` bytes. A duplicate key in it
+ * is an error. */
 int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_err *err);
 
-/* Pass blanks; true at the end of the text. */
+/* Skip white space. Returns true at the end of the text. */
 bool gt_json_at_end(struct gt_json *json);
 
-/* A value as a count (an integer from 0), or -1, also for NULL. */
+/* Return the value of an integer that is 0 or more; -1 for any other value and for NULL. */
 json_int_t gt_json_count(const json_t *value);
 
 #endif

@@ -25,11 +25,13 @@
  * unchanged. A program that rewrites the header must update the second, or remove both.
  *
  * Tied tensors are stored once. The other names are entries of __metadata__ too: {"lm_head.weight":
- * "wte.weight"}, as the library's save_model() does. The library does so for views too, which
- * cannot be restored from that; gtrain does for tensors that are the same in all, and says so:
+ * "wte.weight"}, as the library's save_model() does. The library treats views in the same way,
+ * although they cannot be restored from such an entry. gtrain does it only for tensors with the
+ * same storage, offset, dtype, shape and strides, and adds:
  *
- *   "gtrain.tied"           "1": the last so many entries of __metadata__ are other names of
- *                           tensors, and readers that know this give the tensors both
+ *   "gtrain.tied"           "1": the number of entries at the end of __metadata__ that are other
+ *                           names of tensors. Readers that know this entry give the tensors both
+ *                           names
  */
 
 #define GT_ST_METADATA "__metadata__"
@@ -40,7 +42,7 @@
 
 enum {
 	GT_ST_LENGTH_BYTES = 8,
-	GT_ST_HEADER_MAX = 100000000, /* as the library */
+	GT_ST_HEADER_MAX = 100000000, /* the limit of the library */
 	GT_ST_ENTRIES_MAX = 1 << 20,  /* tensors and entries of __metadata__ */
 	GT_ST_CRC_DIGITS = 8,
 };
@@ -49,13 +51,13 @@ struct gt_st_tensor {
 	const char *name;
 	const char *type; /* "F32" */
 	unsigned bits;    /* of an element */
-	bool known;       /* there is a gt_dtype for it: */
+	bool known;       /* a gt_dtype exists for `type` */
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape; /* [ndim] */
 	uint64_t begin, end;  /* in the data */
-	size_t name_at;       /* of the name's '"' in the header's text, */
-	size_t name_length;   /* and the length there, quotes and escapes included */
+	size_t name_at;       /* offset in the header's text of the '"' before the name */
+	size_t name_length;   /* length in that text, with quotes and escapes */
 };
 
 struct gt_st_string {
@@ -64,11 +66,12 @@ struct gt_st_string {
 };
 
 struct gt_st_header {
-	const char *text; /* borrowed, not zero-terminated; of gt_st_open(), the arena's */
+	/* Borrowed, not zero-terminated. gt_st_open() allocates it in the arena. */
+	const char *text;
 	size_t size;
-	struct gt_st_tensor *tensors; /* in the header's order; GT_ST_METADATA is none */
+	struct gt_st_tensor *tensors; /* in the header's order, without GT_ST_METADATA */
 	size_t count, capacity;
-	struct gt_st_tensor **by_offset; /* the same, as they lie in the file, empty ones first */
+	struct gt_st_tensor **by_offset; /* the same, in order of offset, empty tensors first */
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
 };
@@ -95,8 +98,8 @@ size_t gt_st_ties(const struct gt_st_header *header);
 /* The CRC-32 of the length and the text, with the digits at `digits_at` in it as zeros. */
 uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 
-/* "F32" for GT_F32, or NULL; and the place of a dtype in the order in which tensors are laid out,
- * higher first. */
+/* gt_st_type() returns "F32" for GT_F32, or NULL. gt_st_rank() returns the rank of a dtype; tensors
+ * whose dtype has a higher rank lie before the others. */
 const char *gt_st_type(enum gt_dtype dtype);
 int gt_st_rank(enum gt_dtype dtype);
 
@@ -115,9 +118,9 @@ int gt_st_rank(enum gt_dtype dtype);
  */
 
 /*
- * Find the file by which a folder's checkpoint is opened: an index or the only file, the first that
- * exists of model.safetensors.index.json, pytorch_model.bin.index.json, another single
- * *.index.json, model.safetensors, pytorch_model.bin. *path is yours to free().
+ * Find the file by which the checkpoint in a folder is opened, an index or a single file. It is the
+ * first of these that exists: model.safetensors.index.json, pytorch_model.bin.index.json, another
+ * single *.index.json, model.safetensors, pytorch_model.bin. *path is yours to free().
  */
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err);
 

@@ -13,11 +13,12 @@
  * row-major, little-endian. So a digest does not depend on how the values are stored. It also finds
  * damage that exchanges the bytes of two tensors.
  *
- * A path is written as JSON Pointer does (RFC 6901: '~' as "~0", '/' as "~1"), a step after each
- * '/': a key of a dict as it is, but a zero byte as "~2" and a first '[' or '(' as "~3" or "~4", a
- * surrogate as "~5" and its number, "~5d800"; an integer key or an index in brackets, "[0]"; "(i)"
- * the i-th item if its key is something else; "(attributes)" of a dict or tensor; "(args)",
- * "(items)" and "(state)" of an opaque object.
+ * A path is written as in JSON Pointer (RFC 6901: '~' becomes "~0", '/' becomes "~1"), with a step
+ * after each '/'. A string key of a dict is a step as it is, except that a zero byte becomes "~2",
+ * a '[' or '(' at its start "~3" or "~4", and a surrogate "~5" and its number, "~5d800". An integer
+ * key or an index is in brackets, "[0]". The i-th item of a dict is "(i)" if its key is something
+ * else. The attributes of a dict or tensor are "(attributes)". The parts of an opaque object are
+ * "(args)", "(items)" and "(state)".
  *
  * The version comes first. Readers take version 1 and leave others unchecked.
  */
@@ -42,7 +43,7 @@ struct gt_digest {
 	const char *renamed; /* in the tree as it will be: the same, unless edited */
 	const struct gt_tree_tensor *tensor;
 	uint32_t crc;
-	bool known; /* the record that is read has it */
+	bool known; /* the record has a sum for this tensor */
 };
 
 struct gt_digests {

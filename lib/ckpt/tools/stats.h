@@ -13,12 +13,12 @@
 struct gt_stats {
 	uint64_t count, nan, inf, zeros; /* elements: all, NaN, infinite ones, zeros */
 	double min, max, mean, std;
-	bool summed;  /* the tensor is all of its storage, and that has a CRC-32: */
-	uint32_t crc; /* of the bytes read; storage->crc is the expected one */
+	bool summed;  /* the tensor is all of its storage, which has a CRC-32 */
+	uint32_t crc; /* if summed: of the bytes read; storage->crc is the expected sum */
 };
 
 /*
- * The stats of `count` tensors in out[count], by `threads` threads (0: as there are processors).
+ * The stats of `count` tensors in out[count], by `threads` threads (0: one for each processor).
  * Every storage's CRC-32 is compared on the way. The result does not depend on the number of
  * threads: each piece of fixed size is summed in float64 about its own mean, and the pieces are
  * combined in order.
