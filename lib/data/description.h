@@ -10,7 +10,7 @@
 
 enum {
 	GT_DATA_MAX_ENDS = 16,   /* tokens that end a text */
-	GT_DATA_DIGEST = 65,     /* SHA-256 in hexadecimal, with its end */
+	GT_DATA_DIGEST = 65,     /* SHA-256 in hexadecimal, with a zero at the end */
 	GT_DATA_MAX_WORDS = 4096 /* of a column */
 };
 
@@ -18,18 +18,18 @@ enum {
  * feature for each word of the list: 1 for the row's word, and 0 for the other words. */
 struct gt_data_column {
 	const char *name;         /* NULL: it has none */
-	int count;                /* of words; 0: a number, */
+	int count;                /* number of words; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
-	float mean, std;          /* for which the feature is (number - mean) / std */
+	float mean, std;          /* of numbers; the feature is (number - mean) / std */
 };
 
 /* Special tokens: the token that a model was trained to see before every text, and the tokens that
  * it writes after a text. */
 struct gt_data_specials {
 	bool begin_known;
-	int32_t begin;                  /* -1: none; not known: as the tokenizer has it */
-	int end_count;                  /* 0: none is known, */
-	int32_t ends[GT_DATA_MAX_ENDS]; /* or a text ends with any of these */
+	int32_t begin; /* -1: none; if begin_known is false, the tokenizer's token */
+	int end_count; /* 0: no token that ends a text is known */
+	int32_t ends[GT_DATA_MAX_ENDS]; /* a text ends with any of these tokens */
 };
 
 /* The properties that all data for one model must share. A zeroed struct knows none. */
@@ -45,14 +45,15 @@ struct gt_data_description {
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
 	int column_count;                     /* tables; 0: each feature is a number as it is */
 	const struct gt_data_column *columns; /* [column_count] */
-	bool regression;                      /* the target is a number, not a class, */
-	struct gt_data_column target;         /* with this name and scale */
+	bool regression;                      /* the target is a number, not a class */
+	struct gt_data_column target;         /* name and scale of the target of a regression */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
-	/* Of a tokenizer of byte pairs, whose file a run keeps; "": not known, or another. */
+	/* For a tokenizer of byte pairs, the digest of its file. "": it is not known, or the
+	 * tokenizer is of another kind. */
 	char tokenizer_digest[GT_DATA_DIGEST];
 	struct gt_data_specials specials; /* text */
-	struct gt_arena arena;            /* names that were read from JSON, */
-	struct gt_tokenizer *own;         /* and the tokenizer; or NULL */
+	struct gt_arena arena;            /* owns names that were read from JSON */
+	struct gt_tokenizer *own;         /* the tokenizer that was read from JSON; NULL: none */
 };
 
 /* The token that a model has seen before every text: from the specials if they are known, else from
@@ -62,8 +63,9 @@ int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenize
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
-/* The description as a JSON object, yours; a name that is not UTF-8 is an array of its bytes.
- * `whole`: with the tokenizer, which a run directory keeps in vocab.json. Errors: GT_ENOMEM. */
+/* Return the description as a JSON object, which the caller frees. A name that is not UTF-8 becomes
+ * an array of its bytes. With `whole`, the object includes the tokenizer; a run directory has it in
+ * vocab.json instead. Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err);
 

@@ -12,13 +12,14 @@
 
 enum { GT_CODE_POINTS = 0x110000 };
 
-/* The 256 bytes. */
+/* A tokenizer whose units are the 256 bytes. */
 int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 
-/* Every code point whose bit is set in seen [GT_CODE_POINTS / 8], in ascending order. */
+/* A tokenizer of the code points whose bits are set in seen [GT_CODE_POINTS / 8], in ascending
+ * order. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
-/* A tokenizer of byte-pair encoding: FILE or FOLDER. */
+/* A tokenizer of byte-pair encoding from a file or a folder. */
 int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 
 /* The units of a text. The number of a level is the index of its name in gt_tokenizer_levels. */
@@ -35,7 +36,7 @@ bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
 /* The id of a code point, or of a byte for a tokenizer of bytes; -1 where it has none. */
 int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 
-/* GT_EFORMAT: the code point at `offset` has no id. Names it. */
+/* Set and return GT_EFORMAT: the code point at `offset` has no id. The error names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
 /* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, yours, or NULL if

@@ -40,8 +40,10 @@ struct gt_init {
 };
 
 struct gt_value {
-	int id;           /* its index in graph->values */
-	const char *name; /* parameters, buffers: PyTorch's; others: for people, may be NULL */
+	int id; /* its index in graph->values */
+	/* PyTorch's name for parameters and buffers. For other values it only serves messages, and
+	 * may be NULL. */
+	const char *name;
 	enum gt_dtype dtype;
 	enum gt_layout layout;
 	enum gt_role role;
@@ -51,15 +53,15 @@ struct gt_value {
 	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: it belongs to this one */
 	struct gt_init init;        /* parameters and buffers */
 	bool decay;                 /* parameters: weight decay applies */
-	double lr_scale;            /* parameters: times the learning rate */
+	double lr_scale;            /* parameters: factor of the learning rate */
 	bool frozen;                /* a buffer that the model declared as a parameter */
 	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
 	 * head, bias or norm. The model sets it (gt_model_build()). */
 	bool hidden;
 	bool low;       /* sent to another stage in the low type, where precision is mixed */
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
-	/* Not NULL: it shares the memory of that temporary, from element within_first on, instead
-	 * of the place for its role. A write to one is a write to the other. */
+	/* If not NULL, the value has no memory of its own: it lies within this temporary, from
+	 * element within_first on. A write to one changes the other. */
 	struct gt_value *within;
 	int64_t within_first;
 };
@@ -116,9 +118,10 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Length of the block's name at the start of a scope: up to and with its first component that is a
- * number or ends with "_" and one, "h.0" of "h.0.attn.c_proj" and "encoder_layer_0" of
- * "encoder_layer_0.mlp.0"; all of "lm_head", which has no number. */
+/* The length of the block's name at the start of a scope. The name ends with the first component
+ * that is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj",
+ * "encoder_layer_0" in "encoder_layer_0.mlp.0". A scope without a number is a block as a whole:
+ * "lm_head". */
 size_t gt_scope_block(const char *scope);
 
 /* Declare values that come from outside. Order of declaration is the order of the state_dict and of
@@ -139,10 +142,9 @@ struct gt_value *gt_cache(
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
 
 /*
- * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements, which needs
- * no node that makes it. It lives while nodes read it, or read or write values within it.
- * gt_piece() returns elements of it, from `first` on, as a temporary with the type and shape of
- * `like`.
+ * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements. No node has
+ * to write it as a whole. It lives as long as nodes use it or values within it. gt_piece() returns
+ * elements of it, from `first` on, as a temporary with the type and shape of `like`.
  */
 struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
 struct gt_value *gt_piece(
@@ -170,11 +172,12 @@ struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
 int64_t gt_value_elements(const struct gt_value *v);
 size_t gt_value_bytes(const struct gt_value *v);
 
-/* Fail the graph: first error stays. Returns NULL, for `return gt_graph_fail(...)`. */
+/* Fail the graph, unless it has failed already. Returns NULL, for `return gt_graph_fail(...)`. */
 void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The graph as text, one node a line, yours to free(): for tests of passes and for --verbose. */
+/* Return the graph as text, one node per line, for tests of passes and for --verbose. The caller
+ * frees it. */
 char *gt_graph_print(const struct gt_graph *g, struct gt_err *err);
 
 #endif

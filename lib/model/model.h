@@ -32,16 +32,17 @@ struct gt_model_input {
 /* The values that a step writes and reads. */
 struct gt_model_io {
 	struct gt_value *input; /* [batch, ...] as in gt_model_input */
-	/* int32 [batch] or [batch, block], of mixtures [batch, GT_MIXED_TARGET_WORDS]; regression:
-	 * float32 [batch]. GT_MODEL_PREDICT of tokens: int32 [batch], the position of each text's
-	 * last token. */
+	/* int32 [batch] or [batch, block]; for mixtures int32 [batch, GT_MIXED_TARGET_WORDS]; for
+	 * regression float32 [batch]. For GT_MODEL_PREDICT of tokens it is the position of each
+	 * text's last token, int32 [batch]. */
 	struct gt_value *target;
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
 	struct gt_value *scale;  /* float32 []: of the loss; NULL where it is not scaled */
 	struct gt_value *past;   /* int32 []: tokens in the caches; GT_MODEL_CONTINUE only */
-	/* float32 [batch, (block,) classes]; of GT_MODEL_PREDICT and generation, output "logits"
-	 * [batch, classes]: for tokens, those of the last position alone. */
+	/* float32 [batch, (block,) classes]. For GT_MODEL_PREDICT and for generation it is the
+	 * output "logits" [batch, classes]; for tokens, these are the logits of the last position
+	 * only. */
 	struct gt_value *logits;
 	struct gt_value *loss; /* float32 [], training: output "loss" */
 	/* Evaluation: output "stats", float64 [4] (classify_stats), of regression [5]
@@ -52,8 +53,9 @@ struct gt_model_io {
 enum gt_model_purpose {
 	GT_MODEL_TRAIN, /* loss */
 	GT_MODEL_EVAL,  /* stats */
-	/* stats, and the logits of each sample as output "logits"; of a text, whose samples may be
-	 * shorter than `block`, the logits of the token that follows, without stats */
+	/* Stats, and the logits of each sample as the output "logits". For texts there are no
+	 * stats, and the logits are those of the token that follows the text, which may be shorter
+	 * than `block`. */
 	GT_MODEL_PREDICT,
 	GT_MODEL_GENERATE, /* logits of the token that follows a window of `block` */
 	/* The same for `block` tokens that follow `past` earlier ones: layers read the results for
@@ -104,8 +106,8 @@ const char *gt_model_summary(const struct gt_model *m);
 
 /*
  * Setting i of a model. `value` is its value in this model: the default, unless the spec gave
- * another one; "" where none is set. out->initial is the same, or words that name the source of the
- * value. false after the last.
+ * another one; "" where none is set. out->initial is the same value, or words that name the source
+ * of the value. Returns false after the last setting.
  */
 enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(
@@ -147,8 +149,8 @@ double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 /*
  * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as
  * files of the reference code have them: pairs of (name, the model's own name), the latter NULL for
- * values that may be ignored. `name` may hold one "*" for a layer's number, and then so may `own`,
- * unless the alias is written. NULL-terminated.
+ * values that may be ignored. If an alias is not written, `name` may hold one "*" for the number of
+ * a layer; `own` may then hold one, too. NULL-terminated.
  */
 struct gt_model_alias {
 	const char *name, *own;

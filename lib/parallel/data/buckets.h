@@ -15,7 +15,7 @@ struct gt_buckets {
 };
 
 /* Allocate memory for as many buckets as a store can have. Release in any case. Errors: GT_ENOMEM.
- * */
+ */
 int gt_buckets_alloc(struct gt_buckets *out, const struct gt_store *store, struct gt_err *err);
 
 /* The number of elements that bucket `i` should have, for buckets of `bytes`. The first bucket has
@@ -31,13 +31,14 @@ void gt_buckets_release(struct gt_buckets *b);
 /* The bucket of an element. */
 size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 
-/* For a graph after its passes: the index in the list after which each bucket's gradients are
- * complete, [b->size]; 0 for a bucket that no node writes; yours to free(). */
+/* For a graph after its passes, return for each bucket the index in the list of nodes after which
+ * the bucket's gradients are complete, [b->size]. The index is 0 for a bucket that no node writes.
+ * The caller frees the list. */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
-/* Make the list of p->events: each bucket is reduced, and gathered up to `gathers` times, in a
- * step. The list is empty if all ranks have the same samples. */
+/* Make the list p->events. In a step each bucket is reduced once and gathered up to `gathers`
+ * times. The list is empty if all ranks have the same samples. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
