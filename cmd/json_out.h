@@ -12,7 +12,7 @@
  * finite is printed as null, because JSON has no such numbers. */
 void gt_json_real(FILE *out, double value);
 
-/* The same as a JSON value, yours; NULL: out of memory. */
+/* Return the same as a JSON value, which the caller frees, or NULL if memory runs out. */
 json_t *gt_json_number(double value);
 
 #endif

@@ -36,7 +36,7 @@ int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *
  * Returns err->code. */
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err);
 
-/* `gtrain help recipes`: print it as text; return it as a JSON array, yours. */
+/* `gtrain help recipes`: print it as text; return it as a JSON array, which the caller frees. */
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err);
 json_t *gt_cmd_recipes_describe(struct gt_err *err);
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/teams.cuh"
 #include "lib/base/mixed_target.h"
 
-enum { GT_LOSS_THREADS = 512 /* of the one block that adds up rows */ };
+enum { GT_LOSS_THREADS = 512 /* threads of the single block that adds up rows */ };
 static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40; /* more than there are classes */
 
 /* The targets of rows, and the number of classes. A row of two classes has the larger kind. */
@@ -81,7 +81,8 @@ static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t r
 	return gt_tensor_elements(&call->in[i]) != rows;
 }
 
-/* Input i of a call, whose logits have so many classes, or are a shard of more. */
+/* The targets in input i of a call whose logits have `classes` classes, unless they are a shard of
+ * the classes. */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
 {
 	int64_t whole = call->attrs.loss.whole;
@@ -90,10 +91,10 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 }
 
 /*
- * A thread's part of log(sum(exp(x))) over a row: the largest number so far and the sum of
- * exp(x - largest). A new largest number shrinks the sum, so one pass over memory is enough. NaN
- * if the row has one. The largest begins at the lowest finite number, as -infinity less itself
- * would be a NaN: a row of -infinity alone has the sum 0 and the logarithm -infinity.
+ * A thread's part of log(sum(exp(x))) over a row: the largest number so far and the sum of exp(x -
+ * largest). A new largest number shrinks the sum, so one pass over memory is enough. NaN if the row
+ * has one. The initial `largest` is the lowest finite number, because -infinity minus -infinity
+ * would be NaN. So a row that holds only -infinity has the sum 0 and the logarithm -infinity.
  * Source: Milakov and Gimelshein 2018, arXiv 1805.02867.
  */
 template <class W> struct gt_lse {
@@ -113,7 +114,7 @@ template <class W> struct gt_lse {
 			sum += gt_exp(v[k] - now);
 	}
 
-	/* Of all threads of the team, for each of them. */
+	/* Combine the parts of all threads of the team; each thread gets the result. */
 	template <class TEAM> __device__ __forceinline__ W of_team() const
 	{
 		W most = TEAM::max(largest);
@@ -132,9 +133,9 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 	return lse.template of_team<TEAM>();
 }
 
-/* How many of a row come before one of value `own` and index t in falling order, where equal ones
- * are ordered by index; a thread's part. t may lie outside of the row; nothing past its end comes
- * before. */
+/* A thread's part of the rank of an element with value `own` and index t in its row: the number of
+ * elements that come before it in falling order. Equal elements are ordered by index. t may lie
+ * outside the row; then only elements of the row are counted. */
 template <class W> struct gt_rank {
 	W own;
 	int64_t t;
@@ -154,7 +155,8 @@ template <class W> struct gt_rank {
 		}
 	}
 
-	/* Of all threads of the team, for each of them; at least GT_RANK_NAN with a NaN. */
+	/* Combine the parts of all threads of the team; each thread gets the rank. It is at least
+	 * GT_RANK_NAN if the row has a NaN. */
 	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
 	{
 		return TEAM::sum(count + (nan ? GT_RANK_NAN : 0));

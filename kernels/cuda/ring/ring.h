@@ -1,4 +1,4 @@
-/* ring.h - groups of GPUs of one host that hand chunks from neighbour to neighbour. */
+/* ring.h - groups of GPUs of one host; each rank hands chunks to its neighbour. */
 #ifndef GT_KERNELS_CUDA_RING_RING_H
 #define GT_KERNELS_CUDA_RING_RING_H
 
@@ -45,10 +45,10 @@
  *   of one process may share a queue of the GPU, and wait for each other in it then: host_call.c.
  */
 struct gt_cuda_ring_line {
-	/* Of the inbox that rank r has for rank s: line r * size + s. */
+	/* Line r * size + s: the inbox that rank r has for rank s. */
 	uint32_t filled, taken;
 
-	/* Of rank r: line r * size + r. */
+	/* Line r * size + r: the state of rank r. */
 	uint32_t halt;   /* its kernels must do nothing */
 	uint32_t closed; /* it has closed the windows of other ranks */
 	uint32_t left;   /* ranks of a process that have left, where r is the first of them */
@@ -56,8 +56,8 @@ struct gt_cuda_ring_line {
 };
 
 struct gt_cuda_ring_lane {
-	unsigned char *window;   /* of the other rank; NULL: not open */
-	bool opened;             /* of another process */
+	unsigned char *window;   /* the other rank's window; NULL: not open */
+	bool opened;             /* it belongs to another process, and was opened */
 	uint32_t sent, received; /* chunks that were queued */
 };
 
@@ -65,11 +65,11 @@ struct gt_cuda_ring_lane {
 struct gt_cuda_ring {
 	struct gt_cuda_group *g;
 	struct gt_ring_seat seat;
-	size_t message_bytes, window_bytes; /* of a slot for messages; of a window */
+	size_t message_bytes, window_bytes; /* size of a slot for messages; size of a window */
 	unsigned char *window;              /* this rank's */
 	void *token;                        /* device memory that a barrier all-reduces */
 	struct gt_cuda_ring_lane *lanes;    /* [size], by the other rank */
-	struct gt_cuda_ring_line *lines;    /* [size * size], of the host */
+	struct gt_cuda_ring_line *lines;    /* [size * size], in host memory */
 	uintptr_t d_lines;                  /* their address for this GPU */
 	int mates, first_mate; /* ranks of this process; lines are registered by the first */
 	bool registered;
