@@ -35,7 +35,7 @@ int gt_buf_check(const struct gt_buf *b, struct gt_err *err);
  * GT_ENOMEM where something is missing; *text is then NULL. */
 int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *err);
 
-/* The text, copied to an arena; the buffer is released. NULL with err set without memory. */
+/* The text, copied to an arena; the buffer is released. NULL with err set if memory runs out. */
 char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);

@@ -1,4 +1,4 @@
-/* finite.h - whether numbers are all finite, by their bits alone. */
+/* finite.h - whether all numbers of an array are finite, found from their bits. */
 #ifndef GT_BASE_FINITE_H
 #define GT_BASE_FINITE_H
 

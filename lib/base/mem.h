@@ -6,7 +6,7 @@
 
 #include "lib/base/err.h"
 
-/* n * size zeroed bytes, yours to free(); NULL with err set when there are none or n * size
+/* n * size zeroed bytes, yours to free(); NULL with err set if memory runs out or n * size
  * overflows. n or size 0 gives a pointer that may be freed. */
 void *gt_calloc(size_t n, size_t size, struct gt_err *err);
 

@@ -1,17 +1,17 @@
-/* mixed_target.h - the target of a mixture of two samples: their classes and weights. */
+/* mixed_target.h - the training target of a mixture of two samples: two classes and a weight. */
 #ifndef GT_BASE_MIXED_TARGET_H
 #define GT_BASE_MIXED_TARGET_H
 
 #include <stdint.h>
 
 /*
- * One row of a tensor of int32 [rows, GT_MIXED_TARGET_WORDS], which holds the bits of the float32.
- * The loader writes it, and losses read it. A negative class does not count; the weight of the
- * other one stays as it is.
+ * One row of an int32 tensor [rows, GT_MIXED_TARGET_WORDS]; the last word holds the bits of the
+ * float32 weight. The loader writes such rows, and losses read them. A negative class does not
+ * count, and does not change the weight of the other class.
  */
 struct gt_mixed_target {
 	int32_t classes[2];
-	float weight; /* of classes[0], from 0 to 1; that of classes[1] is 1 less it */
+	float weight; /* weight of classes[0], from 0 to 1; classes[1] has the weight 1 - weight */
 };
 
 enum { GT_MIXED_TARGET_WORDS = sizeof(struct gt_mixed_target) / sizeof(int32_t) };

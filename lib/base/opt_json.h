@@ -31,16 +31,16 @@ int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
 /* All options except those marked GT_OPT_ONCE, with the current values of their fields, in the
- * table's order. gt_opts_from_json() restores the same values from it. NULL with err set without
- * memory. */
+ * table's order. gt_opts_from_json() restores the same values from it. NULL with err set if memory
+ * runs out. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
 /* A table as an array of objects, one per option: name, letter, type, metavar, default, otherwise,
- * words, required, help; keys without a value are absent. NULL with err set without memory. */
+ * words, required, help; keys without a value are absent. NULL with err set if memory runs out. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
 /* A document as text, yours to free(): json_dumps() with as few digits as are enough to read all of
- * its numbers back as they are: 0.9, not 0.90000000000000002. NULL: no memory. */
+ * its numbers back as they are: 0.9, not 0.90000000000000002. NULL: out of memory. */
 char *gt_json_dumps(const json_t *json, size_t flags);
 
 #endif

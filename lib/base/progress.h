@@ -29,7 +29,7 @@ struct gt_progress {
 	    void *); /* seconds on a clock that never runs backwards; NULL: the system's */
 	void *clock; /* its argument */
 
-	/* The object's own. */
+	/* Private fields. */
 	double started, drawn;
 	int64_t first; /* units done at the start, not 0 for a resumed job */
 	bool visible;  /* the line is on the terminal, without line feed */

@@ -26,14 +26,15 @@ struct gt_ckpt {
 	bool locked;        /* against other edits, by the open file `lock` */
 	int lock;
 
-	/* Of an index of shards: the files, open. The tree borrows theirs. */
+	/* For an index of shards: the open files. The tree borrows from their trees. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
 
-	const struct gt_st_header *st_header; /* of safetensors: the header the tree came from */
+	/* for safetensors: the header that the tree was read from */
+	const struct gt_st_header *st_header;
 
-	/* Of torch formats: a copy of the pickle that the tree came from, and where in it devices
-	 * stand. */
+	/* For torch formats: a copy of the pickle that the tree was read from, and the places of
+	 * device names in it. */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
 	uint64_t pickle_at;        /* its place in a legacy file */

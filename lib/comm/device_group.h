@@ -6,25 +6,27 @@
 #include "lib/device/backend.h"
 
 /*
- * The ranks of a group for host memory get groups for the memory of their devices:
+ * Make groups for device memory from a group for host memory of the same ranks. There are these
+ * kinds:
  *
- *   host     for a device whose memory is the host's: the group for host memory itself
- *   NAME     the backend's own groups: `nccl` for GPUs (kernels/cuda/nccl/), and `ring` for those
- *            of one host (kernels/cuda/ring/)
+ *   host     the group for host memory itself, for a device that uses the host's memory
+ *   NAME     the backend's own groups: `nccl` for GPUs (kernels/cuda/nccl/), and `ring` for GPUs of
+ *            one host (kernels/cuda/ring/)
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
- * All groups of these ranks use the same kind, which is chosen once for all ranks of the world. A
+ * The kind is chosen once for all ranks of the world, and all their groups are of this kind. A
  * group of one rank copies within its device.
  *
  * All functions are collective calls. Errors: those of group.h and of the backend.
  */
 struct gt_device_way {
 	const struct gt_device_groups *own; /* the backend's groups; NULL: staged */
-	struct gt_err why; /* why these ranks cannot use faster groups; code 0: there are none */
+	/* why these ranks cannot use faster groups; code 0: no faster groups exist */
+	struct gt_err why;
 };
 
 #define GT_WAY_BY_HOST "staged"
-#define GT_WAY_RING    "ring" /* if the backend has no rings, the ring of the host */
+#define GT_WAY_RING    "ring" /* the backend's rings or, if it has none, the ring of the host */
 
 struct gt_device_way_options {
 	const char *name; /* "nccl", "ring", "staged"; NULL: the fastest that these ranks can use */
@@ -32,9 +34,10 @@ struct gt_device_way_options {
 };
 
 /*
- * Choose a way between devices; all ranks choose the same one. Errors: GT_EINVAL where the named
- * way is not for these devices, GT_ENOTSUP where its sums are not ordered: gt_device_way_check()
- * finds these without asking the other ranks. GT_EDEVICE, GT_ENOTSUP: the ranks cannot use it.
+ * Choose the way in which devices exchange data; all ranks choose the same one. Errors: GT_EINVAL
+ * if these devices cannot use the named way; GT_ENOTSUP if its sums are not ordered.
+ * gt_device_way_check() finds these two errors without asking the other ranks. GT_EDEVICE or
+ * GT_ENOTSUP if the check of the ranks shows that they cannot use it.
  */
 int gt_device_way_check(const struct gt_backend *backend,
     const struct gt_device_way_options *options, struct gt_err *err);
@@ -42,27 +45,28 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *options,
     struct gt_err *err);
 
-/* For plans, without the other ranks: the way that they would choose as far as one rank can tell.
- * `shared`: some of the ranks share a device. */
+/* Predict for a plan, without asking other ranks, the way that the ranks would choose. The
+ * prediction uses only facts that one rank knows. `shared`: some of the ranks share a device. */
 void gt_device_way_expect(struct gt_device_way *out, const struct gt_device *device, bool shared,
     const struct gt_device_way_options *options);
 
-/* Add the device memory that a group of so many ranks takes on this one, but for that of its
- * streams: by way of the host, none. Returns false, and adds nothing, where that is not known. */
+/* Add to *bytes the device memory that a group of `ranks` ranks takes on this device, without the
+ * memory of its streams. The way of the host takes none. Returns false, and adds nothing, if the
+ * memory is not known. */
 bool gt_device_way_add_memory(
     uint64_t *bytes, const struct gt_device_way *way, const struct gt_device *device, int ranks);
 
-/* "ring", or "way of the host": GPUs reach each other by it. */
+/* The name of the way between GPUs, for messages: "ring", for instance, or "way of the host". */
 const char *gt_device_way_text(const struct gt_device_way *way);
 
-/* *out is `host` itself, or a new group, which leaves `host` to its other callers: free that one by
- * gt_group_free(), before `host` and the device. *out is NULL on failure. */
+/* *out is `host` itself if the device uses the host's memory. Otherwise it is a new group, and
+ * `host` can still be used. Free the new group by gt_group_free(), before `host` and the device.
+ * *out is NULL on failure. */
 int gt_device_group_open(struct gt_group **out, struct gt_group *host,
     const struct gt_device *device, const struct gt_device_way *way, struct gt_err *err);
 
-/* The same if *group has no other callers. The new group owns *group and replaces it;
- * gt_group_free() frees both. On failure it remains the group for host memory. *group may be NULL.
- */
+/* The same if *group has no other callers. The new group owns the old one and replaces it in
+ * *group; gt_group_free() frees both. On failure *group is not changed. *group may be NULL. */
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 
@@ -71,7 +75,7 @@ struct gt_device_groups {
 	const char *name;
 	bool ordered;
 	bool shares; /* ranks may share a device */
-	/* Check what a rank can check alone. */
+	/* Make the checks that need no other rank. */
 	int (*check_alone)(const struct gt_device *device, struct gt_err *err);
 	/* Check that these ranks can use the groups, and prepare their devices. All ranks get the
 	 * same result. */
@@ -79,9 +83,9 @@ struct gt_device_groups {
 	/* Replace *group, a group for host memory that has no other caller, by a group for device
 	 * memory, which owns it. On failure *group is unchanged. */
 	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
-	/* Bytes of device memory that a group of so many ranks takes on a rank, but for those of
-	 * its streams, if none of their devices has less memory than this one; otherwise it takes
-	 * less. NULL: not known. */
+	/* Bytes of device memory that a group of `ranks` ranks takes on each rank, without the
+	 * memory of its streams. The group takes less if the device of another rank has less memory
+	 * than this one. NULL: not known. */
 	uint64_t (*memory)(const struct gt_device *device, int ranks);
 };
 

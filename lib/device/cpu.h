@@ -50,7 +50,7 @@ struct gt_cpu {
  * that tests can pass the files of another machine. Figures that cannot be read stay 0 or unknown.
  * cgroups of version 1 and 2 are followed up to their root: the tightest limit counts.
  *
- * Errors: GT_ENOMEM alone. Release with gt_cpu_release().
+ * Errors: only GT_ENOMEM. Release with gt_cpu_release().
  * Source: kernel documentation, admin-guide/cputopology, cgroup-v1, cgroup-v2.
  */
 int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);

@@ -28,7 +28,8 @@ struct gt_gpu {
 	char pci_bus_id[32];
 	struct gt_maybe capability; /* 10 * major + minor: 90 is 9.0 */
 	struct gt_maybe memory_total_bytes, memory_used_bytes, memory_free_bytes;
-	struct gt_maybe utilization_percent; /* of the time since the last sample, a kernel ran */
+	/* part of the time since the last sample in which a kernel ran */
+	struct gt_maybe utilization_percent;
 	struct gt_maybe temperature_c;
 	struct gt_maybe power_mw, power_limit_mw;
 	struct gt_maybe clock_sm_mhz, clock_sm_max_mhz, clock_memory_mhz, clock_memory_max_mhz;
@@ -71,7 +72,7 @@ struct gt_gpus {
  * `state` and `reason`, or as an unknown gt_maybe. `logical` is set as if CUDA_VISIBLE_DEVICES were
  * unset.
  *
- * Errors: GT_ENOMEM alone; *out is then empty.
+ * Errors: only GT_ENOMEM; *out is then empty.
  * Source: NVML API reference, docs.nvidia.com/deploy/nvml-api.
  */
 int gt_gpus_read(struct gt_gpus *out, const char *library, struct gt_err *err);

@@ -116,7 +116,7 @@ static inline struct gt_maybe gt_nvml_known(uint64_t value)
 bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
 void gt_nvml_close(struct gt_nvml *nvml);
 
-/* nvml_gpu.c: all about one GPU, into *gpu, which is empty. Errors: GT_ENOMEM alone. */
+/* nvml_gpu.c: all about one GPU, into *gpu, which is empty. Errors: only GT_ENOMEM. */
 int gt_nvml_gpu_read(
     const struct gt_nvml *nvml, unsigned index, struct gt_gpu *gpu, struct gt_err *err);
 

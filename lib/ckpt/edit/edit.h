@@ -6,7 +6,7 @@
 
 /*
  * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
- * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
+ * its format: gt_edit_compute(), gt_edit_apply(). Only the metadata is written again.
  *
  * Names are edited in every state_dict of the file, at any depth; tree/classify.h defines which
  * dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds, if it
@@ -93,9 +93,9 @@ struct gt_edit_target {
 };
 
 struct gt_edit_result {
-	uint64_t written_bytes; /* metadata: made anew */
+	uint64_t written_bytes; /* bytes of metadata that were written again */
 	uint64_t moved_bytes;   /* copied as they were */
-	uint64_t dead_bytes;    /* of the result that nothing refers to any more */
+	uint64_t dead_bytes;    /* bytes of the result that nothing refers to any more */
 	bool replaced;          /* in place, but by a copy that was renamed over the file */
 	/* the reason, if `replaced`: "the format has no space for a new header" */
 	const char *why;

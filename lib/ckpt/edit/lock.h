@@ -6,9 +6,9 @@
 
 /*
  * Open a file for writing and lock it (flock) for as long as *fd is open. Edits in place and
- * repairs take the lock before they read the file, so each one reads the result of the one before.
- * Readers take no lock. If another process holds the lock, try again for `wait_s` seconds. If the
- * file was replaced meanwhile, open the new one. On file systems without locks, take none.
+ * repairs take the lock before they read the file, so each of them reads the result of the previous
+ * one. Readers take no lock. If another process holds the lock, try again for `wait_s` seconds. If
+ * the file was replaced meanwhile, open the new one. On file systems without locks, take none.
  * Errors: GT_EIO, with *fd -1. After `wait_s` the message names the process that holds the lock, if
  * /proc/locks shows it.
  */

@@ -24,7 +24,7 @@ int gt_st_write(const char *path, const struct gt_tree *root,
 /* One file, which appears whole or not at all. */
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* The same but for the last step: *file is whole, to be committed. */
+/* The same without the last step: *file is complete, and the caller commits it. */
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err);
 

@@ -10,7 +10,7 @@ enum gt_diff_kind {
 	GT_DIFF_ONLY_B,
 	GT_DIFF_SHAPE,   /* of tensors: their values cannot be compared */
 	GT_DIFF_DTYPE,   /* and maybe values, see `differing` */
-	GT_DIFF_NUMBERS, /* of tensors alike in dtype and shape */
+	GT_DIFF_NUMBERS, /* of tensors with the same dtype and shape */
 	GT_DIFF_VALUE    /* of a value that is not a tensor */
 };
 
@@ -18,9 +18,9 @@ struct gt_diff_row {
 	const char *key;
 	enum gt_diff_kind kind;
 	const struct gt_tree *a,
-	    *b; /* NULL where it is not; with only_tensors, tensors have none */
+	    *b; /* NULL on the side that lacks it; with only_tensors, NULL for tensors */
 	const struct gt_tree_tensor *tensor_a, *tensor_b; /* of tensors */
-	/* of elements: how many differ by more than the tolerance; how many there are */
+	/* elements that differ by more than the tolerance; all elements */
 	uint64_t differing, count;
 	uint64_t one_nan; /* elements that are NaN on one side only; `differing` includes them */
 	double max_abs;   /* of |a - b|, NaN left out */
@@ -30,7 +30,7 @@ struct gt_diff_row {
 struct gt_diff {
 	struct gt_diff_row *rows; /* by key */
 	size_t count;
-	size_t tensors, values; /* found in both */
+	size_t tensors, values; /* numbers of tensors and values found in both */
 	/* of state_dicts: the key where each was found and the prefix removed; or "" */
 	const char *note[2];
 	/* number of names found in both once wrappers and prefixes are removed; 0 if removing them
@@ -42,7 +42,7 @@ struct gt_diff {
 
 struct gt_diff_options {
 	double tolerance; /* |a - b| <= tolerance is the same */
-	bool state_dict;  /* compare the state_dicts of gt_state_dict_find() alone, by name */
+	bool state_dict;  /* compare only the state_dicts of gt_state_dict_find(), by name */
 	size_t threads;   /* 0: one per processor */
 };
 

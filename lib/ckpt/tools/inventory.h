@@ -14,8 +14,8 @@ struct gt_path {
 
 struct gt_inventory_row {
 	const char *key; /* the steps joined by '.', as a state_dict names nested modules */
-	const struct gt_path
-	    *path; /* the steps themselves, since names may contain dots; NULL: the root */
+	/* the steps themselves, since names may contain dots; NULL: the root */
+	const struct gt_path *path;
 	const struct gt_tree *value;
 
 	/* Of tensors: */
@@ -33,7 +33,7 @@ struct gt_inventory {
 	size_t tensor_count, value_count;
 	size_t storage_count;
 	uint64_t storage_bytes; /* every storage once */
-	uint64_t elements;      /* of all tensors, those with a shared storage once */
+	uint64_t elements;      /* bytes of all tensors; a shared storage counts once */
 	struct gt_arena arena;
 };
 
@@ -67,7 +67,7 @@ int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_er
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
 
-/* Whether a list or tuple holds scalars, strings and None alone. */
+/* Whether a list or tuple holds only scalars, strings and None. */
 bool gt_inventory_is_plain(const struct gt_tree *seq);
 
 #endif

@@ -30,7 +30,7 @@ enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
 struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
 
 /* The buffers of a module that are not persistent: state_dict() leaves them out. Names are the
- * tree's; gt_index_release() is due in every case. */
+ * tree's; call gt_index_release() in every case. */
 int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
 bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name);
 

@@ -33,7 +33,7 @@ struct gt_torch_writer {
 };
 
 /* Find the storages of a tree, which has to pass gt_tree_check(). `w` is zeroed but for options and
- * views; gt_torch_writer_release() is due in every case. */
+ * views; call gt_torch_writer_release() in every case. */
 int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err);
 void gt_torch_writer_release(struct gt_torch_writer *w);
 
