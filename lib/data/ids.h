@@ -15,7 +15,7 @@ struct gt_ids {
 	void *own;             /* the ids, if they are in memory */
 	struct gt_mapping map; /* or the file that they lie in */
 	int64_t repaired;      /* parts of the text that were not UTF-8 */
-	char *trouble;         /* why the cache could not be written, yours; NULL: no error */
+	char *trouble;         /* why the cache could not be written; owned; NULL: no error */
 };
 
 /* The bytes that hold an id below `size`. */

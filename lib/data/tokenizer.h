@@ -39,9 +39,9 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 /* Set and return GT_EFORMAT: the code point at `offset` has no id. The error names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-/* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, yours, or NULL if
- * memory runs out; for byte-pair encoding it is only the digest. Read such JSON as a tokenizer; a
- * digest cannot be read. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
+/* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, which the caller
+ * frees, or NULL if memory runs out; for byte-pair encoding it is only the digest. Read such JSON
+ * as a tokenizer; a digest cannot be read. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 

@@ -63,7 +63,7 @@ union gt_attrs {
 		double p; /* dropout of the attention probabilities */
 		uint32_t stream;
 		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
-		int kv_heads;              /* of keys and values; 0: as many as of queries */
+		int kv_heads;              /* heads of keys and values; 0: as many as of queries */
 		bool full; /* a token also attends to later tokens; else it is causal */
 		bool tf32; /* as of matmul */
 	} attention;
@@ -74,7 +74,7 @@ union gt_attrs {
 	struct {
 		int64_t rows;         /* the table's; gradients */
 		int64_t first, whole; /* a shard: it begins here, of so many; 0, 0: all rows */
-		enum gt_dtype low;    /* of the output, of 16 bits; GT_F32: the table's type */
+		enum gt_dtype low;    /* type of the output, of 16 bits; GT_F32: the table's type */
 	} embedding;
 	struct {
 		int64_t first, whole; /* likewise, of classes */
@@ -121,7 +121,7 @@ union gt_attrs {
 	struct {
 		enum gt_dtype dtype; /* scatter: of the output, with its shape */
 		int ndim;
-		int64_t shape[GT_MAX_DIMS]; /* gather: [0] alone, the rows of all ranks */
+		int64_t shape[GT_MAX_DIMS]; /* gather: only [0] is set, to the rows of all ranks */
 	} scatter;                          /* of lib/parallel/data/scatter.h */
 	struct {
 		double value;

@@ -18,10 +18,12 @@ struct gt_pass_options {
 	bool scaled;           /* the backward pass begins with an input, "scale", in place of 1 */
 	bool accumulate; /* gradients add to those in the store (several micro-batches a step) */
 	enum gt_layout images; /* the layout that the backend wants */
-	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
-	bool low_sums; /* of embeddings, and of sums of both types, too; else these are float32 */
-	bool copies;   /* the store keeps copies of the parameters in this type */
-	bool tf32;     /* float32 factors of products and convolutions are rounded to TF32 */
+	/* type of products and convolutions, bfloat16 or float16; GT_F32: as built */
+	enum gt_dtype low;
+	/* embeddings, and sums of both types, also have this type; else they are float32 */
+	bool low_sums;
+	bool copies; /* the store keeps copies of the parameters in this type */
+	bool tf32;   /* float32 factors of products and convolutions are rounded to TF32 */
 	/* The backend's tables: passes use an op that is not in all backends only if it has a row
 	 * here. NULL: they use none of these ops. */
 	const struct gt_kernel *const *kernels;

@@ -89,7 +89,7 @@ int64_t gt_shard_units(const struct gt_shard_pass *s, struct gt_cut cut, int64_t
  * not a parameter or already sharded, GT_EINVAL if it has fewer units than there are ranks. */
 int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_cut cut);
 
-/* Infer the shapes of a node's outputs anew, after its inputs or attributes have changed. */
+/* Infer the shapes of a node's outputs again, after its inputs or attributes have changed. */
 int gt_shard_infer(struct gt_shard_pass *s, struct gt_node *node);
 
 /* The only node that reads v, or NULL. */

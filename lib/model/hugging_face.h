@@ -17,14 +17,14 @@
  * configuration_utils.py for the keys that all models have.
  */
 
-/* The model of a config.json as a spec, yours to free(): "gpt2:layers=12,...". The classes of image
- * models are left to the data. Errors: GT_EFORMAT (not such an object), GT_ENOTSUP, GT_ENOMEM; all
- * begin with the key. */
+/* Set *out, yours to free(), to the model of a config.json as a spec: "gpt2:layers=12,...". The
+ * classes of image models are left to the data. Errors: GT_EFORMAT (not such an object),
+ * GT_ENOTSUP, GT_ENOMEM; all begin with the key. */
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err);
 
-/* The config.json, yours, with which transformers builds the same network; `in` is the input that
- * the model was trained with. It has no id2label. Errors: GT_ENOTSUP for a model or a setting that
- * transformers does not have, GT_ENOMEM. */
+/* Set *out, which the caller frees, to the config.json with which transformers builds the same
+ * network. It has no id2label. `in` is the input that the model was trained with. Errors:
+ * GT_ENOTSUP for a model or a setting that transformers does not have, GT_ENOMEM. */
 int gt_hf_from_model(
     json_t **out, const struct gt_model *m, const struct gt_model_input *in, struct gt_err *err);
 

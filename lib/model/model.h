@@ -113,8 +113,8 @@ enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(
     const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE]);
 
-/* The model as a spec with all its settings, gpt:layers=6,heads=6,...; yours to free. NULL without
- * memory. */
+/* The model as a spec with all its settings, gpt:layers=6,heads=6,...; yours to free. NULL if
+ * memory runs out. */
 char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 
 /* Whether two specs mean the same model: gpt and gpt:layers=4. */

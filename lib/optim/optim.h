@@ -43,7 +43,8 @@ struct gt_optim_options {
 	double clip;         /* largest global norm of the gradients; 0: no clipping */
 	/* the norm has the same bits for any number of processes: gt_step_block.exact */
 	bool exact_norm;
-	double others_lr; /* of tensors that a rule leaves to another: times the learning rate */
+	/* for tensors that a rule leaves to another rule: factor of the learning rate */
+	double others_lr;
 	struct gt_scaler scaler; /* as it is at first */
 };
 
@@ -226,7 +227,7 @@ struct gt_schedule {
 	double lr, min_lr; /* step: falls no lower than min_lr */
 	int64_t warmup;    /* steps of linear warm-up: lr (step + 1) / (warmup + 1) */
 	int64_t total;     /* steps of the whole run */
-	int64_t every;     /* step: multiply by gamma every so many steps after the warm-up */
+	int64_t every;     /* step: multiply by gamma after each `every` steps after the warm-up */
 	double gamma;
 	int64_t decay; /* wsd: steps of the linear decay to min_lr at the end */
 };

@@ -87,7 +87,7 @@ void gt_axes_close(struct gt_parallel *p);
 /* Make the groups for device memory, once p->device is known. A collective call. */
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 
-/* Add the device memory of a group of so many ranks. */
+/* Add the device memory of a group of `ranks` ranks. */
 void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks);
 
 /* Find the gradients whose squares this rank counts in the norm over all ranks. The layout of the

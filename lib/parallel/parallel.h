@@ -64,17 +64,18 @@ struct gt_parallel_options {
 	int chunks;           /* parts of a batch in the pipeline; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
-	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
-	bool own_buffers;    /* every rank keeps its own running statistics */
-	bool reproducible;   /* give the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
-	int micro_batches;   /* of a step, all in one run of a plan. 0 is 1 */
-	int virtual_ranks;   /* virtual ranks of this rank: gt_parallel_virtual_ranks(); 0 is 1 */
+	bool sync_bn;      /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers;  /* every rank keeps its own running statistics */
+	bool reproducible; /* give the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
+	int micro_batches; /* micro-batches of a step, which one run of the plan computes; 0 is 1 */
+	int virtual_ranks; /* virtual ranks of this rank: gt_parallel_virtual_ranks(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
-	bool sequence;       /* which also divide the rows between layers: sequence.c */
+	bool sequence;       /* these ranks also divide the rows between layers: sequence.c */
 	enum gt_dtype low;   /* mixed precision: as in struct gt_pass_options */
 	bool low_sums;       /* likewise */
-	const char *way;     /* of collectives: lib/comm/device_group.h; NULL: the fastest */
+	/* way of device collectives (lib/comm/device_group.h); NULL: the fastest */
+	const char *way;
 	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
 	                                 owner where ranks divide updates */
 };
@@ -173,15 +174,15 @@ struct gt_parallel_samples {
 	bool reads; /* otherwise rank 0 reads for it */
 };
 
-/* With micro-batches of so many samples of each rank. */
+/* The fields for micro-batches of `batch` samples per rank. */
 struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int batch);
 
 /* Rewrite a forward graph, before any other pass. Call this for the graph of the store's layout and
  * for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* The samples [*first, *first + *count) of a training micro-batch of so many that this rank's model
- * computes: all of them, unless rank 0 reads for others. */
+/* The samples [*first, *first + *count) that this rank's model computes, of a training micro-batch
+ * of `samples`: all of them, unless rank 0 reads for other ranks. */
 void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count);
 
 /* Call this after gt_parallel_rewrite() for a forward graph to train with. The graph is of a model
@@ -290,10 +291,10 @@ int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, st
 /* Bring the weights and buffers of all ranks up to date before an evaluation. A collective call. */
 int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 
-/* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
+/* Bytes that a rank sends in a step of `micro_batches` micro-batches. It receives as many. */
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
 
-/* One update of the weights, once all gradients are there: gt_optim_update(), or the mode's own
+/* Update the weights once, when all gradients are complete: gt_optim_update(), or the mode's own
  * update. A collective call. */
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 

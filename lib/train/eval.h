@@ -28,8 +28,8 @@ struct gt_eval_options {
 	 * NULL: one rank. */
 	struct gt_group *group;
 	int host_ranks;  /* ranks that share this host's memory; 0: all */
-	int host_rank;   /* number of this rank among these: they take the devices in turn */
-	const char *way; /* of collectives between devices, as struct gt_parallel_options has it */
+	int host_rank;   /* number of this rank among them; it selects the rank's device */
+	const char *way; /* way of device collectives, as in struct gt_parallel_options */
 };
 
 /* Set all options to the defaults of `gtrain eval`. ckpt and data are to be set. */
@@ -56,8 +56,8 @@ const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 /* With options.how.top, after gt_eval_run(): the answer to each sample; borrowed. */
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 
-/* Borrowed names: of a class, or its number, written to `number`; of a sample, NULL where it has a
- * number alone. */
+/* The borrowed name of a class; a class without a name has its number, which is written to
+ * `number`. The borrowed name of a sample; NULL if the sample has only a number. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 

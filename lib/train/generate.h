@@ -25,14 +25,15 @@ struct gt_generator {
 	struct gt_program first, next, window; /* without a plan where no text gets there */
 	int64_t block, vocab;
 	int32_t *text; /* [block]: the last tokens */
-	int64_t count; /* of them */
-	int64_t past;  /* positions in the caches: those of the first tokens of text */
+	int64_t count; /* tokens in text */
+	int64_t past;  /* positions in the caches, which hold the first `past` tokens of text */
 };
 
 /*
- * Make the programs of a session that opens, whose input are tokens and whose block is the most
- * that the model may see; lay out their caches in its store. The session owns the programs, and
- * *out must not move until the session is closed. Release it afterwards, in any case.
+ * Make the programs of a session that is being opened, and lay out their caches in its store. The
+ * session's input is tokens, and its block is the largest number of tokens that the model may read.
+ * The session owns the programs, and *out must not move until the session is closed. Release it
+ * afterwards, in any case.
  */
 int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);

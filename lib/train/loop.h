@@ -12,23 +12,23 @@ struct gt_loop {
 	 * the reports, where the oldest is at finished % GT_OPTIM_AHEAD. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
-	bool close; /* an observer looks at the gradients and weights of each step */
+	bool close; /* an observer reads the gradients and weights of each step */
 	const json_t *config;
-	char *about; /* of rank 0 where it writes checkpoints (gt_about_text()), or NULL */
+	char *about; /* gt_about_text(), on rank 0 if it writes checkpoints; otherwise NULL */
 	const struct gt_observer *observers;
 	int observer_count, started_count;
 	double started, train_s;
-	double data_s; /* of train_s, waited for data */
+	double data_s; /* part of train_s in which the loop waited for data */
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: none is asked for */
 	int64_t first_step;
 	int64_t saved_step, evaluated_step, checked_step; /* -1: none */
 	struct gt_run_dir dir;                            /* of rank 0 */
-	const atomic_bool *asked;                         /* to stop: this rank */
-	bool stop;                                        /* as all ranks know */
+	const atomic_bool *asked;                         /* a stop was requested on this rank */
+	bool stop;                                        /* all ranks have agreed to stop */
 };
 
-/* Call an observer's function, of every observer that has it. */
+/* Call this function of every observer that has it. */
 #define GT_TELL(loop, callback, ...)                                                               \
 	({                                                                                         \
 		int rc_ = 0;                                                                       \

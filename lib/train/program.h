@@ -13,26 +13,29 @@ struct gt_program {
 	struct gt_graph *graph;
 	struct gt_model_io io;
 	struct gt_plan *plan;
-	int batch;      /* samples; of all ranks together, where one rank reads for all */
+	int batch;      /* samples; if one rank reads for all ranks, the samples of all ranks */
 	int chunks;     /* parts of a batch, each with inputs of its own: `io` is the first one's */
 	int rank_parts; /* ranks to which rank 0 scatters a batch; else 1 */
 	struct gt_recompute recompute;
 	bool virtual_parts; /* chunks belong to virtual ranks: gt_parallel_parts_are_virtual() */
 	struct gt_model_io *others;       /* [chunks - 1] */
-	size_t input_bytes, target_bytes; /* of a whole batch */
+	size_t input_bytes, target_bytes; /* sizes of a whole batch */
 
 	/* From gt_program_bind() on. */
 	const struct gt_device *device;
-	char *staging;  /* device: a batch, [input_bytes + target_bytes], on its way to the inputs;
-	                * NULL where device memory is the host's */
-	float *losses;  /* device: [chunks], side by side; NULL for one chunk */
-	char *settings; /* pinned: [setting_count][setting_bytes] of gt_program_set(), in turn */
+	/* device: [input_bytes + target_bytes], a batch before it is copied to the inputs; NULL if
+	 * device memory is host memory. */
+	char *staging;
+	float *losses; /* device: [chunks], side by side; NULL for one chunk */
+	/* pinned: [setting_count][setting_bytes]; calls of gt_program_set() use the rows in turn */
+	char *settings;
 	size_t setting_bytes;
 	int setting_count;
-	int64_t set, fed;            /* calls so far */
-	struct gt_event **settled;   /* [setting_count]: the copy is done */
-	struct gt_event *arrived[2]; /* the batch's own memory is free: of two calls in turn */
-	struct gt_event *taken;      /* the staging memory is free */
+	int64_t set, fed;          /* calls so far */
+	struct gt_event **settled; /* [setting_count]: the copy is done */
+	/* the batch's own memory is free; two calls use the events in turn */
+	struct gt_event *arrived[2];
+	struct gt_event *taken; /* the staging memory is free */
 };
 
 /* The input of a model for the samples of a data set; and the request to a data set for samples
@@ -53,22 +56,22 @@ struct gt_program_options {
 	enum gt_model_purpose purpose;
 	struct gt_store *store;
 	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
-	int runs;                     /* of a step; 0 is 1 */
+	int runs;                     /* runs of a plan in a step; 0 is 1 */
 	int recompute;                /* blocks that may be computed again: gt_recompute.most */
-	struct gt_parallel *parallel; /* how ranks share the work: the store's */
+	struct gt_parallel *parallel; /* how ranks divide the work; the same as the store's */
 	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
 	bool low_sums;                /* as in gt_pass_options */
 	bool tf32;                    /* as in gt_pass_options */
 	bool scaled;                  /* gradients are those of the loss times a scale */
 };
 
-/* On failure *out holds nothing. A program with caches is made before the store has its memory. */
+/* On failure *out holds nothing. Make a program with caches before the store gets its memory. */
 int gt_program_init(struct gt_program *out, const struct gt_program_options *options, int batch,
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Use this arena, and take memory for batches, losses and settings: of the device, and pinned
- * memory of the host to copy from. Errors: those of the backend. */
+/* Use this arena, and allocate memory for batches, losses and settings: device memory, and pinned
+ * host memory to copy from. Errors: those of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /*
@@ -101,16 +104,17 @@ int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, s
 struct gt_feeder {
 	struct gt_loader *loader; /* NULL: not open */
 	const struct gt_device *device;
-	struct gt_event *fed[2]; /* borrowed: of the last two batches */
+	struct gt_event *fed[2]; /* borrowed: the events of the last two batches */
 	int64_t count;
 };
 
 /* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
- * the device computes. `pageable`: into plain memory; the host may have to wait for the copies. If
- * there is too little pinned memory, the error names its purpose, and options that need less. */
+ * the device computes. With `pageable` it reads into ordinary memory, and the host may have to wait
+ * for the copies. If there is too little pinned memory, the error names its purpose, and options
+ * that need less. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
-/* When all copies are done. */
+/* Wait for all copies, then close the feeder. */
 void gt_feeder_close(struct gt_feeder *f);
 
 /* gt_loader_next(), for a batch that is then fed to a program. */

@@ -9,12 +9,14 @@
 #include "lib/train/run/weights.h"
 
 struct gt_session_options {
-	const char *model;      /* NAME[:key=value,...] */
-	const char *device;     /* a list (lib/device/name.h); NULL is "cpu" */
-	int host_rank;          /* of the ranks of this host, which take the devices in turn */
-	int host_ranks;         /* how many ranks those are; 0: all */
-	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
-	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
+	const char *model;  /* NAME[:key=value,...] */
+	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
+	/* number of this rank among the ranks of this host; it selects the rank's device */
+	int host_rank;
+	int host_ranks; /* number of ranks on this host; 0: all */
+	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
+	struct gt_group *group;
+	bool dry;  /* plan for parallel.ranks ranks, and take no memory */
 	bool tf32; /* programs round factors of float32 to TF32 (struct gt_pass_options) */
 	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
 	struct gt_parallel_options parallel;
@@ -22,11 +24,12 @@ struct gt_session_options {
 
 enum { GT_SESSION_PROGRAMS = 4 };
 
-/* All ranks of `group` open a session alike. Its pointers are owned, but for those marked. */
+/* All ranks of `group` open a session with the same options. The session owns all pointers that are
+ * not marked as borrowed. */
 struct gt_session {
 	struct gt_device *device;
-	struct gt_group *group; /* borrowed: of all ranks; NULL if dry */
-	struct gt_group *alone; /* the group of one that it made where it was given none; or NULL */
+	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
+	struct gt_group *alone; /* the group of one rank that the session made, or NULL */
 	struct gt_model *model;
 	struct gt_parallel *parallel;
 	struct gt_model_input input;
@@ -35,8 +38,8 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks;      /* ranks of this host */
-	int sharing;         /* those of them on this device, or on the host's memory */
-	uint64_t free_bytes; /* of the device, before this session took any; 0: not known yet */
+	int sharing;         /* ranks on this device, or that use the host's memory */
+	uint64_t free_bytes; /* free device memory before this session took any; 0: not known yet */
 	void *arena;
 	size_t arena_bytes; /* taken */
 };
@@ -57,16 +60,16 @@ struct gt_trials; /* lib/train/memory_limit.h */
 /* The functions that differ between training, evaluation and generation. They get the `self` that
  * was passed to gt_session_open(). */
 struct gt_session_purpose {
-	const char
-	    *name; /* in messages: "the NAME needs 3 GiB of memory"; NULL: memory is not checked */
+	/* in messages: "the NAME needs 3 GiB of memory"; NULL: memory is not checked */
+	const char *name;
 	bool trains; /* the store holds gradients */
 	/* Called when the model and the ranks are known: open the data that the model reads, and
 	 * set s->input. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Called when the store is laid out, without memory: make the programs, each after
+	/* Called when the store is laid out but has no memory: make the programs, each after
 	 * gt_session_add(). */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Optional: add memory that is taken beside that of gt_session_memory(). */
+	/* Optional: add memory that is not part of gt_session_memory(). */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
 	/* Optional; called if there is too little memory. Plan with other options, each in a
 	 * session of gt_session_plan_open(), and report its memory by gt_trial_add()
@@ -86,9 +89,9 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
 /*
  * Open everything, in the order of the fields above. A collective call. Close it in any case.
  *
- * Errors, besides those of its parts: GT_ENOMEM where the ranks of the device, or of the host, need
- * more memory than there is. The text tells the needs and the processes that hold the rest, the
- * hint the options that would fit.
+ * Errors: those of its parts; GT_ENOMEM if the ranks of the device, or of the host, need more
+ * memory than is available. The text of the error names the needs and the processes that hold the
+ * rest; the hint names options with which the session would fit.
  */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
@@ -125,7 +128,7 @@ void gt_session_plan_close(struct gt_session *s);
 struct gt_program_options gt_session_program_options(
     const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp);
 
-/* How the names in a checkpoint of another program become those of the model. */
+/* Rules that turn the names in another program's checkpoint into names of the model. */
 struct gt_load_options {
 	struct gt_opt_list map; /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
 	enum gt_names names;    /* the program that named the keys, which {map} has renamed */
@@ -136,7 +139,7 @@ struct gt_load_options {
 int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
 
 /* The rules of {map}, as struct gt_weights_options has them; free() the list, not its strings. NULL
- * without memory. */
+ * if memory runs out. */
 const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
 
 /* Load the state_dict of a checkpoint file; `maps`, `lenient` and `parallel` of the options are set

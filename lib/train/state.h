@@ -15,24 +15,26 @@ struct gt_train {
 	struct gt_train_options o;         /* defaults are resolved */
 	struct gt_augment augment;         /* of o.augment */
 	struct gt_profile_options profile; /* of o.profile */
-	/* While it is opened: the checkpoint that the weights come from, if any, and its run. With
-	 * `resumes` it is that of --resume, else that of --init-from. */
+	/* Only while the run is opened: the checkpoint that the weights come from, if any, and the
+	 * run that wrote it. If `resumes`, it is the checkpoint of --resume, otherwise that of
+	 * --init-from. */
 	struct gt_run_source origin;
-	struct gt_run_source given; /* likewise: of the folder that {model} names */
+	struct gt_run_source given; /* likewise: the folder that {model} names */
 	bool resumes;
-	struct gt_saved saved;            /* likewise, with `resumes`: that checkpoint */
-	struct gt_snapshot_place resumed; /* with `resumes`: where that checkpoint stands */
+	struct gt_saved saved;            /* likewise, if `resumes`: the checkpoint of `origin` */
+	struct gt_snapshot_place resumed; /* if `resumes`: its progress */
 	struct gt_session s;
 	char *model;              /* o.model with all its settings */
 	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
 	struct gt_dataset *data, *val;
-	struct gt_damage_log damage[2]; /* of `data` and, if it is no part of the same, `val` */
+	/* of `data`, and of `val` if it is not a part of the same data set */
+	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
 	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;
 
-	/* Samples that a run of the plans takes, and runs that make a step: --batch and
-	 * --accumulate, but where the plan of one run does a step's micro-batches. */
+	/* Samples per run of the plans, and runs per step. They are --batch and --accumulate,
+	 * unless one run of the plan processes all micro-batches of a step. */
 	int batch, runs;
 	struct gt_sampler sampler;
 	bool reads;                                 /* this rank reads its samples */
@@ -88,7 +90,8 @@ void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trial
 int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
 void gt_train_set_sampler(struct gt_train *t);
 
-/* The options by which a run is told from others, yours: for a caller that has no config.json. */
+/* Return the options that identify a run, as JSON that the caller frees. For callers that have no
+ * config.json. */
 json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 
 /* How the validation data are measured. */
@@ -97,8 +100,9 @@ struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 /* Bytes of optimizer state and of the running mean of the weights, for a store of such a run. */
 int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);
 
-/* describe_stages.c: a JSON array, yours, with an object for each stage of the pipeline: its first
- * parameter, its share of the work, its parameters, its memory and the bytes that it sends. */
+/* describe_stages.c: a JSON array, which the caller frees, with an object for each stage of the
+ * pipeline: its first parameter, its share of the work, its parameters, its memory and the bytes
+ * that it sends. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);
 
 #endif

@@ -11,7 +11,9 @@ struct gt_sampling {
 	double temperature; /* divides the logits; 0: always the likeliest token */
 	/* draw among the top_k likeliest tokens, and those as likely as the last of them; 0: all */
 	int64_t top_k;
-	double top_p; /* of these, the fewest that have this probability together; 1: all */
+	/* take only the most probable of these tokens that together have this probability; 1:
+	 * all */
+	double top_p;
 	uint64_t seed;
 };
 

@@ -65,9 +65,10 @@ struct gt_pipeline_cut {
 
 /*
  * Divide a forward graph into stages so that the largest work of a stage is as small as possible.
- * The places are recorded as names of parameters, so that graphs of other batch sizes and purposes
- * are divided in the same way. (The backward pass is about twice the forward pass everywhere, so it
- * changes nothing.) Owned by the caller. Errors: GT_EINVAL when there are not so many places.
+ * The places of division are recorded as names of parameters, so that graphs of other batch sizes
+ * and purposes are divided in the same way. (The backward pass is about twice the forward pass
+ * everywhere, so it changes nothing.) Owned by the caller. Errors: GT_EINVAL when there are not so
+ * many places.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);

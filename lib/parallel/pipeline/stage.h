@@ -19,16 +19,16 @@ enum gt_pipe_link {
 /* A parameter of several stages, this one among them. */
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
-	int rank, size;         /* this stage's among those that hold it */
-	struct gt_group *group; /* of them, for device memory */
-	uint64_t ticket;        /* of the latest send to the first of them; 0: none yet */
+	int rank, size;         /* number of this stage, and count, of the stages that hold it */
+	struct gt_group *group; /* the group of these stages, for device memory */
+	uint64_t ticket;        /* ticket of the latest send to the first of them; 0: none yet */
 };
 
 struct gt_pipeline {
 	int stages, stage;
 	struct gt_pipeline_cut cut;            /* made for the first graph that comes */
 	struct gt_group *links[GT_PIPE_LINKS]; /* for device memory once there is a store */
-	uint64_t tickets[GT_PIPE_LINKS];       /* of the latest send over each; 0: none yet */
+	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send over each link; 0: none yet */
 	bool *holds; /* [slots of the store][stages], in the order of declaration */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
@@ -64,7 +64,7 @@ bool gt_pipeline_reads(
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     const struct gt_pass_options *types, struct gt_err *err);
 
-/* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
+/* Copy a graph with its backward pass once for each chunk, in the order of the schedule. */
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 
 /* ---- pipeline/tied.c ---- */
@@ -76,9 +76,9 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
  * the other stage gets the result.
  */
 
-/* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of
- * such gradients, or receive the others'. GT_ENOTSUP for a parameter that stages use more than
- * twice, and for several of them with sync_bn. */
+/* Call this for a graph of one chunk with its backward pass, if the order of sums matters: it sends
+ * this stage's part of such gradients, or receives the other stages' parts. GT_ENOTSUP for a
+ * parameter that stages use more than twice, and for several of them with sync_bn. */
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* After the graph was replicated: emit zeros for the gradients that are sent. */

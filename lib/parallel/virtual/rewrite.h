@@ -22,13 +22,14 @@
  *   4 ranks   one copy each                                 all-reduce: (g0 + g1) + (g2 + g3)
  */
 
-/* The samples of a step of so many ranks of the data axis, with micro-batches of `batch` each. */
+/* The number of samples of a step, for `ranks` ranks of the data axis with micro-batches of `batch`
+ * samples each. */
 int64_t gt_virtual_step_samples(const struct gt_parallel_options *options, int ranks, int batch);
 
-/* The number of virtual ranks for steps of so many samples. */
+/* The number of virtual ranks for steps of `samples` samples. */
 int gt_virtual_ranks(int64_t samples);
 
-/* Check that the options can be combined, and that the virtual ranks can be divided among so many
+/* Check that the options can be combined, and that the virtual ranks can be divided among `ranks`
  * ranks of the data axis. Errors: GT_EINVAL, with the reason. */
 int gt_virtual_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);

@@ -10,7 +10,7 @@
  * of damaged samples, so a job logs the names of the first few only. */
 struct gt_damage_log {
 	struct gt_damage *damage; /* borrowed; NULL: no sample can be damaged */
-	struct gt_log *log;       /* of rank 0; NULL on the others */
+	struct gt_log *log;       /* on rank 0; NULL on other ranks */
 	/* the option that names the data set; NULL for inputs of predict */
 	const char *option;
 	int most; /* names to log */

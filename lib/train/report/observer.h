@@ -26,15 +26,16 @@ struct gt_step_report {
 	double loss_scale;       /* factor of the next step's loss; 0: the loss is not scaled */
 	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
 	double train_s;          /* spent in training steps since the start of this process */
-	double data_s;           /* of train_s, waited for data; on ranks that read it */
-	double time_s;           /* since the start of this process */
+	/* part of train_s in which the rank waited for data, on ranks that read data */
+	double data_s;
+	double time_s; /* since the start of this process */
 };
 
 struct gt_eval_report {
 	int64_t step;
 	const struct gt_metrics *metrics;
 	bool best; /* better than all before */
-	bool ema;  /* of the mean of the weights */
+	bool ema;  /* metrics of the mean of the weights */
 	double time_s;
 };
 

@@ -28,7 +28,7 @@ int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err
  */
 int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
-/* Fine for one that is not open, or all zero. */
+/* This does nothing if it is not open, or the struct is zeroed. */
 void gt_run_dir_close(struct gt_run_dir *dir);
 
 /* Make the checks of gt_run_dir_create() that come before data are opened: config.json must be
@@ -42,11 +42,12 @@ int gt_run_dir_check(const char *path, struct gt_err *err);
 /* DIR/config.json, whole or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
-/* The same, read: yours to json_decref(). NULL if there is none. Errors: GT_EIO for a link or
- * anything else that is not a regular file; GT_EFORMAT for a file that is not JSON. */
+/* Read config.json; the caller calls json_decref() on it. NULL if there is none. Errors: GT_EIO for
+ * a link or anything else that is not a regular file; GT_EFORMAT for a file that is not JSON. */
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
-/* Whether this is the config.json of a run; other programs, too, keep one beside their weights. */
+/* Whether this is the config.json of a run. Other programs also keep a config.json beside their
+ * weights. */
 bool gt_run_dir_is_config(const json_t *config);
 
 /* The path DIR/checkpoints/step-00001000.pth of a file in dir->checkpoints, yours to free(). */

@@ -8,7 +8,7 @@
 
 /* Not to be copied: `file` points into it. */
 struct gt_run_source {
-	char *path;               /* of the checkpoint; NULL: there is none */
+	char *path;               /* name of the checkpoint; NULL: there is none */
 	struct gt_file_name file; /* the same, to open */
 	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
 	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
@@ -38,8 +38,8 @@ int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_e
 
 void gt_run_source_release(struct gt_run_source *source);
 
-/* The path of the checkpoint that a run directory stands for, yours to free(); *path is NULL where
- * the argument is anything else. Errors: GT_ENOMEM. */
+/* Set *path, yours to free(), to the checkpoint that a run directory stands for; *path is NULL if
+ * the argument is not a run directory. Errors: GT_ENOMEM. */
 int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 
 /*
