@@ -19,7 +19,7 @@ struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes, *device, *backends;
 	int64_t nproc, rounds;
-	struct gt_comm_options comm; /* without a backend */
+	struct gt_comm_options comm; /* its backend is not set */
 	int dtype, buffers;          /* indices into gt_bench_dtypes, gt_bench_buffers */
 	bool csv;
 };

@@ -40,7 +40,7 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
-/* One of them (muon.c). */
+/* A function of the range kernels (muon.c). */
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
     int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
     const struct gt_step_scalars *s, struct gt_err *err);

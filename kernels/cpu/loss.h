@@ -30,7 +30,7 @@ static inline int gt_check_classes(
 	    err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at * step], at, classes } });
 }
 
-/* The targets of all rows; `mixed`: those of mixtures (lib/base/mixed_target.h). */
+/* The targets of all rows; `mixed`: they are targets of mixtures (lib/base/mixed_target.h). */
 struct gt_targets {
 	const int32_t *data;
 	int64_t rows;
@@ -53,8 +53,8 @@ static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, 
 	          : gt_check_classes(t->data + 1, t->rows, GT_MIXED_TARGET_WORDS, classes, err);
 }
 
-/* The classes of a row, which counts if one of them is not negative. Weights are 0 of those that
- * are, and of the second class of a row that has one alone. */
+/* The classes of a row and their weights. The row counts if one of the classes is not negative. A
+ * negative class has the weight 0, and so has the second class of a row with only one class. */
 struct gt_row_target {
 	int64_t classes[2];
 	double weights[2];

@@ -1,21 +1,22 @@
-/* async.cuh - copies from global to shared memory that go on while their thread computes. */
+/* async.cuh - copies from global to shared memory that run while the thread computes. */
 #ifndef GT_KERNELS_CUDA_ASYNC_CUH
 #define GT_KERNELS_CUDA_ASYNC_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * A part of the thin layer of gpu.cuh: cp.async of compute capability 8.0 (PTX ISA, "Data Movement
- * and Conversion Instructions: cp.async"). A thread has one gt_async_copies:
+ * A part of the layer of gpu.cuh. It wraps cp.async of compute capability 8.0 (PTX ISA, "Data
+ * Movement and Conversion Instructions: cp.async"). A thread has one gt_async_copies:
  *
- *   copy(to, from, bytes)   queue a copy of 16 bytes to shared memory: `bytes` of them, 0 to 16,
- *                           are read from `from`, the others are zero; both aligned to 16 bytes
- *   commit()                the copies queued since the last commit are a group
- *   wait<N>()               wait until all groups of this thread but its last N have arrived; other
- *                           threads of the block see them behind a barrier
+ *   copy(to, from, bytes)   queue a copy to 16 bytes of shared memory: the first `bytes` (0 to 16)
+ *                           are read from `from`, the others become zero. Both pointers are aligned
+ *                           to 16 bytes
+ *   commit()                make a group of the copies queued since the last commit
+ *   wait<N>()               wait until all groups of this thread have arrived, except its last N.
+ *                           Other threads of the block see the data after a barrier
  *
- * The simulator makes a copy when it is waited for, and the place holds NaN until then: so a test
- * sees that a wait is missing.
+ * The simulator makes a copy only when wait() is called for it. Until then the destination holds
+ * NaN, so tests find a missing wait.
  */
 #ifdef __CUDACC__
 struct gt_async_copies {

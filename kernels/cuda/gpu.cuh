@@ -8,15 +8,15 @@
  * with these macros:
  *
  *   GT_SHARED(type, name, count)    shared memory of a block; `name` is a pointer to it
- *   GT_DYNAMIC_SHARED(type, name)   that whose size the launch gives, aligned to 128 bytes; once
- *                                   a kernel
+ *   GT_DYNAMIC_SHARED(type, name)   shared memory whose size the launch sets, aligned to 128 bytes;
+ *                                   at most once per kernel
  *   GT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, arguments...)
  *                                   at least one argument; a template's name in parentheses
  *
  * and numbers of 16 bits, which are gt_f16 and gt_bf16 with gt_to_float() and gt_from_float(). The
- * simulator's headers define the words first. No sum of floats may use an atomic: its order, and so
- * its last bits, would change from run to run. A shuffle exchanges values of at most 8 bytes among
- * all 32 lanes.
+ * simulator's headers define these macros before this file does. No sum of floats may use an
+ * atomic: its order, and so its last bits, would change from run to run. A shuffle exchanges values
+ * of at most 8 bytes among all 32 lanes.
  */
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ struct gt_bf16 {
 	uint16_t bits;
 };
 
-/* Rounded once, to nearest even; a NaN becomes the one of lib/base/half.h. */
+/* Conversions round once, to nearest even. They turn a NaN into the same NaN as lib/base/half.h. */
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -14,7 +14,7 @@
  * files outside it.
  */
 struct gt_folder {
-	int fd;     /* where path is not NULL */
+	int fd;     /* valid if path is not NULL */
 	char *path; /* as it was opened, for messages; NULL: not open */
 };
 
@@ -29,11 +29,11 @@ int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, con
 /* The folder may also be closed or all zero. */
 void gt_folder_close(struct gt_folder *folder);
 
-/* A stream of the names in it, yours to closedir(). NULL with err set on failure. */
+/* Return a stream of the names in the folder, yours to closedir(). NULL with err set on failure. */
 DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
 
-/* The next name of that stream, good until the call after it; NULL at the end. GT_EIO where the
- * folder cannot be read to its end. */
+/* Read the next name of the stream. *name is valid until the next call, and NULL at the end. GT_EIO
+ * if the folder cannot be read to its end. */
 int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err);
 
 /* FOLDER/NAME, yours to free(): the path of a struct gt_file_name. */
@@ -53,7 +53,7 @@ struct gt_file_name {
 	const char *path;
 };
 
-/* The descriptor and the name for openat() and its like. */
+/* Return the descriptor, and set *name, for openat() and similar functions. */
 int gt_file_at(struct gt_file_name file, const char **name);
 
 /* Whether a file of this name exists. Also true if the system cannot tell; opening the file then

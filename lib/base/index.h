@@ -18,7 +18,7 @@ struct gt_index {
 };
 
 /* Add a thing, unless one with its key is there already. Returns the thing that is in the index
- * afterwards: `thing` or the earlier one. NULL with err set when there is no memory. */
+ * afterwards: `thing` or the earlier one. NULL with err set if memory runs out. */
 void *gt_index_add(struct gt_index *x, const void *thing, struct gt_err *err);
 
 /* The thing with the key of `like`, or NULL. */
@@ -26,8 +26,8 @@ void *gt_index_find(const struct gt_index *x, const void *like);
 
 void gt_index_release(struct gt_index *x);
 
-/* Compares things whose first member is a `const char *`, their name. To find one by its name, let
- * `like` point to a variable with it. */
+/* Compares things whose first member is a `const char *`, their name. To find a thing by its name,
+ * pass as `like` the address of a variable that holds the name. */
 int gt_index_by_name(const void *a, const void *b);
 
 #endif

@@ -22,9 +22,9 @@
  * ordered (group.h) if the group for host memory is.
  *
  * gt_staged_new() replaces *group, a group for host memory without other callers, by such a group,
- * which owns the old group and the streams. A slot holds `chunk_bytes` (0: a MiB; the same on all
- * ranks) of the whole that ranks gather or reduce. The device outlives the group. Errors:
- * GT_ENOMEM, and those of the backend; *group is then as it was.
+ * which owns the old group and the streams. A slot holds `chunk_bytes` (0: a MiB) of the data of
+ * all ranks together; `chunk_bytes` is the same on all ranks. The device outlives the group.
+ * Errors: GT_ENOMEM, and those of the backend; *group is then as it was.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

@@ -5,12 +5,12 @@
 #include "lib/data/images.h"
 #include "lib/data/resize.h"
 
-/* The check that all codecs make. `size` is that of the file. GT_EFORMAT. */
+/* Checks that all codecs make. `size` is the size of the file. Errors: GT_EFORMAT. */
 int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
 int gt_image_impossible(const char *format, int width, int height, size_t size, struct gt_err *err);
 
-/* Turn `count` pixels from `native` channels to others, both 1 or 3, in place: there is memory for
- * the larger of both. */
+/* Convert `count` pixels in place from `native` to `channels` channels; each of the two is 1 or 3.
+ * `pixels` has memory for the larger number. */
 void gt_image_convert(uint8_t *pixels, size_t count, int native, int channels);
 
 /* ---- images_jpeg.c ---- */
@@ -33,8 +33,8 @@ struct gt_png;
 bool gt_png_is(const unsigned char *data, size_t size);
 int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
-/* All pixels [height, width, channels], yours to free(), and `slack` bytes behind them. Once for
- * each gt_png_open(). */
+/* Read all pixels [height, width, channels]. *pixels is yours to free(), and has `slack` more bytes
+ * at its end. Call this once for each gt_png_open(). */
 int gt_png_read(struct gt_png *g, int channels, size_t slack, uint8_t **pixels, struct gt_err *err);
 void gt_png_close(struct gt_png *g);
 

@@ -55,7 +55,7 @@ static inline int64_t gt_tensor_rows(const struct gt_tensor *t)
 /* One node of the plan, bound to memory. An op's inputs, outputs and formula stand with its row in
  * lib/graph/ops/. An output may share memory with an input only where the op's row says so. */
 struct gt_call {
-	const struct gt_kernel *kernel; /* the row that the call is made of */
+	const struct gt_kernel *kernel; /* the row of the kernel table that runs this call */
 	struct gt_stream *stream; /* to queue work on, in run(); NULL until the plan is bound */
 	union gt_attrs attrs;
 	int inputs, outputs;
@@ -70,7 +70,7 @@ struct gt_call {
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* prepare()'s own: algorithms, library objects, packed weights */
-	void *context; /* the context that was passed to the plan with the row's table, or NULL */
+	void *context;   /* the context that was passed to the plan with the row's table, or NULL */
 };
 
 /* Input i, or NULL if this node does not have it. */
@@ -102,10 +102,10 @@ struct gt_kernel {
 
 /*
  * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e
- * of sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e and
- * draws word c mod 4 of the Philox block at key seed, counter words 0 and 1 c / 4, word 2 the
- * attribute `stream`, word 3 step; So results do not depend on the number of ranks, threads or
- * micro-batches. A sample is one index of the first dimension.
+ * of sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e. It
+ * uses word c mod 4 of a Philox block. The key of the block is the seed. Words 0 and 1 of its
+ * counter are c / 4, word 2 is the attribute `stream`, word 3 is the step. So results do not depend
+ * on the number of ranks, threads or micro-batches. A sample is one index of the first dimension.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

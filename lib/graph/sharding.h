@@ -9,9 +9,9 @@
 
 /*
  * How a parameter is sharded. Its dimension `dim` consists of `blocks` consecutive blocks, each
- * with `units` units of the same size. Of every block, shard r of n holds the units from units r /
- * n to units (r + 1) / n, rounded down. So the sizes of shards differ by at most one unit per
- * block. A matrix [in, 3 * heads * D] of queries, keys and values has 3 blocks whose units are
+ * with `units` units of the same size. Shard r of n holds, in every block, the units from units r /
+ * n up to units (r + 1) / n, both rounded down. So the sizes of shards differ by at most one unit
+ * per block. A matrix [in, 3 * heads * D] of queries, keys and values has 3 blocks whose units are
  * heads. With 2 heads and 2 ranks its columns are q0 q1 k0 k1 v0 v1; rank 0 holds q0 k0 v0.
  */
 struct gt_sharding {
@@ -21,7 +21,7 @@ struct gt_sharding {
 	int64_t blocks, units;
 };
 
-/* The first unit of a shard in each block; of shard `count`, the number of units. */
+/* The first unit of a shard in each block. If `shard` is `count`, it is the number of units. */
 int64_t gt_sharding_first(const struct gt_sharding *s, int shard, int count);
 
 /* The length of `dim` in a shard. */

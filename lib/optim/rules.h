@@ -15,7 +15,7 @@ extern const struct gt_optim_rule gt_optim_muon; /* muon.c */
 		.name = (NAME), .type = GT_MEMBER_##TYPE, .offset = GT_OPTIM_OPTION(OPTION_NAME)   \
 	}
 
-/* keeps_states() of an optimizer that always does. */
+/* keeps_states() of an optimizer that always has states. It returns true. */
 bool gt_optim_always(const struct gt_optim_options *options);
 
 #endif

@@ -6,13 +6,15 @@
 
 #include "lib/base/err.h"
 
-/* Applied in this order, as Hugging Face's transformers do. */
+/* The settings of a draw. They are applied in the order of the fields, as in Hugging Face's
+ * transformers. */
 struct gt_sampling {
 	double temperature; /* divides the logits; 0: always the likeliest token */
-	/* draw among the top_k likeliest tokens, and those as likely as the last of them; 0: all */
+	/* draw only from the top_k most likely tokens; tokens as likely as the last of them count,
+	 * too; 0: draw from all tokens */
 	int64_t top_k;
-	/* take only the most probable of these tokens that together have this probability; 1:
-	 * all */
+	/* draw only from the smallest set of most likely tokens whose probabilities add up to this;
+	 * 1: draw from all tokens */
 	double top_p;
 	uint64_t seed;
 };

@@ -11,14 +11,14 @@ extern "C" {
 #endif
 
 /*
- * The declarations below are gtrain's own: as those of cublaslt.h they need no header of NCCL's,
- * and one program runs with all versions from GT_NCCL_VERSION on. Where NCCL's header is there,
- * abi.cu compares them with it. Communicators are opaque pointers, enumerations are ints. Source:
- * NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
+ * The declarations below are gtrain's own, as in cublaslt.h. So this file needs no header of NCCL,
+ * and one program runs with all versions from GT_NCCL_VERSION on. If NCCL's header is installed,
+ * abi.cu compares the declarations with it. Communicators are opaque pointers, enumerations are
+ * ints. Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
  */
 
 enum gt_nccl_number {
-	/* 2.14: the first whose calls need not wait (communicators that do not block) */
+	/* 2.14, the first version with communicators whose calls do not block */
 	GT_NCCL_VERSION = 21400,
 	/* results */
 	GT_NCCL_SUCCESS = 0,
@@ -44,7 +44,8 @@ struct gt_nccl_id {
 	char bytes[128];
 };
 
-/* As it was in version 2.14. Newer ones take the members that they have added as not set. */
+/* ncclConfig_t of version 2.14. Newer versions treat the members that they have added as not
+ * set. */
 struct gt_nccl_config {
 	size_t size;
 	unsigned magic; /* gt_nccl_magic */

@@ -18,7 +18,7 @@ struct gt_verify_finding {
 	const char *hint; /* or "" */
 };
 
-/* A global that pickles name, once for each pickle. */
+/* A global that a pickle names. Each pickle has its own entry for it. */
 struct gt_verify_global {
 	const char *name;  /* "posix.system" */
 	const char *where; /* "archive/data.pkl", "archive/data.pkl, in a string of it" */
@@ -48,11 +48,12 @@ struct gt_verify {
 /*
  * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). All
  * parts that can be read are checked:
- *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
- *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
- *   globals that any pickle in it names: of any protocol, in files that are no checkpoint, in
- *   records of any name, behind the header of numpy's arrays, in a string of a pickle (the first
- *   MiB of each), as far as it can be read, however the name is spelled; NaN and Inf in tensors.
+ *   The file opens. Every record of a zip, used or not, has the right CRC-32 and a local header
+ *   that agrees with the directory, and overlaps no other record. Tensors have the digests that
+ *   gtrain gave them. NaN and Inf in tensors are reported. The globals that pickles name are
+ *   reported, however a name is spelled. Pickles are found in any protocol, in files that are not
+ *   checkpoints, in records of any name, behind the header of numpy's arrays, and in the strings of
+ *   pickles (in the first MiB of each). A pickle is read as far as possible.
  * A fault of the file is a finding. Errors are only GT_EIO and GT_ENOMEM. Nothing is executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);

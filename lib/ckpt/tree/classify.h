@@ -13,20 +13,25 @@ enum gt_class {
 	GT_CLASS_MODEL,      /* a pickled nn.Module, or one of TorchScript */
 	GT_CLASS_OPTIMIZER,  /* the result of torch.optim's state_dict() */
 	GT_CLASS_STATE_DICT, /* names of tensors, and maybe other values */
-	GT_CLASS_TENSORS,    /* tensors alone, whose names might mean anything */
-	GT_CLASS_MIXED       /* some tensors among other values */
+	/* only tensors, and nothing shows that their keys are names of parameters */
+	GT_CLASS_TENSORS,
+	GT_CLASS_MIXED /* some tensors among other values */
 };
 
 /*
- * The counts of a dict's values. Entries are the values that a state_dict has: tensors (those that
- * we do not interpret, too), None, and `_extra_state` of modules.
+ * The counts of a dict's values. Entries are the values that a state_dict may have: tensors
+ * (including tensors that gtrain does not interpret), None, and `_extra_state` of modules.
  */
 struct gt_content {
-	const struct gt_tree *dict; /* the node, or the entries of an object of a subclass; NULL */
-	size_t tensors, dotted;     /* of these, with a dot in their names */
-	size_t others, simple;      /* no entries; of these, numbers and strings */
-	bool weight;                /* a tensor has this name */
-	const char *other; /* the key of one of the others, a simple one if all are; or NULL */
+	/* the node, or the entries of an object whose class derives from dict; or NULL */
+	const struct gt_tree *dict;
+	/* number of tensors; number of those with a dot in their names */
+	size_t tensors, dotted;
+	/* values that are not entries; numbers and strings among them */
+	size_t others, simple;
+	bool weight; /* a tensor is named "weight" */
+	/* the key of one of the other values, which is simple only if all of them are; or NULL */
+	const char *other;
 };
 
 /* `root`: it is the whole checkpoint. `content` may be NULL. */
@@ -46,8 +51,8 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 /* The prefixes that wrappers such as DistributedDataParallel put before names, ended by NULL. */
 extern const char *const gt_state_dict_wrappers[];
 
-/* A name without the prefixes at its front, in any order and number; it never becomes empty. Sets
- * met[i] where the i-th came off. */
+/* Return a name without the prefixes at its front; they may be there in any order and number. The
+ * result is never empty. Sets met[i] if prefix i was removed. */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
 
 #endif

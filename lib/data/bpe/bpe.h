@@ -22,8 +22,9 @@
  *                normalizer (GPT-2, llama 3). A word is matched by a regular expression
  *    characters  pre_tokenizer Metaspace or none, normalizer Prepend, Replace or none (llama 2).
  *                A word may be a whole segment
- * 3. Of a word's adjacent symbols the pair with the lowest rank is merged, the leftmost first,
- *    until no pair has a rank. A character without a symbol becomes its bytes (byte_fallback), or
+ * 3. Adjacent symbols of a word are merged until no pair has a rank: each time the pair with the
+ * lowest rank, and of equal pairs the leftmost. A character without a symbol becomes its bytes
+ * (byte_fallback), or
  *    unk_token.
  *
  * Text that is not UTF-8: each maximal ill-formed part is read as one U+FFFD, as by Python's
@@ -42,7 +43,7 @@ enum {
 	 * known files have two million. */
 	GT_BPE_MAX_COMMAS = 4000000,
 	GT_BPE_MAX_TOKEN = 1 << 12, /* bytes of one token's text */
-	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal, with its end */
+	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal, with a zero at the end */
 };
 
 /* Read FILE, or FOLDER/tokenizer.json, or FOLDER/vocab.json and FOLDER/merges.txt. The latter are
@@ -50,7 +51,7 @@ enum {
  * Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field that is not supported), GT_ENOMEM. */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err);
 
-/* The same of the bytes of a tokenizer.json. */
+/* The same from the bytes of a tokenizer.json. */
 int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err);
 
 /* Return another reference to the tokenizer, which is immutable. Close both. */
@@ -60,7 +61,8 @@ void gt_bpe_close(struct gt_bpe *bpe);
 /* One more than the highest id. */
 int gt_bpe_size(const struct gt_bpe *bpe);
 
-/* The token that the post_processor puts before a text, -1: none. gt_bpe_encode() does not. */
+/* The token that the post_processor puts before a text, -1: none. gt_bpe_encode() does not add
+ * it. */
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
 /* SHA-256 of the bytes of its tokenizer.json, and these bytes, borrowed. */
@@ -83,11 +85,11 @@ typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
  * Tokenize a text on all processors. The ids do not depend on the number of processors. A chunk
  * begins where a word certainly begins, or at a guess, which is later compared with the end of the
  * chunk before (encode.c). *repaired is the number of parts that were not UTF-8; it may be NULL.
- * `watch` may be NULL. Takes memory for some 64 MiB of text at a time; beyond that a copy of a text
- * that is not UTF-8, or that begins with an added space, and the memory that the merges of one word
- * of any length need. The text may be a mapped file. If another process writes to it at the same
- * time, the ids may be wrong, but memory is not damaged. Errors: GT_EFORMAT (a pattern that takes
- * too many steps), GT_ENOMEM, and those of the sink.
+ * `watch` may be NULL. The text is processed about 64 MiB at a time, which bounds the memory used,
+ * with two exceptions. A text that is not UTF-8, or that begins with an added space, is copied. The
+ * merges of a single long word need memory for the whole word. The text may be a mapped file. If
+ * another process writes to it at the same time, the ids may be wrong, but memory is not damaged.
+ * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and those of the sink.
  */
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
     gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err);

@@ -10,19 +10,20 @@
 /*
  * The files of such a folder, and the fields that are read:
  *   config.json               the model (lib/model/hugging_face.h), id2label, ids of tokens
- *   generation_config.json    eos_token_id, before that of config.json
+ *   generation_config.json    eos_token_id; it overrides that of config.json
  *   tokenizer_config.json     add_bos_token
  *   preprocessor_config.json  images: size, image_mean, image_std
  *   tokenizer.json, or vocab.json and merges.txt; model.safetensors, its index or pytorch_model.bin
- * They are found by name; links are followed, as the Hub's cache is made of them.
+ * Files are found by name. Links are followed, because the Hub's cache consists of links.
  */
 struct gt_pretrained {
-	json_t *about; /* as a checkpoint's (about.h); NULL: this is no such folder */
-	char *vocab;   /* where the tokenizer is; NULL: there is none */
+	/* the facts that a checkpoint has (about.h); NULL: this is not such a folder */
+	json_t *about;
+	char *vocab; /* path of the tokenizer; NULL: there is none */
 };
 
-/* Its config.json, yours to json_decref(); NULL if there is none. Errors name the file: GT_EFORMAT
- * with the line if it is no JSON, GT_EIO, GT_ENOMEM. */
+/* Read the folder's config.json; *out is yours to json_decref(), and NULL if there is none. Errors
+ * name the file: GT_EFORMAT with the line if it is no JSON, GT_EIO, GT_ENOMEM. */
 int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err);
 
 /* Whether it is a folder whose config.json has a model_type. */

@@ -15,16 +15,17 @@ struct gt_weights_options {
 	/* "REGEX=REPLACEMENT" (ckpt/edit/rename.h), applied in turn to every key;
 	 * NULL-terminated. */
 	const char *const *maps;
-	const struct gt_names_table *names; /* of the program that named the keys; NULL: gtrain */
-	bool lenient;                       /* go on when keys are missing or unexpected */
-	bool finite;                        /* refuse tensors that hold NaN or Inf */
+	/* names of the program that wrote the keys; NULL: gtrain */
+	const struct gt_names_table *names;
+	bool lenient; /* go on when keys are missing or unexpected */
+	bool finite;  /* refuse tensors that hold NaN or Inf */
 	/* Names of the parameters whose first dimension is the number of classes
 	 * (gt_model_head()). All of them stay as they are in the store if the file has them for
 	 * another number of classes, or if new_head asks for that. */
 	const char *const *head;
 	int head_count;
 	bool new_head;
-	struct gt_parallel *parallel; /* whose ranks may hold parts */
+	struct gt_parallel *parallel; /* its ranks may hold parts of tensors */
 };
 
 /* Missing and unexpected keys; release with gt_weights_report_release(). */
@@ -38,10 +39,10 @@ struct gt_weights_report {
 };
 
 /*
- * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree,
- * types are converted. Nothing is changed unless every name and shape fits. Missing or
- * unexpected keys are an error that names the first of each, unless lenient; a tensor that is not
- * finite, if asked for, is GT_EFORMAT, and part of the store may then be overwritten.
+ * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree, types
+ * are converted. Nothing is changed unless every name and shape fits. Missing or unexpected keys
+ * are an error that names the first of each, unless lenient. With options->finite, a tensor that is
+ * not finite is GT_EFORMAT; part of the store may then be overwritten.
  */
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
@@ -59,9 +60,9 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err);
 
 /* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
- * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's); for
- * tensors that ranks hold in parts that of `whole` (NULL: there are none). With `ema` (NULL:
- * without), parameters are their mean. */
+ * It borrows the store's memory (or a copy of it in `a`, if device memory is not host memory). For
+ * tensors that ranks hold in parts it borrows the memory of `whole` (NULL: there are none). With
+ * `ema` (may be NULL) the parameters are their running means. */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
     const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
 
