@@ -50,7 +50,7 @@ const struct gt_cmd *gt_cmd_find(const char *name);
 const struct gt_cmd_group *gt_cmd_groups(void);
 const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 
-/* The word after the group's name when `cmd` is of this group, else NULL. */
+/* The word after the group's name if `cmd` belongs to this group, otherwise NULL. */
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
 /* For lists of the first words of command lines, each listed once: the name of a command without a
@@ -131,12 +131,13 @@ struct gt_cmd_env {
 	struct gt_opts opts;
 	struct gt_log log;     /* standard error, set up by --quiet, --verbose and --color */
 	bool color;            /* whether to print colors on standard output */
-	struct gt_arena paths; /* of gt_cmd_find_ckpts() */
+	struct gt_arena paths; /* paths that gt_cmd_find_ckpts() found */
 };
 
 /*
  * Find the row of argv[0], set `values` from the command line by its option table, and handle
- * --help. Returns GT_CMD_GO, or an exit status: then everything is printed and released.
+ * --help. Returns GT_CMD_GO, or an exit status; in that case all output is printed and everything
+ * is released.
  */
 int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);

@@ -11,7 +11,9 @@
 struct gt_confusion {
 	const struct gt_eval *eval;
 	int classes;
-	int64_t *counts; /* [classes][classes]: of the right class, by the predicted one */
+	/* [classes][classes]: counts, in rows by the right class, in columns by the predicted
+	 * class */
+	int64_t *counts;
 };
 
 /* Count the predictions of an evaluation with how.top of 1. Errors: GT_ENOMEM. */
@@ -23,7 +25,8 @@ void gt_confusion_release(struct gt_confusion *c);
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 void gt_confusion_print(FILE *out, const struct gt_confusion *c);
 
-/* The numbers of an evaluation as JSON, by their names. Yours; NULL if memory runs out. */
+/* Return the metrics of an evaluation as a JSON object, which the caller frees; NULL if memory runs
+ * out. */
 json_t *gt_metrics_json(const struct gt_metrics *m);
 
 /* As JSON: [{"class", "n", "right"}]; [[n, ...], ...]. Yours; NULL: out of memory. */

@@ -24,8 +24,8 @@ struct gt_cmd_recipe {
 extern const struct gt_cmd_recipe gt_cmd_recipes[];
 extern const char *const gt_cmd_recipe_names[];
 
-/* The recipe that the argument of --config names; NULL if there is none, or a file has this path.
- * */
+/* The recipe that the argument of --config names; NULL if there is none, or if a file has this
+ * path. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Set the options that are not on the command line, from the recipe or the file that `config`

@@ -34,10 +34,10 @@ extern const char *const gt_ckpt_dtype_words[];
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 
-/* The tensors' types by --dtype. */
+/* The types of tensors that --dtype accepts. */
 extern const enum gt_dtype gt_ckpt_dtypes[];
 
-/* A command at work. */
+/* The state of such a command. */
 struct gt_ckpt_rewrite {
 	const struct gt_ckpt_target_cli *target;
 	const char *format;

@@ -11,11 +11,11 @@
 typedef int gt_probe_report_fn(void *self, FILE *out, struct gt_err *err);
 
 struct gt_probe_watch {
-	double seconds; /* from one report to the next */
+	double seconds; /* seconds from one report to the next */
 	/* draw each report over the previous one, on a terminal; else print it below */
 	bool draw;
 	bool color; /* changed words in reverse video; else '*' before changed lines */
-	bool bare;  /* print no marks and times: reports are documents */
+	bool bare;  /* print no marks and times, because reports are documents */
 	gt_probe_report_fn *report;
 	void *self;
 };

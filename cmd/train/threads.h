@@ -12,7 +12,7 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli);
 
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
-	struct gt_train_options options; /* of the other ranks, without a group */
+	struct gt_train_options options; /* options of the other ranks, without a group */
 	const atomic_bool *stop;
 	gt_thread_fn *lead; /* the work of rank 0. Only rank 0 prints and writes files */
 	void *self;         /* its first argument */

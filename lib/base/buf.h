@@ -25,17 +25,18 @@ void gt_buf_printf(struct gt_buf *b, const char *format, ...) __attribute__((for
 /* Go back to an earlier, shorter length. */
 void gt_buf_cut(struct gt_buf *b, size_t length);
 
-/* The text so far, "" where there is none; valid until more is added. */
+/* Return the text so far, "" if there is none. It is valid until more text is added. */
 const char *gt_buf_text(const struct gt_buf *b);
 
-/* 0, or GT_ENOMEM where something is missing. */
+/* Return 0, or GT_ENOMEM if text is missing. */
 int gt_buf_check(const struct gt_buf *b, struct gt_err *err);
 
 /* Hand the text over: it is yours to free(), and the buffer is empty again. `length` may be NULL.
- * GT_ENOMEM where something is missing; *text is then NULL. */
+ * GT_ENOMEM if text is missing; *text is then NULL. */
 int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *err);
 
-/* The text, copied to an arena; the buffer is released. NULL with err set if memory runs out. */
+/* Return a copy of the text in an arena, and release the buffer. NULL with err set if memory runs
+ * out. */
 char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);
@@ -50,7 +51,7 @@ struct gt_name_list {
 void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The list, "" where it is empty; nothing may be added to it any more. */
+/* Return the list, "" if it is empty. Nothing may be added to it any more. */
 const char *gt_name_list_text(struct gt_name_list *l);
 void gt_name_list_release(struct gt_name_list *l);
 

@@ -4,12 +4,12 @@
 
 #include <time.h>
 
-/* When something was done, by this clock. */
+/* The start and the end of some work, by this clock. */
 struct gt_span {
 	double began, ended;
 };
 
-/* Seconds since some moment in the past, for differences; allocates nothing. */
+/* Seconds since an arbitrary moment, so only differences mean something. Allocates nothing. */
 static inline double gt_clock_s(void)
 {
 	struct timespec ts;

@@ -60,21 +60,21 @@ uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
 
 /*
- * The bytes [offset, offset + size) will not be needed soon: they and the pages that the system
- * mapped around them leave this process's memory, though not the system's cache, and can be read
- * again.
+ * The bytes [offset, offset + size) will not be needed soon: remove their pages, and the pages that
+ * the system mapped around them, from this process's memory. The pages stay in the system's cache
+ * and can be read again.
  */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*
  * A file being written under a temporary name in the same folder, PATH.tmp-PID-N.
  * gt_atomic_commit() flushes, syncs, renames over the final name and syncs the folder;
- * gt_atomic_abandon() removes the temporary file. Either ends it. Every write is checked: a full
- * disk is an error at commit at the latest. A new file gets the permissions that the umask leaves;
- * a replaced one keeps its own, its group and, where the system lets this process give files away,
- * its owner. Other hard links to a replaced file keep the old content. If the path is a symbolic
- * link, the link stays, and the file it points to is written, which need not exist yet; the
- * temporary file is then beside that file. A path that exists and is not a regular file is an
+ * gt_atomic_abandon() removes the temporary file. Call one of the two. Every write is checked: a
+ * full disk is an error at commit at the latest. A new file gets the permissions that the umask
+ * leaves; a replaced one keeps its own, its group and, where the system lets this process give
+ * files away, its owner. Other hard links to a replaced file keep the old content. If the path is a
+ * symbolic link, the link stays, and the file it points to is written, which need not exist yet;
+ * the temporary file is then beside that file. A path that exists and is not a regular file is an
  * error. gt_atomic_open_at() does not follow a link in a folder. The folder must stay open until
  * the file is committed or abandoned.
  *
@@ -83,9 +83,9 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  */
 struct gt_atomic_file {
 	FILE *stream;           /* write here, or to its descriptor; NULL when finished */
-	char *path, *temporary; /* path: after links are followed */
-	int folder;             /* borrowed, or AT_FDCWD, */
-	size_t name;            /* and where in both paths the name in it begins */
+	char *path, *temporary; /* `path`: with symbolic links resolved */
+	int folder;             /* borrowed descriptor, or AT_FDCWD */
+	size_t name;            /* offset in both paths of the name in that folder */
 	bool no_sync; /* set after opening to skip fsync(): a power cut may then lose the file */
 };
 
@@ -98,17 +98,17 @@ int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 void gt_atomic_abandon(struct gt_atomic_file *f);
 
 /*
- * The first half of a commit, for one file of several: the file is flushed, synced and closed,
- * still under the temporary name, where it can be read. Commit or abandon it then.
+ * The first half of a commit, for one file of several: the file is flushed, synced and closed, but
+ * still has the temporary name, under which it can be read. Then commit or abandon it.
  */
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
 
 /*
  * Commit files of one folder which belong together: all are finished before the first is renamed,
- * and the last, the one that names the others, is renamed when the rest is on the disk. An error
- * before the renames leaves everything as it was. A kill or an error between two renames
- * leaves some files new and others as they were; the error says how many. An error after the last
- * rename says "the new content is in place". Afterwards no file is open.
+ * and the last file, which names the others, is renamed after the others are on the disk. An error
+ * before the renames leaves everything as it was. A kill or an error between two renames leaves
+ * some files new and others as they were; the error says how many. An error after the last rename
+ * says "the new content is in place". Afterwards no file is open.
  */
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 /*
- * Both formats fit 16 bits: f16 has 5 bits of exponent and 10 of fraction (numbers to 65504, steps
- * of 2^-24 near 0), bf16 the upper half of a float's. Floats are rounded once, to nearest even. A
- * number that is too large becomes infinity, and a NaN becomes PyTorch's NaN (c10/util/BFloat16.h,
- * Half.h). The functions compute all cases and select one, so the compiler can vectorise loops over
- * them.
+ * Both formats have 16 bits. f16 has 5 bits of exponent and 10 of fraction (numbers up to 65504,
+ * steps of 2^-24 near 0). bf16 is the upper half of a float's bits. Floats are rounded once, to
+ * nearest even. A number that is too large becomes infinity, and a NaN becomes PyTorch's NaN
+ * (c10/util/BFloat16.h, Half.h). The functions compute all cases and select one, so the compiler
+ * can vectorise loops over them.
  */
 
 static inline uint32_t gt_float_bits(float f)

@@ -19,7 +19,7 @@ struct gt_log {
 	FILE *stream;
 	enum gt_log_level level;
 	bool color;
-	struct gt_progress *progress; /* drawn on the same stream, or NULL */
+	struct gt_progress *progress; /* a progress line on the same stream, or NULL */
 	const char *before_options;   /* stands before names of options: "--"; or NULL */
 };
 
@@ -30,18 +30,18 @@ struct gt_log {
  */
 void gt_log_put(FILE *stream, const char *text);
 
-/* The first character of a text that is not empty, as gt_log_put() shows it; returns how many bytes
- * of the text it is. */
+/* Format the first character of a text that is not empty, as gt_log_put() writes it. Returns the
+ * number of bytes of the text that it takes. */
 enum { GT_LOG_CHARACTER = 16 };
 int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 
-/* Always: "warning: ...". */
+/* Print "warning: ...", also with --quiet. */
 void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Unless quiet: report in one line a thing that was done. */
+/* Report in one line an action that was done, unless --quiet is set. */
 void gt_log_info(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* With --verbose: how and why. */
+/* Print details of how and why, only with --verbose. */
 void gt_log_verbose(struct gt_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -45,7 +45,7 @@ enum gt_opt_complete {
 };
 
 enum {
-	GT_OPT_REQUIRED = 1, /* gt_opts_require() insists on it */
+	GT_OPT_REQUIRED = 1, /* gt_opts_require() fails without it */
 	GT_OPT_ONCE = 2,     /* applies to this call only: never in a configuration file */
 	GT_OPT_ABOVE = 4,    /* the value must be above min, not equal to it */
 	GT_OPT_BELOW = 8,    /* the value must be below max, not equal to it */
@@ -57,15 +57,16 @@ struct gt_opt {
 	const char *name; /* without the dashes */
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
-	size_t offset, size; /* of the field, in the command's struct: GT_OPT_FIELD() */
-	const char *metavar; /* the value's name in the help */
+	size_t offset, size; /* offset of the field in the command's struct: GT_OPT_FIELD() */
+	const char *metavar; /* name of the value in the help */
 	const char *help;    /* one line: lower case, no full stop */
 	const char *initial; /* the default, as one would type it; NULL: none */
 	/* the value if the option is given without one; NULL: a value is required. With `implied`,
 	 * values that are not choices need a '=' */
 	const char *implied;
 	const char *otherwise; /* the default in words, if `initial` cannot express it */
-	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
+	/* limits of numbers, inclusive; both 0: no limits; max may be INFINITY */
+	double min, max;
 	/* Ended by NULL: the choices, or words that completion proposes; with GT_COMPLETE_FILE it
 	 * proposes files, too. */
 	const char *const *words;
@@ -141,13 +142,13 @@ int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
  */
 int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err);
 
-/* Where the value of `name` came from. The table must have it. */
+/* The source of the value of option `name`, which the table must have. */
 enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
 
 /* The row called `name` [length], or NULL. Headings have no name. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
 
-/* Whether the option is written with a value, and whether it has to be. */
+/* Whether the option can have a value, and whether it must have one. */
 bool gt_opt_takes_value(const struct gt_opt *row);
 bool gt_opt_needs_value(const struct gt_opt *row);
 

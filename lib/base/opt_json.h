@@ -19,14 +19,14 @@
 
 /*
  * Set options from an object. Call it after gt_opts_parse(): options of the command line keep their
- * values, and options that these exclude stay unset. Strings are copied.
+ * values, and options that cannot be combined with them stay unset. Strings are copied.
  *
  * Errors: GT_EINVAL, text begins with the key; GT_ENOMEM.
  */
 int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err *err);
 
-/* The same from a file. Errors: GT_EIO; GT_EFORMAT where it is no JSON object; and the above. All
- * name the file. */
+/* The same from a file. Errors: GT_EIO; GT_EFORMAT if it is not a JSON object; and those of
+ * gt_opts_from_json(). All errors name the file. */
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
@@ -39,8 +39,9 @@ json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
  * words, required, help; keys without a value are absent. NULL with err set if memory runs out. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
-/* A document as text, yours to free(): json_dumps() with as few digits as are enough to read all of
- * its numbers back as they are: 0.9, not 0.90000000000000002. NULL: out of memory. */
+/* Return a document as text, yours to free(). It is written by json_dumps() with the fewest digits
+ * from which all of its numbers are read back exactly: 0.9, not 0.90000000000000002. NULL: out of
+ * memory. */
 char *gt_json_dumps(const json_t *json, size_t flags);
 
 #endif

@@ -18,10 +18,10 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
 
 void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
 
-/* Store the default, and that it is one. */
+/* Store the default, and record GT_OPT_DEFAULT as the source. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
-/* Note where the value came from: its source and, if it has one, its bit in `given`. */
+/* Record the source of the value, and set its bit in `given` if the row has one. */
 void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source);
 
 /* The current value of a row's field. */

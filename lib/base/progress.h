@@ -17,9 +17,9 @@
  * threads affect it only through gt_log.
  */
 struct gt_progress {
-	/* The caller's, set before gt_progress_start(). */
+	/* The caller sets these fields before gt_progress_start(). */
 	FILE *stream;
-	bool terminal; /* draw; else only gt_progress_print() writes */
+	bool terminal; /* draw the line; otherwise only gt_progress_print() writes */
 	bool color;
 	int width;        /* columns; 0: ask the terminal before each drawing */
 	int lent;         /* columns of the launcher's terminal (comm/launch/launch.h); 0: none */
@@ -46,8 +46,8 @@ void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail)
  * log. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
-/* The beginning of a line that the launcher writes only to the log; and the end of a progress line.
- * */
+/* The mark at the start of a line that the launcher writes only to the log, and the mark at the end
+ * of a progress line. */
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 

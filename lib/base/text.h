@@ -7,9 +7,8 @@
 #include <stdint.h>
 
 /*
- * Reading. The whole of `s` must be the value: empty text, blanks, a sign alone, hexadecimal,
- * "inf", "nan" and anything after the value return false, and so does overflow; *out is then
- * unchanged.
+ * Parsing. All of `s` must be the value. Empty text, blanks, only a sign, hexadecimal, "inf", "nan"
+ * and anything after the value return false, and so does overflow; *out is then unchanged.
  */
 bool gt_text_parse_int(int64_t *out, const char *s);
 bool gt_text_parse_double(double *out, const char *s);
@@ -47,10 +46,10 @@ char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 bool gt_text_ends_with(const char *s, const char *ending);
 
 /* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes;
- * its length, or 0 where the bytes are not UTF-8. */
+ * returns its length, or 0 if the bytes are not UTF-8. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
-/* How many of `size` bytes, from the first on, are UTF-8: `size` where all are. */
+/* The number of bytes at the start that are valid UTF-8; it is `size` if all are. */
 size_t gt_text_utf8_bytes(const void *bytes, size_t size);
 bool gt_text_is_utf8(const char *s);
 

@@ -5,7 +5,7 @@
 #include "lib/base/err.h"
 
 /* The path of gtrain/NAME below $XDG_CACHE_HOME, or below ~/.cache; yours to free(). NULL: there is
- * no such folder, or no memory. */
+ * no such folder, or memory has run out. */
 char *gt_user_cache_path(const char *name);
 
 /* Make the folders that the file needs. GT_EIO. */

@@ -16,11 +16,11 @@ enum { GT_ARRAYS_MAX_DIMS = 4 };
  */
 struct gt_arrays {
 	struct gt_source source;
-	struct gt_ckpt *inputs_file, *targets_file; /* the same for npz */
+	struct gt_ckpt *inputs_file, *targets_file; /* the same file for npz */
 	struct gt_tree_tensor inputs;               /* [n, ...]: shape and stride are these: */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
 	const char *inputs_name, *targets_name; /* for messages */
-	int32_t *targets;                       /* [n]; of regression the bits of a float32 */
+	int32_t *targets;                       /* [n]; for regression the bits of a float32 */
 };
 
 extern const struct gt_source_ops gt_arrays_ops;

@@ -21,8 +21,8 @@
  *   jitter  torchvision's ColorJitter, with its arithmetic for PIL images: on bytes, each of the
  *           four adjustments rounded to bytes, in a random order (jitter.c). For grey images only
  *           brightness and contrast change.
- *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other, after
- *           the rows above have varied them (mixup.c). For images with classes.
+ *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other. The
+ *           rows above have changed them before (mixup.c). For images with classes.
  */
 enum gt_augmentation {
 	GT_AUGMENT_RRC,
@@ -35,12 +35,12 @@ enum gt_augmentation {
 
 struct gt_data_info;
 
-enum { GT_AUGMENT_SETTINGS = 4 }; /* of one augmentation, at most */
+enum { GT_AUGMENT_SETTINGS = 4 }; /* limit of settings per augmentation */
 
 /* A parsed list; {0} changes nothing. */
 struct gt_augment {
 	bool chosen[GT_AUGMENTATIONS];
-	/* Of those that are chosen, in the order of their settings in gt_augment_form(). */
+	/* Values of the settings of chosen augmentations, in the order of gt_augment_form(). */
 	double value[GT_AUGMENTATIONS][GT_AUGMENT_SETTINGS];
 };
 
@@ -53,7 +53,7 @@ bool gt_augment_any(const struct gt_augment *a);
 /* Whether batches are mixtures: see struct gt_batch. */
 bool gt_augment_mixes(const struct gt_augment *a);
 
-/* Check that samples of this form can be varied so. Errors: GT_EINVAL. */
+/* Check that these augmentations can be applied to samples of this form. Errors: GT_EINVAL. */
 int gt_augment_check(
     const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err);
 

@@ -10,9 +10,10 @@ enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 /* A table that is open. Its columns are source.columns. */
 struct gt_csv {
 	struct gt_source source;
-	float *cells;       /* [samples, columns] numbers as written; of a word, its number */
-	int32_t *targets;   /* [samples]; of regression, the bits of the numbers as written; */
-	                    /* NULL: there are none, and the rows have names, */
+	float *cells; /* [samples, columns] numbers as in the file; for a word, its number */
+	/* [samples]; for regression, the bits of the numbers as in the file. NULL: the table has no
+	 * targets; its rows then have names. */
+	int32_t *targets;
 	const char **names; /* [samples] */
 	bool known;         /* the columns are those of other data: nothing is measured here */
 };
@@ -30,7 +31,7 @@ struct gt_csv_word {
 struct gt_csv_words {
 	struct gt_csv_word *items;
 	size_t count, capacity;
-	bool text;  /* it has words, not numbers */
+	bool text;  /* the column has words, not numbers */
 	bool asked; /* by categories=: the words may be numbers */
 	long line;  /* its first row */
 	char *first;
@@ -42,13 +43,13 @@ struct gt_csv_table {
 	const struct gt_spec *spec;
 	const struct gt_data_request *request;
 	const struct gt_data_description *like; /* describes the expected columns; NULL: unknown */
-	const char *path;                       /* of the file that is being read */
+	const char *path;                       /* name of the file that is being read */
 	char separator;
 	int header; /* enum gt_csv_header */
 	int task;   /* enum gt_csv_task */
 	bool standardise;
 	struct gt_arena arena;
-	size_t fields, target; /* how many, and which one is the target */
+	size_t fields, target; /* number of fields, and index of the target */
 	char **names;          /* [fields]; NULL: no header */
 	int *place;            /* [fields] the number of each one's column, or GT_CSV_NOWHERE */
 	size_t columns;        /* of features */

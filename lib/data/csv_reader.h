@@ -6,15 +6,16 @@
 
 #include "lib/base/err.h"
 
-/* A row's fields are at most so many, and all of its text so long: longer ones are an error. */
+/* The limits of fields per row, and of bytes of text per row. A row beyond them is an error. */
 enum { GT_CSV_MAX_FIELDS = 1 << 20, GT_CSV_MAX_ROW_BYTES = 64 << 20 };
 
 /* Zero it, set at, end, separator and next_line = 1. */
 struct gt_csv_reader {
 	char separator;       /* between fields: ',' */
 	const char *at, *end; /* the bytes still to be read */
-	long line, next_line; /* where the row in `fields` begins, where the next one does */
-	char **fields;        /* [count], borrowed until the next row is read */
+	/* number of the line where the row in `fields` begins, and where the next row begins */
+	long line, next_line;
+	char **fields; /* [count], borrowed until the next row is read */
 	size_t count;
 	size_t *offsets; /* of the fields in `text` */
 	size_t offset_capacity, field_capacity;
@@ -26,8 +27,8 @@ struct gt_csv_reader {
  * Read the next row that is not blank: 1, 0 at the end, negative on an error (GT_EFORMAT: a quote
  * that is not closed or stands in the middle of a field, a NUL, a row beyond the limits; names the
  * line). Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks
- * and spaces; "" inside quotes is a quote. Lines end in LF or CRLF. Source: RFC 4180, but for the
- * spaces.
+ * and spaces; "" inside quotes is a quote. Lines end in LF or CRLF. Source: RFC 4180, except for
+ * the spaces.
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);
 

@@ -99,14 +99,14 @@ struct gt_bpe_added {
 	struct gt_bpe_string text;
 	int32_t id;
 	bool left, right; /* the token includes white space on this side */
-	bool normalized;  /* found in a second pass, between those that are not */
+	bool normalized;  /* normalized tokens are found in a second pass, between the other ones */
 };
 
 struct gt_bpe_added_list {
 	struct gt_bpe_added *tokens; /* [count], by pass, then by first byte, the longest first */
 	size_t count;
-	uint32_t
-	    first[2][257]; /* by pass: those that begin with byte b are first[b] .. first[b + 1] */
+	/* by pass: those that begin with byte b are first[b] .. first[b + 1] */
+	uint32_t first[2][257];
 };
 
 /* A stretch of a text: an added token, or, if id is -1, text to be tokenized. */
@@ -134,7 +134,7 @@ enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 /* A step that cuts words further; steps are applied in order. Only for tokenizers of bytes. */
 struct gt_bpe_stage {
 	struct gt_bpe_pattern *pattern; /* NULL: a space goes before a piece that has none there */
-	bool drop_matches, drop_gaps;   /* these pieces vanish */
+	bool drop_matches, drop_gaps;   /* these pieces are dropped */
 };
 
 /* Pairs of adjacent characters that some merge joins. */
@@ -166,7 +166,7 @@ struct gt_bpe_chars {
 struct gt_bpe {
 	struct gt_bpe_vocab vocab;
 	int model_size; /* tokens of the model; more are added */
-	bool bytes;     /* the kind: else characters */
+	bool bytes;     /* a tokenizer of bytes; otherwise of characters */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
 	int32_t begin;         /* gt_bpe_begin() */
 	int32_t unk;           /* -1: none, symbols that are unknown vanish */
@@ -257,7 +257,7 @@ struct gt_bpe_worker {
 	struct gt_bpe_words *words;
 	unsigned char *buffers[GT_BPE_MAX_STAGES + 1]; /* normalized words */
 	size_t sizes[GT_BPE_MAX_STAGES + 1];
-	struct gt_bpe_worker *next; /* in the list of those that are idle */
+	struct gt_bpe_worker *next; /* next thread in the list of idle threads */
 };
 
 int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err);
