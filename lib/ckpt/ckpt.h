@@ -47,7 +47,7 @@ struct gt_storage {
 	size_t size_bytes;
 	const char *key;      /* torch's name for it; "" where the format has none */
 	const char *location; /* "cpu", "cuda:0": where it was saved from */
-	bool swapped;         /* bytes are of the other endianness */
+	bool swapped;         /* the bytes have the other endianness */
 
 	/*
 	 * The place of the bytes in the file, from which a caller can copy them without reading
@@ -59,21 +59,21 @@ struct gt_storage {
 	bool has_crc; /* the file contains the CRC-32 of the bytes */
 	uint32_t crc;
 	atomic_bool checked; /* gt_storage_check() has compared them */
-	const char *name;    /* of the record or tensor, for messages */
+	const char *name;    /* name of the record or tensor, for messages */
 };
 
 struct gt_tree_tensor {
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape, *stride; /* [ndim], in elements */
-	int64_t offset;                /* of the first element in its storage, in elements */
-	struct gt_storage *storage;    /* every element lies inside; shared with others */
+	int64_t offset;                /* offset of the first element in its storage, in elements */
+	struct gt_storage *storage;    /* all elements lie inside it; other tensors may share it */
 	bool requires_grad;
 	bool parameter; /* an nn.Parameter */
 	/* "torch.FloatStorage" if this is not a tensor but the storage itself, read as a tensor of
 	 * one dimension; or NULL */
 	const char *storage_class;
-	/* set by Python code: a dict, or a tuple of dict and slots; or NULL */
+	/* attributes that Python code has set: a dict, or a tuple of dict and slots; or NULL */
 	struct gt_tree *attributes;
 };
 
@@ -98,21 +98,22 @@ struct gt_tree {
 			                    * surrogates), zero-terminated */
 			size_t length;
 		} string;
-		struct { /* list, tuple: key unused. dict: in the file's order */
+		/* lists and tuples do not use `key`; items of dicts are in the file's order */
+		struct {
 			struct gt_tree_item *items;
 			size_t count, capacity;
-			struct gt_tree
-			    *attributes; /* of a dict: `_metadata` of a state_dict; or NULL */
-			bool ordered;    /* of a dict: an OrderedDict */
-			bool is_size;    /* of a tuple: a torch.Size */
+			/* of a dict: `_metadata` of a state_dict; or NULL */
+			struct gt_tree *attributes;
+			bool ordered; /* of a dict: an OrderedDict */
+			bool is_size; /* of a tuple: a torch.Size */
 			/* Of a dict: a defaultdict's arguments, a tuple of a class at most; NULL */
 			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
 		struct {                        /* NULL where there is none */
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
-			struct gt_tree
-			    *args; /* a tuple; NULL: the class itself ("torch.float32") */
+			/* a tuple; NULL: the class itself ("torch.float32") */
+			struct gt_tree *args;
 			struct gt_tree *items; /* of a subclass of dict or list: its entries */
 			struct gt_tree *state; /* the object's attributes, mostly a dict */
 			enum gt_tree_made made;
@@ -148,11 +149,11 @@ struct gt_ckpt;
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
  * object is an opaque "(cycle)"); no dict has a string or an integer as a key twice (keys of other
  * kinds are not compared); parts that the file mentions twice are shared. Errors name the file, and
- * the byte or the record that is wrong: GT_EFORMAT for a file that is cut, damaged or no
- * checkpoint, with a hint where there is one.
+ * the byte or the record that is wrong: GT_EFORMAT for a file that is cut, damaged or not a
+ * checkpoint, in some cases with a hint.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
-/* The same of a file, which with a folder must lie in it, as must its shards. */
+/* The same for a file. If file.folder is set, the file and its shards must lie in this folder. */
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
  * Open a file that Python's pickle wrote, of any protocol, as some data sets come. The root is the
@@ -167,7 +168,8 @@ struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 
-/* The value under a string or an integer key of a dict, or NULL (also when `dict` is none). */
+/* The value under a string or an integer key of a dict; NULL if there is none, or if `dict` is not
+ * a dict. */
 const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
@@ -213,9 +215,10 @@ struct gt_state_dict {
 	struct gt_state_entry *entries; /* in the file's order */
 	size_t count;
 	const struct gt_tree *node; /* the dict or the module where it was found */
-	size_t left_out;            /* tensors of kinds that are not interpreted */
-	const char *note;           /* one line: its key and the prefix taken off; or "" */
-	struct gt_index by_name;    /* the entries */
+	size_t left_out;            /* number of tensors of kinds that gtrain does not interpret */
+	/* one line: the key where it was found and the prefix that was removed; or "" */
+	const char *note;
+	struct gt_index by_name; /* the entries */
 	struct gt_arena arena;
 };
 
@@ -235,8 +238,8 @@ struct gt_state_dict {
  * a state_dict. Tensors that are not plain ones (quantised, sparse) are left out; the note counts
  * them. Then all prefixes `module.` and `_orig_mod.` are removed from every key. Two keys that
  * become one are an error. The note reads "state_dict found under 'state_dict'; 'module.' taken off
- * 65 keys; saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT with the
- * keys there are.
+ * 65 keys; saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT, with the
+ * keys of the tree.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 /* The same, but names stay as they are in the file, for callers that rewrite it. */
@@ -255,7 +258,7 @@ const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *n
 
 /* ---- building and writing ---- */
 
-/* Trees for writing live in an arena; NULL with err set when it has no memory. Strings are copied,
+/* Trees for writing live in an arena; NULL with err set if memory runs out. Strings are copied,
  * tensor data is borrowed until the tree is written: shape[ndim], contiguous, in the host's byte
  * order; shape may be NULL where ndim is 0, a scalar tensor. Each tensor has a storage of its own;
  * those with the same `data` and dtype are written as one. */
@@ -300,8 +303,8 @@ int gt_tree_append(
  * BINFLOAT, later ones have it): there, weights_only=True takes a bare state_dict, not a
  * checkpoint with an optimizer's settings.
  *
- * The file appears whole or not at all: temporary name in the same folder, fsync, rename, fsync
- * of the folder. The bytes depend on the tree alone, not on the clock.
+ * The file appears whole or not at all: temporary name in the same folder, fsync, rename, fsync of
+ * the folder. The bytes depend only on the tree, not on the clock.
  */
 int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
 

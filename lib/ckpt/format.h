@@ -19,11 +19,11 @@ struct gt_ckpt {
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
-	const char *path; /* of the file; NULL: from memory */
-	/* while it is opened: the folder that contains its shards, too */
+	const char *path; /* path of the file; NULL: the checkpoint is in memory */
+	/* used while the checkpoint is opened: the folder of the file and its shards */
 	const struct gt_folder *folder;
-	struct stat opened; /* the file as it was then */
-	bool locked;        /* against other edits, by the open file `lock` */
+	struct stat opened; /* state of the file when it was opened */
+	bool locked;        /* the open file `lock` holds a lock against other edits */
 	int lock;
 
 	/* For an index of shards: the open files. The tree borrows from their trees. */
@@ -37,8 +37,8 @@ struct gt_ckpt {
 	 * device names in it. */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
-	uint64_t pickle_at;        /* its place in a legacy file */
-	const char *pickle_record; /* its name in a zip */
+	uint64_t pickle_at;        /* place of the pickle in a legacy file */
+	const char *pickle_record; /* name of its record in a zip */
 	const struct gt_torch_location *locations;
 
 	uint64_t tail_bytes; /* legacy files: unused bytes after the last storage */
@@ -70,7 +70,8 @@ int gt_ckpt_check_output(
 /* Write a file from its start. */
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 
-/* Have it written; it appears whole or not at all. Errors are the writer's, or name the file. */
+/* Call the writer to write a file, which appears whole or not at all. Errors are the writer's, or
+ * name the file. */
 int gt_ckpt_write_file(
     struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);
 

@@ -4,7 +4,8 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/* Finite values that became infinite when they were cast, and of how many tensors. */
+/* Number of finite values that became infinite when they were cast, and of tensors with such
+ * values. */
 struct gt_ckpt_write_losses {
 	uint64_t values;
 	size_t tensors;
@@ -19,14 +20,15 @@ struct gt_ckpt_write_options {
 	enum gt_dtype dtype;
 	bool keep_devices;    /* torch: name the devices of the storages; else all are on the CPU */
 	bool no_sync;         /* do not call fsync() */
-	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
+	uint64_t shard_bytes; /* limit of bytes of tensors per file; 0: one file */
 
 	/* The files that the tree was read from: writing over one of them is an error. */
 	struct gt_ckpt *const *inputs;
 	size_t input_count;
 
-	struct gt_ckpt_write_losses *losses; /* added to; or NULL */
-	char **index; /* or NULL: gets the path of the index if there are shards; yours to free */
+	struct gt_ckpt_write_losses *losses; /* text is added to it; or NULL */
+	/* set to the path of the index if there are shards, yours to free; may be NULL */
+	char **index;
 };
 
 /*

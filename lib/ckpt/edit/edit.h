@@ -40,13 +40,15 @@ enum gt_edit_use {
 struct gt_edit_change {
 	const char *from, *to; /* before and after */
 	enum gt_edit_use what;
-	const char *where; /* "model.state_dict": the keys that lead to the dict; "": the root.
-	                        * Of a location: the key of its storage */
-	size_t at;         /* in a pickle: the opcode that put it there (pickle.h) */
+	/* "model.state_dict": the keys that lead to the dict; "": the root. For a device: the key
+	 * of its storage */
+	const char *where;
+	size_t at; /* in a pickle: the opcode that put the text there (pickle.h) */
 };
 
 struct gt_edit {
-	struct gt_edit_change *changes; /* in the file's order; only changes that change a text */
+	/* in the file's order, without changes that leave a text as it is */
+	struct gt_edit_change *changes;
 	size_t count;
 	size_t counts[GT_EDIT_WHAT_COUNT];
 	size_t dicts;     /* state_dicts with a change */
@@ -64,7 +66,9 @@ struct gt_edit {
  * locks. An edit in place of a file that was opened without a lock is refused if the file has
  * changed or is locked.
  */
-enum { GT_EDIT_WAIT_S = 10 }; /* long enough for some edits, also of large files that are copied */
+enum {
+	GT_EDIT_WAIT_S = 10
+}; /* long enough for several edits, including edits that copy large files */
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
 
 /*
@@ -87,16 +91,17 @@ int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
 void gt_edit_release(struct gt_edit *edit);
 
 struct gt_edit_target {
-	const char *input;  /* the path the checkpoint was opened by */
+	const char *input;  /* the path by which the checkpoint was opened */
 	const char *output; /* the path of the result, another file; NULL: in place */
 	bool no_sync;       /* do not call fsync() */
 };
 
 struct gt_edit_result {
 	uint64_t written_bytes; /* bytes of metadata that were written again */
-	uint64_t moved_bytes;   /* copied as they were */
+	uint64_t moved_bytes;   /* bytes that were copied unchanged */
 	uint64_t dead_bytes;    /* bytes of the result that nothing refers to any more */
-	bool replaced;          /* in place, but by a copy that was renamed over the file */
+	/* the edit in place was made by a copy, which was renamed over the file */
+	bool replaced;
 	/* the reason, if `replaced`: "the format has no space for a new header" */
 	const char *why;
 	/* if `replaced`: the number of other hard links, which still have the old names */

@@ -21,18 +21,19 @@
 struct gt_npy {
 	enum gt_dtype dtype;
 	bool swapped;
-	bool fortran_order; /* the first index is that of neighbours */
+	bool fortran_order; /* elements that differ by one in the first index are neighbours */
 	int ndim;
 	int64_t shape[32];
 	size_t data_at; /* byte of the first element */
 };
 
-/* The type that numpy calls "f4", whatever its byte order; false where we have none for it. */
+/* The type that numpy calls "f4", for instance, without regard to byte order; false if gtrain has
+ * no such type. */
 bool gt_npy_dtype(const char *name, enum gt_dtype *dtype);
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/* Whether bytes begin as an array does; those of the start are enough. */
+/* Whether a file is an array; only its first bytes are needed. */
 enum { GT_NPY_START = 12 };
 bool gt_npy_begins(const void *bytes, size_t size);
 

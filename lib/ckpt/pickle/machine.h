@@ -12,26 +12,28 @@
  * */
 
 enum {
-	GT_PICKLE_NAME_BYTES = 512,    /* of a module or class */
+	GT_PICKLE_NAME_BYTES = 512,    /* bytes of the name of a module or class */
 	GT_PICKLE_RECENT_INTS = 512,   /* that later mentions share */
 	GT_PICKLE_MAX_MARKS = 1 << 10, /* that are open at a time */
-	GT_PICKLE_MAX_PUSHES = 1 << 24 /* values that come to the stack: bounds memory and time */
+	GT_PICKLE_MAX_PUSHES = 1 << 24 /* values pushed to the stack; this bounds memory and time */
 };
 
 struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	size_t have, size;            /* bytes read so far; most bytes of the pickle */
+	size_t have, size;            /* bytes read so far; the limit for the pickle */
 	const struct gt_mapping *map; /* the file with the other bytes; or NULL */
 	uint64_t map_at;              /* offset of the pickle in the file */
 	unsigned char *copy;          /* `bytes`, if copied from a file */
 	size_t at;                    /* the next byte */
 	size_t op_at;                 /* offset of the current opcode */
-	unsigned char op;             /* the current opcode, */
-	struct gt_tree **args;        /* and the values that it takes off the stack: they stay in */
-	size_t count;                 /* its memory until the next push */
-	size_t frame_end;             /* end of the current frame; 0: none */
+	unsigned char op;             /* the current opcode */
+	/* the values that the opcode takes off the stack. They stay in the stack's memory until the
+	 * next push. */
+	struct gt_tree **args;
+	size_t count;
+	size_t frame_end; /* end of the current frame; 0: none */
 	struct gt_tree **stack;
 	size_t *origins; /* [depth], the opcode that pushed each value */
 	size_t depth, stack_room, origin_room;
@@ -100,7 +102,7 @@ static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uin
 	return rc;
 }
 
-/* Bytes that may still be allocated. Operands larger than this are not read. */
+/* The number of bytes that may still be allocated. Larger operands are not read. */
 static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;

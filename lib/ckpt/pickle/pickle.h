@@ -67,7 +67,7 @@ struct gt_pickle_globals {
  */
 struct gt_pickle_hooks {
 	void *self;
-	struct gt_pickle_layout *layout;   /* filled when not NULL */
+	struct gt_pickle_layout *layout;   /* filled if not NULL */
 	struct gt_pickle_globals *globals; /* likewise; release by free(globals->items) */
 	/* Build the result of calling the global `name` with `args`, a tuple. If the name is
 	 * unknown, the call becomes an opaque node. */
@@ -149,7 +149,7 @@ void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
 void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* empty */
 
-/* A value, or its place in the memo if it was written before. */
+/* Write a value, or its place in the memo if it was written before. */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
@@ -172,10 +172,10 @@ struct gt_pickle_change {
  *
  * A pickle writes a string at its first use and fetches it from the memo at later uses. The first
  * use gets its new text. A later use with the same text still fetches it from the memo; a later use
- * with another text (the old one, for instance) gets that text written out. So each change is seen
- * at its own use alone. Opcodes keep their kind, except that a short one becomes long for a long
- * text, so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of
- * frames are computed anew.
+ * with another text (the old one, for instance) gets that text written out. So each change affects
+ * only its own use. Opcodes keep their kind, except that a short one becomes long for a long text,
+ * so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of frames
+ * are computed again.
  *
  * Example: {"m.w": 1, "x": "m.w"}, whose key "m.w" becomes "w".
  *
@@ -200,7 +200,7 @@ int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *b
 /* How torch.load(weights_only=True) treats a global. */
 enum gt_global_verdict {
 	GT_GLOBAL_ALLOWED,  /* on its list */
-	GT_GLOBAL_UNLISTED, /* refused there: a class of some model or library */
+	GT_GLOBAL_UNLISTED, /* not loaded: a class of some model or library */
 	GT_GLOBAL_DANGEROUS /* runs commands or code, opens files: no checkpoint needs it */
 };
 

@@ -17,11 +17,11 @@ struct gt_st_output {
 	const struct gt_ckpt_write_options *options;
 };
 
-/* The row's `write` (format.h). */
+/* `write` of the format's row (format.h). */
 int gt_st_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
-/* One file, which appears whole or not at all. */
+/* Write one file, which appears whole or not at all. */
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
 /* The same without the last step: *file is complete, and the caller commits it. */
@@ -39,7 +39,7 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* Put the header's own CRC-32 at `digits_at` in its text. */
+/* Write the CRC-32 of the header into its text at `digits_at`. */
 void gt_st_seal(char *text, size_t size, size_t digits_at);
 
 /*

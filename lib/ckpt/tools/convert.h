@@ -6,8 +6,8 @@
 #include "lib/ckpt/write.h"
 
 /* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
- * torch-zip, legacy (torch-legacy), safetensors, npz. Endings are taken in any case. GT_EINVAL
- * with those there are. */
+ * torch-zip, legacy (torch-legacy), safetensors, npz. Upper and lower case are the same. GT_EINVAL
+ * with a list of the endings. */
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
 
 /* The words of --to, ended by NULL. */
@@ -29,8 +29,9 @@ extern const char *const gt_convert_words[];
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
-/* A state_dict as a tree: a dict of tensors, which are no parameters any more; an OrderedDict where
- * it was one, or a module. It has the `_metadata` that belongs to them (metadata.h). */
+/* Return a state_dict as a tree: a dict of tensors that are not marked as parameters. It is an
+ * OrderedDict if it was one or came from a module. It has the `_metadata` that belongs to them
+ * (metadata.h). */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 

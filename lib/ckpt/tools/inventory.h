@@ -19,10 +19,10 @@ struct gt_inventory_row {
 	const struct gt_tree *value;
 
 	/* Of tensors: */
-	size_t storage;  /* number of its storage, in the order of first use */
+	size_t storage;  /* number of the tensor's storage, in the order of first use */
 	size_t first;    /* the first row with this storage: this one, unless it is shared */
 	bool shared;     /* some other row has the same storage */
-	bool partial;    /* other bytes than this tensor's are in the storage */
+	bool partial;    /* the storage has bytes that do not belong to this tensor */
 	bool contiguous; /* elements lie one after the other */
 	bool hidden;     /* a buffer that is not persistent: state_dict() leaves it out */
 	uint64_t bytes;  /* of its elements */
@@ -50,9 +50,10 @@ int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
 
-/* How much there is in a tree. */
+/* The number and size of the tensors in a tree. */
 struct gt_tally {
-	uint64_t tensors;       /* each as often as it is mentioned */
+	/* bytes of elements; each tensor counts as often as it is mentioned */
+	uint64_t tensors;
 	uint64_t storage_bytes; /* every storage once */
 };
 
@@ -62,8 +63,9 @@ struct gt_tally {
  */
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
 
-/* The bytes of the file, of all shards where it is an index, and those of them that nothing refers
- * to: edits of a zip in place leave the old description behind. Other formats have none. */
+/* The bytes of the file, or of all shards of an index, and the number of bytes that nothing refers
+ * to. A zip has such bytes after an edit in place, which leaves the old description in the file.
+ * Other formats have none. */
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
 

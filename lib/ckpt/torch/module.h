@@ -22,10 +22,11 @@ enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT
 /* "_parameters". */
 const char *gt_model_part_name(enum gt_model_part which);
 
-/* A part of an object, a dict, or NULL where it has none. */
+/* A part of an object, which is a dict; NULL if the object has no such part. */
 struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which);
 
-/* The dicts in which an object's attributes stand: the i-th, or NULL. One, with slots two. */
+/* Dict i of those that hold an object's attributes, or NULL. There is one; an object with slots has
+ * two. */
 enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
 struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
 
@@ -37,11 +38,11 @@ bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name);
 struct gt_model_list {
 	struct gt_state_dict *sd; /* entries and arena grow */
 	size_t capacity;
-	size_t left_out; /* entries that are tensors of a kind that is not interpreted, */
-	const char *left_out_class; /* and how the first is rebuilt */
+	size_t left_out;            /* number of tensors of kinds that gtrain does not interpret */
+	const char *left_out_class; /* the function that would rebuild the first of these */
 };
 
-/* Add a module's tensors, or those of a state_dict, their names after `prefix`. */
+/* Add the tensors of a module or of a state_dict; `prefix` is put before their names. */
 int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err);
 int gt_model_add_dict(

@@ -20,10 +20,10 @@
  */
 
 struct gt_torch_storage {
-	struct gt_storage
-	    base; /* key, location from the pickle; bytes by the format, NULL until then */
-	enum gt_dtype dtype; /* of the class it was saved as; u8 when untyped */
-	uint64_t bytes;      /* that the pickle announces */
+	/* key, location from the pickle; bytes by the format, NULL until then */
+	struct gt_storage base;
+	enum gt_dtype dtype; /* type of the class it was saved as; u8 if it is untyped */
+	uint64_t bytes;      /* size that the pickle announces */
 	struct gt_torch_storage *next;
 };
 
@@ -58,7 +58,7 @@ void gt_torch_objects_release(struct gt_torch_objects *objects);
 /*
  * Whether a file begins like a pickle of protocol 2 and up, torch's or another one. The length of a
  * safetensors header may begin with the same two bytes: it ends in zeros, and a "{" follows it,
- * where no pickle has them.
+ * which is not the case in a pickle.
  */
 bool gt_torch_begins_pickle(const struct gt_mapping *map);
 
@@ -79,7 +79,7 @@ int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, st
 
 /* ---- names ---- */
 
-/* The dtype "torch.float32" names; false when it is none we know. */
+/* The dtype that "torch.float32" names; false if gtrain does not know it. */
 bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
 
 /* "torch\nFloatStorage\n", as pickles name the storage class of a dtype; NULL where there is none:

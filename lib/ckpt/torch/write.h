@@ -14,7 +14,7 @@
  */
 struct gt_torch_source {
 	struct gt_storage *storage; /* the first storage found with these bytes */
-	enum gt_dtype dtype, as;    /* of the elements; their new type */
+	enum gt_dtype dtype, as;    /* type of the elements; type in the output */
 	int64_t first, count;       /* elements of the storage */
 	int64_t stride;             /* 1 */
 	size_t key;                 /* its name in the output */
@@ -24,7 +24,7 @@ struct gt_torch_source {
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
 	bool views;                 /* persistent ids have the sixth part that legacy files want */
-	bool in_optimizer, at_step; /* where the walk is */
+	bool in_optimizer, at_step; /* current place of the walk */
 	struct gt_torch_source **sources; /* by key */
 	size_t count, capacity;
 	struct gt_index by_data; /* the same */
@@ -52,7 +52,7 @@ const struct gt_torch_source *gt_torch_writer_source(
 uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 
-/* The place of the output that is to hold a source. */
+/* The place in the output for a source. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
 /* gt_torch_save() with options: `write` of the format's row. */

@@ -20,7 +20,7 @@ struct gt_torch_archive {
 	struct gt_zip zip;
 	const char *root; /* "archive", not zero-terminated */
 	int root_length;
-	bool swapped; /* numbers are of the other endianness */
+	bool swapped; /* numbers have the other endianness */
 	struct gt_arena *arena;
 };
 

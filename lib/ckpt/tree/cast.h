@@ -9,13 +9,13 @@
 #include "lib/base/err.h"
 #include "lib/device/dtype.h"
 
-/* What elements of a type are to code that computes with them; bool is an integer. */
+/* The kind of numbers that elements of a type are; bool is an integer. */
 enum gt_cast_kind { GT_CAST_REAL, GT_CAST_INTEGER, GT_CAST_COMPLEX };
 
 enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
 
-/* Whether elements of one type can be had as another: the same; floating-point types among each
- * other; integers and bool among each other. */
+/* Whether elements of one type can be converted to another. The two types are the same, or both are
+ * floating-point types, or both are integers or bool. */
 bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
 
 /*
@@ -30,8 +30,9 @@ int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);
 
 /*
- * n elements as doubles: of complex types 2 n of them, of large integers the nearest. Those of an
- * integer type as int64_t: of uint64 the value less 2^63, which fits and keeps differences.
+ * Convert n elements to doubles: 2 n doubles for complex types, and the nearest double for large
+ * integers. Convert n elements of an integer type to int64_t; for uint64 this is the value minus
+ * 2^63, which fits and preserves differences.
  */
 void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out);
 void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out);
@@ -39,7 +40,7 @@ void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out
 /* Whether none of n elements is NaN or infinite; true for integers. */
 bool gt_cast_finite(enum gt_dtype dtype, const void *elements, size_t n);
 
-/* How many of n elements of a floating-point type are infinite. */
+/* The number of infinite elements among n elements of a floating-point type. */
 size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n);
 
 #endif

@@ -11,11 +11,11 @@ struct gt_flat_tensor {
 	const char *name; /* valid UTF-8 without zeros */
 	const struct gt_tree_tensor *tensor;
 	enum gt_dtype as;    /* its type in the output */
-	uint64_t size_bytes; /* of its elements there */
+	uint64_t size_bytes; /* bytes of its elements in the output */
 	/* The tensor with the same memory, type and shape whose name sorts first; NULL if it is
 	 * this one. */
 	const struct gt_flat_tensor *kept;
-	size_t shard; /* a writer's own: which file it goes to */
+	size_t shard; /* private to a writer: the number of its file */
 };
 
 struct gt_flat {
@@ -32,7 +32,8 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 void gt_flat_release(struct gt_flat *flat);
 
-/* An order of tensors: 0 for two that are one under two names. Empty ones share nothing. */
+/* Compare two tensors, for sorting: 0 if they are one tensor with two names. Callers leave out
+ * empty tensors, which share nothing. */
 int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y);
 
 /* Whether a node is a string of valid UTF-8 without zeros. */

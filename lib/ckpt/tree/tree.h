@@ -18,7 +18,7 @@ enum {
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
 
-/* A node of `kind`, everything else zero; NULL with err set when there is no memory. */
+/* A node of `kind`, everything else zero; NULL with err set if memory runs out. */
 struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err);
 
 /* A string node of `length` bytes copied, which may hold zeros. */
@@ -89,8 +89,8 @@ static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 
 /* The relation of a part to the node that holds it. */
 enum gt_walk_part {
-	GT_PART_KEY,        /* of an item of a dict */
-	GT_PART_VALUE,      /* of an item of a dict, list or tuple */
+	GT_PART_KEY,        /* the key of an item of a dict */
+	GT_PART_VALUE,      /* the value of an item of a dict, list or tuple */
 	GT_PART_ATTRIBUTES, /* of a dict or a tensor */
 	GT_PART_ARGS,       /* of an opaque object: its arguments, */
 	GT_PART_ITEMS,      /* its items, */
@@ -99,10 +99,11 @@ enum gt_walk_part {
 
 struct gt_walk {
 	enum gt_walk_part part;
-	struct gt_tree *node;  /* the part itself, */
-	struct gt_tree **slot; /* and the place where its parent keeps it, to put another there */
-	size_t index;          /* of the item, for keys and values */
-	size_t next;           /* gt_walk_next()'s own; 0: from the first part on */
+	struct gt_tree *node; /* the part itself */
+	/* the pointer to it in its parent, through which it can be replaced */
+	struct gt_tree **slot;
+	size_t index; /* of the item, for keys and values */
+	size_t next;  /* private to gt_walk_next(); 0: start with the first part */
 };
 
 /*
@@ -140,7 +141,7 @@ int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
 /* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
- * memory already. Used for storages with metadata about others. */
+ * memory already. This is for storages that hold metadata about other storages. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*

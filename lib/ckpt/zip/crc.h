@@ -11,7 +11,8 @@
  */
 uint32_t gt_crc32(uint32_t crc, const void *bytes, size_t size);
 
-/* The CRC-32 of two pieces one after the other, from theirs and the length of the second. */
+/* The CRC-32 of two pieces, one after the other, computed from their CRC-32s and the length of the
+ * second. */
 uint32_t gt_crc32_join(uint32_t first, uint32_t second, uint64_t second_size);
 
 #endif

@@ -17,19 +17,20 @@
 
 /* The format's own numbers, named once. */
 enum {
-	GT_ZIP_LOCAL_BYTES = 30,   /* of a local header, without name and extra fields */
-	GT_ZIP_CENTRAL_BYTES = 46, /* of an entry of the directory, likewise */
-	GT_ZIP_END_BYTES = 22,     /* of the end record, without comment */
+	GT_ZIP_LOCAL_BYTES = 30,   /* bytes of a local header, without name and extra fields */
+	GT_ZIP_CENTRAL_BYTES = 46, /* bytes of an entry of the directory, likewise */
+	GT_ZIP_END_BYTES = 22,     /* bytes of the end record, without comment */
 	GT_ZIP_END64_BYTES = 56,
-	GT_ZIP_LOCATOR_BYTES = 20, /* of the locator of the zip64 end record */
+	GT_ZIP_LOCATOR_BYTES = 20, /* bytes of the locator of the zip64 end record */
 	GT_ZIP_COMMENT_MAX = 65535,
-	GT_ZIP_FIELD_BYTES = 4,          /* of an extra field's header */
+	GT_ZIP_FIELD_BYTES = 4,          /* bytes of the header of an extra field */
 	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
 	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
 	GT_ZIP_FLAG_UTF8 = 1 << 11,
 	GT_ZIP_VERSION_STORED = 10, /* needed to extract */
 	GT_ZIP_VERSION_ZIP64 = 45,
-	/* The format's zero, 1 January 1980: files do not depend on the clock. */
+	/* The earliest date of the format, 1 January 1980. All records have it, so files do not
+	 * depend on the clock. */
 	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
 };
 
@@ -56,11 +57,11 @@ struct gt_zip_record {
 
 struct gt_zip {
 	const struct gt_mapping *map;  /* the whole file, borrowed */
-	struct gt_zip_record *records; /* sorted by name, capitals as small letters */
+	struct gt_zip_record *records; /* sorted by name, with case ignored */
 	size_t count;
 	uint64_t unpacked;                        /* bytes inflated so far */
 	uint64_t directory, directory_bytes, end; /* where they start; end: the first end record */
-	const unsigned char *comment;             /* a copy of that behind the end records */
+	const unsigned char *comment;             /* a copy of the comment after the end records */
 	size_t comment_bytes;
 };
 
@@ -208,8 +209,7 @@ struct gt_zip_exchange {
 	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
 	size_t count;
 
-	/* Results: bytes written, bytes copied from the old file, and unused bytes in the new file.
-	 * */
+	/* Results: bytes written, bytes copied from the old file, unused bytes in the new file. */
 	uint64_t written, moved, dead;
 };
 
