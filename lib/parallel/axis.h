@@ -39,8 +39,7 @@ struct gt_axis_row {
 	 * case. */
 	int (*open)(struct gt_parallel *p, struct gt_err *err);
 	void (*release)(struct gt_parallel *p);
-	/* survey() reads a forward graph before any axis has rewritten it; rewrite() rewrites it.
-	 * */
+	/* survey() reads a forward graph before any axis has changed it; rewrite() changes it. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);

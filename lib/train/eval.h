@@ -8,16 +8,18 @@
 
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
-	const char *ckpt, *data; /* a checkpoint file or a run directory; KIND:PATH... */
-	const char *model;       /* NULL: the model of the run of ckpt */
-	const char *vocab;       /* gt_tokenizer_open(); NULL: the one of the run of ckpt */
+	/* ckpt: a checkpoint file or a run directory; data: KIND:PATH... */
+	const char *ckpt, *data;
+	const char *model; /* NULL: the model of the run of ckpt */
+	const char *vocab; /* gt_tokenizer_open(); NULL: the one of the run of ckpt */
 	struct gt_load_options load;
 
 	/* In place of data: inputs without classes, as struct gt_data_request has them, of the kind
 	 * that the model reads; NULL: none. */
 	char *const *inputs;
 	int input_count;
-	const char *settings; /* how to read them: key=value,... of `images`; NULL: none */
+	/* settings for reading the inputs: key=value,... as for `images`; NULL: none */
+	const char *settings;
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;
@@ -32,7 +34,7 @@ struct gt_eval_options {
 	const char *way; /* way of device collectives, as in struct gt_parallel_options */
 };
 
-/* Set all options to the defaults of `gtrain eval`. ckpt and data are to be set. */
+/* Set all options to the defaults of `gtrain eval`. The caller then sets ckpt and data. */
 void gt_eval_options_init(struct gt_eval_options *out);
 
 /* For programs that start ranks: check first that the checkpoint exists, that its model is known,
@@ -50,7 +52,7 @@ int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, st
     struct gt_err *err);
 void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 
-/* Borrowed: the description of the data that are measured. */
+/* Return the description of the data that is evaluated; borrowed. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
 /* With options.how.top, after gt_eval_run(): the answer to each sample; borrowed. */
@@ -61,7 +63,8 @@ const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 
-/* After gt_eval_run(): how many samples were damaged, and left out; and whether this one was. */
+/* After gt_eval_run(): the number of samples that were damaged and left out; and whether sample i
+ * was one of them. */
 int64_t gt_eval_damaged(const struct gt_eval *e);
 bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample);
 

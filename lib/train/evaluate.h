@@ -18,13 +18,13 @@ struct gt_metrics {
 	/* 1 - (sum of squared errors) / (sum of squared deviations of targets from their mean);
 	 * NaN: undefined */
 	double r2;
-	double seconds; /* time of the evaluation, with reading */
+	double seconds; /* time of the evaluation, including the reading of data */
 };
 
 /* The answer of a model to each sample of a data set, in its order. */
 struct gt_predictions {
 	int64_t count;
-	int top;         /* classes kept of each sample */
+	int top;         /* number of classes kept per sample */
 	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
 	/* [count, top] the classes with the largest logits; of equal logits, the first class */
 	int32_t *predicted;
@@ -40,8 +40,9 @@ struct gt_evaluate_options {
 	int batch, workers; /* samples at once, and threads that read data, of each rank */
 	bool pageable;      /* see gt_feeder_open() */
 	enum gt_amp amp;
-	int top; /* classes of each sample that gt_evaluate() is to keep, at most all; 0: no
-	            predictions. Of text: tokens that may follow it, without statistics */
+	/* number of classes per sample for which gt_evaluate() keeps predictions; 0: no
+	 * predictions. For texts: tokens that may follow the text, without statistics */
+	int top;
 };
 
 /* Make the programs that measure the session's model on this rank's samples. Add the pair to the

@@ -8,8 +8,9 @@
 /* A number that is NaN or infinite. */
 struct gt_nonfinite {
 	const struct gt_slot *slot; /* the tensor that holds it, borrowed; NULL: all are finite */
-	const char *state;          /* of the optimizer's state for that tensor; NULL: its data */
-	double value;               /* NaN has no sign here */
+	/* name of the optimizer's state for that tensor; NULL: it is in the tensor's data */
+	const char *state;
+	double value; /* NaN has no sign here */
 };
 
 /*

@@ -10,7 +10,7 @@ enum { GT_GENERATE_END = 1 };
 struct gt_generator_options {
 	const int32_t *prompt; /* [prompt_count], at least one id */
 	size_t prompt_count;
-	int64_t tokens; /* to write at most */
+	int64_t tokens; /* largest number of tokens to write */
 };
 
 /*
@@ -22,7 +22,7 @@ struct gt_generator_options {
  * whole window is computed again for each token.
  */
 struct gt_generator {
-	struct gt_program first, next, window; /* without a plan where no text gets there */
+	struct gt_program first, next, window; /* a program has no plan if no text reaches it */
 	int64_t block, vocab;
 	int32_t *text; /* [block]: the last tokens */
 	int64_t count; /* tokens in text */
@@ -39,7 +39,8 @@ int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
-/* For gt_session_purpose.try_others: plan shorter texts, and the same one on the CPU. */
+/* For gt_session_purpose.try_others: plan shorter texts, and a text of the same length on the
+ * CPU. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 

@@ -48,7 +48,7 @@ struct gt_loop {
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
 /* Wait for the results of all but the last `left` steps, and report them. Errors: GT_EDIVERGED,
- * with the step, where a loss or norm is not finite; weights are then those before that step. */
+ * with the step, if a loss or norm is not finite. The weights are then as before that step. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
 /* Check that the model is finite before it is evaluated or saved. The loss does not show this,

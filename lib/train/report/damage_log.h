@@ -17,7 +17,7 @@ struct gt_damage_log {
 	int named;
 };
 
-enum { GT_DAMAGE_NAMES = 5 }; /* a good number for `most` */
+enum { GT_DAMAGE_NAMES = 5 }; /* the usual value of `most` */
 
 /* Warn of each damaged sample found since the last call, until `most` samples are named. If there
  * is no new one, the cost is one comparison. */
@@ -27,7 +27,7 @@ void gt_damage_log_names(struct gt_damage_log *l);
  * then warn as above. `group` may be NULL. Errors: GT_ENOMEM, those of the group. */
 int gt_damage_log_gather(struct gt_damage_log *l, struct gt_group *group, struct gt_err *err);
 
-/* Warn of how many samples are damaged, if any is. */
+/* Warn with the number of damaged samples, if there are any. */
 void gt_damage_log_count(const struct gt_damage_log *l);
 
 #endif

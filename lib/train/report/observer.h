@@ -11,7 +11,7 @@
 struct gt_start_report {
 	const struct gt_folder *dir; /* the run directory; not open where no files are written */
 	int64_t step, total;         /* steps done before, steps in all */
-	bool tokens; /* a language model: rates in tokens, perplexity means something */
+	bool tokens; /* a language model: rates are in tokens, and perplexity is defined */
 	bool images;
 	int workers;      /* threads that read data */
 	const char *data; /* the spec of the training data */
@@ -25,7 +25,8 @@ struct gt_step_report {
 	bool skipped;            /* its scaled gradients overflowed: the weights are as before */
 	double loss_scale;       /* factor of the next step's loss; 0: the loss is not scaled */
 	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
-	double train_s;          /* spent in training steps since the start of this process */
+	/* seconds spent in training steps since the start of this process */
+	double train_s;
 	/* part of train_s in which the rank waited for data, on ranks that read data */
 	double data_s;
 	double time_s; /* since the start of this process */
@@ -34,7 +35,7 @@ struct gt_step_report {
 struct gt_eval_report {
 	int64_t step;
 	const struct gt_metrics *metrics;
-	bool best; /* better than all before */
+	bool best; /* better than all earlier evaluations */
 	bool ema;  /* metrics of the mean of the weights */
 	double time_s;
 };
@@ -50,7 +51,7 @@ struct gt_observer {
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);
-	/* The last call, made if start() succeeded. rc is the result of the run so far. */
+	/* The last call. It is made if start() succeeded. rc is the result of the run so far. */
 	int (*end)(void *self, int rc, struct gt_err *err);
 };
 

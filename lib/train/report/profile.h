@@ -40,7 +40,7 @@ void gt_profile_free(struct gt_profile *p);
  * messages, from 1 on. */
 void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
 
-/* Around a run of a plan: each kernel is an event. */
+/* Call these before and after a run of a plan: each kernel becomes an event. */
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 

@@ -21,7 +21,8 @@
 #define GT_ABOUT_NAME "gtrain.about"
 
 /* A copy of a run's options for config.json, with gtrain's version and a description of the
- * training data added as "version" and "data" under GT_OPT_ABOUT. Yours; NULL with err set. */
+ * training data added as "version" and "data" under GT_OPT_ABOUT. The caller frees it. NULL with
+ * err set on failure. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
 /* The text for a checkpoint of a model (NAME[:key=value,...]), yours to free(); NULL with err set.
@@ -34,7 +35,7 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*
  * Read the description of the training data from config.json or a checkpoint's text: "data" under
- * GT_OPT_ABOUT; for older runs, which lack that, size and normalization out of the option "data".
+ * GT_OPT_ABOUT; for older runs, which lack it, only size and normalization, from the option "data".
  * A NULL object describes nothing. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. Release *out.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);

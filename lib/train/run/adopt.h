@@ -10,7 +10,7 @@
  * is the run's. If the run's options do not set learning rate, momentum and weight decay, use those
  * of the checkpoint (the initial learning rate if a scheduler has changed it). Warn of other
  * settings that differ. Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for
- * settings of it that gtrain has not, such as amsgrad.
+ * settings that gtrain does not support, such as amsgrad.
  */
 int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err);
 

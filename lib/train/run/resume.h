@@ -10,7 +10,7 @@
 
 /* How a run that goes on from a checkpoint treats another value of an option. */
 struct gt_resume_rule {
-	const char *option; /* of `gtrain train`, without the dashes */
+	const char *option; /* name of an option of `gtrain train`, without the dashes */
 	bool fixed;         /* another value is refused */
 	const char *text;   /* why it is refused, or the effect of another value: lower case */
 };
@@ -32,7 +32,8 @@ struct gt_train;
  */
 int gt_resume_find_place(struct gt_train *t, struct gt_err *err);
 
-/* The steps of this run's size from the start of the data to the one behind `step`. */
+/* The number of steps, of this run's size, from the start of the data to the sample after
+ * `step`. */
 int64_t gt_resume_place(const struct gt_train *t, int64_t step);
 
 /* Log a line for each option of `config` that differs from that of the run that goes on: its name,

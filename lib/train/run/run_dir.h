@@ -9,7 +9,7 @@
 
 /*
  * A run directory, open. Its path is the user's, and may lead there by symbolic links; its files
- * and the folders checkpoints/, log/ and trace/ must be no links: all are opened relative to these
+ * and the folders checkpoints/, log/ and trace/ must not be links. All are opened relative to these
  * descriptors.
  */
 struct gt_run_dir {
@@ -17,7 +17,8 @@ struct gt_run_dir {
 	struct gt_folder checkpoints; /* not open where there is none */
 };
 
-/* To read. GT_EIO: no directory, or its checkpoints/ is no folder but a link or a file. */
+/* Open a run directory for reading. GT_EIO if it is not a directory, or if its checkpoints/ is a
+ * link or a file. */
 int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
 /*
@@ -39,7 +40,7 @@ int gt_run_dir_check_files(const char *path, struct gt_err *err);
  * or because it holds other files than a run's. Creates nothing; a missing directory is fine. */
 int gt_run_dir_check(const char *path, struct gt_err *err);
 
-/* DIR/config.json, whole or not at all. */
+/* Write DIR/config.json; it appears whole or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
 /* Read config.json; the caller calls json_decref() on it. NULL if there is none. Errors: GT_EIO for

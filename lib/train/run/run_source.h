@@ -6,16 +6,16 @@
 #include "lib/train/run/run_dir.h"
 #include "lib/train/session.h"
 
-/* Not to be copied: `file` points into it. */
+/* Do not copy this struct: `file` points into it. */
 struct gt_run_source {
 	char *path;               /* name of the checkpoint; NULL: there is none */
 	struct gt_file_name file; /* the same, to open */
 	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
 	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
-	json_t *config;           /* of the run, or NULL */
+	json_t *config;           /* config.json of the run, or NULL */
 	char *vocab;              /* path of the run's vocabulary, or NULL */
 	json_t *given;       /* facts of the folder that gt_run_source_model() was given, or NULL */
-	enum gt_names names; /* whose names its weights have */
+	enum gt_names names; /* the program whose names its weights have */
 };
 
 /*
@@ -52,7 +52,8 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
 
-/* How the weights are loaded: `load`, with the names of the folder unless it says whose. */
+/* Options for loading the weights: `load`, with the names that the folder uses unless `load` sets
+ * others. */
 struct gt_load_options gt_run_source_load(
     const struct gt_run_source *source, const struct gt_load_options *load);
 
