@@ -13,7 +13,7 @@ struct gt_ckpt_listing {
 	struct gt_stats *stats; /* [tensor_count], or NULL */
 	uint64_t file_bytes, dead_bytes;
 	bool all;   /* every value */
-	bool color; /* of text */
+	bool color; /* print text in colors */
 };
 
 /* Both leave the stream's error state to the caller. */

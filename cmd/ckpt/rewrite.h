@@ -8,7 +8,7 @@
 
 struct gt_ckpt_target_cli {
 	const char *output;
-	int to, dtype; /* -1: by the file's ending; -1: unchanged */
+	int to, dtype; /* to -1: chosen by the file's ending; dtype -1: unchanged */
 	int64_t shard_bytes;
 	bool sync;
 };
@@ -58,8 +58,8 @@ int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, stru
 int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Report as gt_ckpt_target_write() does. `path` is the file, or the folder; an index of shards if
- * `whole` is false. */
+/* Report as gt_ckpt_target_write() does. `path` is the file or the folder that was written. If
+ * `whole` is false, it is the path of an index of shards. */
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 

@@ -27,7 +27,7 @@ struct gt_contest {
 	const char *what;    /* for errors: "timing a product" */
 	const char *library; /* "cublaslt": choices of each library and version have a file */
 	size_t version;
-	const char *key; /* of the work: choices.h */
+	const char *key; /* key of the work in choices.h */
 	int count;
 	const struct gt_choice *choices; /* [count] */
 	bool untimed;                    /* take the first way that works; do not measure */

@@ -16,7 +16,7 @@
 void gt_json_string(FILE *out, const char *text, size_t length);
 void gt_buf_json(struct gt_buf *out, const char *text, size_t length);
 
-/* The same of text that ends with a zero. */
+/* The same for text that ends with a zero. */
 void gt_json_text(FILE *out, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* measure.h - how long work takes: repeated until a clock can tell, the median of rounds. */
+/* measure.h - measure how long work takes: the median time of several rounds. */
 #ifndef GT_BASE_MEASURE_H
 #define GT_BASE_MEASURE_H
 

@@ -104,8 +104,8 @@ struct gt_opts {
 	unsigned char *source; /* [rows] enum gt_opt_source */
 	char **operands;       /* [operand_count], borrowed from argv: words that are not options */
 	int operand_count;
-	/* [operand_count]: an option with an optional value that is given without one directly
-	 * before the operand; else NULL. */
+	/* [operand_count]: the option directly before the operand, if it can have a value but was
+	 * given without one; otherwise NULL. */
 	const struct gt_opt **before;
 	struct gt_arena arena; /* copies of strings from configuration files; lists */
 };

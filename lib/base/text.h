@@ -21,8 +21,8 @@ bool gt_text_parse_size(int64_t *out_bytes, const char *s);
 bool gt_text_parse_duration(double *out_seconds, const char *s);
 
 /*
- * Writing, at most GT_TEXT_SIZE bytes with the terminator. All return `out`, so that they can
- * stand in the arguments of a printf, each with a buffer of its own.
+ * Printing. The functions write at most GT_TEXT_SIZE bytes, including the terminator, and return
+ * `out`. So calls with different buffers can be arguments of one printf().
  */
 enum { GT_TEXT_SIZE = 32 };
 

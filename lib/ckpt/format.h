@@ -47,10 +47,11 @@ struct gt_ckpt {
 };
 
 /*
- * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse.
- * `apply` may be NULL. Its target is not the input unless in place, and then the edit has a change;
- * `result` is all zero. To write the file itself, open it by gt_edit_begin() (edit/private.h).
- * `write` is gt_ckpt_write(); NULL where a format is only read.
+ * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may still fail for a
+ * file that `sniff` accepted. `apply` may be NULL. Its target is another file than the input,
+ * except for an edit in place, which has at least one change. `result` is zeroed. To write the file
+ * itself, open it by gt_edit_begin() (edit/private.h). `write` is gt_ckpt_write(); NULL where a
+ * format is only read.
  */
 struct gt_ckpt_format {
 	const char *name;

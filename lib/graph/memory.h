@@ -27,7 +27,7 @@ struct gt_lifetime {
  *   C        512   2-3         0  A has died
  *   D        256   3-4       512  C lives at step 3, B has died
  *
- * *total is 768, for 1536 bytes of blocks; at step 1, A and B alone need as much.
+ * *total is 768, for 1536 bytes of blocks; at step 1, A and B together already need 768 bytes.
  */
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err);
 

@@ -30,12 +30,13 @@ struct gt_arch {
 	const char *keys; /* "layers heads ..."; "" for none, "sizes" for a bare list of numbers */
 	struct gt_arch_config defaults;
 	void (*wishes)(const struct gt_arch_config *c, struct gt_model_input *out);
-	/* From the input to the logits; errors go into the graph. */
+	/* Emit the nodes from the input to the logits. Errors are stored in the graph. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
-	/* Language models: the same for the token that follows, [B, classes]. `past` NULL: the
-	 * input is the whole text; otherwise it follows so many tokens (GT_MODEL_CONTINUE). `at`:
-	 * int32 [B], the last position of each text; NULL: the input's. Other models: NULL. */
+	/* For language models: emit the nodes to the logits [B, classes] of the token that follows.
+	 * `past` NULL: the input is the whole text; otherwise the input follows `past` earlier
+	 * tokens (GT_MODEL_CONTINUE). `at`: int32 [B], the last position of each text; NULL: the
+	 * input's. Other models: NULL. */
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
@@ -43,7 +44,8 @@ struct gt_arch {
 	const struct gt_model_alias *tied_aliases; /* with `tied`; may be NULL */
 	double lr_adam, lr_sgd;
 	const char *family; /* model_type of Hugging Face for this network; NULL: it has none */
-	/* The width within an MLP where the settings leave it open; NULL without that setting. */
+	/* The width within an MLP if the settings do not set it; NULL if the model has no such
+	 * setting. */
 	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
@@ -75,15 +77,17 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): the initial values of torch.nn.Linear and Conv2d
  * (kaiming_uniform_ with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
-/* N(0, 2 / fan): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015); the fan
- * is the number of inputs of an output, or, with its fan_out, of outputs that an input reaches. */
+/* N(0, 2 / fan): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015); `fan` is
+ * the number of inputs that an output depends on (fan_in), or the number of outputs that an input
+ * reaches (fan_out). */
 struct gt_init gt_init_kaiming(int64_t fan);
 
 /* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x F32 [..., in] */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
 
-/* The same as transformers have it: weights decay, biases do not. bias NULL: there is none. */
+/* A linear layer as transformers use it: its weights decay, its biases do not. bias NULL: there is
+ * none. */
 struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, struct gt_init weight, const struct gt_init *bias);
 

@@ -12,16 +12,16 @@ extern "C" {
 #endif
 
 /*
- * The declarations below are gtrain's own: as those of cublaslt.h they need no header of cuDNN's,
- * and one program runs with all versions of cuDNN 9. Where cuDNN's header is there, abi.cu compares
- * them with it. Handles and descriptors are opaque pointers, enumerations are ints. Source: NVIDIA,
- * "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
+ * The declarations below are gtrain's own, as in cublaslt.h. So this file needs no header of cuDNN,
+ * and one program runs with all versions of cuDNN 9. If cuDNN's header is installed, abi.cu
+ * compares the declarations with it. Handles and descriptors are opaque pointers, enumerations are
+ * ints. Source: NVIDIA, "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
  */
 
 enum gt_cudnn_number {
 	GT_CUDNN_VERSION = 90000, /* the oldest supported version; version 10 is not supported */
 	GT_CUDNN_VERSION_END = 100000,
-	/* statuses; thousands are kinds of errors */
+	/* statuses; the thousands digit is the kind of error */
 	GT_CUDNN_SUCCESS = 0,
 	GT_CUDNN_BAD_PARAM = 2000,
 	GT_CUDNN_NOT_FINALIZED = 2004,
@@ -36,7 +36,7 @@ enum gt_cudnn_number {
 	GT_CUDNN_HEUR_A = 3,
 	GT_CUDNN_HEUR_B = 1,
 	GT_CUDNN_HEUR_FALLBACK = 2,
-	/* notes of engines on their numbers */
+	/* numerical notes of engines */
 	GT_CUDNN_NOTE_TENSOR_CORE = 0,
 	GT_CUDNN_NOTE_DOWN_CONVERT = 1,
 	GT_CUDNN_NOTE_REDUCED_SUMS = 2,
@@ -74,7 +74,7 @@ enum gt_cudnn_kind {
 	GT_CUDNN_GRAPH = 15,
 	GT_CUDNN_PACK = 16,
 	GT_CUDNN_TENSOR = 17,
-	GT_CUDNN_PROPERTIES = 38 /* of a device; from version 9.8 on */
+	GT_CUDNN_PROPERTIES = 38 /* descriptor of a device; from version 9.8 on */
 };
 
 /* Attributes of descriptors. */
@@ -179,7 +179,7 @@ void gt_cudnn_leave(int device);
 /* For gt_cudnn_open() and its test: find the functions of this library. */
 int gt_cudnn_find(struct gt_cudnn_api *out, const char *library_name, struct gt_err *err);
 
-/* 0, or GT_EDEVICE with the library's words behind `what`. */
+/* Return 0, or GT_EDEVICE with `what` and the library's text in the message. */
 int gt_cudnn_check(int status, const char *what, struct gt_err *err);
 
 #ifdef __cplusplus

@@ -55,7 +55,7 @@ struct gt_edit {
 	const char *note; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
 	/* a second note about which dicts are edited and which are not; or "" */
 	const char *dicts_note;
-	size_t capacity; /* of changes */
+	size_t capacity; /* elements allocated for changes */
 	struct gt_arena arena;
 };
 
@@ -72,8 +72,8 @@ enum {
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
 
 /*
- * Compute an edit; it borrows texts from the checkpoint. No change to make is no error: count is 0
- * and the note says why ("no name starts with 'module.' or '_orig_mod.'").
+ * Compute an edit; it borrows texts from the checkpoint. If there is nothing to change, this is not
+ * an error: count is 0 and the note says why ("no name starts with 'module.' or '_orig_mod.'").
  *
  *   strip   takes the prefixes off the front of a name, in any order and number; a name never
  *           becomes empty. `_metadata` follows: "module" becomes "", and the entry that had this
@@ -117,7 +117,7 @@ struct gt_edit_result {
  * tensors go from file to file in the kernel, by reference where the file system shares blocks
  * (XFS, btrfs); checksums stay. In place: only metadata is written. For a zip that is one write at
  * the end of the file, a new pickle and directory, then fsync; for safetensors a header padded to
- * its old length. Where the format leaves no room it is a copy that is renamed over.
+ * its old length. If the format leaves no space, a copy is written and renamed over the file.
  *
  * Errors: GT_EINVAL when output is the input, GT_EFORMAT where the digests of the file do not agree
  * with its checksums, GT_EIO when the file has changed since it was opened

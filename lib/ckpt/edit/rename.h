@@ -12,10 +12,10 @@ struct gt_renames {
 
 /*
  * Compile rules "REGEX=REPLACEMENT", cut at the last "="; the texts must outlive `out`. REGEX is an
- * expression of PCRE2 over Unicode characters: "." and "[äö]" match one each, \d and \w those of
- * any script. \0 to \9 in the replacement stand for the text of the groups, other characters for
- * themselves. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the rule and the byte of
- * REGEX. Release it in any case.
+ * expression of PCRE2 over Unicode characters: "." and "[äö]" match one character, and \d and \w
+ * match characters of any script. \0 to \9 in the replacement stand for the text of the groups,
+ * other characters for themselves. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the
+ * rule and the byte of REGEX. Release it in any case.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);

@@ -13,8 +13,8 @@
 
 enum {
 	GT_PICKLE_NAME_BYTES = 512,    /* bytes of the name of a module or class */
-	GT_PICKLE_RECENT_INTS = 512,   /* that later mentions share */
-	GT_PICKLE_MAX_MARKS = 1 << 10, /* that are open at a time */
+	GT_PICKLE_RECENT_INTS = 512,   /* integers whose nodes are shared by later uses */
+	GT_PICKLE_MAX_MARKS = 1 << 10, /* marks that are open at the same time */
 	GT_PICKLE_MAX_PUSHES = 1 << 24 /* values pushed to the stack; this bounds memory and time */
 };
 
@@ -48,8 +48,8 @@ struct gt_machine {
 	struct gt_err *err;
 };
 
-/* A handler takes its operands from the bytes and from `args`, which are as many as the table of
- * pickle/read.c says; `op` tells opcodes that share it. */
+/* A handler takes its operands from the bytes and from `args`, whose number is in the table of
+ * pickle/read.c. Opcodes that share a handler differ in `op`. */
 typedef int gt_opcode(struct gt_machine *m);
 
 /* pickle/scalars.c */
@@ -68,8 +68,8 @@ static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 	return GT_EFORMAT;
 }
 
-/* Copy more of the file: `length` bytes from m->at on, which it has, and perhaps others.
- * Invalidates m->bytes. (pickle/read.c) */
+/* Copy more of the file: at least `length` bytes from m->at on, which the file has. Invalidates
+ * m->bytes. (pickle/read.c) */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
 static inline int gt_machine_take(struct gt_machine *m, uint64_t length, const unsigned char **p)
@@ -117,7 +117,7 @@ static inline int gt_machine_too_much(struct gt_machine *m)
 	return GT_EFORMAT;
 }
 
-/* `width` bytes of length, then as many bytes. */
+/* Take a length of `width` bytes, then as many bytes. */
 static inline int gt_machine_take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
 {
@@ -239,7 +239,8 @@ static inline int gt_machine_keep_item(
 	return 0;
 }
 
-/* A tuple or list of values that have just left the stack; room for them and no more. */
+/* A tuple or list of values that have just left the stack; it has memory for exactly these
+ * values. */
 static inline int gt_machine_push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
 {

@@ -27,20 +27,22 @@ int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t
  * that are not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
-/* The CRC-32 of bytes of a mapping, kept so that they are read once: in an index, by address. */
+/* The CRC-32 of some bytes of a mapping. It is kept in an index by their address, so that the bytes
+ * are read only once. */
 struct gt_known_sum {
 	const void *bytes;
 	uint64_t size;
 	uint32_t crc;
 };
 
-/* The records of a zip: headers, overlaps, pickles, checksums. Those of `known`, which may be
- * NULL, are not made again. */
+/* The records of a zip: headers, overlaps, pickles, checksums. Checksums in `known`, which may be
+ * NULL, are not computed again. */
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err);
 
-/* Compare the records of an archive with their CRC-32, by threads. bad[i], not NULL, gets whether
- * that of record i differs; with NULL the first one that does is an error. */
+/* Compare the records of an archive with their CRC-32, by threads. If `bad` is not NULL, bad[i] is
+ * set to whether the CRC-32 of record i differs. If it is NULL, the first record that differs is an
+ * error. */
 int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struct gt_arena *arena,
     size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
 

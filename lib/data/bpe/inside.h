@@ -74,7 +74,7 @@ void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
 /* ---- pattern.c: regular expressions ---- */
 
 struct gt_bpe_pattern;
-struct gt_bpe_matcher; /* a thread's own */
+struct gt_bpe_matcher; /* each thread has its own */
 
 /* Compile a pattern in Oniguruma's syntax, which the reference uses. Syntax with another meaning in
  * PCRE2 is GT_ENOTSUP; the error names it. */
@@ -99,7 +99,8 @@ struct gt_bpe_added {
 	struct gt_bpe_string text;
 	int32_t id;
 	bool left, right; /* the token includes white space on this side */
-	bool normalized;  /* normalized tokens are found in a second pass, between the other ones */
+	/* it is found in a second pass, in the text between tokens of the first pass */
+	bool normalized;
 };
 
 struct gt_bpe_added_list {
@@ -133,8 +134,9 @@ enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
 /* A step that cuts words further; steps are applied in order. Only for tokenizers of bytes. */
 struct gt_bpe_stage {
-	struct gt_bpe_pattern *pattern; /* NULL: a space goes before a piece that has none there */
-	bool drop_matches, drop_gaps;   /* these pieces are dropped */
+	/* NULL: this step adds a space before each piece that does not begin with one */
+	struct gt_bpe_pattern *pattern;
+	bool drop_matches, drop_gaps; /* these pieces are dropped */
 };
 
 /* Pairs of adjacent characters that some merge joins. */
@@ -148,15 +150,15 @@ enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FI
 
 /* How characters are normalized, and where words may be cut. */
 struct gt_bpe_chars {
-	unsigned char prefix[GT_BPE_MAX_REPLACED]; /* before a segment ... */
+	unsigned char prefix[GT_BPE_MAX_REPLACED]; /* put before a segment */
 	int prefix_size;
 	enum gt_bpe_prefix when;
-	bool unless_there; /* ... that does not begin with it */
+	bool unless_there; /* only if the segment does not begin with the prefix */
 	bool normalizer;   /* these two belong to a normalizer, not to a pre_tokenizer */
 	uint32_t from;     /* this character (0: none) is replaced by ... */
 	unsigned char to[GT_BPE_MAX_REPLACED];
 	int to_size;
-	uint32_t to_first, to_last; /* characters of these */
+	uint32_t to_first, to_last; /* first and last character of `to` */
 	uint32_t split;             /* a word ends before this character; 0: none */
 	bool soft;                  /* a word also ends between characters that no merge joins */
 	struct gt_bpe_joins joins;
@@ -170,7 +172,7 @@ struct gt_bpe {
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
 	int32_t begin;         /* gt_bpe_begin() */
 	int32_t unk;           /* -1: none, symbols that are unknown vanish */
-	int32_t byte_ids[256]; /* of bytes' symbols, or of <0x00> .. <0xFF>; -1: none */
+	int32_t byte_ids[256]; /* ids of the symbols of bytes, or of <0x00> .. <0xFF>; -1: none */
 	uint32_t letters[256]; /* how the vocabulary writes bytes */
 	struct gt_bpe_added_list added;
 	struct gt_bpe_stage stages[GT_BPE_MAX_STAGES];
@@ -178,10 +180,11 @@ struct gt_bpe {
 	struct gt_bpe_chars chars;
 
 	/* Decoding. */
-	bool plain_bytes;            /* <0xE2> stands for a byte */
-	uint32_t space;              /* this character stands for a space; 0: none */
-	bool strip_first;            /* one space at the beginning of a text is left out */
-	bool drop_first;             /* all `space` of a text's first token are left out */
+	bool plain_bytes; /* <0xE2> stands for a byte */
+	uint32_t space;   /* this character stands for a space; 0: none */
+	bool strip_first; /* one space at the beginning of a text is left out */
+	/* all spaces at the start of a text's first token are left out */
+	bool drop_first;
 	struct gt_bpe_string *texts; /* [vocab.size]: bytes of each token */
 
 	char *source; /* tokenizer.json */
@@ -265,7 +268,7 @@ void gt_bpe_worker_close(struct gt_bpe_worker *w);
 /* Ensure n bytes of memory in a buffer. */
 int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct gt_err *err);
 
-/* A word to ids. */
+/* Turn a word into ids. */
 int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struct gt_bpe_ids *out,
     struct gt_err *err);
 

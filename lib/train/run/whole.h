@@ -7,10 +7,11 @@
 
 enum { GT_WHOLE_EMA = GT_OPTIM_STATES, GT_WHOLE_KINDS = GT_WHOLE_EMA + 2 };
 
-/* Whole tensors in host memory on rank 0, of those slots that are held in parts. */
+/* Whole tensors in host memory on rank 0, for the slots whose tensors are sharded. */
 struct gt_whole {
 	const struct gt_store *store;
-	/* [slot_count] data, then [slot_count] of each state and of the mean; NULL: not in parts */
+	/* [slot_count] data, then [slot_count] of each state and of the mean; NULL: the tensor is
+	 * not sharded */
 	void **tensors;
 };
 
@@ -23,8 +24,8 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
     struct gt_err *err);
 void gt_whole_release(struct gt_whole *w);
 
-/* The data of a slot (which -1), a state of it, or its mean (GT_WHOLE_EMA): host memory
- * [slot->count], or NULL where this rank's memory has all of it. `w` may be NULL. */
+/* Return the data of a slot (`which` is -1), one of its states, or its mean (GT_WHOLE_EMA), in host
+ * memory [slot->count]. NULL if this rank's store holds all of it. `w` may be NULL. */
 const void *gt_whole_find(const struct gt_whole *w, const struct gt_slot *slot, int which);
 
 #endif
