@@ -9,11 +9,12 @@
 #include "lib/comm/shm/shm.h"
 
 enum gt_comm_backend {
-	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs nccl or ring */
+	/* shm if all ranks are on one host, otherwise mpi; between GPUs nccl or ring */
+	GT_COMM_AUTO,
 	GT_COMM_SHM,
 	GT_COMM_RING, /* on one host; auto chooses it only between GPUs */
 	GT_COMM_MPI,
-	GT_COMM_NCCL, /* as auto, but insists on nccl between GPUs */
+	GT_COMM_NCCL, /* like auto, but fails if nccl cannot be used between GPUs */
 	GT_COMM_BACKENDS
 };
 
@@ -34,7 +35,7 @@ struct gt_comm_options {
 struct gt_comm {
 	struct gt_world world;
 	struct gt_group *group;           /* of all ranks */
-	struct gt_rendezvous *rendezvous; /* NULL where there is one rank, and on MPI */
+	struct gt_rendezvous *rendezvous; /* NULL if there is only one rank, or with MPI */
 	struct gt_exchange exchange;
 	struct gt_mpi *mpi; /* or NULL */
 };
@@ -43,14 +44,14 @@ struct gt_comm {
  * Meet the ranks of this world and form the group of all of them: a collective call. Do not move
  * `out` until gt_comm_leave(), which must be called only if this returned 0. Errors: those of
  * rendezvous and group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with
- * the line that does; GT_EINVAL for shm or ring on several hosts, and where MPI knows of other
- * ranks than the world.
+ * the mpirun command in the message; GT_EINVAL for shm or ring on several hosts, and where MPI
+ * knows of other ranks than the world.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);
 
-/* A collective call of ranks that have succeeded, before they end. Do not call it after an error
- * (gt_mpi_finish()). */
+/* Call this on all ranks that have succeeded, before they end. It is a collective call. Do not call
+ * it after an error (gt_mpi_finish()). */
 int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 void gt_comm_leave(struct gt_comm *comm);
 

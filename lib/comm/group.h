@@ -1,4 +1,4 @@
-/* group.h - ranks that compute together: collectives, whole or in the background. */
+/* group.h - ranks that compute together: collectives that the caller waits for, or that run in the background. */
 #ifndef GT_COMM_GROUP_H
 #define GT_COMM_GROUP_H
 
@@ -20,27 +20,27 @@ struct gt_stream; /* lib/device/backend.h */
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: if one rank calls something else, all of them fail (GT_EINVAL) instead of getting a wrong
- * sum. Sender and receiver of a message alone may give it different names. Calls on one group come
- * from one thread at a time.
+ * sum. Only the sender and the receiver of a message may give it different names. Calls on one
+ * group come from one thread at a time.
  *
  * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
  * device's group are queued on a stream, as all work of a device is: a call returns when the
  * collective is queued, and the collective begins when all earlier work of its stream is done.
  *
- * GT_EIO is a peer that does not come in time: the message names the late rank, the collective (its
- * `what` and its number) and the last collective that the rank took part in. After an error a group
- * can only be freed; other ranks get the same error at their next call or wait.
+ * GT_EIO means that a peer did not respond in time. The message names the late rank, the collective
+ * (its `what` and its number) and the last collective that the rank took part in. After an error a
+ * group can only be freed; other ranks get the same error at their next call or wait.
  */
 
 enum gt_reduction {
 	GT_SUM,
-	GT_AVG, /* the sum over the number of ranks */
+	GT_AVG, /* the sum divided by the number of ranks */
 	GT_MAX
 };
 
 enum gt_collective_kind {
 	GT_ALL_REDUCE,     /* out[count] = reduction over ranks of in[count] */
-	GT_REDUCE,         /* the same on rank `peer` alone; the others' out is left alone */
+	GT_REDUCE,         /* the same, only on rank `peer`; `out` of other ranks is not changed */
 	GT_REDUCE_SCATTER, /* out[count] = part `rank` of the reduction of in[size * count] */
 	GT_ALL_GATHER,     /* out[size * count] = the in[count] of all ranks, in their order */
 	GT_BROADCAST,      /* out[count] = in[count] of rank `peer` (which may have in == out) */
@@ -50,10 +50,10 @@ enum gt_collective_kind {
 };
 
 /*
- * One call. in == out is a collective in place; for GT_REDUCE_SCATTER and GT_ALL_GATHER, in place
- * means that the rank's `count` elements are at their place inside the larger buffer. Otherwise
- * they do not overlap. `count` is a number of elements; for GT_REDUCE_SCATTER and GT_ALL_GATHER, of
- * one rank's part. It may be 0.
+ * One call. If in == out, the collective is in place; for GT_REDUCE_SCATTER and GT_ALL_GATHER, in
+ * place means that the rank's `count` elements are at their place inside the larger buffer.
+ * Otherwise `in` and `out` do not overlap. `count` is a number of elements; for GT_REDUCE_SCATTER
+ * and GT_ALL_GATHER it is the number in one rank's part. It may be 0.
  *
  * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; other collectives any type. Sums
  * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
@@ -78,7 +78,8 @@ struct gt_collective {
 	const char *what; /* for messages: "bucket 3"; may be NULL. Not copied */
 	/* set to the time of the call, except in device groups; may be NULL */
 	struct gt_span *span;
-	struct gt_stream *stream; /* of a device's group; groups for host memory do not read it */
+	/* stream of the call in a device's group; groups for host memory do not read it */
+	struct gt_stream *stream;
 };
 
 struct gt_group {
@@ -113,8 +114,8 @@ struct gt_group_ops {
 	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
 
-	/* Groups for host memory have these, for use by groups for device memory: group_meet.h.
-	 * Optional (NULL). */
+	/* Functions of groups for host memory that groups for device memory call (group_meet.h).
+	 * They may be NULL. */
 	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*look)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
@@ -154,20 +155,21 @@ int gt_group_await(
 void gt_group_stop(struct gt_group *g);
 
 /*
- * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on
- * buffers inside it need no staging. With MPI each rank has memory of its own. A collective call:
- * all ranks ask for the same size. Release it by gt_group_release(), a collective call too, or
- * leave it to gt_group_free().
+ * Allocate zeroed memory, aligned to 64 bytes, that all ranks of the group can access: collectives
+ * on buffers inside it need no staging. With MPI each rank has memory of its own. A collective
+ * call: all ranks ask for the same size. Release it by gt_group_release(), a collective call too,
+ * or leave it to gt_group_free().
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);
 
-/* A collective call: a group of the ranks with this color (negative: none, *out NULL), ordered by
- * key, then by rank. In error messages ranks keep the numbers of the original group. */
+/* A collective call that makes a group of the ranks with this color, ordered by key, then by rank.
+ * A rank with a negative color gets no group: *out is NULL. In error messages ranks keep the
+ * numbers of the original group. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 
-/* Not a collective call; started collectives are given up. */
+/* Not a collective call. Collectives that have been started are given up. */
 void gt_group_free(struct gt_group *g);
 
 /* ---- short forms ---- */

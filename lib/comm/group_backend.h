@@ -23,7 +23,8 @@ bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 
 /* A rank's call. Ranks compare these, so unused bytes are zero. */
 struct gt_group_call {
-	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
+	/* counts from 1, for each group; for messages, for each pair and direction */
+	uint64_t number;
 	int64_t count;
 	uint8_t kind, dtype, reduction, unused;
 	int32_t peer;
@@ -33,20 +34,22 @@ _Static_assert(sizeof(struct gt_group_call) == GT_COMM_LINE, "one line");
 
 struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number);
 
-/* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", of a call that may
- * hold anything. */
+/* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", for a call whose
+ * content may be invalid. */
 struct gt_text gt_group_call_short(const struct gt_group_call *call);
 struct gt_text gt_group_call_text(const struct gt_group_call *call);
 
-/* GT_EINVAL: two ranks call different collectives; a message is not the expected one (0: it is). */
+/* GT_EINVAL: two ranks call different collectives; a message is not the expected one. Returns 0 if
+ * the calls match. */
 int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
     const struct gt_group_call *theirs);
 int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
     const struct gt_group_call *wanted);
 
-/* Set GT_EIO for a rank that does not come, as in "rank 2", "is late", "for", followed by the last
- * collective that it reached. This is either the current collective or the one before: each
- * collective begins with a meeting of all ranks, so no rank can be further behind. */
+/* Set GT_EIO for a rank that does not respond. The text is built from parts such as "rank 2", "is
+ * late", "for", and ends with the last collective that the rank reached. This is either the current
+ * collective or the one before: each collective begins with a meeting of all ranks, so no rank can
+ * be further behind. */
 struct gt_lost {
 	const char *who, *verb, *before;
 	int by; /* the rank that says so */
@@ -59,8 +62,8 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
  * large enough. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
-/* A rank's arguments of gt_group_split(); and the ranks that gave `color`, in their new order:
- * members[size]. Returns how many. */
+/* A rank's arguments of gt_group_split(). Write the ranks that gave `color` to members[size], in
+ * their new order, and return their number. */
 struct gt_split_choice {
 	int32_t color, key;
 };
@@ -69,13 +72,14 @@ int gt_choose(int *members, const struct gt_split_choice *all, int size, int col
 /* ---- group_reduce.c: arithmetic ---- */
 
 /*
- * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts], >= 1. A dst
- * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
+ * Reduce src[n][count] as a tree, n >= 2, and write the result to each of dst[dsts], dsts >= 1. A
+ * dst may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
  */
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction);
 
-/* Of n sources, those in the left half of the tree: the largest power of two below n, n >= 2. */
+/* The number of sources, out of n >= 2, in the left half of the tree. It is the largest power of
+ * two below n. */
 int gt_reduce_left(int n);
 
 /* A step of a sum that goes from rank to rank (ring/peers.h). */

@@ -10,7 +10,7 @@
  * which does notice. The owner of that host group (`shm`, `ring` or `mpi`) calls these functions.
  */
 
-/* Do a collective or a message without its data: the ranks compare their calls and wait for each
+/* Run a collective or a message without its data: the ranks compare their calls and wait for each
  * other, but no buffer is read or written. Errors: those of the collective, with the same texts;
  * GT_ENOTSUP for a group for device memory. */
 int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
@@ -24,9 +24,9 @@ int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
  * error stays and is copied to *err. Returns err->code. */
 int gt_group_fail(struct gt_group *g, struct gt_err *err);
 
-/* Memory of the host, zeroed, in whole pages, that all ranks of the group see: *out is the address
- * of the same bytes on each of them. A collective call; the memory is the group's. Errors: those of
- * gt_group_alloc(); GT_ENOTSUP where ranks share no memory. */
+/* Allocate zeroed host memory in whole pages, shared by all ranks of the group: *out is the address
+ * of the same bytes on each rank. A collective call. The group owns the memory. Errors: those of
+ * gt_group_alloc(); GT_ENOTSUP if the ranks share no memory. */
 int gt_group_share(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 
 /* "all-reduce 'bucket 3'" */

@@ -52,8 +52,7 @@ void gt_inventory_release(struct gt_inventory *inventory);
 
 /* The number and size of the tensors in a tree. */
 struct gt_tally {
-	/* bytes of elements; each tensor counts as often as it is mentioned */
-	uint64_t tensors;
+	uint64_t tensors;       /* each counts as often as it is mentioned */
 	uint64_t storage_bytes; /* every storage once */
 };
 

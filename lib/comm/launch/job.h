@@ -49,8 +49,8 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* ranks that run */
 	int first, status;        /* the first rank that failed, or -1, and its exit status */
-	int asked;                /* how many signals asked the launcher to end */
-	double asked_at;          /* time of the first of them */
+	int asked;                /* number of signals that asked the launcher to end */
+	double asked_at;          /* time of the first of these signals */
 	double kill_at;           /* time at which the remaining ranks are killed; 0: never */
 	int signals;              /* a signalfd */
 	sigset_t caught, old_mask;
@@ -71,8 +71,8 @@ int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
 /* The processors and threads of a rank. */
 struct gt_share {
-	int threads; /* for OMP_NUM_THREADS; 0: leave it */
-	bool bound;  /* to the processors in `set` */
+	int threads; /* value of OMP_NUM_THREADS; 0: do not set it */
+	bool bound;  /* bind the rank to the processors in `set` */
 	cpu_set_t set;
 };
 

@@ -10,14 +10,16 @@
 struct gt_launch_options {
 	int nproc;           /* 1 to GT_WORLD_MAX_RANKS */
 	const char *program; /* the path that each rank executes */
-	char *const *argv;   /* its arguments, from argv[0], the name, on; ended by NULL */
+	char *const *argv;   /* its arguments, which begin with the name, argv[0]; ended by NULL */
 	/* The folder for rank-N.log, each rank's standard error; NULL: all lines go to the
-	 * launcher's. */
+	 * launcher's standard error. */
 	const struct gt_folder *log_dir;
-	bool rank_0_speaks; /* without log_dir: show only rank 0, and a rank that fails first */
-	int max_restarts;   /* of the whole job, after a rank has failed */
-	struct gt_log *log; /* our standard error */
-	int columns; /* of the terminal on which rank 0 may draw a progress line; 0: it may not */
+	bool rank_0_speaks; /* without log_dir: show only rank 0 and the rank that fails first */
+	int max_restarts;   /* restarts of the whole job after a rank has failed */
+	struct gt_log *log; /* the launcher's standard error */
+	/* columns of the terminal on which rank 0 may draw a progress line; 0: it may not draw
+	 * one */
+	int columns;
 };
 
 /* The value sent with SIGTERM by sigqueue() to a rank that has to end because another rank is lost.

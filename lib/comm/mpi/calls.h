@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * MPI has no binary interface: each library has handles of its own. So calls.c alone is compiled
- * with mpicc, into libgtrain-mpi.so, whose one symbol is this table; the program opens it when a
- * group on MPI is asked for, and needs no MPI otherwise.
+ * MPI has no binary interface: each library has its own handles. So only calls.c is compiled with
+ * mpicc, into libgtrain-mpi.so, whose only symbol is this table. The program opens this library
+ * when a group on MPI is requested, and needs no MPI otherwise.
  *
  * Only init and finalize wait. Any thread may call these functions: a lock serializes them, as
  * MPI_THREAD_SERIALIZED requires. They return 0 or MPI's error.
@@ -24,14 +24,14 @@ struct gt_mpi_request {
 struct gt_mpi_calls {
 	uint32_t version, bytes; /* GT_MPI_CALLS_VERSION, of this struct */
 
-	/* MPI_Init_thread. *rank and *size of all, *tag_most: the largest tag. -1: MPI was begun or
-	 * ended before, or it cannot be called by threads. */
+	/* MPI_Init_thread. Sets *rank, *size and the largest tag, *tag_most. Returns -1 if MPI was
+	 * initialised or finalised before, or cannot be called by threads. */
 	int (*init)(int *rank, int *size, int *tag_most);
 
 	/* MPI_Finalize: waits for all ranks, which have to call it too. */
 	int (*finalize)(void);
 
-	/* MPI_Isend, MPI_Irecv. A negative rank to receive from is any. */
+	/* MPI_Isend, MPI_Irecv. A negative rank means a message from any rank. */
 	int (*send)(struct gt_mpi_request *out, const void *p, int bytes, int rank, int tag);
 	int (*receive)(struct gt_mpi_request *out, void *p, int bytes, int rank, int tag);
 

@@ -6,8 +6,9 @@
 
 /*
  * MPI carries the bytes; group.h defines the collectives. Elements are added here, as a tree over
- * the ranks, so that results have the bits of `shm`, which MPI_Allreduce does not promise. If a
- * rank is late or calls another collective, the error names it; MPI itself would wait for ever.
+ * the ranks, so that results have the same bits as with `shm`; MPI_Allreduce does not promise this.
+ * If a rank is late or calls another collective, the error names it; MPI itself would wait for
+ * ever.
  *
  * Every collective begins with a slip from each rank to each other: the call, and data of up to
  * some KiB, which ends a small collective. In larger ones each rank reduces its slice:
@@ -28,7 +29,7 @@
  * soon.
  */
 
-struct gt_mpi; /* MPI in this process, which has it once */
+struct gt_mpi; /* the state of MPI in this process; there is only one */
 
 struct gt_mpi_options {
 	double timeout_s;   /* give up on a peer that does not respond within this time; 0: 600 */
@@ -38,12 +39,12 @@ struct gt_mpi_options {
 /*
  * Open libgtrain-mpi.so (beside the program, in ../lib/gtrain from there, or the file that
  * GTRAIN_MPI names) and begin MPI. `*size` ranks have been started by mpirun, this one is `*rank`;
- * a process that mpirun did not start is rank 0 of 1. Once per process; MPI may end the process
- * itself when it cannot begin. GT_ENOTSUP: there is no such library.
+ * a process that mpirun did not start is rank 0 of 1. Call this once per process. MPI may end the
+ * process itself if it cannot start. GT_ENOTSUP: the library does not exist.
  */
 int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err);
 
-/* A group of all ranks: a collective call. It, and groups split from it, are freed before `mpi`.
+/* Make a group of all ranks: a collective call. Free it, and groups split from it, before `mpi`.
  * Splits of different groups of a process do not run at the same time. */
 int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_options *options,
     struct gt_err *err);

@@ -13,12 +13,12 @@
 
 enum {
 	GT_MPI_HOST_BYTES = 64,
-	/* Of data on a slip: with the call it stays below the size that Open MPI sends at once
-	 * within a host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64
-	 * KiB. */
+	/* Bytes of data on a slip. Together with the call they stay below the size that Open MPI
+	 * sends at once within a host (btl_vader_eager_limit, 4 KiB with its own head); between
+	 * hosts it is 64 KiB. */
 	GT_MPI_SLIP_BYTES = 3 * 1024,
 	GT_MPI_LETTER_BYTES =
-	    16 * 1024 /* of data in a letter, with which a short message is sent */
+	    16 * 1024 /* bytes of data in a letter, which carries a short message */
 };
 
 struct gt_mpi {
@@ -80,7 +80,7 @@ struct gt_mpi_mail {
 	struct gt_mpi_flight flight;
 };
 
-/* Pieces take turns. */
+/* Pieces use the two sets in turn. */
 enum {
 	GT_MPI_SET_MEETING,
 	GT_MPI_SET_SLICES,
@@ -96,8 +96,8 @@ struct gt_mpi_group {
 	double timeout_s, spin_s;
 	size_t piece_bytes;
 
-	uint64_t number;                /* collectives so far */
-	struct gt_group_call call;      /* the one that runs */
+	uint64_t number;                /* number of collectives so far */
+	struct gt_group_call call;      /* the collective that runs */
 	struct gt_group_call met, last; /* the latest collective, the one before it */
 	bool begun;                     /* all ranks have reached the current collective */
 	uint64_t *sent, *received;      /* [size] messages */
@@ -108,8 +108,9 @@ struct gt_mpi_group {
 	size_t staging_part;
 	struct gt_mpi_flight *flights;
 	struct gt_mpi_set sets[GT_MPI_SETS];
-	struct gt_mpi_mail *mail;     /* [size] */
-	struct gt_mpi_letter *letter; /* that comes, from the first one on */
+	struct gt_mpi_mail *mail; /* [size] */
+	/* the letter that is received next; allocated with the first letter */
+	struct gt_mpi_letter *letter;
 
 	struct gt_mpi_notice inbox;
 	struct gt_mpi_request inbox_request;
@@ -135,13 +136,14 @@ int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const 
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
     enum gt_mpi_tag tag, struct gt_err *err);
 
-/* Wait until all messages of the set have come and gone. */
+/* Wait until all messages of the set have been sent and received. */
 int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *err);
 
-/* Tell all ranks to fail with *err, or take the error of one that was first. Returns err->code. */
+/* Tell all ranks to fail with *err. If another rank has failed before, *err becomes its error.
+ * Returns err->code. */
 int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 
-/* 0, or the error that a rank has failed with. */
+/* Return 0, or the error with which a rank has failed. */
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
 /* Implements gt_group_look(). */

@@ -65,7 +65,7 @@ struct gt_hello {
 
 void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello);
 
-/* False if these are not the first bytes of a gtrain rank. */
+/* Returns false if these are not the first bytes that a rank of gtrain sends. */
 bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO]);
 
 /* Get random bytes from the system. */
@@ -84,13 +84,14 @@ void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, cons
 int gt_wire_send(int fd, const void *bytes, size_t size, double deadline);
 int gt_wire_receive(int fd, void *bytes, size_t size, double deadline);
 
-/* Wait until one of `events` of poll() is there: as above. */
+/* Wait until poll() reports one of `events`. Returns as gt_wire_send() does. */
 int gt_wire_wait(int fd, short events, double deadline);
 
-/* Milliseconds for poll() until then, rounded up. */
+/* Milliseconds until the deadline for poll(), rounded up. */
 int gt_wire_left_ms(double deadline);
 
-/* A message of at most GT_WIRE_MAX_ERROR bytes, or an error, at once or not at all. */
+/* Send a message of at most GT_WIRE_MAX_ERROR bytes, or an error. It is sent at once or not at
+ * all. */
 int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size);
 void gt_wire_send_error(int fd, const struct gt_err *error);
 
@@ -128,11 +129,12 @@ struct gt_rendezvous {
 	int rank, size;
 	double timeout_s;
 	uint32_t exchanges;
-	int *fd;              /* [size]: rank 0 has all, the others [0] alone; -1 otherwise */
+	/* [size]: rank 0 has all sockets, other ranks have only [0]; other elements are -1 */
+	int *fd;
 	struct gt_err failed; /* the error that ended it */
 };
 
-/* The two sides of meeting: fill r->fd. */
+/* The two sides of the meeting: each sets r->fd. */
 int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *world,
     const char *agreement, struct gt_err *err);
 int gt_rendezvous_join(struct gt_rendezvous *r, const struct gt_world *world, const char *agreement,

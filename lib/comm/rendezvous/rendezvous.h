@@ -25,7 +25,7 @@
  * once.
  */
 
-/* Of an agreement, with its zero; of each rank's part of an exchange. */
+/* Limits of bytes: of an agreement, including its zero; of each rank's part of an exchange. */
 #define GT_RENDEZVOUS_MAX_AGREEMENT 16384
 #define GT_RENDEZVOUS_MAX_BYTES     65536
 
