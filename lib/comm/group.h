@@ -1,4 +1,4 @@
-/* group.h - ranks that compute together: collectives that the caller waits for, or that run in the background. */
+/* group.h - ranks that compute together: collectives, in the foreground or background. */
 #ifndef GT_COMM_GROUP_H
 #define GT_COMM_GROUP_H
 
