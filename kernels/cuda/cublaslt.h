@@ -14,7 +14,7 @@ extern "C" {
 /*
  * The declarations below are gtrain's own. So this file compiles without a toolkit, for the
  * simulator, and one program runs with the libraries of CUDA 12 and 13: the part of cuBLASLt in use
- * has had the same binary interface since version 11. Where there is a toolkit, cublaslt_abi.cu
+ * has had the same binary interface since version 11. If a toolkit is installed, cublaslt_abi.cu
  * compares every number and every size with its header. Handles and descriptors are opaque
  * pointers, enumerations are ints. Source: NVIDIA, "cuBLAS Library", "Using the cuBLASLt API".
  */
@@ -52,7 +52,7 @@ enum gt_lt_number {
 	GT_LT_EPILOGUE_DGELU = 192,
 	GT_LT_EPILOGUE_BGRADA =
 	    256, /* the sums over the rows of the library's left side, to bias */
-	GT_LT_EPILOGUE_BGRADB = 512, /* of its right side */
+	GT_LT_EPILOGUE_BGRADB = 512, /* the same for its right side */
 	/* attributes of a preference */
 	GT_LT_MAX_WORKSPACE = 1,
 	GT_LT_REDUCTIONS = 3,
@@ -125,7 +125,7 @@ int gt_lt_open(void **handle, struct gt_err *err);
  * by NULL) that exists. */
 int gt_lt_find(struct gt_lt_api *out, const char *const *names, struct gt_err *err);
 
-/* 0, or GT_EDEVICE with a status in words behind `what`. */
+/* Return 0, or GT_EDEVICE with `what` and the status in words. */
 int gt_lt_check(int status, const char *what, struct gt_err *err);
 
 #ifdef __cplusplus

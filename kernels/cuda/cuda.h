@@ -25,7 +25,7 @@ struct gt_stream {
 	cudaStream_t queue;
 	int index;     /* of the device */
 	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
-	struct gt_fault_slot *faults; /* the device's: fault.cuh */
+	struct gt_fault_slot *faults; /* slot of the device: fault.cuh */
 	struct gt_cuda_calls *calls;  /* of the host (host_call.c); NULL until the first */
 	bool captured;                /* its work is being captured (capture.c) */
 	/* the products for the shapes updated on this stream (muon_products.c) */
@@ -40,7 +40,7 @@ struct gt_stream {
  */
 struct gt_fault_slot {
 	unsigned taken;   /* by the host */
-	unsigned claimed; /* by kernels: the thread that counts it up writes the fault */
+	unsigned claimed; /* kernels write it: the thread that increments it writes the fault */
 	unsigned written; /* by kernels */
 	struct gt_fault fault;
 };
@@ -49,7 +49,7 @@ struct gt_fault_slot {
  * of a kernel is reported by the next call, which may be any function. */
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
 
-/* After a launch: whether it was queued. */
+/* Call this after a launch: return 0 if the kernel was queued, otherwise the error. */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
 /* ---- peer.c: lib/device/backend.h ---- */

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * This file belongs to the thin layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the
+ * This file belongs to the layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the
  * product a[16, 16] b[16, 16] to the tile `sum`. All lanes of a warp call it together. Each lane
  * holds 8 elements of `sum`: element e is at row gt_tile_row(e), column gt_tile_col(e). Lanes 4 r
  * to 4 r + 3 hold rows r and r + 8. Both factors are in shared memory. Element (m, k) of a is a[m *

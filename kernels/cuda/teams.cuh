@@ -7,10 +7,10 @@
 
 /*
  * gt_by_teams(stream, name, rows, cols, f, err) calls f.row<TEAM, PACKED>(r) for each row, in every
- * thread of the row's team: a warp where rows are short, else a block. Which thread reads which
- * elements depends on `cols` alone, neither on the row's place in memory nor on its type. So a
- * row's result has the same bits in every batch, and a result of 16 bits is the float32 result,
- * rounded. Call gt_by_teams<false>() if f does not use PACKED.
+ * thread of the row's team. A team is a warp if rows are short, otherwise a block. Only `cols`
+ * determines which thread reads which elements; the row's place in memory and its type do not
+ * matter. So a row's result has the same bits in every batch, and a result of 16 bits is the
+ * float32 result, rounded. Call gt_by_teams<false>() if f does not use PACKED.
  */
 enum {
 	GT_TEAM_PACK = 8,    /* elements that a thread takes at a time */

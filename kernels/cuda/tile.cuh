@@ -31,7 +31,8 @@ template <class T> struct gt_tile {
 		THREADS = 256,
 		SIDE = 64,
 		W = 16 / sizeof(T), /* elements that a thread reads and writes at once */
-		DEPTH = 4 * W,      /* of k in a step: each thread has one pack of each operand */
+		/* elements of k in a step; each thread has one pack of each operand */
+		DEPTH = 4 * W,
 		STRIDE = SIDE + (W > 4 ? W : 4) /* keeps packs aligned */
 	};
 	typedef gt_pack<T, W> pack;

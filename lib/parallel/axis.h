@@ -60,8 +60,8 @@ struct gt_axis_row {
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Whether squares of gradients differ from seat to seat, so that the norm's sum goes over
-	 * the axis. */
+	/* Whether the gradients of seats differ, so that the sum for the norm includes all
+	 * seats. */
 	bool (*divides)(const struct gt_parallel *p);
 	/* If so: whether this rank counts its gradients of the slot. If several seats hold the same
 	 * gradients, only the first counts them. NULL: every seat counts its gradients. */
@@ -79,7 +79,7 @@ extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, 
 int gt_axes_parts(const struct gt_parallel_options *o);
 
 /* Make the groups of all axes, or seats for a dry run, and the state of each axis. A collective
- * call. gt_axes_close() in any case. */
+ * call. Call gt_axes_close() in any case. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 

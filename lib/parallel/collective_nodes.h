@@ -46,7 +46,7 @@ void gt_orders_release(struct gt_orders *orders);
 
 void gt_orders_add(struct gt_orders *orders, struct gt_order one);
 
-/* Put all into the graph, in its scope. Errors: the graph's. */
+/* Put all nodes into the graph, in its scope. Errors: those of the graph. */
 void gt_orders_emit(
     const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g);
 

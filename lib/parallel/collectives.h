@@ -12,7 +12,7 @@
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
-/* Likewise the maximum, which has no gradient. */
+/* The same for the maximum, which has no gradient. */
 struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
 /*

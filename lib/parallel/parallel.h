@@ -10,8 +10,8 @@
 #include "lib/optim/optim.h"
 
 /*
- * This module combines the plans of all ranks to one training run: passes insert collectives into a
- * graph, and kernels execute these nodes. The training loop is elsewhere. In every mode it calls
+ * This module combines the plans of all ranks into one training run: passes insert collectives into
+ * a graph, and kernels execute these nodes. The training loop is elsewhere. In every mode it calls
  * the functions of this header at the points that their comments name.
  *
  * A mode is a row of functions (modes.h). All modes are SPMD: each rank is in a group, builds the
@@ -23,8 +23,8 @@ enum gt_parallel_kind {
 	GT_PARALLEL_MIRRORED, /* the same, with ranks that are threads of one process */
 	GT_PARALLEL_DP,       /* threads; rank 0 reads, holds the weights and updates them: dp.h */
 	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates only a shard of the weights: zero.h */
-	GT_PARALLEL_ZERO2,    /* and keeps gradients of its shard only */
-	GT_PARALLEL_ZERO3,    /* and holds its shard of the weights only */
+	GT_PARALLEL_ZERO2,    /* as zero1, and a rank keeps gradients only of its shard */
+	GT_PARALLEL_ZERO3,    /* as zero2, and a rank holds only its shard of the weights */
 	GT_PARALLEL_KINDS
 };
 
@@ -76,17 +76,19 @@ struct gt_parallel_options {
 	bool low_sums;       /* likewise */
 	/* way of device collectives (lib/comm/device_group.h); NULL: the fastest */
 	const char *way;
-	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
-	                                 owner where ranks divide updates */
+	/* The optimizer that updates the weights. If ranks divide the updates, each tensor that
+	 * this optimizer needs whole has one owner. */
+	enum gt_optim_kind optimizer;
 };
 
 /* The ways in which ranks differ. Ranks of one axis differ only in the named way. */
 enum gt_axis {
-	GT_AXIS_DATA,     /* in the samples they read */
-	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
-	GT_AXIS_SEQUENCE, /* in nothing: how ranks of the tensor axis work between layers */
+	GT_AXIS_DATA,   /* in the samples they read */
+	GT_AXIS_TENSOR, /* in the shard of each layer that they hold: tensor.h */
+	/* in nothing; it describes how ranks of the tensor axis work between layers */
+	GT_AXIS_SEQUENCE,
 	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
-	/* in nothing: one rank simulates several virtual ranks (virtual/rewrite.h) */
+	/* in nothing; one rank simulates several virtual ranks (virtual/rewrite.h) */
 	GT_AXIS_VIRTUAL,
 	GT_AXES
 };
@@ -162,7 +164,7 @@ struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis
  * them is in the group. */
 struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
-/* This rank's number in the world: that of rank 0 writes files. */
+/* This rank's number in the world. Rank 0 writes files. */
 int gt_parallel_rank(const struct gt_parallel *p);
 
 /* This rank's place on an axis, from 0 on. */

@@ -31,7 +31,7 @@ struct gt_cuda_group;
 
 /* How GPUs of a group are connected. Errors: GT_EDEVICE and those of groups. */
 struct gt_cuda_links {
-	const struct gt_device_groups *groups; /* of this kind */
+	const struct gt_device_groups *groups; /* name of this kind */
 
 	/* Make g->link. A collective call, before the watch starts. */
 	int (*connect)(struct gt_cuda_group *g, struct gt_err *err);
@@ -40,7 +40,7 @@ struct gt_cuda_links {
 	 * for a barrier. */
 	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* An error in the background, while this collective is under way; or 0. */
+	/* Return an error that occurred in the background while this collective runs, or 0. */
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
@@ -54,7 +54,8 @@ struct gt_cuda_links {
 	 * Other ranks call it too, but some ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
-	const char *hint; /* of collectives that do not end: "NAME=VALUE does this; ", or "" */
+	/* hint for collectives that do not end: "NAME=VALUE does this; ", or "" */
+	const char *hint;
 };
 
 struct gt_cuda_ticket {
@@ -67,7 +68,7 @@ struct gt_cuda_group {
 	struct gt_group group;
 	struct gt_group_ops ops;
 	const struct gt_cuda_links *links;
-	void *link;            /* the links' own; NULL before they are connected */
+	void *link;            /* private to the links; NULL before they are connected */
 	struct gt_group *host; /* owned; the watch calls it while there are collectives */
 	const struct gt_device *device;
 	struct gt_stream *stream;
@@ -76,7 +77,7 @@ struct gt_cuda_group {
 
 	pthread_t watch;
 	bool has_watch;
-	pthread_mutex_t lock; /* of the members below */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t change;
 	/* ticket t is at t modulo GT_GROUP_STARTED */
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
@@ -105,7 +106,7 @@ void gt_cuda_group_rest(double *pause_s);
  * thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
 
-/* 0, or the error that the group has failed with. */
+/* Return 0, or the error with which the group has failed. */
 int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);
 
 /* ---- watch.c ---- */

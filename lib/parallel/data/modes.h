@@ -13,7 +13,7 @@ struct gt_parallel {
 	const struct gt_parallel_mode *mode;
 	struct gt_parallel_options o;
 	struct gt_group *world;
-	/* the world is `nobody`: allocate no memory, and call no function of it */
+	/* a dry run: `world` is `nobody`. Allocate no memory, and call no function of the group */
 	bool dry;
 	/* a group without functions: rank 0 of the number of ranks to plan for */
 	struct gt_group nobody;
@@ -21,8 +21,8 @@ struct gt_parallel {
 	/* take the place of groups that do not exist; never called */
 	struct gt_group seats[GT_AXES];
 	struct gt_group *results; /* gt_parallel_results() */
-	/* The groups of the same ranks for device memory, from gt_parallel_attach() on: kernels
-	 * call these, with a stream. Where device memory is the host's they are the groups
+	/* The groups of the same ranks for device memory. They exist from gt_parallel_attach() on;
+	 * kernels call them with a stream. If device memory is host memory, they are the groups
 	 * above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	struct gt_device_way way; /* chosen for these groups (device_group.h) */
@@ -30,7 +30,7 @@ struct gt_parallel {
 	bool stale; /* rank 0's weights have changed since they were last sent to all ranks */
 	struct gt_parallel_event *events; /* [event_count] of the mode; NULL: none */
 	size_t event_count;
-	void *state; /* the mode's own */
+	void *state; /* private to the mode */
 	struct gt_shards *shards;
 	bool divides_rows;            /* sequence.c: some graph divides rows among ranks */
 	int64_t sequence_bytes;       /* sent by sequence.c in a run of the largest graph */
@@ -42,16 +42,16 @@ struct gt_parallel {
 	/* this rank also holds gradients that another rank counts */
 	bool counts_some;
 	struct gt_step_scalars *scalars; /* device: then, to sum up their squares; else NULL */
-	const struct gt_device *device;  /* of the store, which is freed first */
+	const struct gt_device *device;  /* memory of the store, which is freed before */
 	struct gt_plan_extra extra;
 };
 
-/* Functions as in parallel.h; NULL: nothing to be done. Kernels find the struct gt_parallel in
- * call->context. */
+/* The functions correspond to those of parallel.h. NULL: there is nothing to do. Kernels find the
+ * struct gt_parallel in call->context. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
-	bool compresses; /* sends gradients as o.compress says */
+	bool compresses; /* supports o.compress for the gradients that it sends */
 	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
 	bool main;       /* rank 0 has the samples, and only rank 0 has the sum of gradients */
 	bool divides;    /* only the owner of a parameter has its complete gradient */

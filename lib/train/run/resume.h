@@ -32,7 +32,7 @@ struct gt_train;
  */
 int gt_resume_find_place(struct gt_train *t, struct gt_err *err);
 
-/* The number of steps, of this run's size, from the start of the data to the sample after
+/* The number of steps, of this run's size, from the start of the data to the place after
  * `step`. */
 int64_t gt_resume_place(const struct gt_train *t, int64_t step);
 
