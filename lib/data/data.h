@@ -20,7 +20,8 @@
 enum gt_data_kind {
 	GT_DATA_IMAGE,  /* input: uint8 [height, width, channels]; target: int32, the class */
 	GT_DATA_VECTOR, /* input: float32 [features]; target: int32, the class */
-	GT_DATA_TOKENS  /* input: int32 [block]; target: int32 [block], the tokens one further on */
+	/* input: int32 [block]; target: int32 [block], the token that follows each token */
+	GT_DATA_TOKENS
 };
 
 enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
@@ -32,21 +33,24 @@ struct gt_data_info {
 	int height, width, channels; /* images; 0 otherwise */
 	int features;                /* vectors */
 	int block;                   /* tokens per sample */
-	int classes;                 /* classes, or the size of the vocabulary; 1 of regression: */
+	int classes;                 /* classes, or the size of the vocabulary; 1 for regression */
 	/* the target is a float32, whose bits are stored in the int32. It is never NaN;
 	 * GT_DATA_IGNORE has the bits of a NaN. */
 	bool regression;
 	size_t input_bytes; /* of one sample's input */
 	size_t targets;     /* int32 values in one sample's target: 1 or block */
 	const char *note;   /* a warning about how the data were opened; NULL: none */
-	const char *told;   /* a line on how they were understood; NULL: none */
+	const char *told;   /* a line about how the data were interpreted; NULL: none */
 	/* Texts about settings in the request's `like`: settings that were adopted, and settings
 	 * that the spec overrules; NULL: none. */
 	const char *adopted, *overruled;
-	bool other_classes; /* than those of the request's `like`; only if it allows that */
-	/* Images: subtracted after the division by 255 ... */
+	/* there are classes that the request's `like` does not have; only if the request allows
+	 * that */
+	bool other_classes;
+	/* Images: the mean, which is subtracted after the division by 255, and ... */
 	float mean[GT_DATA_MAX_CHANNELS];
-	float std[GT_DATA_MAX_CHANNELS]; /* ... and divided by; 0 and 1 unless given or known */
+	/* ... the deviation, by which the difference is divided; 0 and 1 unless given or known */
+	float std[GT_DATA_MAX_CHANNELS];
 };
 
 /* How a kind of data is written as KIND:PATH[,key=value...]. */
@@ -74,7 +78,7 @@ struct gt_data_request {
 	/* `images`: random parts of whole pictures will be read (GT_AUGMENT_RRC), so those that are
 	 * resized are not kept in memory. */
 	bool parts;
-	bool strict; /* `images`: a damaged one is an error, see below */
+	bool strict; /* `images`: a damaged image is an error, see gt_dataset_open() */
 	/* Limit of the memory that the data set may take; mapped files do not count. */
 	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file (gt_tokenizer_open()); path NULL: make one from
@@ -153,10 +157,10 @@ struct gt_draw {
 };
 
 /*
- * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].
- * A pure function of (index, draw); safe from several threads at once; allocates nothing that
- * outlives the call but to record damage, and nothing at all but to decode or resize an image.
- * Augmentation is for images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
+ * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets]. A pure
+ * function of (index, draw); safe from several threads at once; the call allocates memory only to
+ * decode or resize an image, which it frees again, and to record damage. Augmentation is for
+ * images. A damaged image is left out: zeros, and the target GT_DATA_IGNORE.
  *
  * Text in training: windows are `block` apart and shifted by a number below `block` drawn from
  * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. A
@@ -167,14 +171,15 @@ struct gt_draw {
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
-/* The name of a sample: of an image its path from the folder or archive down, of the request's
- * inputs the file, and for tables its line, "FILE:LINE". Borrowed; NULL where samples have numbers
- * alone. */
+/* The name of a sample, borrowed. For an image it is its path from the folder or archive down, for
+ * one of the request's inputs the file, and for tables the line, "FILE:LINE". NULL if samples have
+ * only numbers. */
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index);
 
 /* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]},
- * {"level":"byte"}, or the tokenizer's tokenizer.json as it was) so that generation needs nothing
- * but the run directory. Atomic. A data set that has no vocabulary writes nothing and succeeds. */
+ * {"level":"byte"}, or the tokenizer's tokenizer.json as it was) so that generation needs only
+ * the run directory. The file appears whole or not at all. A data set that has no vocabulary
+ * writes nothing and succeeds. */
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
 
@@ -189,12 +194,12 @@ struct gt_tokenizer;
 
 /* Read a vocabulary that gt_dataset_save_vocab() wrote; or a tokenizer of byte-pair encoding, as
  * other programs write them: tokenizer.json, or a folder with that, or with vocab.json and
- * merges.txt (GPT-2). Which of its fields are supported stands in lib/data/bpe/bpe.h. */
+ * merges.txt (GPT-2). lib/data/bpe/bpe.h says which fields are supported. */
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 int gt_tokenizer_copy(
     struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
 int gt_tokenizer_size(const struct gt_tokenizer *tok);
-/* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
+/* Turn text (UTF-8) into ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
     int32_t **ids, size_t *count, struct gt_err *err);
 /* The token that stands before every text, by its file; -1: there is none. gt_tokenizer_encode()
@@ -217,7 +222,7 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
 struct gt_token_writer {
 	const struct gt_tokenizer *tok;
 	FILE *out;
-	bool begun; /* false: the next token begins the text, where some have a space less */
+	bool begun; /* false: the next token begins the text, where some tokens lose a space */
 	unsigned char held[4];
 	int held_count;
 };
@@ -251,7 +256,8 @@ void gt_token_writer_end(struct gt_token_writer *w);
  * number of ranks. It cannot be combined with pad, drop_last and virtual_ranks.
  */
 struct gt_sampler {
-	int64_t samples; /* in the data set; fewer: its first ones alone */
+	/* samples to use; if there are fewer than in the data set, the first ones */
+	int64_t samples;
 	uint64_t seed;
 	int rank, world, batch;
 	bool shuffle, drop_last, pad, by_batch;
@@ -288,8 +294,9 @@ struct gt_batch {
 	int64_t step; /* in the epoch */
 };
 
-/* Where batches lie: memory of the caller's kind, zeroed, aligned to 64 bytes. Used by the thread
- * that opens and closes the loader. Without alloc: plain memory. */
+/* Functions that allocate and free the memory of batches, zeroed and aligned to 64 bytes. The
+ * thread that opens and closes the loader calls them. If alloc is NULL, batches are in ordinary
+ * memory. */
 struct gt_loader_memory {
 	void *self;
 	int (*alloc)(void *self, size_t bytes, void **out, struct gt_err *err);
@@ -299,9 +306,9 @@ struct gt_loader_memory {
 struct gt_loader_options {
 	struct gt_sampler sampler;
 	struct gt_draw draw; /* .epoch is set by the loader */
-	int workers;         /* threads; 0 reads in the caller's */
-	int prefetch;        /* batches kept ready, at least 1; no use without workers */
-	int hold;            /* batches before the last one that are the caller's still */
+	int workers;         /* threads that read; 0: the caller's thread reads */
+	int prefetch;        /* batches kept ready, at least 1; not used without workers */
+	int hold;            /* earlier batches that the caller may still use */
 	struct gt_loader_memory memory;
 	int64_t first_epoch, first_step; /* where to begin (resume) */
 	int64_t epochs;                  /* stop after so many epochs counted from 0; 0: never */
@@ -310,21 +317,21 @@ struct gt_loader_options {
 struct gt_loader;
 
 /*
- * Start reading ahead. All memory is taken here: prefetch + hold + 1 batches, two permutations. The
- * data set must outlive the loader. Worker threads block all signals.
+ * Start reading ahead. This call allocates all memory: prefetch + hold + 1 batches and two
+ * permutations. The data set must outlive the loader. Worker threads block all signals.
  * Errors: GT_EINVAL (also: augmenting samples that are not images; drop_last with less than one
  * batch), GT_ENOMEM.
  */
 int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);
 
-/* The next batch in order, whatever thread read it: 1 with *batch set, 0 at the end, negative on an
- * error, which stands where its batch would have come and is given
- * again from then on. Allocates nothing. */
+/* Get the next batch in order, for any number of threads. Returns 1 with *batch set, 0 at the end,
+ * or a negative code. An error is returned in the place of its batch, and by all later calls.
+ * Allocates nothing. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 
-/* Whether gt_loader_next() returns at once; without workers it reads in the caller's thread, which
- * is no waiting either. */
+/* Whether gt_loader_next() returns without waiting for other threads. Without workers this is true,
+ * because the caller's thread reads. */
 bool gt_loader_ready(struct gt_loader *loader);
 
 /* Stop the threads and free; safe while they are reading. */

@@ -34,10 +34,10 @@ struct gt_listed_folder {
 /* Set the limit and zero the rest; release with gt_list_release(). */
 struct gt_list {
 	struct gt_arena arena;   /* the paths */
-	struct gt_arena content; /* images out of a compressed archive */
+	struct gt_arena content; /* bytes of images from a compressed archive */
 	struct gt_listed *items;
 	size_t count, capacity;
-	uint64_t limit_bytes;             /* of memory for all of these; 0: no limit */
+	uint64_t limit_bytes;             /* limit of the memory for all of these; 0: no limit */
 	struct gt_byte_stream **archives; /* that items borrow from */
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* that were listed */
@@ -45,8 +45,8 @@ struct gt_list {
 	bool has_loose_links; /* that lead nowhere */
 	void **indexes;       /* files of the cache that items borrow from */
 	size_t index_count, index_capacity, index_bytes;
-	/* Of archives in the form of WebDataset: keep the content of .cls files, too, and put the
-	 * archive's path before that of each item. */
+	/* For archives in the form of WebDataset: also keep the content of .cls files, and put the
+	 * archive's path before the path of each item. */
 	bool labelled;
 };
 

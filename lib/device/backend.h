@@ -48,7 +48,7 @@ enum { GT_SQUARES = 25 };
 /* The step block: settings of a step. One copy transfers them from the host before the step. */
 struct gt_step_block {
 	float lr;            /* learning rate of this step */
-	float others_lr;     /* that of ranges whose options say so */
+	float others_lr;     /* learning rate of ranges whose options set `others` */
 	float clip;          /* largest norm allowed; 0: no clipping */
 	double beta1, beta2; /* Adam */
 	double stop;         /* 1: this rank was asked to stop; else 0 */
@@ -64,16 +64,17 @@ struct gt_step_block {
  * copy after the step and reads it later, so kernels never wait for the host.
  */
 struct gt_step_result {
-	double loss, stop;       /* so far; adjacent, so that ranks add up both in one call */
-	float grad_norm;         /* L2 norm of all gradients, before clipping, not scaled */
-	float grad_factor;       /* multiplies gradients, min(1, clip / (norm + 1e-6)) / scale */
-	float scale;             /* multiplies the next step's loss; unused where none is scaled */
-	int64_t growth_tracker;  /* updates since it last changed */
-	bool skip;               /* no update in this step */
-	bool diverged;           /* and no update in later steps */
-	int64_t steps;           /* updates done, this one included */
-	float bias1, bias2_sqrt; /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
-	double squares[GT_SQUARES]; /* of all gradients so far */
+	double loss, stop; /* so far; adjacent, so that ranks add up both in one call */
+	float grad_norm;   /* L2 norm of all gradients, before clipping, not scaled */
+	float grad_factor; /* multiplies gradients, min(1, clip / (norm + 1e-6)) / scale */
+	/* factor of the next step's loss; not used if the loss is not scaled */
+	float scale;
+	int64_t growth_tracker;     /* updates since it last changed */
+	bool skip;                  /* no update in this step */
+	bool diverged;              /* and no update in later steps */
+	int64_t steps;              /* updates done, this one included */
+	float bias1, bias2_sqrt;    /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
+	double squares[GT_SQUARES]; /* sum of squares of all gradients so far */
 };
 
 /* Both blocks, in device memory. */
@@ -89,10 +90,10 @@ struct gt_update_options {
 	double beta1, beta2;       /* Adam, AdamW; in float 1 - beta has few digits left */
 	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
-	float lr_scale;            /* of this range: times the learning rate */
+	float lr_scale;            /* factor of the learning rate for this range */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
 	int others;                /* AdamW: the learning rate is others_lr */
-	float step_scale;          /* Muon: times the learning rate, but not in weight decay */
+	float step_scale;          /* Muon: factor of the learning rate, but not for weight decay */
 	/* Not NULL: the update also writes the range, [count] as `narrow` has it, to this device
 	 * memory, in this type of 16 bits. */
 	uint16_t *copy;
@@ -105,7 +106,8 @@ struct gt_update_options {
  */
 enum { GT_MUON_STEPS = 5 };
 static const double gt_muon_coefficients[] = { 3.4445, -4.7750, 2.0315 };
-static const double gt_muon_eps = 1e-7; /* least norm that it is divided by */
+static const double gt_muon_eps =
+    1e-7; /* lower limit of the norm by which the momentum is divided */
 
 /* Elements of workspace: two matrices of this shape and two squares of the smaller side. */
 static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
@@ -117,7 +119,7 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 
 /*
  * The least loss scale: the smallest normal number of float16. Gradients that overflow at this
- * scale overflow at any. (fairseq gives up below 1e-4, its --min-loss-scale.)
+ * scale overflow at any scale. (fairseq gives up below 1e-4, its --min-loss-scale.)
  */
 static const double gt_scale_min = 0x1p-14;
 
@@ -196,8 +198,8 @@ struct gt_backend {
 	const char *name; /* "cpu" */
 	/* its memory is host memory, which the host reads directly between runs */
 	bool host_memory;
-	enum gt_layout
-	    image_layout; /* the layout that its kernels want of four-dimensional values */
+	/* the layout that its kernels want of four-dimensional values */
+	enum gt_layout image_layout;
 	/* When the pass fuse_head uses linear_cross_entropy, if the backend has kernels for it: for
 	 * logits larger than logits_bytes, in chunks of at most that size (0: never), and for rows
 	 * whose size is no multiple of logits_align bytes (0: any size is fine). */
@@ -233,8 +235,9 @@ struct gt_backend {
 	void (*host_free)(int index, void *p, size_t bytes);
 
 	int (*stream_new)(struct gt_stream **out, int index, struct gt_err *err);
-	void (*stream_free)(struct gt_stream *stream); /* when its work is done; NULL is fine */
-	/* The host waits until all work of the stream is done. */
+	/* call this when the stream's work is done; NULL is fine */
+	void (*stream_free)(struct gt_stream *stream);
+	/* Let the host wait until all work of the stream is done. */
 	int (*stream_sync)(struct gt_stream *stream, struct gt_err *err);
 
 	int (*event_new)(struct gt_event **out, int index, struct gt_err *err);
@@ -243,14 +246,14 @@ struct gt_backend {
 	 * replaces the mark. */
 	int (*event_record)(struct gt_event *event, struct gt_stream *stream, struct gt_err *err);
 	/* Work queued on the stream from now on begins when the event's is done. An event that was
-	 * never recorded stands for no work. */
+	 * never recorded is always done. */
 	int (*event_wait)(struct gt_stream *stream, struct gt_event *event, struct gt_err *err);
 	/* Let the host wait for the event; or return whether its work is done. */
 	int (*event_sync)(struct gt_event *event, struct gt_err *err);
 	bool (*event_done)(struct gt_event *event);
 
-	/* Copies, queued: host to device, device to host, within the device (ranges that do not
-	 * overlap); and zeros. */
+	/* Queue a copy from host to device, from device to host, or within the device (the ranges
+	 * must not overlap); or set memory to zero. */
 	int (*copy_in)(struct gt_stream *stream, void *device, const void *host, size_t bytes,
 	    struct gt_err *err);
 	int (*copy_out)(struct gt_stream *stream, void *host, const void *device, size_t bytes,
@@ -291,9 +294,9 @@ struct gt_backend {
 
 	/*
 	 * Queue a call of fn(self, err) on the host: it begins when the work before it is done, and
-	 * work behind it begins when it returns. fn runs on a thread of the backend's, or, on the
-	 * CPU, within this call. It may wait, also for calls queued on other streams, but must not
-	 * call functions of a backend. It may access pinned memory only in memory[bytes]. Later
+	 * the work after it begins when fn returns. fn runs on a thread of the backend's, or, on
+	 * the CPU, within this call. It may wait, also for calls queued on other streams, but must
+	 * not call functions of a backend. It may access pinned memory only in memory[bytes]. Later
 	 * calls on the device return its error.
 	 */
 	int (*host_call)(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
@@ -304,12 +307,12 @@ struct gt_backend {
 	const struct gt_kernel *const *(*kernels)(void);
 	const struct gt_range_kernels *(*ranges)(void);
 
-	/* Its own groups for collectives between the memory of its devices, the fastest first, up
-	 * to a NULL; NULL: it has none. */
+	/* The backend's own groups for collectives between its devices, the fastest first, ended by
+	 * NULL; NULL: it has none. */
 	const struct gt_device_groups *const *groups;
 };
 
-/* The CPU, always there, and GPUs, in builds with CUDA's toolkit. Kernels live in kernels/. */
+/* The CPU, in every build, and GPUs, in builds with CUDA's toolkit. Kernels live in kernels/. */
 extern const struct gt_backend gt_cpu_backend, gt_cuda_backend;
 
 /* All backends of this build, NULL-terminated. */
@@ -330,8 +333,8 @@ struct gt_device {
 	bool untimed; /* do not time algorithms: all ranks and runs then choose the same ones */
 };
 
-/* Enter a device of a backend and make its streams. Close it after all that lies on it. Errors:
- * those of the backend; GT_EINVAL where there is no backend, or no such device. */
+/* Enter a device of a backend and make its streams. Close it after everything that uses its memory.
+ * Errors: those of the backend; GT_EINVAL where there is no backend, or no such device. */
 int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 void gt_device_close(struct gt_device *d); /* NULL is fine */
@@ -340,7 +343,7 @@ void gt_device_close(struct gt_device *d); /* NULL is fine */
  * after an error. */
 int gt_device_sync(const struct gt_device *d, struct gt_err *err);
 
-/* Memory of the device; NULL may be freed. */
+/* Allocate and free memory of the device. Freeing NULL does nothing. */
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);
 void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
 

@@ -12,7 +12,7 @@ enum gt_copy {
 	GT_COPY_PAGEABLE_OUT, /* to ordinary memory */
 	GT_COPY_WITHIN,       /* from a device's memory to its own; on the CPU, by all threads */
 	GT_COPY_PEER,         /* from one device to another */
-	GT_COPY_PEERS,        /* between two, both ways at once */
+	GT_COPY_PEERS,        /* between two devices, in both directions at once */
 	GT_COPIES
 };
 
@@ -37,7 +37,7 @@ bool gt_copies_direct(const struct gt_copies *c, size_t from, size_t to);
 
 /*
  * Measure the time of one copy of `bytes`. GT_COPY_PEER copies from device `from` to `to`,
- * GT_COPY_PEERS `bytes` each way between them; the other kinds use `from` alone. The time includes
+ * GT_COPY_PEERS `bytes` each way between them; the other kinds use only `from`. The time includes
  * waiting for the copies.
  */
 int gt_copies_measure(double *time_s, struct gt_copies *c, enum gt_copy kind, size_t from,

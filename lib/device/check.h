@@ -21,16 +21,18 @@ struct gt_findings {
 	size_t count, errors;
 };
 
-/* Facts that checks need beside the probe. Unknown figures are no finding. */
+/* Facts that checks need beside the probe. Unknown figures cause no finding. */
 struct gt_check_facts {
 	bool nvidia_card; /* the PCI bus has a display or compute card of NVIDIA's */
 	bool nccl;        /* libnccl.so.2 can be opened */
 	bool cudnn;       /* libcudnn.so.9 can be opened */
 	const struct gt_bandwidth *copies; /* borrowed; NULL: not tested */
 	struct gt_maybe shm_bytes;         /* size of /dev/shm */
-	struct gt_maybe open_files;        /* how many this process may have; unknown: no limit */
-	struct gt_maybe address_bytes;     /* how much it may map; unknown: no limit */
-	struct gt_maybe locked_bytes;      /* how much memory it may lock; unknown: no limit */
+	/* number of open files that this process may have; unknown: no limit */
+	struct gt_maybe open_files;
+	/* bytes of address space that it may map; unknown: no limit */
+	struct gt_maybe address_bytes;
+	struct gt_maybe locked_bytes; /* bytes of memory that it may lock; unknown: no limit */
 };
 
 /* Read these facts. `root` is the prefix of /dev and /sys; NULL: the real ones. The large libraries

@@ -42,7 +42,7 @@ struct gt_cpu {
 	size_t cache_count;
 	struct gt_maybe memory_total_bytes;
 	struct gt_maybe memory_available_bytes; /* the kernel's estimate, no more than the limit */
-	struct gt_maybe memory_limit_bytes;     /* the cgroup's; unknown: none */
+	struct gt_maybe memory_limit_bytes;     /* limit of the cgroup; unknown: no limit */
 };
 
 /*

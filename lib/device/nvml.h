@@ -33,8 +33,9 @@ struct gt_gpu {
 	struct gt_maybe temperature_c;
 	struct gt_maybe power_mw, power_limit_mw;
 	struct gt_maybe clock_sm_mhz, clock_sm_max_mhz, clock_memory_mhz, clock_memory_max_mhz;
-	struct gt_maybe ecc;        /* 1: memory has error correction, 0: it is off */
-	struct gt_maybe ecc_errors; /* that could not be corrected, since the driver was loaded */
+	struct gt_maybe ecc; /* 1: memory has error correction, 0: it is off */
+	/* memory errors since the driver was loaded that could not be corrected */
+	struct gt_maybe ecc_errors;
 	struct gt_gpu_process *process; /* [process_count], by pid */
 	size_t process_count;
 	bool processes_known;               /* false: the driver does not say */
@@ -48,8 +49,8 @@ struct gt_gpu {
 enum gt_nvml_state {
 	GT_NVML_OK,            /* at least one GPU */
 	GT_NVML_NO_LIBRARY,    /* no driver is installed */
-	GT_NVML_BAD_LIBRARY,   /* the library is there and cannot be used */
-	GT_NVML_NO_DRIVER,     /* installed, the kernel module is not loaded */
+	GT_NVML_BAD_LIBRARY,   /* the library exists, but cannot be used */
+	GT_NVML_NO_DRIVER,     /* a driver is installed, but the kernel module is not loaded */
 	GT_NVML_MISMATCH,      /* library and kernel module are of different versions */
 	GT_NVML_NO_PERMISSION, /* this user may not open the devices */
 	GT_NVML_NO_GPU,        /* all is well but there is no GPU */

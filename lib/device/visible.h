@@ -1,4 +1,4 @@
-/* visible.h - inside device: which GPU is cuda:0: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. */
+/* visible.h - inside device: number GPUs as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER do. */
 #ifndef GT_DEVICE_VISIBLE_H
 #define GT_DEVICE_VISIBLE_H
 

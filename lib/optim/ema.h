@@ -17,7 +17,7 @@ struct gt_ema;
 int gt_ema_new(struct gt_ema **out, struct gt_store *store, double decay, struct gt_err *err);
 void gt_ema_free(struct gt_ema *e); /* NULL is fine */
 
-/* Queue the update that follows one of the parameters. */
+/* Queue the update of the mean after an update of the parameters. */
 int gt_ema_update(struct gt_ema *e, struct gt_err *err);
 
 /* Queue an exchange of the mean and the parameters that this process updates. A second call
@@ -28,7 +28,7 @@ int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
 /* Device memory [gt_store_updated()] in the store's layout, or that of its parts. */
 float *gt_ema_flat(const struct gt_ema *e);
 
-/* How many updates there were; settable for resuming. */
+/* The number of updates. A resumed run sets it. */
 int64_t gt_ema_updates(const struct gt_ema *e);
 void gt_ema_set_updates(struct gt_ema *e, int64_t updates);
 

@@ -11,8 +11,8 @@
  * not known, *same is true. GT_EIO. */
 int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt_err *err);
 
-/* Check the file of a set at `path`: *there tells whether there is one. Errors: GT_EFORMAT where it
- * is another file than the publisher's; GT_EIO. */
+/* Check the file of a set at `path`: *there tells whether there is one. Errors: GT_EFORMAT if the
+ * file is not the publisher's; GT_EIO. */
 int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, struct gt_err *err);
 
 #endif

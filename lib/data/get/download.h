@@ -13,20 +13,21 @@ enum { GT_HOST_SIZE = 128 };
 
 struct gt_download {
 	const char *address; /* http:// or https:// */
-	const char *name;    /* of the file, for messages */
-	const char *path;    /* of the file that is written, for messages */
+	const char *name;    /* name of the file, for messages */
+	const char *path;    /* path of the file that is written, for messages */
 	/* the same file, open; it holds the first bytes of the download, or none */
 	int fd;
-	uint64_t size_bytes; /* of the whole file; more bytes are never written */
+	uint64_t size_bytes; /* size of the whole file; more bytes are never written */
 	/* give up after this time without data or without a connection */
 	double timeout_s;
-	struct gt_progress *progress; /* is started and hidden here; NULL: none */
+	/* a progress line, which this call starts and hides; NULL: none */
+	struct gt_progress *progress;
 };
 
 /* Actions that may help after an error. */
 enum gt_download_remedy {
 	GT_REMEDY_NONE,     /* the file cannot be written */
-	GT_REMEDY_RETRY,    /* the server may do better in a moment */
+	GT_REMEDY_RETRY,    /* try the same address again after a moment */
 	GT_REMEDY_ELSEWHERE /* this address has no such file */
 };
 

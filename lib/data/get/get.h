@@ -13,17 +13,17 @@ struct gt_curl;
 
 /* The caller sets the first part and zeroes the second, which gt_get_release() frees. */
 struct gt_get {
-	const char *folder; /* of all sets; each set has a subfolder with its name */
+	const char *folder; /* the folder of all sets; each set has a subfolder with its name */
 	/* Take SET/FILE from this address in place of the publishers: "http://nas:8000". NULL: the
 	 * publishers' addresses. Any web server that serves a folder of sets can be a mirror. */
 	const char *mirror;
 	bool force;         /* fetch files even if they exist */
-	double timeout_s;   /* without data, or to connect */
+	double timeout_s;   /* give up after this time without data or without a connection */
 	int retries;        /* retries per address if the server fails or cuts the connection */
-	double pause_s;     /* before the first retry; then twice as long each time */
-	struct gt_log *log; /* with progress, where that can be drawn */
+	double pause_s;     /* pause before the first retry; each later pause is twice as long */
+	struct gt_log *log; /* messages, and progress if it can be drawn */
 
-	struct gt_curl *curl; /* the object's own, opened when first used */
+	struct gt_curl *curl; /* private; opened when first used */
 	int fetched;          /* files that were downloaded */
 };
 
