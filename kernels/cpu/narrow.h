@@ -7,7 +7,7 @@
 #include "lib/base/half.h"
 #include "lib/device/backend.h"
 
-/* to[n] from from[n] of type GT_BF16 or GT_F16. */
+/* Convert from[n] of type GT_BF16 or GT_F16 to to[n]. */
 static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {
@@ -21,7 +21,7 @@ static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_
 	}
 }
 
-/* The other way, rounded to nearest even. */
+/* Convert in the other direction, rounded to nearest even. */
 static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {

@@ -17,7 +17,7 @@ enum {
 	GT_GRAIN = 16384,
 	/* Elements added up in float32 before the sum goes on in double. */
 	GT_SUM_BLOCK = 4096,
-	/* Columns that one thread takes at a time where the work is cut by columns. */
+	/* Columns that one thread takes at a time if the work is cut by columns. */
 	GT_COLUMN_BLOCK = 64
 };
 
@@ -45,7 +45,7 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
 struct gt_columns {
 	int64_t rows, cols;
 	int64_t wide;   /* elements of a wide row, a multiple of cols */
-	int64_t chunk;  /* elements of a chunk, the last one may have fewer */
+	int64_t chunk;  /* elements of a chunk; the last chunk may have fewer */
 	int64_t chunks; /* at least 1 */
 };
 

@@ -33,8 +33,9 @@ union gt_attrs {
 		bool relu;               /* max(0, .) after bias and residual; forward only */
 		/* algorithms that round more than a plain sum are allowed; forward only */
 		bool relaxed;
-		bool tf32;                   /* as of matmul */
-		int64_t in_height, in_width; /* conv2d_input_grad: of the forward pass */
+		bool tf32; /* as of matmul */
+		/* conv2d_input_grad: size of the input of the forward pass */
+		int64_t in_height, in_width;
 	} conv;
 	struct {
 		int kernel, stride, pad;
@@ -43,9 +44,9 @@ union gt_attrs {
 	struct {
 		double eps;
 		double momentum; /* batch norm: weight of the new statistics */
-		bool relu;       /* batch norm: max(0, .) on the way out */
-		/* Layer norm of a float32 input: the type of 16 bits of its output. Where it is
-		 * GT_F32, outputs have the input's type. */
+		bool relu;       /* batch norm: apply max(0, .) to the output */
+		/* Layer norm of a float32 input: the 16-bit type of its output. GT_F32: outputs
+		 * have the type of the input. */
 		enum gt_dtype low;
 	} norm;
 	struct {
@@ -62,22 +63,25 @@ union gt_attrs {
 		int heads;
 		double p; /* dropout of the attention probabilities */
 		uint32_t stream;
-		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
-		int kv_heads;              /* heads of keys and values; 0: as many as of queries */
-		bool full; /* a token also attends to later tokens; else it is causal */
-		bool tf32; /* as of matmul */
+		/* of a shard: its first head, and all heads of the layer; 0, 0: no shard */
+		int first_head, all_heads;
+		int kv_heads; /* heads of keys and values; 0: as many as of queries */
+		bool full;    /* a token also attends to later tokens; else it is causal */
+		bool tf32;    /* as of matmul */
 	} attention;
 	struct {
-		int heads, kv_heads; /* of queries; of keys and of values */
+		int heads, kv_heads; /* heads of queries; heads of keys and of values */
 		double theta;
 	} rope;
 	struct {
-		int64_t rows;         /* the table's; gradients */
-		int64_t first, whole; /* a shard: it begins here, of so many; 0, 0: all rows */
-		enum gt_dtype low;    /* type of the output, of 16 bits; GT_F32: the table's type */
+		int64_t rows; /* rows of the table; for gradients */
+		/* of a shard: its first row, and all rows of the table; 0, 0: no shard */
+		int64_t first, whole;
+		enum gt_dtype low; /* type of the output, of 16 bits; GT_F32: the table's type */
 	} embedding;
 	struct {
-		int64_t first, whole; /* likewise, of classes */
+		/* of a shard: its first class, and all classes; 0, 0: no shard */
+		int64_t first, whole;
 	} loss;
 	struct {
 		int64_t rows; /* rows of logits per chunk; a multiple of GT_HEAD_ROWS */

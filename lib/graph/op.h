@@ -1,4 +1,4 @@
-/* op.h - an op: a row with its shape rule, its gradient and its cost. Knows no device. */
+/* op.h - an op: a row with its shape rule, its gradient and its cost. It knows no device. */
 #ifndef GT_GRAPH_OP_H
 #define GT_GRAPH_OP_H
 
@@ -16,11 +16,12 @@ struct gt_shard_rule; /* lib/graph/shard.h */
 /* How the autocast pass (passes/autocast.c) casts an op's inputs of float32 and of the low type.
  * The lists are those of torch.autocast on the CPU, which has no low_sums (pass.h). */
 enum gt_autocast {
-	GT_AUTOCAST_WIDEST, /* they become the widest type among them; with low_sums the low one */
-	GT_AUTOCAST_LOOKUP, /* they stay as they are; with low_sums attrs.embedding.low is set */
+	/* they become the widest type among them, or with low_sums the low type */
+	GT_AUTOCAST_WIDEST,
+	GT_AUTOCAST_LOOKUP, /* they keep their types; with low_sums attrs.embedding.low is set */
 	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
 	GT_AUTOCAST_HIGH,   /* they become float32: losses */
-	GT_AUTOCAST_KEEP, /* they stay as they are: the op takes float32 vectors beside low data */
+	GT_AUTOCAST_KEEP, /* they keep their types: the op takes float32 vectors beside low data */
 	/* it has no inputs: an output marked as low (gt_value.low) has the low type */
 	GT_AUTOCAST_MARKED
 };
@@ -48,7 +49,8 @@ struct gt_op {
 	/* Optional: print the attributes, each after a space: " stride=2 relu". */
 	void (*print)(const struct gt_node *node, FILE *f);
 
-	/* FLOPs; bytes are those of inputs and outputs. NULL: one FLOP per element of out[0]. */
+	/* The FLOPs of the node. NULL: one FLOP per element of out[0]. Its bytes are those of
+	 * inputs and outputs. */
 	double (*flops)(const struct gt_node *node);
 	/* Optional: add the bytes that the node moves besides reading each input and writing each
 	 * output once. */
@@ -58,10 +60,11 @@ struct gt_op {
 	 * e of the output does not depend on later elements of that input than e (or the kernel
 	 * handles it). */
 	unsigned inplace;
-	/* Inputs that the node changes, a bit each (running statistics): the node is kept although
-	 * no node reads it. */
+	/* A bit for each input that the node changes (running statistics). The node is kept
+	 * although no node reads it. */
 	unsigned writes;
-	/* Inputs whose rows are looked up by index and not multiplied (embeddings), a bit each. */
+	/* A bit for each input whose rows are looked up by index and not multiplied
+	 * (embeddings). */
 	unsigned lookups;
 	/* For an op that writes: emit a node that computes the same bits as the node's out[0] from
 	 * its other outputs and the inputs that no node writes. NULL: there is no such node. */
@@ -74,15 +77,15 @@ struct gt_op {
 	bool collective;
 	/* It stops gradients: its outputs are constants. */
 	bool constant;
-	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
+	/* A view: out[0] is in[0] with another shape, without a kernel or a copy. */
 	bool view;
-	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take
-	 * the layout that the backend wants of images. The others are row-major. */
+	/* A bit for each input or output that is an image. If it has four dimensions, it has the
+	 * layout that the backend wants for images. All others are row-major. */
 	unsigned image_in, image_out;
-	/* Element by element: outputs have the layout of the inputs, which agree, whatever it
-	 * is. */
+	/* The op works element by element: all inputs have one layout, and the outputs have the
+	 * same. */
 	bool elementwise;
-	/* How tensor parallelism shards the op; NULL: it cannot. */
+	/* How tensor parallelism shards the op; NULL: it cannot be sharded. */
 	const struct gt_shard_rule *shard;
 	enum gt_autocast autocast;
 };

@@ -12,10 +12,10 @@ struct gt_recompute {
 	int done;   /* out: the number of recomputed blocks */
 };
 
-/* Facts about the plan to be, for the passes. */
+/* Facts that the passes need about the plan that will be made. */
 struct gt_pass_options {
-	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
-	bool scaled;           /* the backward pass begins with an input, "scale", in place of 1 */
+	struct gt_value *loss; /* the scalar to differentiate; NULL: forward part only */
+	bool scaled;           /* the backward pass begins with the input "scale" instead of 1 */
 	bool accumulate; /* gradients add to those in the store (several micro-batches a step) */
 	enum gt_layout images; /* the layout that the backend wants */
 	/* type of products and convolutions, bfloat16 or float16; GT_F32: as built */
@@ -80,17 +80,17 @@ bool gt_has_kernel(
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
 
-/* Let n make v as this output. v NULL: n does not make that output. */
+/* Let n write v as this output. If v is NULL, n does not write that output. */
 void gt_make_output(struct gt_node *n, int output, struct gt_value *v);
 
-/* Take the node at `index` out of the list; or this one, where NULL is fine. */
+/* Remove the node at `index` from the list; or remove this node, which may be NULL. */
 void gt_remove_node(struct gt_graph *g, size_t index);
 void gt_drop_node(struct gt_graph *g, const struct gt_node *n);
 
 /* Move the last node of the list, just emitted, to `index`; nodes from there on move up. */
 void gt_place_last(struct gt_graph *g, size_t index);
 
-/* Where a node stands in the list. */
+/* The index of a node in the list. */
 size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,

@@ -19,7 +19,7 @@ struct gt_step {
 	const struct gt_node *node;
 	const struct gt_kernel *kernel;
 	struct gt_call call;
-	int index;               /* of the node in the graph's list */
+	int index;               /* index of the node in the graph's list */
 	bool crosses;            /* it runs on another stream than the compute stream, see op.h */
 	size_t workspace_offset; /* in the arena */
 };
@@ -28,8 +28,8 @@ struct gt_step {
 struct gt_plan_summary {
 	size_t parameter_bytes, gradient_bytes, buffer_bytes; /* in the store */
 	size_t arena_bytes;                                   /* after sharing */
-	size_t temporary_bytes; /* of temporaries and workspaces, if they shared no memory */
-	struct gt_cost cost;    /* of one run */
+	size_t temporary_bytes; /* bytes of temporaries and workspaces if they shared no memory */
+	struct gt_cost cost;    /* cost of one run */
 	int steps, launches;
 };
 
@@ -60,8 +60,8 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
 /* Queue every step once: on the device's compute stream, or on its stream of collectives where
  * gt_op.collective says so. Allocates nothing, except that a backend which can replay work captures
- * the second run. Later runs replay it and call no kernel's run(): all that changes between runs
- * lies in device memory. A plan with rows of `extra` is not captured. */
+ * the second run. Later runs replay it and call no kernel's run(): everything that changes between
+ * runs is in device memory. A plan with rows of `extra` is not captured. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /* Run the plan as one of the runs of a training step. `runs`, of enum gt_run_flags, says whether

@@ -57,7 +57,8 @@ struct gt_shard_nodes {
 
 struct gt_shard_pass {
 	struct gt_graph *g;
-	int rank, ranks; /* of those that share each layer */
+	/* this rank's number, and the number of ranks, among those that share each layer */
+	int rank, ranks;
 	const struct gt_shard_nodes *nodes;
 	/* Called with every sharded parameter. It has to copy the name. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
@@ -67,7 +68,7 @@ struct gt_shard_pass {
 	struct gt_cut *cuts; /* [cut_count], by value id */
 	size_t cut_count;
 	size_t at; /* where the next node is placed */
-	bool past; /* that is after the current node, or there is no current node */
+	bool past; /* the place is after the current node, or there is no current node */
 };
 
 /* Rewrite the graph. Errors: GT_ENOTSUP for an op without a rule, and those of the rules. */
@@ -82,7 +83,7 @@ bool gt_shard_is_cut(const struct gt_shard_pass *s, const struct gt_value *v);
 /* Set how an output of the current node is sharded. */
 void gt_shard_set(struct gt_shard_pass *s, const struct gt_value *v, struct gt_cut cut);
 
-/* This rank's units of a cut: *first and the number of them. */
+/* This rank's units of a cut: sets *first and returns their number. */
 int64_t gt_shard_units(const struct gt_shard_pass *s, struct gt_cut cut, int64_t *first);
 
 /* Reduce a parameter to this rank's shard along `dim`. NULL is fine. Errors: GT_ENOTSUP if it is

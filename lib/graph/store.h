@@ -8,7 +8,7 @@
 /*
  * Every parameter is a range of one flat buffer, its gradient the same range of another, an
  * optimizer's state the same range of more. Ranges lie in the order in which the backward pass
- * finishes their gradients (the reverse of first use), each padded with zeros to 64 bytes; So
+ * finishes their gradients (the reverse of first use), each padded with zeros to 64 bytes. So
  * updates, norms, buckets of all-reduces and broadcasts also work on ranges. Several plans
  * (training, the last short batch, evaluation) share one store.
  */
@@ -25,9 +25,12 @@ struct gt_slot {
 	bool hidden, frozen; /* struct gt_value */
 	bool elsewhere;      /* other ranks hold it: it has no memory here */
 	int index;           /* parameters, frozen or not: order of declaration */
-	int64_t count;       /* elements of the whole parameter, as is the shape */
-	int64_t held;        /* elements in this rank's memory: count, or those of its shard */
-	int64_t offset;      /* parameters: of the first element, in elements; others: in bytes */
+	/* elements of the whole parameter; `shape` is also that of the whole */
+	int64_t count;
+	/* elements in this rank's memory: `count`, or the elements of its shard */
+	int64_t held;
+	/* offset of the first element: in elements for parameters, in bytes for others */
+	int64_t offset;
 };
 
 /* A range of the flat layout that this process updates: [offset, offset + count). In memory that
@@ -41,11 +44,11 @@ struct gt_store {
 	struct gt_slot *slots;          /* in the order of declaration */
 	size_t slot_count;
 	enum gt_dtype dtype;     /* of all parameters */
-	int64_t parameter_count; /* elements, without padding, of those that are trained */
-	int64_t frozen_count;    /* of those that are frozen */
+	int64_t parameter_count; /* elements of trained parameters, without padding */
+	int64_t frozen_count;    /* elements of frozen parameters */
 	int64_t flat_count;      /* elements, with padding */
 	size_t buffer_bytes;     /* buffers that change in a run come first */
-	size_t running_bytes;    /* bytes of these; frozen parameters follow */
+	size_t running_bytes;    /* bytes of the buffers that change; frozen parameters follow */
 	/* The parts that this process updates, in the order of their offsets, borrowed; NULL:
 	 * everything. Optimizer state exists only for these parts. Gradients and parameters may
 	 * also exist only for these parts. */
@@ -128,10 +131,11 @@ int gt_store_alloc(struct gt_store *store, struct gt_err *err);
  * Parameters are not in parts. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
-/* The same values of one slot, whole, in host memory [slot->count]. */
+/* Write the same initial values of one whole slot to host memory [slot->count]. */
 void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
 
-/* The slot of a name, or NULL: of a parameter or buffer; of a cache. */
+/* The slot of this name, or NULL. The first function finds parameters and buffers, the second one
+ * caches. */
 const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
 const struct gt_slot *gt_store_find_cache(const struct gt_store *store, const char *name);
 

@@ -15,12 +15,13 @@ enum { GT_HF_TEXT = 64 /* bytes of a value as a word */ };
  */
 struct gt_hf_row {
 	const char *key;
-	const char *setting; /* of the spec; NULL: none, the value must be one of the words */
+	/* setting of the spec; NULL: no setting, so the value must be one of the words */
+	const char *setting;
 	const char *words;
-	const char *initial; /* the value where the key is missing */
+	const char *initial; /* the value if the key is missing */
 };
 
-/* The network of transformers that an architecture is. */
+/* The network in transformers that is the same as an architecture. */
 struct gt_hf_family {
 	const char *model_type;
 	const char *architectures; /* classes whose weights are those of the architecture */
@@ -45,7 +46,7 @@ extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* the first is t
 extern const struct gt_hf_row gt_hf_common_rows[];
 extern const char *const gt_hf_common_free[];
 
-/* The next of a list of words: its length; 0 at the end. */
+/* Find the next word of a list. Returns its length; 0 at the end. */
 size_t gt_hf_next_word(const char **list);
 bool gt_hf_in_list(const char *list, const char *word);
 

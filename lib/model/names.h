@@ -6,7 +6,9 @@
 
 /* The programs, in the order of gt_names_words. */
 enum gt_names {
-	GT_NAMES_AUTO, /* those of the file's place: a folder of Hugging Face's, or the model's */
+	/* chosen by the file's place: Hugging Face's names in one of its folders, otherwise the
+	 * model's */
+	GT_NAMES_AUTO,
 	GT_NAMES_TORCHVISION,
 	GT_NAMES_TIMM,
 	GT_NAMES_HUGGINGFACE

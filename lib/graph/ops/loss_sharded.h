@@ -4,7 +4,7 @@
 
 #include "lib/graph/shard.h"
 
-/* Of cross_entropy and of classify_stats. */
+/* The rules of cross_entropy and of classify_stats. */
 extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
 /* Targets are int32, one for each row of the logits; or also those of mixtures. From loss.c. */
