@@ -132,7 +132,7 @@ struct gt_program_options gt_session_program_options(
 struct gt_load_options {
 	struct gt_opt_list map; /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
 	enum gt_names names;    /* the program that named the keys, which {map} has renamed */
-	bool lenient;           /* missing and unexpected keys are told, and no error */
+	bool lenient;           /* missing and unexpected keys are reported, but are not an error */
 };
 
 /* Check the expressions, before anything is opened. Errors: GT_EINVAL. */

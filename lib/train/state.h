@@ -72,7 +72,7 @@ void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
  * gt_session_purpose.memory. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
-/* Log a line that tells the memory by its use, and how many blocks are computed again. */
+/* Log a line with the memory by use, and the number of blocks that are computed again. */
 void gt_train_log_memory(const struct gt_train *t);
 
 /* The blocks that the plans compute again. */
@@ -94,7 +94,7 @@ void gt_train_set_sampler(struct gt_train *t);
  * config.json. */
 json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 
-/* How the validation data are measured. */
+/* Options for evaluating the validation data. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
 /* Bytes of optimizer state and of the running mean of the weights, for a store of such a run. */

@@ -76,8 +76,8 @@ struct gt_verify_row {
 };
 
 struct gt_verify_options {
-	const struct gt_train_options *train; /* `batch` is each rank's; where to write and how long
-	                                         to train is of no account */
+	/* `batch` is the batch of each rank; options for output and length are not used */
+	const struct gt_train_options *train;
 	int ranks;
 	struct gt_threads_options threads;
 	/* Optional: called first on each rank's thread, with its group. It sets OpenMP's number of
