@@ -17,7 +17,7 @@
 struct gt_suggest {
 	const char *word;
 	const char *best; /* NULL: nothing near */
-	int distance;     /* of best */
+	int distance;     /* edits between `word` and `best` */
 };
 
 void gt_suggest_offer(struct gt_suggest *near, const char *candidate);

@@ -26,8 +26,9 @@ typedef int gt_task_fn(void *self, size_t task, struct gt_err *err);
  * which the caller is one. Each thread takes the next i when it is done with its last one. If a
  * thread cannot be started, the other threads do its tasks.
  *
- * If tasks fail, the error is that of the lowest one, for any number of threads: tasks begin in
- * order, so all tasks below the first failing one have begun and are finished; no others begin.
+ * If tasks fail, the error is that of the failed task with the lowest number, whatever the number
+ * of threads. Tasks begin in order, so all tasks below it have begun, and they are finished. After
+ * a failure no more tasks begin.
  *
  * Not OpenMP: a process that has used GNU's run-time cannot fork children that use it.
  */

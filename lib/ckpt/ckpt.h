@@ -156,10 +156,10 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* The same for a file. If file.folder is set, the file and its shards must lie in this folder. */
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
- * Open a file that Python's pickle wrote, of any protocol, as some data sets come. The root is the
- * pickled object. In a dict, numpy arrays become tensors, and keys that are bytes become strings:
- * Python 3 writes such keys when it saves a pickle of Python 2 again. The whole file is read into
- * memory and takes about twice its size.
+ * Open a file that Python's pickle wrote with any protocol. Some data sets are such files. The root
+ * is the pickled object. In a dict, numpy arrays become tensors, and keys that are bytes become
+ * strings: Python 3 writes such keys when it saves a pickle of Python 2 again. The whole file is
+ * read into memory and takes about twice its size.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);

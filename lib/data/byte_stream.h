@@ -44,8 +44,8 @@ uint64_t gt_byte_stream_most(const struct gt_byte_stream *s);
 int gt_byte_stream_read(
     struct gt_byte_stream *s, void *out, uint64_t size, uint64_t *got, struct gt_err *err);
 
-/* The next `size` bytes of a plain file, borrowed until it is closed, and skipped; NULL where fewer
- * are left, and in a gzip file. */
+/* Return the next `size` bytes of a plain file, borrowed until it is closed, and skip them. NULL if
+ * fewer bytes are left, or if it is a gzip file. */
 const unsigned char *gt_byte_stream_borrow(struct gt_byte_stream *s, uint64_t size);
 
 #endif

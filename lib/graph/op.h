@@ -56,9 +56,9 @@ struct gt_op {
 	 * output once. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 
-	/* out[0] may share the memory of in[i] for each bit i: both have the same size, and element
-	 * e of the output does not depend on later elements of that input than e (or the kernel
-	 * handles it). */
+	/* A bit for each input whose memory out[0] may share. Both have the same size, and element
+	 * e of the output depends on no element of that input after e (or the kernel allows for
+	 * it). */
 	unsigned inplace;
 	/* A bit for each input that the node changes (running statistics). The node is kept
 	 * although no node reads it. */

@@ -8,7 +8,7 @@
 
 /*
  * One table per `model_type` (gpt2, llama, vit, resnet) maps keys of config.json to settings of the
- * model, or lists the values with which the network is the one that gtrain computes. Another list
+ * model, or lists the values of a key for which gtrain computes the same network. Another list
  * names keys that do not affect results. Any other key or value is an error that names the key: the
  * weights of a network with another setting would load, but its results would be wrong. A missing
  * key has the default of transformers.

@@ -234,8 +234,8 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
-/* Whether rank 0 of the world may lack elements of the slot; the result is the same on all ranks.
- * */
+/* Whether rank 0 of the world may lack elements of the slot; the result is the same on all
+ * ranks. */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 

@@ -82,8 +82,8 @@ struct gt_session_purpose {
 
 /* For programs that start ranks: check that this build supports these devices, that they exist, and
  * that collectives between them can use `way` (gt_device_way_choose(); NULL: any); with `tf32`,
- * that all of them have it. Errors: gt_device_names_read()'s and gt_device_way_check()'s; GT_EINVAL
- * or GT_ENOTSUP where a device has no TF32. */
+ * also check that all devices support TF32. Errors: gt_device_names_read()'s and
+ * gt_device_way_check()'s; GT_EINVAL or GT_ENOTSUP where a device has no TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
@@ -151,7 +151,8 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
 /* Warn of each key that is missing or unexpected. */
 void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report);
 
-/* This rank's number on the data axis, whose ranks read other samples, and how many they are. */
+/* This rank's number on the data axis, whose ranks read different samples, and the number of ranks
+ * on it. */
 int gt_session_data_rank(const struct gt_session *s);
 int gt_session_data_world(const struct gt_session *s);
 

@@ -8,8 +8,8 @@
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 
-/* Errors of these functions do not name the place: gt_pickle_read() puts the byte before the text.
- * */
+/* Errors of these functions do not name the place: gt_pickle_read() puts the byte before the
+ * text. */
 
 enum {
 	GT_PICKLE_NAME_BYTES = 512,    /* bytes of the name of a module or class */

@@ -48,8 +48,8 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
 int gt_model_add_dict(
     struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err);
 
-/* Add to a dict {PATH: {"version": N}} for each module in `module`, itself being at `path`, that
- * has an attribute `_version`. */
+/* Add {PATH: {"version": N}} to a dict for `module` and each module inside it that has an attribute
+ * `_version`. `path` is the path of `module` itself. */
 int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);
 

@@ -22,8 +22,8 @@ struct gt_launch_options {
 	int columns;
 };
 
-/* The value sent with SIGTERM by sigqueue() to a rank that has to end because another rank is lost.
- * */
+/* The value sent with SIGTERM by sigqueue() to a rank that has to end because another rank is
+ * lost. */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
 /*

@@ -147,16 +147,16 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
 void gt_shm_share_release(struct gt_shm_share *share);
 
-/* For a rank that does not use the memory: call this while other ranks are in gt_shm_share_make().
- * */
+/* For a rank that does not use the memory: call this while other ranks are in
+ * gt_shm_share_make(). */
 int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 void gt_shm_release(struct gt_group *group, void *memory);
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 
-/* The place of `bytes` bytes at p in this rank's part of a region; region 0 if they are not in one.
- * */
+/* The place of `bytes` bytes at p in this rank's part of a region; region 0 if they are not in
+ * one. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
 /* The address of a buffer of `bytes` bytes at a place that `rank` has sent; NULL if the place is

@@ -12,8 +12,8 @@ struct gt_profile_options {
 	int64_t wait, warmup, active; /* active 0: no profile */
 };
 
-/* "wait=1,warmup=1,active=3", any of them, in any order. These are also the values of missing ones.
- * */
+/* "wait=1,warmup=1,active=3", any of them, in any order. These are also the values of missing
+ * ones. */
 int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err);
 
 /* Sums over the recorded steps. */
@@ -28,8 +28,8 @@ struct gt_profile_summary {
 
 struct gt_profile;
 
-/* `events` is the largest number of events in a step. This call allocates memory for all of them.
- * */
+/* `events` is the largest number of events in a step. This call allocates memory for all of
+ * them. */
 int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options, size_t events,
     struct gt_err *err);
 void gt_profile_free(struct gt_profile *p);
@@ -48,8 +48,8 @@ void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
  * step began; none is under way. `parallel` outlives p. */
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 
-/* Record any other work, which lasted from `began` (gt_clock_s()) until now. `name` is not copied.
- * */
+/* Record any other work, which lasted from `began` (gt_clock_s()) until now. `name` is not
+ * copied. */
 void gt_profile_note(struct gt_profile *p, const char *name, double began);
 
 /*

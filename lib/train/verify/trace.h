@@ -10,10 +10,10 @@ struct gt_trace_tensor {
 	int64_t offset, count; /* in the flat layout of one rank */
 };
 
-/* The losses, gradients and weights in each step of a run on one rank, which holds the whole model.
- * */
+/* The losses, gradients and weights in each step of a run on one rank, which holds the whole
+ * model. */
 struct gt_trace {
-	int64_t samples; /* trained on; 0: nothing is recorded */
+	int64_t samples; /* samples that the run trains on; 0: nothing is recorded */
 	/* number of parts into which one rank divides a micro-batch of all ranks */
 	int parts;
 	struct gt_trace_tensor *tensors;
