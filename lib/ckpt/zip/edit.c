@@ -45,7 +45,12 @@ static int exchanged(const struct rewrite *r, const struct extent *e)
 	return -1;
 }
 
-/* A descriptor may follow, if nothing else does. */
+/*
+ * A record with flag bit 3 has a descriptor behind its bytes (APPNOTE 4.3.9): CRC-32 and two
+ * sizes, with or without a signature, of 12 to 24 bytes. Its form is not looked at here. Up to
+ * the next record, 24 bytes are taken along: those that belong to no descriptor are dead bytes,
+ * which readers skip.
+ */
 static void add_descriptors(struct rewrite *r)
 {
 	for (size_t i = 0; i < r->moving; i++) {
@@ -61,6 +66,7 @@ static void add_descriptors(struct rewrite *r)
 	}
 }
 
+/* The archive's records are sorted by name. The new directory keeps the order of the old one. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct extent *x = a, *y = b;
@@ -119,6 +125,11 @@ static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 	for (size_t i = 0; i < r->x->count; i++, shift = 0) {
 		struct gt_zip_written *n = &r->new[i];
 
+		/*
+		 * The local header ends with an extra field that pads it, so the bytes begin
+		 * aligned. A shift makes that field longer, so it must stay below 64 KiB (a
+		 * length of 16 bits).
+		 */
 		n->header = at;
 		n->data =
 		    align(at + GT_ZIP_LOCAL_BYTES + strlen(n->name) + GT_ZIP_FIELD_BYTES) + shift;
@@ -157,7 +168,9 @@ static void put_other_extra(struct gt_buf *out, const unsigned char *extra, size
 
 /*
  * An entry of the directory as it was, with a new offset, and new sizes and CRC for an exchanged
- * record.
+ * record. Offsets of fields are those of APPNOTE 4.3.12; the zip64 field has its values in the
+ * order unpacked size, packed size, offset (4.5.3). That field is made anew, because the new
+ * offset may need it where the old one did not, and the other way round.
  */
 static void put_entry(const struct rewrite *r, struct gt_buf *out, const struct extent *e)
 {
@@ -202,6 +215,10 @@ static void put_directory(const struct rewrite *r, struct gt_buf *out, uint64_t 
 	    out, r->count, at, out->length - before, r->zip->comment, r->zip->comment_bytes);
 }
 
+/*
+ * Sizes must fit in 32 bits, because place_new() leaves no room for a zip64 field in the local
+ * header.
+ */
 static int check(const struct rewrite *r, struct gt_err *err)
 {
 	for (size_t i = 0; i < r->x->count; i++) {
@@ -241,6 +258,7 @@ int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
+	/* Behind the old end record, which stays whole: gt_repair() can cut the file after it. */
 	uint64_t at = zip->map->size;
 	struct gt_buf out = { 0 };
 	int rc = check(&r, err);
@@ -265,7 +283,11 @@ int gt_zip_exchange_in_place(
 
 /* ---- in a copy ---- */
 
-/* The next place from `at` on that is where `start` is in its block. */
+/*
+ * The next place from `at` on that is where `start` is in its block. gt_copy_range() can share
+ * blocks only if both offsets are equal modulo the block, and GT_ZIP_ALIGN divides the block, so
+ * alignment stays too.
+ */
 static uint64_t same_in_block(uint64_t at, uint64_t start)
 {
 	uint64_t block = GT_COPY_BLOCK;
@@ -286,7 +308,10 @@ static size_t next_run(const struct rewrite *r, size_t first, uint64_t *end)
 	return i - first;
 }
 
-/* Give every record its place, from `at` on; *end is where the last one ends. */
+/*
+ * Give every record its place, from `at` on; *end is where the last one ends. Records of a run
+ * keep their distances, so one copy moves them all.
+ */
 static void place_runs(struct rewrite *r, uint64_t at, uint64_t *end)
 {
 	size_t n;
@@ -320,6 +345,20 @@ static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt
 	return rc;
 }
 
+/*
+ * Example: the new records end at byte 1000, and the first record to move starts at 5000, which
+ * is byte 904 of its block. Its place in the copy is 5000 as well, the next one at byte 904 of a
+ * block.
+ *
+ *   place_new(.., 0, 0)     new records in [0, 1000)
+ *   place_runs()            first run at 5000, so 4000 bytes would lie unused before it
+ *   room                    4000, of which 3968 are a multiple of 64
+ *   place_new(.., 0, 3968)  the first new record's padding grows: new records end at 4968
+ *   place_runs()            first run at 5000, as before: less than 64 bytes are unused
+ *
+ * The shift is a multiple of the alignment, so all new records move by the same distance. It is
+ * less than a block, which the 16-bit length of the padding holds.
+ */
 int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
     bool write_back, struct gt_err *err)
 {

@@ -13,8 +13,12 @@ enum {
 
 /* ---- dead bytes ---- */
 
-/* The size of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
- * PyTorch have it. 0 where none is recognised. */
+/*
+ * The size of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
+ * PyTorch have it. 0 where none is recognised. Nothing in the archive says which of the four
+ * forms it has (APPNOTE 4.3.9 leaves the signature open), so the form is the one whose values
+ * match the directory.
+ */
 static int descriptor(
     size_t *size, const struct gt_zip *zip, const struct gt_zip_record *r, struct gt_err *err)
 {
@@ -42,6 +46,13 @@ struct span {
 	uint64_t start, end;
 };
 
+/*
+ * Example: records in [0, 100) and [150, 400), and the directory at 460.
+ *
+ *   [0, 100)     nothing is between byte 0 and its start    reached 100
+ *   [150, 400)   50 dead bytes before it                    reached 400
+ *   directory    60 dead bytes before it                    sum 110
+ */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err)
 {
 	struct span *spans = gt_calloc(zip->count, sizeof(*spans), err);
@@ -77,7 +88,10 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 
 /* ---- an earlier state ---- */
 
-/* Whether the file cut to `size` bytes would be an archive. */
+/*
+ * Whether the file cut to `size` bytes would be an archive. It is read into an arena of
+ * its own, since only the answer is kept.
+ */
 static bool is_archive(const struct gt_mapping *map, uint64_t size)
 {
 	struct gt_mapping cut = { map->data, size, map->fd };
@@ -103,6 +117,11 @@ bool gt_zip_earlier(
 		const unsigned char *p = map->data + at;
 		uint64_t size;
 
+		/*
+		 * The search goes down through the mapping. Pages it has passed are given back
+		 * every MiB, so a large file does not fill memory, and holes of the file are
+		 * skipped.
+		 */
 		if (held - at >= SCAN_BYTES) {
 			gt_map_forget(map, at + 1, held - at);
 			at = gt_map_data_end(map, at + 1);
@@ -131,6 +150,7 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 	uint64_t below = map->size, size = map->size;
 	int tries = GT_ZIP_TRIES;
 
+	/* The state that ends with the file is the one that failed to open, so look below it. */
 	while (size == map->size)
 		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &tries, &size))
 			return err->code;

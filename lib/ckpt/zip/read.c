@@ -53,8 +53,17 @@ static int copy_tail(
 	return gt_map_copy(map, tail->at, tail->size, arena, &tail->bytes, err);
 }
 
-/* The end record stands last, but for a comment that says its own length. Where a comment holds
- * an end record too, readers disagree which of them counts. *end is its place in the tail. */
+/*
+ * The end record stands last, but for a comment that says its own length (APPNOTE 4.3.16). Where
+ * a comment holds an end record too, readers disagree which of them counts. *end is its place in
+ * the tail. Example, a file of 1062 bytes:
+ *
+ *   byte 1000   end record, which announces a comment of 40 bytes: 1000 + 22 + 40 = 1062
+ *   byte 1030   inside that comment, a second signature: its length does not lead to 1062
+ *
+ * A reader that takes the last signature uses the one at 1030, a reader that checks the length
+ * the one at 1000. The search goes backward, meets 1030 first, and fails at 1000.
+ */
 static int find_end(
     const struct gt_mapping *map, const struct tail *tail, size_t *end, struct gt_err *err)
 {
@@ -83,7 +92,11 @@ static bool agree(uint64_t small, uint64_t ones, uint64_t large)
 	return small == ones || small == large;
 }
 
-/* In zip64 a locator before the end record says where the larger end record is: before it. */
+/*
+ * In zip64 a locator before the end record says where the larger end record is: before it
+ * (APPNOTE 4.3.14, 4.3.15). The larger record must end where the locator starts. The
+ * length that it states does not count its first 12 bytes (4.3.14.1).
+ */
 static int read_end64(
     const struct gt_zip *zip, size_t end_at, struct directory *dir, struct gt_err *err)
 {
@@ -168,6 +181,10 @@ static int find_directory(
 	gt_arena_release(&scratch);
 	if (rc)
 		return rc;
+	/*
+	 * The last condition bounds the memory for records by the bytes that the directory has in
+	 * the file: an entry has at least 46.
+	 */
 	if (!gt_inside(dir->offset, dir->bytes, dir->end) || dir->offset + dir->bytes != dir->end ||
 	    dir->count > dir->bytes / GT_ZIP_CENTRAL_BYTES)
 		return gt_err_set(err, GT_EFORMAT,
@@ -338,7 +355,10 @@ static int read_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 	return rc ? rc : read_fields(r, err);
 }
 
-/* As strcmp(), but A to Z are a to z. */
+/*
+ * As strcmp(), but A to Z are a to z, and no other letters: miniz compares names so, in no
+ * locale.
+ */
 static int compare_folded(const char *a, const char *b)
 {
 	unsigned char x, y;
@@ -352,6 +372,10 @@ static int compare_folded(const char *a, const char *b)
 	return x - y;
 }
 
+/*
+ * Names that are equal but for case become neighbours, which sort_records() compares. The second
+ * order lets gt_zip_find() find exact names only.
+ */
 static int compare_names(const void *a, const void *b)
 {
 	const char *x = ((const struct gt_zip_record *)a)->name;
@@ -389,6 +413,10 @@ static int read_entries(
 	struct window w = { .map = zip->map, .end = end };
 	int rc = 0;
 
+	/*
+	 * The window holds the longest entry: 46 bytes and three texts of at most 65535 are less
+	 * than 256 KiB.
+	 */
 	w.bytes = gt_calloc(1, end - at < WINDOW_BYTES ? end - at : WINDOW_BYTES, err);
 	if (!w.bytes)
 		return GT_ENOMEM;
@@ -424,6 +452,7 @@ int gt_zip_read(
 	out->end = dir.end;
 	rc = read_entries(out, dir.count, arena, err);
 	if (!rc)
+		/* This sorts by place. The order by name that gt_zip_find() needs comes last. */
 		rc = gt_zip_check_places(out, err);
 	return rc ? rc : sort_records(out, err);
 }

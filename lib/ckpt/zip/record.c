@@ -37,6 +37,11 @@ static bool has_odd_step(const char *name)
 	}
 }
 
+/*
+ * Programs that unpack an archive change such names, each in its own way: Python's zipfile drops
+ * `..` and, on Windows, drives. A name that all take alike is one record for all. A zero byte is
+ * a control character, so a name that passes has strlen(name) == length.
+ */
 int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err *err)
 {
 	const char *what = NULL;
@@ -69,7 +74,10 @@ static bool is_either(uint64_t value, uint64_t a, uint64_t b)
 	return value == a || value == b;
 }
 
-/* The sizes of the zip64 field, unpacked and packed; false where there is none. */
+/*
+ * The sizes of the zip64 field, unpacked and packed; false where there is none. In a local header
+ * the field has both sizes, even if one of them would fit in 32 bits (APPNOTE 4.5.3).
+ */
 static bool read_zip64(const struct local *l, size_t at, uint64_t *size, uint64_t *packed)
 {
 	const unsigned char *p = l->bytes + at;
@@ -199,7 +207,12 @@ enum {
  * may unpack more. */
 enum { INFLATE_MAX = 1032, UNPACKED_MAX = 128 << 20, UNPACKED_RATIO = 20 };
 
-/* Inflate, from copies of the packed bytes. */
+/*
+ * Inflate, from copies of the packed bytes. Negative window bits stand for raw deflate data
+ * without zlib's header, which is how zip holds them (zlib.h, inflateInit2()). The data must use
+ * up all packed bytes and give all of the announced bytes: a reader that trusts the other number
+ * would see another content.
+ */
 static int inflate_record(
     const struct gt_zip *zip, const struct gt_zip_record *r, unsigned char *out, struct gt_err *err)
 {

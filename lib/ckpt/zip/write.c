@@ -21,8 +21,11 @@ static void put_common(struct gt_buf *out, const struct gt_zip_written *r, bool 
 	gt_buf_add_le(out, strlen(r->name), 2);
 }
 
-/* Extra fields: sizes when they are large, then padding that lets the data start aligned (an
- * unknown field, as PyTorch does it). */
+/*
+ * Extra fields: sizes when they are large, then padding that lets the data start aligned. The
+ * padding is a field with the unknown id "FB", filled with "Z", as PyTorch writes it
+ * (caffe2/serialize/inline_container.cc).
+ */
 void gt_zip_put_local(struct gt_buf *out, const struct gt_zip_written *r)
 {
 	size_t name = strlen(r->name), extra = r->data - r->header - GT_ZIP_LOCAL_BYTES - name;
@@ -41,6 +44,10 @@ void gt_zip_put_local(struct gt_buf *out, const struct gt_zip_written *r)
 		gt_buf_add(out, "Z", 1);
 }
 
+/*
+ * A value is in the field if and only if the 32-bit field of the header is all ones
+ * (gt_zip_or_ones()): readers go by that (APPNOTE 4.5.3).
+ */
 size_t gt_zip_put_zip64(struct gt_buf *out, const uint64_t fields[3])
 {
 	size_t n = 0;
@@ -112,6 +119,10 @@ static void put_central(struct gt_buf *out, const struct gt_zip_written *r)
 	gt_buf_release(&extra);
 }
 
+/*
+ * The zip64 end record (APPNOTE 4.3.14) directly before its locator (4.3.15), directly before the
+ * end record: gt_zip_read() accepts no other order.
+ */
 static void put_end64(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t bytes)
 {
 	gt_buf_add(out, "PK\6\6", 4);
@@ -157,6 +168,10 @@ static int flush(struct gt_buf *out, int fd, uint64_t at, struct gt_err *err)
 	return rc;
 }
 
+/*
+ * Headers and directory hold the CRC-32 of records, which are known only when all bytes are
+ * written. Until then the file has neither directory nor end record.
+ */
 int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err)
 {
 	struct gt_buf out = { 0 };
