@@ -35,6 +35,10 @@ struct splice {
 
 /* ---- the wanted texts ---- */
 
+/*
+ * Uses of one string become neighbours, and the first of them is the opcode that writes the
+ * string: its new text decides which of the others must change.
+ */
 static int compare_wants(const void *a, const void *b)
 {
 	const struct want *x = a, *y = b;
@@ -81,7 +85,12 @@ static bool brings_back(unsigned char op)
 	       op == GT_PICKLE_DUP;
 }
 
-/* The opcode for a text of `length` bytes in the family of `op`; false when `op` is no text's. */
+/*
+ * The opcode for a text of `length` bytes in the family of `op`; false when `op` is no text's. A
+ * short opcode is used only where the old one was short, because SHORT_BINUNICODE came with
+ * protocol 4, and a reader of protocol 2 may reject it. Text by the line (STRING, UNICODE)
+ * becomes text by length, which needs no escapes.
+ */
 static bool choose(struct patch *p, unsigned char op, size_t length)
 {
 	switch (op) {
@@ -155,6 +164,10 @@ static int make_patches(struct splice *s, struct gt_err *err)
 	}
 	qsort(s->patches, s->count, sizeof(*s->patches), gt_compare_numbers);
 	for (size_t i = 0; i < s->count; i++)
+		/*
+		 * The patch behind the last one has no bytes; its `grown` is the growth of the
+		 * whole.
+		 */
 		s->patches[i + 1].grown =
 		    s->patches[i].grown + patch_bytes(&s->patches[i]) - s->patches[i].length;
 	return rc;
@@ -170,8 +183,15 @@ static unsigned char *put_patch(unsigned char *out, const struct patch *p)
 	return out + p->text_length;
 }
 
-/* The bytes that all before `end` grows by. A frame that ends inside an opcode was wrong
- * before: which of the two ways it is wrong afterwards does not matter. */
+/*
+ * The bytes that all before `end` grows by. A frame that ends inside an opcode was wrong before:
+ * which of the two ways it is wrong afterwards does not matter. Example: a frame whose body is
+ * [11, 31), and a string at byte 15 whose new text is 2 bytes shorter.
+ *
+ *   growth(11)    0                       no patch is before the body
+ *   growth(31)    2^64 - 2                the patch at 15 is
+ *   new length    20 + (2^64 - 2) - 0     18, because size_t wraps around
+ */
 static size_t growth(const struct splice *s, size_t end)
 {
 	size_t low = 0, high = s->count;
@@ -193,6 +213,10 @@ static unsigned char *put_old(
 {
 	for (; *frame < s->layout->frame_count && s->layout->frames[*frame] < end; ++*frame) {
 		size_t header = s->layout->frames[*frame], body = header + 1 + 8;
+		/*
+		 * The header itself is FRAME and 8 bytes of length. Its body is measured by the
+		 * old places, at which patches are listed.
+		 */
 		uint64_t length = gt_get_le(s->bytes + header + 1, 8);
 
 		memcpy(out, s->bytes + *at, header + 1 - *at);

@@ -63,7 +63,8 @@ static const char *const allowed[] = {
 
 /*
  * Modules, and single names in modules that are harmless otherwise. The first are those that
- * PyTorch never loads, whichever globals a caller allows (_blocklisted_modules, same source).
+ * PyTorch never loads, whichever globals a caller allows (_blocklisted_modules, same source). An
+ * entry that ends with a dot stands for a module and all below it.
  */
 static const char *const dangerous[] = {
 	"sys.", "os.", "posix.", "nt.",
@@ -120,6 +121,10 @@ static const char *modern(const char *name, char *buffer, size_t size)
 
 enum gt_global_verdict gt_global_classify(const char *name)
 {
+	/*
+	 * A name of at most 2 * GT_PICKLE_NAME_BYTES, which a newer module's makes a little
+	 * longer.
+	 */
 	char buffer[1100];
 
 	name = modern(name, buffer, sizeof(buffer));

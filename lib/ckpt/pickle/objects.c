@@ -47,7 +47,10 @@ static int container(struct gt_machine *m, enum gt_tree_kind kind, struct gt_tre
 	return 0;
 }
 
-/* Room for all items at once: picklers write up to a thousand together. */
+/*
+ * Room for all items at once: picklers write up to a thousand together (CPython, Lib/pickle.py,
+ * _BATCHSIZE).
+ */
 int gt_op_appends(struct gt_machine *m)
 {
 	struct gt_tree *list;
@@ -237,7 +240,11 @@ static int make_set(
 	return (*out)->opaque.args && (*out)->opaque.items ? 0 : GT_ENOMEM;
 }
 
-/* The bytes that text up to U+00FF stands for; NULL, *wide set, when it has others. */
+/*
+ * The bytes that text up to U+00FF stands for; NULL, *wide set, when it has others. Example:
+ * U+00E9 is c3 a9 in UTF-8. The first byte's low bits are the two highest of the code: 3 << 6 |
+ * 0x29 is e9. Text has been checked to be UTF-8, so a first byte up to c3 has one byte behind it.
+ */
 static struct gt_tree *from_latin1(struct gt_machine *m, const struct gt_tree *text, bool *wide)
 {
 	const unsigned char *p = (const unsigned char *)text->string.bytes;
@@ -482,8 +489,16 @@ int gt_op_inst(struct gt_machine *m)
 		rc = gt_machine_push_seq(m, GT_TREE_TUPLE, m->args + !in_line, n);
 	if (rc)
 		return rc;
+	/*
+	 * The tuple was pushed so that its items get their origins; it is an argument, not a
+	 * value.
+	 */
 	args = m->stack[--m->depth];
 	rc = call(m, class, args);
+	/*
+	 * Without arguments Python calls class.__new__(class), as for NEWOBJ (CPython,
+	 * Lib/pickle.py, _instantiate()).
+	 */
 	if (!rc && !n)
 		note_new(m, args, GT_TREE_NEW);
 	return rc;

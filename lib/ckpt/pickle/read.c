@@ -100,6 +100,10 @@ static int op_proto(struct gt_machine *m)
 	return rc;
 }
 
+/*
+ * A frame says how many bytes a reader can fetch at once (PEP 3154). This reader does not need
+ * it, but checks it, because a frame that lies makes Python fail or read other opcodes.
+ */
 static int op_frame(struct gt_machine *m)
 {
 	uint64_t length;
@@ -214,7 +218,11 @@ static const struct {
 	[GT_PICKLE_FRAME] = { op_frame, 0 },
 };
 
-/* Note an opcode that has put a string on the stack, or that is a frame. */
+/*
+ * Note an opcode that has put a string on the stack, or that is a frame. The origin of the top
+ * value is compared, because an opcode such as POP uncovers a string that an earlier one put
+ * there.
+ */
 static int note(struct gt_machine *m, struct gt_pickle_layout *l)
 {
 	bool pushed = m->depth && m->origins[m->depth - 1] == m->op_at;
@@ -241,7 +249,8 @@ void gt_pickle_layout_release(struct gt_pickle_layout *layout)
 
 /*
  * A value takes a small multiple of the bytes that the file spends on it. Only copies of copies
- * need more: a few bytes that fetch a list again and again.
+ * need more: a few bytes that fetch a list again and again. The limit grows with the bytes that
+ * the machine has consumed, not with the file: bytes that were not looked at lend no memory.
  */
 static void limit_memory(struct gt_machine *m, size_t before)
 {
@@ -249,8 +258,9 @@ static void limit_memory(struct gt_machine *m, size_t before)
 }
 
 /*
- * The copy of an operand counts against the limit of memory, so an operand larger than the limit is
- * never copied.
+ * The copy of an operand counts against the limit of memory, so an operand larger than the limit
+ * is never copied. The copy doubles, so its bytes are moved a constant number of times on
+ * average. It stops at the end of the file, not of the pickle, whose length only its STOP says.
  */
 int gt_machine_fill(struct gt_machine *m, uint64_t length)
 {
@@ -293,6 +303,21 @@ static int step(struct gt_machine *m)
 	return rc ? rc : opcodes[m->op].run(m);
 }
 
+/*
+ * Example: a pickle of {"a": (1, 2)}. A bar stands for a mark.
+ *
+ *   opcode           stack afterwards         memo
+ *   PROTO 2
+ *   EMPTY_DICT       {}
+ *   BINPUT 0         {}                       0: {}
+ *   MARK             {} |
+ *   BINUNICODE "a"   {} | "a"
+ *   BININT1 1        {} | "a" 1
+ *   BININT1 2        {} | "a" 1 2
+ *   TUPLE2           {} | "a" (1, 2)                  step() pops 2, the handler pushes 1
+ *   SETITEMS         {"a": (1, 2)}            0: the same node, now with its item
+ *   STOP                                              the one value left is the result
+ */
 static int run(struct gt_machine *m)
 {
 	struct gt_pickle_layout *layout = m->hooks ? m->hooks->layout : NULL;
@@ -319,6 +344,7 @@ static int read_root(struct gt_machine *m, struct gt_tree **out, size_t *used)
 	size_t limit = m->arena->limit;
 	int rc = run(m);
 
+	/* The arena is the caller's, so the limit of this pickle must not outlive it. */
 	m->arena->limit = limit;
 	*out = NULL;
 	if (!rc) {
@@ -361,6 +387,7 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
 		.map_at = at,
 		.err = err };
 	int rc = read_root(&m, out, used);
+	/* The machine's copy may be twice as long as the pickle, so only the pickle is kept. */
 	unsigned char *kept = rc || !copy ? NULL : gt_arena_alloc(arena, *used, err);
 
 	if (copy)

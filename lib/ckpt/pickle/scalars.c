@@ -27,6 +27,12 @@ int gt_op_const(struct gt_machine *m)
 	return gt_machine_push(m, m->none);
 }
 
+/*
+ * The table is direct-mapped by Fibonacci hashing (Knuth, TAOCP 3, section 6.4): the factor is
+ * 2^64 divided by the golden ratio, and the 9 highest bits are an index below
+ * GT_PICKLE_RECENT_INTS. A value that finds another one in its place takes it; the node of the
+ * other lives on in the tree.
+ */
 static int push_int(struct gt_machine *m, int64_t value)
 {
 	struct gt_tree **node = &m->recent[(uint64_t)value * 0x9e3779b97f4a7c15 >> 55];
@@ -66,7 +72,11 @@ static int push_boxed(struct gt_machine *m, const char *class_name, const void *
 	return node ? gt_machine_push(m, gt_machine_boxed(m, class_name, node)) : GT_ENOMEM;
 }
 
-/* Two's complement, least significant byte first, as hexadecimal text. */
+/*
+ * Two's complement, least significant byte first, as hexadecimal text. Example, with 2 bytes: 00
+ * ff is -256. Inverted they are ff 00; adding one carries through the first byte, which was 00,
+ * into the second: 00 01, so the text is "-0x100".
+ */
 static int push_hexadecimal(struct gt_machine *m, const unsigned char *p, size_t n)
 {
 	static const char digit[] = "0123456789abcdef";

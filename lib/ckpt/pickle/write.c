@@ -146,11 +146,20 @@ static int compare_nodes(const void *a, const void *b)
 	       ((uintptr_t)x->node < (uintptr_t)y->node);
 }
 
+/*
+ * Values that programs can tell apart by identity, or that are large. Numbers and strings are
+ * written again: readers see no difference.
+ */
 static bool has_identity(const struct gt_tree *node)
 {
 	return gt_tree_is_seq(node) || node->kind == GT_TREE_TENSOR || node->kind == GT_TREE_OPAQUE;
 }
 
+/*
+ * Find the nodes that the tree mentions more than once: only these get a place in the memo.
+ * Python's own pickler gives one to every object, because it does not look ahead. Recursion ends:
+ * the tree has passed gt_tree_check(), which limits its depth and cuts cycles.
+ */
 static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
 	struct gt_pickle_node *entry, *found;
@@ -267,7 +276,10 @@ static const struct gt_tree *only_string(const struct gt_tree *node)
 
 enum { INT_BYTES = 200 }; /* a name of a pickle has at most 255 digits */
 
-/* Multiply by base, add a digit. */
+/*
+ * Multiply by base, add a digit; false when the number does not fit. Least significant byte
+ * first. Example: "300" in base 10 goes from 3 to 30 to 300, the bytes 2c 01.
+ */
 static bool shift_in(unsigned char *magnitude, unsigned base, unsigned digit)
 {
 	unsigned carry = digit;
@@ -306,6 +318,7 @@ static int put_long(struct gt_pickle_writer *w, const struct gt_tree *text, stru
 		if (digit_of(*p) >= (int)base || !shift_in(bytes, base, (unsigned)digit_of(*p)))
 			return gt_err_set(err, GT_ENOTSUP, "the integer '%.40s' cannot be written",
 			    text->string.bytes);
+	/* Two's complement: invert all bits, add one. `carry` begins as that one. */
 	for (int i = 0; negative && i < INT_BYTES; i++) {
 		carry += (unsigned char)~bytes[i];
 		bytes[i] = (unsigned char)carry;

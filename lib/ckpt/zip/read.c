@@ -355,10 +355,7 @@ static int read_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 	return rc ? rc : read_fields(r, err);
 }
 
-/*
- * As strcmp(), but A to Z are a to z, and no other letters: miniz compares names so, in no
- * locale.
- */
+/* As strcmp(), but A to Z are a to z, and no other letters: the locale does not matter. */
 static int compare_folded(const char *a, const char *b)
 {
 	unsigned char x, y;
