@@ -121,10 +121,7 @@ static const char *modern(const char *name, char *buffer, size_t size)
 
 enum gt_global_verdict gt_global_classify(const char *name)
 {
-	/*
-	 * A name of at most 2 * GT_PICKLE_NAME_BYTES, which a newer module's makes a little
-	 * longer.
-	 */
+	/* At most 2 * GT_PICKLE_NAME_BYTES, and the bytes by which "collections" is longer. */
 	char buffer[1100];
 
 	name = modern(name, buffer, sizeof(buffer));

@@ -200,6 +200,10 @@ static int finish_in_place(
 	default:
 		gt_copy_bytes(w->out, w->in ? w->in : p->in[w->c->peer], w->bytes);
 	}
+	/*
+	 * Until here other ranks read this rank's buffers, or write them; afterwards its caller
+	 * may change them.
+	 */
 	return meet(g, err);
 }
 
@@ -269,6 +273,18 @@ static void all_reduce_copy_out(const struct gt_shm *g, const struct work *w, co
 	}
 }
 
+/*
+ * Example: two ranks, 8 elements, pieces of 4. A rank's slice of a piece is half of it.
+ *
+ *             rank 0                                   rank 1
+ *   piece 0   copies in 2 3                            copies in 0 1
+ *   meet
+ *             reduces 0 1                              reduces 2 3
+ *   piece 1   copies in 6 7                            copies in 4 5
+ *   meet
+ *             reduces 4 5, takes 2 3 from rank 1       reduces 6 7, takes 0 1 from rank 0
+ *   meet      takes 6 7                                takes 4 5
+ */
 static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	struct piece now, before = { 0 };

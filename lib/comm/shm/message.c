@@ -21,6 +21,10 @@ static int send_message(
 	uint32_t *pieces = &g->sent[c->peer].pieces;
 	size_t at = 0, n;
 
+	/*
+	 * Piece k goes to slot k % 2 when piece k - 2 was taken. For the first two pieces the
+	 * awaited count is -1 and 0, which a counter at 0 has reached: they do not wait.
+	 */
 	g->call = gt_group_call_of(c, ++g->sent[c->peer].messages);
 	do {
 		unsigned slot = *pieces % GT_SHM_CHANNEL_PIECES;
@@ -61,6 +65,10 @@ static int receive_message(
 		n = piece_of(bytes, at);
 		if (gt_shm_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))
 			return err->code;
+		/*
+		 * A copy: the sender is another process, and the piece is checked before its data
+		 * are used.
+		 */
 		theirs = from->call[slot];
 		if (expect(g, &theirs, c->peer, err))
 			return err->code;

@@ -58,9 +58,9 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 	return gt_shm_collect(g, c, err);
 }
 
-/* Where the parts of a segment begin; all are whole lines, staging whole pages. */
 /*
- * A segment for 2 ranks, each part at a multiple of GT_COMM_LINE, with pieces of 64 KiB:
+ * Where the parts of a segment begin. A segment for 2 ranks, each part at a multiple of
+ * GT_COMM_LINE, staging at whole pages, with pieces of 64 KiB:
  *
  *   0                  struct gt_shm_segment: the error of the group
  *   4096               seats[2]: each rank's flags, posted calls, and small data

@@ -30,7 +30,13 @@ static void futex_wake(struct gt_shm_flag *f)
 	syscall(SYS_futex, &f->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The order of value and sleepers, here and in doze(), makes sure that no wake-up is lost. */
+/*
+ * The order of value and sleepers, here and in doze(), makes sure that no wake-up is lost. The
+ * setter writes value, then reads sleepers; the sleeper writes sleepers, then reads value. All
+ * four accesses are sequentially consistent, so at least one of the two sees the other. If only
+ * the setter does, the sleeper may not sleep yet; then FUTEX_WAIT finds another value than `seen`
+ * and returns at once (futex(2)). The futex is not private, because the ranks may be processes.
+ */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value)
 {
 	atomic_exchange(&f->value, value);
@@ -72,6 +78,10 @@ void gt_shm_give_up(struct gt_shm *g)
 
 /* ---- failing ---- */
 
+/*
+ * The first rank that fails writes its error for all. It may die while it writes, so others wait
+ * for its text for a second only.
+ */
 static int take_failure(struct gt_shm *g, struct gt_err *err)
 {
 	struct gt_shm_segment *s = g->segment;
@@ -295,6 +305,10 @@ static double nap(struct gt_shm_flag *f, uint32_t value, double left)
 	return took > seconds + stopped_s ? took : 0;
 }
 
+/*
+ * A futex does not say that a process has died, so a sleeper wakes every look_s and looks. A rank
+ * may set its flag and then end: its flag is read again after it is found dead or late.
+ */
 static int sleep_until(struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank,
     double from, struct gt_err *err)
 {

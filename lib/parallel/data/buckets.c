@@ -88,7 +88,10 @@ size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset)
 	return i;
 }
 
-/* Where micro-batches add up, nodes write one of their inputs. */
+/*
+ * end[i] is the number of nodes after which bucket i has all its gradients. Where micro-batches
+ * add up, nodes write one of their inputs.
+ */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err)
 {

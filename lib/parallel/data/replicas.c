@@ -35,7 +35,11 @@ static int sum_slot(
 	return rc;
 }
 
-/* Row r of sums has those of rank r: which rank's are right. */
+/*
+ * Row r of sums has those of rank r: which rank's are right. More than half of the ranks agree on
+ * them. Without such a majority, as between two ranks that differ, rank 0 is the reference:
+ * nothing tells which of them is right.
+ */
 static int find_reference(const uint32_t *sums, int ranks, size_t slots)
 {
 	for (int r = 0; r < ranks; r++) {

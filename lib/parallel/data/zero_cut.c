@@ -56,7 +56,11 @@ static int by_size(const void *x, const void *y)
 
 /* ---- which parameters make a bucket ---- */
 
-/* Ranks that get its largest parameter each have no more than the bucket holds. */
+/*
+ * Ranks that get its largest parameter each have no more than the bucket holds. All parts of a
+ * bucket are as long as the longest. In a bucket below this size the others would be filled with
+ * padding, which is sent and stored like elements.
+ */
 static bool is_full(const struct cut *c, const struct bucket *b)
 {
 	return !b->whole || b->count >= b->largest * c->ranks;
@@ -138,7 +142,17 @@ static size_t items_of(const struct cut *c, int bucket)
 	return n;
 }
 
-/* Give each of c->chosen[n] to one rank. Returns how many elements the largest part has. */
+/*
+ * Give each of c->chosen[n] to one rank: the largest first, each to the rank with the least so
+ * far, as in Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17(2),
+ * 1969. Returns how many elements the largest part has. Example: two ranks, and parameters of 64,
+ * 48 and 16 elements.
+ *
+ *   parameter   rank   at   loads
+ *   64          0      0    64, 0
+ *   48          1      0    64, 48
+ *   16          1      48   64, 64      the largest part has 64, so the bucket has 2 * 64
+ */
 static int64_t deal(struct cut *c, size_t n)
 {
 	int64_t most = 0;

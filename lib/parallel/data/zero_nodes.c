@@ -196,9 +196,12 @@ static void order_wait(const struct gt_zero *z, struct gt_orders *all, size_t pl
 	                       .in = buffer });
 }
 
-/* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
+/*
+ * A bucket is reduced as soon as it is full; where several are full behind one node, in the order
  * of their numbers. All ranks have the same graph, and so the same order. One buffer travels at a
- * time. */
+ * time: the wait for it, placed before the next start, is the last node that reads it, so the
+ * memory plan gives its memory to later buckets.
+ */
 static int order_reduces(
     struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
 {
@@ -340,7 +343,14 @@ static bool stays(struct visit *visits, size_t forward, size_t count)
 /*
  * Each bucket is gathered before its first reader in the forward part, and again in the backward
  * part, which is behind node `end`. A gather begins when the bucket before is there, and goes on
- * while nodes work on that.
+ * while nodes work on that. Example: nodes 0 and 1 read bucket 0, nodes 2 and 3 bucket 1; nodes 4
+ * and 5, of the backward part, read bucket 1, node 6 bucket 0.
+ *
+ *   visits      0: [0, 1]   1: [2, 3] | 1: [4, 5]   0: [6, 6]
+ *   stays()     0: [0, 1]   1: [2, 5]   0: [6, 6]           bucket 1 is gathered once
+ *   before 0    start 0, wait 0, start 1
+ *   before 2    wait 1, start 0                             into another buffer
+ *   before 6    wait 0
  */
 static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
     struct gt_orders *all, struct gt_err *err)

@@ -139,8 +139,15 @@ static int find_places(struct places *p, const struct gt_graph *g, struct gt_err
 	return 0;
 }
 
-/* most[s][j]: the most work of a stage when the nodes before place[j] make s stages, at best; from
- * [s][j]: where the last of them begins. */
+/*
+ * most[s][j]: the most work of a stage when the nodes before place[j] make s stages, at best;
+ * from[s][j]: where the last of them begins. Example: two stages, and work before the places of
+ * 0, 3, 5, and 9 at the end.
+ *
+ *   most[1]      0: -   1: 3   2: 5   3: 9            one stage has all nodes before the place
+ *   most[2][3]   begins at 1: max(3, 9 - 3) = 6
+ *                begins at 2: max(5, 9 - 5) = 5       the best, so from[2][3] = 2
+ */
 static int choose(struct gt_pipeline_cut *cut, const struct places *p, struct gt_err *err)
 {
 	size_t width = p->count + 1, stages = (size_t)cut->stages;

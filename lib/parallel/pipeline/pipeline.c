@@ -66,8 +66,14 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
 
 /* ---- groups ---- */
 
-/* Pairs of neighbours whose lower one has an even number, then the others: a rank is in one of each
- * at most. */
+/*
+ * Pairs of neighbours whose lower one has an even number, then the others: a rank is in one of
+ * each at most. A split is a call of all stages and gives each of them one group, so a link to
+ * each neighbour takes two splits. Example: four stages, for each of the two directions.
+ *
+ *   even   (0 1) (2 3)
+ *   odd    (1 2)           stages 0 and 3 take part without a pair
+ */
 static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_err *err)
 {
 	static const enum gt_pipe_link low[] = { GT_PIPE_TO_NEXT, GT_PIPE_FROM_NEXT },

@@ -9,6 +9,13 @@ static void gpipe(struct gt_pipeline_task *tasks, int chunks)
 	}
 }
 
+/*
+ * Example: three stages, four chunks. f2 is chunk 2 forward, b2 backward.
+ *
+ *   stage 0, 2 behind   f0 f1   f2 b0 f3 b1   b2 b3     keeps activations of 3 chunks at most
+ *   stage 1, 1 behind   f0   f1 b0 f2 b1 f3 b2   b3     of 2
+ *   stage 2, 0 behind   f0 b0 f1 b1 f2 b2 f3 b3         of 1
+ */
 static void one_forward_one_backward(struct gt_pipeline_task *tasks, int behind, int chunks)
 {
 	int forward = 0, n = 0;

@@ -160,7 +160,14 @@ out:
 	return rc;
 }
 
-/* Sends go on in the background. A value must stay until it is sent: a node behind reads it. */
+/*
+ * Sends go on in the background. A value must stay until it is sent: a node behind reads it. With
+ * two chunks over one link:
+ *
+ *   pipe_send x0 | other nodes | pipe_wait x0 | pipe_send x1 | other nodes | pipe_wait x1
+ *
+ * The memory plan sees that pipe_wait reads x0, so no node in between gets its memory.
+ */
 static int wait_late(const struct gt_pipeline *l, struct gt_graph *g, struct gt_err *err)
 {
 	int links = GT_PIPE_LINKS + (int)l->tied_count;

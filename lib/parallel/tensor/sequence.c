@@ -238,6 +238,11 @@ static int divide(
 	return gt_graph_status(g, err) ? err->code : n->op->infer(n, err);
 }
 
+/*
+ * Begin with all values that could be divided, and take away until nothing changes. A value that
+ * stays whole makes others whole in both directions, outputs of its readers and other inputs of
+ * them, so one pass over the nodes is not enough. The result is the largest set that fits.
+ */
 static void find_divided(const struct gt_graph *g, int64_t ranks, bool *divided)
 {
 	bool changed = true;
