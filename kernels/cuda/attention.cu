@@ -40,8 +40,12 @@ template <class W> static __device__ __forceinline__ W row_sum(W x)
 	return x;
 }
 
-/* Scale scores, and hide those of keys that the query does not see. i and j are the first of the
- * tile. */
+/*
+ * Scale scores, and hide those of keys that the query does not see: their exponentials become 0.
+ * i and j are the first of the tile. Every query sees key 0, which is in the first tile, so a
+ * row's largest score is a number from then on, and largest - largest is never infinity less
+ * infinity. Rows past the end of the text see keys of zeros; nothing of them is written.
+ */
 template <class S>
 static __device__ __forceinline__ void mask(
     typename S::scores &x, int64_t i, int64_t j, const gt_attention_sizes &s)
@@ -58,7 +62,18 @@ static __device__ __forceinline__ void mask(
 	}
 }
 
-/* Scores become exponentials; the sums made so far shrink. */
+/*
+ * Scores become exponentials; the sums made so far shrink. Example, a row whose scores are 1 3 in
+ * the first tile and 5 2 in the second, with values a b and c d:
+ *
+ *             largest   shrink          r.sum                       sum
+ *   tile 1    3         exp(-inf) = 0   e^-2 + 1                    e^-2 a + b
+ *   tile 2    5         e^-2            e^-4 + e^-2 + 1 + e^-3      e^-4 a + e^-2 b + c + e^-3 d
+ *
+ * finish() divides sum by r.sum; lse is 5 + log(r.sum). Of a lane's 8 elements of a tile of 16 x
+ * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
+ * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
+ */
 template <class S>
 static __device__ __forceinline__ void weigh_scores(
     typename S::scores &x, running<typename S::wide> &r, typename S::results &sum)
@@ -108,7 +123,10 @@ static __device__ __forceinline__ void drop(typename S::scores &x, gt_attention_
 	}
 }
 
-/* y, and by the blocks of the first chunk lse. */
+/*
+ * y, and by the blocks of the first chunk lse. The sums of a row's four lanes are put together
+ * here, once: all four have shrunk alike.
+ */
 template <class S>
 static __device__ __forceinline__ void finish(const forward_args<typename S::type> &a,
     const typename S::results &sum, running<typename S::wide> &r, int64_t work, int64_t i)
@@ -150,6 +168,10 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
 	typename S::results sum = {};
 
+	/*
+	 * `p` is this warp's alone. `tile` holds the keys first and the values after them, so a
+	 * barrier stands before each copy to it, for warps that still read, and one behind.
+	 */
 	p += warp * GT_TILE * S::P_LD;
 	for (int64_t j = 0; j < s.T && (s.full || j < first + S::OWN); j += S::TILE) {
 		typename S::scores x = {};
@@ -184,6 +206,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	forward_args<T> a = { gt_out_data<T>(call), gt_out_data<typename S::wide>(call, 1),
 		gt_in_data<T>(call, 0), gt_attention_sizes_of(call, &call->in[0], S::OWN),
 		gt_attention_draw_of(call, 1) };
+	/* BYTES is for the gradient, which keeps two matrices of own rows; here there is one. */
 	size_t bytes = S::BYTES - S::SIZE * S::OWN * S::LD;
 
 	if (a.s.B && a.s.blocks)
@@ -191,6 +214,10 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 		    call->stream->queue, a);
 }
 
+/*
+ * With 128 columns BYTES is 47.5 KiB for types of 16 bits; it would be 86 KiB for float64, and a
+ * launch has 48.
+ */
 template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;

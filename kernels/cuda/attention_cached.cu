@@ -95,6 +95,10 @@ static __device__ __forceinline__ void take(part<typename gt_wide<T>::type> &r,
 		score[n] = j + n < count ? gt_warp_sum(score[n]) * (wide)a.scale : -(wide)INFINITY;
 		largest = score[n] > largest ? score[n] : largest;
 	}
+	/*
+	 * Key j itself is below `count`, so `largest` is not -infinity, unless a score is NaN or
+	 * -infinity itself.
+	 */
 	shrink = gt_exp(r.largest - largest);
 	r.largest = largest;
 	r.sum *= shrink;
@@ -151,6 +155,10 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 			gt_store(at.y + d, (wide)NAN);
 		return;
 	}
+	/*
+	 * No block reads this token's key and value from the caches: each takes those of new
+	 * tokens from qkv, so the order of blocks does not matter.
+	 */
 	if (at.writes && d < a.D) {
 		at.keys[(count - 1) * a.D + d] = at.new_keys[at.t * at.stride + d];
 		at.values[(count - 1) * a.D + d] = at.new_values[at.t * at.stride + d];

@@ -98,8 +98,12 @@ template <class S> struct head_place {
 	}
 };
 
-/* x = a own rows by b's tile, g = those of c by those of d: scores and the gradients of
- * probabilities, or both transposed. `tile` ends as d's last columns. */
+/*
+ * x = a own rows by b's tile, g = those of c by those of d: scores and the gradients of
+ * probabilities, or both transposed. `tile` ends as d's last columns. b's rows and d's take turns
+ * in it, with a barrier before and behind each copy; own rows are copied once, by the first tile,
+ * if all their columns fit.
+ */
 template <class S>
 static __device__ __forceinline__ void score_both(head_place<S> &at, const gt_attention_sizes &s,
     typename S::scores &x, typename S::scores &g, const typename S::type *const (&from)[4],
@@ -137,8 +141,12 @@ static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_a
 	gt_attention_weigh<S>(sum, at.p, at.tile, gt_attention_width<S>(at.mine, s.D));
 }
 
-/* Of query i and key j: a score becomes p z, the gradient g of p z that of the score, without its
- * factor 1 / sqrt(D). */
+/*
+ * Of query i and key j: a score becomes p z, the gradient g of p z that of the score, without its
+ * factor 1 / sqrt(D). The gradient of a softmax is p_j (dp_j - sum over k of p_k dp_k), with dp_k
+ * = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is delta. So no
+ * tile needs the others, and no matrix of scores is kept.
+ */
 template <class W>
 static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int64_t j, W lse,
     W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
@@ -197,6 +205,10 @@ template <class S>
 static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_attention_sizes &s,
     gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)
 {
+	/*
+	 * Earlier queries see none of these keys. at.first is a multiple of OWN, and so of TILE:
+	 * no tile begins before it.
+	 */
 	int64_t first = s.full ? 0 : at.first;
 
 	for (int64_t i = first; i < s.T; i += S::TILE) {
@@ -236,6 +248,10 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 	at.take_queries(a, at.head * s.group);
 	at.take_keys(a, at.head);
 	at.first = at.block * S::OWN;
+	/*
+	 * The heads of queries that share these keys lie side by side, and dk and dv are the sums
+	 * over all of them: one block adds them up, in their order.
+	 */
 	for (int left = (int)s.group;;) {
 		add_queries<S>(at, s, draw, dk, dv);
 		if (--left == 0)

@@ -29,7 +29,10 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 	return gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
 }
 
-/* The same, or the error of a function of the host that a stream called. */
+/*
+ * The same, or the error of a function of the host that a stream called. CUDA does not know of
+ * that error: the stream went on.
+ */
 static int check_all(cudaError_t e, int index, const char *what, struct gt_err *err)
 {
 	int rc = gt_cuda_check(e, index, what, err);
@@ -111,7 +114,10 @@ static int set_out_of_memory(int index, size_t bytes, struct gt_err *err)
 	return gt_err_hint(err, "use a smaller batch, or a smaller model");
 }
 
-/* Zeros are there when this returns, for whichever stream comes next. */
+/*
+ * Zeros are there when this returns, for whichever stream comes next. The default stream does not
+ * wait for gtrain's streams, nor they for it: they are made with cudaStreamNonBlocking.
+ */
 static int clear(int index, void *p, size_t bytes, struct gt_err *err)
 {
 	int rc = gt_cuda_check(cudaMemsetAsync(p, 0, bytes, NULL), index, "cudaMemset", err);
@@ -183,6 +189,10 @@ static void cuda_stream_free(struct gt_stream *stream)
 	if (!stream)
 		return;
 	if (stream->queue) {
+		/*
+		 * First its work, then the thread that makes its calls, which uses the stream's
+		 * events; then the memory that both have used.
+		 */
 		cudaStreamSynchronize(stream->queue);
 		gt_cuda_end_calls(stream);
 		gt_muon_products_free(stream);
@@ -295,6 +305,10 @@ static bool cuda_event_done(struct gt_event *event)
 
 /* ---- copies ---- */
 
+/*
+ * A captured copy keeps its addresses. At a replay the host's memory may hold other data, or be
+ * freed, so copies with the host are not captured.
+ */
 static int copy(struct gt_stream *stream, void *to, const void *from, size_t bytes,
     enum cudaMemcpyKind kind, struct gt_err *err)
 {

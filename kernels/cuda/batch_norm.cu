@@ -43,6 +43,11 @@ template <class T, int W> struct chunk_moments {
 		rows += (double)n;
 	}
 
+	/*
+	 * Example: rows 1 and 3, whose mean is 2 and square 2, and then row 5, whose square is 0.
+	 * d = 3, share = 1/3: the mean is 3, the square 2 + 0 + 9 * 2 / 3 = 8, as of 1 3 5 at
+	 * once.
+	 */
 	__device__ __forceinline__ void combine(int i, double m, double q, double n)
 	{
 		double d = m - mean[i], share = n / (rows + n);
@@ -77,7 +82,12 @@ static __global__ void sum_moments(double *partial, const T *x, struct gt_channe
 	}
 }
 
-/* f(column, rows, mean, sum of squared deviations), once for each column. */
+/*
+ * f(column, rows, mean, sum of squared deviations), once for each column. The mean of all comes
+ * first; then a chunk's sum about its own mean m becomes that about the mean of all by adding
+ * rows (m - mean)^2. A thread past the last column works on the last one and discards it, because
+ * all threads of a block must reach the barriers of gt_sum_over_chunks().
+ */
 template <class F>
 static __global__ void finish_moments(F f, const double *partial, struct gt_channels m)
 {
@@ -107,6 +117,10 @@ template <class V> struct statistics_f {
 	 * shows as NaN, which ends a training. */
 	__device__ void operator()(int64_t c, double n, double m, double square) const
 	{
+		/*
+		 * As in PyTorch, running_var has the unbiased variance, and normalising uses the
+		 * biased one.
+		 */
 		double old = 1 - momentum, unbiased = square / (n - 1);
 
 		mean[c] = (V)m;
@@ -287,7 +301,10 @@ template <class T> static int run_batch_norm_moments(struct gt_call *call, struc
 	return gt_cuda_launched(call->stream, "batch_norm_moments", err);
 }
 
-/* A thread for each channel, and all ranks in their order. */
+/*
+ * A thread for each channel, and all ranks in their order, so that they all find the same bits. A
+ * rank's row is n, means [cols], squares [cols], as moments_f wrote it.
+ */
 template <class V>
 static __global__ void combine_ranks(
     statistics_f<V> f, const double *moments, int64_t ranks, int64_t cols)
@@ -332,7 +349,10 @@ template <class T> struct fold_args {
 	double eps;
 };
 
-/* A block for each channel. */
+/*
+ * A block for each channel. (w x + conv_bias - mean) scale + bias is (w scale) x + (conv_bias -
+ * mean) scale + bias. Products are in double, so each new weight is rounded once.
+ */
 template <class T> static __global__ void fold(fold_args<T> a)
 {
 	typedef typename gt_wide<T>::type wide;

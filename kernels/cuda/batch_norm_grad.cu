@@ -85,6 +85,10 @@ static __global__ void finish_gradients(
 	typedef typename gt_wide<T>::type wide;
 	GT_SHARED(double, shared, GT_FINISH_COLUMNS *GT_FINISH_THREADS);
 	int64_t c = (int64_t)blockIdx.x * GT_FINISH_COLUMNS + threadIdx.x;
+	/*
+	 * All threads of a block must reach the barriers of gt_sum_over_chunks(), those past the
+	 * last column too.
+	 */
 	const double *at = partial + (c < m.cols ? c : m.cols - 1);
 	double sum, dot;
 
@@ -101,7 +105,12 @@ static __global__ void finish_gradients(
 		a.sums[0] = (double)m.rows;
 }
 
-/* dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n) */
+/*
+ * dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n)
+ *
+ * a.sums has n and both sums. With sync_bn they are of all ranks, so n comes from there and not
+ * from m. The factors of a column are computed in double once, and rounded.
+ */
 template <class T, int W>
 static __global__ void apply_gradient(channel_grad_args<T> a, struct gt_channels m)
 {
@@ -210,6 +219,10 @@ static int prepare_grad_sums(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * The sums go to the output, to be added up over ranks. dweight and dbias are of this rank's
+ * samples: ranks add them up with all other gradients.
+ */
 template <class T> static int run_batch_norm_grad_sums(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;

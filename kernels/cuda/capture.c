@@ -14,7 +14,11 @@ struct gt_capture {
 	size_t joined_count, joined_capacity;
 };
 
-/* The capture that has begun, and not ended. CUDA, too, looks at calls of this thread alone. */
+/*
+ * The capture that has begun, and not ended. CUDA, too, looks at calls of this thread alone
+ * (cudaStreamCaptureModeThreadLocal): ranks may be threads, and one captures
+ * while others allocate.
+ */
 static _Thread_local struct gt_capture *current_capture;
 
 int gt_cuda_check_not_captured(const struct gt_stream *stream, const char *what, struct gt_err *err)
@@ -25,15 +29,6 @@ int gt_cuda_check_not_captured(const struct gt_stream *stream, const char *what,
 	    err, GT_EDEVICE, "cuda:%d: work with %s cannot be captured", stream->index, what);
 }
 
-/*
- * A capture with a second stream, as plans have for collectives:
- *
- *   compute       kernel 1 | record e        | kernel 2 | wait f | kernel 3
- *   collectives             wait e | reduce | record f
- *
- * The wait for e makes the stream of collectives join the capture; the wait for f joins it back,
- * without which CUDA refuses to end the capture. The graph is launched on `compute` alone.
- */
 static void free_capture(struct gt_capture *c)
 {
 	if (c->graph)
@@ -73,6 +68,15 @@ int gt_cuda_capture_begin(struct gt_stream *stream, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * A capture with a second stream, as plans have for collectives:
+ *
+ *   compute       kernel 1 | record e        | kernel 2 | wait f | kernel 3
+ *   collectives             wait e | reduce | record f
+ *
+ * The wait for e makes the stream of collectives join the capture; the wait for f joins it back,
+ * without which CUDA refuses to end the capture. The graph is launched on `compute` alone.
+ */
 int gt_cuda_note_wait(struct gt_stream *stream, struct gt_err *err)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -132,7 +136,11 @@ int gt_cuda_capture_end(struct gt_capture **out, struct gt_stream *stream, struc
 	return rc;
 }
 
-/* `then` goes on when `first` has come this far. */
+/*
+ * `then` goes on when `first` has come this far. One event serves for all pairs: a wait is for
+ * the record that the event has when the wait is queued, not for later ones (CUDA Runtime API,
+ * cudaStreamWaitEvent()).
+ */
 static int hold_back(struct gt_capture *c, const struct gt_stream *then,
     const struct gt_stream *first, struct gt_err *err)
 {
@@ -144,8 +152,13 @@ static int hold_back(struct gt_capture *c, const struct gt_stream *then,
 	                "cudaStreamWaitEvent", err);
 }
 
-/* CUDA does all work of a graph on the one stream. Streams that joined the capture have lent it
- * their scratch memory, and their work before and after it keeps its order. */
+/*
+ * CUDA does all work of a graph on the one stream. Streams that joined the capture have lent it
+ * their scratch memory, and their work before and after it keeps its order:
+ *
+ *   origin   work | wait p |  graph  | record p
+ *   joined   work, record p           wait p | work
+ */
 int gt_cuda_replay(struct gt_stream *stream, struct gt_capture *c, struct gt_err *err)
 {
 	int rc = gt_cuda_check_not_captured(stream, "replays", err);

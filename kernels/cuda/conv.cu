@@ -19,8 +19,16 @@
 
 /* ---- operands ---- */
 
-/* Windows of an image: for each pixel of another one, the taps that it meets. Tap u of the window
- * of row i is row (times i + offset + u step) / divide, where that is whole and inside. */
+/*
+ * Windows of an image: for each pixel of another one, the taps that it meets. Tap u of the window
+ * of row i is row (times i + offset + u step) / divide, where that is whole and inside. Example:
+ * an image x of 4 rows, a kernel of 3, stride 2, padding 1, so y has 2 rows.
+ *
+ *   of x, for y    2 i - 1 + u     y 0: x -1 0 1          y 1: x 1 2 3
+ *   of dy, for x   (i + 1 - u)/2   x 1: y 1 by tap 0, nothing by tap 1, y 0 by tap 2
+ *
+ * Both agree: x 1 is tap 2 of y 0, and tap 0 of y 1. Row -1 is padding, and reads as zeros.
+ */
 template <class T> struct window_args {
 	const T *image;
 	int channels, height, width;
@@ -196,7 +204,10 @@ static __global__ void rewrite_weights(T *to, const T *w, struct weight_sizes s)
 	to[i] = o < s.outputs && c < s.channels ? w[(o * s.channels + c) * s.taps + tap] : T{};
 }
 
-/* dw [o, c, tap] = the sum of all parts [part, o, stride], whose rows are [tap c]. */
+/*
+ * dw [o, c, tap] = the sum of all parts [part, o, stride], whose rows are [tap c]: the product is
+ * by channels-last windows, dw is as PyTorch has it. In double, and in the order of the parts.
+ */
 template <class T, class V>
 static __global__ void add_parts(T *dw, const V *parts, int64_t count, struct weight_sizes s)
 {
@@ -292,7 +303,10 @@ template <class T> static int run_conv2d_input_grad(struct gt_call *call, struct
 	    call, windows_of_dy<T>(call, &call->in[0], &call->out[0]), end, err);
 }
 
-/* A product of nothing is 0, which these kernels would not write. */
+/*
+ * A product of nothing is 0, which these kernels would not write. Taps are numbered in int, and a
+ * last step or a padded row counts past their end: hence half of the range.
+ */
 static int check_sizes(const struct gt_call *call, const struct gt_tensor *w, struct gt_err *err)
 {
 	const int64_t most = INT32_MAX / 2;
@@ -333,7 +347,12 @@ static int prepare_conv2d_input_grad(struct gt_call *call, struct gt_err *err)
 
 enum { LEAST_PIXELS = 256, WANTED_BLOCKS = 132 * 4, PART_PACK = 4 };
 
-/* How the sum over the pixels is cut: the same for all types. */
+/*
+ * How the sum over the pixels is cut: the same for all types, and on all GPUs, because the order
+ * of a sum decides its last bits. WANTED_BLOCKS is four for each of the 132 multiprocessors of an
+ * H100. Example: dw of 64 x 576 elements is 1 x 9 tiles, so there may be 59 parts; of 100,352
+ * pixels each has 1792, a multiple of LEAST_PIXELS, and there are 56.
+ */
 struct parts {
 	struct weight_sizes w;
 	struct gt_tile_sizes sizes;

@@ -42,7 +42,10 @@ static const struct gt_tensor *tensor_at(const struct gt_call *call, int place)
 	return place == OUT ? &call->out[0] : &call->in[place];
 }
 
-/* Whether cuDNN can take the call. */
+/*
+ * Whether cuDNN can take the call. The graph described to it (cudnn/conv.c) is the convolution
+ * alone, so calls with a bias, a residual or relu stay with conv.cu, and so does float64.
+ */
 static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
 {
 	const struct places *p = places_of(call);
@@ -136,6 +139,10 @@ static void key_of(
 	    s->x[3], s->w[0], s->w[2], s->stride, s->pad, s->relaxed ? ":relaxed" : "");
 }
 
+/*
+ * Way 0 has a choice of zeros, which names gtrain's kernels. It comes first, so it is taken where
+ * cuDNN is as fast (gt_fastest()).
+ */
 static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape,
     struct gt_cudnn_conv *conv, int *best, struct gt_err *err)
 {
@@ -217,6 +224,10 @@ static int choose(
 	return rc;
 }
 
+/*
+ * Errors of cuDNN end the choice, not the run: conv.cu has a kernel for each call. Errors of timing
+ * and of memory are handed on.
+ */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;
