@@ -55,7 +55,12 @@ static __device__ __forceinline__ void load_ids(int32_t *id, const token_sort &a
 		id[k] = i + k < a.tokens ? a.ids[i + k] : -1;
 }
 
-/* The sum of x over the threads before this one, and over all of them. shared is [32]. */
+/*
+ * The sum of x over the threads before this one, and over all of them. shared is [32]. In a warp
+ * a lane adds the sum of the lane 1, 2, 4, ... before it (Hillis and Steele, "Data parallel
+ * algorithms", CACM 29(12), 1986). Example, four lanes with 1 2 3 4: after step 1 they have 1 3 5
+ * 7, after step 2 they have 1 3 6 10; less the own number that is 0 1 3 6.
+ */
 static __device__ int sum_before(int x, int *shared, int *all)
 {
 	int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, sum = x, before = 0;
@@ -217,7 +222,10 @@ static __device__ __forceinline__ void add_short(
 		sum.store(row * a.cols + c);
 }
 
-/* A row of many tokens, by the whole block; parts is [WARPS][32 W]. */
+/*
+ * A row of many tokens, by the whole block; parts is [WARPS][32 W]. The list is cut by its length
+ * alone, and parts are added in the order of warps, so the sum has the same bits in each run.
+ */
 template <class T, class G, int W>
 static __device__ void add_long(const embedding_grad_args<T, G> &a, int64_t row, int64_t c,
     int begin, int end, typename gt_wide<T>::type *parts)

@@ -138,7 +138,17 @@ static __device__ __forceinline__ void fetch(gt_async_copies &copies, gt_bf16 *t
 
 typedef float tile_sums[TILES_M][TILES_N][GT_TILE_LANE];
 
-/* The logits of this thread. */
+/*
+ * The logits of this thread. Two steps of shared memory take turns:
+ *
+ *   copies      step 0 | step 1     | step 2     | -
+ *   multiplies           0            1            2
+ *
+ * wait<1>() leaves the group committed last on its way, and waits for those before it. A group is
+ * committed in the last round too, empty, so that this always means the step about to be
+ * multiplied. The first barrier makes the copies of all threads visible, the second keeps a step
+ * until all warps have read it.
+ */
 static __device__ __forceinline__ void multiply(
     tile_sums &sum, gt_bf16 *steps, const gt_exp_logits &a, int64_t row, int64_t col)
 {

@@ -94,8 +94,17 @@ int gt_cuda_count_stream(int index, int by)
 
 /* ---- the thread ---- */
 
-/* Also the calls behind one that failed: other ranks may wait for them. A call whose device has
- * failed is not made: the work before it never will be done. */
+/*
+ * Also the calls behind one that failed: other ranks may wait for them. A call whose device has
+ * failed is not made: the work before it never will be done. In time, where the number of the
+ * call is 1:
+ *
+ *   stream   kernel | record begins | wait until *returned >= 1            | kernel
+ *   thread            waits for begins | fn(self) | *returned = 1
+ *
+ * The number is stored last and with release, so the stream goes on when all writes of fn() are
+ * done. It is stored after an error, too, or the stream would wait for ever.
+ */
 static void make_call(struct gt_cuda_calls *calls, const struct call *c)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -322,6 +331,10 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 	c->self = self;
 	c->number = stream->calls->queued + 1;
 	c->threads = omp_get_max_threads();
+	/*
+	 * The stream's commands come first: the thread would find an event that was not recorded
+	 * to be over.
+	 */
 	rc = queue_call(stream, c, wait_value, err);
 	hand_over(stream->calls, c, !rc);
 	return rc;

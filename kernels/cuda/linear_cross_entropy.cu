@@ -159,6 +159,14 @@ static void release_head(struct gt_call *call)
 	call->state = nullptr;
 }
 
+/*
+ * The three products of a chunk, of x [rows, width], w [classes, width] and d, the gradient in
+ * place of the logits, whose rows are `stride` apart:
+ *
+ *   logits   [rows, classes] = x w^T
+ *   by_x     dx [rows, width] = d w
+ *   by_w     dw [classes, width] += d^T x     over chunks, so in the wide type
+ */
 static int make_chunk(struct chunk *c, const struct head *h, const struct gt_call *call,
     int64_t rows, struct gt_err *err)
 {
@@ -198,6 +206,7 @@ static size_t larger(size_t bytes, const struct gt_product *p)
 	return own > bytes ? own : bytes;
 }
 
+/* Products run one after the other, so they share one workspace. */
 static size_t work_bytes(const struct chunk *c)
 {
 	return larger(larger(larger(0, c->logits), c->by_x), c->by_w);

@@ -50,7 +50,11 @@ template <class T, class S> struct norm_args {
 	double eps;
 };
 
-/* A row of the sum. Each lane reads back its own writes. */
+/*
+ * A row of the sum. Each lane reads back its own writes, so no barrier is needed. The sum is
+ * rounded to S when it is written, and the norm is of the rounded values, as the gradient finds
+ * them.
+ */
 template <int W, class T, class S>
 static __device__ __forceinline__ void add_row(S *sum, const T *x, const S *residual, int64_t cols)
 {
@@ -209,8 +213,13 @@ static __device__ __forceinline__ void grad_columns(
 	}
 }
 
-/* Whether this block is the last of `count` to come here, for all of its threads, which then see
- * the writes of the others. */
+/*
+ * Whether this block is the last of `count` to come here, for all of its threads, which then see
+ * the writes of the others. The first fence makes this block's writes visible before it is
+ * counted, the second keeps reads from being done before the count (CUDA C++ Programming Guide,
+ * "Memory Fence Functions", whose example this is). The last block sets the counter back, for the
+ * next launch.
+ */
 static __device__ bool is_last(unsigned *counter, int64_t count)
 {
 	GT_SHARED(bool, last, 1);
@@ -227,7 +236,11 @@ static __device__ bool is_last(unsigned *counter, int64_t count)
 	return last[0];
 }
 
-/* Element c of `count` rows of 2 cols elements, in double and in their order. */
+/*
+ * Element c of `count` rows of 2 cols elements, in double and in their order. Volatile, as other
+ * blocks have written them: a load must not be served by a register or by this multiprocessor's
+ * L1 cache.
+ */
 template <class W>
 static __device__ __forceinline__ double add_rows(
     const W *rows, int64_t count, int64_t width, int64_t c)
@@ -239,7 +252,14 @@ static __device__ __forceinline__ double add_rows(
 	return sum;
 }
 
-/* At the end of a block. */
+/*
+ * At the end of a block. Example: 8 blocks in groups of 3.
+ *
+ *   blocks 0 1 2   write partial sums | the last of them writes groups[0]
+ *   blocks 3 4 5                      | the last of them writes groups[1]
+ *   blocks 6 7                        | the last of them writes groups[2]
+ *   the last of these three blocks    | dweight, dbias = groups[0] + groups[1] + groups[2]
+ */
 template <class T, class S> static __device__ void add_up_blocks(const norm_grad_args<T, S> &a)
 {
 	typedef typename gt_wide<T>::type wide;

@@ -17,6 +17,10 @@ static int add(
 	return gt_map(stream, "add", count, add_to_f(), err, gt_inout(x), gt_in(y));
 }
 
+/*
+ * torch.lerp()'s two forms (ATen/native/Lerp.h): each is exact at its own end, so a weight of 0
+ * gives y and a weight of 1 gives x.
+ */
 struct lerp_f : gt_map_always {
 	float weight;
 
@@ -117,6 +121,7 @@ struct sgd_momentum_f : update_f {
 	{
 		float d = g * factor + o.weight_decay * p;
 
+		/* The first step is not dampened, as in torch.optim.SGD. */
 		buf = first ? d : o.momentum * buf + fresh * d;
 		p -= lr * (own * d + ahead * buf);
 	}

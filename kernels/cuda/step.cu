@@ -29,7 +29,12 @@ int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, stru
  * The tree of lib/device/backend.h adds up neighbours, pairs of neighbours, and so on; a sum
  * without a neighbour goes on alone. So a subtree of 2^k elements can be added up as a binary
  * number counts: sums[j] is that of 2^j elements, and a new element carries as far as there are
- * sums.
+ * sums. Example, three elements:
+ *
+ *   element a   done 0     sums[0] = a
+ *   element b   done 1     carries: sums[1] = a + b
+ *   element c   done 2     sums[0] = c
+ *   end         done 3     both bits are set: (a + b) + c
  */
 static __device__ double sum_subtree(const float *x, int64_t count)
 {
@@ -120,7 +125,11 @@ static __device__ void add_digits(double *digits, unsigned long long sum, int ex
 		*digits++ += (double)(sum & mask);
 }
 
-/* At most EXACT_BLOCK elements. `counts` is [EXPONENTS]. */
+/*
+ * At most EXACT_BLOCK elements, 2^16, whose squares of 48 bits have a sum of 64 bits. `counts` is
+ * [EXPONENTS]. Infinity and NaN have the last exponent and no exact square: one thread adds them
+ * up as doubles, which makes the norm infinite or NaN.
+ */
 static __device__ void exact_squares(
     double *sums, const float *g, int64_t begin, int64_t end, unsigned long long *counts)
 {

@@ -50,7 +50,11 @@ static int queue_call(struct gt_cuda_group *g, const struct gt_collective *c, st
 	return c->kind != GT_BARRIER && !c->count ? 0 : g->links->call(g, c, err);
 }
 
-/* The ticket that comes next, once the collective that had its place before has ended. */
+/*
+ * The ticket that comes next, once the collective that had its place before has ended. The watch
+ * must have seen that end, because it still reads the ticket until then. Only the caller's thread
+ * writes `started`, so it reads it without the lock.
+ */
 static int take_ticket(struct gt_cuda_group *g, struct gt_cuda_ticket **out, struct gt_err *err)
 {
 	bool stopped;
@@ -112,7 +116,10 @@ static int group_wait(struct gt_group *group, uint64_t ticket, struct gt_err *er
 	return gt_cuda_group_failed(g, err);
 }
 
-/* If a later ticket has taken this ticket's place, the collective has ended. */
+/*
+ * If a later ticket has taken this ticket's place, the collective has ended: see take_ticket().
+ * The host does not wait here; the stream does, for the event.
+ */
 static int group_await(
     struct gt_group *group, uint64_t ticket, struct gt_stream *stream, struct gt_err *err)
 {
@@ -209,7 +216,11 @@ static void group_stop(struct gt_group *group)
 		give_up(g);
 }
 
-/* All but the group for host memory; the links' work ends before its stream. */
+/*
+ * All but the group for host memory; the links' work ends before its stream. The watch is joined
+ * first, because it uses the events, the links and the lock. After a failure abort() comes once
+ * more: a collective may have been queued since the first.
+ */
 static void release(struct gt_cuda_group *g)
 {
 	const struct gt_backend *b = backend_of(g);

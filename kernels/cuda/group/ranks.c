@@ -38,6 +38,10 @@ static int gather(
 	return gt_group_run(host, &c, err);
 }
 
+/*
+ * Memory is asked for before the gather, and the outcome of all ranks is compared first: a rank
+ * that left here alone would leave the others in the gather.
+ */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err)
 {
@@ -75,6 +79,10 @@ int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_er
 
 /* ---- cards ---- */
 
+/*
+ * Several hosts may have one name, as containers often do. The kernel draws a boot_id at each
+ * start (random(4)), which tells them apart.
+ */
 static void read_host(char *out, size_t room)
 {
 	char name[64] = "", boot[48] = "";

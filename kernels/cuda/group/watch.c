@@ -93,6 +93,10 @@ struct watching {
 	double since, looked, gone; /* gone: when a rank was first missed; 0: none was */
 };
 
+/*
+ * A rank that is gone may have done its part: then this collective still ends, so grace_s passes
+ * first. A rank that has failed is not waited for.
+ */
 static int look_around(
     struct gt_cuda_group *g, const struct gt_collective *c, struct watching *w, struct gt_err *err)
 {
@@ -135,6 +139,11 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
 	return gt_cuda_group_failed(g, err);
 }
 
+/*
+ * The meeting stands between begin and end: ranks that meet before the GPU has begun would count
+ * the time of earlier work as late, and after the end it could not find a collective that never
+ * ends.
+ */
 static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	if (await_begin(g, t, err) || gt_group_meet(g->host, &t->c, err))

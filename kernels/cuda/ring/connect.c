@@ -100,7 +100,10 @@ static int check_cards(const struct card *cards, int size, struct gt_err *err)
 	return rc;
 }
 
-/* Try with a little memory: containers may keep processes from each other's. */
+/*
+ * Try with a little memory: containers may keep processes from each other's. It must be of
+ * cudaMalloc(), whose memory alone cudaIpcGetMemHandle() takes.
+ */
 static void try_windows(const struct card *cards, int size, int mine, struct gt_err *err)
 {
 	void *p;
@@ -174,7 +177,16 @@ static struct slots slots_of(int ranks, uint64_t total_bytes)
 	return (struct slots){ chunk, message > GT_CUDA_RING_LEAST ? message : GT_CUDA_RING_LEAST };
 }
 
-/* Inboxes lie in the order in which a ring passes their ranks, backwards. */
+/*
+ * Inboxes lie in the order in which a ring passes their ranks, backwards. Example: the window of
+ * rank 2 of 4.
+ *
+ *   sender 1   place 0   GT_RING_SLOTS slots of chunk_bytes      the ring's own inbox
+ *   sender 0   place 1   GT_RING_SLOTS slots of message_bytes
+ *   sender 3   place 2   the same
+ *
+ * place is (2 - 1 - sender) modulo 4. A rank has no inbox for itself, which would be place 3.
+ */
 static int place_of(const struct gt_cuda_ring *r, int receiver, int sender)
 {
 	return (receiver - 1 - sender + 2 * r->seat.size) % r->seat.size;
@@ -297,6 +309,15 @@ static void register_lines(struct gt_cuda_ring *r, const struct card *cards, str
 		    r->g->device->index, "cudaHostRegister", err);
 }
 
+/*
+ * A rank that fails goes on to the next exchange and reports its error there, so that no rank
+ * waits for it:
+ *
+ *   share lines | make_own | exchange cards | register lines | agree | open windows | agree
+ *
+ * Lines are registered before any rank opens windows, because open_windows() asks for the GPU's
+ * address of them, and one rank of a process registers for all of its ranks.
+ */
 static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	struct gt_group *host = r->g->host;
@@ -352,6 +373,10 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 
 	if (cudaMemGetInfo(&available, &total) != cudaSuccess)
 		cudaGetLastError(); /* of a device that has failed: make_own() says so */
+	/*
+	 * The smallest of all: GPUs may differ, and slots must not. A maximum of negative numbers
+	 * finds it, as collectives have no minimum.
+	 */
 	less = -(int64_t)total;
 	if (gt_all_reduce(g->host, &less, 1, GT_I64, GT_MAX, err))
 		return err->code;
@@ -418,7 +443,16 @@ static void leave_process(struct gt_cuda_ring *r)
 			free_window(r->lanes[rank].window);
 }
 
-/* All work ends first; nobody starts more. */
+/*
+ * All work ends first; nobody starts more. Memory must be closed by other processes before it is
+ * freed, and a rank may die before it closes. Two processes, A and B, of one rank each:
+ *
+ *   A   stream is idle | closes B's window | A.closed = 1 | waits for B.closed  | frees its window
+ *   B   stream is idle | closes A's window | B.closed = 1 | waits for A.closed  | frees its window
+ *
+ * If B has died, A waits for failed_s or parting_s and leaves its window to the end of the
+ * process.
+ */
 void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
 {
 	struct gt_cuda_ring *r = g->link;

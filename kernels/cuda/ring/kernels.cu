@@ -5,7 +5,10 @@
 /* Few blocks, as each of them looks at *halt in memory of the host: enough for a link's speed. */
 enum { THREADS = 256, MOST_BLOCKS = 264 };
 
-/* The same for all threads of a block. */
+/*
+ * The same for all threads of a block. One of them reads it, as memory of the host is far away.
+ * Volatile, because the host may set it at any time.
+ */
 __device__ static bool is_halted(const volatile uint32_t *halt)
 {
 	GT_SHARED(uint32_t, seen, 1);
@@ -96,7 +99,10 @@ struct ring_max {
 	}
 };
 
-/* As on the CPU (group_reduce.c), bit by bit. */
+/*
+ * As on the CPU (group_reduce.c), bit by bit. The inverse of a power of two is exact, so
+ * multiplying by it rounds as a division does.
+ */
 template <class T> __device__ __forceinline__ T ring_divide(T x, int by)
 {
 	return by & (by - 1) ? x / (T)by : x * (1 / (T)by);
@@ -123,7 +129,11 @@ template <class T> struct ring_sum {
 	size_t count;
 };
 
-/* Elements i W to i W + W - 1. */
+/*
+ * Elements i W to i W + W - 1. Partial sums stay in the wide type from rank to rank, and the
+ * result alone is rounded to T. The order is the step's: this rank's element, then the partial
+ * sums by their numbers.
+ */
 template <class T, class OP, int W>
 __device__ __forceinline__ void ring_sum_pack(const ring_sum<T> &s, size_t i)
 {
@@ -185,7 +195,10 @@ template <class T> static ring_sum<T> sum_of(const struct gt_reduce_step *step)
 	return s;
 }
 
-/* Whether all addresses are those of packs. */
+/*
+ * Whether all addresses are those of packs. Buffers of callers may begin anywhere; if one of them
+ * does not begin at a pack, single elements are added.
+ */
 template <class T, int W> static bool is_aligned(const ring_sum<T> &s)
 {
 	typedef typename ring_sum<T>::wide wide;
@@ -241,6 +254,11 @@ extern "C" int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *hal
 
 /* ---- counters ---- */
 
+/*
+ * One thread: kernels of a stream run one after the other, so all writes of the chunk come before
+ * this one. The fence makes other GPUs and the host see them in that order (ring.h has the
+ * sources).
+ */
 static __global__ void ring_post_kernel(
     const volatile uint32_t *halt, volatile uint32_t *counter, uint32_t value)
 {

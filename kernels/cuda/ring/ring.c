@@ -3,7 +3,11 @@
 
 #include <stdlib.h>
 
-/* Far ahead of all chunks that can be on their way. */
+/*
+ * Far ahead of all chunks that can be on their way. A stream waits until (int32_t)(value -
+ * wanted) >= 0, so the distance must stay below 2^31: a counter that is 2^30 ahead ends all waits
+ * queued so far, and does not seem to be behind.
+ */
 static const uint32_t ahead = 1u << 30;
 
 static struct gt_stream *stream_of(const struct gt_cuda_ring *r)
@@ -54,7 +58,11 @@ static unsigned char *slot_of(
 	       chunk % GT_RING_SLOTS * gt_cuda_ring_slot(r, receiver, sender);
 }
 
-/* The first chunks find their slots empty. */
+/*
+ * The first chunks find their slots empty: chunk k waits until k + 1 - GT_RING_SLOTS chunks are
+ * taken, which for the first GT_RING_SLOTS of them is at most 0. `sent` counts chunks that are
+ * queued, not those that the GPU has sent, so the host may be far ahead of the GPU.
+ */
 static int room_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt_err *err)
 {
 	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
@@ -174,6 +182,10 @@ static int receive_chunk(
 	return consume_from(r, peer, err);
 }
 
+/*
+ * Both ends cut a message by the same length, that of the receiver's slot for this sender, so
+ * chunks agree without a header.
+ */
 static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, struct gt_err *err)
 {
 	const bool sends = c->kind == GT_SEND;
@@ -254,7 +266,18 @@ static void abort_calls(struct gt_cuda_group *g)
 	write_ahead(r);
 }
 
-/* Ranks that have not heard of the error yet may write counters, too. */
+/*
+ * Ranks that have not heard of the error yet may write counters, too: a post of theirs sets a
+ * counter back to its true number, and a stream that looks just then goes on waiting. So the
+ * counters are written again and again. Example, where rank 0 aborts while its stream waits for
+ * `filled` of rank 3 to be 5:
+ *
+ *   rank 0   halt = 1 | filled far ahead | stream: the wait is over, the kernel finds halt
+ *   rank 3   posts filled = 4            | perhaps before the stream has looked
+ *   rank 0   filled far ahead once more  | until the stream is idle
+ *
+ * `calling` is checked as well, because a thread may still be queuing waits.
+ */
 void gt_cuda_ring_drain(struct gt_cuda_ring *r)
 {
 	double pause_s = 0;
