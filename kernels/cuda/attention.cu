@@ -42,9 +42,9 @@ template <class W> static __device__ __forceinline__ W row_sum(W x)
 
 /*
  * Scale scores, and hide those of keys that the query does not see: their exponentials become 0.
- * i and j are the first of the tile. Every query sees key 0, which is in the first tile, so a
- * row's largest score is a number from then on, and largest - largest is never infinity less
- * infinity. Rows past the end of the text see keys of zeros; nothing of them is written.
+ * i and j are the first of the tile. Every query sees key 0, which is in the first tile. So after
+ * it a row's largest score is no longer -infinity, and weigh_scores() never subtracts -infinity
+ * from itself. Rows past the end of the text see keys of zeros; nothing of them is written.
  */
 template <class S>
 static __device__ __forceinline__ void mask(

@@ -1,7 +1,20 @@
 /* loss_sharded.cu - losses where each rank has the logits of some of the classes. */
 #include "kernels/cuda/loss.cuh"
 
-/* Formulas: lib/graph/ops/ops.h. */
+/*
+ * Formulas: lib/graph/ops/ops.h. Example, two ranks, a row with the logits 1 2 on rank 0 and 3 0
+ * on rank 1, whose target is class 2:
+ *
+ *                               rank 0   rank 1   of all
+ *   log_sum_exp                 2.31     3.05     max    3.05
+ *   exp_difference to the max   0.48     1        sum    1.48
+ *   add_log                                              3.05 + log(1.48) = 3.44
+ *   pick                        0        3        sum    3
+ *   loss                                                 3.44 - 3 = 0.44
+ *
+ * Ranks exchange one number per row three times, never logits. Differences and sums are in
+ * double, so the loss differs from that of one rank by roundings alone.
+ */
 template <class T> struct log_sum_exp_f {
 	T *lse;
 	const T *logits;
@@ -31,7 +44,10 @@ struct add_log_f : gt_map_always {
 	}
 };
 
-/* A bad target gives NaN. */
+/*
+ * The target's logit on the rank that has its class, 0 on the others, so a sum over ranks finds
+ * it. A bad target gives NaN.
+ */
 template <class T, int CLASSES> struct pick_f : gt_map_always {
 	const T *logits;
 	gt_targets target;
@@ -71,6 +87,10 @@ template <class T> struct count_before_f {
 			    [&rank](const wide *v, int64_t i, int step) { rank.take(v, i, step); });
 		count = rank.template of_team<TEAM>();
 		if (TEAM::lane() == 0)
+			/*
+			 * If a rank has a NaN among its logits, the sum over ranks must not make
+			 * the row right.
+			 */
 			before[r] = count >= GT_RANK_NAN ? (double)INFINITY : (double)count;
 	}
 };

@@ -52,8 +52,8 @@ template <class T, class S> struct norm_args {
 
 /*
  * A row of the sum. Each lane reads back its own writes, so no barrier is needed. The sum is
- * rounded to S when it is written, and the norm is of the rounded values, as the gradient finds
- * them.
+ * rounded to S when it is written, and the rounded values are normalised: the gradient reads the
+ * same values.
  */
 template <int W, class T, class S>
 static __device__ __forceinline__ void add_row(S *sum, const T *x, const S *residual, int64_t cols)

@@ -15,7 +15,17 @@ static struct pool pool_of(
 		call->attrs.pool.kernel, call->attrs.pool.stride, call->attrs.pool.pad };
 }
 
-/* From `from` up to, not including, `to`; the first of a window may lie in the padding. */
+/*
+ * From `from` up to, not including, `to`; the first of a window may lie in the padding. Example:
+ * rows 0 to 3, kernel 3, stride 2, padding 1.
+ *
+ *   span_of(0)    the window begins at -1: taps 1 and 2, which are rows 0 and 1
+ *   span_of(1)    the window begins at 1: taps 0 to 2, rows 1 to 3
+ *   cover_of(1)   row 1 is in both windows: outputs 0 and 1
+ *
+ * Gradients go over cover_of() for each input, so each element of dx is written by one thread,
+ * without atomics, and windows that overlap add up in one order.
+ */
 struct span {
 	int64_t start, from, to;
 };

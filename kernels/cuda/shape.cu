@@ -86,6 +86,10 @@ template <class V> static __global__ void subsample(V *y, const V *x, struct siz
 	y[i] = c >= 0 && c < s.channels ? x[(row * s.width + column) * s.channels + c] : 0;
 }
 
+/*
+ * A thread for each element of dx, which has at most one summand: nothing is added up, and places
+ * that no output has taken become 0 in the same pass.
+ */
 template <class V> static __global__ void subsample_grad(V *dx, const V *dy, struct sizes s)
 {
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, pixel = i / s.channels;

@@ -199,7 +199,10 @@ static int get(const void *from, int attribute, int type, int64_t wanted, int64_
 	return status;
 }
 
-/* Make `most` empty descriptors and let the library fill in those that it has. */
+/*
+ * Make `most` empty descriptors and let the library fill in those that it has: it fills
+ * descriptors of its caller, and makes none.
+ */
 static int get_all(
     const void *from, int attribute, int kind, int64_t most, int64_t *count, void **out)
 {
@@ -226,7 +229,10 @@ static uint64_t hash(uint64_t so_far, int64_t more)
 	return so_far;
 }
 
-/* The settings of an engine, as one number. */
+/*
+ * The settings of an engine, as one number: an engine with other settings is another algorithm,
+ * and a choice has few words to name it.
+ */
 static int hash_knobs(const void *config, uint64_t *out)
 {
 	void *knobs[KNOBS];

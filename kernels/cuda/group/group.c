@@ -218,8 +218,7 @@ static void group_stop(struct gt_group *group)
 
 /*
  * All but the group for host memory; the links' work ends before its stream. The watch is joined
- * first, because it uses the events, the links and the lock. After a failure abort() comes once
- * more: a collective may have been queued since the first.
+ * first, because it uses the events, the links and the lock.
  */
 static void release(struct gt_cuda_group *g)
 {

@@ -140,9 +140,9 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
 }
 
 /*
- * The meeting stands between begin and end: ranks that meet before the GPU has begun would count
- * the time of earlier work as late, and after the end it could not find a collective that never
- * ends.
+ * The meeting stands between begin and end. Before the GPU has begun, its time-out would count
+ * the time of earlier work. After the end it would come too late: a collective that waits for a
+ * lost rank does not end.
  */
 static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {

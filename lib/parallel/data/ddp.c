@@ -48,6 +48,10 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, NULL, err);
 }
 
+/*
+ * There is one wait for all buckets, as the update needs all gradients, so all of them are
+ * widened here by one kernel.
+ */
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;

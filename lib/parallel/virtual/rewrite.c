@@ -169,9 +169,19 @@ static struct gt_value *sum_of(struct rewrite *l, struct gt_value *v, int first,
 	return sum;
 }
 
-/* Copies first .. first + count - 1 have made their gradients: add those whose partners are there.
- * A sum stands in the place of its first copy; the last one is the gradient itself, where the store
- * keeps it. */
+/*
+ * Copies first .. first + count - 1 have made their gradients: add those whose partners are
+ * there. A sum stands in the place of its first copy; the last one is the gradient itself, where
+ * the store keeps it. Four copies that come one after the other add up as a binary counter
+ * carries:
+ *
+ *   copy 0   g0 waits at 0
+ *   copy 1   g0 + g1 waits at 0
+ *   copy 2   g2 waits at 2
+ *   copy 3   g2 + g3, and then (g0 + g1) + (g2 + g3): the gradient
+ *
+ * So the order is that of sum_of(), and no more sums wait than a counter has bits.
+ */
 static void sum_gradient(struct rewrite *l, struct gt_value *v, int first, int count)
 {
 	struct gt_value *sum = sum_of(l, v, first, count);
