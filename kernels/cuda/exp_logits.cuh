@@ -45,6 +45,8 @@ struct gt_exp_logits {
 	float *memory;  /* gt_exp_logits_floats() */
 };
 
+extern "C" {
+
 /* The number of floats of `memory`, which the kernels use for intermediate results. */
 int64_t gt_exp_logits_floats(int64_t rows, int64_t classes);
 
@@ -65,5 +67,6 @@ int gt_exp_logits_scale(
  * product. */
 double gt_exp_logits_bytes_read(int64_t rows, int64_t width, int64_t classes);
 double gt_exp_logits_bytes_written(int64_t rows, int64_t width, int64_t classes);
+}
 
 #endif

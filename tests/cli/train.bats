@@ -186,14 +186,21 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	run ! cmp -s run/model.pth other/model.pth
 }
 
-@test "text has tokens_per_s, the last step a line, and threads don't change the bits" {
+@test "text has tokens_per_s, and the last step a line" {
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q
 	equal "$status" 0
 	lines one/metrics.jsonl 'len(d) == 1 and d[0]["step"] == 3
 		and list(d[0]) == "split step epoch loss lr grad_norm samples_per_s tokens_per_s data_wait time_s".split()'
-	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 2 --workers 0 --out two -q
-	cmp one/model.pth two/model.pth
 	[ -s one/vocab.json ]
+}
+
+@test "threads don't change the bits" {
+	grep -q avx512f /proc/cpuinfo || skip "processor: without AVX-512, oneDNN chooses among products by the number of threads"
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q
+	equal "$status" 0
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 2 --workers 0 --out two -q
+	equal "$status" 0
+	cmp one/model.pth two/model.pth
 }
 
 @test "progress is plain lines without a terminal, drawn on one, absent when quiet" {

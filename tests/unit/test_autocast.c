@@ -219,8 +219,8 @@ static void test_autocast_ranks(void **state)
 	gt_graph_free(g);
 }
 
-/* With low_sums an embedding is low, and so is each sum that one low value goes into. Norms, vectors
- * and losses stay as torch.autocast has them; gradients of tables are float32. */
+/* With low_sums an embedding is low, and so is each sum with a low input. Norms, their vectors and
+ * losses are the same as with torch.autocast. */
 static void test_autocast_low_sums(void **state)
 {
 	static const int64_t table[] = { 5, 8 }, square[] = { 8, 8 }, rows[] = { 1, 4, 8 };
