@@ -6,8 +6,9 @@
 #include "lib/base/clock.h"
 
 /* Check the other ranks every look_s. After a rank has gone, wait grace_s more for the collective:
- * that rank may have completed its part. */
-static const double look_s = 0.1, grace_s = 1;
+ * that rank may have completed its part. A launcher kills ranks 1.5 s after it has seen one die
+ * (comm/launch/launch.h), so the error has to be printed well before. */
+static const double look_s = 0.1, grace_s = 0.5;
 
 void gt_cuda_group_rest(double *pause_s)
 {
