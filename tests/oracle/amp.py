@@ -152,11 +152,13 @@ FIRST_LAYER = {"gpt": lambda net: net.transformer["h"][0], "llama": lambda net: 
 
 
 def low_sums(name, net):
-    """A network whose residual sums begin in bfloat16, where autocast runs: then all of them are."""
+    """A network whose residual sums begin in bfloat16, where autocast runs: then all of them are. Norms compute in float32."""
     def narrow(_, args):
         return (args[0].bfloat16() if torch.is_autocast_cpu_enabled() else args[0],)
 
     FIRST_LAYER[name](net).register_forward_pre_hook(narrow)
+    for norm in (m for m in net.modules() if isinstance(m, (models.LayerNorm, models.RMSNorm))):
+        norm.forward = lambda x, wide=norm.forward: wide(x.float()).to(x.dtype)
     return net
 
 
