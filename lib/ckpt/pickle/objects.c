@@ -486,7 +486,7 @@ int gt_op_inst(struct gt_machine *m)
 	else
 		class = m->args[0];
 	if (!rc)
-		rc = gt_machine_push_seq(m, GT_TREE_TUPLE, m->args + !in_line, n);
+		rc = gt_machine_push_seq(m, GT_TREE_TUPLE, in_line ? m->args : m->args + 1, n);
 	if (rc)
 		return rc;
 	/*
