@@ -1,4 +1,4 @@
-/* cmd.h - the table of commands, and common options, errors and results of all commands. */
+/* cmd.h - the table of commands, and the common options and error reports of all commands. */
 #ifndef GT_CMD_CMD_H
 #define GT_CMD_CMD_H
 
@@ -13,71 +13,90 @@
 #include "lib/model/names.h"
 
 /*
- * A command is a row in the table of commands.c, one file cmd/NAME.c, a page man/gtrain-NAME.1 and
- * a test. Its table of options is a function, so that help, completions and the tests can ask for
- * it without running anything. A command of a group has a name of two words, "ckpt ls"; its file
- * and its page join them, cmd/ckpt/ls.c and man/gtrain-ckpt-ls.1.
+ * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
+ * man/gtrain-NAME.1 and a test. The function gt_cmd.options returns its option table, so help,
+ * completion and tests can read the table without running the command.
+ *
+ * Commands with a common first word form a group. The name of such a command has two words, for
+ * example "ckpt ls". Its file is cmd/ckpt/ls.c, and its manual page is man/gtrain-ckpt-ls.1.
  */
 struct gt_cmd {
 	const char *name;
-	const char *synopsis; /* the operands and options in the line of usage */
+	const char *synopsis; /* operands and options, as the usage line shows them */
 	const char *summary;  /* half a line: lower case, no full stop */
-	int operands;         /* the most operands (words that are not options) */
-	const struct gt_opt *(*options)(void);
-	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
-	bool computes;                     /* it runs kernels, so it needs OpenMP's threads */
-	/* returns operand i of all possible operands, NULL after the last. If `word` is NULL,
-	 * operands are files */
+	int operands;         /* maximum number of operands (words that are not options) */
+	const struct gt_opt *(*options)(void); /* returns the option table */
+	/* Runs the command, and returns the exit status. argv[0] is the command's name. */
+	int (*run)(int argc, char **argv);
+	bool computes; /* the command runs kernels, so it needs OpenMP's threads */
+	/* For completion: returns the word with index i in the list of all possible operands, or
+	 * NULL after the last word. The function is NULL if the operands are files. */
 	const char *(*word)(int i);
 };
 
-enum { GT_CMD_MANY = 1 << 20 }; /* operands */
+/* The value of gt_cmd.operands for commands that accept any number of operands. */
+enum { GT_CMD_MANY = 1 << 20 };
 
-/* Commands that share their first word. */
+/* A group: commands with the same first word, which is `name`. */
 struct gt_cmd_group {
 	const char *name, *summary;
 };
 
+/* The largest number of threads that gt_cmd_set_threads() accepts from OpenMP's default. */
 enum { GT_CMD_MAX_THREADS = 4096 };
 
+/* GT_EXIT_...: exit statuses. GT_CMD_GO: gt_cmd_begin() succeeded, and the command goes on. */
 enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
 
-/* The table of commands, ended by a row without a name; and the row of a command, or NULL. */
+/* Return the table of commands. Its last row has the name NULL. */
 const struct gt_cmd *gt_cmd_table(void);
+
+/* Return the row of a command, for example of "ckpt ls", or NULL if there is no such command. */
 const struct gt_cmd *gt_cmd_find(const char *name);
 
-/* The same for groups. */
+/* Return the table of groups. Its last row has the name NULL. */
 const struct gt_cmd_group *gt_cmd_groups(void);
+
+/* Return the row of a group, or NULL if there is no such group. */
 const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 
-/* The word after the group's name if `cmd` belongs to this group, otherwise NULL. */
+/* Return the second word of the command's name if the command belongs to the group, otherwise NULL:
+ * for "ckpt ls" in the group "ckpt" the word is "ls". */
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
-/* For lists of the first words of command lines, each listed once: the name of a command without a
- * group, or the name of a group at its first command. NULL for the group's other commands. */
+/*
+ * Return the word for `cmd` in a list of the first words of all commands. If the command belongs to
+ * no group, this is its name. If it is the first command of a group, this is the name of the group.
+ * For the other commands of a group, return NULL, so that the list contains each group once. Set
+ * *summary to the summary of the command or the group.
+ */
 const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
 
 /*
- * Find the command that the first words of a command line name: one word, two words for a group, or
- * a command's alias (strip-module for ckpt strip-module). *used becomes the number of words. If
- * there is none, returns NULL with err and a hint set, and *group is the group whose list of
- * commands helps, or NULL.
+ * Find the command at the start of a command line. `words` are the `count` words of the line, at
+ * least one. The command is one word ("train"), two words if the first one is a group ("ckpt ls"),
+ * or an alias ("strip-module" for "ckpt strip-module"). Set *used to the number of words that name
+ * the command, and *group to the group of the first word, or NULL if this is not a group.
+ *
+ * Return NULL, with err and a hint set, if there is no such command.
  */
 const struct gt_cmd *gt_cmd_resolve(const struct gt_cmd_group **group, int count,
     char *const *words, int *used, struct gt_err *err);
 
-/* The options that every command has. `color` is an index into auto, always, never. */
+/* The values of --color, in the order of gt_cmd_color_words. */
 enum gt_cmd_color { GT_CMD_COLOR_AUTO, GT_CMD_COLOR_ALWAYS, GT_CMD_COLOR_NEVER };
 
+/* The options that every command has. */
 struct gt_cmd_common {
 	bool json, quiet, verbose, help;
-	int color;
+	int color; /* enum gt_cmd_color */
 };
 
+/* The words that --color accepts, ended by NULL. */
 extern const char *const gt_cmd_color_words[];
 
-/* The rows of these options. Put them at the end of a table over `cli_type`, which has a member
- * `struct gt_cmd_common common`. */
+/* The rows of the common options, for the end of a command's option table. `cli_type` is the struct
+ * of the command's options; it must have a member `struct gt_cmd_common common`. */
 /* clang-format off */
 #define GT_CMD_COMMON(cli_type) \
 	{ .type = GT_OPT_HEADING, .help = "Common options" }, \
@@ -94,9 +113,11 @@ extern const char *const gt_cmd_color_words[];
 	    .help = "print this help" }
 /* clang-format on */
 
-/* The row of --device. */
+/* The words that completion proposes for --device, ended by NULL. */
 extern const char *const gt_cmd_devices[];
 
+/* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
+ * of `cli_type` that holds the value. */
 /* clang-format off */
 #define GT_CMD_DEVICE(cli_type, member, text) \
 	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), "LIST", text, \
@@ -111,7 +132,7 @@ extern const char *const gt_cmd_devices[];
 /* clang-format on */
 
 /*
- * The environment of a command from gt_cmd_begin() to gt_cmd_end():
+ * The environment of a running command. gt_cmd_begin() sets it up, and gt_cmd_end() releases it:
  *
  *	int gt_cmd_probe(int argc, char **argv)
  *	{
@@ -129,78 +150,90 @@ extern const char *const gt_cmd_devices[];
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
 	struct gt_opts opts;
-	struct gt_log log;     /* standard error, set up by --quiet, --verbose and --color */
-	bool color;            /* whether to print colors on standard output */
-	struct gt_arena paths; /* paths that gt_cmd_find_ckpts() found */
+	struct gt_log log;     /* on standard error, as --quiet, --verbose and --color require */
+	bool color;            /* print colors on standard output */
+	struct gt_arena paths; /* memory of the paths that gt_cmd_find_ckpts() found */
 };
 
 /*
- * Find the row of argv[0], set `values` from the command line by its option table, and handle
- * --help. Returns GT_CMD_GO, or an exit status; in that case all output is printed and everything
- * is released.
+ * Begin the command argv[0]. Set up `env`, and read the command line into `values`, the struct of
+ * the command's options. `common` points to the common options inside `values`.
+ *
+ * Return GT_CMD_GO if the command has to continue. Otherwise return an exit status; `env` has then
+ * been released, and the text of --help or an error has been printed.
  */
 int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
 
-/* Release the environment. Report `err` if rc is not 0, or a failure to write results. Returns the
- * exit status. GT_EINVAL from any function counts as wrong usage, because a command's arguments
- * come from the command line. */
+/*
+ * End a command, and return its exit status. Release `env`. If `rc`, the result of the command, is
+ * not 0, print the error `err`. Otherwise flush standard output, and print an error if this fails.
+ * The exit status for GT_EINVAL is GT_EXIT_USAGE, because the arguments of a command come from the
+ * command line.
+ */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
-/* The prefix of option names in messages. */
+/* The text before option names in messages. */
 #define GT_CMD_OPTION "--"
 
-/* Rewrite a text of the library (an error or a hint) with option names as on the command line. The
- * result is in `buffer`. */
-enum { GT_CMD_MESSAGE = 1280 };
+/* Write an error or a hint of the library to `room`, with option names as on the command line:
+ * "--batch" (lib/base/option_names.h). Return `room`. */
+enum { GT_CMD_MESSAGE = 1280 }; /* bytes */
 const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text);
 
-/* Print "gtrain: error: ..." and the hint to `log`'s stream. Returns the exit status for this
- * error. */
+/* Print "gtrain: error: ..." and a line with the hint to the stream of `log`. Return the exit
+ * status for this error. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
 
-/* Set the number of threads that compute. 0: OpenMP's default, up to a limit. */
+/* Set the number of OpenMP threads. 0 keeps OpenMP's default, but at most GT_CMD_MAX_THREADS. */
 void gt_cmd_set_threads(int64_t threads);
 
-/* Whether a progress line can be redrawn on `fd`: it is a terminal, and TERM is not "dumb". */
+/* Return whether a progress line can be redrawn on the file descriptor `fd`. This is the case if
+ * `fd` is a terminal, and TERM is set and not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
-/* The width of the terminal on which the launcher prints this rank's progress line
- * (comm/launch/launch.h), or 0. */
+/* Return the width, in columns, of the launcher's terminal if the launcher shows this rank's
+ * progress line there (lib/comm/launch/launch.h). Otherwise return 0. */
 int gt_cmd_lent_columns(void);
 
-/* Replace operands that are run directories by the paths of their latest checkpoints, and log this.
- * Errors: GT_ENOMEM. */
+/* Replace each operand that is a run directory by the path of the run's latest checkpoint, and log
+ * the path. Errors: GT_ENOMEM. */
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
-/* Print a JSON document and a line feed to standard output, and release the document. NULL means
- * out of memory. Numbers are printed with the precision of a float32. */
+/* Print a JSON document and a line feed to standard output, and release the document. Numbers have
+ * 9 digits, enough for a float32. `flags` are those of json_dumpf(). Errors: GT_EIO; GT_ENOMEM if
+ * `document` is NULL, because memory ran out when it was created. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
-/* Handle SIGBUS: if a mapped file becomes shorter while it is read, print an error and exit with
- * GT_EXIT_FAILED. */
+/* Install a handler of SIGBUS. The system sends this signal if a mapped file becomes shorter while
+ * it is read. The handler prints an error, and ends the process with GT_EXIT_FAILED. */
 void gt_cmd_watch_mappings(void);
 
-/* Flush and close standard output, so that a full disk or a closed pipe turns success into failure.
- * main() calls this once, after the command. */
+/* Flush and close standard output. Return `status`, or GT_EXIT_FAILED if status is GT_EXIT_DONE and
+ * output was lost, for example because the disk is full or the pipe is closed. main() calls this
+ * once, after the command. */
 int gt_cmd_finish_stdout(int status);
 
-/* Whether to print colors on a stream. `asked` decides; GT_CMD_COLOR_AUTO means on terminals,
- * unless NO_COLOR is set. */
+/* Return whether to print colors on the file descriptor `fd`. `asked` is the value of --color. With
+ * GT_CMD_COLOR_AUTO, colors are printed if `fd` is a terminal, TERM is set and not "dumb", and
+ * NO_COLOR is unset or empty. */
 bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd);
 
-/* "usage: ..." and the options of one command. */
+/* Print the usage line, the summary and the options of one command. */
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color);
 
-/* Print the list of all commands; or of the commands in a group. */
+/* Print the list of all commands. A group is listed as one line. */
 void gt_cmd_print_overview(FILE *stream, bool color);
+
+/* Print the list of the commands in one group. */
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 
-/* completion.c: the completion script for bash, zsh or fish. */
+/* Print the completion script for bash, zsh or fish. Defined in completion.c. */
 enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };
 void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
 
-/* The commands. */
+/* Run one command: read its command line, do the work, and return the exit status. The functions
+ * whose names end in _options return the option table of a command. */
 int gt_cmd_probe(int argc, char **argv);
 int gt_cmd_train(int argc, char **argv);
 int gt_cmd_eval(int argc, char **argv);

@@ -1,4 +1,4 @@
-/* completion_specs.h - completion of the values of --model, --data and --augment. */
+/* completion_specs.h - shell completion of the values of --model, --data and --augment. */
 #ifndef GT_CMD_COMPLETION_SPECS_H
 #define GT_CMD_COMPLETION_SPECS_H
 
@@ -7,10 +7,12 @@
 #include "cmd/cmd.h"
 
 /*
- * Print the functions of a shell's completion script that complete a model, a data set or a list of
- * augmentations. Their argument LIST is model, data or augment: in bash `_gtrain_spec LIST TYPED`,
- * in zsh `_gtrain_LIST`, in fish `__gtrain_spec LIST`. Names, settings and the values of settings
- * are completed, and the path of data.
+ * Print functions for the completion script of a shell. They complete the value of --model, --data
+ * or --augment: names, settings, the values of settings and, for --data, the path.
+ *
+ * The functions are called `_gtrain_spec LIST TYPED` in bash, `_gtrain_LIST` in zsh and
+ * `__gtrain_spec LIST` in fish. LIST is model, data or augment. TYPED is the part of the value that
+ * the user has typed so far.
  */
 void gt_cmd_print_spec_functions(FILE *f, enum gt_shell shell);
 

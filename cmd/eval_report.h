@@ -7,35 +7,47 @@
 
 #include "lib/train/eval.h"
 
-/* The confusion matrix: how often samples of one class were predicted as another. Release it. */
+/* The confusion matrix: how often the model predicted each class for the samples of each class.
+ * Release it with gt_confusion_release(). */
 struct gt_confusion {
 	const struct gt_eval *eval;
-	int classes;
-	/* [classes][classes]: counts, in rows by the right class, in columns by the predicted
-	 * class */
+	int classes; /* number of classes */
+	/* [classes][classes]: the element [i][k] is the number of samples of class i that were
+	 * predicted as class k. */
 	int64_t *counts;
 };
 
-/* Count the predictions of an evaluation with how.top of 1. Errors: GT_ENOMEM. */
+/* Count the predictions of a finished evaluation. Its option `how.top` must have been 1. Samples
+ * without a class are not counted. Errors: GT_ENOMEM. */
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err);
 void gt_confusion_release(struct gt_confusion *c);
 
-/* As text: a line for each class that has samples; and the matrix. If the matrix is too wide to
- * read, it is printed as a line for each pair of confused classes instead. */
+/* Print the accuracy by class as text: one line for each class that has samples. */
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
+
+/* Print the confusion matrix as text. If there are more than 10 classes, print a list instead: one
+ * line for each pair of a class and a wrong prediction that occurred. */
 void gt_confusion_print(FILE *out, const struct gt_confusion *c);
 
 /* Return the metrics of an evaluation as a JSON object, which the caller frees; NULL if memory runs
  * out. */
 json_t *gt_metrics_json(const struct gt_metrics *m);
 
-/* As JSON: [{"class", "n", "right"}]; [[n, ...], ...]. Yours; NULL: out of memory. */
+/* Return the accuracy by class as a JSON array of objects {"class", "n", "right"}: the name of the
+ * class, the number of its samples, and the number of right predictions. The caller frees the
+ * array. NULL if memory runs out. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
+
+/* Return the matrix `counts` as a JSON array of rows, which the caller frees. NULL if memory runs
+ * out. */
 json_t *gt_confusion_json(const struct gt_confusion *c);
 
-/* Write the predictions as CSV (RFC 4180), in the order of the samples. The columns are sample,
- * class, predicted, probability; for regression they are sample, target, predicted, on the target's
- * own scale. The file appears complete or not at all. Errors: GT_EIO, GT_ENOMEM. */
+/*
+ * Write the predictions to the file `path` as CSV (RFC 4180), in the order of the samples. Damaged
+ * samples are left out. The columns are sample, class, predicted, probability. For regression they
+ * are sample, target, predicted; target and predicted are in the units of the data set. The file
+ * appears complete or not at all. Errors: GT_EIO, GT_ENOMEM.
+ */
 int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* json_out.h - JSON numbers, also for values that are not finite. */
+/* json_out.h - write a double as a JSON number, or as null if it is not finite. */
 #ifndef GT_CMD_JSON_OUT_H
 #define GT_CMD_JSON_OUT_H
 
@@ -8,11 +8,12 @@
 
 #include "lib/base/json_string.h"
 
-/* Print the fewest digits, 15 to 17, that are read back as the same double. A value that is not
- * finite is printed as null, because JSON has no such numbers. */
+/* Print a number with the fewest digits, 15 to 17, from which a reader gets the same double. NaN
+ * and infinity are printed as null, because JSON has no such numbers. */
 void gt_json_real(FILE *out, double value);
 
-/* Return the same as a JSON value, which the caller frees, or NULL if memory runs out. */
+/* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if
+ * memory runs out. */
 json_t *gt_json_number(double value);
 
 #endif

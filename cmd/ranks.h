@@ -1,4 +1,4 @@
-/* ranks.h - commands that run as several ranks. */
+/* ranks.h - start a command on several ranks, and join the ranks of a running command. */
 #ifndef GT_CMD_RANKS_H
 #define GT_CMD_RANKS_H
 
@@ -8,18 +8,23 @@
 #include "lib/comm/comm.h"
 #include "lib/comm/launch/launch.h"
 
+/* How to start the ranks of a command on this host (lib/comm/launch/launch.h). */
 struct gt_cmd_ranks {
-	int64_t nproc;
-	bool *killed; /* set to whether a signal killed the rank that failed first; may be NULL */
-	int max_restarts;
-	const struct gt_folder *log_dir; /* or NULL */
-	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch/launch.h) */
-	/* the value of --out for all ranks, since its default depends on the clock; or NULL */
+	int64_t nproc; /* number of ranks */
+	/* Output: whether the rank that failed first was killed by a signal. May be NULL. */
+	bool *killed;
+	int max_restarts;                /* restarts of all ranks after a rank has failed */
+	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
+	/* Without log_dir: show only the messages of rank 0 and of the rank that fails first. */
+	bool rank_0_speaks;
+	/* The value of --out that all ranks get, or NULL. The default of --out depends on the
+	 * clock, so each rank would otherwise choose its own folder. */
 	const char *out;
 	bool results; /* rank 0 writes results to standard output */
 };
 
-/* Rows of options of such commands. */
+/* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
+ * `member` is the member of `cli_type` that holds the value. */
 /* clang-format off */
 #define GT_CMD_NPROC(cli_type, member, default_count, text) \
 	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
@@ -34,50 +39,57 @@ struct gt_cmd_ranks {
 	    .flags = GT_OPT_ABOVE }
 /* clang-format on */
 
-/* Print a word quoted for the shell. Join the words of the command after "gtrain" to one line,
- * yours to free(). */
+/* Print a word, quoted for the shell if this is necessary. */
 void gt_cmd_print_word(FILE *stream, const char *word);
+
+/* Set *out to the command line "gtrain COMMAND ARGUMENTS...", quoted for the shell, yours to
+ * free(). Errors: GT_ENOMEM. */
 int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 
-/* Set GT_EINVAL: gtrain's launcher does not start MPI ranks. The hint names the mpirun command that
- * does. */
+/* Set the error GT_EINVAL for --backend mpi without mpirun, because gtrain cannot start ranks that
+ * use MPI. The hint is the mpirun command that starts them. `command` is the command line. */
 int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
-/* This process's rank and world size. *launch is set if several ranks are wanted and this process
- * has to start them. */
+/* Set *world to the rank of this process and the world size, which a launcher has put into the
+ * environment. Set *launch to true if there is no launcher and nproc > 1: this process then has to
+ * start the ranks. */
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
 
-/* The same, for commands that also start ranks inside a launcher's world of size 1, for example in
- * the only task of a batch job. With MPI this is impossible, so *nproc becomes 1. */
+/* Call gt_cmd_find_world(). In addition, set *launch to true if a launcher has started only this
+ * process and *nproc > 1, for example in the only task of a batch job. With the MPI backend this
+ * process cannot start ranks; in such a world *nproc is then set to 1. */
 int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
     bool *launch, struct gt_err *err);
 
-/* Call gt_comm_join(), and check that all ranks have the same options: with different options the
- * results would be wrong.
- */
+/* Join the other ranks by gt_comm_join(), and check that all ranks have the same version, options
+ * and operands, since the results would otherwise be wrong. `command` is the command line, for
+ * messages. */
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
     const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
     struct gt_err *err);
 
-/* Run the command with the arguments argc, argv on every rank, and wait for all ranks. *status
- * becomes the exit status. No signal may be blocked. */
+/* Start this program with the arguments argc, argv on every rank of this host, and wait for the end
+ * of all ranks. Set *status to the exit status of the command. The calling thread must have no
+ * signals blocked. */
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err);
 
-/* A command whose ranks divide its work among them, and whose rank 0 prints the results. */
+/* A command that divides its work among its ranks. Rank 0 prints the results. */
 struct gt_cmd_job {
-	int *nproc; /* in: the number asked for; out: the world size */
+	int *nproc; /* input: the value of --nproc; output: the world size */
 	const struct gt_comm_options *comm;
-	/* Check for faults that every rank would report. Runs before ranks are started. */
+	/* Check for errors that every rank would report. The process that starts the ranks calls
+	 * this before it starts them. */
 	int (*check)(void *self, struct gt_err *err);
-	/* Do the work as one rank of `comm`, or alone. */
+	/* Do the work of one rank. `comm` is zeroed if there is only one rank. */
 	int (*run)(
 	    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err);
-	void *self;
+	void *self; /* argument of both functions */
 };
 
-/* If rc, the result of earlier steps, is 0: start the ranks and wait for them, or run as one of
- * them. Then end the command like gt_cmd_end(), and return the exit status. */
+/* Do the job, and end the command. `rc` is the result of earlier steps of the command. If it is 0,
+ * either start the ranks and wait for them, or do the work of this rank. Then call gt_cmd_end().
+ * Return the exit status. */
 int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
     int rc, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* recipes.h - complete sets of options for well-known runs, built into gtrain: --config NAME. */
+/* recipes.h - recipes for --config NAME: options of well-known runs, built into gtrain. */
 #ifndef GT_CMD_RECIPES_H
 #define GT_CMD_RECIPES_H
 
@@ -9,34 +9,38 @@
 #include "lib/base/opt.h"
 
 /*
- * A recipe is a file cmd/recipes/NAME.json. It is a config.json without `data`; the Makefile turns
- * it into a row of gt_cmd_recipes[]. Its object `about` has the texts
- *   title     half a line: lower case, no full stop
- *   data      a value of --data for it, as an example
- *   text      the data that it needs, and the source of its settings
- *   measured  machine and time, or "not measured here"
+ * A recipe is a set of options for `gtrain train`. Its file cmd/recipes/NAME.json is a config.json
+ * (lib/base/opt_json.h) without the key `data`. The Makefile turns each file into a row of
+ * gt_cmd_recipes[]. The object `about` in the file has these texts:
+ *
+ *   title     the purpose, half a line: lower case, no full stop
+ *   data      an example of the value of --data
+ *   text      the data that the recipe needs, and the source of its settings
+ *   measured  the machine and the time of a measured run, or "not measured here"
  */
 struct gt_cmd_recipe {
-	const char *name, *json;
+	const char *name, *json; /* NAME, and the text of the file */
 };
 
-/* All recipes, ended by one without a name; and their names, ended by NULL. */
+/* All recipes, ended by a row with the name NULL, and the names of all recipes, ended by NULL. */
 extern const struct gt_cmd_recipe gt_cmd_recipes[];
 extern const char *const gt_cmd_recipe_names[];
 
-/* The recipe that the argument of --config names; NULL if there is none, or if a file has this
- * path. */
+/* Return the recipe with the name `config`, the value of --config. NULL if there is no such recipe,
+ * or if a file with the path `config` exists, because files have priority. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
-/* Set the options that are not on the command line, from the recipe or the file that `config`
- * names. Errors: those of gt_opts_load(), with the nearest name of a recipe as a hint. */
+/* Read the recipe or the file `config`, and set the options that are not on the command line.
+ * Errors: the errors of gt_opts_load(). If there is neither a recipe nor a file of this name, the
+ * hint suggests the most similar name of a recipe. */
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err);
 
-/* Set the hint to the data that the recipe needs. Do nothing if `config` does not name a recipe.
- * Returns err->code. */
+/* Set the hint of `err` to an example of --data for the recipe `config`. Do nothing if `config` is
+ * NULL or not a recipe. Return err->code. */
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err);
 
-/* `gtrain help recipes`: print it as text; return it as a JSON array, which the caller frees. */
+/* The output of `gtrain help recipes`: print it as text, or return it as a JSON array, which the
+ * caller frees. */
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err);
 json_t *gt_cmd_recipes_describe(struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* stop.h - a thread that waits for SIGINT and SIGTERM. */
+/* stop.h - a thread that waits for SIGINT and SIGTERM, and stops training. */
 #ifndef GT_CMD_STOP_H
 #define GT_CMD_STOP_H
 
@@ -12,28 +12,33 @@
 #include "lib/train/report/observer.h"
 
 /*
- * A signal handler would interrupt any thread that computes. A thread that was interrupted inside a
- * product of oneDNN 2.6 left a corrupted heap. So all threads block the two signals, except one
- * thread that waits for them. Unlike a handler, this thread may also take locks. Before it ends the
- * process, it removes temporary files that are being written, or waits until a change in place is
- * whole.
+ * A thread that handles SIGINT and SIGTERM. All other threads block the two signals.
+ *
+ * A signal handler could interrupt a thread at any point of a computation. With oneDNN 2.6, an
+ * interrupt during a matrix product left a corrupted heap. A thread, unlike a handler, may also
+ * take locks. Before it ends the process, it calls gt_atomic_end() (lib/base/file.h): this waits
+ * until a change of a file in place is complete, and removes temporary files.
  */
 struct gt_stop {
-	atomic_bool asked;  /* set by the first signal while `polite` */
-	atomic_bool polite; /* false: a signal ends the process at once */
-	struct gt_log *log; /* the first signal is logged here; set before `polite` */
-	atomic_bool ending; /* the next signal comes from gt_stop_release() */
+	atomic_bool asked; /* request to stop; set by the first signal if `polite` is true */
+	/* true: the first signal sets `asked`, and a later signal ends the process. false: the
+	 * first signal ends the process. */
+	atomic_bool polite;
+	struct gt_log *log; /* log of the message about the first signal; set before `polite` */
+	atomic_bool ending; /* set by gt_stop_release(): the next signal ends the thread */
 	pthread_t thread;
-	sigset_t before; /* the caller's signal mask */
+	sigset_t before; /* signal mask of the thread that called gt_stop_listen() */
 };
 
-/* Start the thread, with `polite` false. Call this before any other thread starts, because threads
- * inherit the signal mask. */
+/* Block the two signals, and start the thread, with `polite` false. Call this before any other
+ * thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
-/* Sets `polite` when the training loop begins. Before that no loop reads `asked`, and a wait may
- * never end, so a signal ends the process at once. */
+/* Return an observer that sets `polite` when the training loop begins. Before that, no code reads
+ * `asked`, and the process may wait without a time limit. So a signal ends the process at once. */
 struct gt_observer gt_stop_observer(struct gt_stop *s);
+
+/* End the thread, and restore the signal mask. */
 void gt_stop_release(struct gt_stop *s);
 
 #endif

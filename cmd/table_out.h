@@ -1,4 +1,4 @@
-/* table_out.h - print columns of text, and fields of CSV. */
+/* table_out.h - print aligned columns of text, and fields of CSV. */
 #ifndef GT_CMD_TABLE_OUT_H
 #define GT_CMD_TABLE_OUT_H
 
@@ -6,24 +6,28 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* The maximum number of columns, and the maximum width of a column in characters. */
 enum { GT_TABLE_COLUMNS = 16, GT_TABLE_WIDEST = 60 };
 
 /*
- * Pass every row twice: first with `measuring`, to find the widths of columns, then without, to
- * print. Control characters are escaped as by gt_log_put(). Widths count characters of UTF-8. A
- * cell wider than GT_TABLE_WIDEST shifts only the rest of its own row. No spaces follow the last
- * cell.
+ * A table of text. Pass all rows to gt_table_row() twice. With `measuring` true, the function only
+ * finds the widths of the columns. Then set `measuring` to false, and the function prints the rows.
+ *
+ * Widths are in characters. Control characters are escaped like in gt_log_put(). If a cell is wider
+ * than GT_TABLE_WIDEST, only the rest of its row is shifted to the right. Lines do not end in
+ * spaces.
  */
 struct gt_table {
 	FILE *out;
 	bool measuring;
-	bool right[GT_TABLE_COLUMNS]; /* align this column to the right, for numbers */
-	size_t width[GT_TABLE_COLUMNS];
+	bool right[GT_TABLE_COLUMNS];   /* align the column to the right, as for numbers */
+	size_t width[GT_TABLE_COLUMNS]; /* width of each column so far */
 };
 
+/* Measure or print one row. `cells` has `count` texts, one for each column. */
 void gt_table_row(struct gt_table *table, const char *const *cells, size_t count);
 
-/* Print a field of CSV, with quotes if it needs them (RFC 4180). */
+/* Print a field of a CSV file, in quotes if RFC 4180 requires them. */
 void gt_csv_field(FILE *out, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* topics.h - subjects that `gtrain help` describes besides commands: models, data, resume. */
+/* topics.h - topics of `gtrain help` besides commands: models, data and others. */
 #ifndef GT_CMD_TOPICS_H
 #define GT_CMD_TOPICS_H
 
@@ -7,17 +7,19 @@
 
 #include "lib/base/err.h"
 
-/* A row of the table of topics. The last row has no name. */
+/* A row of the table of topics. The last row has the name NULL. */
 struct gt_cmd_topic {
 	const char *name;
-	const char *summary; /* half a line: lower case, no full stop */
-	int (*print)(FILE *out, struct gt_err *err);
-	json_t *(*describe)(struct gt_err *err); /* yours; NULL on an error */
+	const char *summary;                         /* half a line: lower case, no full stop */
+	int (*print)(FILE *out, struct gt_err *err); /* prints the topic as text */
+	/* Returns the topic as JSON, which the caller frees, or NULL on an error. */
+	json_t *(*describe)(struct gt_err *err);
 };
 
+/* Return the table of topics. */
 const struct gt_cmd_topic *gt_cmd_topics(void);
 
-/* NULL if there is no such topic. */
+/* Return the row of a topic, or NULL if there is no such topic. */
 const struct gt_cmd_topic *gt_cmd_topic_find(const char *name);
 
 #endif

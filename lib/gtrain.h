@@ -1,23 +1,25 @@
-/* gtrain.h - the library for programs outside: #include <gtrain/gtrain.h>. */
+/* gtrain.h - the public interface of the library: #include <gtrain/gtrain.h>. */
 #ifndef GT_GTRAIN_H
 #define GT_GTRAIN_H
 
 /*
- * `pkg-config --cflags --libs gtrain` has the flags; tests/example/example.c is a whole program.
+ * `pkg-config --cflags --libs gtrain` prints the flags for the compiler and the linker.
+ * tests/example/example.c is a complete program.
  *
- * Fallible functions return 0 or a negative enum gt_code, and put the error into a struct gt_err.
- * gt_..._options_init() fills a struct of options with the defaults of the program gtrain; a
- * program then changes the options it needs to.
+ * A function that can fail returns 0 on success. On failure it returns a negative enum gt_code, and
+ * sets the error in a struct gt_err. gt_..._options_init() sets a struct of options to the defaults
+ * of the command line program gtrain. Then change the options that need other values. The main
+ * functions are:
  *
  *   train     gt_train_options_init(), gt_train_open(), gt_train_run(), gt_train_close()
  *   evaluate  gt_eval_options_init(), gt_eval_open(), gt_eval_run(), gt_eval_close()
- *   text      gt_sampling_init(), gt_generate()
+ *   generate  gt_sampling_init(), gt_generate()
  *   files     gt_ckpt_open(), gt_state_dict_find(), gt_ckpt_tensor_read(), gt_torch_save(),
  *             gt_verify()
  *   machine   gt_probe_read()
  *
- * Other headers of the library are there, too, as <gtrain/lib/MODULE/NAME.h>; they may change with
- * every version.
+ * The other headers of the library are installed as <gtrain/lib/MODULE/NAME.h>. They may change in
+ * any version.
  */
 #include "lib/base/err.h"
 #include "lib/base/log.h"

@@ -1,4 +1,4 @@
-/* measure.h - parse the options of device benchmarks: sizes, devices, types. */
+/* measure.h - parse options that several benchmarks share: sizes, devices, lists of words. */
 #ifndef GT_CMD_BENCH_MEASURE_H
 #define GT_CMD_BENCH_MEASURE_H
 
@@ -7,25 +7,28 @@
 
 enum { GT_BENCH_MAX_SIZES = 64 };
 
-/* Parse --sizes: "1K..256M", which doubles from size to size, or one size. Writes *count sizes to
- * sizes[GT_BENCH_MAX_SIZES], the largest last. Errors: GT_EINVAL; also for a size that is not from
- * 8 bytes to 1024 GiB. */
+/* Parse the value of --sizes: one size ("4K"), or a range ("1K..256M"). A range stands for the
+ * sizes 1K, 2K, 4K, ... up to 256M. Write the sizes in bytes to sizes[GT_BENCH_MAX_SIZES], in
+ * ascending order, and the number of sizes to *count. Errors: GT_EINVAL for a wrong value, and for
+ * a size outside 8 bytes to 1024 GiB. */
 int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_err *err);
 
-/* If rc is GT_ENOMEM, add the hint that smaller sizes need less memory. Returns rc. */
+/* If rc is GT_ENOMEM, set the hint in `err` to "use smaller --sizes". Return rc. */
 int gt_bench_memory_hint(int rc, struct gt_err *err);
 
-/* Parse --device with gt_device_names_read(), and put the option's name before an error. */
+/* Parse the value of --device, such as "cuda:0,cuda:1", with gt_device_names_read(). The text of an
+ * error begins with the name of the option. *out is [*count], yours to free(). */
 int gt_bench_read_devices(
     struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err);
 
-/* Parse the value of --NAME: a list of some of `words` (ended by NULL), with commas, each word at
- * most once. Writes the indices of the words to `out`, which has an element for each word. Errors:
- * GT_EINVAL. */
+/* Parse `list`, the value of the option `name`: words separated by commas. Each word must be in
+ * `words` (ended by NULL), and may occur only once. For each word of the list, write its index in
+ * `words` to `out`, which must have as many elements as `words`. Set *count to the number of words
+ * in the list. Errors: GT_EINVAL. */
 int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,
     const char *name, struct gt_err *err);
 
-/* "cuda:1"; "cpu". */
+/* Write the name of a device, such as "cuda:1" or "cpu", to the buffer `room`. Return `room`. */
 const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
 
 #endif

@@ -8,40 +8,48 @@
 
 enum { GT_BENCH_MAX_ROUNDS = GT_MEASURE_MAX_ROUNDS };
 
+/* The options of `gtrain bench ckpt`. */
 struct gt_bench_ckpt_cli {
 	struct gt_cmd_common common;
-	const char *dir;
-	int64_t rounds;
+	const char *dir; /* folder for output files; NULL: the folder of the checkpoint */
+	int64_t rounds;  /* runs of each operation */
 	bool csv;
 };
 
+/* The options of `gtrain bench allreduce`. */
 struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes, *device, *backends;
 	int64_t nproc, rounds;
-	struct gt_comm_options comm; /* its backend is not set */
-	int dtype, buffers;          /* indices into gt_bench_dtypes, gt_bench_buffers */
+	struct gt_comm_options comm; /* comm.backend is not set: `backends` is a list */
+	int dtype, buffers;          /* indices into gt_bench_dtypes and gt_bench_buffers */
 	bool csv;
 };
 
+/* The options of `gtrain bench gemm`. */
 struct gt_bench_gemm_cli {
 	struct gt_cmd_common common;
 	const char *device, *shapes, *dtypes;
 	int64_t rounds;
-	double seconds;
+	double seconds; /* length of a round */
 	bool csv;
 };
 
+/* The options of `gtrain bench copy`. */
 struct gt_bench_copy_cli {
 	struct gt_cmd_common common;
 	const char *device, *sizes;
 	int64_t rounds;
-	double seconds;
+	double seconds; /* length of a round */
 	bool csv;
 };
 
+/* The words that --dtype and --buffers of `gtrain bench allreduce` accept. Both lists end with
+ * NULL. */
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
+/* For each command there are two functions. The first one returns the option table. The second one
+ * runs the command, and returns its exit status. */
 const struct gt_opt *gt_cmd_bench_allreduce_options(void);
 int gt_cmd_bench_allreduce(int argc, char **argv);
 

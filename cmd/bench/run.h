@@ -1,4 +1,4 @@
-/* run.h - run an operation in a process of its own, and measure its time and largest memory. */
+/* run.h - run an operation in a separate process, and measure its time and peak memory. */
 #ifndef GT_CMD_BENCH_RUN_H
 #define GT_CMD_BENCH_RUN_H
 
@@ -7,24 +7,31 @@
 
 #include "lib/base/err.h"
 
-enum { GT_BENCH_SAID = 200 };
+enum { GT_BENCH_SAID = 200 }; /* bytes of gt_bench_sample.said */
 
 struct gt_bench_sample {
 	double time_s;
-	uint64_t peak_bytes;      /* the largest resident memory of the process */
-	char said[GT_BENCH_SAID]; /* the first line of its standard error */
+	uint64_t peak_bytes; /* largest resident memory of the process */
+	/* The first line that the process wrote to standard error, without "gtrain: error: ". */
+	char said[GT_BENCH_SAID];
 };
 
 /*
- * Run `words` (ended by NULL; the first is looked for in PATH, or is a path) with standard output
- * to /dev/null, and no signal blocked. If `synced` is not NULL, the time includes an fsync() of the
- * file of this path. *status becomes the exit status. Errors: GT_EIO if the process cannot be
- * started or is killed by a signal.
+ * Run a program in a new process, and wait for its end. `words` is the command line, ended by NULL.
+ * words[0] is a path, or a name that is searched in PATH. In the new process, standard output is
+ * /dev/null, and no signal is blocked.
+ *
+ * Set *status to the exit status. If the exit status is 0 and `synced` is not NULL, sync the file
+ * with the path `synced` to the disk. The measured time includes the sync.
+ *
+ * Errors: GT_EIO if the process cannot be started, if a signal kills it, or if the file cannot be
+ * synced.
  */
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err);
 
-/* Read a file from start to end in pieces of a MiB. */
+/* Measure the time of reading a file from start to end in this process, 1 MiB per read().
+ * out->peak_bytes is 0. Errors: GT_EIO, GT_ENOMEM. */
 int gt_bench_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
 
 #endif

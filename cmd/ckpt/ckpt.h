@@ -4,8 +4,9 @@
 
 #include "cmd/cmd.h"
 
-enum { GT_CKPT_MERGE_MAX = 256 }; /* files that `merge` accepts */
+enum { GT_CKPT_MERGE_MAX = 256 }; /* maximum number of files that `merge` accepts */
 
+/* Run one command, and return the exit status. argv[0] is the command's name, such as "ckpt ls". */
 int gt_cmd_ckpt_ls(int argc, char **argv);
 int gt_cmd_ckpt_verify(int argc, char **argv);
 int gt_cmd_ckpt_diff(int argc, char **argv);
@@ -17,7 +18,7 @@ int gt_cmd_ckpt_select(int argc, char **argv);
 int gt_cmd_ckpt_convert(int argc, char **argv);
 int gt_cmd_ckpt_merge(int argc, char **argv);
 
-/* Tables of their options. */
+/* Return the option table of each command. */
 const struct gt_opt *gt_cmd_ckpt_ls_options(void);
 const struct gt_opt *gt_cmd_ckpt_verify_options(void);
 const struct gt_opt *gt_cmd_ckpt_diff_options(void);

@@ -1,4 +1,4 @@
-/* ls.h - gtrain ckpt ls: printing a listing. */
+/* ls.h - gtrain ckpt ls: print the contents of a checkpoint. */
 #ifndef GT_CMD_CKPT_LS_H
 #define GT_CMD_CKPT_LS_H
 
@@ -6,17 +6,19 @@
 #include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/tools/stats.h"
 
-/* A checkpoint's contents, to be printed. */
+/* The contents of a checkpoint, and how to print them. */
 struct gt_ckpt_listing {
 	const struct gt_ckpt *ckpt;
 	struct gt_inventory inventory;
-	struct gt_stats *stats; /* [tensor_count], or NULL */
+	struct gt_stats *stats; /* [inventory.tensor_count]; NULL without --stats */
+	/* The size of the file or of all its shards, and the unused bytes in it. */
 	uint64_t file_bytes, dead_bytes;
-	bool all;   /* every value */
+	bool all;   /* list all values that are not tensors, not only the first ones */
 	bool color; /* print text in colors */
 };
 
-/* Both leave the stream's error state to the caller. */
+/* Print the listing as text or as one JSON document. The caller must check the stream for write
+ * errors. */
 void gt_ckpt_ls_text(FILE *out, const struct gt_ckpt_listing *listing);
 void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *listing);
 

@@ -1,4 +1,4 @@
-/* rewrite.h - options, output and report of the commands that write a checkpoint. */
+/* rewrite.h - options, output and report of the commands convert, merge and select. */
 #ifndef GT_CMD_CKPT_REWRITE_H
 #define GT_CMD_CKPT_REWRITE_H
 
@@ -6,16 +6,22 @@
 #include "lib/ckpt/tools/convert.h"
 #include "lib/ckpt/tools/inventory.h"
 
+/* Options for the output. The commands convert, merge and select have them in common. */
 struct gt_ckpt_target_cli {
-	const char *output;
-	int to, dtype; /* to -1: chosen by the file's ending; dtype -1: unchanged */
-	int64_t shard_bytes;
-	bool sync;
+	const char *output; /* path */
+	/* `to` is an index into gt_convert_words; -1: the ending of `output` decides. `dtype` is an
+	 * index into gt_ckpt_dtypes; -1: the types stay unchanged. */
+	int to, dtype;
+	int64_t shard_bytes; /* maximum bytes of tensors per file; 0: write one file */
+	bool sync;           /* wait until the output is on the disk */
 };
 
+/* The words that --dtype accepts, ended by NULL. gt_ckpt_dtypes has the same order. */
 extern const char *const gt_ckpt_dtype_words[];
 
-/* Rows of a table over `cli_type`, which has a member `struct gt_ckpt_target_cli target`. */
+/* Rows for an option table. `cli_type` is the struct of the command's options; it must have a
+ * member `struct gt_ckpt_target_cli target`. `formats` are the words of --to, and `more` is text
+ * that is added to the help of --to. */
 /* clang-format off */
 #define GT_CKPT_TARGET(cli_type, formats, more) \
 	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
@@ -34,41 +40,47 @@ extern const char *const gt_ckpt_dtype_words[];
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 
-/* The types of tensors that --dtype accepts. */
+/* The types of tensors that --dtype accepts, in the order of gt_ckpt_dtype_words. */
 extern const enum gt_dtype gt_ckpt_dtypes[];
 
-/* The state of such a command. */
+/* The state of a command that writes a checkpoint. */
 struct gt_ckpt_rewrite {
 	const struct gt_ckpt_target_cli *target;
-	const char *format;
-	struct gt_ckpt *const *inputs; /* open */
+	const char *format;            /* set by gt_ckpt_target_check() */
+	struct gt_ckpt *const *inputs; /* [input_count] open checkpoints */
 	size_t input_count;
 	bool weights_only;  /* leave out objects that torch.load(weights_only=True) refuses */
-	struct gt_buf note; /* changes to the tree */
-	bool json;
+	struct gt_buf note; /* changes to the tree, one per line */
+	bool json;          /* report as a JSON document */
 };
 
-/* Replace run directories among the operands by their checkpoints, and take the format from --to or
- * from the ending of --output; warn if these differ. GT_EINVAL if the output is one of the
- * operands, or an index without shards. */
+/* Check the operands and the output before any file is read. Replace operands that are run
+ * directories by the paths of their latest checkpoints. Set r->format from --to, or without --to
+ * from the ending of --output; warn if the two differ. Errors: GT_EINVAL if the format is not
+ * known, if the output is one of the operands, or if the output has the name of an index of shards
+ * (.index.json) but --shard-size is not given; GT_ENOMEM. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Write the tree in the chosen format. Then report: print notes and a line to the log, or with
- * `json` a document to standard output. */
+/* Write the tree `root` to the output in the chosen format. Then report the result. Without
+ * r->json, write r->note and one line about the output to the log. With r->json, print one JSON
+ * document to standard output. */
 int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Report as gt_ckpt_target_write() does. `path` is the file or the folder that was written. If
- * `whole` is false, it is the path of an index of shards. */
+/* Print the report that gt_ckpt_target_write() describes. `path` is the output. If `whole` is true,
+ * the output is one file or folder; otherwise it is an index of shards. `t` counts the tensors
+ * written and their bytes. */
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Report values that became infinite when they were cast. */
+/* Report how many finite values became infinite when they were cast to a smaller type. The report
+ * is a warning in the log; with r->json it is added to r->note. */
 void gt_ckpt_target_say_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input, yours to close in every case. This compares the digests, so damaged tensors are
- * never written with new digests. */
+/* Open an input and check its tensors against its digests (ckpt/tools/digest.h), so that a damaged
+ * tensor never gets a new digest that matches the damage. Close *out with gt_ckpt_close(), also
+ * after an error. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

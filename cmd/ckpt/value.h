@@ -1,4 +1,4 @@
-/* value.h - values of a checkpoint as the ckpt commands print them. */
+/* value.h - print the values of a checkpoint as text and as JSON. */
 #ifndef GT_CMD_CKPT_VALUE_H
 #define GT_CMD_CKPT_VALUE_H
 
@@ -7,20 +7,24 @@
 
 #include "lib/ckpt/ckpt.h"
 
-enum { GT_CKPT_DIMS_SIZE = 32 * 22 };
+enum { GT_CKPT_DIMS_SIZE = 32 * 22 }; /* bytes: 22 for each of 32 dimensions */
 
-/* "[3, 4]". */
+/* Write the n numbers of `dims` (a shape or strides) to `out` as text, such as "[3, 4]". */
 void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n);
 
-/* Print a value about as Python does, in at most `room` bytes (80 or more). Long values end in an
- * ellipsis; an object is printed as the name of its class. Returns the number of bytes written. */
+/* Write a value to `out` as text, in a form close to Python's. `room` is the size of `out` in
+ * bytes; long values are cut and marked with "...". An object is written as the name of its class.
+ * Return the length of the text in bytes. */
 size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node);
 
-/* Print a value as JSON. Dicts become objects without their tensors; in lists null replaces each
- * tensor; an object becomes {"class", "args", "items", "state"}. */
+/* Print a value as JSON. A dict becomes an object; its tensors are left out. A list or tuple
+ * becomes an array; its tensors become null. A Python object becomes an object with the key
+ * "class", and, if the object has them, "args", "items" and "state". A Python object of the class
+ * `bytes` becomes {"class", "bytes"}; "bytes" is its length. */
 void gt_ckpt_json_value(FILE *out, const struct gt_tree *node);
 
-/* Whether a node contains anything besides tensors. */
+/* Return false for a tensor, and for a dict that contains tensors but, also in nested dicts, no
+ * other values. Return true for all other values, also for an empty dict. */
 bool gt_ckpt_has_values(const struct gt_tree *node);
 
 #endif

@@ -13,52 +13,65 @@
 #include "lib/device/probe.h"
 #include "lib/device/topology.h"
 
-/* Optional sections; NULL: the section was not requested. */
+/* The optional sections of a report. A pointer is NULL if its section was not requested. */
 struct gt_probe_more {
 	const struct gt_topology *topology;
 	const struct gt_bandwidth *bandwidth;
 	const struct gt_findings *findings;
-	int width; /* columns of the terminal at which text is wrapped; 0: it is not wrapped */
+	int width; /* columns of the terminal; long lines are wrapped there. 0: no wrapping */
 };
 
-/* Two sections, GPUs and CPU, each line a label and a text; headings in bold if `color`. Errors:
- * GT_ENOMEM; GT_EIO if the stream cannot be written. */
+/* Print the report as text: the sections GPUs and CPU, and the optional sections in `more`. With
+ * `color`, labels are bold. Errors: GT_ENOMEM; GT_EIO if the stream cannot be written. */
 int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
     const struct gt_probe_more *more, struct gt_err *err);
 
-/* Print only the tables of GPUs. There must be at least one GPU. */
+/* Print the tables of GPUs, a part of the section GPUs. There must be at least one GPU. */
 void gt_probe_print_gpus(FILE *out, const struct gt_gpus *gpus);
 
-/* One JSON document; unknown is null, never 0. Errors: as above. */
+/* Print the report as one JSON document. Unknown values are null, never 0. Errors: GT_ENOMEM;
+ * GT_EIO if the stream cannot be written. */
 int gt_probe_print_json(
     FILE *out, const struct gt_probe *probe, const struct gt_probe_more *more, struct gt_err *err);
 
-/* probe/topology.c: print a matrix with a legend; or return it as JSON, NULL: out of memory. */
+/* Print the topology as a matrix with a legend, or return it as JSON. NULL if memory runs out.
+ * Defined in probe/topology.c. */
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
 json_t *gt_probe_topology_json(const struct gt_topology *t);
 
-/* probe/bandwidth.c: print tables of rates; or return them as JSON, NULL: out of memory. */
+/* Print the measured rates as tables, or return them as JSON. NULL if memory runs out. Defined in
+ * probe/bandwidth.c. */
 void gt_probe_print_bandwidth(FILE *out, bool color, const struct gt_bandwidth *b, int width);
 json_t *gt_probe_bandwidth_json(const struct gt_bandwidth *b);
 
-/* Print text that comes from outside gtrain, from `column` on. Following lines begin at `indent`,
- * and have at most `width` columns. If width is 0, the text is one line. */
+/* Print text that may come from outside gtrain, with '?' for characters that are not printable
+ * ASCII. The first line begins at `column`, the position of the cursor. The text is wrapped: lines
+ * have at most `width` columns, and all lines but the first are indented by `indent` columns. If
+ * width is 0, the text is one line. */
 void gt_probe_put_text(FILE *out, const char *text, int column, int indent, int width);
 
-/* probe/check.c: print the number of findings, then each finding with its fix. */
+/* Print the numbers of errors and warnings, and then each finding with its fix. Or return the
+ * findings as JSON; NULL if memory runs out. Defined in probe/check.c. */
 void gt_probe_print_findings(FILE *out, bool color, const struct gt_findings *findings, int width);
 json_t *gt_probe_findings_json(const struct gt_findings *findings);
 
-/* A text from outside gtrain as JSON, with '?' for characters that are not printable ASCII; NULL:
- * out of memory. */
+/* Return a text from outside gtrain as a JSON string, with '?' for characters that are not
+ * printable ASCII. NULL if memory runs out. */
 json_t *gt_probe_text_json(const char *text);
 
-/* "cuda:1", "9.0", "13.0", written to the buffer; NULL for a hidden GPU or an unknown figure. */
+/* Write the name of a GPU, such as "cuda:1", to `buffer`. Return `buffer`, or NULL if the GPU is
+ * hidden from CUDA. */
 const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu);
+
+/* Write the compute capability of a GPU, such as "9.0", to `buffer`. Return `buffer`, or NULL if
+ * the capability is unknown. */
 const char *gt_probe_capability(char buffer[16], const struct gt_gpu *gpu);
+
+/* Write the newest version of CUDA that the driver runs, such as "13.0", to `buffer`. Return
+ * `buffer`, or NULL if the version is unknown. */
 const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus);
 
-/* The message for gt_probe.order_unsure. */
+/* The note that is printed if gt_probe.order_unsure is set. */
 extern const char gt_probe_order_note[];
 
 #endif

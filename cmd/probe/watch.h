@@ -7,23 +7,24 @@
 
 #include "lib/base/err.h"
 
-/* Write one report to `out`. */
+/* Write one report to `out`. `self` is gt_probe_watch.self. */
 typedef int gt_probe_report_fn(void *self, FILE *out, struct gt_err *err);
 
 struct gt_probe_watch {
-	double seconds; /* seconds from one report to the next */
-	/* draw each report over the previous one, on a terminal; else print it below */
-	bool draw;
-	bool color; /* changed words in reverse video; else '*' before changed lines */
-	bool bare;  /* print no marks and times, because reports are documents */
-	gt_probe_report_fn *report;
-	void *self;
+	double seconds; /* pause between two reports */
+	bool draw;      /* standard output is a terminal: draw each report over the previous one */
+	/* Mark changed words by reverse video; without `color`, mark changed lines by '*'. */
+	bool color;
+	bool bare;                  /* print only the reports, without marks and times */
+	gt_probe_report_fn *report; /* writes a report */
+	void *self;                 /* the first argument of `report` */
 };
 
 /*
- * Print reports to standard output until SIGINT, then return 0. Each word is compared with the word
- * at the same place of the previous report. Errors: those of the report; GT_ENOMEM; GT_EIO if
- * standard output cannot be written.
+ * Print reports to standard output until the process gets SIGINT; then return 0. To find changes,
+ * each line and each word is compared with the line or word at the same place in the previous
+ * report. Errors: the errors of watch->report; GT_ENOMEM; GT_EIO if standard output cannot be
+ * written.
  */
 int gt_probe_watch(const struct gt_probe_watch *watch, struct gt_err *err);
 

@@ -1,11 +1,12 @@
-/* check.h - options of train that would have no effect. */
+/* check.h - reject options of `gtrain train` that cannot work or would have no effect. */
 #ifndef GT_CMD_TRAIN_CHECK_H
 #define GT_CMD_TRAIN_CHECK_H
 
 #include "cmd/train/options.h"
 
-/* Reject requests that need features missing from this build. Also reject options on the command
- * line that would have no effect beside another option (--betas with sgd). */
+/* Reject options that need a feature that this build does not have, and combinations of options
+ * that are not possible. Also reject options of the command line that would have no effect, for
+ * example --betas with --optimizer sgd. */
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
 

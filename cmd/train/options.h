@@ -9,13 +9,14 @@
 #include "lib/comm/comm.h"
 #include "lib/train/train.h"
 
-/* The library's options, and the options that only the command has. All fields start as zero. */
+/* The options of `gtrain train`: options of the library (train, comm), and options that only the
+ * command has. */
 struct gt_train_cli {
 	struct gt_cmd_common common;
 	struct gt_train_options train;
 	struct gt_comm_options comm;
-	const char *config; /* NULL: none */
-	int64_t threads;    /* 0: one per core */
+	const char *config; /* value of --config; NULL: not given */
+	int64_t threads;    /* OpenMP threads per rank; 0: not given */
 	int64_t max_restarts, log_every;
 	bool verify_parallel, dry_run;
 };

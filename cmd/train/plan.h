@@ -1,4 +1,4 @@
-/* plan.h - the plan of a run, for --dry-run. */
+/* plan.h - print the plan of a run, for --dry-run. */
 #ifndef GT_CMD_TRAIN_PLAN_H
 #define GT_CMD_TRAIN_PLAN_H
 
@@ -6,8 +6,8 @@
 
 #include "lib/train/train.h"
 
-/* Print the memory and work of the run to standard output, as a table or as one JSON document. With
- * `verbose` the table also lists each op. */
+/* Print the memory and the amount of work that the run needs to standard output, as a table or,
+ * with `json`, as one JSON document. With `verbose` the table also lists each op. */
 int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct gt_err *err);
 
 #endif

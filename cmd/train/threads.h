@@ -1,4 +1,4 @@
-/* threads.h - training on ranks that are threads of this process. */
+/* threads.h - train on several ranks that are threads of this process. */
 #ifndef GT_CMD_TRAIN_THREADS_H
 #define GT_CMD_TRAIN_THREADS_H
 
@@ -7,28 +7,40 @@
 #include "lib/comm/world/world.h"
 #include "lib/train/train.h"
 
-/* Whether the ranks of this command line are threads. */
+/* Return whether the mode of --parallel runs the ranks as threads of this process. */
 bool gt_cmd_is_threads(const struct gt_train_cli *cli);
 
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
-	struct gt_train_options options; /* options of the other ranks, without a group */
-	const atomic_bool *stop;
-	gt_thread_fn *lead; /* the work of rank 0. Only rank 0 prints and writes files */
-	void *self;         /* its first argument */
+	/* The options of all ranks but rank 0. The group of each rank is filled in when it
+	 * starts. */
+	struct gt_train_options options;
+	const atomic_bool *stop; /* if true, training stops after the current step */
+	gt_thread_fn *lead;      /* the work of rank 0, which alone prints and writes files */
+	void *self;              /* first argument of `lead` */
 };
 
-/* Set *threads to the number of threads that each of `ranks` computes with; 0 leaves the choice to
- * OpenMP. `asked` is --threads. Each rank must set OpenMP's number on its own thread. */
+/*
+ * Divide the processors of this host among `ranks` ranks. Set *threads to the number of OpenMP
+ * threads per rank. `asked` is the value of --threads; 0: not given. The result is:
+ *
+ * - `asked`, if it is not 0;
+ * - 0, if OMP_NUM_THREADS is set: OpenMP then uses the value of this variable;
+ * - otherwise the number of processors divided by `ranks`, at least 1.
+ *
+ * Each rank then has to call gt_cmd_set_threads(*threads) on its own thread.
+ */
 int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err);
 
-/* Train on --nproc ranks, one of them on this thread, and divide the processors among them. `world`
- * describes the launcher of this process: a process that is one of several is rejected. */
+/* Train on --nproc ranks, and divide the processors among them. Rank 0 runs on the calling thread.
+ * `world` is the result of gt_cmd_find_world(). Errors: GT_EINVAL if a launcher has started several
+ * processes; the errors of training. */
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
 
-/* Warn if the ranks of this host have more threads together than the host has processors. The
- * threads of a rank are given by --threads (`asked`; 0: not given) or OMP_NUM_THREADS. */
+/* Warn if each rank has several threads, and all ranks of this host together have more threads than
+ * the host has processors. The number of threads per rank is `asked`, the value of --threads, or
+ * OMP_NUM_THREADS if `asked` is 0. */
 void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks);
 
 #endif

@@ -1,11 +1,12 @@
-/* verify.h - gtrain train --verify-parallel: modes side by side with one rank. */
+/* verify.h - gtrain train --verify-parallel: compare parallel modes with training on one rank. */
 #ifndef GT_CMD_TRAIN_VERIFY_H
 #define GT_CMD_TRAIN_VERIFY_H
 
 #include "cmd/train/options.h"
 
-/* Compare the modes, and print a table, or a document with --json. Fails with the error of the
- * first mode whose difference is too large. */
+/* Train in each parallel mode, compare the results with training on one rank, and print the
+ * differences as a table or, with --json, as one JSON document. Errors: GT_EDIVERGED for the first
+ * mode with a difference above its bound; the errors of training. */
 int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* buf.h - text that grows. */
+/* buf.h - a text buffer that grows as text is added. */
 #ifndef GT_BASE_BUF_H
 #define GT_BASE_BUF_H
 
@@ -9,49 +9,54 @@
 #include "lib/base/mem.h"
 
 /*
- * A zeroed struct is an empty buffer. Functions that add text do not report errors. If memory runs
- * out, text is missing, and gt_buf_check(), gt_buf_take() or gt_buf_keep() reports this at the end.
+ * A text buffer. A zeroed struct is an empty buffer. Functions that add text do not report errors:
+ * if memory runs out, the text is not added. At the end, gt_buf_check(), gt_buf_take() or
+ * gt_buf_keep() reports that text is missing.
  */
 struct gt_buf {
-	char *text; /* zero-terminated, may hold zeros; NULL: nothing was added */
+	char *text; /* ends with a zero byte, and may contain more of them; NULL: empty */
+	/* Bytes of text without the zero byte at the end, and bytes allocated. */
 	size_t length, room;
-	bool failed; /* something is missing */
+	bool failed; /* text is missing, because memory ran out */
 };
 
+/* Add text: `count` bytes, a string, or formatted text. */
 void gt_buf_add(struct gt_buf *b, const void *bytes, size_t count);
 void gt_buf_puts(struct gt_buf *b, const char *text);
 void gt_buf_printf(struct gt_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Go back to an earlier, shorter length. */
+/* Shorten the text to `length` bytes. Do nothing if the text is not longer. */
 void gt_buf_cut(struct gt_buf *b, size_t length);
 
-/* Return the text so far, "" if there is none. It is valid until more text is added. */
+/* Return the text, or "" if the buffer is empty. The pointer is valid until the buffer changes. */
 const char *gt_buf_text(const struct gt_buf *b);
 
-/* Return 0, or GT_ENOMEM if text is missing. */
+/* Return 0 if the text is complete, or GT_ENOMEM if text is missing. */
 int gt_buf_check(const struct gt_buf *b, struct gt_err *err);
 
-/* Hand the text over: it is yours to free(), and the buffer is empty again. `length` may be NULL.
- * GT_ENOMEM if text is missing; *text is then NULL. */
+/* Move the text to *text, yours to free(), and its length to *length. `length` may be NULL. The
+ * buffer is empty afterwards. Errors: GT_ENOMEM if text is missing; *text is then NULL. */
 int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *err);
 
-/* Return a copy of the text in an arena, and release the buffer. NULL with err set if memory runs
- * out. */
+/* Copy the text into an arena, release the buffer, and return the copy. NULL with err set if text
+ * is missing or memory runs out. */
 char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);
 
-/* A list that names only its first `most` items: "'a', 'b' and 3 more". Set `most` and zero the
- * other members. */
+/* A list of names as text. Only the first `most` names are written: "'a', 'b' and 3 more". To start
+ * a list, set `most`, and set the other members to zero. */
 struct gt_name_list {
 	struct gt_buf text;
+	/* The number of names added, and the maximum number of names in the text. */
 	size_t count, most;
 };
 
+/* Add a name, which is formatted like printf() does. */
 void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Return the list, "" if it is empty. Nothing may be added to it any more. */
+/* Return the text of the list, or "" if the list is empty. Do not add names after this call. */
 const char *gt_name_list_text(struct gt_name_list *l);
 void gt_name_list_release(struct gt_name_list *l);
 

@@ -1,15 +1,16 @@
-/* clock.h - seconds that never run backwards. */
+/* clock.h - a monotonic clock, in seconds. */
 #ifndef GT_BASE_CLOCK_H
 #define GT_BASE_CLOCK_H
 
 #include <time.h>
 
-/* The start and the end of some work, by this clock. */
+/* The times when some work began and ended, from gt_clock_s(). */
 struct gt_span {
-	double began, ended;
+	double began, ended; /* seconds */
 };
 
-/* Seconds since an arbitrary moment, so only differences mean something. Allocates nothing. */
+/* Return the time in seconds since an arbitrary moment. Only the difference of two times has a
+ * meaning. This function never allocates memory. */
 static inline double gt_clock_s(void)
 {
 	struct timespec ts;

@@ -1,4 +1,4 @@
-/* copy.h - bytes from file to file without passing through this process. */
+/* copy.h - copy bytes from file to file inside the kernel. */
 #ifndef GT_BASE_COPY_H
 #define GT_BASE_COPY_H
 
@@ -9,19 +9,26 @@
 #include "lib/base/err.h"
 
 /*
- * Copy [in_at, in_at + size) of the file `in` to out_at of the file `out`; neither file's position
- * moves. If the file system can share blocks between files (XFS, btrfs), and both offsets are equal
- * modulo GT_COPY_BLOCK, whole blocks are shared, which takes neither time nor space. Otherwise the
- * kernel copies within its cache; if it cannot, a loop of reads and writes copies. With
- * `write_back` the disk starts writing during the copy; set it if the caller calls fsync() next.
- * Errors: GT_EIO, also when `in` ends too early.
+ * Copy `size` bytes from offset in_at of the file `in` to offset out_at of the file `out`. Both are
+ * file descriptors, and their file positions do not change.
+ *
+ * Some file systems (XFS, btrfs) can share blocks between files. On these, whole blocks are shared
+ * if both offsets are equal modulo GT_COPY_BLOCK; this takes neither time nor space. Otherwise the
+ * kernel copies the bytes within its cache. If the kernel cannot do this, a loop of reads and
+ * writes copies the bytes.
+ *
+ * If write_back is true, the kernel starts to write to the disk during its copy. Set it if the next
+ * step is fsync(). It has no effect on the loop of reads and writes.
+ *
+ * Errors: GT_EIO, also if `in` has too few bytes; GT_ENOMEM.
  */
 int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,
     struct gt_err *err);
 
-/* Write all of [bytes, bytes + size) at `at`. GT_EIO. */
+/* Write `size` bytes to the file descriptor `out`, at the offset `at`. Errors: GT_EIO. */
 int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_err *err);
 
+/* Bytes of a block that two files can share. */
 enum { GT_COPY_BLOCK = 4096 };
 
 #endif

@@ -1,4 +1,4 @@
-/* err.h - errors as values: a code, one line that names the fault, one with a hint. */
+/* err.h - errors as values: a code, one line of text, and one line with a hint. */
 #ifndef GT_BASE_ERR_H
 #define GT_BASE_ERR_H
 
@@ -6,52 +6,58 @@
 #include <stddef.h>
 
 /*
- * Every fallible function returns 0 or one of these and takes `struct gt_err *err` last. The
- * lowest layer that knows the cause writes the text; layers above pass it on, or add the file's
- * name once with gt_err_prefix(). Texts are lower case, without a full stop, the fault first, names
- * quoted, numbers given: "tensor 'conv1.weight': 4096 bytes past the end of the file".
+ * The code of an error. Each function that can fail returns 0 or one of these codes, and its last
+ * parameter is `struct gt_err *err`. The function that finds the error writes the text. Its callers
+ * pass the error on; one of them may add the name of the file with gt_err_prefix().
+ *
+ * A text is lower case and has no full stop. It says first what is wrong, quotes names, and gives
+ * numbers: "tensor 'conv1.weight': 4096 bytes past the end of the file".
  */
 enum gt_code {
 	GT_OK = 0,
 	GT_EINVAL = -1,   /* an argument or option is wrong */
-	GT_ENOMEM = -2,   /* no memory */
-	GT_EIO = -3,      /* the system refused to read, write or open */
-	GT_EFORMAT = -4,  /* bytes from outside break the rules of their format */
+	GT_ENOMEM = -2,   /* memory ran out */
+	GT_EIO = -3,      /* the system could not open, read or write something */
+	GT_EFORMAT = -4,  /* bytes of a file or a message break the rules of their format */
 	GT_EDEVICE = -5,  /* a device or its library failed */
-	GT_ENOTSUP = -6,  /* well formed, but nothing here can do it */
-	GT_EDIVERGED = -7 /* a model or its results are not finite */
+	GT_ENOTSUP = -6,  /* the request is valid, but this program or build cannot do it */
+	GT_EDIVERGED = -7 /* weights or results are not finite, or parallel modes differ */
 };
 
-/* The formats below may name options in braces (option_names.h). */
+/* An error. */
 struct gt_err {
-	int code;
+	int code; /* enum gt_code */
 	char text[480];
-	char hint[480];
-	bool follows;       /* another rank failed first; its error has the cause */
-	bool device_memory; /* GT_ENOMEM: it is a device that has too little memory left */
+	char hint[480]; /* how to solve the problem; "" if there is no hint */
+	bool follows;   /* another rank failed first, and the error of that rank has the cause */
+	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })
 
-/* Pass this to a call whose error is ignored. It is valid until the end of the block. */
+/* Pass this as `err` to ignore the error of a call. It is valid until the end of the block. */
 #define GT_ERR_IGNORED (&(struct gt_err){ 0 })
 
 /*
- * Store code, text; clear the hint. Returns code, so that `return gt_err_set(...)` reads well. A
- * name from a file may contain any character: code that prints a text escapes them (gt_log_put()).
- * `err` is never NULL, here and everywhere.
+ * Set the code and the text of an error, and clear the hint. Return `code`, for use as `return
+ * gt_err_set(...)`. In all functions, `err` must not be NULL.
+ *
+ * The text may contain names from files, so it may contain any character. Print it with
+ * gt_log_put(), which escapes control characters. In this function and the next three, the format
+ * may contain names of options in braces (option_names.h).
  */
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same, with ": " and the text of errno (read on entry) at the end. Adds a hint if this errno
- * has one cause: a limit, a full or failing disk, a wrong path. */
+/* Set the text of an error of a system call, with ": " and the description of errno at the end. The
+ * code is GT_ENOMEM if errno is ENOMEM, otherwise GT_EIO. Set a hint if this errno has one common
+ * cause: a limit, a full or failing disk, or a wrong path. Return the code. */
 int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Add a hint to the error already stored. Returns err->code. */
+/* Set the hint of an error. Return err->code. */
 int gt_err_hint(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Put "PREFIX: " before the stored text. Returns err->code. */
+/* Put the formatted prefix and ": " before the text of an error. Return err->code. */
 int gt_err_prefix(struct gt_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

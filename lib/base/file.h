@@ -1,4 +1,4 @@
-/* file.h - whole files: map them to read, write them so that they appear whole or not at all. */
+/* file.h - map whole files for reading, and write files that appear complete or not at all. */
 #ifndef GT_BASE_FILE_H
 #define GT_BASE_FILE_H
 
@@ -10,40 +10,46 @@
 #include "lib/base/folder.h"
 #include "lib/base/mem.h"
 
-/* A file mapped read-only. An empty file has size 0, data NULL and fd -1. */
+/* A file mapped read-only. For an empty file, size is 0, data is NULL, and fd is -1. */
 struct gt_mapping {
 	const unsigned char *data;
 	size_t size;
-	int fd; /* the same file, open; -1: the bytes do not come from a file */
+	int fd; /* descriptor of the mapped file; -1: the bytes do not come from a file */
 };
 
-/* Map `path`; directories and devices are errors. Release with gt_unmap(), which does not free
- * bytes that were not mapped from a file. */
+/* Map a regular file. Release the mapping with gt_unmap(). gt_unmap() does not free `data` if fd is
+ * -1. Errors: GT_EIO, also for a directory or a device; GT_ENOMEM. */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 
-/* Read a descriptor, which may be a pipe, to its end: *out is [*size] bytes, yours to free().
- * Errors: GT_EIO; GT_ENOMEM, also beyond `most` bytes. */
+/* Read the file descriptor `fd`, which may be a pipe, to its end. *out gets the *size bytes, yours
+ * to free(). Errors: GT_EIO; GT_ENOMEM, also if there are more than `most` bytes. */
 int gt_read_to_end(void **out, size_t *size, int fd, size_t most, struct gt_err *err);
 
 /*
- * Copy [offset, offset + size) of the file, which must lie within map->size. Another process may
- * write to the file at any time, and a mapping shows each write at once. A size that was checked in
- * the mapping may differ when it is used. So copy offsets, sizes and counts, check the copy, and
- * use the copy. A copy also keeps the pages around these bytes out of this process's memory.
- * Errors: GT_EIO; gt_map_shrank() where the file has become shorter.
+ * Copy `size` bytes at `offset` of a mapped file to `out`. The range must lie within map->size.
+ *
+ * Another process may write to the file at any time, and the mapping shows each write at once. So a
+ * number that was checked in the mapping may be different when it is used. Copy offsets, sizes and
+ * counts with this function, check the copy, and use the copy. This function reads from the file,
+ * not from the mapping, so it adds no pages to the memory of this process.
+ *
+ * Errors: GT_EIO; the error of gt_map_shrank() if the file has become shorter.
  */
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
 
-/* The same into memory of the arena; *out is NULL on failure. */
+/* Copy like gt_map_peek(), but to memory that is allocated in the arena. *out is NULL on
+ * failure. */
 int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
     unsigned char **out, struct gt_err *err);
 
 /*
- * The error for a file that another process truncates while it is read. A read of the mapping ends
- * the process (SIGBUS); a system call that reads it fails (EFAULT), and returns this: GT_EIO.
+ * Set the error for a file that another process has truncated while it was read, and return GT_EIO.
+ * If code reads a missing part of a mapping, the process gets SIGBUS. If a system call reads it,
+ * the call fails with EFAULT, and its caller uses this function. The handler of SIGBUS prints the
+ * two texts below.
  */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
@@ -51,88 +57,110 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
 int gt_map_shrank(struct gt_err *err);
 
 /*
- * A hole is a part of a file without blocks on the disk. It reads as zeros, so a search for other
- * bytes may skip it. gt_map_data() returns the first byte at or after `offset` that may be outside
- * all holes, or map->size; gt_map_data_end() returns `end`, or less if a hole ends at `end`. If the
- * file system does not report holes, or the bytes do not come from a file, there are none.
+ * Skip holes. A hole is a part of a file without blocks on the disk. It reads as zeros, so a search
+ * for other bytes can skip it. If the file system does not report holes, or the bytes do not come
+ * from a file, the file counts as one without holes.
+ *
+ * gt_map_data() returns the first offset, `offset` or larger, that is not inside a hole, or
+ * map->size if there is none. gt_map_data_end() searches backwards: it returns an offset, `end` or
+ * smaller, and all bytes from this offset to `end` are in holes.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
 
 /*
- * The bytes [offset, offset + size) will not be needed soon: remove their pages, and the pages that
- * the system mapped around them, from this process's memory. The pages stay in the system's cache
- * and can be read again.
+ * Remove `size` bytes at `offset` from the memory of this process, because they will not be needed
+ * soon. The pages around them that the system has mapped with them are removed, too. All these
+ * pages stay in the system's cache, and can be read again.
  */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*
- * A file being written under a temporary name in the same folder, PATH.tmp-PID-N.
- * gt_atomic_commit() flushes, syncs, renames over the final name and syncs the folder;
- * gt_atomic_abandon() removes the temporary file. Call one of the two. Every write is checked: a
- * full disk is an error at commit at the latest. A new file gets the permissions that the umask
- * leaves; a replaced one keeps its own, its group and, where the system lets this process give
- * files away, its owner. Other hard links to a replaced file keep the old content. If the path is a
- * symbolic link, the link stays, and the file it points to is written, which need not exist yet;
- * the temporary file is then beside that file. A path that exists and is not a regular file is an
- * error. gt_atomic_open_at() does not follow a link in a folder. The folder must stay open until
- * the file is committed or abandoned.
+ * A file that is written under a temporary name in the same folder, PATH.tmp-PID-N, and then
+ * renamed to PATH. After gt_atomic_open(), call either gt_atomic_commit() or gt_atomic_abandon().
  *
- * A process that is killed leaves its temporary files. They are removed when the same path is
- * opened here again, if no process with this PID exists and no process holds their lock.
+ * - Commit: flush and sync the file, rename it to its final name, and sync the folder. Commit also
+ *   reports earlier failed writes, for example because the disk is full.
+ * - Abandon: remove the temporary file.
+ * - Permissions: a new file gets 0666 without the bits of the umask. A file that replaces an old
+ *   one gets the old permissions and the old group. It also gets the old owner if this process is
+ *   allowed to change owners.
+ * - Hard links: other hard links to the old file keep the old content.
+ * - Symbolic links: gt_atomic_open() follows them, also to a file that does not exist yet. The link
+ *   stays, and the temporary file is in the folder of the link's target. gt_atomic_open_at() with a
+ *   folder does not follow links. The folder must stay open until commit or abandon.
+ * - Errors: opening fails if the path exists and is not a regular file.
+ *
+ * If a process is killed, its temporary files stay. The next open of the same path removes them if
+ * no process with this PID exists and no process holds a lock on them.
  */
 struct gt_atomic_file {
-	FILE *stream;           /* write here, or to its descriptor; NULL when finished */
-	char *path, *temporary; /* `path`: with symbolic links resolved */
-	int folder;             /* borrowed descriptor, or AT_FDCWD */
-	size_t name;            /* offset in both paths of the name in that folder */
-	bool no_sync; /* set after opening to skip fsync(): a power cut may then lose the file */
+	FILE *stream; /* write here, or to its descriptor; NULL after gt_atomic_finish() */
+	/* The final path with symbolic links resolved, and the temporary path. */
+	char *path, *temporary;
+	int folder;  /* descriptor of the folder, borrowed; or AT_FDCWD */
+	size_t name; /* both paths, from this offset on, are relative to `folder` */
+	/* The caller may set this after opening: there is no fsync(), and the file may be lost if
+	 * the power fails. */
+	bool no_sync;
 };
 
+/* Create the temporary file. Errors: GT_EIO, GT_ENOMEM. */
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
 int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct gt_err *err);
 
-/* An error leaves the file as it was, unless it says "the new content is in place": then only the
- * folder could not be synced after the rename. */
+/* Give the file its final name. After an error the old file is unchanged. There is one exception:
+ * if the text of the error says "the new content is in place", only the sync of the folder after
+ * the rename has failed. */
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
+
+/* Remove the temporary file. Do nothing if the struct is zeroed. */
 void gt_atomic_abandon(struct gt_atomic_file *f);
 
 /*
- * The first half of a commit, for one file of several: the file is flushed, synced and closed, but
- * still has the temporary name, under which it can be read. Then commit or abandon it.
+ * Do the first half of a commit: flush, sync and close the file. The file keeps its temporary name,
+ * and can be read under this name. Then commit or abandon it.
  */
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
 
 /*
- * Commit files of one folder which belong together: all are finished before the first is renamed,
- * and the last file, which names the others, is renamed after the others are on the disk. An error
- * before the renames leaves everything as it was. A kill or an error between two renames leaves
- * some files new and others as they were; the error says how many. An error after the last rename
- * says "the new content is in place". Afterwards no file is open.
+ * Commit several files of one folder that belong together. The last file in `files` is the index,
+ * which names the others. First all files are flushed, synced and closed. Then all files but the
+ * index are renamed, and the folder is synced. Then the index is renamed, and the folder is synced
+ * again. All files are closed afterwards, also after an error.
+ *
+ * - An error before the first rename: all old files are unchanged.
+ * - An error or a kill between two renames: some files are new, and the other ones are old. The
+ *   text of the error has the number of new files.
+ * - An error after the last rename: the text says "the new content is in place".
  */
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
 
 /*
- * End a change in place that was written in full: sync the file, unless `no_sync`, and close it.
- * The error says that the new content is in place. `path` is for the message.
+ * Complete a change in place: the caller has written new bytes to an existing file. Sync the file,
+ * unless `no_sync` is set, and close its descriptor `fd`. `path` is for the text of an error, which
+ * also says that the new content is in place. Errors: GT_EIO.
  */
 int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err);
 
 /*
- * Call this before the process ends, from any thread, though not from a signal's handler: it
- * removes the temporary files of all open files. A thread that opens, commits or abandons a file
- * afterwards waits for the end of the process.
+ * Remove all temporary files and folders of this process. Call this before the process is ended
+ * early, from any thread, but not from a signal handler. If another thread opens, commits or
+ * abandons a file afterwards, it blocks until the process ends.
  */
 void gt_atomic_end(void);
 
 /*
- * The same for the handler of a signal that a thread has caused itself, such as SIGBUS. If that
- * thread was between the two calls below, this gives up after a moment, and the files stay.
+ * Remove all temporary files, but not the folders, of this process. Call this from the handler of a
+ * signal that the running thread has caused, such as SIGBUS. It waits at most 0.1 s for the lock
+ * that gt_atomic_enter() takes. If the lock does not become free, for example because the thread
+ * itself holds it, the files stay.
  */
 void gt_atomic_end_by_fault(void);
 
-/* Call these before and after a change in place that must not be interrupted: gt_atomic_end() waits
- * for its end. */
+/* Protect a change of a file in place against an early end of the process. Call gt_atomic_enter()
+ * before the change, and gt_atomic_leave() after it. Between the two calls, gt_atomic_end()
+ * waits. */
 void gt_atomic_enter(void);
 void gt_atomic_leave(void);
 

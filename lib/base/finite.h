@@ -1,4 +1,4 @@
-/* finite.h - whether all numbers of an array are finite, found from their bits. */
+/* finite.h - check whether all numbers of an array are finite, using only integer operations. */
 #ifndef GT_BASE_FINITE_H
 #define GT_BASE_FINITE_H
 
@@ -8,13 +8,18 @@
 #include <string.h>
 
 /*
- * gt_finite_TYPE(p, n): whether none of the n numbers at p is NaN or infinite. They are packed, in
- * this machine's byte order, and need not be aligned. The speed is that of loading the numbers.
+ * gt_finite_TYPE(p, n) returns true if none of the n numbers at p is NaN or infinite. The numbers
+ * are contiguous, in the byte order of this machine, and need not be aligned. The functions are as
+ * fast as the memory can be read.
  *
- * A number that is not finite has all bits of its exponent set (in float8_e4m3fn all bits of its
- * fraction, too). If 1 is added at the lowest of these bits, after the sign is cleared, the carry
- * reaches the place of the sign. The carries of many numbers are collected without a branch.
- * Compiler options for floating-point numbers do not change the result.
+ * If a number is not finite, all bits of its exponent are 1. In float8_e4m3fn, all bits of its
+ * fraction are 1, too. The function clears the sign, and adds 1 at the lowest of these bits. The
+ * carry reaches the sign bit only if the number is not finite. The sums of all numbers are combined
+ * by OR, so the loop has no branch. All operations are on integers, so compiler options such as
+ * -ffast-math do not change the result.
+ *
+ * GT_ALL_FINITE() defines one function. `type` is an unsigned integer of the same size as a number,
+ * and `lowest` is the value of the bit at which 1 is added.
  */
 #define GT_ALL_FINITE(name, type, lowest)                                                          \
 	static inline bool name(const void *p, size_t n)                                           \

@@ -1,4 +1,4 @@
-/* folder.h - folders held open, and files by their names in them. */
+/* folder.h - open folders, and access to files by their names in an open folder. */
 #ifndef GT_BASE_FOLDER_H
 #define GT_BASE_FOLDER_H
 
@@ -9,65 +9,74 @@
 #include "lib/base/err.h"
 
 /*
- * A folder that is held open. Its files are opened, renamed and removed relative to the descriptor,
- * and symbolic links among them are not followed. So links in an untrusted folder cannot lead to
- * files outside it.
+ * An open folder. Its files are opened, renamed and removed relative to its descriptor, and
+ * symbolic links in it are not followed. So a link in an untrusted folder cannot give access to a
+ * file outside the folder.
  */
 struct gt_folder {
 	int fd;     /* valid if path is not NULL */
-	char *path; /* as it was opened, for messages; NULL: not open */
+	char *path; /* path of the folder, for messages; NULL: the folder is not open */
 };
 
-/* Open a folder by its path, in which links are followed. GT_EIO. */
+/* Open a folder by its path. Symbolic links in the path are followed. Errors: GT_EIO, GT_ENOMEM. */
 int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err);
 
-/* Open the folder `name` in `parent`; a link is an error. If it is missing, it is created with
- * `make`; otherwise *out stays closed, without an error. Errors: GT_EIO. */
+/* Open the folder `name` in the folder `parent`. If it does not exist: with `make`, create it;
+ * otherwise return 0 and leave *out closed. Errors: GT_EIO, also if `name` is a symbolic link;
+ * GT_ENOMEM. */
 int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, const char *name,
     bool make, struct gt_err *err);
 
-/* The folder may also be closed or all zero. */
+/* Close a folder. Do nothing if it is closed or the struct is zeroed. */
 void gt_folder_close(struct gt_folder *folder);
 
-/* Return a stream of the names in the folder, yours to closedir(). NULL with err set on failure. */
+/* Return a stream of the names in a folder, yours to closedir(). NULL with err set on failure. */
 DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
 
-/* Read the next name of the stream. *name is valid until the next call, and NULL at the end. GT_EIO
- * if the folder cannot be read to its end. */
+/* Read the next name of the stream `dir` into *name. *name is valid until the next call, and NULL
+ * after the last name. Errors: GT_EIO if the folder cannot be read. */
 int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err);
 
-/* FOLDER/NAME, yours to free(): the path of a struct gt_file_name. */
+/* Return the path FOLDER/NAME, yours to free(), for use in struct gt_file_name. NULL with err set
+ * if memory runs out. */
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
 
-/* Make a directory and its parents; no error if it is there. Links are followed. */
+/* Create a folder and its missing parents. It is not an error if the folder exists. Symbolic links
+ * are followed. Errors: GT_EIO, GT_ENOMEM. */
 int gt_make_dirs(const char *path, struct gt_err *err);
 
 /*
- * The name of a file that may or may not be there. With a folder, `path` comes from
- * gt_folder_path(), and the file has to be a regular file of this folder: a link is an error.
- * Without one, links in `path` are followed. Functions with such an argument do not keep its
- * pointers unless they say so.
+ * The name of a file, which need not exist.
+ *
+ * If `folder` is set, `path` must be the result of gt_folder_path(). The file must be a regular
+ * file in this folder; a symbolic link is an error. If `folder` is NULL, `path` is an ordinary
+ * path, and symbolic links in it are followed.
+ *
+ * Functions with such an argument do not keep its pointers, unless their comments say so.
  */
 struct gt_file_name {
-	const struct gt_folder *folder; /* or NULL */
+	const struct gt_folder *folder; /* may be NULL */
 	const char *path;
 };
 
-/* Return the descriptor, and set *name, for openat() and similar functions. */
+/* Get the first two arguments for openat() and similar functions. Return the descriptor of the
+ * folder, or AT_FDCWD without a folder. Set *name to the path relative to the folder. */
 int gt_file_at(struct gt_file_name file, const char **name);
 
-/* Whether a file of this name exists. Also true if the system cannot tell; opening the file then
- * reports the reason. A link in a folder counts as existing. */
+/* Return whether a file with this name exists. Return true also if the system cannot decide this;
+ * the attempt to open the file then reports the reason. With a folder, a symbolic link counts as an
+ * existing file. */
 bool gt_file_exists(struct gt_file_name file);
 
-/* Check the file of this name: *found tells whether there is one. Anything but a regular file is an
- * error, GT_EIO: a directory, a device, a pipe; in a folder a link, too. *st may be NULL. */
+/* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.
+ * Errors: GT_EIO if it is not a regular file but a directory, a device or a pipe; with a folder,
+ * also if it is a symbolic link. */
 int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct gt_err *err);
 
 /*
- * Open a regular file with the flags of open(2); a new one gets the permissions that the umask
- * leaves. Anything else is an error as above; this never waits for the other end of a pipe. *fd is
- * -1 on failure.
+ * Open a regular file. `flags` are those of open(2), such as O_RDONLY. If the file is created, its
+ * permissions are 0666 without the bits of the umask. If the name is a pipe, the function fails and
+ * never waits for the other end. *fd is the descriptor, or -1 on failure. Errors: GT_EIO.
  */
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* half.h - IEEE half precision and bfloat16, from and to float. */
+/* half.h - conversions between float and the 16-bit types float16 and bfloat16. */
 #ifndef GT_BASE_HALF_H
 #define GT_BASE_HALF_H
 
@@ -6,13 +6,16 @@
 #include <string.h>
 
 /*
- * Both formats have 16 bits. f16 has 5 bits of exponent and 10 of fraction (numbers up to 65504,
- * steps of 2^-24 near 0). bf16 is the upper half of a float's bits. Floats are rounded once, to
- * nearest even. A number that is too large becomes infinity, and a NaN becomes PyTorch's NaN
- * (c10/util/BFloat16.h, Half.h). The functions compute all cases and select one, so the compiler
- * can vectorise loops over them.
+ * f16 is the half precision of IEEE 754: 1 sign bit, 5 bits of exponent, 10 bits of fraction. Its
+ * largest number is 65504, and its smallest positive number is 2^-24. bf16 is bfloat16: the upper
+ * 16 bits of a float.
+ *
+ * A float is rounded once, to nearest even. A number that is too large becomes infinity, and a NaN
+ * gets the same bits as in PyTorch (c10/util/BFloat16.h, Half.h). The functions have no branches:
+ * they compute all cases and select one. So the compiler can vectorise loops that call them.
  */
 
+/* Convert a float to its 32 bits, and 32 bits to a float. */
 static inline uint32_t gt_float_bits(float f)
 {
 	uint32_t u;
@@ -42,8 +45,8 @@ static inline float gt_float_of_bf16(uint16_t h)
 	return gt_float_of_bits((uint32_t)h << 16);
 }
 
-/* Below 2^-14, numbers of f16 are multiples of 2^-24. Adding 0.5 in float32 rounds to such a
- * multiple. */
+/* The f16 numbers below 2^-14 are the multiples of 2^-24. In float32, the addition of 0.5 rounds
+ * the number to such a multiple. */
 static inline uint16_t gt_f16_of_float(float f)
 {
 	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;

@@ -1,4 +1,4 @@
-/* index.h - find things by their keys: a search tree over the caller's memory. */
+/* index.h - a search tree that finds the caller's objects by their keys. */
 #ifndef GT_BASE_INDEX_H
 #define GT_BASE_INDEX_H
 
@@ -7,27 +7,31 @@
 #include "lib/base/err.h"
 
 /*
- * The index stores pointers to things. Their keys must not change while they are indexed. Adding
- * and finding take logarithmic time for all keys; a hash table could be made slow by keys chosen in
- * a hostile file.
+ * An index. It stores pointers to objects of the caller, which here are called things. The key of a
+ * thing must not change while the thing is in the index. To add or to find a thing takes
+ * logarithmic time for all keys. (A hostile file could contain keys that make a hash table slow.)
  */
 struct gt_index {
-	/* As for qsort(). NULL: the address of a thing is its key, and the thing is never read. */
+	/* Compares the keys of two things, and returns a negative number, 0 or a positive number,
+	 * like the comparison function of qsort(). NULL: the key of a thing is its address. */
 	int (*compare)(const void *a, const void *b);
-	void *tree; /* of tsearch(); NULL: empty */
+	void *tree; /* the tree of tsearch(); NULL: the index is empty */
 };
 
-/* Add a thing, unless one with its key is there already. Returns the thing that is in the index
- * afterwards: `thing` or the earlier one. NULL with err set if memory runs out. */
+/* Add a thing, unless the index already contains a thing with the same key. Return the thing with
+ * this key that is in the index now: `thing`, or the older one. NULL with err set if memory runs
+ * out. */
 void *gt_index_add(struct gt_index *x, const void *thing, struct gt_err *err);
 
-/* The thing with the key of `like`, or NULL. */
+/* Return the thing with the same key as `like`, or NULL if there is none. */
 void *gt_index_find(const struct gt_index *x, const void *like);
 
+/* Empty the index. The things are not freed. */
 void gt_index_release(struct gt_index *x);
 
-/* Compares things whose first member is a `const char *`, their name. To find a thing by its name,
- * pass as `like` the address of a variable that holds the name. */
+/* A value for `compare`: compare structs by their names. The first member of the struct must be the
+ * name, a `const char *`. To find a struct by its name, pass the address of a `const char *`
+ * variable with this name as `like`. */
 int gt_index_by_name(const void *a, const void *b);
 
 #endif

@@ -1,4 +1,4 @@
-/* json_string.h - strings written as JSON. */
+/* json_string.h - write strings as JSON. */
 #ifndef GT_BASE_JSON_STRING_H
 #define GT_BASE_JSON_STRING_H
 
@@ -8,15 +8,15 @@
 #include "lib/base/buf.h"
 
 /*
- * Write `length` bytes as a JSON string, in quotes. UTF-8 stays as it is; the quote, the backslash
- * and control characters are escaped, and so is DEL, because terminals interpret it. Each byte that
- * is not UTF-8 becomes "\ufffd", so the result is valid JSON for any bytes. Source: RFC 8259,
- * section 7.
+ * Write `length` bytes as a JSON string in quotes, to a stream or to the end of a buffer. The
+ * quote, the backslash and control characters are escaped. DEL is escaped, too, because terminals
+ * interpret it. Other valid UTF-8 is not changed. Each byte that is not valid UTF-8 becomes
+ * "\ufffd", so the result is always valid JSON. Source: RFC 8259, section 7.
  */
 void gt_json_string(FILE *out, const char *text, size_t length);
 void gt_buf_json(struct gt_buf *out, const char *text, size_t length);
 
-/* The same for text that ends with a zero. */
+/* Write a zero-terminated string to a stream as JSON. */
 void gt_json_text(FILE *out, const char *text);
 
 #endif

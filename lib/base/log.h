@@ -1,4 +1,4 @@
-/* log.h - messages on standard error: an object passed to functions, never a global. */
+/* log.h - write messages for the user to a log, an object that functions get as an argument. */
 #ifndef GT_BASE_LOG_H
 #define GT_BASE_LOG_H
 
@@ -7,41 +7,45 @@
 
 struct gt_progress;
 
+/* With GT_LOG_QUIET only warnings are written; with GT_LOG_VERBOSE also details. */
 enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
 
 /*
- * The destination of messages. Threads may share a log, because each line is written at once. A
- * progress line on the same terminal is erased first, and appears again with its next update.
- * Formats have no line feed at their end, and contain names of options in braces (option_names.h).
- * Failures to write a log are ignored, because results are never written to it.
+ * A log: the stream for messages, usually standard error. Several threads may use the same log,
+ * because each line is written as a whole. If a progress line is on the same terminal, it is erased
+ * before a message, and appears again with its next update.
+ *
+ * The formats of messages have no line feed at the end. They may contain names of options in braces
+ * (option_names.h). Write errors are ignored, because results are never written to a log.
  */
 struct gt_log {
 	FILE *stream;
 	enum gt_log_level level;
-	bool color;
-	struct gt_progress *progress; /* a progress line on the same stream, or NULL */
-	const char *before_options;   /* stands before names of options: "--"; or NULL */
+	bool color;                   /* use colors */
+	struct gt_progress *progress; /* the progress line on the same stream, or NULL */
+	const char *before_options;   /* text before names of options, such as "--"; or NULL */
 };
 
 /*
- * Write text so that a terminal does not interpret any part of it. Names in files and on command
- * lines may contain control characters and marks of direction: these are printed as \n, \t, \x1b or
- * \u202e, and bytes that are not UTF-8 as \x9b.
+ * Write text in a form that is safe on a terminal. Names from files and command lines may contain
+ * control characters, which a terminal interprets. Control characters are written as escapes such
+ * as \n, \t and \x1b. Characters that change the direction of text become escapes such as \u202e,
+ * and bytes that are not valid UTF-8 become escapes such as \x9b.
  */
 void gt_log_put(FILE *stream, const char *text);
 
-/* Format the first character of a text that is not empty, as gt_log_put() writes it. Returns the
- * number of bytes of the text that it takes. */
-enum { GT_LOG_CHARACTER = 16 };
+/* Write the first character of `text` to `out`, in the form of gt_log_put(). `text` must not be
+ * empty. Return the number of bytes that the character has in `text`. */
+enum { GT_LOG_CHARACTER = 16 }; /* bytes */
 int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 
-/* Print "warning: ...", also with --quiet. */
+/* Write "warning: " and a message. Warnings are written at every level. */
 void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Report in one line an action that was done, unless --quiet is set. */
+/* Write a message about a completed action. With GT_LOG_QUIET do nothing. */
 void gt_log_info(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Print details of how and why, only with --verbose. */
+/* Write a message with details. Do nothing unless the level is GT_LOG_VERBOSE. */
 void gt_log_verbose(struct gt_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -8,20 +8,26 @@
 
 enum { GT_MEASURE_MAX_ROUNDS = 100 };
 
-/* Do the work `times` times, and return when all of it is done. */
+/* Do the work `times` times, and return when it is complete. `self` is the argument of
+ * gt_measure(). */
 typedef int gt_measure_fn(void *self, int64_t times, struct gt_err *err);
 
 struct gt_measure {
-	int rounds;     /* 1 to GT_MEASURE_MAX_ROUNDS */
-	double seconds; /* length of a round; longer if doing the work once takes longer */
+	int rounds;     /* number of rounds, 1 to GT_MEASURE_MAX_ROUNDS */
+	double seconds; /* length of a round. In each round the work is done at least once. */
 };
 
-/* Warm up, find how often the work fits into a round, and time the rounds. *each_s is the median
- * over the rounds of the time for doing the work once. Errors: those of the work. */
+/*
+ * Measure how long `work` takes. First do the work without measuring it, to warm up. Then find how
+ * many times the work fits into a round, and measure the rounds. Each round gives a time for doing
+ * the work once. Set *each_s to the median of these times, in seconds. Errors: the errors of
+ * `work`.
+ */
 int gt_measure(double *each_s, const struct gt_measure *m, gt_measure_fn *work, void *self,
     struct gt_err *err);
 
-/* The middle of `count` numbers (the lower one of two), which it sorts. */
+/* Sort `count` numbers in place, and return their median. If `count` is even, return the lower one
+ * of the two middle numbers. */
 double gt_measure_median(double *values, int count);
 
 #endif

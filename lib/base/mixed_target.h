@@ -1,13 +1,15 @@
-/* mixed_target.h - the training target of a mixture of two samples: two classes and a weight. */
+/* mixed_target.h - the target of a mixture of two samples (mixup): two classes and a weight. */
 #ifndef GT_BASE_MIXED_TARGET_H
 #define GT_BASE_MIXED_TARGET_H
 
 #include <stdint.h>
 
 /*
- * One row of an int32 tensor [rows, GT_MIXED_TARGET_WORDS]; the last word holds the bits of the
- * float32 weight. The loader writes such rows, and losses read them. A negative class does not
- * count, and does not change the weight of the other class.
+ * The target of one sample in training with mixup. The targets of a batch are an int32 tensor of
+ * the shape [rows, GT_MIXED_TARGET_WORDS]. Each row is such a struct: its third word contains the
+ * bits of the weight, a float32. The data loader writes the rows, and the loss functions read them.
+ *
+ * If a class is negative, it is left out of the loss; the weight of the other class stays the same.
  */
 struct gt_mixed_target {
 	int32_t classes[2];

@@ -1,30 +1,36 @@
-/* new_folder.h - folders that appear whole or not at all. */
+/* new_folder.h - write folders that appear complete or not at all. */
 #ifndef GT_BASE_NEW_FOLDER_H
 #define GT_BASE_NEW_FOLDER_H
 
 #include "lib/base/file.h"
 
 /*
- * A folder that is written under a temporary name beside its final name, PATH.tmp-PID-N. It does
- * for a folder the work of struct gt_atomic_file for a file. gt_new_folder_commit() gives the
- * folder its final name. gt_new_folder_abandon() removes the folder and the files in it. Call one
- * of the two. gt_atomic_end() removes the folder, too. A process that is killed leaves its folder,
- * which is removed when the same path is opened here again.
+ * A new folder that is written under a temporary name, PATH.tmp-PID-N, and then renamed to PATH.
+ * This is like struct gt_atomic_file (file.h), but for a folder. After gt_new_folder_open(), call
+ * either gt_new_folder_commit(), which renames the folder, or gt_new_folder_abandon(), which
+ * removes the folder and the files in it.
+ *
+ * gt_atomic_end() also removes the folder. If a process is killed, its temporary folder stays. The
+ * next gt_new_folder_open() with the same path removes it, on the conditions in file.h.
  */
 struct gt_new_folder {
-	struct gt_folder folder;     /* write here; its path has the temporary name */
-	struct gt_atomic_file place; /* private */
+	struct gt_folder folder;     /* the open folder, under its temporary name: write here */
+	struct gt_atomic_file place; /* private: final name and temporary name */
 };
 
-/* GT_EIO if something with this name exists. */
+/* Create a folder under a temporary name. Errors: GT_EIO, also if `path` exists; GT_ENOMEM. */
 int gt_new_folder_open(struct gt_new_folder *out, const char *path, struct gt_err *err);
 
-/* Call this when the files in the folder have been committed or closed. The final name is also
- * synced to the disk, unless `no_sync` is set. Errors: GT_EIO. The folder is then removed, unless
- * the error says "the new content is in place". */
+/*
+ * Rename the folder to its final name. Commit or close all files in it before this call. Unless
+ * `no_sync` is set, also sync the parent folder, to make the name durable. Errors: GT_EIO. After an
+ * error, the folder is removed, with one exception: if the text of the error says "the new content
+ * is in place", only the sync has failed.
+ */
 int gt_new_folder_commit(struct gt_new_folder *f, bool no_sync, struct gt_err *err);
 
-/* This does nothing if the folder is not open, or the struct is zeroed. */
+/* Remove the folder and the files in it. Do nothing if it was committed or abandoned, or if the
+ * struct is zeroed. */
 void gt_new_folder_abandon(struct gt_new_folder *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* opt.h - options as one table: parsing, help, completion and configuration files all read it. */
+/* opt.h - tables of options, for parsing, help, completion and configuration files. */
 #ifndef GT_BASE_OPT_H
 #define GT_BASE_OPT_H
 
@@ -11,156 +11,177 @@
 #include "lib/base/mem.h"
 
 /*
- * A command declares its options once, as rows of `struct gt_opt` ended by a row of zeros. Each row
- * says where the value goes in one struct, which may contain a library's struct of options: the
- * rows then write straight into it. From that table come the parser (`--name value`,
- * `--name=value`, `-x value`, grouped letters, `--`), the text of `--help`, the completions, and
- * both directions of config.json.
+ * An option table is an array of `struct gt_opt`, one row for each option, ended by a row of zeros.
+ * A command declares its options once, in its table. Each row names the field of the command's
+ * struct where the value is stored. The command's struct may contain structs of the library, so
+ * values can be stored there directly.
+ *
+ * The table is used
+ *
+ * - to parse a command line: `--name value`, `--name=value`, `-x value`, several letters as in
+ *   `-qv`, and `--`, which ends the options;
+ * - to print the text of `--help`;
+ * - to complete words in a shell;
+ * - to read and write config.json (opt_json.h).
  */
 
 /* The kind of a value, and the type of the field it is stored in. */
 enum gt_opt_type {
 	GT_OPT_END = 0,
 	GT_OPT_HEADING,  /* not an option: `help` is the title of the options that follow */
-	GT_OPT_FLAG,     /* bool: has no value; it is true if the option is given */
-	GT_OPT_YESNO,    /* bool: yes or no */
-	GT_OPT_INT,      /* int64_t, or int where `max` fits; 0 without a default */
+	GT_OPT_FLAG,     /* bool, true if the option is given; the option has no value */
+	GT_OPT_YESNO,    /* bool; the value is "yes" or "no" */
+	GT_OPT_INT,      /* int64_t, or int if `min` and `max` fit; 0 without a default */
 	GT_OPT_DOUBLE,   /* double; 0 without a default */
-	GT_OPT_PAIR,     /* double[2]: A,B; needs a default or `given` */
-	GT_OPT_SIZE,     /* int64_t bytes; takes K, M, G; 0 without a default */
-	GT_OPT_DURATION, /* double seconds; takes s, m, h; 0 without a default */
+	GT_OPT_PAIR,     /* double[2]; the value is "A,B"; the row must have `initial` or `given` */
+	GT_OPT_SIZE,     /* int64_t, bytes; the units K, M, G are allowed; 0 without a default */
+	GT_OPT_DURATION, /* double, seconds; the units s, m, h are allowed; 0 without a default */
 	GT_OPT_STRING,   /* const char *; NULL without a default */
 	GT_OPT_CHOICE,   /* int or an enum: the index in `words`; -1 without a default */
-	GT_OPT_LIST      /* struct gt_opt_list: may be given several times */
+	GT_OPT_LIST      /* struct gt_opt_list; the option may be given several times */
 };
 
+/* The words that a shell proposes as the value of an option. */
 enum gt_opt_complete {
 	GT_COMPLETE_NONE,
 	GT_COMPLETE_FILE,
 	GT_COMPLETE_DIR,
-	GT_COMPLETE_WORDS,
+	GT_COMPLETE_WORDS,  /* the words in gt_opt.words */
 	GT_COMPLETE_MODEL,  /* NAME[:key=value,...] */
 	GT_COMPLETE_DATA,   /* KIND:PATH[,key=value...] */
-	GT_COMPLETE_AUGMENT /* NAME[:key=value...],... */
+	GT_COMPLETE_AUGMENT /* NAME[:key=value[:key=value...]],... */
 };
 
+/* Flags of an option. */
 enum {
-	GT_OPT_REQUIRED = 1, /* gt_opts_require() fails without it */
-	GT_OPT_ONCE = 2,     /* applies to this call only: never in a configuration file */
-	GT_OPT_ABOVE = 4,    /* the value must be above min, not equal to it */
-	GT_OPT_BELOW = 8,    /* the value must be below max, not equal to it */
-	GT_OPT_EMPTY = 16,   /* an empty text is a value */
-	GT_OPT_INVERTED = 32 /* the field is the opposite of the flag or yes/no */
+	GT_OPT_REQUIRED = 1, /* gt_opts_require() fails if the option is not given */
+	GT_OPT_ONCE = 2,     /* not allowed in a configuration file; for example --help */
+	GT_OPT_ABOVE = 4,    /* the value must be larger than `min`, not equal to it */
+	GT_OPT_BELOW = 8,    /* the value must be less than `max`, not equal to it */
+	GT_OPT_EMPTY = 16,   /* the value may be an empty string */
+	GT_OPT_INVERTED = 32 /* the field of a FLAG or YESNO option stores the opposite value */
 };
 
+/* A row of an option table. */
 struct gt_opt {
 	const char *name; /* without the dashes */
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
-	size_t offset, size; /* offset of the field in the command's struct: GT_OPT_FIELD() */
-	const char *metavar; /* name of the value in the help */
+	size_t offset, size; /* position and size of the field in bytes: use GT_OPT_FIELD() */
+	const char *metavar; /* the word for the value in the help, such as "FILE" */
 	const char *help;    /* one line: lower case, no full stop */
-	const char *initial; /* the default, as one would type it; NULL: none */
-	/* the value if the option is given without one; NULL: a value is required. With `implied`,
-	 * values that are not choices need a '=' */
+	const char *initial; /* the default, as it would be typed; NULL: no default */
+	/* The value if the option is given without a value; NULL: a value is required. If `implied`
+	 * is set, a value that is not one of `words` has to be written as --name=VALUE. */
 	const char *implied;
-	const char *otherwise; /* the default in words, if `initial` cannot express it */
-	/* limits of numbers, inclusive; both 0: no limits; max may be INFINITY */
+	const char *otherwise; /* description of the default, for help; used before `initial` */
+	/* Limits of a number, inclusive. Both 0: no limits. `max` may be INFINITY. */
 	double min, max;
-	/* Ended by NULL: the choices, or words that completion proposes; with GT_COMPLETE_FILE it
-	 * proposes files, too. */
+	/* For a CHOICE option, the allowed words; for other types, words that completion proposes.
+	 * Ended by NULL. With GT_COMPLETE_FILE, completion proposes file names, too. */
 	const char *const *words;
-	enum gt_opt_complete complete; /* a choice always completes its words */
-	unsigned flags;                /* GT_OPT_... */
-	/* an option that cannot be combined with this one; its row names this one, too */
+	enum gt_opt_complete
+	    complete;   /* ignored for a CHOICE option, which always completes `words` */
+	unsigned flags; /* GT_OPT_REQUIRED and other flags, combined by OR */
+	/* The name of an option that cannot be combined with this one. The row of that option must
+	 * name this option. */
 	const char *excludes;
-	/* The options, ended by NULL, on whose values the default depends: see
-	 * gt_opts_reset_stale(). */
+	/* The names of options, ended by NULL. The default of this option depends on their values:
+	 * see gt_opts_reset_stale(). */
 	const char *const *follows;
-	/* The bit that says whether the field has a value, for fields in which 0 is also a value.
-	 * It is a bit of an `unsigned` at `offset` in the same struct. Code that computes a default
-	 * sets the bit, too. bit 0: the field has no such bit. */
+	/* For fields in which 0 is a valid value: the bit that tells whether the field has a value.
+	 * `bit` is a mask for the `unsigned` at `offset` in the command's struct. Code that
+	 * computes a default must also set the bit. If `bit` is 0, there is no such bit. */
 	struct {
 		size_t offset;
 		unsigned bit;
 	} given;
 };
 
-/* The offset and the size of a member. */
+/* The values of `offset` and `size` for a member of a struct. */
 #define GT_OPT_FIELD(type, member) offsetof(type, member), sizeof(((type *)0)->member)
 
+/* The value of a LIST option. */
 struct gt_opt_list {
 	const char *const *items; /* [count] */
 	size_t count;
 };
 
-/* The source of a value; later sources override earlier ones. */
+/* The source of a value, in ascending order of priority. */
 enum gt_opt_source { GT_OPT_DEFAULT, GT_OPT_CONFIG, GT_OPT_COMMAND_LINE };
 
-/* An option table bound to one command's struct. */
+/* An option table together with the struct that holds the values. */
 struct gt_opts {
 	const struct gt_opt *table;
-	void *values;
-	unsigned char *source; /* [rows] enum gt_opt_source */
-	char **operands;       /* [operand_count], borrowed from argv: words that are not options */
+	void *values;          /* the command's struct */
+	unsigned char *source; /* [rows of the table] enum gt_opt_source */
+	char **operands;       /* [operand_count] words that are not options, borrowed from argv */
 	int operand_count;
-	/* [operand_count]: the option directly before the operand, if it can have a value but was
-	 * given without one; otherwise NULL. */
+	/* [operand_count] For each operand, the option directly before it, if this option has an
+	 * optional value and was given without a value; otherwise NULL. Used for error messages. */
 	const struct gt_opt **before;
-	struct gt_arena arena; /* copies of strings from configuration files; lists */
+	struct gt_arena arena; /* memory of lists, and of strings from configuration files */
 };
 
-/* Set every field to its default. The table and `values` must outlive `opts`. Release it always. */
+/* Set every field to its default. `table` and `values` must stay valid until gt_opts_release().
+ * Call gt_opts_release() also after an error. Errors: GT_ENOMEM, GT_EINVAL for a wrong default. */
 int gt_opts_init(
     struct gt_opts *opts, const struct gt_opt *table, void *values, struct gt_err *err);
 void gt_opts_release(struct gt_opts *opts);
 
 /*
- * Read a command line; argv[0] is skipped. Strings are borrowed from argv. If an option is given
- * several times, the last value counts; values of a list are collected.
+ * Parse a command line, and store the values. argv[0] is skipped. Strings are borrowed from argv.
+ * If an option is given several times, the last value counts; a LIST option collects all values.
  *
- * Errors: GT_EINVAL, text begins with the option ("--batch: '0' is not a number from 1 to 65536"),
- * the hint names the nearest right word if there is one; GT_ENOMEM. Fields may then be half set.
+ * Errors: GT_EINVAL; GT_ENOMEM. The text of an error names the option: "--batch: '0' is not a
+ * number from 1 to 65536". If a word is similar to a valid one, the hint suggests the valid word.
+ * After an error, some fields may have been set.
  */
 int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err);
 
-/* Check that all options marked GT_OPT_REQUIRED are given on the command line or in the
- * configuration file. */
+/* Check that all options with the flag GT_OPT_REQUIRED are given, on the command line or in a
+ * configuration file. Errors: GT_EINVAL. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 
 /*
  * Check that there are at most `most` operands. Errors: GT_EINVAL. If the first surplus operand
- * follows an option with an optional value, the error is about this value.
+ * follows an option with an optional value, the user may have meant the operand as the value. The
+ * text or the hint of the error then says so.
  */
 int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
 
 /*
- * Reset values of a configuration file whose default depends on an option of the command line: if
- * --lr is given, the file's --min-lr is out of date and becomes its default again. Options in the
- * list `except`, ended by NULL, do not have this effect; NULL: all have it. Errors: GT_EINVAL for a
- * default that is wrong; GT_ENOMEM.
+ * Reset values from a configuration file that no longer match the command line. An option is reset
+ * to its default if its value comes from the file, and an option in its list `follows` is given on
+ * the command line. Example: the default of --min-lr depends on --lr. If --lr is given on the
+ * command line, the value of --min-lr in the file is out of date.
+ *
+ * `except` is a list of option names, ended by NULL. Options in this list cause no reset. NULL
+ * means an empty list. Errors: GT_EINVAL for a wrong default; GT_ENOMEM.
  */
 int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err);
 
-/* The source of the value of option `name`, which the table must have. */
+/* Return the source of the value of the option `name`. The table must contain this option. */
 enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
 
-/* The row called `name` [length], or NULL. Headings have no name. */
+/* Return the row of the option with this name, or NULL. `name` has `length` bytes, and needs no
+ * zero byte at the end. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
 
-/* Whether the option can have a value, and whether it must have one. */
+/* Return whether the option can have a value, or whether it must have a value. */
 bool gt_opt_takes_value(const struct gt_opt *row);
 bool gt_opt_needs_value(const struct gt_opt *row);
 
-/* How the value is completed: the words of a choice; for other types the row's `complete`. */
+/* Return how the value is completed: GT_COMPLETE_WORDS for a CHOICE option, otherwise
+ * row->complete. */
 enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);
 
-/* Write the options as `--help` shows them, at most 80 columns wide, headings in bold if `color`.
- * The stream keeps its own error state. */
+/* Print the options in the form of `--help`, at most 80 columns wide. With `color`, headings are
+ * bold. The caller must check the stream for write errors. */
 void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color);
 
-/* Finish a line of help of which `column` columns are written: print `help` and `ending` in the
- * column of texts, wrapped at 80 columns. */
+/* Finish a row of help after its left part, which has `column` columns. Print `help` and `ending`
+ * as the right part of the row, wrapped at 80 columns. */
 void gt_help_finish_row(FILE *stream, int column, const char *help, const char *ending);
 
 #endif

@@ -1,4 +1,4 @@
-/* opt_json.h - option tables and JSON: config.json read and written, tables described. */
+/* opt_json.h - read and write options as config.json, and describe option tables as JSON. */
 #ifndef GT_BASE_OPT_JSON_H
 #define GT_BASE_OPT_JSON_H
 
@@ -8,40 +8,49 @@
 #include "lib/base/opt.h"
 
 /*
- * The shape of config.json: one object whose keys are option names. Flags and yes/no are true or
- * false; numbers are numbers; sizes and times are numbers (bytes, seconds) or text with a unit
- * ("25M", "10m"); choices are their word; pairs and lists are arrays; null means that the option is
- * absent. Options marked GT_OPT_ONCE do not occur. The key GT_OPT_ABOUT is not an option: it holds
- * an object with facts about the run that wrote the file, and is ignored when options are read. Any
- * other unknown key is an error.
+ * The format of config.json: one object. Its keys are names of options, and the values are:
+ *
+ *   FLAG, YESNO      true or false
+ *   INT, DOUBLE      a number
+ *   SIZE, DURATION   a number (bytes, seconds), or a string with a unit ("25M", "10m")
+ *   STRING, CHOICE   a string
+ *   PAIR, LIST       an array
+ *   all types        null: the option is not given
+ *
+ * Options with the flag GT_OPT_ONCE are not allowed. The key GT_OPT_ABOUT is not an option: its
+ * value is an object with facts about the run that wrote the file, and readers of options ignore
+ * it. Any other unknown key is an error.
  */
 #define GT_OPT_ABOUT "about"
 
 /*
- * Set options from an object. Call it after gt_opts_parse(): options of the command line keep their
- * values, and options that cannot be combined with them stay unset. Strings are copied.
+ * Set options from a JSON object of this format. Call this after gt_opts_parse(): options that are
+ * given on the command line keep their values. An option of the object is ignored if it cannot be
+ * combined with an option of the command line. Strings are copied.
  *
- * Errors: GT_EINVAL, text begins with the key; GT_ENOMEM.
+ * Errors: GT_EINVAL, with the key in the text; GT_ENOMEM.
  */
 int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err *err);
 
-/* The same from a file. Errors: GT_EIO; GT_EFORMAT if it is not a JSON object; and those of
- * gt_opts_from_json(). All errors name the file. */
+/* Read a file and call gt_opts_from_json(). Errors: GT_EIO; GT_EFORMAT if the file is not a JSON
+ * object; the errors of gt_opts_from_json(). The text of an error begins with the path. */
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
-/* All options except those marked GT_OPT_ONCE, with the current values of their fields, in the
- * table's order. gt_opts_from_json() restores the same values from it. NULL with err set if memory
- * runs out. */
+/* Return a JSON object with the current values of all options, in the order of the table; the
+ * caller frees it. Options with the flag GT_OPT_ONCE are left out. gt_opts_from_json() restores the
+ * same values from the object. NULL with err set if memory runs out or a string is not UTF-8. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
-/* A table as an array of objects, one per option: name, letter, type, metavar, default, otherwise,
- * words, required, help; keys without a value are absent. NULL with err set if memory runs out. */
+/* Return a description of an option table as a JSON array, which the caller frees. The array has
+ * one object per option with the keys name, letter, type, metavar, default, implied, otherwise,
+ * words, required and help. Keys without a value are left out. NULL with err set if memory runs
+ * out. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
-/* Return a document as text, yours to free(). It is written by json_dumps() with the fewest digits
- * from which all of its numbers are read back exactly: 0.9, not 0.90000000000000002. NULL: out of
- * memory. */
+/* Return a JSON document as text, yours to free(). All its numbers have the same precision: the
+ * fewest digits, 15 to 17, from which a reader gets the same numbers (0.9, not
+ * 0.90000000000000002). `flags` are those of json_dumps(). NULL if memory runs out. */
 char *gt_json_dumps(const json_t *json, size_t flags);
 
 #endif

@@ -1,13 +1,15 @@
-/* opt_value.h - inside base: storing one value, checked, in its field. */
+/* opt_value.h - inside base: check the value of one option, and store it in its field. */
 #ifndef GT_BASE_OPT_VALUE_H
 #define GT_BASE_OPT_VALUE_H
 
 #include "lib/base/opt.h"
 
 /*
- * All of these check the value against the row and store it. `text` is the value as it was given,
- * for the message, which does not name the option: the caller knows its spelling and puts it
- * before. Strings are kept as they are, not copied. Errors: GT_EINVAL, GT_ENOMEM (lists).
+ * Check a value against the type and the limits in `row`, and store it in the field. `text` is the
+ * value as the user wrote it. gt_opt_set_text() also parses it; the other functions use it only for
+ * the text of an error. The text of an error does not name the option, so the caller puts the name
+ * before it. Strings are not copied: the field points to `text`. Errors: GT_EINVAL; GT_ENOMEM for a
+ * LIST option.
  */
 int gt_opt_set_text(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err);
@@ -16,33 +18,38 @@ int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value
 int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double value,
     const char *text, struct gt_err *err);
 
+/* Store the value of a FLAG or YESNO option. */
 void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
 
-/* Store the default, and record GT_OPT_DEFAULT as the source. */
+/* Store the default in the field, and set the source to GT_OPT_DEFAULT. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
-/* Record the source of the value, and set its bit in `given` if the row has one. */
+/* Set the source of the value. If the row has a bit `given`, clear the bit for GT_OPT_DEFAULT, and
+ * set it for other sources. */
 void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source);
 
-/* The current value of a row's field. */
+/* Return the current value of an option from its field. */
 bool gt_opt_bool(const struct gt_opts *opts, const struct gt_opt *row);
 int64_t gt_opt_int(const struct gt_opts *opts, const struct gt_opt *row);
 
-/* Whether the field has a value. The bit in `given` says so; a row without such a bit has a value
- * if it is not NULL, not -1, and not a 0 outside the row's limits. */
+/* Return whether the option has a value. If the row has a bit `given`, this bit decides. Otherwise
+ * the option has no value if the field is NULL (STRING), -1 (CHOICE), or a 0 that the limits of the
+ * row do not allow (numbers). */
 bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
 
-/* Whether the field is as large as the row's type, and can hold every value that the row allows. */
+/* Return whether the row is valid: whether the field has the right size for the type, and can store
+ * all values that the limits allow. */
 bool gt_opt_is_sound(const struct gt_opt *row);
 
-/* Check that no two options that exclude each other both come from `source`. */
+/* Check options that cannot be combined. Errors: GT_EINVAL if both options of such a pair have
+ * values from `source`. */
 int gt_opt_check_exclusions(
     const struct gt_opts *opts, enum gt_opt_source source, struct gt_err *err);
 
-/* Store "no value": NULL, 0, -1, false or an empty list. */
+/* Set the field to NULL, 0, -1, false or an empty list, as its type requires. */
 void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row);
 
-/* The field of a row. */
+/* Return the address of the field of a row. */
 static inline void *gt_opt_field(const struct gt_opts *opts, const struct gt_opt *row)
 {
 	return (char *)opts->values + row->offset;

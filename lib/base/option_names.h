@@ -1,4 +1,4 @@
-/* option_names.h - names of options in messages. */
+/* option_names.h - names of options in messages: marked by the library, shown by the program. */
 #ifndef GT_BASE_OPTION_NAMES_H
 #define GT_BASE_OPTION_NAMES_H
 
@@ -6,27 +6,34 @@
 #include <stddef.h>
 
 /*
- * The library's options are members of structs; a program shows them to its users in its own way,
- * for instance as `--batch`. Formats of gt_err_set(), gt_log_warn() and the functions beside them
- * therefore have names of options in braces:
+ * In the library, options are members of structs. Each program shows them to its users in its own
+ * way, for example as `--batch`. So the formats of the functions in err.h and log.h have names of
+ * options in braces:
  *
  *	gt_err_set(err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", chunks, batch);
  *
- * In the resulting text, GT_OPTION_MARK stands before each name. Terminals do not show this control
- * character: unrendered, the text reads "chunks: 3 do not divide batch 8". A program with a command
- * line shows gt_option_names_render(..., "--"): "--chunks: 3 do not divide --batch 8".
+ * In the formatted text, the control character GT_OPTION_MARK is before each name, and the braces
+ * are removed. A terminal does not show this character, so the user sees
  *
- * A name in braces consists of lower-case letters, digits and hyphens, or is "%s". All other
- * braces, and braces in arguments, are ordinary text. A resulting text may be the argument of
- * another format.
+ *	chunks: 3 do not divide batch 8
+ *
+ * A program with a command line replaces each mark by "--" with gt_option_names_render(). The user
+ * then sees
+ *
+ *	--chunks: 3 do not divide --batch 8
+ *
+ * A name consists of lower-case letters, digits and hyphens, or is "%s". All other braces in a
+ * format, and all braces in its arguments, are ordinary text. A formatted text may be an argument
+ * of another format; it keeps its marks.
  */
 #define GT_OPTION_MARK '\x1f'
 
-/* As vsnprintf(), with names of options. Formats have at most 1023 characters. */
+/* Format like vsnprintf(), and mark the names of options. `format` has at most 1023 characters. */
 void gt_option_names_vformat(char *out, size_t size, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-/* Write `text` with `before` in front of each name; cut off where out[size] is too small. */
+/* Copy `text` to `out`, and replace the mark before each name by `before`. `size` is the size of
+ * `out` in bytes; a longer text is cut off. */
 void gt_option_names_render(char *out, size_t size, const char *text, const char *before);
 
 #endif

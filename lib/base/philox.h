@@ -1,4 +1,4 @@
-/* philox.h - counted random numbers: a pure function of key and counter, without state. */
+/* philox.h - the random number generator Philox, a function of a key and a counter. */
 #ifndef GT_BASE_PHILOX_H
 #define GT_BASE_PHILOX_H
 
@@ -6,12 +6,19 @@
 #include <stdint.h>
 
 /*
- * Philox4x32-10: 128 random bits from a 64-bit key and a 128-bit counter.
+ * Philox4x32-10: compute a block of 128 random bits, out[4], from a 64-bit key and a 128-bit
+ * counter.
+ *
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  *
- * gtrain's convention: the key is the run's seed; counter words 0 and 1 count elements (or
- * samples), word 2 is the stream (which node, parameter or purpose: enum gt_rng_stream or a
- * node's id), word 3 the step or epoch. Two draws must differ in one of these words.
+ * gtrain uses the key and the words of the counter as follows:
+ *
+ *   key         the seed of the run
+ *   words 0, 1  the index of the element or the sample, low half first
+ *   word 2      the stream: the purpose of the numbers (enum gt_rng_stream), or the id of a node
+ *   word 3      the step or the epoch
+ *
+ * Two draws must never have the same key and counter.
  */
 static inline void gt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
@@ -34,23 +41,30 @@ static inline void gt_philox(uint64_t key, const uint32_t counter[4], uint32_t o
 	out[3] = c3;
 }
 
-/* Streams (counter word 2) that are not a graph node's; node ids stay below GT_RNG_BASE. */
+/* Streams, the values of counter word 2. Values below GT_RNG_BASE are ids of graph nodes. The
+ * comments give the other words of the counter; words that are not mentioned are 0. */
 enum gt_rng_stream {
 	GT_RNG_BASE = 0x40000000,
-	GT_RNG_SHUFFLE = GT_RNG_BASE, /* the sampler's permutation; word 3 is the epoch */
-	GT_RNG_SPLIT,                 /* which samples are held out; word 3 is 0 */
-	GT_RNG_AUGMENT,               /* crops and flips; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_DATA,     /* random data sets; words 0 the element, 1 the kind, 3 the sample */
-	GT_RNG_WINDOW,   /* the shift of a text's windows; word 3 the epoch */
-	GT_RNG_GENERATE, /* sampling of tokens; word 0 the token's position */
-	GT_RNG_JITTER,   /* colours; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_RRC,      /* resized crops; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_MIXUP,    /* weights of mixtures; words 0, 1 the group (gt_mixup_weight()), word 3
-	                    the epoch */
-	GT_RNG_INIT = 0x50000000 /* + the parameter's index; words 0, 1 the element */
+	/* permutation of the samples; words 0, 1: position in the permutation; word 3: epoch */
+	GT_RNG_SHUFFLE = GT_RNG_BASE,
+	/* choice of the samples for validation; words 0, 1: position in a permutation; the key is
+	 * 0, not the seed */
+	GT_RNG_SPLIT,
+	GT_RNG_AUGMENT, /* random crops and flips; words 0, 1: sample; word 3: epoch */
+	GT_RNG_DATA,   /* random data sets; word 0: element; word 1: kind of draw; word 3: sample */
+	GT_RNG_WINDOW, /* offset of the first window in a text; word 3: epoch */
+	GT_RNG_GENERATE, /* sampling of tokens; words 0, 1: index of the generated token */
+	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
+	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
+	/* weights of mixtures (gt_mixup_weight()); words 0, 1: number of the group, times
+	 * GT_MIXUP_BLOCKS, plus index of the block; word 3: epoch */
+	GT_RNG_MIXUP,
+	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
+	 * index of the element, divided by 4 */
+	GT_RNG_INIT = 0x50000000
 };
 
-/* 64 random bits: words 0 and 1 of the block at (element, stream, step). */
+/* Return 64 random bits: words 0 and 1 of the block for an element, a stream and a step. */
 static inline uint64_t gt_philox_u64(uint64_t key, uint64_t element, uint32_t stream, uint32_t step)
 {
 	const uint32_t counter[4] = { (uint32_t)element, (uint32_t)(element >> 32), stream, step };
@@ -60,30 +74,33 @@ static inline uint64_t gt_philox_u64(uint64_t key, uint64_t element, uint32_t st
 	return (uint64_t)out[1] << 32 | out[0];
 }
 
-/* 24 random bits as a float in [0, 1), every value exact. */
+/* Return the upper 24 of 32 random bits as a float in [0, 1). The conversion is exact. */
 static inline float gt_philox_float(uint32_t bits)
 {
 	return (float)(bits >> 8) * 0x1p-24f;
 }
 
-/* 53 random bits as a double in [0, 1). */
+/* Return the upper 53 of 64 random bits as a double in [0, 1). */
 static inline double gt_philox_double(uint64_t bits)
 {
 	return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* A number below n (n > 0), by multiply-shift: bias below n / 2^64. */
+/* Return a random integer from 0 to n - 1, for n > 0: the upper 64 bits of bits * n. The
+ * probability of each result differs from 1 / n by less than 2^-64. */
 static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)bits * n) >> 64);
 }
 
-/* Four standard normals from the four words of a block, by Box and Muller (Ann. Math. Stat. 29(2),
- * 1958). Each uniform number has 32 bits, so no result lies beyond 6.8 standard deviations. */
+/* Compute four random numbers of the standard normal distribution from the four words of a block.
+ * Source: Box and Muller, Ann. Math. Stat. 29(2), 1958. Each uniform number has 32 bits, so the
+ * absolute value of a result is at most 6.8. */
 static inline void gt_philox_normals(const uint32_t w[4], float out[4])
 {
 	for (int i = 0; i < 4; i += 2) {
-		double radius = sqrt(-2.0 * log(((double)w[i] + 0.5) * 0x1p-32)); /* of (0, 1) */
+		/* The argument of log() is in (0, 1). */
+		double radius = sqrt(-2.0 * log(((double)w[i] + 0.5) * 0x1p-32));
 		double angle = (double)w[i + 1] * (6.283185307179586 * 0x1p-32);
 
 		out[i] = (float)(radius * cos(angle));

@@ -1,4 +1,4 @@
-/* progress.h - the progress line of a long job. */
+/* progress.h - print the progress of a long job as one line that is redrawn. */
 #ifndef GT_BASE_PROGRESS_H
 #define GT_BASE_PROGRESS_H
 
@@ -7,55 +7,62 @@
 #include <stdio.h>
 
 /*
- * On a terminal one line is redrawn, at most ten times a second:
+ * A progress line. On a terminal, one line is redrawn, at most ten times a second:
  *
  *	step 1200/2000 [==========>       ] 60% loss 1.93 17.2k tok/s ETA 0:21
  *
- * In a file or a pipe no line is redrawn; the caller prints lines of the same content, without the
- * bar, by gt_progress_print(). If the total is unknown, the time since the start replaces bar and
- * estimate. Nothing is allocated; drawing costs one write. One thread updates the line. Other
- * threads affect it only through gt_log.
+ * If the total is not known, the line has neither the bar nor the estimated time; it shows the time
+ * since the start instead. In a file or a pipe no line is redrawn. The caller calls
+ * gt_progress_print() to print lines with the same content, without the bar.
+ *
+ * No memory is allocated, and the line is drawn by one write. Only one thread may update the line.
+ * Other threads may write messages to the same terminal, but only with gt_log_warn() and the other
+ * functions of log.h.
  */
 struct gt_progress {
 	/* The caller sets these fields before gt_progress_start(). */
 	FILE *stream;
-	bool terminal; /* draw the line; otherwise only gt_progress_print() writes */
+	bool terminal; /* draw the line; if false, only gt_progress_print() writes */
 	bool color;
-	int width;        /* columns; 0: ask the terminal before each drawing */
-	int lent;         /* columns of the launcher's terminal (comm/launch/launch.h); 0: none */
-	const char *unit; /* "step" */
-	int64_t total;    /* 0: unknown */
+	int width; /* columns of the line; 0: ask the terminal each time */
+	/* Columns of the launcher's terminal, if the launcher shows the line of this process there
+	 * (lib/comm/launch/launch.h); otherwise 0. */
+	int lent;
+	const char *unit; /* the unit of the work, such as "step" */
+	int64_t total;    /* units of work; 0: unknown */
 	double (*now)(
-	    void *); /* seconds on a clock that never runs backwards; NULL: the system's */
-	void *clock; /* its argument */
+	    void *); /* returns the seconds of a monotonic clock; NULL: use the system's clock */
+	void *clock; /* the argument of `now` */
 
 	/* Private fields. */
+	/* The times, in seconds, of gt_progress_start() and of the last drawing. */
 	double started, drawn;
-	int64_t first; /* units done at the start, not 0 for a resumed job */
-	bool visible;  /* the line is on the terminal, without line feed */
+	int64_t first; /* units done before the start; not 0 for a resumed job */
+	bool visible;  /* the line is on the terminal now, without a line feed */
 };
 
-/* Start the clock, with `done` units done before. Draws nothing. */
+/* Start to measure the time. `done` units of work were done before, for example before a resumed
+ * job. This draws nothing. */
 void gt_progress_start(struct gt_progress *p, int64_t done);
 
-/* Redraw the line, unless the last time was less than a tenth of a second ago. `detail` (ASCII, may
- * be "") follows the percentage. */
+/* Redraw the line, unless it was drawn less than 0.1 s ago. `done` is the number of units done.
+ * `detail` is text after the percentage, in ASCII; it may be "". */
 void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail);
 
-/* Print a line that stays, on terminals too. On the launcher's terminal it goes only to the rank's
- * log. */
+/* Print the line without the bar, and with a line feed, so that it stays. If p->lent is set, the
+ * launcher writes this line only to the log of the rank. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
-/* The mark at the start of a line that the launcher writes only to the log, and the mark at the end
- * of a progress line. */
+/* Marks for the launcher in the output of a rank. GT_PROGRESS_LOGGED is at the start of a line that
+ * the launcher writes only to the log. GT_PROGRESS_ERASE is at the end of a progress line. */
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 
-/* The width of the terminal now, since windows can be resized: p->width or p->lent if set, and 80
- * if the stream does not tell. */
+/* Return the width for the line in columns: p->width or p->lent if one is set. Otherwise ask the
+ * terminal for its present width, because windows can be resized; 80 if this fails. */
 int gt_progress_columns(const struct gt_progress *p);
 
-/* Erase the line, so that other text can be printed. */
+/* Erase the line before other text is printed. The next update draws it again. */
 void gt_progress_hide(struct gt_progress *p);
 
 #endif

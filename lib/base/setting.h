@@ -1,12 +1,12 @@
-/* setting.h - a key=value pair that models and kinds of data take, described in a table. */
+/* setting.h - describe a setting (key=value) of a model, a kind of data or an augmentation. */
 #ifndef GT_BASE_SETTING_H
 #define GT_BASE_SETTING_H
 
-/* One row. The parser, its hints, the manual and the completions all read it. */
+/* A row of a table of settings. The parser, the help and the completions read it. */
 struct gt_setting {
-	const char *key;     /* NULL: the value stands alone, as in mlp:784,256,10 */
-	const char *form;    /* form of the value: N, yes|no, a/b/c; choices are divided by | */
-	const char *initial; /* the default, as it would be written, or in words */
+	const char *key;     /* NULL: a value without a key, as in mlp:784,256,10 */
+	const char *form;    /* form of the value, such as N or yes|no; "|" separates choices */
+	const char *initial; /* the default, as it would be typed, or a description of it */
 	const char *help;    /* half a line: lower case, no full stop */
 };
 

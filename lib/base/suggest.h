@@ -1,25 +1,31 @@
-/* suggest.h - the nearest right word to a mistyped one. */
+/* suggest.h - find the valid word that is most similar to a mistyped word. */
 #ifndef GT_BASE_SUGGEST_H
 #define GT_BASE_SUGGEST_H
 
 /*
- * Pass the right words one after the other; the nearest one is kept, the first of equally near
- * ones. A word is near if it begins with `word`, or if at most a third of the letters (at least
- * one) are inserted, dropped, changed or swapped with their neighbour. Words are borrowed; nothing
- * is allocated.
+ * Set `word` to the mistyped word, and pass all valid words to gt_suggest_offer() one after the
+ * other. `best` is then the most similar one; if several are equally similar, it is the first.
+ *
+ * A valid word is similar if a small number of edits changes `word` into it. An edit inserts,
+ * removes or changes a letter, or swaps two neighbouring letters. The maximum number of edits is a
+ * third of the length of `word`, but at least 1. If a valid word begins with `word`, and `word` has
+ * two letters or more, this counts as one edit.
+ *
+ * Words are borrowed, and no memory is allocated.
  *
  *	struct gt_suggest near = { .word = "trian" };
  *	gt_suggest_offer(&near, "train");
  *	if (near.best) ...
  *
- * Source: the optimal string alignment distance, Damerau, CACM 7(3), 1964.
+ * Source: Damerau, CACM 7(3), 1964 (the optimal string alignment distance).
  */
 struct gt_suggest {
 	const char *word;
-	const char *best; /* NULL: nothing near */
-	int distance;     /* edits between `word` and `best` */
+	const char *best; /* NULL: no word was similar */
+	int distance;     /* number of edits from `word` to `best` */
 };
 
+/* Compare a valid word with near->word, and update near->best. */
 void gt_suggest_offer(struct gt_suggest *near, const char *candidate);
 
 #endif

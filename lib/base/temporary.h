@@ -1,4 +1,4 @@
-/* temporary.h - inside base: files and folders under temporary names, PATH.tmp-PID-N. */
+/* temporary.h - inside base: create files and folders with temporary names, PATH.tmp-PID-N. */
 #ifndef GT_BASE_TEMPORARY_H
 #define GT_BASE_TEMPORARY_H
 
@@ -7,20 +7,26 @@
 #include "lib/base/file.h"
 
 /*
- * Create PATH.tmp-PID-N, open it and lock it. The umask applies, and the name is new.
- * gt_atomic_end() removes the file or folder from then on. The caller has set f->path, folder and
- * name; this sets f->temporary. It also removes temporary files of the same path whose processes no
- * longer exist. Errors: GT_EIO, GT_ENOMEM.
+ * Create a file or a folder with a temporary name, open it and lock it. The name PATH.tmp-PID-N was
+ * not in use before. The permissions are `mode` without the bits of the umask. Set *fd to its
+ * descriptor, and f->temporary to its path. The caller must have set f->path, f->folder and
+ * f->name.
+ *
+ * Until gt_temporary_drop(), gt_atomic_end() removes the file or folder. This function also removes
+ * temporary files (or folders) of the same path that belong to processes that no longer exist.
+ *
+ * Errors: GT_EIO, GT_ENOMEM.
  */
 int gt_temporary_create(
     struct gt_atomic_file *f, bool is_folder, mode_t mode, int *fd, struct gt_err *err);
 
-/* End the use of the temporary name. With `kept`, the file or folder gets its final name; otherwise
- * it is removed, with the files in it. On failure this returns nonzero with errno set, and a file
- * or folder to be kept still has the temporary name. */
+/* End the use of the temporary name. If `kept` is true, rename the file or folder to its final
+ * name. Otherwise remove it; a folder is removed with the files in it. Return 0, or a nonzero value
+ * with errno set. If a rename fails, the file or folder keeps its temporary name. */
 int gt_temporary_drop(struct gt_atomic_file *f, bool kept);
 
-/* A rename is only durable once the folder that holds the name is on disk too. Errors: GT_EIO. */
+/* Sync the folder that contains the file. A rename survives a power failure only after this.
+ * Errors: GT_EIO. */
 int gt_temporary_sync_folder(const struct gt_atomic_file *f, struct gt_err *err);
 
 #endif

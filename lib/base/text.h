@@ -7,54 +7,61 @@
 #include <stdint.h>
 
 /*
- * Parsing. All of `s` must be the value. Empty text, blanks, only a sign, hexadecimal, "inf", "nan"
- * and anything after the value return false, and so does overflow; *out is then unchanged.
+ * Parse a decimal number. The whole string must be the number. Return true, or false if the string
+ * is empty, contains spaces or other text, is hexadecimal, "inf" or "nan", or is out of range. *out
+ * is unchanged if the result is false.
  */
 bool gt_text_parse_int(int64_t *out, const char *s);
 bool gt_text_parse_double(double *out, const char *s);
 
-/* "4096", "64K", "1.5G", in powers of 1024 (K, M, G, either case); never negative. False for a
- * fraction of a byte. */
+/* Parse a size, such as "4096", "64K" or "1.5G", to bytes. The units K, M and G, upper or lower
+ * case, are powers of 1024. Return false for a negative size, for a fraction of a byte, and for
+ * wrong text. */
 bool gt_text_parse_size(int64_t *out_bytes, const char *s);
 
-/* "90", "90s", "1.5m", "2h"; never negative. */
+/* Parse a duration, such as "90", "90s", "1.5m" or "2h", to seconds. Return false for a negative
+ * duration and for wrong text. */
 bool gt_text_parse_duration(double *out_seconds, const char *s);
 
-/*
- * Printing. The functions write at most GT_TEXT_SIZE bytes, including the terminator, and return
- * `out`. So calls with different buffers can be arguments of one printf().
- */
+/* Bytes of the buffer `out` of the printing functions below, with the zero at the end. These
+ * functions return `out`, so several calls with different buffers can be arguments of one
+ * printf(). */
 enum { GT_TEXT_SIZE = 32 };
 
-/* "512 B", "1.5 KiB", "25 MiB": three digits, powers of 1024. */
+/* Print a number of bytes as "512 B", "1.5 KiB" or "25 MiB": three digits, and a unit that is a
+ * power of 1024. */
 char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes);
 
-/* "999", "17.2k", "1.25M", "124M": three digits, powers of 1000. */
+/* Print a count as "999", "17.2k", "1.25M" or "124M": three digits, and a unit that is a power of
+ * 1000. */
 char *gt_text_count(char out[GT_TEXT_SIZE], double count);
 
-/*
- * A number for printf() that may not be finite: a NaN loses its sign, which has no meaning and
- * would be printed as "-nan".
- */
+/* Return `value`; if it is a NaN, return it without its sign. Use this for arguments of printf(),
+ * which prints a NaN with a sign as "-nan". The sign of a NaN has no meaning. */
 double gt_text_real(double value);
 
-/* "0:21", "12:05", "1:02:03", "2d 03:04:05": whole seconds; "-:--" when unknown (negative or
- * NaN). */
+/* Print a duration, in whole seconds, as "0:21", "12:05", "1:02:03" or "2d 03:04:05". A negative
+ * number or NaN means that the duration is unknown, and is printed as "-:--". */
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 
-/* Whether the last letters of `s` are `ending`. */
+/* Return whether `s` ends with `ending`. */
 bool gt_text_ends_with(const char *s, const char *ending);
 
-/* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes;
- * returns its length, or 0 if the bytes are not UTF-8. */
+/* Decode the first UTF-8 code point of the `left` bytes at p, left > 0, and write it to *code.
+ * Return its length in bytes, or 0 if the bytes are not valid UTF-8. Surrogates and overlong forms
+ * are not valid. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
-/* The number of bytes at the start that are valid UTF-8; it is `size` if all are. */
+/* Return the number of bytes at the start of `bytes` that are valid UTF-8. The result is `size` if
+ * all bytes are valid. */
 size_t gt_text_utf8_bytes(const void *bytes, size_t size);
+
+/* Return whether a string is valid UTF-8. */
 bool gt_text_is_utf8(const char *s);
 
-/* Whether the first 3 bytes encode a surrogate, U+D800 to U+DFFF, in the manner of UTF-8. Python's
- * strings may contain single surrogates, which its pickles encode like this ('surrogatepass'). */
+/* Return whether the first 3 bytes are a surrogate, U+D800 to U+DFFF, encoded in the way of UTF-8.
+ * A string in Python may contain single surrogates. Python's pickles encode them in this form (the
+ * error handler 'surrogatepass'). */
 bool gt_text_is_surrogate(const void *bytes, size_t size);
 
 #endif

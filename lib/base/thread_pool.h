@@ -1,4 +1,4 @@
-/* thread_pool.h - run many small tasks on a pool of threads. */
+/* thread_pool.h - run many tasks on a thread pool. */
 #ifndef GT_BASE_THREAD_POOL_H
 #define GT_BASE_THREAD_POOL_H
 
@@ -7,30 +7,34 @@
 
 #include "lib/base/err.h"
 
-/* Call pthread_create() with all signals blocked in the new thread, so that signals are delivered
- * to the program's own threads. Signals that a thread causes itself, such as SIGBUS, are not
- * blocked: their handlers run in that thread. */
+/* Start a thread by pthread_create(), with all signals blocked in it. The system then delivers
+ * signals to other threads of the program. Signals that a thread causes itself, such as SIGBUS, are
+ * not blocked, and their handlers run in that thread. Errors: GT_ENOMEM. */
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /*
- * The number of threads for `wanted`: at most 64. For 0 it is one per processor that this process
- * may use, at most 16, because with more threads the speed of memory limits gtrain's tasks.
+ * Return the number of threads of a pool. It is `wanted`, but at most 64. If `wanted` is 0, it is
+ * the number of processors that this process may use, but at most 16: more threads do not make
+ * gtrain's tasks faster, because the speed of memory limits them.
  */
 size_t gt_thread_pool_size(size_t wanted);
 
-/* Do the task of this number. Other threads do other tasks at the same time. */
+/* Do the task with the index `task`. Other threads do other tasks at the same time. `self` is the
+ * argument of gt_thread_pool_run(). */
 typedef int gt_task_fn(void *self, size_t task, struct gt_err *err);
 
 /*
- * Call work(self, i, err) once for every i < tasks, by gt_thread_pool_size(threads) threads, of
- * which the caller is one. Each thread takes the next i when it is done with its last one. If a
- * thread cannot be started, the other threads do its tasks.
+ * Call work(self, i, err) once for each task i, 0 <= i < tasks, and wait for the end of all calls.
+ * The pool has gt_thread_pool_size(threads) threads, including the calling thread. Tasks are begun
+ * in the order of their indices: a thread that has finished a task begins the next one. If a thread
+ * cannot be started, the other threads do all tasks.
  *
- * If tasks fail, the error is that of the failed task with the lowest number, whatever the number
- * of threads. Tasks begin in order, so all tasks below it have begun, and they are finished. After
- * a failure no more tasks begin.
+ * If a task fails, no new tasks are begun, but tasks that have begun are completed. The result is
+ * the error of the failed task with the lowest index. It does not depend on the number of threads:
+ * all tasks with lower indices have begun before.
  *
- * Not OpenMP: a process that has used GNU's run-time cannot fork children that use it.
+ * OpenMP is not used here, because of a limit of GNU's OpenMP library: after a process has used it,
+ * child processes that are created by fork() cannot use it.
  */
 int gt_thread_pool_run(
     size_t threads, size_t tasks, gt_task_fn *work, void *self, struct gt_err *err);

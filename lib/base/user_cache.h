@@ -1,14 +1,15 @@
-/* user_cache.h - files that make the next run faster, in the user's cache folder. */
+/* user_cache.h - paths of files in the user's cache folder, which make the next run faster. */
 #ifndef GT_BASE_USER_CACHE_H
 #define GT_BASE_USER_CACHE_H
 
 #include "lib/base/err.h"
 
-/* The path of gtrain/NAME below $XDG_CACHE_HOME, or below ~/.cache; yours to free(). NULL: there is
- * no such folder, or memory has run out. */
+/* Return the path of the cache file NAME, yours to free(): $XDG_CACHE_HOME/gtrain/NAME, or
+ * $HOME/.cache/gtrain/NAME if XDG_CACHE_HOME is not an absolute path. NULL if neither of the two
+ * variables is an absolute path, or if memory runs out. */
 char *gt_user_cache_path(const char *name);
 
-/* Make the folders that the file needs. GT_EIO. */
+/* Create all missing parent folders of the file `path`. Errors: GT_EIO, GT_ENOMEM. */
 int gt_user_cache_make(const char *path, struct gt_err *err);
 
 #endif
