@@ -1,4 +1,4 @@
-/* bytes.h - inside ckpt: little-endian numbers at any address. */
+/* bytes.h - inside ckpt: little-endian numbers at unaligned addresses, and small checks. */
 #ifndef GT_CKPT_BYTES_H
 #define GT_CKPT_BYTES_H
 
@@ -8,7 +8,10 @@
 
 #include "lib/base/buf.h"
 
-/* The unsigned number in `size` bytes (at most 8), least significant first. */
+/*
+ * Return the unsigned number that is stored in `size` bytes (at most 8), least significant byte
+ * first.
+ */
 static inline uint64_t gt_get_le(const unsigned char *p, size_t size)
 {
 	uint64_t value = 0;
@@ -18,7 +21,7 @@ static inline uint64_t gt_get_le(const unsigned char *p, size_t size)
 	return value;
 }
 
-/* Store a number in `size` bytes, least significant first; returns where the next one goes. */
+/* Store `value` in `size` bytes at p, least significant byte first. Return p + size. */
 static inline unsigned char *gt_put_le(unsigned char *p, uint64_t value, size_t size)
 {
 	for (; size; size--, value >>= 8)
@@ -26,6 +29,7 @@ static inline unsigned char *gt_put_le(unsigned char *p, uint64_t value, size_t 
 	return p;
 }
 
+/* Append `value` to a buffer as `size` bytes (at most 8), least significant byte first. */
 static inline void gt_buf_add_le(struct gt_buf *b, uint64_t value, size_t size)
 {
 	unsigned char bytes[8];
@@ -34,7 +38,10 @@ static inline void gt_buf_add_le(struct gt_buf *b, uint64_t value, size_t size)
 	gt_buf_add(b, bytes, size);
 }
 
-/* Compare things whose first member is a uint64_t or size_t, for qsort() and bsearch(). */
+/*
+ * Compare two structs by their first member, a uint64_t or a size_t. This is a comparison function
+ * for qsort() and bsearch().
+ */
 static inline int gt_compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -42,12 +49,16 @@ static inline int gt_compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Whether [offset, offset + length) lies in `size` bytes. */
+/*
+ * Return whether the range [offset, offset + length) lies within [0, size). The sum cannot
+ * overflow.
+ */
 static inline bool gt_inside(uint64_t offset, uint64_t length, uint64_t size)
 {
 	return offset <= size && length <= size - offset;
 }
 
+/* Return whether the host is big-endian. */
 static inline bool gt_host_is_big(void)
 {
 	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;

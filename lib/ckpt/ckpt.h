@@ -1,4 +1,4 @@
-/* ckpt.h - checkpoints of any format as trees: read without running them, searched, written. */
+/* ckpt.h - read, search and write checkpoints as trees; nothing in a file is executed. */
 #ifndef GT_CKPT_CKPT_H
 #define GT_CKPT_CKPT_H
 
@@ -14,11 +14,12 @@
 #include "lib/device/dtype.h"
 
 /*
- * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. Other objects are
- * kept as their description. This module reads and writes such trees; it knows nothing of models or
- * graphs. Nothing in a file is executed: callables in a pickle are names, which are compared and
- * never called. The other operations on checkpoints have headers of their own: edit.h, convert.h,
- * select.h, merge.h, inventory.h, stats.h, diff.h, verify.h; write.h writes any format.
+ * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. Objects of other
+ * classes are kept as a description: the name of the class and its arguments. This module reads and
+ * writes such trees; it knows nothing of models or graphs. Nothing in a file is executed: a pickle
+ * names functions and classes, and gtrain compares these names but never calls them. The other
+ * operations on checkpoints have headers of their own: edit.h, convert.h, select.h, merge.h,
+ * inventory.h, stats.h, diff.h, verify.h. write.h writes a tree in any format that gtrain writes.
  */
 
 enum gt_tree_kind {
@@ -32,101 +33,135 @@ enum gt_tree_kind {
 	GT_TREE_DICT,
 	GT_TREE_TENSOR,
 	/*
-	 * Any other value, kept by the name of its class, which is never imported: objects, classes
-	 * and functions themselves, sets, bytes, integers beyond 64 bits, complex numbers, tensors
-	 * that are sparse, quantised or of a subclass, and "(cycle)".
+	 * Any other value, kept as the name of its class, which is never imported. Such values are
+	 * objects, classes, functions, sets, bytes, integers beyond 64 bits and complex numbers.
+	 * Tensors that are sparse, quantised or of a subclass are opaque, too. So is the object
+	 * "(cycle)", see gt_ckpt_open().
 	 */
 	GT_TREE_OPAQUE
 };
 
-enum { GT_TREE_MAX_DIMS = 32 };
+enum { GT_TREE_MAX_DIMS = 32 }; /* maximum number of dimensions of a tensor */
 
-/* The bytes of one or more tensors. */
+/* A block of bytes that holds the elements of one or more tensors. */
 struct gt_storage {
-	const void *bytes; /* borrowed: from a file's mapping, or the caller's memory */
+	const void *bytes; /* borrowed: they are in a file's mapping or in the caller's memory */
 	size_t size_bytes;
-	const char *key;      /* torch's name for it; "" where the format has none */
-	const char *location; /* "cpu", "cuda:0": where it was saved from */
-	bool swapped;         /* the bytes have the other endianness */
+	/* the name of the storage in a torch file; "" in formats without such names */
+	const char *key;
+	const char *location; /* the device of the storage when it was saved: "cpu", "cuda:0" */
+	bool swapped;         /* the bytes have the endianness that the host does not have */
 
 	/*
-	 * The place of the bytes in the file, from which a caller can copy them without reading
-	 * them. map is NULL if they are only in memory.
+	 * The file that contains the bytes, and their offset in it. A caller can copy the bytes
+	 * with these fields, without reading them. map is NULL if the bytes are only in memory.
 	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
 
-	bool has_crc; /* the file contains the CRC-32 of the bytes */
+	bool has_crc; /* the file contains a CRC-32 of the bytes, `crc` */
 	uint32_t crc;
-	atomic_bool checked; /* gt_storage_check() has compared them */
-	const char *name;    /* name of the record or tensor, for messages */
+	atomic_bool checked; /* gt_storage_check() has compared the bytes with `crc` */
+	const char *name;    /* name of the zip record or the tensor, for messages */
 };
 
 struct gt_tree_tensor {
 	enum gt_dtype dtype;
 	int ndim;
-	const int64_t *shape, *stride; /* [ndim], in elements */
-	int64_t offset;                /* offset of the first element in its storage, in elements */
-	struct gt_storage *storage;    /* all elements lie inside it; other tensors may share it */
+	const int64_t *shape, *stride; /* [ndim] each; strides are in elements */
+	int64_t offset;                /* offset in the storage of the first element, in elements */
+	struct gt_storage *storage;    /* contains all elements; other tensors may share it */
 	bool requires_grad;
-	bool parameter; /* an nn.Parameter */
-	/* "torch.FloatStorage" if this is not a tensor but the storage itself, read as a tensor of
-	 * one dimension; or NULL */
+	bool parameter; /* the tensor is an nn.Parameter */
+	/*
+	 * Usually NULL. If the file holds a storage instead of a tensor, this is the class of the
+	 * storage, such as "torch.FloatStorage". The storage is then read as a tensor of one
+	 * dimension.
+	 */
 	const char *storage_class;
-	/* attributes that Python code has set: a dict, or a tuple of dict and slots; or NULL */
+	/*
+	 * Attributes that Python code has added to the tensor: a dict, or a tuple of a dict and
+	 * slots. NULL if there are none.
+	 */
 	struct gt_tree *attributes;
 };
 
-/* How an opaque object is created, before its items and its state are set. */
+/* The call that creates an opaque object. Its items and its state are set after the call. */
 enum gt_tree_made {
-	GT_TREE_CALLED,       /* class(*args); the class may be any callable */
-	GT_TREE_NEW,          /* class.__new__(class, *args) */
-	GT_TREE_NEW_KEYWORDS, /* the same; the last of args is a dict of keyword arguments */
-	/* no call: a storage that gtrain does not interpret; args is its id */
+	GT_TREE_CALLED, /* class(*args); `class` may be any callable */
+	GT_TREE_NEW,    /* class.__new__(class, *args) */
+	/* class.__new__(class, *args, **kwargs); the last item of args is the dict kwargs */
+	GT_TREE_NEW_KEYWORDS,
+	/*
+	 * No call: the object is a storage that gtrain does not interpret, and args is the id of
+	 * the storage.
+	 */
 	GT_TREE_STORAGE
 };
 
 struct gt_tree {
 	enum gt_tree_kind kind;
-	unsigned visits : 24, height : 8; /* used by gt_tree_check() while it runs; else 0 */
+	unsigned visits : 24, height : 8; /* used by gt_tree_check() while it runs; otherwise 0 */
 	union {
 		bool boolean;
 		int64_t integer;
 		double real;
 		struct {
-			const char *bytes; /* UTF-8 (from a pickle perhaps with single
-			                    * surrogates), zero-terminated */
+			/*
+			 * UTF-8, zero-terminated. A string from a pickle may contain unpaired
+			 * surrogates.
+			 */
+			const char *bytes;
 			size_t length;
 		} string;
-		/* lists and tuples do not use `key`; items of dicts are in the file's order */
+		/*
+		 * Dicts, lists and tuples. Lists and tuples leave the `key` of each item unset.
+		 * Items of a dict are in the order of the file.
+		 */
 		struct {
 			struct gt_tree_item *items;
 			size_t count, capacity;
-			/* of a dict: `_metadata` of a state_dict; or NULL */
+			/*
+			 * only in a dict: its attributes, such as `_metadata` of a state_dict; or
+			 * NULL
+			 */
 			struct gt_tree *attributes;
-			bool ordered; /* of a dict: an OrderedDict */
-			bool is_size; /* of a tuple: a torch.Size */
-			/* Of a dict: a defaultdict's arguments, a tuple of a class at most; NULL */
+			bool ordered; /* the dict is an OrderedDict */
+			bool is_size; /* the tuple is a torch.Size */
+			/*
+			 * Only in a dict that is a collections.defaultdict: its arguments, a tuple
+			 * that holds one class or nothing. Otherwise NULL.
+			 */
 			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
-		struct {                        /* NULL where there is none */
+		struct {
+			/*
+			 * Opaque objects. A pointer that is NULL means that the object has no such
+			 * part.
+			 */
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
-			/* a tuple; NULL: the class itself ("torch.float32") */
+			/*
+			 * The arguments, a tuple. If args is NULL, the node is the class itself,
+			 * such as "torch.float32", and not an object of the class.
+			 */
 			struct gt_tree *args;
-			struct gt_tree *items; /* of a subclass of dict or list: its entries */
-			struct gt_tree *state; /* the object's attributes, mostly a dict */
+			/* the entries, if the class derives from dict or list */
+			struct gt_tree *items;
+			struct gt_tree *state; /* the object's attributes, usually a dict */
 			enum gt_tree_made made;
 		} opaque;
 	};
 };
 
 struct gt_tree_item {
-	const struct gt_tree *key; /* a string or an integer in practice */
+	/* in practice a string or an integer; NULL in lists and tuples */
+	const struct gt_tree *key;
 	struct gt_tree *value;
 	/*
-	 * For trees read from a pickle: the byte of the opcode that put the key or the value on the
-	 * stack. An edit of that string starts there (see pickle.h).
+	 * Only in trees that were read from a pickle: the offsets in the pickle of the opcodes that
+	 * put the key and the value on the stack. An edit of a string changes the opcode at this
+	 * offset (see pickle.h).
 	 */
 	size_t key_at, value_at;
 };
@@ -136,132 +171,174 @@ struct gt_tree_item {
 struct gt_ckpt;
 
 /*
- * Open a checkpoint, which is a torch file (zip or legacy), a safetensors file, numpy's arrays (npz
- * or npy), Hugging Face's index of shards, or a folder with one of the last (see shards.h), and
- * check its headers: the bytes of tensors are not touched. The files are mapped: tensors borrow the
- * mappings, and are valid until gt_ckpt_close(). Tensor bytes are checked when they are read, by
- * gt_ckpt_tensor_read() or gt_storage_check(), where the file has checksums: a zip has, and so has
- * a safetensors file that gtrain wrote; a legacy file has none.
+ * Open a checkpoint and check its headers. `path` names one of these:
+ *   - a torch file, zip or legacy;
+ *   - a safetensors file;
+ *   - NumPy arrays, npz or npy;
+ *   - Hugging Face's index of a checkpoint in several files, called shards (see safetensors.h);
+ *   - a folder that contains such an index, a model.safetensors or a pytorch_model.bin (see
+ *     gt_shards_in_folder()).
+ * The bytes of tensors are not read yet. The files are mapped: tensors borrow the mappings and are
+ * valid until gt_ckpt_close(). If the file has checksums, gt_ckpt_tensor_read() and
+ * gt_storage_check() compare them when they read tensors. Zip files have checksums, and so have
+ * safetensors files that gtrain wrote; legacy files have none.
  *
- * The root of safetensors and npz is a dict of tensors. Its attribute `__metadata__`, if it has
- * one, is the dict of strings that a safetensors header holds under that name.
+ * The root of a safetensors or npz checkpoint is a dict of tensors. A safetensors header may
+ * contain a dict of strings, named `__metadata__`. It becomes an attribute of the root.
  *
- * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
- * object is an opaque "(cycle)"); no dict has a string or an integer as a key twice (keys of other
- * kinds are not compared); parts that the file mentions twice are shared. Errors name the file, and
- * the byte or the record that is wrong: GT_EFORMAT for a file that is cut, damaged or not a
- * checkpoint, in some cases with a hint.
+ * A function may recurse over the tree without further checks:
+ *   - The tree is at most 128 levels deep.
+ *   - It has no cycles. An opaque object of class "(cycle)" stands for a reference to an enclosing
+ *     object.
+ *   - No dict has the same string or the same integer as a key twice. Keys of other kinds are not
+ *     compared.
+ * A value that the file mentions twice is one shared node.
+ *
+ * Errors name the file, and the byte or the record that is wrong. GT_EFORMAT: the file is
+ * truncated, damaged or not a checkpoint; some errors have a hint.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
-/* The same for a file. If file.folder is set, the file and its shards must lie in this folder. */
+/*
+ * Open a checkpoint like gt_ckpt_open(). If file.folder is set, the path must be a file, and this
+ * file and its shards must lie in that folder.
+ */
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
- * Open a file that Python's pickle wrote with any protocol. Some data sets are such files. The root
- * is the pickled object. In a dict, numpy arrays become tensors, and keys that are bytes become
- * strings: Python 3 writes such keys when it saves a pickle of Python 2 again. The whole file is
- * read into memory and takes about twice its size.
+ * Open a file that Python's pickle module wrote with any protocol. Some data sets are such files.
+ * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors, and its
+ * keys that are bytes become strings. Python 3 writes keys as bytes if it loads a pickle of Python
+ * 2 and saves it again. The whole file is read into memory and takes about twice its size.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
+/* Return the root of the tree, borrowed. */
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
-/* "torch-zip", "torch-legacy", "torchscript", "safetensors", "safetensors-shards", "torch-shards",
- * "npz", "npy", "pickle". */
+/*
+ * Return the name of the format: "torch-zip", "torch-legacy", "torchscript", "safetensors",
+ * "safetensors-shards", "torch-shards", "npz", "npy" or "pickle".
+ */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 
-/* The value under a string or an integer key of a dict; NULL if there is none, or if `dict` is not
- * a dict. */
+/*
+ * Return the value under a string key or an integer key of a dict. Return NULL if there is no such
+ * key, or if `dict` is not a dict.
+ */
 const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
-/* Read a scalar, with conversion between bool, int and float. Other kinds and NULL return false and
- * leave *out unchanged. A float is converted to an integer only if it is whole. A 0-dimensional
- * tensor counts as a scalar (torch.optim keeps `step` as one). */
+/*
+ * Read a scalar and convert it between bool, int and float. A 0-dimensional tensor counts as a
+ * scalar, because torch.optim keeps `step` as such a tensor. A float is converted to an integer
+ * only if its value is a whole number. For other kinds and for NULL, return false and leave *out
+ * unchanged.
+ */
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
 /*
- * The same, but a damaged tensor is an error. Returns 1 and sets *out; 0 if there is no such value;
- * or an error: GT_EFORMAT if a tensor's bytes differ from their checksum, GT_EIO.
+ * Read a scalar like gt_tree_as_int() and gt_tree_as_float(), but report a damaged tensor as an
+ * error. Return 1 and set *out; or 0 if the value is not a scalar that can be converted; or an
+ * error: GT_EFORMAT if the bytes of a tensor differ from their checksum, GT_EIO.
  */
 int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err);
 int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err);
 
-/* Compare the bytes of a storage with the CRC-32 in the file. The first call reads all bytes; later
- * calls read none. Returns 0 if the file has no CRC-32, and GT_EFORMAT if it differs. Any thread
- * may call this. */
+/*
+ * Compare the bytes of a storage with the CRC-32 in the file. The first call reads all bytes. Later
+ * calls read nothing and return 0. Return 0 also if the file has no CRC-32. Errors: GT_EFORMAT if
+ * the CRC-32 differs. Any thread may call this function.
+ */
 int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 
-/* Elements of a tensor. */
+/* Return the number of elements of a tensor. */
 int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
 
 /*
- * Copy a tensor to contiguous memory dst of gt_ckpt_tensor_count() elements, following its strides,
- * in the host's byte order. Floating-point types, also float8, can be converted to each other, with
- * one rounding to nearest even. Integers and bool (0 or 1) can be converted to each other. Complex
- * types are not converted. GT_ENOTSUP for other pairs of types, GT_EINVAL for an integer that does
- * not fit. gt_storage_check() is called first.
+ * Copy a tensor to `dst`, contiguous memory for gt_ckpt_tensor_count() elements of type `to`. The
+ * elements are in row-major order and in the host's byte order. gt_storage_check() is called first.
+ * Conversions:
+ *   - between floating-point types, including float8, with one rounding to nearest even;
+ *   - between integers and bool (0 or 1).
+ * Complex types are not converted. Errors: GT_ENOTSUP for other pairs of types, GT_EINVAL for an
+ * integer that does not fit into `to`; and the errors of gt_storage_check().
  */
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
-/* ---- the state_dict inside ---- */
+/* ---- the state_dict in a checkpoint ---- */
 
 struct gt_state_entry {
-	const char *name; /* without `module.` and `_orig_mod.`, except after _find_as_is() */
+	/* without the prefixes `module.` and `_orig_mod.`, except after _find_as_is() */
+	const char *name;
 	const struct gt_tree_tensor *tensor;
 };
 
 struct gt_state_dict {
-	struct gt_state_entry *entries; /* in the file's order */
+	struct gt_state_entry *entries; /* in the order of the file */
 	size_t count;
-	const struct gt_tree *node; /* the dict or the module where it was found */
-	size_t left_out;            /* number of tensors of kinds that gtrain does not interpret */
-	/* one line: the key where it was found and the prefix that was removed; or "" */
+	const struct gt_tree *node; /* the dict or the module that has the tensors */
+	/* tensors that are not listed, because gtrain does not interpret their kind */
+	size_t left_out;
+	/* one line about the place where it was found and about removed prefixes; or "" */
 	const char *note;
-	struct gt_index by_name; /* the entries */
+	struct gt_index by_name; /* index of `entries` by name */
 	struct gt_arena arena;
 };
 
 /*
- * Find the state_dict in a tree. In this order:
- *   1. a pickled nn.Module, or one of TorchScript: the dict its state_dict() would return;
- *   2. a dict whose values are all tensors (or None) is one;
- *   3. a dict that has one under a wrapper's key, tried in this order, nested: `model`,
- *      `state_dict`, `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`,
- *      `params` and rarer ones; averaged copies (`ema`, `model_ema`, ...) last; the note names
- *      others that are there;
- *   4. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
- *   5. a dict with a single value that has one;
- *   6. of the first four items of a tuple or list, such as (model, optimizer), the first that
- *      has one.
- * It looks no deeper than eight levels, steps into lists included. The state of an optimizer is not
- * a state_dict. Tensors that are not plain ones (quantised, sparse) are left out; the note counts
- * them. Then all prefixes `module.` and `_orig_mod.` are removed from every key. Two keys that
- * become one are an error. The note reads "state_dict found under 'state_dict'; 'module.' taken off
- * 65 keys; saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT, with the
- * keys of the tree.
+ * Find the state_dict in a tree, that is, the dict of a model's tensors by name. The rules, in this
+ * order:
+ *   1. A pickled nn.Module, or a TorchScript module: take the dict that its state_dict() would
+ *      return.
+ *   2. A dict that contains only tensors (or None): take it.
+ *   3. A dict with one of these keys: search the value under that key, by the same rules. The keys
+ *      are tried in this order: `model`, `state_dict`, `model_state_dict`, `net`, `module`,
+ *      `network`, `model_state`, `weights`, `params` and rarer ones; last, the keys of averaged
+ *      copies (`ema`, `model_ema`, ...). The note names other keys of this list that have a
+ *      state_dict.
+ *   4. A dict that contains some tensors: take it, and leave out its other values (`_extra_state`).
+ *   5. A dict in which exactly one value contains a state_dict: take that one.
+ *   6. A tuple or list, such as (model, optimizer): take the first of its first four items that
+ *      contains a state_dict.
+ * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is
+ * not a state_dict. Tensors of special kinds (quantised, sparse) are left out; the note counts
+ * them.
+ *
+ * Then all prefixes `module.` and `_orig_mod.` are removed from every key. If two keys become
+ * equal, this is an error. A note reads "state_dict found under 'state_dict'; 'module.' taken off
+ * 65 keys; saved on cuda:0".
+ *
+ * The tensors are borrowed from the tree. Errors: GT_EFORMAT, with the keys of the tree.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
-/* The same, but names stay as they are in the file, for callers that rewrite it. */
+/*
+ * Find the state_dict like gt_state_dict_find(), but keep the names as they are in the file. This
+ * is for callers that rewrite the file.
+ */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
+/* Return the tensor with this name, or NULL. */
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
 void gt_state_dict_release(struct gt_state_dict *sd);
 
 /*
- * A text that a file stores with its weights: an entry of `__metadata__`, a dict of strings.
- * Programs ignore entries that they do not know. safetensors keeps it in the header (README of the
- * format, "Format"); in a file of PyTorch it is an attribute of the OrderedDict of weights.
- * Borrowed; NULL where there is none.
+ * Return a text that the file stores with its weights: the entry `name` of `__metadata__`, a dict
+ * of strings. Programs ignore entries that they do not know. In a safetensors file the dict is in
+ * the header (README of the format, "Format"). In a file of PyTorch it is an attribute of the
+ * OrderedDict of weights. The text is borrowed; NULL if there is no such entry.
  */
 const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name);
 
 /* ---- building and writing ---- */
 
-/* Trees for writing live in an arena; NULL with err set if memory runs out. Strings are copied,
- * tensor data is borrowed until the tree is written: shape[ndim], contiguous, in the host's byte
- * order; shape may be NULL where ndim is 0, a scalar tensor. Each tensor has a storage of its own;
- * those with the same `data` and dtype are written as one. */
+/*
+ * Create nodes of a tree that is to be written. The nodes are in the arena. Strings are copied.
+ * Return NULL with err set if memory runs out.
+ *
+ * gt_tree_tensor(): `data` is borrowed until the tree is written. It is contiguous and in the
+ * host's byte order, with the shape shape[ndim]. If ndim is 0 (a scalar tensor), shape may be NULL.
+ * Each tensor has a storage of its own. Storages with the same `data` and dtype are written as one.
+ */
 struct gt_tree *gt_tree_none(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_bool(struct gt_arena *a, bool value, struct gt_err *err);
 struct gt_tree *gt_tree_int(struct gt_arena *a, int64_t value, struct gt_err *err);
@@ -273,14 +350,19 @@ struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
     const int64_t *shape, const void *data, struct gt_err *err);
 
-/* Add to a dict a text that gt_state_dict_metadata() returns. It becomes an OrderedDict, as
- * Python's dict has no attributes. Errors: GT_ENOMEM. */
+/*
+ * Add a text to a dict. gt_state_dict_metadata() returns the text again. The dict becomes an
+ * OrderedDict, because a plain dict of Python cannot have attributes. Errors: GT_ENOMEM.
+ */
 int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
     struct gt_arena *a, struct gt_err *err);
 
-/* Append to a dict, list or tuple. If `value` is NULL, an earlier call failed and set err; this
- * call then fails, too. So calls can be nested: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a,
- * err). */
+/*
+ * Append a value to a dict, list or tuple. If `value` is NULL, an earlier call failed and has set
+ * err; then this call fails, too. So calls can be nested without a check of each:
+ *
+ *   gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err)
+ */
 int gt_tree_set(struct gt_tree *dict, const char *key, struct gt_tree *value, struct gt_arena *a,
     struct gt_err *err);
 int gt_tree_set_int(struct gt_tree *dict, int64_t key, struct gt_tree *value, struct gt_arena *a,
@@ -289,22 +371,28 @@ int gt_tree_append(
     struct gt_tree *seq, struct gt_tree *value, struct gt_arena *a, struct gt_err *err);
 
 /*
- * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64 bytes,
- * CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the CPU;
- * with a digest for each tensor (digest.h). A dict is written as dict, or as OrderedDict if it was
- * read as one or has attributes. Tensors of the same data pointer and dtype share one storage, as
- * tied weights do; bytes at the ends of a storage that belong to no tensor are left out.
+ * Write a tree as torch.save() does since PyTorch 1.6. The file is a zip archive that
+ * torch.load(weights_only=True) can load:
+ *   - Records are stored without compression, aligned to 64 bytes, with CRC-32, and with zip64
+ *     fields where needed.
+ *   - Every storage is on the CPU.
+ *   - The archive also contains a digest of each tensor (digest.h).
+ *   - A dict is written as an OrderedDict if it was read as one or has attributes, otherwise as a
+ *     dict.
+ *   - Tensors with the same data pointer and dtype share one storage, as tied weights do. Bytes at
+ *     the ends of a storage that belong to no tensor are not written.
  *
  * Every tree that was read can be written: strides, sharing, parameters and objects of unknown
- * classes stay as they are. One exception: a defaultdict whose default_factory is not a class
- * becomes a dict. GT_ENOTSUP for an object that contains itself.
+ * classes are kept. One exception: a defaultdict becomes a dict if its default_factory is not a
+ * class. Errors: GT_ENOTSUP for an object that contains itself.
  *
- * PyTorch 1.13's restricted unpickler knows no float outside tensors (its list of opcodes lacks
- * BINFLOAT, later ones have it): there, weights_only=True takes a bare state_dict, not a
- * checkpoint with an optimizer's settings.
+ * The unpickler that PyTorch 1.13 uses for weights_only=True cannot read a float outside a tensor,
+ * because it does not know the opcode BINFLOAT. Later versions know it. So version 1.13 loads a
+ * bare state_dict with weights_only=True, but not a checkpoint with the settings of an optimizer.
  *
- * The file appears whole or not at all: temporary name in the same folder, fsync, rename, fsync of
- * the folder. The bytes depend only on the tree, not on the clock.
+ * The file appears whole or not at all: it is written under a temporary name in the same folder,
+ * followed by fsync(), a rename, and fsync() of the folder. The bytes depend only on the tree, not
+ * on the clock.
  */
 int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
 

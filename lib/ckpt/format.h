@@ -1,4 +1,4 @@
-/* format.h - inside ckpt: the formats of checkpoints; each is a row in a file of its own. */
+/* format.h - inside ckpt: the table of checkpoint formats, with one row per format. */
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 
@@ -9,49 +9,57 @@
 #include "lib/ckpt/edit/edit.h"
 #include "lib/ckpt/write.h"
 
+/* One file of a checkpoint that consists of several files and an index. */
 struct gt_ckpt_shard {
 	struct gt_ckpt *ckpt;
-	const char *file; /* its name, without a folder */
+	const char *file; /* name of the file, without its folder */
 };
 
+/* An open checkpoint. */
 struct gt_ckpt {
 	struct gt_mapping map;
-	struct gt_arena arena; /* the tree, and records that had to be inflated */
+	struct gt_arena arena; /* holds the tree, and records of a zip that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
-	const char *path; /* path of the file; NULL: the checkpoint is in memory */
-	/* used while the checkpoint is opened: the folder of the file and its shards */
+	const char *path; /* NULL: the checkpoint is in memory */
+	/* the folder in which the file and its shards must lie; set only while opening */
 	const struct gt_folder *folder;
-	struct stat opened; /* state of the file when it was opened */
-	bool locked;        /* the open file `lock` holds a lock against other edits */
+	struct stat opened; /* size, times and identity of the file when it was opened */
+	bool locked;        /* `lock` is a file descriptor that holds a lock against other edits */
 	int lock;
 
-	/* For an index of shards: the open files. The tree borrows from their trees. */
+	/* Only for an index of shards: the open shards. The tree borrows from their trees. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
 
-	/* for safetensors: the header that the tree was read from */
+	/* only for safetensors: the header from which the tree was read */
 	const struct gt_st_header *st_header;
 
-	/* For torch formats: a copy of the pickle that the tree was read from, and the places of
-	 * device names in it. */
+	/*
+	 * Only for torch formats: a copy of the pickle from which the tree was read, and the list
+	 * of device names in it.
+	 */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
-	uint64_t pickle_at;        /* place of the pickle in a legacy file */
-	const char *pickle_record; /* name of its record in a zip */
+	uint64_t pickle_at;        /* legacy: offset of the pickle in the file, in bytes */
+	const char *pickle_record; /* zip: name of the record that contains the pickle */
 	const struct gt_torch_location *locations;
 
-	uint64_t tail_bytes; /* legacy files: unused bytes after the last storage */
+	uint64_t tail_bytes; /* legacy: number of unused bytes after the last storage */
 
-	struct gt_storage *digests; /* the record of digest.h; NULL where there is none */
+	/* the record that digest.h describes; NULL if the file has none */
+	struct gt_storage *digests;
 };
 
 /*
- * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may still fail for a
- * file that `sniff` accepted. `apply` may be NULL. Its target is another file than the input,
- * except for an edit in place, which has at least one change. `result` is zeroed. To write the file
- * itself, open it by gt_edit_begin() (edit/private.h). `write` is gt_ckpt_write(); NULL where a
- * format is only read.
+ * A row of the table of formats.
+ *   sniff   Return whether the first bytes of the file look like this format.
+ *   open    Set ckpt->root. This may fail for a file that `sniff` accepted.
+ *   apply   Apply an edit; NULL if the format cannot be edited. The caller makes sure that the
+ *           target is another file than the input, or that an edit in place has at least one
+ *           change. `result` is zeroed. To write to the input itself, open it with gt_edit_begin()
+ *           (edit/private.h).
+ *   write   Do the work of gt_ckpt_write(); NULL if gtrain can only read the format.
  */
 struct gt_ckpt_format {
 	const char *name;
@@ -63,35 +71,42 @@ struct gt_ckpt_format {
 	    const struct gt_ckpt_write_options *options, struct gt_err *err);
 };
 
-/* Check that `path` is not a file of the options' inputs; GT_EINVAL. For writers whose files have
- * other names than the given one. */
+/*
+ * Return GT_EINVAL if `path` is a file of one of options->inputs, otherwise 0. Writers call this
+ * for each path that they derive from the path of the user, such as the paths of shards.
+ */
 int gt_ckpt_check_output(
     const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
 
-/* Write a file from its start. */
+/*
+ * Write to the file `fd`, which is empty or, for an edit in place, the input. `self` is the
+ * caller's data.
+ */
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 
-/* Call the writer to write a file, which appears whole or not at all. Errors are the writer's, or
- * name the file. */
+/*
+ * Call `write` to write a file, which appears whole or not at all. Errors come from `write`, or
+ * name the file.
+ */
 int gt_ckpt_write_file(
     struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);
 
-/* The row of this name, or NULL. */
+/* Return the row with this name, or NULL. */
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
-/* Like gt_ckpt_open_at(), for one file that is not an index of shards. */
+/* Open a file like gt_ckpt_open_at(). An index of shards is an error. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 
-/* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */
+/* Open a checkpoint that is in memory; for tests. The bytes are borrowed until gt_ckpt_close(). */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);
 
 /*
- * Describe a file that no format accepts (a Git LFS pointer, a web page, ...) in `err`. Returns
- * err->code, GT_EFORMAT.
+ * Set `err` to a description of a file that no format accepts (a Git LFS pointer, a web page, ...).
+ * Return err->code, which is GT_EFORMAT.
  */
 int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err);
 

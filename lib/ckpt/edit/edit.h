@@ -5,123 +5,138 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
- * its format: gt_edit_compute(), gt_edit_apply(). Only the metadata is written again.
+ * An edit is a list of changes. gt_edit_compute() computes it from the tree of an open checkpoint;
+ * gt_edit_apply() writes the result in the format of that checkpoint. Only the metadata is written
+ * again.
  *
  * Names are edited in every state_dict of the file, at any depth; tree/classify.h defines which
  * dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds, if it
- * contains only tensors. So {"rng": tensor, "epoch": 3} is not edited.
+ * contains only tensors. So the names in {"rng": tensor, "epoch": 3} are not edited.
  *
- * An edit of a state_dict also changes its `_metadata`, whose keys are paths of modules. In an
- * optimizer it changes keys of `state`, and elements of a group's lists, that equal a name in the
- * state_dict.
+ * An edit of a state_dict also changes the keys of its `_metadata`, which are paths of modules. In
+ * the state of an optimizer, an edit changes the keys of `state` and the elements of lists in a
+ * parameter group, if they equal a name in a state_dict.
  */
 
 enum gt_edit_kind {
-	GT_EDIT_STRIP,  /* words: prefixes; none: "module.", "_orig_mod." */
-	GT_EDIT_ADD,    /* words: one prefix; none: "module." */
-	GT_EDIT_RENAME, /* words: REGEX=REPLACEMENT, see rename.h */
-	GT_EDIT_REMAP   /* words: FROM=TO, devices; the first that matches counts */
+	GT_EDIT_STRIP,  /* remove prefixes. words: the prefixes; none: "module.", "_orig_mod." */
+	GT_EDIT_ADD,    /* add a prefix. words: the prefix; none: "module." */
+	GT_EDIT_RENAME, /* replace matches. words: REGEX=REPLACEMENT, see rename.h */
+	GT_EDIT_REMAP   /* change devices. words: FROM=TO; the first word that matches is used */
 };
 
 struct gt_edit_request {
 	enum gt_edit_kind kind;
-	const char *const *words; /* ended by NULL; NULL: none */
+	const char *const *words; /* ended by a NULL pointer; NULL: no words */
 };
 
+/* The role of a text that an edit changes. */
 enum gt_edit_use {
 	GT_EDIT_NAME,      /* a key of a state_dict */
-	GT_EDIT_METADATA,  /* a key of its `_metadata` */
-	GT_EDIT_REFERENCE, /* a name in an optimizer's state */
-	GT_EDIT_LOCATION,  /* the device a storage was saved on */
+	GT_EDIT_METADATA,  /* a key of the `_metadata` of a state_dict */
+	GT_EDIT_REFERENCE, /* a name of a parameter in an optimizer's state */
+	GT_EDIT_LOCATION,  /* the device on which a storage was saved */
 	GT_EDIT_WHAT_COUNT
 };
 
 struct gt_edit_change {
-	const char *from, *to; /* before and after */
+	const char *from, *to; /* the text before and after the edit */
 	enum gt_edit_use what;
-	/* "model.state_dict": the keys that lead to the dict; "": the root. For a device: the key
-	 * of its storage */
+	/*
+	 * The place of the change. For a name: the keys that lead to its dict, such as
+	 * "model.state_dict"; "" for the root. For a device: the key of its storage.
+	 */
 	const char *where;
-	size_t at; /* in a pickle: the opcode that put the text there (pickle.h) */
+	/* only in a pickle: offset of the opcode that put the text on the stack (pickle.h) */
+	size_t at;
 };
 
 struct gt_edit {
-	/* in the file's order, without changes that leave a text as it is */
+	/* in the order of the file; texts that stay the same have no entry */
 	struct gt_edit_change *changes;
 	size_t count;
-	size_t counts[GT_EDIT_WHAT_COUNT];
-	size_t dicts;     /* state_dicts with a change */
+	size_t counts[GT_EDIT_WHAT_COUNT]; /* number of changes by enum gt_edit_use */
+	size_t dicts;                      /* number of state_dicts with a change */
 	const char *note; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
-	/* a second note about which dicts are edited and which are not; or "" */
+	/* a second note that lists the dicts that are edited and the dicts that are not; or "" */
 	const char *dicts_note;
-	size_t capacity; /* elements allocated for changes */
+	size_t capacity; /* number of elements allocated for `changes` */
 	struct gt_arena arena;
 };
 
 /*
- * As gt_ckpt_open(), for an edit in place: lock the file before reading it, until gt_ckpt_close().
- * Wait at most `wait_s` seconds for another process that edits it, then fail with GT_EIO and its
- * process id, if known. No lock is taken if the file cannot be written or the file system has no
- * locks. An edit in place of a file that was opened without a lock is refused if the file has
- * changed or is locked.
+ * Open a checkpoint like gt_ckpt_open() in order to edit it in place: lock the file before reading
+ * it. gt_ckpt_close() releases the lock. If another process edits the file, wait at most `wait_s`
+ * seconds. Then fail with GT_EIO; the message contains the id of that process, if known. If the
+ * file cannot be written, or the file system has no locks, open the file without a lock.
+ *
+ * gt_edit_apply() can also edit a file in place that was opened without a lock. It then fails if
+ * the file has changed or if another process has locked it.
  */
-enum {
-	GT_EDIT_WAIT_S = 10
-}; /* long enough for several edits, including edits that copy large files */
+enum { GT_EDIT_WAIT_S = 10 }; /* a `wait_s` for several edits that copy large files */
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
 
 /*
- * Compute an edit; it borrows texts from the checkpoint. If there is nothing to change, this is not
- * an error: count is 0 and the note says why ("no name starts with 'module.' or '_orig_mod.'").
+ * Compute an edit. It borrows texts from the checkpoint. If nothing has to change, the function
+ * succeeds: count is 0, and the note gives the reason ("no name starts with 'module.' or
+ * '_orig_mod.'").
  *
- *   strip   takes the prefixes off the front of a name, in any order and number; a name never
- *           becomes empty. `_metadata` follows: "module" becomes "", and the entry that had this
- *           name, the wrapper's own, gets the name that is now free.
- *   add     puts the prefix, which ends with ".", before each name.
- *   rename  replaces what the expressions match, one after the other, in each name.
- *   remap   "cuda:0=cpu"; FROM may be "cuda:*" or "*", and "cuda" is "cuda:0" in both. It needs no
- *           state_dict: every storage counts.
+ *   strip   removes the prefixes from the front of each name, in any order and number. A name never
+ *           becomes empty. The keys of `_metadata` change in the same way: "module" becomes "".
+ *           The entry that had the key "" describes the wrapper; it gets the key "module", which is
+ *           now free.
+ *   add     puts the prefix, which must end with ".", before each name.
+ *   rename  applies the rules, one after the other, to each name. A rule replaces its first match.
+ *   remap   changes devices, for example "cuda:0=cpu". FROM may be "cuda:*" or "*". In FROM and in
+ *           TO, "cuda" means "cuda:0". Storages outside of state_dicts change, too.
  *
- * Errors: GT_EINVAL for a malformed edit; GT_EFORMAT where names would collide (the first few and
- * their number), or where there is no state_dict; the message describes the file's contents.
+ * Errors: GT_EINVAL for a malformed request. GT_EFORMAT if two names would become equal; the
+ * message contains the first few and their number. GT_EFORMAT also if the file has no state_dict;
+ * the message describes the contents of the file.
  */
 int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
     const struct gt_edit_request *request, struct gt_err *err);
 void gt_edit_release(struct gt_edit *edit);
 
 struct gt_edit_target {
-	const char *input;  /* the path by which the checkpoint was opened */
-	const char *output; /* the path of the result, another file; NULL: in place */
+	const char *input;  /* the path that was given to open the checkpoint */
+	const char *output; /* the path of the result, a different file; NULL: edit in place */
 	bool no_sync;       /* do not call fsync() */
 };
 
 struct gt_edit_result {
 	uint64_t written_bytes; /* bytes of metadata that were written again */
 	uint64_t moved_bytes;   /* bytes that were copied unchanged */
-	uint64_t dead_bytes;    /* bytes of the result that nothing refers to any more */
-	/* the edit in place was made by a copy, which was renamed over the file */
+	uint64_t dead_bytes;    /* bytes of the result that are no longer used */
+	/*
+	 * The edit in place could not change the file itself: a copy was written and renamed over
+	 * the file.
+	 */
 	bool replaced;
-	/* the reason, if `replaced`: "the format has no space for a new header" */
+	/* if `replaced`: the reason, such as "the format has no space for a new header" */
 	const char *why;
-	/* if `replaced`: the number of other hard links, which still have the old names */
+	/* if `replaced`: number of other hard links to the old file, which is unchanged */
 	uint64_t other_links;
 };
 
 /*
- * Apply an edit to the file it was computed from; `result` may be NULL. Close the checkpoint
- * afterwards, and do not use its tree: an edit in place of a safetensors file overwrites the mapped
+ * Apply an edit to the file from which it was computed. `result` may be NULL. Close the checkpoint
+ * afterwards and do not use its tree: an edit in place of a safetensors file overwrites the mapped
  * header.
  *
- * Out of place: a temporary file beside `output`, synced, renamed, folder synced; the bytes of
- * tensors go from file to file in the kernel, by reference where the file system shares blocks
- * (XFS, btrfs); checksums stay. In place: only metadata is written. For a zip that is one write at
- * the end of the file, a new pickle and directory, then fsync; for safetensors a header padded to
- * its old length. If the format leaves no space, a copy is written and renamed over the file.
+ * With target->output: write a temporary file in the folder of `output`, call fsync(), rename the
+ * file, and call fsync() for the folder. The kernel copies the bytes of tensors from file to file.
+ * If the file system can share blocks between files (XFS, btrfs), the bytes are shared instead.
+ * Checksums stay the same.
  *
- * Errors: GT_EINVAL when output is the input, GT_EFORMAT where the digests of the file do not agree
- * with its checksums, GT_EIO when the file has changed since it was opened
- * or the system refuses, GT_ENOTSUP where the format cannot be edited.
+ * In place: only metadata is written. In a zip file, one write appends a new pickle and a new
+ * directory, followed by fsync(). In a safetensors file, a new header overwrites the old one; it is
+ * padded to the old length. If the format leaves no space, a copy is written and renamed over the
+ * file.
+ *
+ * Errors: GT_EINVAL if output is the input. GT_EFORMAT if the digests of the file do not agree with
+ * its checksums. GT_EIO if the file has changed since it was opened, or a system call fails.
+ * GT_ENOTSUP if gtrain cannot edit the format.
  */
 int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

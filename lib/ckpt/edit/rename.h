@@ -1,4 +1,4 @@
-/* rename.h - rewrite names by rules REGEX=REPLACEMENT. */
+/* rename.h - change names by rules of the form REGEX=REPLACEMENT. */
 #ifndef GT_CKPT_EDIT_RENAME_H
 #define GT_CKPT_EDIT_RENAME_H
 
@@ -11,19 +11,25 @@ struct gt_renames {
 };
 
 /*
- * Compile rules "REGEX=REPLACEMENT", cut at the last "="; the texts must outlive `out`. REGEX is an
- * expression of PCRE2 over Unicode characters: "." and "[äö]" match one character, and \d and \w
- * match characters of any script. \0 to \9 in the replacement stand for the text of the groups,
- * other characters for themselves. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the
- * rule and the byte of REGEX. Release it in any case.
+ * Compile rules of the form "REGEX=REPLACEMENT". The last "=" separates the two parts. `rules` ends
+ * with a NULL pointer, or is NULL for no rules. The texts must outlive `out`.
+ *
+ * REGEX is a PCRE2 expression over Unicode characters: "." and "[äö]" match one character, and \d
+ * and \w match characters of any script. In REPLACEMENT, \0 to \9 stand for the text of the groups;
+ * all other characters stand for themselves.
+ *
+ * Errors: GT_EINVAL; the message contains the rule and the byte of REGEX. Call gt_renames_release()
+ * in any case.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);
 
 /*
- * Apply all rules to `name` in order; each replaces its first match. Returns `name` itself or a
- * string in the arena. Only one thread may call this at a time. NULL with err set: GT_EINVAL for a
- * match that takes too many steps or too much memory, GT_ENOMEM.
+ * Apply all rules to `name`, in order. Each rule replaces its first match. Return `name` itself or
+ * a string in the arena. Only one thread may call this function at a time.
+ *
+ * Errors: NULL with err set. GT_EINVAL for a match that takes too many steps or too much memory;
+ * GT_ENOMEM.
  */
 const char *gt_renames_apply(
     const struct gt_renames *r, const char *name, struct gt_arena *a, struct gt_err *err);

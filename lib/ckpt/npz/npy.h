@@ -1,54 +1,68 @@
-/* npy.h - inside ckpt: the header of numpy's .npy files. */
+/* npy.h - inside ckpt: the header of NumPy's .npy files. */
 #ifndef GT_CKPT_NPZ_NPY_H
 #define GT_CKPT_NPZ_NPY_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * "\x93NUMPY", a version of two bytes, the header's length (2 bytes in version 1, 4 in 2 and 3),
- * the header, and the elements. The header is a Python dict in ASCII (UTF-8 in version 3), padded
- * with spaces so that the elements start at a multiple of 64, and ended by a newline:
+ * The header of a .npy file. The file consists of: the bytes "\x93NUMPY"; a version of two bytes;
+ * the length of the header text (2 bytes in version 1, 4 bytes in versions 2 and 3); the header
+ * text; the elements. The header text is a Python dict in ASCII (UTF-8 in version 3). It is padded
+ * with spaces so that the elements start at a multiple of 64 bytes, and ends with a newline:
  *
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  *
- * It is read as this one pattern, with the keys in any order; nothing is evaluated. `descr` is
- * byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a list), strings
- * and dates are errors that name the type: they are pickles, or not numbers. numpy has no bfloat16
- * and no float8. Libraries that save them write raw bytes ('|V2', '<V1'), which do not name the
- * type, so these are errors too, in reading and in writing.
+ * gtrain accepts only this pattern, with the keys in any order; it evaluates nothing. `descr`
+ * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a
+ * list), strings and dates are errors that name the type, because they are pickles or not numbers.
+ * NumPy has no bfloat16 and no float8. Libraries save these types as raw bytes ('|V2', '<V1'),
+ * which do not name the type, so gtrain neither reads nor writes them.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
  */
 struct gt_npy {
 	enum gt_dtype dtype;
-	bool swapped;
-	bool fortran_order; /* elements that differ by one in the first index are neighbours */
+	bool swapped; /* the elements have the endianness that the host does not have */
+	/* column-major: elements with neighbouring first indices are neighbours in memory */
+	bool fortran_order;
 	int ndim;
 	int64_t shape[32];
-	size_t data_at; /* byte of the first element */
+	size_t data_at; /* offset of the first element in the file, in bytes */
 };
 
-/* The type that numpy calls "f4", for instance, without regard to byte order; false if gtrain has
- * no such type. */
+/*
+ * Set *dtype to the type that NumPy calls `name`. A name has no byte order, such as "f4". Return
+ * false if gtrain has no such type.
+ */
 bool gt_npy_dtype(const char *name, enum gt_dtype *dtype);
 
+/* Longest header text that gtrain accepts, in bytes. */
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/* Whether a file is an array; only its first bytes are needed. */
+/*
+ * Return whether `bytes` begin like a .npy file. The first GT_NPY_START bytes of a file are enough.
+ */
 enum { GT_NPY_START = 12 };
 bool gt_npy_begins(const void *bytes, size_t size);
 
-/* The number of bytes before a file's elements. `bytes` are its first 12 or more, or all it has.
- * Returns `size` if they do not begin an array, or if its header is above the limit. */
+/*
+ * Return the number of bytes before the elements of a .npy file. `bytes` are the first 12 or more
+ * bytes of the file, or all if it is shorter. Return `size` if the bytes are too few to contain the
+ * length of the header, or if the header is longer than GT_NPY_HEADER_MAX.
+ */
 size_t gt_npy_header_bytes(const void *bytes, size_t size);
 
-/* Parse the header. `bytes` are the first `size` bytes of a file of `file_size` bytes: the whole
- * header, or all that the file has of it. GT_EFORMAT; GT_ENOTSUP for a dtype we do not support. */
+/*
+ * Parse the header of a file of `file_size` bytes. `bytes` are the first `size` bytes of the file:
+ * the whole header, or as much of it as the file contains. Errors: GT_EFORMAT; GT_ENOTSUP for a
+ * dtype that gtrain does not support; GT_EIO if the header has changed while it was read.
+ */
 int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);
 
 /*
- * A header as numpy writes it, of version 1, for elements in little-endian row-major order.
- * *header is yours to free(). GT_ENOTSUP for a dtype that numpy has no name for.
+ * Format a header of version 1 as NumPy does, for elements in little-endian row-major order.
+ * *header is yours to free(); *size is its length in bytes. Errors: GT_ENOTSUP for a dtype that
+ * NumPy does not have.
  */
 int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* machine.h - inside ckpt: the pickle machine's state, and the helpers its opcodes share. */
+/* machine.h - inside ckpt: the pickle machine's state, and helpers that its opcodes share. */
 #ifndef GT_CKPT_PICKLE_MACHINE_H
 #define GT_CKPT_PICKLE_MACHINE_H
 
@@ -8,70 +8,96 @@
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
 
-/* Errors of these functions do not name the place: gt_pickle_read() puts the byte before the
- * text. */
+/*
+ * The machine reads one opcode after the other. An opcode has operands: bytes that follow it in the
+ * pickle, and values on the stack. It pushes its result onto the stack. The memo is a table of
+ * values that later opcodes fetch again. A mark is a position on the stack: some opcodes use all
+ * values above the last mark.
+ *
+ * To take bytes means to read them at the current position and to move past them. To take values
+ * means to remove them from the top of the stack.
+ *
+ * Error texts of these functions do not contain the position; gt_pickle_read() adds the offset of
+ * the byte.
+ */
 
 enum {
-	GT_PICKLE_NAME_BYTES = 512,    /* bytes of the name of a module or class */
-	GT_PICKLE_RECENT_INTS = 512,   /* integers whose nodes are shared by later uses */
-	GT_PICKLE_MAX_MARKS = 1 << 10, /* marks that are open at the same time */
-	GT_PICKLE_MAX_PUSHES = 1 << 24 /* values pushed to the stack; this bounds memory and time */
+	/* size of a buffer for the name of a module or class, in bytes */
+	GT_PICKLE_NAME_BYTES = 512,
+	/* size of the table of integer nodes that later uses of the same integers share */
+	GT_PICKLE_RECENT_INTS = 512,
+	GT_PICKLE_MAX_MARKS = 1 << 10, /* number of marks that may be open at the same time */
+	/* number of values that may be pushed; limits memory and time */
+	GT_PICKLE_MAX_PUSHES = 1 << 24
 };
 
+/* The state of the machine. A field NAME_room is the number of elements allocated for NAME. */
 struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	size_t have, size;            /* bytes read so far; the limit for the pickle */
-	const struct gt_mapping *map; /* the file with the other bytes; or NULL */
-	uint64_t map_at;              /* offset of the pickle in the file */
-	unsigned char *copy;          /* `bytes`, if copied from a file */
-	size_t at;                    /* the next byte */
-	size_t op_at;                 /* offset of the current opcode */
-	unsigned char op;             /* the current opcode */
-	/* the values that the opcode takes off the stack. They stay in the stack's memory until the
-	 * next push. */
+	/* number of bytes available in `bytes`; maximum number of bytes of the pickle */
+	size_t have, size;
+	/* the file with the bytes that are not available yet; or NULL */
+	const struct gt_mapping *map;
+	uint64_t map_at;     /* offset of the pickle in the file */
+	unsigned char *copy; /* equal to `bytes` if they are copied from a file; otherwise NULL */
+	size_t at;           /* offset of the next byte to read */
+	size_t op_at;        /* offset of the current opcode */
+	unsigned char op;    /* the current opcode */
+	/*
+	 * [count], the values that the current opcode has taken off the stack. They stay in the
+	 * memory of the stack until the next push.
+	 */
 	struct gt_tree **args;
 	size_t count;
-	size_t frame_end; /* end of the current frame; 0: none */
-	struct gt_tree **stack;
-	size_t *origins; /* [depth], the opcode that pushed each value */
+	size_t frame_end;       /* end of the current frame, an offset; 0: there is no frame */
+	struct gt_tree **stack; /* [depth], the last value is the top */
+	size_t *origins; /* [depth], for each value, the offset of the opcode that pushed it */
 	size_t depth, stack_room, origin_room;
-	size_t *marks; /* depths of the stack; nothing below the last one can be taken */
+	/* depths of the stack at the marks; values below the last mark cannot be taken */
+	size_t *marks;
 	size_t mark_count, mark_room;
-	struct gt_tree **memo; /* holes are NULL */
+	struct gt_tree **memo; /* entries that are not set are NULL */
 	size_t memo_count, memo_room;
-	size_t pushes, name_bytes;
-	struct gt_tree *none, *truth[2],
-	    *recent[GT_PICKLE_RECENT_INTS]; /* shared nodes, which are never changed */
-	bool stopped;
+	size_t pushes, name_bytes; /* number of values pushed; bytes of all names of globals */
+	/* nodes that several places of the tree share; they are never changed */
+	struct gt_tree *none, *truth[2], *recent[GT_PICKLE_RECENT_INTS];
+	bool stopped; /* the opcode STOP was executed */
 	struct gt_err *err;
 };
 
-/* A handler takes its operands from the bytes and from `args`, whose number is in the table of
- * pickle/read.c. Opcodes that share a handler differ in `op`. */
+/*
+ * A handler executes one opcode. It takes operands from the bytes and from `args`; the table in
+ * pickle/read.c has the number of args. If several opcodes share a handler, the handler looks at
+ * `op`.
+ */
 typedef int gt_opcode(struct gt_machine *m);
 
-/* pickle/scalars.c */
+/* handlers in pickle/scalars.c */
 gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float,
     gt_op_unicode, gt_op_bytes, gt_op_string, gt_op_text_string, gt_op_text_unicode;
 
-/* pickle/objects.c */
+/* handlers in pickle/objects.c */
 gt_opcode gt_op_empty, gt_op_seq, gt_op_appends, gt_op_setitems, gt_op_dict, gt_op_set;
 
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
     gt_op_persistent, gt_op_unsupported;
 
+/* Set the error to GT_EFORMAT with the text `what`. Return GT_EFORMAT. */
 static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 {
 	gt_err_set(m->err, GT_EFORMAT, "%s", what);
 	return GT_EFORMAT;
 }
 
-/* Copy more of the file: at least `length` bytes from m->at on, which the file has. Invalidates
- * m->bytes. (pickle/read.c) */
+/*
+ * Copy more bytes of the file, at least up to m->at + length; the file has these bytes. m->bytes
+ * may move. (pickle/read.c)
+ */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
+/* Take the next `length` bytes: set *p to their address, which is valid until the next take. */
 static inline int gt_machine_take(struct gt_machine *m, uint64_t length, const unsigned char **p)
 {
 	if (length > m->size - m->at) {
@@ -91,7 +117,7 @@ static inline int gt_machine_take(struct gt_machine *m, uint64_t length, const u
 	return 0;
 }
 
-/* An unsigned number of `width` bytes. */
+/* Take an unsigned little-endian number of `width` bytes. */
 static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uint64_t *value)
 {
 	const unsigned char *p;
@@ -102,7 +128,7 @@ static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uin
 	return rc;
 }
 
-/* The number of bytes that may still be allocated. Larger operands are not read. */
+/* Return the number of bytes that may still be allocated. An operand that is larger is not read. */
 static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;
@@ -110,6 +136,7 @@ static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 	return !a->limit ? SIZE_MAX : a->limit > a->used ? a->limit - a->used : 0;
 }
 
+/* Set the error for an operand that needs too much memory. Return GT_EFORMAT. */
 static inline int gt_machine_too_much(struct gt_machine *m)
 {
 	gt_err_set(
@@ -117,7 +144,7 @@ static inline int gt_machine_too_much(struct gt_machine *m)
 	return GT_EFORMAT;
 }
 
-/* Take a length of `width` bytes, then as many bytes. */
+/* Take a length, a number of `width` bytes, and then a block of that many bytes. */
 static inline int gt_machine_take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
 {
@@ -130,7 +157,7 @@ static inline int gt_machine_take_block(
 	return !rc && n > gt_machine_memory_left(m) ? gt_machine_too_much(m) : rc;
 }
 
-/* A line, without its end. */
+/* Take a line of text. *length does not count the line break. */
 static inline int gt_machine_take_line(
     struct gt_machine *m, const unsigned char **p, size_t *length)
 {
@@ -153,7 +180,10 @@ static inline int gt_machine_take_line(
 	return 0;
 }
 
-/* A line, copied to `text` of GT_PICKLE_NAME_BYTES. */
+/*
+ * Take a line of text and copy it to `text`, which has GT_PICKLE_NAME_BYTES bytes. The copy is
+ * zero-terminated.
+ */
 static inline int gt_machine_take_name(struct gt_machine *m, char *text)
 {
 	const unsigned char *p;
@@ -169,6 +199,7 @@ static inline int gt_machine_take_name(struct gt_machine *m, char *text)
 	return 0;
 }
 
+/* Push a value. If `node` is NULL, an earlier allocation failed: return GT_ENOMEM. */
 static inline int gt_machine_push(struct gt_machine *m, struct gt_tree *node)
 {
 	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err) ||
@@ -181,11 +212,13 @@ static inline int gt_machine_push(struct gt_machine *m, struct gt_tree *node)
 	return 0;
 }
 
+/* Return the depth of the stack at the last mark, or 0 if there is no mark. */
 static inline size_t gt_machine_last_mark(const struct gt_machine *m)
 {
 	return m->mark_count ? m->marks[m->mark_count - 1] : 0;
 }
 
+/* Return GT_EFORMAT if there are fewer than n values above the last mark. */
 static inline int gt_machine_need(struct gt_machine *m, size_t n)
 {
 	if (m->depth - gt_machine_last_mark(m) < n)
@@ -193,12 +226,13 @@ static inline int gt_machine_need(struct gt_machine *m, size_t n)
 	return 0;
 }
 
+/* Return the last value on the stack, which must not be empty. */
 static inline struct gt_tree *gt_machine_top(struct gt_machine *m)
 {
 	return m->stack[m->depth - 1];
 }
 
-/* Take n values off the stack. */
+/* Take n values off the stack into m->args. */
 static inline int gt_machine_pop(struct gt_machine *m, size_t n)
 {
 	int rc = gt_machine_need(m, n);
@@ -211,7 +245,7 @@ static inline int gt_machine_pop(struct gt_machine *m, size_t n)
 	return 0;
 }
 
-/* Close the last mark, and take the values above it off the stack. */
+/* Remove the last mark, and take the values above it off the stack into m->args. */
 static inline int gt_machine_pop_mark(struct gt_machine *m)
 {
 	size_t base = gt_machine_last_mark(m);
@@ -219,13 +253,16 @@ static inline int gt_machine_pop_mark(struct gt_machine *m)
 	if (!m->mark_count)
 		return gt_machine_fail(m, "no mark on the stack");
 	m->mark_count--;
-	m->args = base ? m->stack + base : m->stack; /* there may be no stack yet */
+	m->args = base ? m->stack + base : m->stack; /* m->stack may be NULL */
 	m->count = m->depth - base;
 	m->depth = base;
 	return 0;
 }
 
-/* Append a value that has just left the stack, with its key (NULL for none), to a container. */
+/*
+ * Append *value to the container `seq`, with the key *key if `key` is not NULL. Both pointers point
+ * into the memory of the stack.
+ */
 static inline int gt_machine_keep_item(
     struct gt_machine *m, struct gt_tree *seq, struct gt_tree **key, struct gt_tree **value)
 {
@@ -239,8 +276,10 @@ static inline int gt_machine_keep_item(
 	return 0;
 }
 
-/* A tuple or list of values that have just left the stack; it has memory for exactly these
- * values. */
+/*
+ * Push a tuple or list of n values. `values` points into the memory of the stack. Memory is
+ * allocated for exactly n items.
+ */
 static inline int gt_machine_push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
 {
@@ -254,7 +293,9 @@ static inline int gt_machine_push_seq(
 	return gt_machine_push(m, seq);
 }
 
-/* An opaque object of a class and the arguments it was made of. */
+/*
+ * Return an opaque object of class `class_name` with the arguments `args`; NULL if memory runs out.
+ */
 static inline struct gt_tree *gt_machine_object_of(
     struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
 {
@@ -267,7 +308,10 @@ static inline struct gt_tree *gt_machine_object_of(
 	return node;
 }
 
-/* An opaque node with one value as its argument. `class_name` is a constant. */
+/*
+ * Return an opaque object with one argument, `value`; NULL if memory runs out. The text class_name
+ * is borrowed, not copied.
+ */
 static inline struct gt_tree *gt_machine_boxed(
     struct gt_machine *m, const char *class_name, struct gt_tree *value)
 {

@@ -8,203 +8,238 @@
 #include "lib/ckpt/pickle/ops.h"
 
 /*
- * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but
+ * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but only
  * builds a tree: where Python imports a class and calls it, gtrain stores the name ("module.name")
- * and the arguments. Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers
- * there are little-endian, but BINFLOAT.
+ * and the arguments. The memo of the machine is a table of values; later opcodes fetch values from
+ * it again. Numbers in a pickle are little-endian, except in BINFLOAT.
+ * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5).
  *
- * Beyond the kinds of ckpt.h, as opaque nodes:
- *   a global that is only mentioned   its name, args NULL            torch.float32
- *   bytes                             builtins.bytes, args (string)
- *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
- *   a set                             builtins.set or frozenset, items
- *   a call of a call's result         (call), args (the object, a tuple)
- * A call by which an earlier protocol writes such a value becomes the same node. Modules builtins
- * and copyreg, and the names in them, are written as in Python 3. None, bools and small ints may be
- * shared nodes. Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
+ * Values that have no kind of their own in ckpt.h become opaque nodes:
+ *
+ *   value                            class name                      other fields
+ *   a global that is not called      its name, e.g. torch.float32    args NULL
+ *   bytes                            builtins.bytes                  args (string)
+ *   an int beyond 64 bits            builtins.int                    args (string s for int(s, 0))
+ *   a set                            builtins.set or frozenset       items
+ *   a call of the result of a call   (call)                          args (the object, a tuple)
+ *
+ * Older protocols write some of these values as a call; they become the same node. Names of the
+ * modules of Python 2 `__builtin__` and `copy_reg` are replaced by those of Python 3, `builtins`
+ * and `copyreg`. Several places of the tree may share a node for None, a bool or a small int. A
+ * string of Python 2 consists of bytes; it becomes a string if it is UTF-8, otherwise bytes.
  */
 
 /*
- * The places of a pickle's strings. pickle/edit.h needs them to change strings and keep all other
- * bytes. One opcode writes a string and puts it on the machine's stack; later opcodes fetch it
- * again from the memo (or by DUP). Each of these opcodes is a use. The items of the tree name the
- * use that they came from (key_at, value_at).
+ * The layout of a pickle: the opcodes that put strings on the stack. gt_pickle_edit() needs it to
+ * change strings and keep all other bytes. One opcode contains the string and puts it on the stack.
+ * Later opcodes fetch the string from the memo, or copy it from the top of the stack (DUP). Each of
+ * these opcodes is called a use of the string. In the tree, key_at and value_at of an item are the
+ * offsets of the uses that the key and the value came from.
  */
 struct gt_pickle_use {
-	size_t at, length;            /* of the opcode with its operand, from the pickle's start */
-	const struct gt_tree *string; /* uses of one string have one node; the first writes it */
+	/* offset in the pickle and length of the opcode with its operand, in bytes */
+	size_t at, length;
+	/*
+	 * the node of the string; all uses of a string have the same node, and the first use
+	 * contains the text
+	 */
+	const struct gt_tree *string;
 };
 
 struct gt_pickle_layout {
-	struct gt_pickle_use *uses; /* by `at` */
-	size_t use_count, use_room;
-	size_t *frames; /* bytes of the FRAME opcodes, which hold the length of the next frame */
+	struct gt_pickle_use *uses; /* sorted by `at` */
+	size_t use_count, use_room; /* use_room, frame_room: number of elements allocated */
+	/* offsets of the FRAME opcodes; each contains the length of the frame after it */
+	size_t *frames;
 	size_t frame_count, frame_room;
 };
 
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 
 /*
- * The globals that a pickle names, in the order of its opcodes: one item for each opcode that puts
- * a global on the stack, and one for each that calls it. All ways to name a global are covered:
- * GLOBAL, INST, STACK_GLOBAL with strings from the memo. Names are the arena's. Globals before a
- * byte that is no opcode are listed too: Python would have run that part.
+ * The globals (classes and functions) that a pickle names, in the order of its opcodes. There is
+ * one item for each opcode that puts a global on the stack, and one for each opcode that calls a
+ * global. All ways to name a global are covered: GLOBAL, INST, and STACK_GLOBAL with strings from
+ * the memo. The names are in the arena. If the pickle contains a byte that is not an opcode, the
+ * globals before it are listed, because Python would have executed that part.
  */
 struct gt_pickle_global {
 	const char *name; /* "posix.system" */
-	size_t at;        /* byte of the opcode */
-	bool called;
+	size_t at;        /* offset of the opcode in the pickle */
+	bool called;      /* the opcode calls the global */
 };
 
 struct gt_pickle_globals {
 	struct gt_pickle_global *items;
-	size_t count, room;
+	size_t count, room; /* room: number of elements allocated */
 };
 
 /*
- * Hooks by which a file format builds its own objects. Both set *out to NULL for names they do not
- * know.
+ * Functions by which a file format builds its own objects. `call` and `persistent` set *out to NULL
+ * if they do not know the name or the id.
  */
 struct gt_pickle_hooks {
 	void *self;
-	struct gt_pickle_layout *layout;   /* filled if not NULL */
-	struct gt_pickle_globals *globals; /* likewise; release by free(globals->items) */
-	/* Build the result of calling the global `name` with `args`, a tuple. If the name is
-	 * unknown, the call becomes an opaque node. */
+	struct gt_pickle_layout *layout; /* if not NULL, gt_pickle_read() fills it */
+	/* if not NULL, gt_pickle_read() fills it; release with free(globals->items) */
+	struct gt_pickle_globals *globals;
+	/*
+	 * Return in *out the result of calling the global `name` with the tuple `args`. If *out is
+	 * NULL, the call becomes an opaque node.
+	 */
 	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
 	    struct gt_err *err);
-	/* Build the object that the file stores elsewhere under `id`. An unknown id is an error. */
+	/*
+	 * Return in *out the object that the file stores outside of the pickle under `id`. If *out
+	 * is NULL, gt_pickle_read() fails.
+	 */
 	int (*persistent)(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 };
 
 /*
- * Read the pickle at the start of [bytes, bytes + size) into nodes of the arena; *used gets its
- * length. hooks may be NULL. Values that the pickle mentions twice are shared. The tree has passed
- * gt_tree_check(). Errors name the byte: "pickle: byte 17: ...".
+ * Read the pickle at the start of [bytes, bytes + size) into nodes of the arena. Set *used to its
+ * length in bytes. hooks may be NULL. A value that the pickle mentions twice is one shared node.
+ * The tree has passed gt_tree_check(). Error messages name the byte: "pickle: byte 17: ...".
  */
 int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
     size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);
 
 /*
- * The same for the pickle that starts at byte `at` of a file and ends where it says: it is copied
- * as far as it is read. *copy, unless NULL, gets its bytes, in the arena.
+ * Read a pickle like gt_pickle_read(), from offset `at` of a file. The end of the pickle is found
+ * while reading. The machine works on a copy of the bytes that it has read. If `copy` is not NULL,
+ * set *copy to the bytes of the pickle, in the arena.
  */
 int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const struct gt_mapping *map,
     uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
     struct gt_err *err);
 
-/* Turn a node that is a numpy array into a tensor, which borrows the node's bytes. *out is NULL if
- * the node is not an array, or gtrain has no such dtype. GT_EFORMAT for an array that is larger
- * than its bytes. */
+/*
+ * Convert a node that is a NumPy array into a tensor. The tensor borrows the bytes of the node. Set
+ * *out to NULL if the node is not an array, or if gtrain does not have its dtype. GT_EFORMAT if the
+ * array is larger than its bytes.
+ */
 int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
-/* Writes one tensor, which pickles leave to the format. */
+/*
+ * Write a tensor. Each file format has its own function, because pickles have no opcode for
+ * tensors.
+ */
 struct gt_pickle_writer;
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
 /*
- * Whether this text can name a module or a class: it is not empty and has no control characters. A
- * pickle that writes the name as a line (GLOBAL) would end it at a line break and take the rest for
- * opcodes.
+ * Return whether `text` can name a module or a class: it is not empty and has no control
+ * characters. GLOBAL writes a name as a line. A reader would take the text after a line break in
+ * the name for opcodes.
  */
 bool gt_pickle_is_name(const char *text);
 
-/* Writing: protocol 2, which PyTorch's restricted unpickler accepts. Fields that are not set must
- * be zero.
+/*
+ * The state of writing a pickle. The writer uses protocol 2, which PyTorch's restricted unpickler
+ * accepts. The caller sets `tensor` and `self`, and zeroes the other fields.
  */
 enum { GT_PICKLE_NAMES = 48 };
 
 struct gt_pickle_writer {
 	struct gt_buf out;
-	void *self; /* for the tensor function */
+	void *self; /* for the function `tensor` */
 	gt_pickle_tensor *tensor;
 	uint32_t memo_count;
 	int name_count;
 	struct {
-		const char *text; /* already written, "module\nname\n" for a global */
-		uint32_t index;
+		/* a text that is already in the memo; for a global "module\nname\n" */
+		const char *text;
+		uint32_t index; /* index in the memo */
 	} names[GT_PICKLE_NAMES];
-	struct gt_index nodes; /* nodes of the tree */
+	/*
+	 * index of all nodes of the tree except scalars and strings, to find nodes that occur twice
+	 */
+	struct gt_index nodes;
 	struct gt_arena arena;
 };
 
 /*
- * The pickle of a tree that has passed gt_tree_check(), yours to free(). A node that the tree
- * mentions twice is one object for its readers, too. Opaque objects are written as they came:
- * class, arguments, items, state. GT_ENOTSUP for a value that protocol 2 cannot express, and for an
- * object inside itself.
+ * Write a tree as a pickle. The tree must have passed gt_tree_check(). *bytes is yours to free();
+ * *size is its length. A node that the tree mentions twice becomes one object for Python. Opaque
+ * objects are written as they were read: class, arguments, items, state. GT_ENOTSUP for a value
+ * that protocol 2 cannot express, and for an object that contains itself.
  */
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
-/* Functions with which a tensor function writes its call. `name` and `text` live as long as w: they
- * are written once and then referred to. */
+/*
+ * Functions that a gt_pickle_tensor uses. `text` of gt_pickle_put_word() and `name` of
+ * gt_pickle_put_global() must live as long as `w`: they are written once and fetched from the memo
+ * later. A global has the form "module\nname\n".
+ */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
 void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value);
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
 void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
-void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* empty */
+void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* an empty one */
 
-/* Write a value, or its place in the memo if it was written before. */
+/* Write a value. If it was written before, write an opcode that fetches it from the memo. */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
- * Write a class, "module.name". The last dot divides module and name, because protocol 2 has no
- * nested classes. GT_ENOTSUP for any other name.
+ * Write a class, "module.name". The last dot separates module and name, because protocol 2 has no
+ * nested classes. GT_ENOTSUP for a name of another form.
  */
 int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
 
-/* ---- strings exchanged, every other byte kept (pickle/edit.c) ---- */
+/* ---- change strings and keep every other byte (pickle/edit.c) ---- */
 
-/* The string that the opcode at byte `at` puts on the stack becomes `to`. */
+/* A change: the string that the opcode at offset `at` puts on the stack becomes `to`. */
 struct gt_pickle_change {
 	size_t at;
 	const char *to; /* UTF-8 */
 };
 
 /*
- * Write the pickle [bytes, bytes + size), read into `layout`, with `count` changes, sorted by `at`,
- * no two at one place; *out is yours to free.
+ * Write the pickle [bytes, bytes + size) again, with `count` changes. `layout` was filled when the
+ * pickle was read. The changes are sorted by `at`; no two have the same `at`. *out is yours to
+ * free().
  *
- * A pickle writes a string at its first use and fetches it from the memo at later uses. The first
- * use gets its new text. A later use with the same text still fetches it from the memo; a later use
- * with another text (the old one, for instance) gets that text written out. So each change affects
- * only its own use. Opcodes keep their kind, except that a short one becomes long for a long text,
- * so a restricted unpickler that accepted the old pickle accepts the new one. The lengths of frames
- * are computed again.
+ * A pickle contains the text of a string at its first use; later uses fetch the string from the
+ * memo. If the first use changes, the new text is written there. A later use that has the same new
+ * text still fetches it from the memo. A later use that has another text (the old one, for
+ * instance) contains that text itself. So each change affects only its own use. Opcodes keep their
+ * kind, except that a short opcode becomes a long one for a long text. So a restricted unpickler
+ * that accepted the old pickle accepts the new one. The lengths of frames are computed again.
  *
- * Example: {"m.w": 1, "x": "m.w"}, whose key "m.w" becomes "w".
+ * Example: in {"m.w": 1, "x": "m.w"}, the key "m.w" becomes "w".
  *
  *   before                             after
- *   PROTO 2, EMPTY_DICT, BINPUT 0      the same bytes
- *   MARK                               the same
- *   BINUNICODE "m.w", BINPUT 1         BINUNICODE "w", BINPUT 1    the change, at this opcode
- *   BININT1 1                          the same
- *   BINUNICODE "x", BINPUT 2           the same
- *   BINGET 1                           BINUNICODE "m.w"            a later use keeps its text
- *   SETITEMS, STOP                     the same
+ *   PROTO 2, EMPTY_DICT, BINPUT 0      unchanged
+ *   MARK                               unchanged
+ *   BINUNICODE "m.w", BINPUT 1         BINUNICODE "w", BINPUT 1    the change is at this opcode
+ *   BININT1 1                          unchanged
+ *   BINUNICODE "x", BINPUT 2           unchanged
+ *   BINGET 1                           BINUNICODE "m.w"            this later use keeps its text
+ *   SETITEMS, STOP                     unchanged
  *
- * Errors: GT_EINVAL for a change where no string is put; GT_ENOTSUP for one that no opcode of its
- * own puts there; GT_ENOMEM.
+ * Errors: GT_EINVAL if no opcode at the offset of a change puts a string on the stack. GT_ENOTSUP
+ * if that opcode cannot be replaced by one that contains the text. GT_ENOMEM.
  */
 int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *bytes, size_t size,
     const struct gt_pickle_layout *layout, const struct gt_pickle_change *changes, size_t count,
     struct gt_err *err);
 
-/* ---- globals that PyTorch itself would load (pickle/globals.c) ---- */
+/* ---- globals that PyTorch loads (pickle/globals.c) ---- */
 
 /* How torch.load(weights_only=True) treats a global. */
 enum gt_global_verdict {
-	GT_GLOBAL_ALLOWED,  /* on its list */
-	GT_GLOBAL_UNLISTED, /* not loaded: a class of some model or library */
-	GT_GLOBAL_DANGEROUS /* runs commands or code, opens files: no checkpoint needs it */
+	GT_GLOBAL_ALLOWED,  /* in the list of globals that PyTorch allows */
+	GT_GLOBAL_UNLISTED, /* refused, but not known as dangerous: a class of a model or library */
+	/* refused: it can run commands or code, or open files; no checkpoint needs it */
+	GT_GLOBAL_DANGEROUS
 };
 
-/* Of "module.name", Python 2's modules included ("__builtin__.set"). */
+/* Classify a global, "module.name". Names of Python 2 are understood ("__builtin__.set"). */
 enum gt_global_verdict gt_global_classify(const char *name);
 
 #endif

@@ -5,122 +5,152 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * 8 bytes: N, little-endian; N bytes of JSON, which start with "{" and may end in spaces:
+ * A safetensors file consists of three parts:
+ *
+ *   8 bytes    the number N, little-endian
+ *   N bytes    the header: JSON that starts with "{" and may end with spaces
+ *   the rest   the data: the bytes of the tensors, little-endian and row-major
+ *
+ * An example of a header:
  *
  *   {"__metadata__": {"format": "pt"},
  *    "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
  *
- * then the bytes of the tensors: little-endian, row-major, at data_offsets, which cover them all
- * without gap or overlap. No name occurs twice. The values of __metadata__ are strings.
+ * data_offsets are byte offsets in the data. The ranges of all tensors cover the data without gap
+ * or overlap. No name occurs twice. The values of __metadata__ are strings.
  * Source: huggingface/safetensors, README.md "Format" and safetensors/src/tensor.rs, 0.6.
  *
- * Files written by gtrain have digests, as two entries of __metadata__, which other readers ignore:
+ * Files written by gtrain also contain checksums, called digests. They are two entries of
+ * __metadata__; other readers ignore them:
  *
- *   "gtrain.crc32.tensors"  "5f0c25f1 00a3..": the CRC-32 of each tensor that has bytes, in order
- *                           of data_offsets, as 8 hexadecimal digits each
- *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file, these
- *                           8 digits counted as zeros
+ *   "gtrain.crc32.tensors"  "5f0c25f1 00a3..": the CRC-32 of each tensor that has bytes, in the
+ *                           order of data_offsets, each as 8 hexadecimal digits
+ *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file; for the
+ *                           computation, these 8 digits are replaced by zeros
  *
- * Both or none: one alone is an error. The first does not cover names, so renaming leaves it
- * unchanged. A program that rewrites the header must update the second, or remove both.
+ * A file has both or none; if it has only one, this is an error. "gtrain.crc32.tensors" does not
+ * depend on names, so renaming a tensor does not change it. A program that rewrites the header must
+ * update "gtrain.crc32.header" or remove both.
  *
- * Tied tensors are stored once. The other names are entries of __metadata__ too: {"lm_head.weight":
- * "wte.weight"}, as the library's save_model() does. The library treats views in the same way,
- * although they cannot be restored from such an entry. gtrain does it only for tensors with the
- * same storage, offset, dtype, shape and strides, and adds:
+ * Tied tensors (names for the same tensor) are stored once. Each other name is an entry of
+ * __metadata__, such as {"lm_head.weight": "wte.weight"}. The safetensors library writes the same
+ * entries in save_model(). But the library does this also for views of a tensor, and a view cannot
+ * be restored from such an entry. gtrain does it only for tensors with the same storage, offset,
+ * dtype, shape and strides. It adds the entry:
  *
  *   "gtrain.tied"           "1": the number of entries at the end of __metadata__ that are other
- *                           names of tensors. Readers that know this entry give the tensors both
- *                           names
+ *                           names of tensors. A reader that knows this entry gives the tensors
+ *                           both names
  */
 
 #define GT_ST_METADATA "__metadata__"
 #define GT_ST_TENSORS  "gtrain.crc32.tensors"
 #define GT_ST_HEADER   "gtrain.crc32.header"
 #define GT_ST_TIED     "gtrain.tied"
-#define GT_ST_FORMAT   "format" /* "pt": transformers insists on it */
+#define GT_ST_FORMAT   "format" /* the value is "pt"; the transformers library requires the entry */
 
 enum {
 	GT_ST_LENGTH_BYTES = 8,
-	GT_ST_HEADER_MAX = 100000000, /* the limit of the library */
-	GT_ST_ENTRIES_MAX = 1 << 20,  /* tensors and entries of __metadata__ */
+	/* limit of the header, in bytes; the safetensors library has the same limit */
+	GT_ST_HEADER_MAX = 100000000,
+	/* limit of the number of tensors and entries of __metadata__ together */
+	GT_ST_ENTRIES_MAX = 1 << 20,
 	GT_ST_CRC_DIGITS = 8,
 };
 
 struct gt_st_tensor {
 	const char *name;
 	const char *type; /* "F32" */
-	unsigned bits;    /* of an element */
-	bool known;       /* a gt_dtype exists for `type` */
+	unsigned bits;    /* bits per element */
+	bool known;       /* gtrain has this type: `dtype` */
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape; /* [ndim] */
-	uint64_t begin, end;  /* in the data */
-	size_t name_at;       /* offset in the header's text of the '"' before the name */
-	size_t name_length;   /* length in that text, with quotes and escapes */
+	uint64_t begin, end;  /* range of its bytes in the data */
+	size_t name_at;       /* offset in the header of the '"' before the name */
+	size_t name_length;   /* length of the name in the header, with quotes and escapes */
 };
 
+/* An entry of __metadata__. */
 struct gt_st_string {
 	const char *key, *value;
-	size_t key_at, key_length, value_at, value_length; /* as name_at, name_length */
+	/* offsets and lengths in the header, like name_at and name_length */
+	size_t key_at, key_length, value_at, value_length;
 };
 
 struct gt_st_header {
-	/* Borrowed, not zero-terminated. gt_st_open() allocates it in the arena. */
+	/*
+	 * The header, not zero-terminated. It is borrowed; gt_st_open() allocates it in the arena.
+	 */
 	const char *text;
 	size_t size;
-	struct gt_st_tensor *tensors; /* in the header's order, without GT_ST_METADATA */
+	struct gt_st_tensor *tensors; /* in the order of the header, without GT_ST_METADATA */
 	size_t count, capacity;
-	struct gt_st_tensor **by_offset; /* the same, in order of offset, empty tensors first */
+	/* The tensors sorted by `begin`. Of tensors with the same `begin`, empty ones are first. */
+	struct gt_st_tensor **by_offset;
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
 };
 
 /*
- * Parse `size` bytes of header text and check every rule of the format except the length of the
- * data, which the header gives as *data_bytes. Everything but the text is the arena's. GT_EFORMAT
- * names the tensor or the byte (counted from the start of the file), GT_ENOTSUP an unknown dtype.
+ * Parse a header of `size` bytes. Check all rules of the format, except that the data has the right
+ * length; set *data_bytes to this length. The results are in the arena; the text is borrowed.
+ * Errors: GT_EFORMAT, which names the tensor or the byte (counted from the start of the file);
+ * GT_ENOTSUP for an unknown dtype.
  */
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);
 
-/* The same from a copy of a file's header; the file's length is checked first and last. */
+/*
+ * Parse the header of a file like gt_st_parse(), from a copy of the header. Check the length of the
+ * file, too.
+ */
 int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct gt_arena *arena,
     struct gt_err *err);
 
-/* The value of an entry of __metadata__, or NULL. */
+/* Return the entry of __metadata__ with this key, or NULL. */
 const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, const char *key);
 
-/* How many entries at the end of __metadata__ are other names of tensors: none unless the file has
- * digests and GT_ST_TIED is the count of entries after it. */
+/*
+ * Return the number of entries at the end of __metadata__ that are other names of tensors. Return 0
+ * if the file has no digests, or if the value of GT_ST_TIED differs from the number of entries
+ * after it.
+ */
 size_t gt_st_ties(const struct gt_st_header *header);
 
-/* The CRC-32 of the length and the text, with the digits at `digits_at` in it as zeros. */
+/*
+ * Return the CRC-32 of a header: of the 8 bytes of its length and of its text. The 8 digits at
+ * offset `digits_at` count as zeros.
+ */
 uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 
-/* gt_st_type() returns "F32" for GT_F32, or NULL. gt_st_rank() returns the rank of a dtype; tensors
- * whose dtype has a higher rank lie before the others. */
+/*
+ * gt_st_type() returns the name of a dtype, such as "F32", or NULL. gt_st_rank() returns the rank
+ * of a dtype, or -1 if the format does not have it. The rank gives the order of the tensors in the
+ * data: tensors with a higher rank come first.
+ */
 const char *gt_st_type(enum gt_dtype dtype);
 int gt_st_rank(enum gt_dtype dtype);
 
 /* ---- shards ---- */
 
 /*
- * Hugging Face's index of a checkpoint in shards, model.safetensors.index.json or
- * pytorch_model.bin.index.json:
+ * Hugging Face stores a large checkpoint as several files, called shards, with an index. The index
+ * is model.safetensors.index.json or pytorch_model.bin.index.json:
  *
  *   {"metadata": {"total_size": 123}, "weight_map": {"NAME": "model-00001-of-00002.safetensors"}}
  *
- * The shards lie beside it; a file name with a "/" is an error. The shards and weight_map must
- * agree: each tensor is in the shard that weight_map names and in no other. Tensors that it does
- * not list (tied ones) are read too.
+ * The shards are in the same folder as the index; a file name with a "/" is an error. weight_map
+ * and the shards must agree: each tensor in weight_map must be in the named shard and in no other.
+ * Tensors that weight_map does not list (tied ones) are read too.
  * Source: transformers, docs/source/en/big_models.md, "Sharded checkpoints".
  */
 
 /*
- * Find the file by which the checkpoint in a folder is opened, an index or a single file. It is the
- * first of these that exists: model.safetensors.index.json, pytorch_model.bin.index.json, another
- * single *.index.json, model.safetensors, pytorch_model.bin. *path is yours to free().
+ * Find the file in a folder that must be opened to open the checkpoint: an index or a single file.
+ * It is the first of these that exists: model.safetensors.index.json, pytorch_model.bin.index.json,
+ * the only *.index.json of the folder, model.safetensors, pytorch_model.bin. *path is yours to
+ * free(). Errors: GT_EIO if none exists.
  */
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* write.h - inside ckpt: safetensors written, and edited. */
+/* write.h - inside ckpt: write and edit safetensors files. */
 #ifndef GT_CKPT_SAFETENSORS_WRITE_H
 #define GT_CKPT_SAFETENSORS_WRITE_H
 
@@ -7,63 +7,75 @@
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tree/flat.h"
 
-/* The contents of one file. */
+/* The contents of one file that is to be written. */
 struct gt_st_output {
-	const struct gt_tree *metadata;  /* a dict of strings to keep, or NULL */
-	struct gt_flat_tensor **tensors; /* will be sorted */
+	/* a dict of strings that is added to __metadata__; or NULL */
+	const struct gt_tree *metadata;
+	struct gt_flat_tensor **tensors; /* the functions below change their order */
 	size_t count;
-	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
+	/* names that are not stored as tensors; tied[i]->kept is the tensor in the file */
+	struct gt_flat_tensor **tied;
 	size_t tied_count;
 	const struct gt_ckpt_write_options *options;
 };
 
-/* `write` of the format's row (format.h). */
+/* Implement `write` of the format table (format.h). */
 int gt_st_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
-/* Write one file, which appears whole or not at all. */
+/* Write one file. It appears whole or not at all. */
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* The same without the last step: *file is complete, and the caller commits it. */
+/*
+ * Write one file like gt_st_write_file(), but do not rename it to its name. *file is complete; the
+ * caller calls gt_atomic_commit() or gt_atomic_commit_all().
+ */
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err);
 
 /*
- * Files of at most shard_bytes of tensors each (or one tensor), as Hugging Face splits and names
- * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and
- * model.safetensors.index.json, the index that makes them one checkpoint. All appear when all are
- * whole, the index last, by gt_atomic_commit_all(). A tree that fits one file is written as PATH,
- * unless PATH is an index. No file is written if one of them is an input's. Tensors go into shards
- * in the order of the tree.
+ * Write a checkpoint as shards: files with at most options->shard_bytes bytes of tensors each, or
+ * with one larger tensor. The shards are split and named as Hugging Face does: for the PATH
+ * "model.safetensors", the files are model-00001-of-00003.safetensors, ..., and the index
+ * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() renames them to
+ * their names, the index last. If all tensors fit into one shard, they are written to PATH without
+ * an index, unless PATH ends with ".index.json". If one of the output files is an input, nothing is
+ * written. Tensors are assigned to shards in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* Write the CRC-32 of the header into its text at `digits_at`. */
+/* Compute the CRC-32 of a header and write its 8 digits into the text at offset `digits_at`. */
 void gt_st_seal(char *text, size_t size, size_t digits_at);
 
 /*
- * Rows' `apply` (format.h). A remap has nothing to change: these files name no devices.
+ * Implement `apply` of the format table (format.h) for one safetensors file. GT_EDIT_REMAP changes
+ * nothing: these files contain no device names.
  *
- * A safetensors file gets a new header. In place, one write puts it over the old header, padded
- * with spaces to the old length. If the new names are too long for that, the edit makes a copy and
- * renames it over the file. A copy keeps each byte of data at the same offset within its block, so
- * that file systems can share the blocks; the spaces that this adds leave room for later edits.
+ * The edit writes a new header. In place, one write overwrites the old header; spaces pad the new
+ * one to the old length. If the new header is longer than the old one, the edit writes a copy and
+ * renames it over the file. In a copy, each byte of data keeps its offset within its block, so a
+ * file system can share the blocks. The padding that this needs leaves space for later edits.
  *
- * A write in place that fails is undone. A power cut during it may leave a mixture of both headers,
- * which cannot be repaired. In a file that gtrain wrote, the header's CRC-32 is then wrong and the
- * file does not open; in other files the header may be invalid JSON or, where the lengths of names
- * agree, have both old names and new.
+ * If a write in place fails, it is undone. If the power fails during the write, the header may be a
+ * mixture of old and new bytes, which cannot be repaired. If gtrain wrote the file, the CRC-32 of
+ * such a header is wrong, so the file cannot be opened. Otherwise the header may be invalid JSON.
+ * If old and new names have the same lengths, it may also be valid and have both old and new names.
  */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 
-/* The same for one shard: a copy in `file`, which the caller opens, and commits or abandons. */
+/*
+ * Write an edited copy of one shard to `file`. The caller opens `file`, and commits or abandons it.
+ */
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
 
-/* Shards of safetensors: each is copied with a new header, beside the new index; all appear when
- * all are whole. Not in place (GT_ENOTSUP): several files cannot change in one step. */
+/*
+ * Implement `apply` of the format table for shards of safetensors: copy each shard with a new
+ * header, and write a new index. All files appear when all are complete. Errors: GT_ENOTSUP for an
+ * edit in place, because several files cannot change in one step.
+ */
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 

@@ -5,39 +5,57 @@
 #include "lib/base/buf.h"
 #include "lib/ckpt/write.h"
 
-/* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
- * torch-zip, legacy (torch-legacy), safetensors, npz. Upper and lower case are the same. GT_EINVAL
- * with a list of the endings. */
+/*
+ * Set *format to the format for the word `to`. If `to` is NULL, the ending of `path` decides; upper
+ * and lower case are the same.
+ *
+ *   word          endings                            format
+ *   pth           .pth .pt .th .bin .ckpt .tar       torch-zip
+ *   legacy        none                               torch-legacy
+ *   safetensors   .safetensors                       safetensors
+ *                 .safetensors.index.json
+ *   npz           .npz                               npz
+ *
+ * Errors: GT_EINVAL for another word or ending, with a hint that lists the words.
+ */
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
 
-/* The words of --to, ended by NULL. */
+/*
+ * The words that `to` accepts. They are also the values of the option --to. The list ends with
+ * NULL.
+ */
 extern const char *const gt_convert_words[];
 
 /*
- * Build the tree to write in `format`. It is in the arena; tensors are borrowed from `root`. Lines
- * are added to the note about parts that are converted or left out.
- *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
- *                             OrderedDict that their state_dict() would give, so that the file can
- *                             be loaded without their source. The note names other objects that
- *                             torch.load(weights_only=True) refuses; with `weights_only` they are
- *                             left out: dicts lose their keys, lists get None in their place, and
- *                             dicts with defaults become plain dicts
- *   safetensors, npz          the state_dict that gt_state_dict_find() finds, names as they are;
- *                             the note lists the other values of the tree
+ * Build the tree that is to be written in `format`. It is in the arena; tensors are borrowed from
+ * `root`. Lines are appended to `note` about parts that are converted or left out.
+ *
+ * torch-zip and torch-legacy: the tree contains all of `root`, which may be changed. Each pickled
+ * module becomes the OrderedDict that its state_dict() would return, so that the file can be loaded
+ * without the source code of the module. The note names other objects that
+ * torch.load(weights_only=True) refuses. With `weights_only`, these objects are left out: a dict
+ * loses the key, a list gets None in their place, and a defaultdict becomes a plain dict.
+ *
+ * safetensors and npz: the tree is the state_dict that gt_state_dict_find_as_is() finds, with
+ * unchanged names. The note lists the other values of `root`.
+ *
  * Errors: GT_EFORMAT if there is no state_dict; GT_ENOTSUP if nothing is left to write; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
-/* Return a state_dict as a tree: a dict of tensors that are not marked as parameters. It is an
- * OrderedDict if it was one or came from a module. It has the `_metadata` that belongs to them
- * (metadata.h). */
+/*
+ * Return a state_dict as a tree: a dict of tensors that are not marked as parameters. The dict is
+ * an OrderedDict if the original was one or was a module. It keeps the `_metadata` of its tensors
+ * (metadata.h). NULL with err set if memory runs out.
+ */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * List the parts of a tree that are not in its state_dict: values beside it, and values in it that
- * are not tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
+ * Append a line to `note` that lists the parts of `root` that are not in its state_dict `sd`:
+ * values outside of it, and values in it that are not tensors. The line is "FILE: left behind:
+ * ...", without "FILE: " if `path` is NULL. If there are no such parts, append nothing.
  */
 void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);

@@ -1,67 +1,84 @@
-/* diff.h - the differences between two checkpoints, of any formats. */
+/* diff.h - compare two checkpoints, which may have different formats. */
 #ifndef GT_CKPT_TOOLS_DIFF_H
 #define GT_CKPT_TOOLS_DIFF_H
 
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/tools/inventory.h"
 
+/* How a key differs between the checkpoints a and b. */
 enum gt_diff_kind {
-	GT_DIFF_ONLY_A,
-	GT_DIFF_ONLY_B,
-	GT_DIFF_SHAPE,   /* of tensors: their values cannot be compared */
-	GT_DIFF_DTYPE,   /* and maybe values, see `differing` */
-	GT_DIFF_NUMBERS, /* of tensors with the same dtype and shape */
-	GT_DIFF_VALUE    /* of a value that is not a tensor */
+	GT_DIFF_ONLY_A, /* only a has the key */
+	GT_DIFF_ONLY_B, /* only b has the key */
+	GT_DIFF_SHAPE,  /* the tensors have different shapes; their elements are not compared */
+	/* the tensors have different dtypes; `differing` counts different elements */
+	GT_DIFF_DTYPE,
+	GT_DIFF_NUMBERS, /* the tensors have the same dtype and shape, but different elements */
+	GT_DIFF_VALUE    /* at least one value is not a tensor, and the values differ */
 };
 
 struct gt_diff_row {
 	const char *key;
 	enum gt_diff_kind kind;
-	const struct gt_tree *a,
-	    *b; /* NULL on the side that lacks it; with only_tensors, NULL for tensors */
-	const struct gt_tree_tensor *tensor_a, *tensor_b; /* of tensors */
-	/* elements that differ by more than the tolerance; all elements */
+	/*
+	 * The values in the two checkpoints. NULL if the checkpoint does not have the key. With
+	 * gt_diff_options.state_dict, both are NULL.
+	 */
+	const struct gt_tree *a, *b;
+	const struct gt_tree_tensor *tensor_a, *tensor_b; /* NULL if the value is not a tensor */
+	/*
+	 * number of elements that differ by more than the tolerance; number of all elements, or 0
+	 * if the types cannot be compared
+	 */
 	uint64_t differing, count;
-	uint64_t one_nan; /* elements that are NaN on one side only; `differing` includes them */
-	double max_abs;   /* of |a - b|, NaN left out */
-	double max_rel;   /* of |a - b| / max(|a|, |b|), of elements that differ */
+	/* number of elements that are NaN in one tensor only; included in `differing` */
+	uint64_t one_nan;
+	double max_abs; /* maximum of |a - b|, without NaN */
+	double max_rel; /* maximum of |a - b| / max(|a|, |b|) over the elements that differ */
 };
 
 struct gt_diff {
-	struct gt_diff_row *rows; /* by key */
+	struct gt_diff_row *rows; /* sorted by key; keys without a difference have no row */
 	size_t count;
-	size_t tensors, values; /* numbers of tensors and values found in both */
-	/* of state_dicts: the key where each was found and the prefix removed; or "" */
+	/* number of keys that are tensors in both; number of other keys in both */
+	size_t tensors, values;
+	/*
+	 * With gt_diff_options.state_dict: for each checkpoint, the note of gt_state_dict_find().
+	 * Otherwise "".
+	 */
 	const char *note[2];
-	/* number of names found in both once wrappers and prefixes are removed; 0 if removing them
-	 * finds no more */
+	/*
+	 * Number of tensors that the two state_dicts have in common if wrappers and prefixes are
+	 * removed. It is 0 unless it is larger than `tensors`.
+	 */
 	size_t agree;
-	size_t capacity;
+	size_t capacity; /* number of elements allocated for `rows` */
 	struct gt_arena arena;
 };
 
 struct gt_diff_options {
-	double tolerance; /* |a - b| <= tolerance is the same */
-	bool state_dict;  /* compare only the state_dicts of gt_state_dict_find(), by name */
-	size_t threads;   /* 0: one per processor */
+	double tolerance; /* elements with |a - b| <= tolerance are equal */
+	bool state_dict; /* compare only the state_dicts that gt_state_dict_find() finds, by name */
+	size_t threads;  /* 0: one per processor */
 };
 
-/* An open file, and its name in messages. */
+/* An open checkpoint and its name in messages. */
 struct gt_diff_side {
 	const struct gt_ckpt *ckpt;
 	const char *path;
 };
 
 /*
- * Compare two checkpoints by the keys of gt_inventory_make(), tensors and other values. Elements
- * are compared as numbers: 0 is -0, infinity is itself, and NaN is NaN in the same place. Floats of
- * different widths are compared as numbers, and integers exactly. Each side's bytes are compared
- * with its own checksums first. Then all elements are read: two tensors can differ although their
- * CRC-32 is the same.
+ * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
+ * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
+ * the same place. Floats of different widths are compared as doubles, and integers exactly.
  *
- * Memory: about 1 MiB per thread. Errors: GT_EFORMAT for a damaged file, or one without state_dict
- * where that is asked for; GT_ENOTSUP for a tensor whose strides visit its storage more than a
- * thousand times over; GT_ENOMEM.
+ * First, the bytes of each checkpoint are compared with its own checksums. Then all elements are
+ * read: two tensors may differ although their CRC-32 is the same.
+ *
+ * Memory: about 1 MiB per thread.
+ * Errors: GT_EFORMAT for a damaged file, or if options->state_dict is set and there is no
+ * state_dict; GT_ENOTSUP if the strides of tensors repeat their storages more than a thousand times
+ * (gt_repeats_end()); GT_ENOMEM.
  */
 int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
     const struct gt_diff_options *options, struct gt_err *err);

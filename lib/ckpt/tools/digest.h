@@ -1,49 +1,57 @@
-/* digest.h - a checksum per tensor, in a place of the file that other readers ignore. */
+/* digest.h - digests: one checksum per tensor, in a zip record that other readers ignore. */
 #ifndef GT_CKPT_TOOLS_DIGEST_H
 #define GT_CKPT_TOOLS_DIGEST_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * A zip archive written by gtrain has the record ROOT/.gtrain/digests, JSON in UTF-8:
+ * A zip archive written by gtrain contains the record ROOT/.gtrain/digests, JSON in UTF-8:
  *
  *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
  *
- * For each tensor of the tree it holds the path, and the CRC-32 of the elements, contiguous,
- * row-major, little-endian. So a digest does not depend on how the values are stored. It also finds
- * damage that exchanges the bytes of two tensors.
+ * For each tensor of the tree, the record has its path and its digest: the CRC-32 of the elements,
+ * contiguous, row-major, little-endian. So a digest does not depend on the way the values are
+ * stored. If the bytes of two tensors are exchanged, the digests show this, too.
  *
- * A path is written as in JSON Pointer (RFC 6901: '~' becomes "~0", '/' becomes "~1"), with a step
- * after each '/'. A string key of a dict is a step as it is, except that a zero byte becomes "~2",
- * a '[' or '(' at its start "~3" or "~4", and a surrogate "~5" and its number, "~5d800". An integer
- * key or an index is in brackets, "[0]". The i-th item of a dict is "(i)" if its key is something
- * else. The attributes of a dict or tensor are "(attributes)". The parts of an opaque object are
- * "(args)", "(items)" and "(state)".
+ * A path consists of steps from the root to the tensor, with a '/' before each step, as in JSON
+ * Pointer (RFC 6901). The steps are:
  *
- * The version comes first. Readers take version 1 and leave others unchecked.
+ *   a string key of a dict      the key itself, with the replacements below
+ *   an integer key, an index    the number in brackets, "[0]"
+ *   another key of a dict       "(i)", if the key is that of item i
+ *   attributes                  "(attributes)", of a dict or tensor
+ *   parts of an opaque object   "(args)", "(items)", "(state)"
+ *
+ * Replacements in a string key: '~' becomes "~0", '/' becomes "~1", and a zero byte becomes "~2". A
+ * '[' or '(' at the start of the key becomes "~3" or "~4". A surrogate becomes "~5" and its code,
+ * such as "~5d800".
+ *
+ * The version is the first member. A reader that does not know the version skips the digests.
+ * gtrain knows version 1.
  */
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
 /*
- * Compare every tensor with its digest. A tensor without digest, or a digest without tensor, is an
- * error. A tensor that fills its storage is not read: its digest is compared with the checksum of
- * the storage in the file, and gt_storage_check() later compares the bytes with this checksum. For
- * other tensors, mostly views, it depends on `read`:
- *   read false   are left out: nothing is read
- *   read true    are read
- * The same holds for each shard of an index. Returns 0 for a file without digests. Errors:
- * GT_EFORMAT with the path of the first that differs.
+ * Compare every tensor with its digest. A tensor without a digest, or a digest without a tensor, is
+ * an error. If the file is an index, do the same for each shard. Return 0 if a file has no digests.
+ *
+ * A tensor that fills its storage is not read: its digest is compared with the checksum of the
+ * storage in the file. gt_storage_check() compares the bytes with this checksum later. Other
+ * tensors are mostly views; if `read` is true, they are read, otherwise they are not compared.
+ *
+ * Errors: GT_EFORMAT, with the path of the first tensor that differs.
  */
 int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
 
-/* ---- inside ckpt: making them ---- */
+/* ---- inside ckpt: computing digests ---- */
 
 struct gt_digest {
-	const char *path;    /* in the tree as it is */
-	const char *renamed; /* in the tree as it will be: the same, unless edited */
+	const char *path; /* path in the current tree */
+	/* path in the tree after an edit; equal to `path` if there is no edit */
+	const char *renamed;
 	const struct gt_tree_tensor *tensor;
 	uint32_t crc;
-	bool known; /* the record has a sum for this tensor */
+	bool known; /* the file has a digest for this tensor; `crc` is this digest */
 };
 
 struct gt_digests {
@@ -52,23 +60,35 @@ struct gt_digests {
 	struct gt_arena arena;
 };
 
-/* The text that a string key of `dict` will have after an edit, or has now; NULL: out of memory. */
+/*
+ * Return the text of a string key of `dict` after an edit, or the current text if it does not
+ * change. NULL: out of memory.
+ */
 typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
 
-/* List the tensors of a tree that has passed gt_tree_check(); sums are 0. `rename` may be NULL.
- * Call gt_digests_release() in every case. GT_ENOTSUP for more than 2^18, and for paths of more
- * than 128 KiB each or 64 MiB together: readers would refuse the record. */
+/*
+ * List the tensors of a tree that has passed gt_tree_check(); set their `crc` to 0. `rename` may be
+ * NULL. Call gt_digests_release() in every case.
+ * Errors: GT_ENOTSUP for more than 2^18 tensors, and for paths of more than 128 KiB each or 64 MiB
+ * together, because readers would refuse such a record.
+ */
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
     void *self, struct gt_err *err);
 void gt_digests_release(struct gt_digests *digests);
 
-/* The record, under the new names; yours to free(). Its size does not depend on the sums. */
+/*
+ * Format the record, with the paths in `renamed`. *json is yours to free(). The size of the record
+ * does not depend on the values of `crc`.
+ */
 int gt_digests_print(
     const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);
 
-/* For edits: the record of an open file, under the names that its tree will have. *json is yours
- * to free(), and NULL with 0 returned when the file has no digests that we know. */
+/*
+ * For edits: format the record of an open file, with the paths that its tree will have. *json is
+ * yours to free(). If the file has no digests, or digests of an unknown version, return 0 and set
+ * *json to NULL.
+ */
 int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
     gt_digest_rename *rename, void *self, struct gt_err *err);
 

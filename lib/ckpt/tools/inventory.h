@@ -4,71 +4,89 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/* One step from the root to a value: a key of a dict, a position in a list, an attribute. */
+/*
+ * One step on the way from the root to a value: a key of a dict, an index in a list, or the name of
+ * an attribute.
+ */
 struct gt_path {
-	const struct gt_path *parent; /* NULL: this step starts at the root */
-	const char *name;             /* [length], zero-terminated; NULL: a number */
+	const struct gt_path *parent; /* the step before this one; NULL: this is the first step */
+	const char *name;             /* [length], zero-terminated; NULL: the step is `number` */
 	size_t length;
 	int64_t number;
 };
 
 struct gt_inventory_row {
-	const char *key; /* the steps joined by '.', as a state_dict names nested modules */
-	/* the steps themselves, since names may contain dots; NULL: the root */
+	const char *key; /* the steps joined by '.', like the names in a state_dict */
+	/* the last of the steps, because names may contain dots; NULL: the root */
 	const struct gt_path *path;
 	const struct gt_tree *value;
 
-	/* Of tensors: */
-	size_t storage;  /* number of the tensor's storage, in the order of first use */
-	size_t first;    /* the first row with this storage: this one, unless it is shared */
-	bool shared;     /* some other row has the same storage */
-	bool partial;    /* the storage has bytes that do not belong to this tensor */
-	bool contiguous; /* elements lie one after the other */
-	bool hidden;     /* a buffer that is not persistent: state_dict() leaves it out */
-	uint64_t bytes;  /* of its elements */
+	/* The other fields are only for tensors. */
+	/* index of the tensor's storage; storages are numbered in the order of first use */
+	size_t storage;
+	/* index of the first row with this storage; this row, if no earlier one has it */
+	size_t first;
+	bool shared;     /* another row has the same storage */
+	bool partial;    /* the elements have fewer bytes than the storage */
+	bool contiguous; /* the elements are contiguous and in row-major order */
+	bool hidden; /* the tensor is a non-persistent buffer: state_dict() does not contain it */
+	uint64_t bytes; /* size of its elements, in bytes */
 };
 
 struct gt_inventory {
-	struct gt_inventory_row *tensors, *values; /* in the file's order */
+	struct gt_inventory_row *tensors, *values; /* in the order of the file */
 	size_t tensor_count, value_count;
 	size_t storage_count;
-	uint64_t storage_bytes; /* every storage once */
-	uint64_t elements;      /* bytes of all tensors; a shared storage counts once */
+	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
+	/*
+	 * Number of elements of all tensors. A tensor that fills a storage counts only if its
+	 * storage has not occurred before.
+	 */
+	uint64_t elements;
 	struct gt_arena arena;
 };
 
 /*
- * List a tree. A pickled nn.Module's tensors get the names that its state_dict() has: the steps
- * through `_modules`, `_parameters` and `_buffers` are left out. The arguments of other objects are
- * under "args". Values are the leaves; a list of scalars is one value; an object is one value, and
- * its contents are listed too. Errors: GT_EFORMAT for more than 262144 rows; GT_ENOMEM, also for
- * names of more than 128 MiB.
+ * List the tensors and the other values of a tree. The tensors of a pickled nn.Module get the names
+ * that its state_dict() would have: the steps through `_modules`, `_parameters` and `_buffers` are
+ * left out. The arguments of other objects have the step "args". Values are the leaves of the tree,
+ * with two exceptions: a list of scalars is one value; an object is one value, and its contents are
+ * listed, too.
+ *
+ * Errors: GT_EFORMAT for more than 262144 tensors or as many other values; GT_ENOMEM, also if the
+ * names need more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
-/* The same for tensors only. Other values are not listed, and their number is not limited. */
+/*
+ * List the tensors of a tree like gt_inventory_make(). The other values are not listed, so their
+ * number is not limited.
+ */
 int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
 
-/* The number and size of the tensors in a tree. */
+/* The number of the tensors in a tree, and their size. */
 struct gt_tally {
-	uint64_t tensors;       /* each counts as often as it is mentioned */
-	uint64_t storage_bytes; /* every storage once */
+	uint64_t tensors;       /* a tensor that is mentioned several times counts each time */
+	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
 };
 
 /*
- * Count the tensors of a tree, however many. As in an inventory, tensors in objects' arguments,
- * items and state count; those in attributes of dicts and tensors do not. GT_ENOMEM.
+ * Count the tensors of a tree; there is no limit. As in an inventory, tensors in the arguments,
+ * items and state of objects count; tensors in attributes of dicts and tensors do not. Errors:
+ * GT_ENOMEM.
  */
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
 
-/* The bytes of the file, or of all shards of an index, and the number of bytes that nothing refers
- * to. A zip has such bytes after an edit in place, which leaves the old description in the file.
- * Other formats have none. */
+/*
+ * Get the size of the file, or of an index and all its shards, and the number of bytes in it that
+ * are no longer used. A zip contains unused bytes after an edit in place, because the old pickle
+ * and directory stay in the file. Other formats have none.
+ */
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
 
-/* Whether a list or tuple holds only scalars, strings and None. */
+/* Return whether `seq` is a list or tuple that contains only scalars, strings and None. */
 bool gt_inventory_is_plain(const struct gt_tree *seq);
 
 #endif

@@ -10,31 +10,39 @@ struct gt_merge_input {
 };
 
 /*
- * The union of the state_dicts of `count` trees, in their order, names as they are; in the arena,
- * tensors borrowed. The note lists the parts of each file that are left out. If two trees have the
- * same name, the tensors must have the same type, shape and bytes; otherwise this fails with
- * GT_EFORMAT, the first few names and their number.
+ * Build the union of the state_dicts of `count` trees, in the order of the trees, with unchanged
+ * names. *out is in the arena; tensors are borrowed. Append lines to `note` that list the parts of
+ * each tree that are left out. If a name occurs in several trees, its tensors must have the same
+ * type, shape and bytes. Otherwise the function fails with GT_EFORMAT; the message contains the
+ * first few such names and their number.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
-/* The mean of checkpoints, kept in a file without a name until it is released. */
+/*
+ * The mean of checkpoints. Its tensors are in an unnamed temporary file, which gt_merge_release()
+ * deletes.
+ */
 struct gt_merge_mean {
-	struct gt_tree *root; /* a dict of tensors, in the arena */
-	struct gt_mapping map;
+	struct gt_tree *root;  /* a dict of tensors, in the arena */
+	struct gt_mapping map; /* the mapping of this file */
 	struct gt_arena arena;
 };
 
 /*
- * The mean of the state_dicts of `count` trees, tensor by tensor: all trees must have the same
- * names, with the same types and shapes (GT_EFORMAT names the one that differs). Floats and complex
- * numbers are summed in float64, in the order of the trees, divided, and rounded once to their
- * type. Integers and bools (num_batches_tracked) are the first tree's; the note counts those that
- * differ in other trees. Tied tensors stay tied if they are tied in all files.
- * torch.optim.swa_utils averages in the same way, and copies integers too.
+ * Compute the mean of the state_dicts of `count` trees, tensor by tensor. All trees must have the
+ * same names, with the same types and shapes; otherwise GT_EFORMAT names a tensor that differs.
+ * Floats and complex numbers are summed in float64, in the order of the trees, divided, and rounded
+ * once to their type. Integers and bools (num_batches_tracked) are taken from the first tree; the
+ * note contains the number of such tensors that differ in other trees. Tied tensors (several names
+ * for one tensor) stay tied if they are tied in all trees. torch.optim.swa_utils computes means in
+ * the same way, and also copies integers.
  *
- * The sums go to an unnamed file in `folder`, of the size of one checkpoint. Memory: a few MiB per
- * thread. Errors: GT_EFORMAT, also for a damaged source, GT_EIO. Release in every case.
+ * The results are written to an unnamed file in `folder`. This file has the size of one checkpoint.
+ * Call gt_merge_release() in every case.
+ *
+ * Memory: a few MiB per thread.
+ * Errors: GT_EFORMAT, also for a damaged input; GT_EIO.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const char *folder, struct gt_buf *note, struct gt_err *err);

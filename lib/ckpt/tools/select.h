@@ -1,22 +1,24 @@
-/* select.h - a part of a checkpoint: by path in its tree, by names of its state_dict. */
+/* select.h - select a part of a checkpoint: by path in its tree, or by names in its state_dict. */
 #ifndef GT_CKPT_TOOLS_SELECT_H
 #define GT_CKPT_TOOLS_SELECT_H
 
 #include "lib/ckpt/tools/convert.h"
 
 /*
- * The value that a path leads to, borrowed: keys of dicts, numbers of lists, attributes of pickled
- * objects, joined by dots. Keys may hold dots themselves: "model.layer1.0.weight" is found whether
- * the dict has "layer1.0.weight" or is nested. GT_EFORMAT, with the existing keys, if the path
- * leads to no value.
+ * Find the value at a path. The steps of a path are keys of dicts, indices of lists and attributes
+ * of pickled objects, joined by dots. Keys may contain dots themselves: "model.layer1.0.weight" is
+ * found both if `model` has the key "layer1.0.weight" and if it has nested dicts. *out is borrowed.
+ * Errors: GT_EFORMAT if there is no value at the path; the hint lists keys of the root.
  */
 int gt_select_path(
     struct gt_tree **out, struct gt_tree *root, const char *path, struct gt_err *err);
 
 /*
- * The state_dict of a tree, reduced to the names that match one of the patterns (ended by NULL), as
- * in fnmatch(3). '*' also matches dots. In the arena; tensors are borrowed. A pattern that matches
- * nothing is an error: GT_EFORMAT with a few names.
+ * Find the state_dict of a tree and build a dict of some of its tensors: a tensor is selected if
+ * its name matches one of `count` patterns. The patterns are those of fnmatch(3); '*' also matches
+ * dots. *out is in the arena; tensors are borrowed. Lines about the selection are appended to
+ * `note`. If a pattern matches no name, this is an error: GT_EFORMAT, with a hint that contains a
+ * few names.
  */
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
     size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);

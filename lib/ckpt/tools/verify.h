@@ -1,80 +1,102 @@
-/* verify.h - whether a checkpoint is sound: structure, checksums, globals of pickles, NaN. */
+/* verify.h - check whether a checkpoint is sound: structure, checksums, globals of pickles, NaN. */
 #ifndef GT_CKPT_TOOLS_VERIFY_H
 #define GT_CKPT_TOOLS_VERIFY_H
 
 #include "lib/ckpt/ckpt.h"
 
 enum gt_finding_kind {
-	GT_FINDING_DAMAGE, /* bytes contradict their checksum */
+	/* the file breaks the rules of its format, or bytes differ from their checksum */
+	GT_FINDING_DAMAGE,
 	GT_FINDING_UNREAD, /* the file, or a part of it, could not be read */
 	GT_FINDING_GLOBAL, /* a pickle names a global that PyTorch's weights_only=True refuses */
 	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
 	GT_FINDING_NOTE    /* information, not a fault */
 };
 
+/* A problem of the file, or a note about it. */
 struct gt_verify_finding {
 	enum gt_finding_kind kind;
 	const char *text; /* one line, like the text of an error */
-	const char *hint; /* or "" */
+	const char *hint; /* a hint, like the hint of an error; or "" */
 };
 
-/* A global that a pickle names. Each pickle has its own entry for it. */
+/*
+ * A global (class or function) that a pickle names. If several pickles name it, each has its own
+ * entry.
+ */
 struct gt_verify_global {
-	const char *name;  /* "posix.system" */
-	const char *where; /* "archive/data.pkl", "archive/data.pkl, in a string of it" */
-	size_t at;         /* the first opcode with it, in that pickle */
-	size_t count;      /* opcodes that name it */
-	bool called;       /* else only mentioned */
-	bool allowed;      /* by torch.load(weights_only=True) */
-	bool dangerous;    /* runs commands or code, opens files: no checkpoint needs it */
+	const char *name; /* "posix.system" */
+	/* the pickle: "archive/data.pkl", or "archive/data.pkl, in a string of it" */
+	const char *where;
+	size_t at;      /* offset in that pickle of the first opcode that names the global */
+	size_t count;   /* number of opcodes that name the global */
+	bool called;    /* the pickle calls the global */
+	bool allowed;   /* torch.load(weights_only=True) accepts the global */
+	bool dangerous; /* it can run commands or code, or open files; no checkpoint needs it */
 };
 
+/* The result of a check. */
 struct gt_verify {
-	const char *format; /* "" if it is unknown */
+	const char *format; /* name of the format (gt_ckpt_format()); "" if it is unknown */
 	struct gt_verify_finding *findings;
 	size_t finding_count;
-	size_t kinds[GT_FINDING_NOTE + 1]; /* how many of each */
-	struct gt_verify_global *globals;  /* by place in the file */
+	size_t kinds[GT_FINDING_NOTE + 1]; /* number of findings of each kind */
+	struct gt_verify_global *globals;  /* sorted by `where`, then by `name` */
 	size_t global_count;
-	size_t records; /* of a zip */
-	size_t tensors;
-	uint64_t checked_bytes; /* compared with a checksum */
+	size_t records;         /* number of records, if the file is a zip */
+	size_t tensors;         /* number of tensors */
+	uint64_t checked_bytes; /* number of bytes that were compared with a checksum */
+	/*
+	 * size of the file, or of an index and its shards; number of bytes in zip files that are no
+	 * longer used
+	 */
 	uint64_t file_bytes, dead_bytes;
+	/* number of elements allocated for `findings` and for `globals` */
 	size_t finding_room, global_room;
-	const char *shard; /* the shard being checked; NULL: the file itself */
+	const char *shard; /* while checking: file name of the current shard; NULL: not a shard */
 	struct gt_arena arena;
 };
 
 /*
- * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). All
- * parts that can be read are checked:
- *   The file opens. Every record of a zip, used or not, has the right CRC-32 and a local header
- *   that agrees with the directory, and overlaps no other record. Tensors have the digests that
- *   gtrain gave them. NaN and Inf in tensors are reported. The globals that pickles name are
- *   reported, however a name is spelled. Pickles are found in any protocol, in files that are not
- *   checkpoints, in records of any name, behind the header of numpy's arrays, and in the strings of
- *   pickles (in the first MiB of each). A pickle is read as far as possible.
- * A fault of the file is a finding. Errors are only GT_EIO and GT_ENOMEM. Nothing is executed.
+ * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). The
+ * checks are:
+ *   - The file opens.
+ *   - Every record of a zip, used or not, has the right CRC-32 and a local header that agrees with
+ *     the directory. No record overlaps another one.
+ *   - Tensors agree with the digests that gtrain wrote (tools/digest.h).
+ *   - Tensors contain no NaN and no Inf.
+ *   - Pickles name no globals that PyTorch refuses, however a name is spelled. Pickles of any
+ *     protocol are found: in files that are not checkpoints, in records of any name, after the
+ *     header of NumPy arrays, and in the strings of other pickles (in the first MiB of each
+ *     string).
+ * Damaged files and damaged pickles are checked as far as they can be read.
+ *
+ * A fault of the file is a finding. Errors: GT_EIO and GT_ENOMEM only. Nothing in the file is
+ * executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
 
-/* The changes that gt_repair() made. */
+/* The result of gt_repair(). */
 struct gt_repair {
-	/* sizes of the file before and after; equal if nothing was cut */
+	/* size of the file before and after the repair; equal if nothing was cut */
 	uint64_t old_bytes, new_bytes;
-	size_t records;
+	size_t records; /* number of records in the repaired file */
 };
 
 /*
- * Restore the state that a zip archive had before an interrupted edit in place. This finds the last
- * end record whose directory can be read, whose records have the right CRC-32, and with which the
- * file opens as a checkpoint; cuts the bytes after it; and calls fsync(). A sound file is not
- * changed. The file is locked before it is read; if another process edits it, this waits for at
- * most `wait_s` seconds (GT_EIO). Errors: GT_EFORMAT if no such state is found, GT_ENOTSUP for
- * other formats, GT_EIO. After an error the file is unchanged.
+ * Restore the state that a zip archive had before an edit in place was interrupted. Search backward
+ * from the end of the file for an end record with these properties: its directory can be read; all
+ * records have the right CRC-32; one record is a data.pkl of torch. Then cut the bytes after this
+ * end record, and call fsync(). A sound file is not changed.
+ *
+ * The file is locked before it is read. If another process edits it, wait at most `wait_s` seconds,
+ * then fail with GT_EIO.
+ *
+ * Errors: GT_EFORMAT if there is no such end record, GT_ENOTSUP for other formats, GT_EIO. After an
+ * error the file is unchanged, unless fsync() failed after the cut.
  */
-enum { GT_REPAIR_WAIT_S = 10 };
+enum { GT_REPAIR_WAIT_S = 10 }; /* a suitable `wait_s`, in seconds */
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);
 
 #endif

@@ -1,55 +1,74 @@
-/* module.h - inside ckpt: pickled nn.Modules, whose state_dict is made without their classes. */
+/* module.h - inside ckpt: get the state_dict of a pickled nn.Module without its class. */
 #ifndef GT_CKPT_TORCH_MODULE_H
 #define GT_CKPT_TORCH_MODULE_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * The state_dict consists of these attributes of a module, in this order:
- *     _parameters    names to tensors or None
- *     _buffers       the same, without the names in _non_persistent_buffers_set
- *     _modules       names to modules or None, whose entries get "NAME." in front
- * They stand in the object's state: a dict; a tuple of that and the slots; or, of torch.fx's
- * GraphModule, the first argument of the call that makes it.
+ * The state_dict of a module consists of the tensors in three attributes, in this order:
+ *
+ *   _parameters    dict from names to tensors or None
+ *   _buffers       dict from names to tensors or None; names in _non_persistent_buffers_set are
+ *                  left out
+ *   _modules       dict from names to modules or None; "NAME." is put before the names of their
+ *                  tensors
+ *
+ * The attributes of an object are in its state. The state is a dict, or a tuple of a dict and the
+ * slots. A GraphModule of torch.fx has no state; its attributes are the first argument of the call
+ * that creates it.
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */
 
-/* Whether an object is a module. All other code calls this function to decide it. */
+/* Return whether a node is a module. All other code calls this function to decide it. */
 bool gt_model_is(const struct gt_tree *node);
 
+/* The three attributes listed above. */
 enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT_MODEL_PART_COUNT };
 
-/* "_parameters". */
+/* Return the name of an attribute, such as "_parameters". */
 const char *gt_model_part_name(enum gt_model_part which);
 
-/* A part of an object, which is a dict; NULL if the object has no such part. */
+/* Return one of the three attributes of an object, a dict; NULL if the object does not have it. */
 struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which);
 
-/* Dict i of those that hold an object's attributes, or NULL. There is one; an object with slots has
- * two. */
+/*
+ * Return dict i of the dicts that contain an object's attributes, or NULL. An object has one such
+ * dict, or two if it has slots.
+ */
 enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
 struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
 
-/* The buffers of a module that are not persistent: state_dict() leaves them out. Names are the
- * tree's; call gt_index_release() in every case. */
+/*
+ * List the names of the non-persistent buffers of a module; state_dict() leaves them out. The names
+ * are borrowed from the tree. Call gt_index_release() in every case.
+ */
 int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
+/* Return whether `name` is in the list of gt_model_hidden(). */
 bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name);
 
+/* The tensors found so far. */
 struct gt_model_list {
-	struct gt_state_dict *sd; /* entries and arena grow */
-	size_t capacity;
-	size_t left_out;            /* number of tensors of kinds that gtrain does not interpret */
-	const char *left_out_class; /* the function that would rebuild the first of these */
+	/* the tensors are added to its entries; names are allocated in its arena */
+	struct gt_state_dict *sd;
+	size_t capacity; /* number of elements allocated for sd->entries */
+	/* number of tensors that are not listed, because gtrain does not interpret their kind */
+	size_t left_out;
+	/* for the first of these: the name of the function that would rebuild it */
+	const char *left_out_class;
 };
 
-/* Add the tensors of a module or of a state_dict; `prefix` is put before their names. */
+/*
+ * Add the tensors of a module, or of a dict. `prefix` is put before their names. Errors: GT_ENOMEM.
+ */
 int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err);
 int gt_model_add_dict(
     struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err);
 
-/* Add {PATH: {"version": N}} to a dict for `module` and each module inside it that has an attribute
- * `_version`. `path` is the path of `module` itself. */
+/*
+ * Add to the dict `paths` an item {PATH: {"version": N}} for `module` and for each module inside
+ * it, if it has the attribute `_version`. `path` is the PATH of `module`.
+ */
 int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);
 

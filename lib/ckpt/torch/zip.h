@@ -7,43 +7,61 @@
 #include "lib/ckpt/zip/zip.h"
 
 /*
- * ROOT/data.pkl the pickle ROOT/data/KEY the bytes of a storage ROOT/byteorder "little" or "big";
- * absent before 2.1: little (or the writer's, untold) ROOT/version of the format
- * ROOT/.data/serialization_id, ROOT/.format_version, ROOT/.storage_alignment not needed ROOT is one
- * name for all, the file's stem as a rule. TorchScript adds ROOT/constants.pkl tensors of the code,
- * with storages ROOT/constants/KEY ROOT/code/... the classes of data.pkl's objects Source:
- * torch/serialization.py, caffe2/serialize/inline_container.cc,
+ * The records of an archive. ROOT is the same for all records, usually the name of the file without
+ * its ending.
+ *
+ *   ROOT/data.pkl                  the pickle
+ *   ROOT/data/KEY                  the bytes of a storage
+ *   ROOT/byteorder                 "little" or "big"; gtrain takes "little" if the record is absent
+ *   ROOT/version                   version of the format
+ *   ROOT/.data/serialization_id    not needed
+ *   ROOT/.format_version           not needed
+ *   ROOT/.storage_alignment        not needed
+ *
+ * PyTorch before 2.1 writes no ROOT/byteorder; the bytes are then in the byte order of the host
+ * that wrote them. TorchScript adds:
+ *
+ *   ROOT/constants.pkl             tensors of the code
+ *   ROOT/constants/KEY             the bytes of their storages
+ *   ROOT/code/...                  source code of the classes of the objects in data.pkl
+ *
+ * Source: torch/serialization.py, caffe2/serialize/inline_container.cc,
  * torch/csrc/jit/serialization/export_module.cpp.
  */
 
 struct gt_torch_archive {
 	struct gt_zip zip;
-	const char *root; /* "archive", not zero-terminated */
+	const char *root; /* ROOT, such as "archive"; root_length bytes, not zero-terminated */
 	int root_length;
-	bool swapped; /* numbers have the other endianness */
+	bool swapped; /* numbers have the endianness that the host does not have */
 	struct gt_arena *arena;
 };
 
-/* The record ROOT/NAME, or NULL. */
+/* Return the record ROOT/NAME, or NULL. */
 const struct gt_zip_record *gt_torch_archive_find(
     const struct gt_torch_archive *archive, const char *name);
 
-/* A pickle, PART.pkl, with the bytes of its storages, PART/KEY. */
+/* A part of an archive: a pickle PART.pkl and its storages PART/KEY. */
 struct gt_torch_part {
 	struct gt_tree *tree;
 	const unsigned char *pickle; /* borrowed from the archive or the arena */
 	size_t pickle_bytes;
-	const char *record; /* its name */
-	const struct gt_torch_location *locations;
+	const char *record;                        /* name of the record */
+	const struct gt_torch_location *locations; /* see struct gt_torch_objects */
 };
 
+/*
+ * Read the part `part` of an archive, such as "data". Tensors borrow the mapping of the file. The
+ * tree is in the arena of the archive.
+ */
 int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
     struct gt_torch_part *out, struct gt_err *err);
 
 /*
- * Give the objects of TorchScript's modules the shape that pickled nn.Modules have: state with
- * `_parameters`, `_buffers` and `_modules`, then the other attributes; so that gt_state_dict_find()
- * walks both alike. The constants of the code go to the state of the root, under "constants.pkl".
+ * Change the objects of TorchScript modules to the form of pickled nn.Modules, so that
+ * gt_state_dict_find() handles both in the same way. The state then has `_parameters`, `_buffers`
+ * and `_modules`, followed by the other attributes. The constants of the code are added to the
+ * state of the root, under "constants.pkl".
  */
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);

@@ -1,58 +1,69 @@
-/* classify.h - inside ckpt: the class of a part of a checkpoint: model, state_dict, optimizer. */
+/* classify.h - inside ckpt: tell models, state_dicts and optimizer states in a tree apart. */
 #ifndef GT_CKPT_TREE_CLASSIFY_H
 #define GT_CKPT_TREE_CLASSIFY_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Nothing in a file says "this dict is a state_dict". A table of rules decides; the first rule that
- * applies counts (classify.c). All commands use this class.
+ * A file does not say which of its dicts are state_dicts. A table of rules decides it (classify.c);
+ * the first rule that applies gives the class of a node. All commands use this class.
  */
 enum gt_class {
-	GT_CLASS_OTHER,
-	GT_CLASS_MODEL,      /* a pickled nn.Module, or one of TorchScript */
-	GT_CLASS_OPTIMIZER,  /* the result of torch.optim's state_dict() */
-	GT_CLASS_STATE_DICT, /* names of tensors, and maybe other values */
-	/* only tensors, and nothing shows that their keys are names of parameters */
+	GT_CLASS_OTHER,      /* none of the classes below */
+	GT_CLASS_MODEL,      /* a pickled nn.Module, or a TorchScript module */
+	GT_CLASS_OPTIMIZER,  /* the result of state_dict() of an optimizer of torch.optim */
+	GT_CLASS_STATE_DICT, /* a dict from names to tensors, possibly with other values */
+	/* a dict that contains only tensors, but whose keys may not be names of parameters */
 	GT_CLASS_TENSORS,
-	GT_CLASS_MIXED /* some tensors among other values */
+	GT_CLASS_MIXED /* a dict with some tensors and other values */
 };
 
 /*
- * The counts of a dict's values. Entries are the values that a state_dict may have: tensors
- * (including tensors that gtrain does not interpret), None, and `_extra_state` of modules.
+ * Counts of the values of a dict. A value is an entry if a state_dict may contain it: a tensor
+ * (also if gtrain does not interpret it), None, or an `_extra_state` of a module.
  */
 struct gt_content {
-	/* the node, or the entries of an object whose class derives from dict; or NULL */
+	/* the node itself, or the items of an object whose class derives from dict; or NULL */
 	const struct gt_tree *dict;
-	/* number of tensors; number of those with a dot in their names */
+	/* number of tensors that gtrain interprets; number of them that have a dot in their name */
 	size_t tensors, dotted;
-	/* values that are not entries; numbers and strings among them */
+	/* number of values that are not entries; number of bools, numbers and strings among them */
 	size_t others, simple;
-	bool weight; /* a tensor is named "weight" */
-	/* the key of one of the other values, which is simple only if all of them are; or NULL */
+	bool weight; /* one of the tensors is named "weight" */
+	/*
+	 * The key of one value that is not an entry; or NULL. It is a value that is not a bool,
+	 * number or string, if there is one.
+	 */
 	const char *other;
 };
 
-/* `root`: it is the whole checkpoint. `content` may be NULL. */
+/*
+ * Return the class of a node. `root` is true if the node is the root of the checkpoint. *content is
+ * set to the counts of the node; `content` may be NULL.
+ */
 enum gt_class gt_classify(const struct gt_tree *node, bool root, struct gt_content *content);
 
-/* Whether a state_dict has such an item as one of its entries. */
+/* Return whether an item of a dict is an entry, as defined for struct gt_content. */
 bool gt_class_is_entry(const struct gt_tree_item *item);
 
-/* A dict, or the entries of an object whose class derives from dict; else NULL. */
+/*
+ * Return the node if it is a dict, or the items of an object whose class derives from dict. Return
+ * NULL for other nodes.
+ */
 const struct gt_tree *gt_class_dict(const struct gt_tree *node);
 
-/* ---- the state_dict inside (state_dict.c) ---- */
+/* ---- the state_dict in a checkpoint (state_dict.c) ---- */
 
-/* The dict or the module that gt_state_dict_find() takes, or NULL. */
+/* Return the dict or the module that gt_state_dict_find() takes, or NULL. */
 const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 
-/* The prefixes that wrappers such as DistributedDataParallel put before names, ended by NULL. */
+/* The prefixes that wrappers such as DistributedDataParallel put before names; ended by NULL. */
 extern const char *const gt_state_dict_wrappers[];
 
-/* Return a name without the prefixes at its front; they may be there in any order and number. The
- * result is never empty. Sets met[i] if prefix i was removed. */
+/*
+ * Return a name without the prefixes at its front, in any order and number. The result is never
+ * empty and points into `name`. Set met[i] to true if prefix i was removed.
+ */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
 
 #endif

@@ -1,14 +1,15 @@
-/* cursor.h - inside ckpt: read the elements of a tensor, one run after another. */
+/* cursor.h - inside ckpt: read the elements of a tensor in runs; split work into pieces. */
 #ifndef GT_CKPT_TREE_CURSOR_H
 #define GT_CKPT_TREE_CURSOR_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Reads the elements [at, end) of a tensor, in order. All code that reads elements uses a cursor.
- * Set the fields from `tensor` to `room`, zero the others, and call gt_cursor_release() in every
- * case. The cursor does not compare the storage with its CRC-32. gt_storage_check() does; a caller
- * can also set `sum` and compare `crc`, if the tensor is all of its storage.
+ * A cursor reads the elements [at, end) of a tensor, in order, in runs: blocks of consecutive
+ * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `room`,
+ * zero the others, and call gt_cursor_release() in every case. The cursor does not compare the
+ * storage with its CRC-32. The caller calls gt_storage_check() to do so. If the tensor fills its
+ * storage, the caller may instead set `sum` and compare `crc` after the last run.
  *
  *	struct gt_cursor c = { .tensor = t, .end = count, .most = 1024 };
  *
@@ -18,60 +19,73 @@
  */
 struct gt_cursor {
 	const struct gt_tree_tensor *tensor;
-	uint64_t at, end; /* the next element; the first one that is not read */
-	/* The largest number of elements in a run. With larger runs, strided tensors are read in a
-	 * better order; a few MiB are enough for a fast read of a large transposed matrix. */
+	/* index of the next element; index of the first element that is not read */
+	uint64_t at, end;
+	/*
+	 * The maximum number of elements in a run. A large maximum makes strided tensors faster to
+	 * read; runs of a few MiB are enough for a large transposed matrix.
+	 */
 	size_t most;
-	bool sum;     /* compute `crc` */
-	bool keep;    /* keep mapped pages in memory, because they will be needed again */
-	void *room;   /* memory for `most` elements; NULL: the cursor allocates it when needed */
-	uint32_t crc; /* of the bytes of the runs so far, in the byte order of the storage */
+	bool sum;  /* compute `crc` */
+	bool keep; /* keep mapped pages in memory, because they will be read again */
+	/* a buffer for `most` elements; NULL: the cursor allocates one if it needs it */
+	void *room;
+	uint32_t crc; /* CRC-32 of the bytes of all runs so far, in the byte order of the storage */
 
-	/* private */
+	/* The fields below are private. */
 	bool started, contiguous, little;
-	uint64_t held; /* the first element whose page has not been released */
+	uint64_t held; /* index of the first element whose page has not been released */
 	void *owned;
 };
 
 /*
- * Read the next run. Its n elements are packed and in the host's byte order; their address need not
- * be aligned. They lie in the file's mapping, or in the cursor's room; there they are valid until
- * the next call. Returns 1, or 0 after the last run. Errors: GT_ENOMEM, or GT_EIO if the file
- * cannot be read. If elements are few or far apart, their pages are not mapped.
+ * Read the next run: set *run to its address and *n to its number of elements. The elements are
+ * packed and in the host's byte order; their address need not be aligned. They are in the mapping
+ * of the file or in the buffer `room`. In the buffer, they are valid until the next call. Return 1,
+ * or 0 after the last run. If the elements are few or far apart, a system call reads them instead
+ * of the mapping. So their pages are not loaded into memory.
+ * Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
  */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err);
 void gt_cursor_release(struct gt_cursor *c);
 
 /*
- * Make a tensor that has the elements of `t` in the order of the storage. It has no dimensions of
- * size 1 and no expanded dimensions (stride 0), and neighbouring dimensions are joined where
- * possible. Each of its elements stands for *repeats elements of `t`. This is for results such as
- * sums and minima: they do not depend on the order, and are computed much faster in this one.
- * out->shape and out->stride point into `dims`.
+ * Set *out to a tensor that has the elements of `t` in the order of the storage. It has no
+ * dimensions of size 1 and no expanded dimensions (stride 0); neighbouring dimensions are joined
+ * where possible. Each of its elements stands for *repeats elements of `t`. Use it for results that
+ * do not depend on the order of elements, such as sums and minima: reading in the order of the
+ * storage is much faster. out->shape and out->stride point into `dims`.
  */
 void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
     int64_t dims[2 * GT_TREE_MAX_DIMS], uint64_t *repeats);
 
-/* ---- work for threads ---- */
+/* ---- pieces of work for threads ---- */
 
-/* Elements [at, at + count) of a job. One thread processes them. */
+/*
+ * A piece of work: elements [at, at + count) of the job with index `job`. One thread processes it.
+ */
 struct gt_piece {
 	size_t job;
 	uint64_t at, count;
 };
 
-/* A growing array of structs of `size` bytes, whose first member is a struct gt_piece. To make an
- * empty array, set `size` and zero the other fields. free(items) releases it. */
+/*
+ * A growing array of structs of `size` bytes. The first member of each struct is a struct gt_piece.
+ * To make an empty array, set `size` and zero the other fields. free(items) releases it.
+ */
 struct gt_pieces {
 	size_t size, count, capacity;
 	void *items;
 };
 
-/* Append a job of `count` elements as pieces of at most `most` elements. The other members of each
- * struct are zeroed. */
+/*
+ * Append a job of `count` elements, split into pieces of at most `most` elements. The other members
+ * of each struct are zeroed. Errors: GT_ENOMEM.
+ */
 int gt_pieces_add(
     struct gt_pieces *p, size_t job, uint64_t count, uint64_t most, struct gt_err *err);
 
+/* Return struct i of the array. */
 static inline void *gt_pieces_get(const struct gt_pieces *p, size_t i)
 {
 	return (unsigned char *)p->items + i * p->size;

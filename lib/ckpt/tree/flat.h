@@ -1,42 +1,52 @@
-/* flat.h - inside ckpt: a dict of tensors as a list, for formats that hold nothing else. */
+/* flat.h - inside ckpt: list a dict of tensors, for formats that can store nothing else. */
 #ifndef GT_CKPT_TREE_FLAT_H
 #define GT_CKPT_TREE_FLAT_H
 
 #include "lib/ckpt/write.h"
 
-/* Tensors in one checkpoint. Small files can name one tensor very often. */
+/*
+ * Limit of the number of tensors in a list. Without it, a small file that names one tensor very
+ * often would give a very long list.
+ */
 enum { GT_FLAT_MAX = 1 << 18 };
 
 struct gt_flat_tensor {
 	const char *name; /* valid UTF-8 without zeros */
 	const struct gt_tree_tensor *tensor;
-	enum gt_dtype as;    /* its type in the output */
-	uint64_t size_bytes; /* bytes of its elements in the output */
-	/* The tensor with the same memory, type and shape whose name sorts first; NULL if it is
-	 * this one. */
+	enum gt_dtype as;    /* type of the elements in the output */
+	uint64_t size_bytes; /* size of the elements in the output, in bytes */
+	/*
+	 * NULL if this tensor is stored. If several tensors have the same memory, type, shape and
+	 * strides, only one is stored: the first in the order of names. `kept` of the others points
+	 * to it.
+	 */
 	const struct gt_flat_tensor *kept;
-	size_t shard; /* private to a writer: the number of its file */
+	size_t shard; /* private to a writer: index of the output file */
 };
 
 struct gt_flat {
-	struct gt_flat_tensor *tensors; /* in the tree's order */
+	struct gt_flat_tensor *tensors; /* in the order of the tree */
 	size_t count;
 };
 
 /*
- * List the tensors of `root`; they and their names are borrowed. GT_ENOTSUP, naming the key and
- * `format`, where the root is not a dict or holds other values than tensors, as a checkpoint with
- * an optimizer does (the hint says so); or where there are more than GT_FLAT_MAX.
+ * List the tensors of the dict `root`. Tensors and names are borrowed. `format` is the name of the
+ * format, for messages.
+ * Errors: GT_ENOTSUP if `root` is not a dict, or contains other values than tensors (as a
+ * checkpoint with an optimizer does; the hint says so), or has more than GT_FLAT_MAX items. The
+ * message names the key and the format.
  */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 void gt_flat_release(struct gt_flat *flat);
 
-/* Compare two tensors, for sorting: 0 if they are one tensor with two names. Callers leave out
- * empty tensors, which share nothing. */
+/*
+ * Compare two tensors, for sorting. Return 0 if they have the same memory, type, shape and strides.
+ * Callers leave out empty tensors, because these share no memory.
+ */
 int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y);
 
-/* Whether a node is a string of valid UTF-8 without zeros. */
+/* Return whether a node is a string that is valid UTF-8 without zero bytes. */
 bool gt_flat_is_text(const struct gt_tree *node);
 
 #endif

@@ -1,4 +1,4 @@
-/* tree.h - inside ckpt: making nodes of any kind, and the check every tree passes before use. */
+/* tree.h - inside ckpt: create nodes, walk trees, and check a tree before it is used. */
 #ifndef GT_CKPT_TREE_TREE_H
 #define GT_CKPT_TREE_TREE_H
 
@@ -6,110 +6,126 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/* The limits of a tree, so that every walker can recurse and end. */
+/*
+ * The limits of a tree. They make sure that a recursive function ends and does not use too much
+ * stack.
+ */
 enum {
-	GT_TREE_MAX_DEPTH = 128, /* nested containers: 40 levels of nn.Module are about 120 */
-	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
+	/* levels of nested containers; 40 levels of nn.Module need about 120 */
+	GT_TREE_MAX_DEPTH = 128,
+	/*
+	 * number of nodes that a walk visits; a shared node counts at each visit. Also the maximum
+	 * of gt_tree.visits.
+	 */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/*
-	 * Visits of items of shared containers after the first visit. They cost a walker time, but
-	 * no bytes in the file.
+	 * Number of visits to nodes in shared containers, without the first visit to each
+	 * container. Such visits cost time, but no bytes in the file.
 	 */
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
 
-/* A node of `kind`, everything else zero; NULL with err set if memory runs out. */
+/* Create a node of `kind` with all other fields zero. NULL with err set if memory runs out. */
 struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err);
 
-/* A string node of `length` bytes copied, which may hold zeros. */
+/* Create a string node with a copy of `length` bytes, which may contain zeros. */
 struct gt_tree *gt_tree_bytes(
     struct gt_arena *a, const void *bytes, size_t length, struct gt_err *err);
 
-/* An opaque node "class_name" (copied) without arguments or state. */
+/* Create an opaque node with a copy of `class_name`, without arguments or state. */
 struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struct gt_err *err);
 
-/* Append to a dict (key not NULL), list or tuple. */
+/* Append an item to a dict, list or tuple. `key` is NULL except for a dict. */
 int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
     struct gt_arena *a, struct gt_err *err);
 
-/* Make room for n more items. */
+/* Allocate memory for n more items. */
 int gt_tree_reserve(struct gt_tree *seq, size_t n, struct gt_arena *a, struct gt_err *err);
 
-/* ---- kinds of nodes; NULL is of no kind ---- */
+/* ---- tests for the kind of a node ---- */
 
+/* Return whether `node` is not NULL and has this kind. */
 static inline bool gt_tree_is(const struct gt_tree *node, enum gt_tree_kind kind)
 {
 	return node && node->kind == kind;
 }
 
-/* Whether `node` is a dict, list or tuple: its `seq` may be read. */
+/*
+ * Return whether `node` is a dict, list or tuple, so that its `seq` may be read. `node` may be
+ * NULL.
+ */
 bool gt_tree_is_seq(const struct gt_tree *node);
 
-/* Whether `node` is a string of exactly these bytes. */
+/* Return whether `node` is a string equal to `text`. `node` may be NULL. */
 bool gt_tree_is_string(const struct gt_tree *node, const char *text);
 
-/* A string without zero bytes, which C can hold. */
+/* Return whether `node` is a string without zero bytes, which C can handle. */
 static inline bool gt_tree_is_text(const struct gt_tree *node)
 {
 	return gt_tree_is(node, GT_TREE_STRING) &&
 	       strlen(node->string.bytes) == node->string.length;
 }
 
-/* An integer of 0 or more. */
+/* Return whether `node` is an integer of 0 or more. */
 static inline bool gt_tree_is_count(const struct gt_tree *node)
 {
 	return gt_tree_is(node, GT_TREE_INT) && node->integer >= 0;
 }
 
-/* A class or function, mentioned by its name. */
+/* Return whether `node` is the name of a class or function, and not an object. */
 static inline bool gt_tree_is_class(const struct gt_tree *node)
 {
 	return gt_tree_is(node, GT_TREE_OPAQUE) && !node->opaque.args;
 }
 
+/* Return whether `node` is the class or function `name`. */
 static inline bool gt_tree_is_class_named(const struct gt_tree *node, const char *name)
 {
 	return gt_tree_is_class(node) && !strcmp(node->opaque.class_name, name);
 }
 
-/* An object of this class, with its arguments. */
+/* Return whether `node` is an object of class `class_name`. */
 static inline bool gt_tree_is_object_of(const struct gt_tree *node, const char *class_name)
 {
 	return gt_tree_is(node, GT_TREE_OPAQUE) && node->opaque.args &&
 	       !strcmp(node->opaque.class_name, class_name);
 }
 
-/* The i-th value of a dict, list or tuple, such as a call's arguments; NULL past the last one. */
+/*
+ * Return the value of item i of a dict, list or tuple (such as the arguments of a call); NULL if
+ * there are fewer items.
+ */
 static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 {
 	return i < seq->seq.count ? seq->seq.items[i].value : NULL;
 }
 
-/* ---- the parts of a node, one by one: the only walk over trees ---- */
+/* ---- the parts of a node: all functions that walk trees use this ---- */
 
 /* The relation of a part to the node that holds it. */
 enum gt_walk_part {
 	GT_PART_KEY,        /* the key of an item of a dict */
 	GT_PART_VALUE,      /* the value of an item of a dict, list or tuple */
-	GT_PART_ATTRIBUTES, /* of a dict or a tensor */
-	GT_PART_ARGS,       /* of an opaque object: its arguments, */
-	GT_PART_ITEMS,      /* its items, */
-	GT_PART_STATE       /* its state */
+	GT_PART_ATTRIBUTES, /* the attributes of a dict or a tensor */
+	GT_PART_ARGS,       /* the arguments of an opaque object */
+	GT_PART_ITEMS,      /* the items of an opaque object */
+	GT_PART_STATE       /* the state of an opaque object */
 };
 
+/* A position in a walk over the parts of one node. */
 struct gt_walk {
 	enum gt_walk_part part;
-	struct gt_tree *node; /* the part itself */
-	/* the pointer to it in its parent, through which it can be replaced */
+	struct gt_tree *node; /* the part */
+	/* the pointer to the part in its parent; it can be changed to replace the part */
 	struct gt_tree **slot;
-	size_t index; /* of the item, for keys and values */
-	size_t next;  /* private to gt_walk_next(); 0: start with the first part */
+	size_t index; /* for keys and values: index of the item */
+	size_t next;  /* private to gt_walk_next(); 0 at the start */
 };
 
 /*
- * The next part of a node, in the order above, keys and values in turn; false after the last one,
- * and at once for leaves. Missing parts are skipped. A function that visits a whole tree calls
- * itself for each part:
+ * Set *w to the next part of a node. The order is that of enum gt_walk_part; the key and the value
+ * of one item follow each other. Parts that are NULL are skipped. Return false after the last part;
+ * a leaf has no parts. A function that visits a whole tree calls itself for each part:
  *
  *	static void count(const struct gt_tree *node, size_t *nodes)
  *	{
@@ -120,70 +136,87 @@ struct gt_walk {
  *			count(w.node, nodes);
  *	}
  *
- * This ends, because trees are checked before they are used. A node that is mentioned
- * twice is visited twice.
+ * This ends, because trees are checked before they are used. A node that is mentioned twice is
+ * visited twice.
  */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 /*
- * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
- * GT_TREE_MAX_VISITS nodes when shared ones count each time, at most GT_TREE_MAX_REPEATS repeated
- * visits, and no dict with one key twice. With an arena `a`, a reference to an enclosing object is
- * replaced by an opaque node of class "(cycle)". If `a` is NULL, the tree is not changed and a
- * cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
+ * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
+ * most GT_TREE_MAX_VISITS nodes (shared nodes count each time), and at most GT_TREE_MAX_REPEATS of
+ * the visits are repeated. Also check that no dict has a key twice. If `a` is an arena, replace a
+ * reference to an enclosing object by an opaque node of class "(cycle)". If `a` is NULL, the tree
+ * is not changed, and a cycle is an error.
+ * Errors: GT_EFORMAT, GT_EINVAL for a cycle, GT_ENOMEM.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
 /*
- * Release the mapped pages of [start, start + size) of a storage, and the pages read ahead with
- * them. If another thread still uses pages at the edges, they are read again.
+ * Release the mapped pages of the bytes [start, start + size) of a storage, and pages around them
+ * that the system has read ahead. If another thread still uses some of these pages, they are read
+ * again.
  */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
-/* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
- * memory already. This is for storages that hold metadata about other storages. */
+/*
+ * If the bytes of the storage are in a mapped file, copy them into the arena, where no other
+ * process can change them. Use this for storages that contain metadata.
+ */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * The second half of gt_storage_check(), for a caller that has computed the sum while it read the
- * bytes.
+ * Compare `crc` with the CRC-32 of the storage in the file, for a caller that has computed `crc`
+ * while it read the bytes. This is the second half of gt_storage_check(). Errors: GT_EFORMAT.
  */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 
 /*
- * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
- * overflow in the count or the extent, every element inside. GT_EFORMAT names the fault.
+ * Check shape, stride and offset of a tensor against storage->size_bytes: dimensions and strides
+ * are not negative, no product overflows, and every element is inside the storage. Errors:
+ * GT_EFORMAT; the message names the fault.
  */
 int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
 /*
- * Strides of 0, strides that overlap, and tensors that share a storage make much of a small file.
- * Zero a gt_repeats, add the bytes of elements that are to be visited in each storage, end it.
- * gt_repeats_end() hands on the code of a failed addition, else it returns GT_ENOTSUP when the
- * bytes come to more than 1 GiB and to more than 1024 times those of the storages, each counted
- * once: no trained model does, and a program that writes or reads so many elements would fill a
- * disk or never end.
+ * Strides of 0, overlapping strides, and tensors that share a storage can make a small file stand
+ * for very many elements. A program that reads or writes all of them would fill a disk or never
+ * end. No trained model has such tensors. gt_repeats limits the ratio:
+ *
+ * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
+ * of bytes that will be visited there. Then call gt_repeats_end() in every case. `rc` is the result
+ * of the last gt_repeats_add(); if it is an error, gt_repeats_end() returns it. Otherwise it
+ * returns GT_ENOTSUP if the visited bytes are more than 1 GiB and also more than 1024 times the
+ * bytes of the storages; each storage counts once.
  */
 struct gt_repeats {
-	uint64_t visited, stored;
-	struct gt_index storages;
+	uint64_t visited, stored; /* bytes: to be visited; of all storages, each counted once */
+	struct gt_index storages; /* storages that have been counted */
 };
 
 int gt_repeats_add(
     struct gt_repeats *r, const struct gt_storage *storage, uint64_t bytes, struct gt_err *err);
 int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err);
 
-/* Set stride to that of contiguous memory (row-major); false when the count overflows. */
+/*
+ * Compute the strides, [ndim], of contiguous row-major memory for the shape, [ndim], in elements.
+ * Return false if a dimension is negative or the number of elements overflows.
+ */
 bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 
-/* Whether the elements stand one after the other, in order; and are all of their storage. */
+/*
+ * gt_ckpt_tensor_is_contiguous() returns whether the elements are contiguous and in row-major
+ * order. gt_ckpt_tensor_is_whole() returns whether they also fill their storage.
+ */
 bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t);
 bool gt_ckpt_tensor_is_whole(const struct gt_tree_tensor *t);
 
-/* Bytes of the elements. */
+/* Return the size of the elements, in bytes. */
 uint64_t gt_ckpt_tensor_bytes(const struct gt_tree_tensor *t);
 
-/* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
+/*
+ * Reverse the bytes of each of `count` elements in place. For complex numbers, reverse the real and
+ * the imaginary part separately.
+ */
 void gt_ckpt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
 
 #endif

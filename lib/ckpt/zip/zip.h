@@ -1,4 +1,4 @@
-/* zip.h - inside ckpt: zip archives, read from a mapping and written. */
+/* zip.h - inside ckpt: read and write zip archives, and replace records in them. */
 #ifndef GT_CKPT_ZIP_ZIP_H
 #define GT_CKPT_ZIP_ZIP_H
 
@@ -11,31 +11,42 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections
- * 4.3 and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
+ * A zip archive consists of records, a directory and an end record. A record has a local header and
+ * bytes, which are stored or deflated (compressed). The directory has one entry per record, which
+ * repeats the local header and gives its offset. The end record gives the offset of the directory.
+ * gtrain supports no encryption, and only archives on one disk.
+ * Source: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3 and 4.5.3
+ * (zip64).
  */
 
-/* The format's own numbers, named once. */
+/* Constants of the format. */
 enum {
-	GT_ZIP_LOCAL_BYTES = 30,   /* bytes of a local header, without name and extra fields */
-	GT_ZIP_CENTRAL_BYTES = 46, /* bytes of an entry of the directory, likewise */
-	GT_ZIP_END_BYTES = 22,     /* bytes of the end record, without comment */
-	GT_ZIP_END64_BYTES = 56,
-	GT_ZIP_LOCATOR_BYTES = 20, /* bytes of the locator of the zip64 end record */
-	GT_ZIP_COMMENT_MAX = 65535,
-	GT_ZIP_FIELD_BYTES = 4,          /* bytes of the header of an extra field */
-	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
-	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
-	GT_ZIP_FLAG_UTF8 = 1 << 11,
-	GT_ZIP_VERSION_STORED = 10, /* needed to extract */
-	GT_ZIP_VERSION_ZIP64 = 45,
-	/* The earliest date of the format, 1 January 1980. All records have it, so files do not
-	 * depend on the clock. */
+	GT_ZIP_LOCAL_BYTES = 30, /* size of a local header, without name and extra fields */
+	/* size of an entry of the directory, without name, extra fields, comment */
+	GT_ZIP_CENTRAL_BYTES = 46,
+	GT_ZIP_END_BYTES = 22,   /* size of the end record, without its comment */
+	GT_ZIP_END64_BYTES = 56, /* size of the zip64 end record */
+	/* size of the locator, which gives the offset of the zip64 end record */
+	GT_ZIP_LOCATOR_BYTES = 20,
+	GT_ZIP_COMMENT_MAX = 65535, /* maximum size of a comment */
+	GT_ZIP_FIELD_BYTES = 4,     /* size of the header of an extra field */
+	GT_ZIP_ID_ZIP64 = 1, /* id of the extra field that contains 64-bit sizes and offsets */
+	/* flag: sizes and CRC-32 are in a data descriptor after the bytes */
+	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3,
+	GT_ZIP_FLAG_UTF8 = 1 << 11, /* flag: the name is UTF-8 */
+	GT_ZIP_VERSION_STORED = 10, /* version of zip that a reader needs for a stored record */
+	GT_ZIP_VERSION_ZIP64 = 45,  /* version of zip that a reader needs for zip64 */
+	/*
+	 * The earliest date that the format has, 1 January 1980. All records get it, so files do
+	 * not depend on the clock.
+	 */
 	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
 };
 
-/* A size or place in a field of 32 bits: all ones if the value does not fit, so it is in the zip64
- * field. */
+/*
+ * Return the value of a 32-bit field for a size or an offset. If the value does not fit, return a
+ * value with all bits set, which means that the zip64 field contains the value.
+ */
 static inline uint64_t gt_zip_or_ones(uint64_t value)
 {
 	return value < UINT32_MAX ? value : UINT32_MAX;
@@ -44,131 +55,166 @@ static inline uint64_t gt_zip_or_ones(uint64_t value)
 /* ---- reading ---- */
 
 struct gt_zip_record {
-	const char *name; /* zero-terminated, "archive/data/0" */
-	uint16_t method;  /* 0 stored, 8 deflated */
+	const char *name; /* zero-terminated, such as "archive/data/0" */
+	uint16_t method;  /* 0: stored, 8: deflated */
 	uint16_t flags;
-	uint32_t crc;          /* CRC-32 of the bytes, or 0 for none (see gt_zip_open_record()) */
-	uint64_t packed, size; /* bytes in the file, bytes when unpacked */
-	uint64_t header, data; /* offsets of the local header, and of the bytes */
-	const unsigned char *entry; /* a copy of the directory's entry, */
-	size_t entry_bytes;         /* with its name, extra fields and comment, */
-	uint64_t entry_at;          /* and its offset */
+	/* CRC-32 of the unpacked bytes; 0: there is none (see gt_zip_open_record()) */
+	uint32_t crc;
+	uint64_t packed, size;      /* size of the bytes in the file; size when unpacked */
+	uint64_t header, data;      /* offset of the local header; offset of the bytes */
+	const unsigned char *entry; /* a copy of the entry in the directory */
+	size_t entry_bytes;         /* size of the entry, with name, extra fields, comment */
+	uint64_t entry_at;          /* offset of the entry in the file */
 };
 
 struct gt_zip {
-	const struct gt_mapping *map;  /* the whole file, borrowed */
-	struct gt_zip_record *records; /* sorted by name, with case ignored */
+	const struct gt_mapping *map;  /* the whole file; borrowed */
+	struct gt_zip_record *records; /* sorted by name; case is ignored */
 	size_t count;
-	uint64_t unpacked;                        /* bytes inflated so far */
-	uint64_t directory, directory_bytes, end; /* where they start; end: the first end record */
-	const unsigned char *comment;             /* a copy of the comment after the end records */
+	uint64_t unpacked; /* number of bytes inflated so far */
+	/*
+	 * Offset and size of the directory; offset of the first end record, which is the zip64 end
+	 * record if there is one.
+	 */
+	uint64_t directory, directory_bytes, end;
+	const unsigned char *comment; /* a copy of the comment of the end record */
 	size_t comment_bytes;
 };
 
 /*
- * Read the directory of a mapped file, from copies in the arena: another process that writes to the
- * file meanwhile cannot change the checked bytes. When an archive contradicts itself, readers of
- * zip choose different fields to believe, so an attacker can show one content to a scanner and
- * another to its user. An archive accepted here has only one reading:
- *   - the file ends with the directory and the end records, nothing between and nothing after (a
- *     comment may follow, without an end record in it);
- *   - each record has a local header that agrees with the directory: name, method, flags, sizes,
- *     CRC-32 (the header may leave these 0 if a data descriptor follows);
- *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
- *     none are dead, as an edit in place leaves them;
- *   - names are unique when case is ignored, because PyTorch ignores case when it looks a name up
- *     (miniz, mz_zip_reader_locate_file() with flags 0). Only names of arrays (.npy) may differ in
- *     case alone, because numpy distinguishes "W" from "w";
- * Costs a read of some 100 bytes for each record. Errors: GT_EFORMAT, which names the byte or the
- * record; also when there is no end record (a cut file).
+ * Read the directory of a mapped file. The bytes are copied into the arena and checked there, so
+ * another process that writes to the file meanwhile cannot change the checked bytes.
+ *
+ * If parts of an archive contradict each other, different programs use different parts. Then an
+ * attacker can show one content to a scanner and another to its user. An archive that this function
+ * accepts has only one reading:
+ *   - The file ends with the directory and the end records, with nothing between them and nothing
+ *     after them. A comment may follow, but must not contain an end record.
+ *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
+ *     CRC-32. Sizes and CRC-32 may be 0 in the header if a data descriptor follows the bytes.
+ *   - No two records overlap, and none overlaps the directory. Bytes between them that belong to no
+ *     record are called dead bytes; an edit in place leaves dead bytes.
+ *   - Two names differ in more than upper and lower case, because PyTorch ignores case when it
+ *     looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Only names of arrays
+ *     (.npy) may differ just in case, because NumPy distinguishes "W" from "w".
+ *
+ * Cost: a read of about 100 bytes for each record.
+ * Errors: GT_EFORMAT, which names the byte or the record; also if there is no end record (a
+ * truncated file). GT_ENOTSUP for an encrypted record.
  */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
 
-/* The record of this name, or NULL. */
+/* Return the record with this name, or NULL. */
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
- * A copy in the arena of a record's bytes, inflated where they are deflated, CRC-32 checked. A
- * CRC-32 of 0 means that there is none: PyTorch writes 0 when it does not compute the checksum
- * (pytorch/pytorch#125184).
+ * Set *bytes to a copy of the bytes of a record, in the arena. The bytes are inflated if they are
+ * deflated, and compared with the CRC-32. A CRC-32 of 0 means that there is none: PyTorch writes 0
+ * if it does not compute the checksum (pytorch/pytorch#125184).
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
 
-/* The same for a storage. If the record is not deflated, its bytes stay in the file and are not
- * read: gt_storage_check() will compare them. Sets all but key, location and swapped. */
+/*
+ * Set `storage` to the bytes of a record. If the record is not deflated, the bytes stay in the file
+ * and are not read now; gt_storage_check() compares them later. The fields key, location and
+ * swapped are not set.
+ */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
 
-/* The checks of gt_zip_read() (record.c). */
+/* ---- checks of gt_zip_read() (record.c) ---- */
 
-/* Check the name of the directory entry at byte `at`: a plain path. */
+/* Check the name of the directory entry at offset `at`: it must be a plain relative path. */
 int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err *err);
 
-/* Compare each record's local header with the directory, set where its bytes are, and check that
- * records overlap neither each other nor the directory. */
+/*
+ * Compare the local header of each record with the directory, set record->data, and check that
+ * records overlap neither each other nor the directory.
+ */
 int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err);
 
-/* ---- bytes that nothing needs, earlier states ---- */
+/* ---- dead bytes and earlier states of the file ---- */
 
 /*
- * Bytes of the file that nothing refers to: records replaced by edits in place. Errors: GT_EIO,
- * GT_ENOMEM.
+ * Get the number of dead bytes of the file, such as records that edits in place have replaced.
+ * Errors: GT_EIO, GT_ENOMEM.
  */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
 
 /*
- * Where the file would have to be cut to be the archive that it was before something was appended:
- * the last end record before byte *below (at most `reach` bytes before) whose directory can be
- * read. *below gets where it stands, to go on from there. False when there is none. Records are not
- * checked. *tries counts down the end records that are looked into: each may cost a reading of the
- * whole directory.
+ * Find an earlier state of the archive: the size to which the file must be cut to undo an append.
+ * Search backward from offset *below, over at most `reach` bytes, for an end record with a
+ * directory that can be read. If there is one, return true, set *out_size to the size, and set
+ * *below to the offset of this end record; the next call continues from there. Otherwise return
+ * false. The bytes of records are not checked.
+ *
+ * *tries is the number of end records that may still be examined; each may cost a read of a whole
+ * directory. The function decreases it. GT_ZIP_TRIES is a suitable start.
  */
 enum { GT_ZIP_TRIES = 16 };
 
 bool gt_zip_earlier(
     const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
 
-/* To an error of opening a damaged archive add the hint that it can be mended, if an earlier state
- * of it stands in its last 16 MiB. Returns err->code. */
+/*
+ * Add a hint to the error of opening a damaged archive: if an earlier state ends in the last 16 MiB
+ * of the file, the hint says that the file can be repaired. Return err->code.
+ */
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
 /* ---- writing ---- */
 
-enum { GT_ZIP_ALIGN = 64 }; /* as in PyTorch's files, so a record can be mapped and used in place */
+/* alignment of records in bytes, as in PyTorch; a record can be mapped and used */
+enum { GT_ZIP_ALIGN = 64 };
 
+/* A record that is being written. */
 struct gt_zip_written {
 	char *name;
-	uint64_t size, header, data; /* offsets of the local header and of the bytes */
-	uint32_t crc;                /* of the bytes: set before gt_zip_finish() */
+	/* size of the bytes; offsets of the local header and of the bytes */
+	uint64_t size, header, data;
+	uint32_t crc; /* CRC-32 of the bytes; must be set before gt_zip_finish() */
 };
 
-/* An archive that is being written; zeroed, it is empty. */
+/* An archive that is being written. A zeroed struct is an empty archive. */
 struct gt_zip_writer {
 	struct gt_zip_written *records;
 	size_t count, capacity;
-	uint64_t end; /* of the last record */
+	uint64_t end; /* offset of the end of the last record */
 };
 
 /*
- * First add all records with their sizes. Then write the bytes of each record, in any order: either
- * by gt_zip_put(), or at the offset that gt_zip_add() returned, and set the CRC. Then call
- * gt_zip_finish(), which writes the headers. Call gt_zip_release() in every case.
+ * Add a record with the name `name` and `size` bytes, and set *data to the offset of its bytes. To
+ * write an archive:
+ *   1. Add all records.
+ *   2. Write the bytes of each record, in any order. Either call gt_zip_put(), or write them at the
+ *      offset *data and set the `crc` of the record.
+ *   3. Call gt_zip_finish(), which writes the headers.
+ * Call gt_zip_release() in every case.
  */
 int gt_zip_add(
     struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
-/* Write the bytes of a record, the i-th that was added, and set its CRC. */
+/*
+ * Write the bytes of the record with index `record`, in the order of gt_zip_add(), to the file
+ * `fd`, and set its `crc`.
+ */
 int gt_zip_put(
     struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
-/* Write all headers, the directory and the end record. */
+/* Write all local headers, the directory and the end record to the file `fd`. */
 int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
 void gt_zip_release(struct gt_zip_writer *zip);
 
 /*
- * The parts of an archive: a record's local header, up to its bytes; the extra field of those of
- * size, packed size and offset that 32 bits do not hold, whose length is returned (0: none do not);
- * the end, with the zip64 records where needed, behind a directory that is [start, start + bytes).
+ * Append parts of an archive to a buffer.
+ *
+ * gt_zip_put_local(): the local header of a record, up to its bytes.
+ *
+ * gt_zip_put_zip64(): the zip64 extra field. fields[] are size, packed size and offset; the extra
+ * field contains only the values that do not fit into 32 bits. Return its length, or 0 if all fit.
+ *
+ * gt_zip_put_end(): the end record, and before it the zip64 end record and locator if they are
+ * needed. The directory has `count` entries and is [start, start + bytes) in the file.
  */
 void gt_zip_put_local(struct gt_buf *out, const struct gt_zip_written *record);
 size_t gt_zip_put_zip64(struct gt_buf *out, const uint64_t fields[3]);
@@ -176,11 +222,11 @@ void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t
     const void *comment, size_t comment_bytes);
 
 /*
- * ---- exchanging records ----
+ * ---- replacing the bytes of records ----
  *
- * Example: an edit in place gives data.pkl, of 100 bytes, new content of 120 bytes. Headers are
- * left out; "dir" is the directory, which lists names and offsets of records, and "end" the end
- * record, which gives the offset of the directory.
+ * Example: an edit in place replaces the 100 bytes of data.pkl by 120 bytes. Headers are left out
+ * of the table. "dir" is the directory, with the offset of each record; "end" is the end record,
+ * with the offset of the directory.
  *
  *   offset  before            after
  *   0       data.pkl (100)    dead
@@ -192,40 +238,46 @@ void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t
  *   4520                      end: 4420
  *
  * Readers begin at the end of the file, so they find the new directory. If the system stops during
- * the write, the file has no complete end record at its end: readers reject the file, and
- * gt_repair() cuts it after the old end record. An edit into a copy writes data.pkl and weights,
- * and leaves the dead bytes.
+ * the write, the file does not end with a complete end record. Then readers reject the file, and
+ * gt_repair() cuts it after the old end record. If the edit writes a copy, it writes data.pkl and
+ * weights, and leaves out the dead bytes.
  */
 
+/* New bytes for a record. */
 struct gt_zip_new {
-	const char *name;  /* of an existing record */
-	const void *bytes; /* the new content, written without compression */
+	const char *name;  /* name of an existing record */
+	const void *bytes; /* the new bytes; they are written without compression */
 	size_t size;
 };
 
 enum { GT_ZIP_EXCHANGE_MAX = 2 };
 
+/* A set of records to replace, and the result. */
 struct gt_zip_exchange {
 	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
 	size_t count;
 
-	/* Results: bytes written, bytes copied from the old file, unused bytes in the new file. */
+	/*
+	 * Results: number of bytes written; of bytes copied from the old file; of dead bytes in the
+	 * file.
+	 */
 	uint64_t written, moved, dead;
 };
 
 /*
- * Into the archive itself, open as `fd`: one write appends the new records, a directory and an end
- * record. Before that write, and after one that an error cut short, the archive is as it was. The
- * caller then calls gt_change_finish().
+ * Replace records in the archive itself, which is open for writing as `fd`. One write appends the
+ * new records, a directory and an end record. If the write fails, the file is cut to its old size,
+ * so the archive is unchanged. After success, the caller calls gt_change_finish().
  */
 int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
 
 /*
- * Into the empty file `fd`: the new records first, then the others unchanged, with header, bytes
- * and sums; bytes that no directory lists are not copied. Records move by whole blocks
- * (lib/base/copy.h): then a file system can share the blocks, and the records keep their alignment.
- * With `write_back` the disk starts writing during the copy, because the caller calls fsync() next.
+ * Write a copy of the archive with replaced records to the empty file `fd`. The new records come
+ * first, then the other records unchanged, with header, bytes and data descriptor. Dead bytes are
+ * not copied. Each record keeps its offset within a block (lib/base/copy.h). So a file system can
+ * share the blocks, and records stay aligned. If `write_back` is set, the disk starts to write
+ * during the copy; set it if fsync() follows.
  */
 int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
     bool write_back, struct gt_err *err);
