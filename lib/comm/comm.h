@@ -1,4 +1,4 @@
-/* comm.h - connect a rank with all other ranks: rendezvous, and the group of all ranks. */
+/* comm.h - connect a rank with all other ranks: rendezvous, and a group of all ranks. */
 #ifndef GT_COMM_COMM_H
 #define GT_COMM_COMM_H
 
@@ -8,56 +8,64 @@
 #include "lib/comm/ring/ring.h"
 #include "lib/comm/shm/shm.h"
 
+/* The user's choice of how ranks exchange data. */
 enum gt_comm_backend {
-	/* shm if all ranks are on one host, otherwise mpi; between GPUs nccl or ring */
+	/* choose automatically: between GPUs nccl or ring; between CPUs shm if all ranks are on one
+	 * host, otherwise mpi */
 	GT_COMM_AUTO,
-	GT_COMM_SHM,
-	GT_COMM_RING, /* on one host; auto chooses it only between GPUs */
-	GT_COMM_MPI,
-	GT_COMM_NCCL, /* like auto, but fails if nccl cannot be used between GPUs */
+	GT_COMM_SHM,  /* shared memory of one host */
+	GT_COMM_RING, /* a ring of ranks on one host; auto chooses a ring only between GPUs */
+	GT_COMM_MPI,  /* MPI, for ranks on several hosts */
+	GT_COMM_NCCL, /* as auto, but fail if GPUs cannot use NCCL */
 	GT_COMM_BACKENDS
 };
 
-/* "auto", "shm", "ring", "mpi", "nccl", NULL: the number of a name is its enum gt_comm_backend. */
+/* "auto", "shm", "ring", "mpi", "nccl", NULL. An enum gt_comm_backend is the index of its name. */
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
-/* The name of the kind of device groups that this backend asks for (device_group.h); NULL: the
- * fastest. */
+/* Return the name of the groups for device memory that this backend requires (device_group.h), or
+ * NULL for the fastest groups. */
 const char *gt_comm_way(enum gt_comm_backend backend);
 
 struct gt_comm_options {
 	enum gt_comm_backend backend;
-	const char *agreement; /* as for gt_rendezvous_meet() */
-	double timeout_s;
+	/* settings that must be the same on all ranks; see gt_rendezvous_meet() */
+	const char *agreement;
+	double timeout_s;    /* give up on a rank that does not respond within this time */
 	const char *command; /* "gtrain train ...", for hints; or NULL */
 };
 
+/* A rank's connection with all other ranks. */
 struct gt_comm {
 	struct gt_world world;
-	struct gt_group *group;           /* of all ranks */
+	struct gt_group *group;           /* the group of all ranks, for host memory */
 	struct gt_rendezvous *rendezvous; /* NULL if there is only one rank, or with MPI */
-	struct gt_exchange exchange;
-	struct gt_mpi *mpi; /* or NULL */
+	struct gt_exchange exchange;      /* calls gt_rendezvous_exchange() */
+	struct gt_mpi *mpi;               /* NULL without MPI */
 };
 
 /*
- * Meet the ranks of this world and form the group of all of them: a collective call. Do not move
- * `out` until gt_comm_leave(), which must be called only if this returned 0. Errors: those of
- * rendezvous and group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with
- * the mpirun command in the message; GT_EINVAL for shm or ring on several hosts, and where MPI
- * knows of other ranks than the world.
+ * Connect with all ranks of this world, and make a group of all ranks in out->group. This is a
+ * collective call: all ranks must call it. If it returns 0, call gt_comm_leave() at the end, and do
+ * not move *out before that.
+ *
+ * Errors: the errors of rendezvous.h, mpi.h and group.h. GT_EINVAL for shm or ring on several
+ * hosts, and if MPI's rank or number of ranks is not the one in *world. GT_ENOTSUP if there are
+ * several hosts but mpirun did not start the ranks; the hint is then the mpirun command.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);
 
-/* Call this on all ranks that have succeeded, before they end. It is a collective call. Do not call
- * it after an error (gt_mpi_finish()). */
+/* End communication after success: a collective call, before the process ends. Do not call it after
+ * an error; gt_mpi_finish() says why. */
 int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
+
+/* Free the group and all connections of this rank. */
 void gt_comm_leave(struct gt_comm *comm);
 
-/* Write the command line that starts the ranks of this world with mpirun, with the hosts if they
- * are known. If the command is too long for `size` bytes, it is cut off between words, with dots.
- */
+/* Write the mpirun command that starts the ranks of this world to `out`, an array of `room` bytes.
+ * The command names the hosts if they are known. If it is too long, it is cut off after a word, and
+ * " ..." is appended. */
 void gt_comm_mpirun_line(char *out, size_t room, const struct gt_world *world, const char *command);
 
 #endif

@@ -1,4 +1,4 @@
-/* group.h - ranks that compute together: collectives, in the foreground or background. */
+/* group.h - groups of ranks: collectives and messages, in the foreground or background. */
 #ifndef GT_COMM_GROUP_H
 #define GT_COMM_GROUP_H
 
@@ -13,23 +13,27 @@
 struct gt_stream; /* lib/device/backend.h */
 
 /*
- * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
- * graphs, models or training. A struct gt_group is one rank's end of a group: its number,
- * the size, and a table of functions: `shm` or `ring` on one host, `mpi` on several; between
- * devices `nccl` or `ring`, or `staged` by way of one of these.
+ * With the module comm, ranks find each other, exchange data and fail together. It does not depend
+ * on graphs, models or training. A struct gt_group is one rank's handle of a group. It holds the
+ * rank, the number of ranks (size), and the functions of a backend:
  *
- * All ranks of a group call the same collectives in the same order with the same sizes, types and
- * `what`: if one rank calls something else, all of them fail (GT_EINVAL) instead of getting a wrong
- * sum. Only the sender and the receiver of a message may give it different names. Calls on one
- * group come from one thread at a time.
+ *   for host memory     `shm` or `ring` on one host, `mpi` on several hosts
+ *   for device memory   `nccl` or `ring`, or `staged` on top of a group for host memory
+ *                       (device_group.h)
  *
- * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
- * device's group are queued on a stream, as all work of a device is: a call returns when the
- * collective is queued, and the collective begins when all earlier work of its stream is done.
+ * All ranks of a group must call the same collectives in the same order, with the same sizes, types
+ * and labels (`what`). If one rank calls something else, all ranks fail with GT_EINVAL instead of
+ * getting a wrong sum. Only the sender and the receiver of a message may use different labels. Some
+ * other functions are "collective calls", too: all ranks of the group must call them. At any time,
+ * only one thread may call functions of a group, except gt_group_stop().
  *
- * GT_EIO means that a peer did not respond in time. The message names the late rank, the collective
- * (its `what` and its number) and the last collective that the rank took part in. After an error a
- * group can only be freed; other ranks get the same error at their next call or wait.
+ * Collectives of a group for device memory are queued on a stream. The call returns when the
+ * collective is queued. The collective begins when all earlier work of the stream is done.
+ *
+ * GT_EIO means that another rank did not respond in time. The message names the late rank, the
+ * collective (its label and its number) and the last collective that this rank took part in. After
+ * an error a group can only be freed. The other ranks get the same error at their next call or
+ * wait.
  */
 
 enum gt_reduction {
@@ -38,34 +42,42 @@ enum gt_reduction {
 	GT_MAX
 };
 
+/* `rank` is the rank of the caller, and `size` the number of ranks in the group. */
 enum gt_collective_kind {
-	GT_ALL_REDUCE,     /* out[count] = reduction over ranks of in[count] */
-	GT_REDUCE,         /* the same, only on rank `peer`; `out` of other ranks is not changed */
-	GT_REDUCE_SCATTER, /* out[count] = part `rank` of the reduction of in[size * count] */
-	GT_ALL_GATHER,     /* out[size * count] = the in[count] of all ranks, in their order */
-	GT_BROADCAST,      /* out[count] = in[count] of rank `peer` (which may have in == out) */
-	GT_SEND,           /* in[count] to rank `peer` */
-	GT_RECV,           /* out[count] from rank `peer` */
-	GT_BARRIER
+	GT_ALL_REDUCE, /* out[count] = element-wise reduction of in[count] over all ranks */
+	/* out[count] = element-wise reduction of in[count] over all ranks, on rank `peer` only;
+	 * `out` of other ranks is not changed */
+	GT_REDUCE,
+	/* out[count] = elements [rank * count, (rank + 1) * count) of the reduction of
+	 * in[size * count] over all ranks */
+	GT_REDUCE_SCATTER,
+	GT_ALL_GATHER, /* out[size * count] = in[count] of all ranks, in the order of ranks */
+	GT_BROADCAST,  /* out[count] = in[count] of rank `peer`, which may have in == out */
+	GT_SEND,       /* send in[count] to rank `peer` */
+	GT_RECV,       /* receive out[count] from rank `peer` */
+	GT_BARRIER     /* wait until all ranks have called this */
 };
 
 /*
- * One call. If in == out, the collective is in place; for GT_REDUCE_SCATTER and GT_ALL_GATHER, in
- * place means that the rank's `count` elements are at their place inside the larger buffer.
- * Otherwise `in` and `out` do not overlap. `count` is a number of elements; for GT_REDUCE_SCATTER
- * and GT_ALL_GATHER it is the number in one rank's part. It may be 0.
+ * One call of a collective, or of a send or receive of a message.
  *
- * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; other collectives any type. Sums
- * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
- * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
- * around; if any rank has a NaN, GT_MAX is NaN. Buffers are aligned to their elements.
+ * Buffers. `count` is a number of elements, and may be 0. For GT_REDUCE_SCATTER and GT_ALL_GATHER,
+ * the larger buffer has size * count elements. A collective is in place if in == out. These two
+ * kinds are in place if the smaller buffer is elements [rank * count, (rank + 1) * count) of the
+ * larger one. Otherwise `in` and `out` must not overlap. Buffers must be aligned to their elements.
  *
- * `nccl` promises less. Sums of F16 and BF16 may be rounded at every rank. GT_AVG divides and
- * rounds each rank's numbers before it adds them. The GT_MAX of a NaN and a number may be the
- * number. Runs on the same GPUs give the same bits only if NCCL chooses the same algorithms.
+ * Types. Reductions accept GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32 and GT_I64; other collectives
+ * accept any type. F16 and BF16 are summed in float32, and the sum is rounded once, to nearest
+ * even. Sums of integers wrap around, and GT_AVG of integers rounds towards zero. If any rank has a
+ * NaN, GT_MAX is NaN. Results have the same bits on all ranks and in all runs.
  *
- * GT_SEND returns when the buffer may be used again. A message of more than some ten KiB waits
- * until the peer has begun to receive, so two ranks that both send first are in a deadlock.
+ * `nccl` guarantees less. Sums of F16 and BF16 may be rounded at every rank. GT_AVG divides and
+ * rounds each rank's elements before it adds them. GT_MAX of a NaN and a number may be the number.
+ * Runs on the same GPUs give the same bits only if NCCL chooses the same algorithms.
+ *
+ * Messages. GT_SEND returns when the buffer may be used again. A message of more than about 10 KiB
+ * may wait until the peer has begun to receive. So two ranks that both send first, and then
+ * receive, may be in a deadlock.
  */
 struct gt_collective {
 	enum gt_collective_kind kind;
@@ -73,34 +85,38 @@ struct gt_collective {
 	void *out;
 	int64_t count;
 	enum gt_dtype dtype;
-	enum gt_reduction reduction;
-	int peer;
-	const char *what; /* for messages: "bucket 3"; may be NULL. Not copied */
-	/* set to the time of the call, except in device groups; may be NULL */
+	enum gt_reduction reduction; /* for GT_ALL_REDUCE, GT_REDUCE and GT_REDUCE_SCATTER */
+	int peer;                    /* for GT_REDUCE, GT_BROADCAST, GT_SEND and GT_RECV */
+	/* label for error messages: "bucket 3"; may be NULL. The string is not copied */
+	const char *what;
+	/* receives the begin and end time of the collective; groups for device memory ignore it;
+	 * may be NULL */
 	struct gt_span *span;
-	/* stream of the call in a device's group; groups for host memory do not read it */
+	/* stream of the caller in a group for device memory; groups for host memory ignore it */
 	struct gt_stream *stream;
 };
 
 struct gt_group {
 	const struct gt_group_ops *ops;
-	int rank, size;
+	int rank, size;   /* this rank; number of ranks */
 	double timeout_s; /* give up on a rank that does not respond within this time */
 };
 
 /*
- * A backend of groups. Callers use the functions below.
+ * The functions of a backend. Callers use the functions gt_group_...() below instead.
  *
- * Ordered: every element is summed as a tree over the ranks. The sum of n ranks is the sum of the
- * first 2^k ranks, where 2^k is the largest power of two below n, plus the sum of the other ranks:
- * ((0 + 1) + (2 + 3)) + (4 + 5) for six. So the bits of a result do not depend on how a buffer is
- * divided into calls. A rank that has summed 2^j numbers in this order can replace 2^j ranks with
- * one number each. Otherwise the order of a sum depends on the element's place in its call and on
- * the number of ranks.
+ * A group is "ordered" if every element is summed as one fixed tree over the ranks. Let 2^k be the
+ * largest power of two below n. Then the sum of n ranks is the sum of the first 2^k ranks plus the
+ * sum of the other ranks. For six ranks: ((0 + 1) + (2 + 3)) + (4 + 5).
+ *
+ * So the bits of a result do not depend on how a buffer is divided into calls. One rank can also
+ * replace 2^j ranks without changing any bit of the result: it first sums the 2^j numbers of these
+ * ranks in this order. In groups that are not ordered, the order of a sum depends on the number of
+ * ranks and on the position of the element in its call.
  */
 struct gt_group_ops {
 	const char *name; /* "shm" */
-	bool ordered;
+	bool ordered;     /* see above */
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);
@@ -122,21 +138,23 @@ struct gt_group_ops {
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
-/* Run a collective after all started ones, and wait for its end. In a device group it is only
- * queued: work queued on c->stream afterwards begins when it has ended. */
+/* Run a collective after all started collectives, and wait until it has ended. A group for device
+ * memory does not wait, but queues the collective: work that is queued on c->stream afterwards
+ * begins when the collective has ended. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
- * Start a collective in the background, after all started ones. Do not touch its buffers until a
- * wait for its ticket has returned. `ticket` may be NULL. At most GT_GROUP_STARTED may be
- * outstanding (then gt_group_start() waits).
+ * gt_group_start() starts a collective in the background. It runs after all collectives that were
+ * started before. *c is copied. Do not use the buffers before you have waited for the ticket with
+ * gt_group_wait() or gt_group_await(). `ticket` may be NULL. If GT_GROUP_STARTED collectives have
+ * not ended yet, gt_group_start() waits until one ends.
  *
  * A ticket is a number that counts the started collectives of this group, from 1 on. Collectives
- * end in the order of their tickets, so a wait for a ticket also waits for all lower ones, and for
- * no higher one. A ticket may be waited for any number of times. A wait for 0 returns at once; a
- * wait for GT_GROUP_ALL waits for all started collectives.
+ * end in the order of their tickets. So gt_group_wait() also waits for all lower tickets, and for
+ * no higher ticket. It may be called any number of times for a ticket. For ticket 0 it returns at
+ * once; for GT_GROUP_ALL it waits for all started collectives.
  *
- * gt_group_wait() returns the first error of any started collective, for every ticket.
+ * gt_group_wait() returns the first error of any started collective, whatever the ticket is.
  */
 enum { GT_GROUP_STARTED = 256 };
 #define GT_GROUP_ALL UINT64_MAX
@@ -144,35 +162,38 @@ int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 
-/* Let a stream wait: work queued on it afterwards begins when the collective of the ticket has
- * ended. In a group for host memory the caller waits, and `stream` is not read. Errors: as those of
- * gt_group_wait(), as far as they are known by now. */
+/* Make a stream wait for a ticket: work that is queued on the stream afterwards begins when the
+ * collective has ended. In a group for host memory, this is gt_group_wait(), and `stream` is not
+ * used. Errors: the errors of gt_group_wait() that are known when this is called. */
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* Make all calls that wait, also those in the background, fail from now on. Afterwards the group
- * can only be freed. May be called on any thread. */
+/* Make all calls that wait fail from now on, including calls in the background. Afterwards the
+ * group can only be freed. May be called on any thread. */
 void gt_group_stop(struct gt_group *g);
 
 /*
- * Allocate zeroed memory, aligned to 64 bytes, that all ranks of the group can access: collectives
- * on buffers inside it need no staging. With MPI each rank has memory of its own. A collective
- * call: all ranks ask for the same size. Release it by gt_group_release(), a collective call too,
- * or leave it to gt_group_free().
+ * Allocate `bytes` bytes of zeroed memory, aligned to 64 bytes, for buffers of collectives. In
+ * `shm` and `ring` groups, all ranks can access this memory, so collectives need no staging copies.
+ * With MPI it is ordinary memory of each rank. This is a collective call, and all ranks must ask
+ * for the same size. Free the memory with gt_group_release(), which is a collective call, too;
+ * gt_group_free() frees all memory that is left.
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);
 
-/* A collective call that makes a group of the ranks with this color, ordered by key, then by rank.
- * A rank with a negative color gets no group: *out is NULL. In error messages ranks keep the
- * numbers of the original group. */
+/* Make a group of all ranks that pass the same color: a collective call of all ranks of `g`. The
+ * ranks of the new group are ordered by `key`, then by their rank in `g`. A rank with a negative
+ * color gets no group: *out is NULL. Error messages of the new group name ranks by their rank in
+ * the first group that was split. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 
-/* Not a collective call. Collectives that have been started are given up. */
+/* Free the group, and give up collectives that have not ended. This is not a collective call. NULL
+ * is fine. */
 void gt_group_free(struct gt_group *g);
 
-/* ---- short forms ---- */
+/* ---- short forms of gt_group_run() for buffer[count], in place, without a label ---- */
 
 int gt_all_reduce(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype,
     enum gt_reduction reduction, struct gt_err *err);

@@ -11,119 +11,146 @@
 #include "lib/comm/group_meet.h"
 #include "lib/comm/ring/peers.h"
 
+/* bytes of a cache line; bytes of a collective's label, including the zero */
 enum { GT_COMM_LINE = 64, GT_COMM_LABEL_BYTES = 40 };
 
 /* ---- group.c ---- */
 
-/* Whether this rank's `in` is read, and its `out` written. */
+/* Return whether the collective reads this rank's `in`, and whether it writes this rank's `out`. */
 bool gt_group_reads(const struct gt_group *g, const struct gt_collective *c);
 bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 
 /* ---- group_call.c ---- */
 
-/* A rank's call. Ranks compare these, so unused bytes are zero. */
+/* A description of a collective that a rank calls. Ranks compare these descriptions byte by byte,
+ * so unused bytes are zero. */
 struct gt_group_call {
-	/* counts from 1, for each group; for messages, for each pair and direction */
+	/* position of the call in its group, from 1 on; for a message, position among the messages
+	 * from its sender to its receiver, from 1 on */
 	uint64_t number;
 	int64_t count;
 	uint8_t kind, dtype, reduction, unused;
 	int32_t peer;
-	char what[GT_COMM_LABEL_BYTES]; /* cut off if longer; "" for none */
+	char what[GT_COMM_LABEL_BYTES]; /* label; longer labels are cut off; "" for no label */
 };
 _Static_assert(sizeof(struct gt_group_call) == GT_COMM_LINE, "one line");
 
+/* Return the description of the call *c with this number. */
 struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number);
 
-/* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", for a call whose
- * content may be invalid. */
+/* Return a short text, "all-reduce 'bucket 3'", or a long one, "all-reduce 'bucket 3' of 1000
+ * float32, sum". *call may come from another rank and have invalid content. */
 struct gt_text gt_group_call_short(const struct gt_group_call *call);
 struct gt_text gt_group_call_text(const struct gt_group_call *call);
 
-/* GT_EINVAL: two ranks call different collectives; a message is not the expected one. Returns 0 if
- * the calls match. */
+/* Set GT_EINVAL: rank `rank` calls *mine, but rank `other` calls *theirs. */
 int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
     const struct gt_group_call *theirs);
+
+/* Compare the descriptions of a message by its sender `from` and its receiver `to`. Returns 0 if
+ * they match; otherwise sets GT_EINVAL. */
 int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
     const struct gt_group_call *wanted);
 
-/* Set GT_EIO for a rank that does not respond. The text is built from parts such as "rank 2", "is
- * late", "for", and ends with the last collective that the rank reached. This is either the current
- * collective or the one before: each collective begins with a meeting of all ranks, so no rank can
- * be further behind. */
+/*
+ * Set GT_EIO for a rank that does not respond. For example, `who` is "rank 2", `verb` "is late" and
+ * `before` "for":
+ *
+ *   rank 2 is late for all-reduce 'bucket 3' (number 7): the last one that it took part in was
+ *   number 6, broadcast
+ *
+ * All ranks wait for each other at the start of each collective. So the last collective that the
+ * lost rank took part in is the current one or the one before it.
+ */
 struct gt_lost {
-	const char *who, *verb, *before;
-	int by; /* the rank that says so */
-	bool begun;
-	const struct gt_group_call *call, *last; /* NULL: this is the first */
+	const char *who, *verb, *before; /* see the example */
+	int by;                          /* the rank that reports the error */
+	bool begun;                      /* the lost rank has begun the current collective */
+	/* the current collective, and the one before; last is NULL if `call` is the first one */
+	const struct gt_group_call *call, *last;
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
-/* The slice [*from, *to) that `rank` has of m elements. Slices consist of whole cache lines if m is
- * large enough. */
+/* Divide m elements among `size` ranks: the slice of `rank` is [*from, *to). Slices begin at
+ * multiples of 64 elements, so they are whole cache lines. If m is small, some slices are empty. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
-/* A rank's arguments of gt_group_split(). Write the ranks that gave `color` to members[size], in
- * their new order, and return their number. */
+/* The arguments that one rank passes to gt_group_split(). */
 struct gt_split_choice {
 	int32_t color, key;
 };
+
+/* Find the ranks that passed `color`, in the order of their keys, then of their ranks. Write them
+ * to members[], which has space for `size` ranks, and return how many there are. all[size] holds
+ * the arguments of all ranks. */
 int gt_choose(int *members, const struct gt_split_choice *all, int size, int color);
 
 /* ---- group_reduce.c: arithmetic ---- */
 
 /*
- * Reduce src[n][count] as a tree, n >= 2, and write the result to each of dst[dsts], dsts >= 1. A
- * dst may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
+ * Reduce n buffers, and write the result to `dsts` buffers.
+ *
+ *   dst[dsts]  buffers of `count` elements of `dtype`, dsts >= 1
+ *   src[n]     buffers of `count` elements of `dtype`, n >= 2
+ *
+ * Elements are summed in the order of ordered groups (group.h). A destination may be one of the
+ * sources; otherwise buffers do not overlap. All buffers are aligned to their elements.
  */
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction);
 
-/* The number of sources, out of n >= 2, in the left half of the tree. It is the largest power of
- * two below n. */
+/* Return the number of sources in the left branch of the tree that sums n >= 2 sources: the largest
+ * power of two below n. */
 int gt_reduce_left(int n);
 
-/* A step of a sum that goes from rank to rank (ring/peers.h). */
+/* Do one step of a reduction that passes from rank to rank: see struct gt_reduce_step in
+ * ring/peers.h. */
 void gt_reduce_step(const struct gt_reduce_step *s);
 
-/* ---- group_small.c: short data, which every rank has sent to all ---- */
+/* ---- group_small.c: short data, which every rank has sent to all other ranks ---- */
 
 /*
- * The result on this rank, as `out` in struct gt_collective; NULL where it gets nothing.
+ * Compute this rank's result of a collective from the inputs of all ranks.
  *
- *   src[size]  the input of each rank, c->count elements; of a reduce-scatter, to this rank; of a
- *              broadcast, that of c->peer counts alone
+ *   out        the result, as `out` of struct gt_collective; NULL: this rank gets no result
+ *   src[size]  the inputs of all ranks, c->count elements each. For a reduce-scatter, only the
+ *              elements for this rank. For a broadcast, only src[c->peer] is read.
  */
 void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);
 
-/* memcpy(), but `to` may be equal to `from`. */
+/* Copy `bytes` bytes as memcpy() does, but `to` may be equal to `from`. */
 void gt_copy_bytes(void *to, const void *from, size_t bytes);
 
 /* ---- group_queue.c: collectives in the background ---- */
 
-/* A group's thread, which runs queued collectives one after the other. The first collective starts
- * the thread. Only one of these functions may be called at a time. */
+/* A queue with a thread that runs the queued collectives one after the other. The first call of
+ * gt_queue_start() starts the thread. Only one thread at a time may call these functions. */
 struct gt_queue {
+	/* runs one collective of the group `self` */
 	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
 	void *self;
-	uint64_t awaited; /* the collectives up to this ticket have ended */
+	uint64_t awaited; /* all collectives up to this ticket have ended */
 	struct gt_queue_thread *thread;
 };
 
-/* Run a collective now, after all started ones. */
+/* Wait until all queued collectives have ended, then run this collective on the caller's thread. */
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
 
+/* Queue a collective, and set *ticket to its ticket (gt_group_start()). */
 int gt_queue_start(
     struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 
-/* Wait until the calls that were started have ended; gt_queue_wait() returns their errors. */
+/* Wait until all queued collectives have ended. Their errors are not returned here, but by
+ * gt_queue_wait(). */
 void gt_queue_drain(struct gt_queue *q);
 
-/* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). Returns the first
- * error of any collective, also in all later calls. */
+/* Wait until the collective of this ticket has ended; for GT_GROUP_ALL, until all have ended.
+ * Returns the first error of any collective in the queue. All later calls return this error,
+ * too. */
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
-/* Give up calls that have not begun, and wait for the one that has: its `run` has to notice by
- * itself that the group is closing. */
+/* End the thread. Collectives that have not begun are dropped. If one has begun, wait until it has
+ * ended: its run() must notice that the group is closing. */
 void gt_queue_free(struct gt_queue *q);
 
 #endif

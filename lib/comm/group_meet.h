@@ -1,38 +1,41 @@
-/* group_meet.h - let ranks of a group for device memory compare their calls on the host. */
+/* group_meet.h - compare the calls of ranks on the host, for groups for device memory. */
 #ifndef GT_COMM_GROUP_MEET_H
 #define GT_COMM_GROUP_MEET_H
 
 #include "lib/comm/group.h"
 
 /*
- * A group for device memory may move data without the host. It then does not notice that a rank
- * calls another collective, is late or is dead. So its ranks also meet in a group for host memory,
- * which does notice. The owner of that host group (`shm`, `ring` or `mpi`) calls these functions.
+ * A group for device memory may move data without the host. Then it does not notice a rank that
+ * calls another collective, is late or is dead. So it owns a group for host memory (`shm`, `ring`
+ * or `mpi`) with the same ranks, and calls the functions below on that group. There, the ranks
+ * "meet": they wait for each other and compare their calls.
  */
 
-/* Run a collective or a message without its data: the ranks compare their calls and wait for each
- * other, but no buffer is read or written. Errors: those of the collective, with the same texts;
- * GT_ENOTSUP for a group for device memory. */
+/* Run a collective or a message without its data: the ranks wait for each other and compare their
+ * calls, but no buffer is read or written. Errors: the errors that gt_group_run() returns for this
+ * collective, with the same texts; GT_ENOTSUP if `g` is a group for device memory. */
 int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Check, without waiting, that no rank has failed or left. Errors: the error of a rank that has
- * failed; GT_EIO, with *gone set and the rank named in *err, if a rank has died or left. That rank
- * may have completed its part of the latest collective before. */
+/* Check, without waiting, that no rank has failed, died or left. If a rank has failed, return the
+ * error of this rank. If a rank has died or left, set *gone and return GT_EIO; the text names the
+ * rank. Before it left, this rank may have completed its part of the latest collective. */
 int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
 
-/* Make the calls of all ranks fail with *err from now on. If another rank has failed before, its
- * error stays and is copied to *err. Returns err->code. */
+/* Make the calls of all ranks fail with *err from now on. If another rank has failed before, keep
+ * the error of that rank and copy it to *err. Returns err->code. */
 int gt_group_fail(struct gt_group *g, struct gt_err *err);
 
-/* Allocate zeroed host memory in whole pages, shared by all ranks of the group: *out is the address
- * of the same bytes on each rank. A collective call. The group owns the memory. Errors: those of
- * gt_group_alloc(); GT_ENOTSUP if the ranks share no memory. */
+/* Allocate zeroed host memory, in whole pages, that all ranks of the group share. *out is the
+ * address of this memory in the rank's own process. A collective call. The group owns the memory.
+ * Errors: the errors of gt_group_alloc(); GT_ENOTSUP if the ranks cannot share memory. */
 int gt_group_share(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 
-/* "all-reduce 'bucket 3'" */
+/* A text for error messages. */
 struct gt_text {
 	char s[160];
 };
+
+/* Return a short text for a collective: "all-reduce 'bucket 3'". */
 struct gt_text gt_collective_text(const struct gt_collective *c);
 
 #endif

@@ -1,13 +1,15 @@
-/* lent.h - device memory that a group has allocated for its callers. */
+/* lent.h - a list of the device memory that a group has allocated for its callers. */
 #ifndef GT_COMM_LENT_H
 #define GT_COMM_LENT_H
 
 #include "lib/device/backend.h"
 
-/* A list of blocks, for groups whose ranks do not access each other's memory. NULL: empty. */
+/* A block in a list of allocated blocks; NULL is an empty list. Groups for device memory use such a
+ * list, because their ranks do not access each other's buffers. */
 struct gt_lent;
 
-/* Implement gt_group_alloc() and gt_group_release(). Memory that is not in the list is ignored. */
+/* Implement gt_group_alloc() and gt_group_release(). Memory that is not in the list is not
+ * freed. */
 int gt_lent_alloc(struct gt_lent **list, const struct gt_device *device, size_t bytes, void **out,
     struct gt_err *err);
 void gt_lent_release(struct gt_lent **list, const struct gt_device *device, const void *memory);

@@ -1,4 +1,4 @@
-/* staged.h - groups for device memory, by way of pinned host memory. */
+/* staged.h - groups for device memory that copy data through pinned host memory. */
 #ifndef GT_COMM_STAGED_H
 #define GT_COMM_STAGED_H
 
@@ -6,25 +6,27 @@
 #include "lib/device/backend.h"
 
 /*
- * A collective on device memory is cut into chunks. Each of them goes through three streams of the
- * group's own, while the chunks before and behind it are in the others:
+ * A collective on device memory is cut into chunks. The group has three streams. Each stream does
+ * one step for a chunk, and they work on different chunks at the same time:
  *
- *   out     copies it into a slot of pinned memory
- *   calls   calls the collective of a group for host memory on the slot, in place
- *   in      copies the result back
+ *   out     copies the chunk to a slot of pinned host memory
+ *   calls   runs the collective of a group for host memory on this slot, in place
+ *   in      copies the result back to device memory
  *
  *            time ------------------------------------>
  *   out      chunk 0 | chunk 1 | chunk 2 |         |
  *   calls            | chunk 0 | chunk 1 | chunk 2 |
  *   in                         | chunk 0 | chunk 1 | chunk 2
  *
- * Events keep the steps in order, so the host queues the whole collective without waiting. Sums are
- * ordered (group.h) if the group for host memory is.
+ * Events keep the steps in order, so the host can queue the whole collective without waiting. Sums
+ * are ordered (group.h) if they are ordered in the group for host memory.
  *
- * gt_staged_new() replaces *group, a group for host memory without other callers, by such a group,
- * which owns the old group and the streams. A slot holds `chunk_bytes` (0: a MiB) of the data of
- * all ranks together; `chunk_bytes` is the same on all ranks. The device outlives the group.
- * Errors: GT_ENOMEM, and those of the backend; *group is then as it was.
+ * gt_staged_new() replaces *group, a group for host memory that has no other callers, by a staged
+ * group. The new group owns the old one. `chunk_bytes` is the size of a slot, which holds the data
+ * of all ranks for one chunk; 0 means 1 MiB. It must be the same on all ranks. Free the group
+ * before the device.
+ *
+ * Errors: GT_ENOMEM, and the errors of the backend. *group is then unchanged.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

@@ -1,4 +1,4 @@
-/* group.h - groups for the memory of GPUs: tickets, streams and errors that all of them share. */
+/* group.h - groups for GPU memory: the queue, thread and errors that all kinds of links use. */
 #ifndef GT_KERNELS_CUDA_GROUP_GROUP_H
 #define GT_KERNELS_CUDA_GROUP_GROUP_H
 
@@ -12,108 +12,127 @@
 #include "lib/comm/lent.h"
 
 /*
- * A group's collectives are queued on a stream of its own, in the order of their calls:
+ * Each group has its own stream. Its collectives are queued on this stream in the order of their
+ * calls. `came`, `begun` and `ended` are events; gt_group_await() makes a stream wait for `ended`:
  *
  *   caller's stream   ... work | came                      (await: ended) | work ...
- *   own stream                   wait for came | begun | the links' work | ended
+ *   group's stream               wait for came | begun | the links' work | ended
  *
- * The links between the GPUs are NCCL's (kernels/cuda/nccl/) or others. They do not detect that
- * ranks call different collectives or that a rank is late, and they do not always detect that a
- * rank is dead. GPUs would then wait for ever. So each group has a watch, a thread of the host. For
- * each collective, in order, the watch waits until this GPU has begun it. Then it meets the watches
- * of the other ranks in the group for host memory (group_meet.h), which finds ranks that are late
- * or dead or call another collective. Then it waits until the GPU has ended it. On an error the
- * watch aborts the links, so GPUs stop waiting, and all later calls for the device return that
- * error.
+ * The links move data between the GPUs. There are two kinds: NCCL (kernels/cuda/nccl/) and the ring
+ * (kernels/cuda/ring/). Links do not detect that ranks call different collectives or that a rank is
+ * late. They do not always detect that a rank is dead. Without help, GPUs would then wait for ever.
+ *
+ * So each rank of a group has a host thread, called the watch. It handles one collective after the
+ * other, in three steps:
+ *
+ *   1. Wait until this GPU has begun the collective.
+ *   2. Call gt_group_meet() on the group for host memory (group_meet.h): the watches of all ranks
+ *      compare their calls. This finds a rank that is late, is dead or calls another collective.
+ *   3. Wait until this GPU has ended the collective.
+ *
+ * On an error the watch aborts the links, and the GPUs stop waiting. All later calls for the device
+ * return that error.
  */
 
 struct gt_cuda_group;
 
-/* How GPUs of a group are connected. Errors: GT_EDEVICE and those of groups. */
+/* The functions of one kind of links. Errors: GT_EDEVICE, and the errors of group.h. */
 struct gt_cuda_links {
-	const struct gt_device_groups *groups; /* name of this kind */
+	/* name and properties of the groups that use these links */
+	const struct gt_device_groups *groups;
 
-	/* Make g->link. A collective call, before the watch starts. */
+	/* Connect this GPU with the GPUs of the other ranks, and set g->link. All ranks call this,
+	 * before the watch starts. */
 	int (*connect)(struct gt_cuda_group *g, struct gt_err *err);
 
 	/* Queue a collective on g->stream. Called on the caller's thread. c->count is not 0, except
 	 * for a barrier. */
 	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* Return an error that occurred in the background while this collective runs, or 0. */
+	/* Check, while the collective `c` runs, for an error that the links found in the
+	 * background. Return 0 or the code of this error. */
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* Make GPUs stop waiting at once. May be called on any thread, and more than once. */
+	/* Make this GPU stop waiting at once. May be called on any thread, and more than once. */
 	void (*abort)(struct gt_cuda_group *g);
 
-	/* Optional. After abort(), keep GPUs from waiting until their work has ended. */
+	/* May be NULL. Called after abort(): end every wait of g->stream, and return when the
+	 * stream has no more work. */
 	void (*drain)(struct gt_cuda_group *g);
 
 	/* Free g->link. The watch has ended, and abort() was called or all collectives have ended.
-	 * Other ranks call it too, but some ranks may be dead. */
+	 * Living ranks all call this, but some ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
-	/* hint for collectives that do not end: "NAME=VALUE does this; ", or "" */
+	/* start of the hint if a collective does not end: "NAME=VALUE does this; ", or "" */
 	const char *hint;
 };
 
+/* A started collective. */
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
-	atomic_bool queued; /* all its work is queued, so `ended` is recorded */
+	/* true: all work of the collective is queued, and the event `ended` is recorded */
+	atomic_bool queued;
 };
 
 struct gt_cuda_group {
 	struct gt_group group;
 	struct gt_group_ops ops;
 	const struct gt_cuda_links *links;
-	void *link;            /* private to the links; NULL before they are connected */
-	struct gt_group *host; /* owned; the watch calls it while there are collectives */
+	void *link; /* state that only the links read and write; NULL: not connected */
+	/* group for host memory; owned; only the watch calls it while collectives run */
+	struct gt_group *host;
 	const struct gt_device *device;
 	struct gt_stream *stream;
-	struct gt_event *came; /* recorded where the caller's stream reaches the collective */
-	struct gt_lent *lent;
+	struct gt_event *came; /* recorded on the caller's stream at each call */
+	struct gt_lent *lent;  /* memory from gt_group_alloc() */
 
 	pthread_t watch;
 	bool has_watch;
-	pthread_mutex_t lock; /* protects the members below */
-	pthread_cond_t change;
-	/* ticket t is at t modulo GT_GROUP_STARTED */
+	pthread_mutex_t lock;  /* protects the members below */
+	pthread_cond_t change; /* signaled when one of the members below changes */
+	/* ticket t is the element t modulo GT_GROUP_STARTED */
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
-	/* tickets started; only the caller's thread changes it */
+	/* number of started collectives; only the caller's thread changes it */
 	uint64_t started;
-	uint64_t ended; /* tickets that the watch has seen end */
-	bool stopped;   /* no more collectives may start: gt_group_stop() */
-	/* this rank gave up: its error is not sent; other ranks see that it leaves */
+	uint64_t ended; /* number of collectives that the watch has seen end */
+	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
+	/* this rank gave up: the watch does not send its error, and other ranks only see that this
+	 * rank has left */
 	bool given_up;
-	bool over;          /* the watch returns when all collectives have ended */
-	atomic_bool failed; /* set with the lock, read without */
+	bool over;          /* the watch has to return when all collectives have ended */
+	atomic_bool failed; /* written with the lock held, read without the lock */
 	struct gt_err err;  /* the first error; valid if `failed` */
 };
 
 /* ---- group.c ---- */
 
-/* Turn *group, a group for host memory that has no other caller, into one for the memory of this
- * GPU: struct gt_device_groups. */
+/* Replace *group, a group for host memory that has no other caller, by a group for the memory of
+ * this GPU. The new group owns the old one. On failure *group is unchanged. This is the function
+ * make() of struct gt_device_groups, with the links as an argument. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
     const struct gt_cuda_links *links, struct gt_err *err);
 
-/* Pause in a loop that polls. *pause_s starts at 0 and grows with each call. */
+/* Sleep for *pause_s seconds in a loop that polls, and make *pause_s longer for the next call. Set
+ * it to 0 before the loop. */
 void gt_cuda_group_rest(double *pause_s);
 
-/* Make the group fail with *err. If it has failed before, copy that error to *err. From any
- * thread. */
+/* Make the group fail with *err and abort its links. If the group has failed before, only copy its
+ * first error to *err. Returns err->code. May be called on any thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
 
-/* Return 0, or the error with which the group has failed. */
+/* Return 0, or copy the error with which the group has failed to *err and return its code. */
 int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);
 
 /* ---- watch.c ---- */
 
+/* Start the watch. */
 int gt_cuda_group_watch(struct gt_cuda_group *g, struct gt_err *err);
 
-/* Join the watch, which returns after all collectives have ended or after an error. */
+/* Wait until the watch has returned, and join its thread. The watch returns after all collectives
+ * have ended or after an error. */
 void gt_cuda_group_end_watch(struct gt_cuda_group *g);
 
 #endif

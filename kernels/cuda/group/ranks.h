@@ -1,4 +1,4 @@
-/* ranks.h - ranks with GPUs exchange descriptions of their GPUs, and their errors. */
+/* ranks.h - exchange descriptions of GPUs, and errors, between ranks. */
 #ifndef GT_KERNELS_CUDA_GROUP_RANKS_H
 #define GT_KERNELS_CUDA_GROUP_RANKS_H
 
@@ -7,24 +7,27 @@
 #include "kernels/cuda/cuda.h"
 #include "lib/comm/group.h"
 
-/* Functions that take a group for host memory are collective calls. Errors: those of groups. */
+/* Functions with an argument `host`, a group for host memory, are collective calls: all ranks of
+ * the group must call them. Errors: the errors of group.h. */
 
-/* An error, or none, as bytes that ranks exchange. All ranks fail together, with the error of the
- * lowest rank that has one. */
+/* The outcome of a step on one rank, as bytes that ranks exchange: an error, or code 0 for success.
+ * If some ranks have an error, all ranks fail with the error of the lowest of these ranks. */
 struct gt_cuda_verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
 
+/* Convert *err to a verdict. */
 struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
 
-/* Copy the error of rank `rank` to *err. v->code is not 0. */
+/* Copy the error *v of rank `rank` to *err; v->code is not 0. For ranks other than 0 the text gets
+ * the prefix "rank N". Returns err->code. */
 int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, struct gt_err *err);
 
-/* Gather `bytes` bytes from every rank into *all, in the order of ranks; free it. If one rank has
- * no memory for *all, every rank fails, so no rank waits for a missing one. *all is NULL on
- * failure. */
+/* Gather `bytes` bytes from every rank, in the order of ranks, into a new array *all. The caller
+ * frees *all, which is NULL on failure. If one rank has no memory for the array, all ranks return
+ * GT_ENOMEM, and none of them waits for that rank. */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
 
@@ -32,19 +35,20 @@ int gt_cuda_gather_new(
  * of the lowest rank that has one. */
 int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err);
 
-/* A rank, its process and its GPU. */
+/* A description of a rank: its host, its process and its GPU. */
 struct gt_cuda_card {
-	struct gt_cuda_verdict verdict;
-	int32_t index;
-	char gpu[16]; /* "cuda:0" */
-	char bus[32]; /* its PCI bus id, as CUDA formats it */
-	/* differs between hosts, even between containers with the same host name */
+	struct gt_cuda_verdict verdict; /* the rank's error, if it has failed */
+	int32_t index;                  /* CUDA's index of the GPU in the rank's process */
+	char gpu[16];                   /* device name of the GPU: "cuda:0" */
+	char bus[32];                   /* PCI bus id of the GPU, as CUDA formats it */
+	/* host name and boot id; two hosts with the same host name have different boot ids */
 	char host[128];
-	char process[64]; /* id and PID namespace, because other containers may use the same ids */
+	/* process id and PID namespace; processes in two containers may have the same process id */
+	char process[64];
 };
 
-/* Describe this rank. The verdict is a copy of *err: an error from before the call, or of the call
- * itself. */
+/* Return a description of this rank. If *err has a code on entry, the verdict is this error. If the
+ * function itself fails, it sets *err, and the verdict is the new error. */
 struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err);
 
 bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b);

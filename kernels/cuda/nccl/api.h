@@ -1,4 +1,4 @@
-/* api.h - NCCL's functions, from a library that is opened when it is needed. */
+/* api.h - NCCL's functions: declarations, and a table filled from the library at run time. */
 #ifndef GT_KERNELS_CUDA_NCCL_API_H
 #define GT_KERNELS_CUDA_NCCL_API_H
 
@@ -11,22 +11,24 @@ extern "C" {
 #endif
 
 /*
- * The declarations below are gtrain's own, as in cublaslt.h. So this file needs no header of NCCL,
- * and one program runs with all versions from GT_NCCL_VERSION on. If NCCL's header is installed,
- * abi.cu compares the declarations with it. Communicators are opaque pointers, enumerations are
- * ints. Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
+ * gtrain has its own declarations of NCCL's interface, as cublaslt.h has for cuBLASLt. So gtrain
+ * compiles without NCCL's header, and one program runs with all NCCL versions from GT_NCCL_VERSION
+ * to the last 2.x. If NCCL's header is installed, abi.cu compares these declarations with that
+ * header. Communicators are opaque pointers (void *), and NCCL's enumerations are ints.
+ *
+ * Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
  */
 
 enum gt_nccl_number {
-	/* 2.14, the first version with communicators whose calls do not block */
+	/* oldest supported version: 2.14, the first one with non-blocking communicators */
 	GT_NCCL_VERSION = 21400,
-	/* results */
+	/* values of ncclResult_t */
 	GT_NCCL_SUCCESS = 0,
 	GT_NCCL_INVALID_ARGUMENT = 4,
 	GT_NCCL_INVALID_USAGE = 5,
 	GT_NCCL_REMOTE_ERROR = 6,
 	GT_NCCL_IN_PROGRESS = 7,
-	/* types of elements */
+	/* values of ncclDataType_t */
 	GT_NCCL_U8 = 1,
 	GT_NCCL_I32 = 2,
 	GT_NCCL_I64 = 4,
@@ -34,28 +36,30 @@ enum gt_nccl_number {
 	GT_NCCL_F32 = 7,
 	GT_NCCL_F64 = 8,
 	GT_NCCL_BF16 = 9,
-	/* reductions */
+	/* values of ncclRedOp_t */
 	GT_NCCL_SUM = 0,
 	GT_NCCL_MAX = 2,
 	GT_NCCL_AVG = 4
 };
 
+/* ncclUniqueId: identifies a communicator that is being formed. */
 struct gt_nccl_id {
 	char bytes[128];
 };
 
-/* ncclConfig_t of version 2.14. Newer versions treat the members that they have added as not
+/* ncclConfig_t of version 2.14. Newer versions of NCCL have more members, and treat these as not
  * set. */
 struct gt_nccl_config {
 	size_t size;
-	unsigned magic; /* gt_nccl_magic */
+	unsigned magic; /* must be gt_nccl_magic */
 	unsigned version;
 	int blocking;
 };
 
 static const unsigned gt_nccl_magic = 0xcafebeef;
 
-/* The functions that are used, without their nccl: X(result, name, arguments). */
+/* The NCCL functions that gtrain calls: X(result, name, arguments). `name` is without the prefix
+ * "nccl". */
 #define GT_NCCL_FUNCTIONS(X)                                                                       \
 	X(int, GetVersion, (int *version))                                                         \
 	X(int, GetUniqueId, (struct gt_nccl_id * id))                                              \
@@ -87,29 +91,32 @@ static const unsigned gt_nccl_magic = 0xcafebeef;
 	X(int, Recv,                                                                               \
 	    (void *out, size_t count, int dtype, int peer, void *comm, cudaStream_t stream))
 
-/* Call ncclNAME() as gt_nccl->NAME(). */
+/* Pointers to these functions: call ncclNAME() as gt_nccl->NAME(). */
 struct gt_nccl_api {
 #define GT_NCCL_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_NCCL_FUNCTIONS(GT_NCCL_MEMBER)
 #undef GT_NCCL_MEMBER
 };
 
-/* All NULL before gt_nccl_open() has succeeded, all there afterwards. */
+/* The table of functions. All its pointers are NULL until gt_nccl_open() has succeeded. */
 extern const struct gt_nccl_api *const gt_nccl;
 
 /*
- * Open the library, unless it is open; it stays open. Any thread may call this, any number of
- * times. *version may be NULL.
+ * Open NCCL's library and fill the table gt_nccl. The library is never closed. The first call does
+ * the work; later calls return the same result. Any thread may call this. *version is set to the
+ * library's version (21400 means 2.14.0); `version` may be NULL.
  *
- * Errors: GT_EDEVICE where the library or one of its functions is missing, or it is too old.
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is older
+ * than 2.14 or is 3.0 or newer.
  */
 int gt_nccl_open(int *version, struct gt_err *err);
 
-/* For gt_nccl_open() and its test: the functions and the version of this library. */
+/* Open the library `library_name`, and set *out to its functions and *version to its version.
+ * gt_nccl_open() and its test call this. Errors: those of gt_nccl_open(). */
 int gt_nccl_find(
     struct gt_nccl_api *out, int *version, const char *library_name, struct gt_err *err);
 
-/* "2.28.9" */
+/* Return the text of a version number: "2.28.9" for 22809. */
 struct gt_nccl_version {
 	char s[32];
 };

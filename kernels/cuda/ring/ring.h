@@ -1,4 +1,4 @@
-/* ring.h - groups of GPUs of one host; each rank hands chunks to its neighbour. */
+/* ring.h - groups of GPUs on one host; each rank sends chunks to the next rank. */
 #ifndef GT_KERNELS_CUDA_RING_RING_H
 #define GT_KERNELS_CUDA_RING_RING_H
 
@@ -10,75 +10,98 @@
 #include "lib/comm/ring/peers.h"
 
 /*
- * The ranks are threads or processes of one host, and may share GPUs. Each rank has a window of
- * device memory, which the other ranks open (cudaIpcOpenMemHandle(); threads of one process use it
- * directly). A window holds an inbox for each other rank. An inbox has GT_RING_SLOTS slots, which
- * are used in turn. Collectives use the inbox for the previous rank. The other inboxes have shorter
- * slots, and are only for messages.
+ * The ranks are threads or processes of one host, and may share GPUs. These words are used here:
  *
- * A chunk goes from rank 0 to rank 1, each with its own stream, like this:
+ *   window   a block of device memory of one rank that the other ranks write to. Other processes
+ *            open it with cudaIpcOpenMemHandle(); threads of the same process use its address.
+ *   inbox    the part of a window that one other rank writes to. A window has one inbox for each
+ *            other rank. Collectives use the inbox for the previous rank in the ring. The other
+ *            inboxes are only for messages (GT_SEND), and have shorter slots.
+ *   slot     space for one chunk. An inbox has GT_RING_SLOTS slots. Chunk k uses slot
+ *            k modulo GT_RING_SLOTS.
+ *   post     set a counter that another rank waits for.
+ *
+ * Rank 0 sends a chunk to rank 1 with these operations on the streams of the two ranks:
  *
  *   rank 0   wait until rank 1 has taken a chunk | kernel: writes slot | post `filled`
  *   rank 1                        wait for `filled` | kernel: reads slot | post `taken`
  *
- * `filled` and `taken` count the chunks of an inbox. They lie in memory of the host that all ranks
- * share and have registered with CUDA, one line per inbox. A kernel of one thread posts, and the
- * stream waits, so the host can queue a whole collective at once.
+ * The counters `filled` and `taken` count the chunks of an inbox. They are in host memory that all
+ * ranks share and have registered with CUDA. A kernel of one thread posts, and the stream itself
+ * waits. So the host can queue a whole collective without waiting.
  *
- * Sums, steps and bytes are those of ring/peers.h: sums are ordered (group.h). Messages are sent
- * directly to the receiver. The sender waits if the GT_RING_SLOTS slots are full.
+ * The algorithm is the one in lib/comm/ring/peers.h, with the steps and bytes given there. Sums are
+ * ordered (group.h). Messages are sent directly to the receiver. The sender waits while all slots
+ * of the inbox are full.
  *
- * Aborting: a rank that fails sets its `halt`, and then writes the counters that its own stream
- * waits for ahead, again and again until the stream is idle. Its kernels find `halt` set, and from
- * then on neither write nor post. So no other rank reads an unfinished result: it waits until
- * it hears of the error, too.
+ * Aborting. A rank that has an error sets its word `halt`. Then it moves each counter that its own
+ * stream waits for far ahead, which ends the waits. It repeats this until the stream is idle. The
+ * rank's kernels find `halt` set, and from then on neither write data nor post. So no other rank
+ * reads an unfinished result: each of them waits until it also learns of the error.
  *
- * The ring relies on these promises of CUDA:
+ * The ring relies on these guarantees of CUDA:
  * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
  *   API, "Stream Memory Operations", CU_STREAM_WAIT_VALUE_GEQ).
- * - A thread that writes after __threadfence_system() is seen to do so after the writes of earlier
- *   kernels of its stream, by the host and by other GPUs (CUDA C++ Programming Guide, "Memory Fence
- *   Functions"; PTX ISA, "Memory Consistency Model": causality order is cumulative).
- * - Memory of cudaMalloc() can be opened by other processes, and is to be closed there before it is
- *   freed; a process cannot open its own (CUDA Runtime API, cudaIpcOpenMemHandle()).
- * - Processes that share a GPU take turns; a stream that waits for a number takes no turn. Streams
- *   of one process may share a queue of the GPU, and wait for each other in it then: host_call.c.
+ * - A thread calls __threadfence_system() and then writes a counter. If the host or another GPU
+ *   sees the new counter, it also sees the writes of earlier kernels of that stream (CUDA C++
+ *   Programming Guide, "Memory Fence Functions"; PTX ISA, "Memory Consistency Model": causality
+ *   order is cumulative).
+ * - Other processes can open memory of cudaMalloc(), and must close it before its owner frees it. A
+ *   process cannot open its own memory (CUDA Runtime API, cudaIpcOpenMemHandle()).
+ * - Processes that share a GPU run on it one after the other. A stream that waits for a counter
+ *   does not occupy the GPU. Streams of one process may share a hardware queue of the GPU, and then
+ *   wait for each other: see host_call.c.
+ */
+
+/*
+ * One line of the array lines[size * size]; all ranks share this array. Line r * size + s, with r
+ * not s, holds the counters of the inbox that rank r has for rank s. Line r * size + r holds the
+ * state of rank r.
  */
 struct gt_cuda_ring_line {
-	/* Line r * size + s: the inbox that rank r has for rank s. */
+	/* counters of an inbox: chunks that were written into it and read from it */
 	uint32_t filled, taken;
 
-	/* Line r * size + r: the state of rank r. */
-	uint32_t halt;   /* its kernels must do nothing */
-	uint32_t closed; /* it has closed the windows of other ranks */
-	uint32_t left;   /* ranks of a process that have left, where r is the first of them */
+	/* state of rank r */
+	uint32_t halt;   /* 1: kernels of the rank must do nothing */
+	uint32_t closed; /* 1: the rank has closed the windows of other ranks */
+	/* number of ranks of a process that have left; only in the line of its lowest rank */
+	uint32_t left;
 	uint32_t unused[11];
 };
 
+/* A rank's connection with one other rank. */
 struct gt_cuda_ring_lane {
-	unsigned char *window;   /* the other rank's window; NULL: not open */
-	bool opened;             /* it belongs to another process, and was opened */
-	uint32_t sent, received; /* chunks that were queued */
+	unsigned char *window; /* the other rank's window; NULL: not open */
+	bool opened;           /* the window belongs to another process, and is open */
+	/* chunks that were queued for sending to the other rank, and for receiving from it */
+	uint32_t sent, received;
 };
 
-/* g->link */
+/* This rank's state of the links (g->link). */
 struct gt_cuda_ring {
 	struct gt_cuda_group *g;
-	struct gt_ring_seat seat;
-	size_t message_bytes, window_bytes; /* size of a slot for messages; size of a window */
-	unsigned char *window;              /* this rank's */
-	void *token;                        /* device memory that a barrier all-reduces */
-	struct gt_cuda_ring_lane *lanes;    /* [size], by the other rank */
-	struct gt_cuda_ring_line *lines;    /* [size * size], in host memory */
-	uintptr_t d_lines;                  /* their address for this GPU */
-	int mates, first_mate; /* ranks of this process; lines are registered by the first */
-	bool registered;
+	struct gt_ring_seat seat; /* this rank's position in the ring */
+	/* size of a slot in an inbox for messages; size of this rank's window */
+	size_t message_bytes, window_bytes;
+	unsigned char *window; /* this rank's window */
+	void *token;           /* an element in device memory; a barrier is its all-reduce */
+	struct gt_cuda_ring_lane *lanes; /* [size]; element r: the connection with rank r */
+	struct gt_cuda_ring_line *lines; /* [size * size], in host memory */
+	uintptr_t d_lines;               /* address of `lines` on this GPU */
+	/* number of the group's ranks in this process; the lowest of them, which registers
+	 * `lines` */
+	int mates, first_mate;
+	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
-	atomic_bool halted, calling; /* a collective is being queued */
+	/* this rank has set its `halt`; the caller's thread is queuing a collective */
+	atomic_bool halted, calling;
 };
 
 extern const struct gt_cuda_links gt_cuda_ring_links;
 
+/* Return the line with the counters of the inbox that `receiver` has for `sender`. If both are the
+ * same rank, return the line with the state of this rank. */
 static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
     const struct gt_cuda_ring *r, int receiver, int sender)
 {
@@ -87,35 +110,43 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 
 /* ---- connect.c ---- */
 
-/*
- * A slot has 2 MiB for each partial sum: then copying a chunk takes longer than starting its
- * kernels. All slots of the ring's inbox together take at most 1 / GT_CUDA_RING_PART of the
- * smallest GPU's memory. Slots of the other inboxes have 1 / GT_CUDA_RING_MESSAGES of this length.
- * No slot is shorter than GT_CUDA_RING_LEAST bytes.
- */
+/* Sizes of slots. */
 enum {
+	/* bytes of a slot for each partial sum that a rank sends (peers.h); copying so many bytes
+	 * takes longer than starting the kernels */
 	GT_CUDA_RING_CHUNK = 2 << 20,
+	/* all slots of the inbox for collectives together take at most 1 / 4096 of the memory of
+	 * the smallest GPU */
 	GT_CUDA_RING_PART = 4096,
+	/* a slot for messages has 1 / 8 of the size of a slot for collectives */
 	GT_CUDA_RING_MESSAGES = 8,
+	/* smallest size of any slot, in bytes */
 	GT_CUDA_RING_LEAST = 4096
 };
 
-/* The function of struct gt_cuda_links; and the same with given sizes of slots, which must be equal
- * on all ranks. */
+/* Implements connect() of struct gt_cuda_links. */
 int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err);
+
+/* Connect with slots of slot_bytes bytes for collectives and message_bytes bytes for messages. The
+ * sizes must be the same on all ranks. */
 int gt_cuda_ring_connect_by(
     struct gt_cuda_group *g, size_t slot_bytes, size_t message_bytes, struct gt_err *err);
+
+/* Implements disconnect() of struct gt_cuda_links. */
 void gt_cuda_ring_disconnect(struct gt_cuda_group *g);
 
-/* The offset of an inbox in the receiver's window, and the bytes of its slots. */
+/* Return the offset, in bytes, of an inbox in the receiver's window. */
 size_t gt_cuda_ring_inbox(const struct gt_cuda_ring *r, int receiver, int sender);
+
+/* Return the size, in bytes, of the slots of an inbox. */
 size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender);
 
 /* ---- ring.c ---- */
 
 extern const struct gt_ring_peers gt_cuda_ring_peers;
 
-/* End all waits of the stream until it is idle. The ring must be halted. */
+/* End every wait of the group's stream, and return when the stream is idle. Return at once if the
+ * ring is not halted. */
 void gt_cuda_ring_drain(struct gt_cuda_ring *r);
 
 #endif

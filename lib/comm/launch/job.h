@@ -1,4 +1,4 @@
-/* job.h - inside comm: a job that the launcher has started. */
+/* job.h - inside comm: the launcher's state of a job, its ranks and their output. */
 #ifndef GT_COMM_LAUNCH_JOB_H
 #define GT_COMM_LAUNCH_JOB_H
 
@@ -10,81 +10,95 @@
 #include "lib/base/progress.h"
 #include "lib/comm/launch/launch.h"
 
-enum { GT_LAST_LINES = 10, GT_LAST_LINE_BYTES = 512, GT_LINE_BYTES = 8192 };
-
-/* The standard error of one rank: the launcher reads it and copies it to the rank's log and to its
- * own log. */
-struct gt_lines {
-	int from;                 /* a pipe; -1: closed */
-	int to;                   /* the rank's log, or -1 */
-	struct gt_log *show;      /* lines are also printed here; or NULL */
-	struct gt_log *log;       /* for errors in writing the rank's log */
-	char before[24];          /* put before each printed line: "rank 3: " or "" */
-	char line[GT_LINE_BYTES]; /* the line that is not complete yet */
-	size_t used;
-	bool may_draw; /* a line that begins with a carriage return is a progress line .. */
-	bool drawing;  /* .. and the incomplete line is one */
-	/* the last lines, overwritten in a circle; `count` counts all lines */
-	char last[GT_LAST_LINES][GT_LAST_LINE_BYTES];
-	size_t count;
+enum {
+	GT_LAST_LINES = 10,       /* number of last lines kept for each rank */
+	GT_LAST_LINE_BYTES = 512, /* longest kept line, including the zero */
+	GT_LINE_BYTES = 8192      /* longest printed line; longer lines are printed in parts */
 };
 
-/* Read the bytes that have arrived. Close the pipe at its end, or with `last`, which is set when
- * the rank has ended. */
+/* The standard error of one rank. The launcher reads it and copies it to the rank's log file and to
+ * the launcher's standard error. */
+struct gt_lines {
+	int from;                 /* read end of the pipe from the rank; -1: closed */
+	int to;                   /* file descriptor of the rank's log file; -1: none */
+	struct gt_log *show;      /* log to which lines are printed; NULL: do not print them */
+	struct gt_log *log;       /* log for errors in writing the log file */
+	char before[24];          /* prefix of each printed line: "rank 3: " or "" */
+	char line[GT_LINE_BYTES]; /* the current line, which is not complete yet */
+	size_t used;              /* bytes in `line` */
+	/* true: a line that begins with a carriage return is a progress line (progress.h) */
+	bool may_draw;
+	bool drawing; /* the current line is a progress line */
+	/* the last complete lines: line k is the element k modulo GT_LAST_LINES */
+	char last[GT_LAST_LINES][GT_LAST_LINE_BYTES];
+	size_t count; /* number of complete lines so far */
+};
+
+/* Read the bytes that have arrived. Close the pipe at its end. `last`: the rank has ended, so close
+ * the pipe after reading. */
 void gt_lines_read(struct gt_lines *lines, bool last);
 
-/* Print the last lines to `log`, each after "rank N: ". */
+/* Print the kept last lines to `log`, each with the prefix "rank N: ". */
 void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log);
 
+/* Write out the current line, even if it is not complete, and close the pipe and the log file. */
 void gt_lines_close(struct gt_lines *lines);
 
+/* The process of a rank. */
 struct gt_launched {
-	pid_t pid; /* 0: has ended */
+	pid_t pid; /* 0: the process has ended */
 	struct gt_lines lines;
 };
 
+/* A job. Times are values of gt_clock_s(). */
 struct gt_launch {
 	const struct gt_launch_options *options;
-	int restart;
+	int restart;              /* number of restarts so far */
 	struct gt_launched *rank; /* [nproc] */
-	int alive;                /* ranks that run */
-	int first, status;        /* the first rank that failed, or -1, and its exit status */
-	int asked;                /* number of signals that asked the launcher to end */
-	double asked_at;          /* time of the first of these signals */
+	int alive;                /* number of ranks that run */
+	int first, status;        /* the first rank that failed, or -1; its exit status */
+	int asked;                /* number of signals received that request the end of the job */
+	double asked_at;          /* time of the last counted one of these signals */
 	double kill_at;           /* time at which the remaining ranks are killed; 0: never */
-	int signals;              /* a signalfd */
+	int signals;              /* file descriptor of signalfd(), from which signals are read */
+	/* the signals that are blocked and read; the signal mask to restore */
 	sigset_t caught, old_mask;
-	struct sigaction old_child;
+	struct sigaction old_child; /* the handling of SIGCHLD to restore */
 	/* the progress line of rank 0, which is erased before another line is printed */
 	struct gt_progress drawing;
 };
 
-/* Block signals and read them from a file descriptor; restore the old mask. */
+/* Block the signals that the launcher handles, and open launch->signals to read them. */
 int gt_launch_take_signals(struct gt_launch *launch, struct gt_err *err);
+
+/* Undo gt_launch_take_signals(). */
 void gt_launch_give_back_signals(struct gt_launch *launch);
 
-/* Start all ranks. After a failure, rank[] holds the ranks that run. */
+/* Start all ranks. If this fails, some ranks may run; rank[] holds them. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 
-/* Watch the ranks until all have ended. With `failed`, kill them first. */
+/* Watch the ranks until all have ended. `failed`: do not watch, but kill all ranks at once. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
-/* The processors and threads of a rank. */
+/* The processors and threads of one rank. */
 struct gt_share {
-	int threads; /* value of OMP_NUM_THREADS; 0: do not set it */
-	bool bound;  /* bind the rank to the processors in `set` */
-	cpu_set_t set;
+	int threads;   /* value of OMP_NUM_THREADS; 0: do not set it */
+	bool bound;    /* bind the rank to the processors in `set` */
+	cpu_set_t set; /* valid if `bound` */
 };
 
-/* Divide the processors among share[nproc]. */
+/* Divide the processors among nproc ranks: write share[nproc]. */
 int gt_launch_share(struct gt_share *share, int nproc, struct gt_err *err);
 
-/* This process's environment with the variables of a rank added; free it with
- * gt_launch_free_environment(). */
+/* Values of the environment variables of one rank: see gt_launch(). 0 in `threads` or `columns`
+ * means that the variable is not set. */
 struct gt_rank_env {
 	int rank, size, port, restart, listen_fd, threads, columns;
 	const char *secret;
 };
+
+/* Return a copy of this process's environment with the variables of a rank. The caller frees it
+ * with gt_launch_free_environment(). Returns NULL on failure. */
 char **gt_launch_environment(const struct gt_rank_env *rank, struct gt_err *err);
 void gt_launch_free_environment(char **env);
 

@@ -1,4 +1,4 @@
-/* launch.h - start the ranks of this host, watch them, and leave nothing behind. */
+/* launch.h - start the ranks of a job on this host, watch them, and end all of them. */
 #ifndef GT_COMM_LAUNCH_LAUNCH_H
 #define GT_COMM_LAUNCH_LAUNCH_H
 
@@ -8,57 +8,70 @@
 #include "lib/base/log.h"
 
 struct gt_launch_options {
-	int nproc;           /* 1 to GT_WORLD_MAX_RANKS */
-	const char *program; /* the path that each rank executes */
-	char *const *argv;   /* its arguments, which begin with the name, argv[0]; ended by NULL */
-	/* The folder for rank-N.log, each rank's standard error; NULL: all lines go to the
-	 * launcher's standard error. */
+	int nproc;           /* number of ranks, 1 to GT_WORLD_MAX_RANKS */
+	const char *program; /* path of the program that each rank executes */
+	char *const *argv;   /* argv of this program, from argv[0] on, ended by NULL */
+	/* folder for the log files rank-N.log, which receive the standard error of each rank; NULL:
+	 * no log files */
 	const struct gt_folder *log_dir;
-	bool rank_0_speaks; /* without log_dir: show only rank 0 and the rank that fails first */
-	int max_restarts;   /* restarts of the whole job after a rank has failed */
-	struct gt_log *log; /* the launcher's standard error */
-	/* columns of the terminal on which rank 0 may draw a progress line; 0: it may not draw
-	 * one */
+	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
+	bool rank_0_speaks;
+	int max_restarts;   /* how often the whole job may be restarted after a rank has failed */
+	struct gt_log *log; /* log that writes to the launcher's standard error */
+	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
+	 * must not draw one */
 	int columns;
 };
 
-/* The value sent with SIGTERM by sigqueue() to a rank that has to end because another rank is
- * lost. */
+/* If a rank fails, the launcher sends SIGTERM to the other ranks, with this value (sigqueue()). */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
 /*
- * Run the job: nproc processes with torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK,
- * LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT) and GTRAIN_SECRET, GTRAIN_RESTART; rank 0 inherits a
- * socket that listens at that port already (GTRAIN_LISTEN_FD), so nobody can take it in between.
- * gt_world_from_environment() reads all of it. Secret and port are new at each start.
+ * Run a job of nproc ranks, one process per rank, and return when all of them have ended.
  *
- * Output. Standard input of all ranks is empty. Rank 0 writes to the launcher's standard output;
- * the standard output of other ranks is discarded. The standard error of each rank goes to its log,
- * which is appended to. Whole lines of rank 0 also go to the launcher's standard error, and so do
- * the last ten lines, after "rank N: ", of the rank that fails first. Without log_dir all lines of
- * all ranks go there, after "rank N: " for ranks other than 0; with rank_0_speaks only the lines
- * that would be shown with logs. If `columns` is set, rank 0 gets it as GTRAIN_COLUMNS, and may
- * draw a progress line (progress.h): it is shown on the terminal and not written to the log.
+ * Environment. Each rank gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT), and GTRAIN_SECRET and GTRAIN_RESTART. Rank 0 inherits a socket that
+ * already listens on MASTER_PORT; GTRAIN_LISTEN_FD is its file descriptor. So no other process can
+ * take the port before rank 0 uses it. gt_world_from_environment() reads all these variables. Each
+ * start of the job uses a new secret and a new port.
  *
- * Processors. Unless OMP_NUM_THREADS is set, two or more ranks divide the processors: each gets
- * OMP_NUM_THREADS = processors / nproc (at least 1). If there are at least as many processors as
- * ranks, each rank is bound to its own processors: whole cores of one package, if they can be
- * divided evenly.
+ * Input and output. The standard input of all ranks is empty. Rank 0 writes to the launcher's
+ * standard output. The standard output of other ranks is discarded. The launcher reads the standard
+ * error of each rank:
  *
- * Ends. When a rank ends badly, all others are asked to end (SIGTERM with GT_LAUNCH_RANK_LOST) and
- * 1.5 seconds later killed, so that within 2 seconds all are gone; a line names that rank, and its
- * log; then, up to max_restarts times, all are started again. SIGINT, SIGTERM, SIGHUP and SIGQUIT
- * are forwarded to the ranks, which may take their time to end, and a second one kills them; there
- * is no restart then. SIGUSR1 and SIGUSR2 are forwarded; SIGTSTP stops the ranks and us until we
- * are continued. Each rank leads a process group, which is killed when the rank has ended. Ranks
- * die with the launcher, however it dies (PR_SET_PDEATHSIG); processes that ranks have started need
- * not.
+ *   with log_dir        It is appended to the rank's log file. The launcher prints the lines of
+ *                       rank 0, and the last ten lines of the rank that fails first.
+ *   without log_dir     The launcher prints all lines of all ranks. With rank_0_speaks it prints
+ *                       only the lines that it would print with log_dir.
  *
- * *status gets the exit status for ours: 0 when all ranks returned 0, else that of the first rank
- * that failed, 128 + N if signal N killed it.
+ * Printed lines go to the launcher's standard error. Lines of ranks other than 0 have the prefix
+ * "rank N: ". If `columns` is not 0, rank 0 gets it as GTRAIN_COLUMNS, and may draw a progress line
+ * (progress.h). A progress line appears on the terminal, but not in the log file.
+ *
+ * Processors. If there are two or more ranks and OMP_NUM_THREADS is not set, the ranks divide the
+ * processors. Each rank gets OMP_NUM_THREADS = processors / nproc (at least 1). If there are at
+ * least as many processors as ranks, each rank is bound to its own processors. These are whole
+ * cores of one package, if the cores can be divided evenly.
+ *
+ * Failure of a rank. If a rank exits with a status other than 0 or is killed, the launcher prints
+ * its rank and the path of its log file. It sends SIGTERM with GT_LAUNCH_RANK_LOST to all other
+ * ranks, and kills them 1.5 seconds later. So all ranks end within 2 seconds. Then it starts all
+ * ranks again, up to max_restarts times.
+ *
+ * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks, which may take time to
+ * end. A second one of these signals kills the ranks. After such a signal the job is not restarted.
+ * SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and the launcher until the launcher is
+ * continued.
+ *
+ * Child processes. Each rank leads a process group, which is killed when the rank has ended. If the
+ * launcher dies in any way, the system kills the ranks (PR_SET_PDEATHSIG). Processes that the ranks
+ * have started may then survive.
+ *
+ * *status is set to the exit status for the launcher: 0 if all ranks returned 0. Otherwise it is
+ * the exit status of the first rank that failed, or 128 + N if signal N killed this rank.
  *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
- * GT_EINVAL, GT_ENOMEM, GT_EIO when ranks cannot be started; none runs then.
+ * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs.
  */
 int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* threads.h - the ranks of a job as threads of one process. */
+/* threads.h - run the ranks of a job as threads of one process. */
 #ifndef GT_COMM_LAUNCH_THREADS_H
 #define GT_COMM_LAUNCH_THREADS_H
 
@@ -8,21 +8,21 @@
 
 struct gt_threads_options {
 	struct gt_shm_options shm;
-	bool ring; /* use ring groups (ring.h) over shared memory */
+	bool ring; /* make the groups rings (lib/comm/ring/ring.h) over shared memory */
 };
 
-/* The work of one rank, which communicates through `group`. It must not free the group, and must
- * not return before the collectives that its peers wait for. All threads call it with the same
- * `self`. */
+/* The function that each rank runs. It communicates through `group`, but must not free it. It must
+ * not return before it has called all collectives that other ranks call. All ranks get the same
+ * `self`. Returns 0 or an error code. */
 typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err);
 
 /*
- * Call fn for `size` ranks: rank 0 on the caller's thread, and every other rank on a new thread
+ * Run `fn` for `size` ranks: rank 0 on the caller's thread, and every other rank on a new thread
  * with the caller's signal mask. Return when all ranks have ended. A rank that fails leaves its
  * group, so ranks that wait for it fail, too.
  *
- * Errors: the error of the rank that failed first, because most later errors only say that this
- * rank has left. The text begins with "rank R: " unless R is 0 or rank 0 has the same error.
+ * Errors: the error of the rank that failed first. Most errors of other ranks only say that this
+ * rank has left. The text begins with "rank R: ", unless R is 0 or rank 0 has the same text.
  */
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);

@@ -1,63 +1,79 @@
-/* mpi.h - groups on MPI: ranks on several hosts, started by mpirun. */
+/* mpi.h - groups on MPI: for ranks on several hosts, started by mpirun. */
 #ifndef GT_COMM_MPI_MPI_H
 #define GT_COMM_MPI_MPI_H
 
 #include "lib/comm/group.h"
 
 /*
- * MPI carries the bytes; group.h defines the collectives. Elements are added here, as a tree over
- * the ranks, so that results have the same bits as with `shm`; MPI_Allreduce does not promise this.
- * If a rank is late or calls another collective, the error names it; MPI itself would wait for
- * ever.
+ * gtrain uses MPI only to send and receive messages. The collectives of group.h are implemented on
+ * top of these messages. Sums are ordered (group.h), and have the same bits as with `shm`.
+ * MPI_Allreduce does not guarantee this. If a rank is late or calls another collective, the error
+ * names that rank. MPI's own collectives would wait for ever.
  *
- * Every collective begins with a slip from each rank to each other: the call, and data of up to
- * some KiB, which ends a small collective. In larger ones each rank reduces its slice:
+ * Every collective begins with a small message from each rank to each other rank, called a slip. A
+ * slip holds a description of the call, and the data if they are at most 3 KiB; then the collective
+ * needs no more messages. Larger collectives have two phases. Each rank is responsible for one
+ * slice of the buffer (n is the number of ranks):
  *
- *   all-reduce      slices to the ranks that reduce them, results to all: each rank sends and
- *                   receives 2 (n - 1) / n times the buffer, piece by piece, slices one piece ahead
- *   reduce          the same, with results to one alone
- *   reduce-scatter  the first half of it; all-gather: the second
- *   broadcast       slices from the root to all, and from each to all
+ *                   phase 1: slices                   phase 2: results
+ *   all-reduce      all ranks send slice r to         rank r sends reduced slice r to all ranks
+ *                   rank r, which reduces it
+ *   reduce          as in all-reduce                  rank r sends reduced slice r to rank `peer`
+ *   reduce-scatter  as in all-reduce                  -
+ *   all-gather      -                                 rank r sends its elements to all ranks
+ *   broadcast       root sends slice r to rank r      rank r sends slice r to all but the root
  *
- * Each half of a call takes n - 1 messages per rank. The numbers of bytes and steps are the
- * smallest possible; a tree would need fewer messages. Waiting polls MPI, at first without a pause,
- * later with pauses. MPI works only during these polls, so a thread polls for collectives in the
- * background.
+ * In an all-reduce each rank sends and receives 2 (n - 1) / n times the buffer. Buffers are cut
+ * into pieces. The slices of the next piece are sent while the current piece is reduced. Each phase
+ * takes n - 1 messages per rank. The numbers of bytes and steps are the smallest possible; a tree
+ * would need fewer messages.
  *
- * After an error, messages that MPI had begun to move get a fifth of a second to end. A message
- * that does not end may still arrive in its buffer when MPI is called, so the process should end
- * soon.
+ * A rank that waits polls MPI, first without pauses and later with pauses. MPI makes progress only
+ * during these polls. So a thread polls for collectives in the background.
+ *
+ * After an error, messages that MPI had begun to transfer get 0.2 seconds to end. A message that
+ * does not end may still be written into its buffer at a later call of MPI. So the process should
+ * end soon.
  */
 
 struct gt_mpi; /* the state of MPI in this process; there is only one */
 
 struct gt_mpi_options {
-	double timeout_s;   /* give up on a peer that does not respond within this time; 0: 600 */
-	size_t piece_bytes; /* bytes staged at a time, the same on all ranks; 0: 4 MiB */
+	double timeout_s;   /* give up on a rank that does not respond within this time; 0: 600 s */
+	size_t piece_bytes; /* bytes per piece of a buffer, the same on all ranks; 0: 4 MiB */
 };
 
 /*
- * Open libgtrain-mpi.so (beside the program, in ../lib/gtrain from there, or the file that
- * GTRAIN_MPI names) and begin MPI. `*size` ranks have been started by mpirun, this one is `*rank`;
- * a process that mpirun did not start is rank 0 of 1. Call this once per process. MPI may end the
- * process itself if it cannot start. GT_ENOTSUP: the library does not exist.
+ * Open the library libgtrain-mpi.so and start MPI. Call this once per process.
+ *
+ * The library is the file that the environment variable GTRAIN_MPI names. If this is not set, the
+ * function searches for the library in the program's folder, in the folder above it, and in
+ * ../lib/gtrain relative to the program's folder.
+ *
+ * *size is set to the number of ranks that mpirun has started, and *rank to the rank of this
+ * process. Without mpirun the process is rank 0 of 1.
+ *
+ * Errors: GT_ENOTSUP if the library does not exist; GT_EDEVICE or GT_EIO if it cannot be opened or
+ * MPI cannot start. In some of these cases MPI itself ends the process.
  */
 int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err);
 
-/* Make a group of all ranks: a collective call. Free it, and groups split from it, before `mpi`.
- * Splits of different groups of a process do not run at the same time. */
+/* Make a group of all ranks: a collective call. Free the group, and all groups that were split from
+ * it, before `mpi`. Do not split two groups of this process at the same time. */
 int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_options *options,
     struct gt_err *err);
 
 /*
- * End MPI: a collective call of `all`, which is from gt_mpi_group() and stays to be freed. A rank
- * that succeeded calls it before the process ends; otherwise mpirun reports a failure. Do not call
- * it after an error: MPI_Finalize would wait for lost ranks. Instead, the process ends with a
- * status other than 0, and mpirun ends the other ranks.
+ * End MPI: a collective call. `all` is the group from gt_mpi_group(); the caller still frees it.
+ * Every rank that has succeeded must call this before its process ends. Otherwise mpirun reports a
+ * failure.
+ *
+ * Do not call this after an error, because MPI_Finalize would wait for lost ranks. Instead, end the
+ * process with a status other than 0. Then mpirun ends the other ranks.
  */
 int gt_mpi_finish(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err);
 
-/* Free `all`'s state in this process. NULL is fine. */
+/* Free the memory of `mpi`, without a call of MPI. NULL is fine. */
 void gt_mpi_free(struct gt_mpi *mpi);
 
 #endif

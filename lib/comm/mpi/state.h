@@ -1,4 +1,4 @@
-/* state.h - inside comm: a rank's state of a group on MPI. */
+/* state.h - inside comm: the state that a rank keeps for a group on MPI, and its messages. */
 #ifndef GT_COMM_MPI_STATE_H
 #define GT_COMM_MPI_STATE_H
 
@@ -11,26 +11,39 @@
 #include "lib/comm/mpi/calls.h"
 #include "lib/comm/mpi/mpi.h"
 
+/*
+ * Kinds of messages between ranks of a group:
+ *
+ *   notice   says that a rank has failed or left
+ *   slip     starts a collective: the call, and the data if they are short (mpi.h)
+ *   slice    a slice of the data of a larger collective
+ *   result   a reduced slice, or another part of the result
+ *   letter   starts a message of GT_SEND: the call, and the data if they are short
+ *   body     a piece of the data of a longer message of GT_SEND
+ */
+
 enum {
-	GT_MPI_HOST_BYTES = 64,
-	/* Bytes of data on a slip. Together with the call they stay below the size that Open MPI
-	 * sends at once within a host (btl_vader_eager_limit, 4 KiB with its own head); between
-	 * hosts it is 64 KiB. */
+	GT_MPI_HOST_BYTES = 64, /* bytes of a host name, including the zero */
+	/* Bytes of data in a slip. Open MPI sends small messages at once, without waiting for the
+	 * receiver. Its limit is 4 KiB within a host, with its own header (btl_vader_eager_limit),
+	 * and 64 KiB between hosts. A slip with its call stays below this limit. */
 	GT_MPI_SLIP_BYTES = 3 * 1024,
-	GT_MPI_LETTER_BYTES =
-	    16 * 1024 /* bytes of data in a letter, which carries a short message */
+	GT_MPI_LETTER_BYTES = 16 * 1024 /* bytes of data in a letter */
 };
 
 struct gt_mpi {
 	const struct gt_mpi_calls *calls;
-	int rank, size, tag_most;
-	int next_context; /* not used by a group of this process before */
+	int rank, size, tag_most; /* from calls->init() */
+	/* The MPI tags of a group are computed from a number, its context. This is the lowest
+	 * context that no group of this process has used. */
+	int next_context;
 	bool finished, knows_hosts;
-	char (
-	    *hosts)[GT_MPI_HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
+	/* [size] host names; NULL: all ranks are on one host, or the names are not known yet */
+	char (*hosts)[GT_MPI_HOST_BYTES];
 };
 
-/* Kinds of messages. Each group has a tag for each kind; messages of one tag keep their order. */
+/* Kinds of messages. In each group, each kind has its own MPI tag. Messages with the same tag
+ * arrive in the order in which they were sent. */
 enum gt_mpi_tag {
 	GT_MPI_TAG_NOTICE,
 	GT_MPI_TAG_SLIP,
@@ -51,38 +64,41 @@ struct gt_mpi_letter {
 	unsigned char data[GT_MPI_LETTER_BYTES];
 };
 
-/* Sent once to all other ranks when a rank fails, with its error, or when it leaves; then only the
- * numbers are sent. Open MPI delivers about 200 bytes within a host even if the receiver does not
- * poll. */
+/* A rank sends a notice to all other ranks once, when it fails or leaves. A notice of leaving is
+ * sent without text and hint. Within a host, Open MPI delivers about 200 bytes even if the receiver
+ * does not poll. */
 struct gt_mpi_notice {
-	int32_t rank, code; /* of the group; 0: it has left */
+	int32_t rank, code; /* the sender's rank in the group; its error code, 0: it has left */
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
 
-/* Messages on their way. */
+/* A message that is being sent or received. */
 struct gt_mpi_flight {
 	struct gt_mpi_request request;
 	int peer;
+	/* receives: the message comes from `peer`, otherwise it goes to `peer`; active: the request
+	 * has not ended */
 	bool receives, active;
 };
 
-/* Messages that are waited for together: at most one to each rank and one from each rank. */
+/* Messages that gt_mpi_await() waits for: at most one to each rank and one from each rank. */
 struct gt_mpi_set {
 	struct gt_mpi_flight *flights; /* [2 * size] */
 	int count;
 };
 
-/* The last letter to a rank. Its sending may last until the next letter. */
+/* The last letter to one rank. MPI may still be sending it; the next letter to this rank waits
+ * until this has ended. */
 struct gt_mpi_mail {
-	struct gt_mpi_letter *letter; /* from the first one on */
-	struct gt_mpi_set set;
+	struct gt_mpi_letter *letter; /* NULL until the first letter is sent */
+	struct gt_mpi_set set;        /* holds only `flight` */
 	struct gt_mpi_flight flight;
 };
 
-/* Pieces use the two sets in turn. */
+/* Indices of sets. Slices and results have two sets each, for even and odd pieces of a buffer. */
 enum {
-	GT_MPI_SET_MEETING,
+	GT_MPI_SET_MEETING, /* slips; also letters that are received, and bodies */
 	GT_MPI_SET_SLICES,
 	GT_MPI_SET_RESULTS = GT_MPI_SET_SLICES + 2,
 	GT_MPI_SETS = GT_MPI_SET_RESULTS + 2
@@ -91,46 +107,52 @@ enum {
 struct gt_mpi_group {
 	struct gt_group group;
 	struct gt_mpi *mpi;
-	int context;
-	int *ranks; /* [size], of MPI */
+	int context; /* the number from which the group's MPI tags are computed */
+	int *ranks;  /* [size]: MPI's rank of each rank of the group */
+	/* give up on a rank that does not respond within timeout_s; during the first spin_s of a
+	 * wait, poll without pauses */
 	double timeout_s, spin_s;
-	size_t piece_bytes;
+	size_t piece_bytes; /* bytes per piece of a buffer */
 
-	uint64_t number;                /* number of collectives so far */
-	struct gt_group_call call;      /* the collective that runs */
-	struct gt_group_call met, last; /* the latest collective, the one before it */
-	bool begun;                     /* all ranks have reached the current collective */
-	uint64_t *sent, *received;      /* [size] messages */
-	bool *left;                     /* [size] */
+	uint64_t number;           /* number of collectives so far */
+	struct gt_group_call call; /* the current collective or message */
+	/* the latest collective; the collective before it */
+	struct gt_group_call met, last;
+	bool begun;                /* all ranks have begun the current collective */
+	uint64_t *sent, *received; /* [size]: messages of GT_SEND to and from each rank */
+	bool *left;                /* [size]: this rank has left */
 
 	struct gt_mpi_slip *out, *in; /* [size] each */
-	unsigned char *staging; /* [2][size][staging_part], from the first call that needs it */
-	size_t staging_part;
-	struct gt_mpi_flight *flights;
+	/* [2][size][staging_part]: received slices of even and odd pieces; allocated by the first
+	 * collective that needs it */
+	unsigned char *staging;
+	size_t staging_part;           /* bytes */
+	struct gt_mpi_flight *flights; /* memory of all sets */
 	struct gt_mpi_set sets[GT_MPI_SETS];
-	struct gt_mpi_mail *mail; /* [size] */
-	/* the letter that is received next; allocated with the first letter */
+	struct gt_mpi_mail *mail; /* [size]: letters to each rank */
+	/* receives the next letter; allocated with the first letter */
 	struct gt_mpi_letter *letter;
 
-	struct gt_mpi_notice inbox;
+	struct gt_mpi_notice inbox; /* receives the next notice */
 	struct gt_mpi_request inbox_request;
-	struct gt_err failed;
+	struct gt_err failed; /* the first error of any rank of the group */
 
-	void **regions;
+	void **regions; /* memory from gt_group_alloc() */
 	size_t regions_count, regions_capacity;
 
-	atomic_bool quit; /* all waits give up */
+	atomic_bool quit; /* true: all waits give up */
 	struct gt_queue queue;
 };
 
 /* ---- mpi/open.c ---- */
 
-/* An error of MPI's own. */
+/* Set an error with MPI's text for its error code `error`: "MPI cannot `doing`: ...". */
 int gt_mpi_error(struct gt_mpi *mpi, int error, const char *doing, struct gt_err *err);
 
 /* ---- mpi/wait.c: messages, deadlines and failing together ---- */
 
-/* Start a message; its bytes stay where they are until gt_mpi_await() of the set. */
+/* Start to send or receive `bytes` bytes at `p`, and add the message to *set. Do not change or free
+ * these bytes until gt_mpi_await() has returned for this set. */
 int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const void *p,
     size_t bytes, enum gt_mpi_tag tag, struct gt_err *err);
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
@@ -139,8 +161,8 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 /* Wait until all messages of the set have been sent and received. */
 int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *err);
 
-/* Tell all ranks to fail with *err. If another rank has failed before, *err becomes its error.
- * Returns err->code. */
+/* Fail with *err, and send the error to all ranks. If another rank has failed before, copy the
+ * error of that rank to *err instead. Returns err->code. */
 int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 
 /* Return 0, or the error with which a rank has failed. */
@@ -149,17 +171,22 @@ int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 /* Implements gt_group_look(). */
 int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
-/* Begin to listen for notices; and stop, giving up messages on their way, and tell the others. */
+/* Begin to receive notices. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
+
+/* Leave the group: cancel all messages that have not ended, and stop receiving notices. `say_so`:
+ * send a notice to the other ranks. */
 void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
 
 /* ---- mpi/collectives.c, mpi/message.c: the calls ---- */
 
+/* Run a collective. */
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Begin a collective without its data, as gt_group_meet(). Send or receive a message; with `data`
- * false, without its data. */
+/* Run a collective without its data: implements gt_group_meet(). */
 int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+
+/* Send or receive a message (GT_SEND, GT_RECV). If `data` is false, only the calls are compared. */
 int gt_mpi_message(
     struct gt_mpi_group *g, const struct gt_collective *c, bool data, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* host_ring.h - inside comm: groups for host memory whose ranks form a ring. */
+/* host_ring.h - inside comm: ring groups for host memory. */
 #ifndef GT_COMM_RING_HOST_RING_H
 #define GT_COMM_RING_HOST_RING_H
 
@@ -6,29 +6,31 @@
 #include "lib/comm/ring/peers.h"
 #include "lib/comm/ring/ring.h"
 
-/* The functions of one kind of ring: copies between peers, and these. */
+/* The functions of one kind of ring. `self` is the state of a rank in such a ring. */
 struct gt_ring_kind {
 	struct gt_ring_peers peers;
 
-	/* From any thread: waits of this rank end in an error from now on. */
+	/* Make all waits of this rank fail from now on. May be called on any thread. */
 	void (*stop)(void *self);
 	void (*free)(void *self);
 
-	/* Make a ring of a group that was split from `below`, as gt_ring_of_shm() does. */
+	/* Replace *group by a ring of the same kind, as gt_ring_of_shm() does. Called for a group
+	 * that was split from `below`. */
 	int (*make)(struct gt_group **group, struct gt_err *err);
 };
 
 struct gt_ring {
 	struct gt_group group;
-	struct gt_group *below; /* for messages, barriers and memory; owned */
+	struct gt_group *below; /* runs messages and barriers, and allocates memory; owned */
 	const struct gt_ring_kind *kind;
-	struct gt_ring_seat seat; /* its `self` is owned */
+	struct gt_ring_seat seat; /* seat.self is owned */
 	struct gt_queue queue;
 };
 
 /* ---- ring.c ---- */
 
-/* A ring of the ranks of `below`. On success it owns `below` and `self`. */
+/* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. `chunk_bytes`
+ * is the size of a slot, see struct gt_ring_seat. */
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,
     void *self, size_t chunk_bytes, struct gt_err *err);
 

@@ -1,87 +1,99 @@
-/* peers.h - collectives that go around a ring, over any kind of copies between neighbours. */
+/* peers.h - the ring algorithm for collectives, for any way to copy data to the next rank. */
 #ifndef GT_COMM_RING_PEERS_H
 #define GT_COMM_RING_PEERS_H
 
 #include "lib/comm/group.h"
 
 /*
- * Two groups are rings: that of CPU ranks (ring.h), and that of GPUs of one host
- * (kernels/cuda/ring/). They share the order of chunks and sums, which is here, and differ in how a
- * chunk gets to the next rank.
+ * There are two kinds of rings: rings of CPU ranks (ring.h), and rings of GPUs on one host
+ * (kernels/cuda/ring/). Both use the algorithm of this header. They differ in how a chunk is copied
+ * to the next rank.
  */
 enum {
-	GT_RING_FLIGHT = 4, /* chunks of one slice that are on their way at a time */
-	GT_RING_SLOTS = 8   /* chunks that a rank's receive buffer holds */
+	GT_RING_FLIGHT = 4, /* chunks of one slice that are transferred at the same time */
+	GT_RING_SLOTS = 8   /* chunks that the receive buffer of a rank can hold */
 };
 
 /* ---- sums from rank to rank ---- */
 
 /*
- * Each element is summed as a tree over the ranks, as group.h has it for ordered groups, although a
- * ring may begin at any rank: a rank hands on the partial sums of the tree that are complete so
- * far. Four ranks, from rank 1 on:
+ * Rings are ordered groups: each element is summed as the fixed tree of group.h. But in a ring the
+ * first rank of a sum may be any rank. So a rank sends not one sum, but all partial sums of the
+ * tree that are complete so far. Example: the sum over four ranks that begins at rank 1.
  *
  *   rank 1 sends    1
- *   rank 2 sends    1   2             not 1 + 2, which is no part of (0 + 1) + (2 + 3)
+ *   rank 2 sends    1   2             not 1 + 2, which is not a partial sum of (0 + 1) + (2 + 3)
  *   rank 3 sends    1   2 + 3
  *   rank 0 has      (0 + 1) + (2 + 3)
  *
- * A rank adds to its own numbers the partial sums that it completes, one after the other, and
- * copies the others. Two ranks send one partial sum, up to four send two, up to eight three, n
- * about log2(n).
+ * From the partial sums that it receives, a rank takes those that it can add to its own elements in
+ * the order of the tree. It sends the result, and copies the other partial sums unchanged. The
+ * largest number of partial sums that a rank sends is 1 for two ranks, 2 for up to four, 3 for up
+ * to eight, and about log2(n) for n ranks.
  */
-enum { GT_RING_PARTIALS = 20 }; /* 2 log2 of the number of ranks, at most */
+enum { GT_RING_PARTIALS = 20 }; /* upper limit: 2 log2 of the number of ranks */
 
-/* Dealing with the partial sums that a rank receives: by their place, before and behind it. */
+/* How one rank treats the partial sums of a chunk. Received partial sums are numbered from 0 on.
+ * The rank sends the kept ones first, and then its own partial sum. */
 struct gt_ring_hop {
-	int received, sent; /* partial sums; those that are kept, then this rank's */
+	int received, sent; /* number of partial sums */
 	int added_count, kept_count;
+	/* numbers of the received partial sums that the rank adds to its own elements, in this
+	 * order; numbers of the received partial sums that the rank copies unchanged */
 	int added[GT_RING_PARTIALS], kept[GT_RING_PARTIALS];
 };
 
-/* The hop of the ring's k-th rank, 0 <= k < size, if rank `first` is the one with k = 0. */
+/* Return the hop of rank (first + k) modulo size, 0 <= k < size, for a sum that begins at rank
+ * `first` of `size` ranks. */
 struct gt_ring_hop gt_ring_hop_of(int size, int first, int k);
 
-/* Most partial sums that a rank sends. */
+/* Return the largest number of partial sums that a rank sends in a ring of `size` ranks. */
 int gt_ring_most_partials(int size);
 
-/* The type of a partial sum, so that it is rounded once, in the end: float32 for F16 and BF16,
- * otherwise the type itself. */
+/* Return the type of partial sums for elements of `dtype`: float32 for F16 and BF16, otherwise
+ * `dtype` itself. So a sum is rounded to `dtype` only once, at the end. */
 enum gt_dtype gt_reduce_partial(enum gt_dtype dtype);
 
-/* One step of a reduction that goes from rank to rank: ((in + partial[0]) + partial[1]) ..., or the
- * largest of them. */
+/* One step of a reduction that passes from rank to rank. It computes, for each element,
+ * ((in + partial[0]) + partial[1]) + ..., or the maximum of these numbers for GT_MAX. */
 struct gt_reduce_step {
-	void *dst[2];                          /* [count] each; one may be `in` */
-	int dsts;                              /* 1 or 2 */
-	int partials;                          /* 0: this rank is the first */
-	const void *partial[GT_RING_PARTIALS]; /* [count] of gt_reduce_partial(dtype) */
-	const void *in;                        /* [count] of dtype */
+	void *dst[2];                          /* results, [count] each; one may be equal to `in` */
+	int dsts;                              /* number of results, 1 or 2 */
+	int partials;                          /* number of partial sums; 0 on the first rank */
+	const void *partial[GT_RING_PARTIALS]; /* [count] each, of type gt_reduce_partial(dtype) */
+	const void *in;                        /* elements of this rank, [count] of dtype */
 	size_t count;
 	enum gt_dtype dtype;
 	enum gt_reduction reduction;
-	int ranks; /* 0: dst gets a partial result; otherwise that of so many ranks, in dtype */
+	/* 0: dst gets partial sums, of type gt_reduce_partial(dtype). Otherwise dst gets the final
+	 * result, of type dtype, of the reduction over `ranks` ranks. */
+	int ranks;
 };
 
 /* ---- peer copies ---- */
 
 /*
- * Peer copies: how a rank's chunks get to the next rank, by way of that one's receive buffer. It
- * has GT_RING_SLOTS slots of chunk_bytes, which are used in turn. For each chunk
+ * Each rank has a receive buffer with GT_RING_SLOTS slots of chunk_bytes bytes. The previous rank
+ * in the ring writes chunks to the slots, one after the other, and begins again with the first
+ * slot. For each chunk these functions are called:
  *
- *   the sender    has room() for it in the neighbour's buffer, writes it there by copy() or by
- *                 reduce(), and is to signal() that it is there
- *   the receiver  has it when it arrived(), reads it by copy() or by reduce(), and is to consume()
- *                 it, which gives the slot back to the sender
+ *   on the sender    room()              wait until the next rank has a free slot
+ *                    copy(), reduce()    write the chunk to this slot
+ *                    signal()            tell the next rank that the slot is full
+ *   on the receiver  arrived()           wait until a slot is full
+ *                    copy(), reduce()    read the chunk from this slot
+ *                    consume()           give the slot back to the sender
  *
- * Chunks arrive in the order in which they are signalled. The ring looks at no data: an address is
- * for copy() and reduce() alone. So these functions may wait, as they do on the CPU, or put all of
- * this on a stream and return at once, as long as it is done in the order of the calls.
+ * Chunks arrive in the order of the calls of signal(). The ring algorithm itself never reads data;
+ * it only passes addresses to copy() and reduce(). So there are two ways to implement these
+ * functions. They may wait and work at once, as on the CPU. Or they may queue all this on a stream
+ * and return at once, as on GPUs. In both cases the work is done in the order of the calls.
  *
- * Errors: 0, or a negative code with *err; nothing of the collective is called after it.
+ * The functions return 0 or a negative code with *err. After an error, no more functions are called
+ * for this collective.
  */
 struct gt_ring_peers {
-	/* A collective begins: make sure that all ranks call the same. */
+	/* Begin a collective: check that all ranks call the same one. */
 	int (*enter)(void *self, const struct gt_collective *c, struct gt_err *err);
 
 	int (*room)(void *self, void **slot, struct gt_err *err);
@@ -89,30 +101,33 @@ struct gt_ring_peers {
 	int (*arrived)(void *self, const void **slot, struct gt_err *err);
 	int (*consume)(void *self, struct gt_err *err);
 
-	/* `bytes` to each of dst[dsts], one of which may be src. */
+	/* Copy `bytes` bytes from src to each of dst[dsts]. One dst may be equal to src. */
 	int (*copy)(void *self, void *const *dst, int dsts, const void *src, size_t bytes,
 	    struct gt_err *err);
 	int (*reduce)(void *self, const struct gt_reduce_step *step, struct gt_err *err);
 };
 
-/* A rank's place in a ring. */
+/* The position of a rank in a ring, called its seat. */
 struct gt_ring_seat {
 	int rank, size;
 	const struct gt_ring_peers *peers;
-	void *self;         /* of peers */
-	size_t chunk_bytes; /* of a slot: 512 or more, the same on all ranks */
-	int partials;       /* gt_ring_most_partials(size), which takes size^2 steps */
+	void *self;         /* first argument of the functions of `peers` */
+	size_t chunk_bytes; /* size of a slot: 512 or more, the same on all ranks */
+	int partials;       /* gt_ring_most_partials(size), stored because it takes size^2 steps */
 };
 
 /*
- * All collectives but messages and barriers, in a ring of 2 or more. With n ranks, P =
- * gt_ring_most_partials(n) and B the bytes of the whole, which for half precision are those of its
- * sums in float32, a rank sends
+ * Run a collective in a ring of two or more ranks: any kind except messages and barriers.
  *
- *   all-reduce       2 (n - 1) steps, (n - 1) / n of B as partial sums, which are 1 to P, and
- *                    (n - 1) / n of B as results
- *   reduce-scatter   the first half of that; all-gather: the second
- *   broadcast, reduce   once around: B, or B in 1 to P partial sums
+ * Cost. Let n be the number of ranks, P = gt_ring_most_partials(n), and B the bytes of the whole
+ * buffer. Partial sums of F16 and BF16 are sent as float32, so B is twice as large for them. Each
+ * rank sends:
+ *
+ *   reduce-scatter   n - 1 steps, B (n - 1) / n bytes for each partial sum; 1 to P partial sums
+ *   all-gather       n - 1 steps, B (n - 1) / n bytes
+ *   all-reduce       a reduce-scatter and an all-gather
+ *   broadcast        B bytes, in chunks that go once around the ring
+ *   reduce           B bytes for each partial sum; 1 to P partial sums
  */
 int gt_ring_collect(
     const struct gt_ring_seat *seat, const struct gt_collective *c, struct gt_err *err);

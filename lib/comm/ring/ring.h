@@ -1,24 +1,27 @@
-/* ring.h - groups whose collectives go from neighbour to neighbour, in chunks. */
+/* ring.h - ring groups for host memory: each rank sends only to the next rank. */
 #ifndef GT_COMM_RING_RING_H
 #define GT_COMM_RING_RING_H
 
 #include "lib/comm/group.h"
 
 /*
- * Each rank sends to the next one and receives from the one before, the last one sends to the
- * first. An all-reduce is a reduce-scatter and an all-gather of one slice per rank: n - 1 steps
- * each, in which every rank sends to its neighbour alone. Two ranks send 2 (n - 1) / n times their
- * buffers, the least that an all-reduce can do; more ranks send partial sums besides
- * (ring/peers.h). Broadcast and reduce go once around, chunk behind chunk. Messages and barriers
- * are left to the group below, because a ring does not make them faster.
+ * In a ring of n ranks, rank r sends to rank r + 1 and receives from rank r - 1. The last rank
+ * sends to rank 0. An all-reduce is a reduce-scatter followed by an all-gather, with one slice of
+ * the buffer per rank. Each takes n - 1 steps.
  *
- * Where ranks can read each other's buffers, `shm` (shm.h) moves fewer bytes: it reduces buffers
- * where they are. A ring is useful if only neighbours can access each other's memory fast, as GPUs
- * that are connected in pairs. It needs only peer copies between neighbours (ring/peers.h). Here
- * these are copies in memory that CPU ranks, threads or processes, share.
+ * In an all-reduce, the smallest amount that each rank can send is 2 (n - 1) / n times its buffer.
+ * Two ranks send exactly this amount. More ranks also send additional partial sums (ring/peers.h).
+ * The data of a broadcast or a reduce go once around the ring, in chunks. Messages and barriers are
+ * run by the group from shm.h, because a ring does not make them faster.
  *
- * Ordered (group.h), although slice j is summed along the ring from rank j + 1 to rank j: ranks
- * hand on partial sums of the tree. Only the sign of a zero from GT_MAX may differ.
+ * If ranks can read each other's buffers, `shm` (shm.h) copies fewer bytes, because it reduces
+ * buffers in place. A ring is useful if only neighbours can access each other's memory fast, for
+ * example GPUs that are connected in pairs. It needs only copies between neighbours (ring/peers.h).
+ * Here, CPU ranks (threads or processes) make these copies in shared memory.
+ *
+ * Sums are ordered (group.h): ranks send the partial sums of the tree. So the result does not
+ * depend on the rank at which the sum begins. Slice j begins at rank j + 1 and ends at rank j. Only
+ * the sign of a zero from GT_MAX may differ from other ordered groups.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC
@@ -26,10 +29,10 @@
  */
 
 /*
- * Make a ring of the ranks of a group that is from shm.h: a collective call. *group becomes the
- * ring, which owns the seat that *group was. Late and dead ranks are named as in shm.h.
+ * Replace *group, a group from shm.h, by a ring of the same ranks: a collective call. The ring owns
+ * the old group. Errors name late and dead ranks as in shm.h.
  *
- * Errors: GT_ENOMEM, and those of collectives, on all ranks; *group is then the seat that it was.
+ * Errors: GT_ENOMEM and the errors of group.h, on all ranks. *group is then unchanged.
  */
 int gt_ring_of_shm(struct gt_group **group, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* segment.h - inside comm: memory that the ranks of a host share, and each rank's own state. */
+/* segment.h - inside comm: the shared memory of a group on one host, and each rank's own state. */
 #ifndef GT_COMM_SHM_SEGMENT_H
 #define GT_COMM_SHM_SEGMENT_H
 
@@ -13,13 +13,27 @@
 #include "lib/comm/group_backend.h"
 #include "lib/comm/shm/shm.h"
 
+/*
+ * A segment is a block of memory that all ranks of a group share. It begins with a struct
+ * gt_shm_segment. Then follow the seats, the channels and the staging areas:
+ *
+ *   seat            the part of a segment that one rank writes and all ranks read
+ *   channel         messages (GT_SEND) from one rank to another rank
+ *   staging area    copies of a rank's buffers that the other ranks cannot read directly
+ *
+ * Data that are longer than a slot of a channel or of a staging area are cut into pieces.
+ *
+ * A meeting is the synchronization of all ranks of a group. A rank increases its flag `phase` and
+ * waits until all other ranks have done the same. After a meeting, a rank can read all data that
+ * other ranks have written before it. Each collective begins with a meeting.
+ */
 enum {
 	GT_SHM_RANKS_MAX = GT_SHM_MAX_RANKS,
-	GT_SHM_SMALL_BYTES =
-	    4 * 1024,      /* of a rank's contribution, up to which one meeting does it all */
-	GT_SHM_PIECES = 3, /* of a rank's staging area: see shm/collectives.c */
-	GT_SHM_CHANNEL_PIECES = 2,       /* ... and of a channel between two ranks */
-	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* of one of them */
+	/* bytes: up to this size of a rank's input, one meeting completes the collective */
+	GT_SHM_SMALL_BYTES = 4 * 1024,
+	GT_SHM_PIECES = 3,         /* slots in the staging area of a rank: see shm/collectives.c */
+	GT_SHM_CHANNEL_PIECES = 2, /* slots in a channel */
+	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* bytes of a slot in a channel */
 };
 
 /* ---- in shared memory ---- */
@@ -27,38 +41,43 @@ enum {
 /* A counter that one rank increases and other ranks wait for. It may wrap around. */
 struct gt_shm_flag {
 	alignas(GT_COMM_LINE) _Atomic uint32_t value;
-	_Atomic uint32_t sleepers;
+	_Atomic uint32_t sleepers; /* number of ranks that sleep until `value` changes */
 };
 
-/* Where a rank's buffers are, if they are in memory from gt_group_alloc(). */
+/* The position of a rank's buffer in memory from gt_group_alloc(). */
 struct gt_shm_place {
-	uint32_t region; /* its number + 1; 0: not there */
+	/* index of the region in gt_shm.regions, plus 1; 0: the buffer is not in any region */
+	uint32_t region;
 	uint32_t unused;
-	uint64_t offset;
+	uint64_t offset; /* bytes from the start of the rank's part of the region */
 };
 
-/* A rank's part of the segment, which only this rank writes. There are two places for the data of
- * calls, used in turn, because a rank may begin the next call while another rank still reads. */
+/* The part of the segment that only one rank writes. Call n uses posted[n % 2] and small[n % 2],
+ * because a rank may begin the next call while another rank still reads the data of this call. */
 struct gt_shm_seat {
-	struct gt_shm_flag phase;                    /* how many times it has met the others */
-	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* gt_group_free() was called */
-	_Atomic int32_t cpu;                         /* where it last was */
-	_Atomic int32_t awaits;                      /* the rank that it sleeps for + 1; 0: none */
+	struct gt_shm_flag phase; /* number of meetings that the rank has reached */
+	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* 1: the rank has called gt_group_free() */
+	_Atomic int32_t cpu; /* the processor on which the rank began its last collective */
+	/* the rank for which this rank sleeps, plus 1; 0: this rank does not sleep */
+	_Atomic int32_t awaits;
+	/* the call, and the positions of its buffers */
 	alignas(2 * GT_COMM_LINE) struct {
 		struct gt_group_call call;
 		alignas(GT_COMM_LINE) struct gt_shm_place in, out;
 	} posted[2];
+	/* the input of the call, if it has at most GT_SHM_SMALL_BYTES bytes */
 	alignas(GT_COMM_LINE) unsigned char small[2][GT_SHM_SMALL_BYTES];
 };
 
-/* Messages from one rank to another. */
+/* Messages from one rank to another rank. Piece k uses slot k modulo GT_SHM_CHANNEL_PIECES. */
 struct gt_shm_channel {
-	struct gt_shm_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
+	/* number of pieces that the sender has written; number that the receiver has read */
+	struct gt_shm_flag filled, taken;
 	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_PIECES];
 	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_CHANNEL_PIECES][GT_SHM_CHANNEL_BYTES];
 };
 
-/* The head of a group's segment; then come seats, channels and staging areas. */
+/* The start of a segment: the error with which the group has failed. */
 struct gt_shm_segment {
 	_Atomic uint32_t failed; /* enum gt_shm_failure */
 	int32_t code;
@@ -70,19 +89,20 @@ enum gt_shm_failure { GT_SHM_FAILURE_NONE, GT_SHM_FAILURE_BEING_WRITTEN, GT_SHM_
 
 /* ---- in a rank's own memory ---- */
 
-/* Memory that several ranks access. Threads share one mapping and count its users; each process has
- * a mapping of its own. */
+/* A block of memory that several ranks access. Threads use the same mapping, and count its users.
+ * Each process has its own mapping. */
 struct gt_shm_share {
 	unsigned char *base;
 	size_t bytes;
-	struct gt_shm_threads_share *threads; /* NULL between processes */
+	struct gt_shm_threads_share *threads; /* the count of users; NULL between processes */
 };
 
-/* Memory from gt_group_alloc(): `bytes` of each rank, one after the other. */
+/* Memory from one call of gt_group_alloc(). It has one part for each rank, in the order of
+ * ranks. */
 struct gt_shm_region {
 	struct gt_shm_share share;
-	size_t bytes; /* asked for */
-	size_t part;  /* from one rank's to the next's */
+	size_t bytes; /* size that each rank has requested */
+	size_t part;  /* distance from one rank's part to the next, in bytes */
 };
 
 struct gt_shm {
@@ -90,39 +110,45 @@ struct gt_shm {
 	struct gt_shm_share share;
 	struct gt_shm_segment *segment;
 	struct gt_shm_seat *seats;       /* [size] */
-	struct gt_shm_channel *channels; /* [size of senders][size of receivers] */
+	struct gt_shm_channel *channels; /* [size][size]: by sender, then by receiver */
 	unsigned char *staging;          /* [size][GT_SHM_PIECES][piece_bytes] */
-	size_t piece_bytes;
+	size_t piece_bytes;              /* bytes of a slot in the staging areas */
+	/* give up on a rank that does not respond within timeout_s; a rank that waits first spins
+	 * for spin_s, then calls sched_yield() for yield_s, then sleeps */
 	double timeout_s, spin_s, yield_s;
 
-	bool processes;
-	pid_t pids[GT_SHM_RANKS_MAX];
-	int pidfds[GT_SHM_RANKS_MAX]; /* -1: none */
-	int names[GT_SHM_RANKS_MAX];  /* in messages: numbers in the group that was split first */
-	pid_t all[GT_SHM_RANKS_MAX];  /* the pids of that group, by their names */
-	int all_count;
+	bool processes;               /* true: ranks are processes; false: threads */
+	pid_t pids[GT_SHM_RANKS_MAX]; /* process id of each rank */
+	/* pidfd_open() of each process; -1: this rank itself, or not available */
+	int pidfds[GT_SHM_RANKS_MAX];
+	/* the number of each rank in error messages: its rank in the first group that was split */
+	int names[GT_SHM_RANKS_MAX];
+	pid_t all[GT_SHM_RANKS_MAX]; /* process ids of all ranks of that first group */
+	int all_count;               /* size of that first group */
 
-	uint32_t phase;            /* meetings so far */
-	uint32_t piece;            /* staged pieces so far, modulo GT_SHM_PIECES */
-	uint64_t number;           /* collectives so far */
-	struct gt_group_call call; /* the one that runs */
-	uint32_t entrance;         /* its first meeting */
+	uint32_t phase;            /* number of meetings so far */
+	uint32_t piece;            /* number of staged pieces so far, modulo GT_SHM_PIECES */
+	uint64_t number;           /* number of collectives so far */
+	struct gt_group_call call; /* the current collective or message */
+	uint32_t entrance;         /* `phase` of the first meeting of the current collective */
+	/* numbers of pieces and messages so far, to each rank and from each rank */
 	struct {
 		uint32_t pieces;
 		uint64_t messages;
 	} sent[GT_SHM_RANKS_MAX], received[GT_SHM_RANKS_MAX];
 
-	struct gt_shm_flag *more[2 * GT_SHM_RANKS_MAX]; /* flags of a ring over this seat */
+	/* additional flags that gt_shm_wake_all() wakes: a ring that uses this group has them */
+	struct gt_shm_flag *more[2 * GT_SHM_RANKS_MAX];
 	int more_count;
 
-	struct gt_shm_region *regions; /* of bytes 0: free to be used again */
+	struct gt_shm_region *regions; /* a region with bytes 0 is free and can be reused */
 	size_t regions_count, regions_capacity;
 
-	atomic_bool quit; /* a rank that waits gives up */
+	atomic_bool quit; /* true: all waits of this rank give up */
 	struct gt_queue queue;
 };
 
-/* Where part `rank` of the ranks' staging is, piece `piece` modulo GT_SHM_PIECES. */
+/* Return the address of slot `piece` modulo GT_SHM_PIECES in the staging area of rank `rank`. */
 static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, uint32_t piece)
 {
 	return g->staging + ((size_t)rank * GT_SHM_PIECES + piece % GT_SHM_PIECES) * g->piece_bytes;
@@ -130,52 +156,62 @@ static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, ui
 
 /* ---- shm/segment.c: memory between ranks ---- */
 
-/*
- * `bytes` zeroed bytes that all ranks see: rank 0 makes them, and the others open the file that the
- * exchange names. All ranks fail together. If this rank has failed before, *err has a code on
- * entry, and the rank takes part only to report it. *peers may be NULL.
- */
+/* Facts about the processes of all ranks. */
 struct gt_shm_peers {
 	pid_t pids[GT_SHM_RANKS_MAX];
-	cpu_set_t cpus; /* that at least one of the ranks may use */
+	cpu_set_t cpus; /* the processors that at least one rank may use */
 };
 
+/*
+ * Allocate `bytes` bytes of zeroed memory that all ranks share: a collective call.
+ *
+ * Rank 0 allocates the memory. Through `exchange`, the other ranks get its file if they are
+ * processes, or its address if they are threads. If a rank fails, all ranks fail. If this rank has
+ * failed before, *err has a code on entry. Then the rank only reports this error to the other
+ * ranks. `peers` may be NULL.
+ */
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err);
 
-/* The same for the threads of gt_shm_of_threads(): one call makes it for all. */
+/* Allocate `bytes` bytes of zeroed memory for `size` threads. One thread calls this for all of
+ * them; each thread gets a copy of *out, and releases it. */
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
+
+/* Unmap the memory. Between threads, the last one that releases it does so. */
 void gt_shm_share_release(struct gt_shm_share *share);
 
-/* For a rank that does not use the memory: call this while other ranks are in
- * gt_shm_share_make(). */
+/* Take part in the exchanges of gt_shm_share_make() without using the memory. A rank without the
+ * memory calls this while the other ranks call gt_shm_share_make(). */
 int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
+/* Implement gt_group_alloc(), gt_group_release() and gt_group_share(). */
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 void gt_shm_release(struct gt_group *group, void *memory);
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 
-/* The place of `bytes` bytes at p in this rank's part of a region; region 0 if they are not in
- * one. */
+/* Return the position of `bytes` bytes at p in this rank's part of a region. If they are not in any
+ * region, the result has region 0. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
-/* The address of a buffer of `bytes` bytes at a place that `rank` has sent; NULL if the place is
- * not valid. */
+/* Return the address of `bytes` bytes at a place that `rank` has written to its seat, or NULL if
+ * the place is not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
 /* ---- shm/wait.c: flags, deadlines and failing together ---- */
 
-/* Set the flag to `value`, and wake the ranks that wait for it. */
+/* Set the flag to `value`, and wake the ranks that sleep on it. */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value);
 
-/* Wait until rank `rank` has moved its flag to `value` or past it. */
+/* Wait until rank `rank` has increased its flag *f to `value` or more. If that rank fails, dies,
+ * leaves or is late, fail with an error. */
 int gt_shm_flag_wait(
     struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err);
 
-/* Tell all ranks to fail with *err, or, if another was first, take its error. Returns err->code. */
+/* Make all ranks fail with *err. If another rank has failed before, copy the error of that rank to
+ * *err instead. Returns err->code. */
 int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 
-/* 0, or the error that a rank has failed with. */
+/* Return 0, or the error with which a rank has failed. */
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
 /* Implements gt_group_look(). */
@@ -190,15 +226,16 @@ void gt_shm_give_up(struct gt_shm *g);
 /* ---- shm/collectives.c, shm/message.c: the calls ---- */
 
 /*
- * The two steps that begin a collective: write this rank's call to the segment, then wait for all
- * ranks and compare their calls. Afterwards a rank can read all data that other ranks wrote before.
+ * Begin a collective, in two steps. gt_shm_announce() writes this rank's call to its seat.
+ * gt_shm_meet_alike() is the first meeting: it waits for all ranks and compares their calls.
  */
 int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);
 
+/* Run a collective. */
 int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Send or receive a message; with `data` false, without its data. */
+/* Send or receive a message (GT_SEND, GT_RECV). If `data` is false, only the calls are compared. */
 int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, bool data, struct gt_err *err);
 
 #endif

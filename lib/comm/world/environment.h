@@ -1,4 +1,4 @@
-/* environment.h - inside comm: one environment being read. */
+/* environment.h - inside comm: read the variables of an environment. */
 #ifndef GT_COMM_WORLD_ENVIRONMENT_H
 #define GT_COMM_WORLD_ENVIRONMENT_H
 
@@ -6,31 +6,39 @@
 
 #include "lib/comm/world/world.h"
 
+/* An environment: get(self, NAME) returns the value of a variable. */
 struct gt_world_env {
 	gt_world_get_fn *get;
 	void *self;
 };
 
-/* A variable that is there and not empty, or NULL. */
+/* Return the value of a variable, or NULL if the variable is not set or is empty. */
 const char *gt_world_variable(const struct gt_world_env *env, const char *name);
 
-/* The whole of a variable as a number from `low` to `high`. */
+/* Set *out to the value of a variable, an integer from `low` to `high`. GT_EINVAL if the variable
+ * is not set, or if its whole value is not such an integer. */
 int gt_world_number(int *out, const struct gt_world_env *env, const char *name, int low, int high,
     struct gt_err *err);
 
-/* Put an address of `length` bytes into the world; `name` is the variable it comes from. */
+/* Set world->address to an address of `length` bytes. `name` is the variable that contains the
+ * address, for the error. GT_EINVAL if the address is empty or too long. */
 int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
     const char *name, struct gt_err *err);
 
-/* Slurm: whether this is a task of a step; the list of its nodes, or NULL; the tasks on this node
- * (*out stays where Slurm doesn't tell); the first node as rank 0's address. */
+/* Return whether this process is a task of a Slurm step. The batch script itself is not a task. */
 bool gt_world_in_slurm_step(const struct gt_world_env *env);
+
+/* Return Slurm's list of the nodes of the step or the job, or NULL. */
 const char *gt_world_slurm_nodes(const struct gt_world_env *env);
+
+/* Set *out to the number of tasks on this node. If Slurm does not set it, *out is unchanged. */
 int gt_world_slurm_local_size(int *out, const struct gt_world_env *env, struct gt_err *err);
+
+/* Set world->address, the address of rank 0, to the first node in Slurm's list. */
 int gt_world_slurm_address(
     struct gt_world *world, const struct gt_world_env *env, struct gt_err *err);
 
-/* All of TF_CONFIG. */
+/* Read the whole world, with ranks and addresses, from `text`, the value of TF_CONFIG. */
 int gt_world_tf_config(struct gt_world *world, const char *text, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* world.h - the rank and world size of this process, as launchers put them into the environment. */
+/* world.h - read the rank and world size of this process from the launcher's variables. */
 #ifndef GT_COMM_WORLD_WORLD_H
 #define GT_COMM_WORLD_WORLD_H
 
@@ -6,58 +6,77 @@
 
 #define GT_WORLD_MAX_RANKS 1024
 
+/* The launcher that has set the environment variables. */
 enum gt_world_source {
-	GT_WORLD_ALONE,    /* no environment: one rank */
-	GT_WORLD_GTRAIN,   /* our own launcher */
+	GT_WORLD_ALONE,    /* no launcher: one rank */
+	GT_WORLD_GTRAIN,   /* gtrain's own launcher (launch.h) */
 	GT_WORLD_TORCHRUN, /* RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE */
 	GT_WORLD_MPI,      /* OMPI_COMM_WORLD_*, PMI_* */
 	GT_WORLD_SLURM,    /* SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID */
 	GT_WORLD_TF_CONFIG /* JSON: cluster, task */
 };
 
+/* The position of this process among all ranks of its job, and the address of rank 0. */
 struct gt_world {
 	enum gt_world_source source;
-	int rank, size;             /* among all; size at most GT_WORLD_MAX_RANKS */
-	int local_rank, local_size; /* on this host; local_size < size: there are several hosts */
-	char address[256];          /* of rank 0, a name or a number; "" with one rank */
-	char hosts[256];            /* all, as mpirun's --host takes them: "a:2,b:2"; "": unknown */
-	int port;                   /* 0 with one rank */
-	char secret[65];            /* of the job, or "" */
-	int restart;                /* number of restarts of the job by the launcher */
-	int listen_fd;              /* rank 0: a socket that listens there already; 0: none */
+	int rank, size; /* this rank; number of ranks on all hosts, at most GT_WORLD_MAX_RANKS */
+	/* index of this rank on this host, from 0 on; number of ranks on this host, which is less
+	 * than `size` if there are several hosts */
+	int local_rank, local_size;
+	char address[256]; /* host name or IP address of rank 0; "" if there is only one rank */
+	char hosts[256];   /* all hosts, as for mpirun's --host: "a:2,b:2"; "": unknown */
+	int port;          /* port of rank 0; 0 if there is only one rank */
+	char secret[65];   /* secret of the job, or "" */
+	int restart;       /* number of restarts of the job by the launcher */
+	int listen_fd;     /* rank 0: a socket that already listens on the port; 0: none */
 };
 
 /*
- * Read the environment. The first source in the order above that is set is used. Numbers must be
- * exact. Contradictions (a rank not below the size, an invalid port, an incomplete set of
- * variables) are GT_EINVAL; the error names the variable and its value.
+ * Read the world of this process from its environment.
  *
- * Address and port are those of MASTER_ADDR and MASTER_PORT, and where these are missing:
- *   torchrun  an error, unless there is but one rank
- *   MPI       127.0.0.1 on one host; none on several, as MPI knows its own
- *   Slurm     127.0.0.1 on one host, else the first host of the step's or the job's node list
- *   TF_CONFIG its first chief's or worker's, always
- * Without MASTER_PORT, MPI and Slurm take a port from 15000 to 29999, below those that Linux gives
- * away by itself, made of the job's id: all ranks find the same one, two jobs rarely do. Where
- * torchrun keeps MASTER_PORT for its own store (TORCHELASTIC_USE_AGENT_STORE=True), the next port
- * is taken.
+ * Source. The sources are tried in the order of enum gt_world_source, from GT_WORLD_GTRAIN on. The
+ * first source with its variables set is used. There is one exception: if PMI_RANK is set without
+ * variables for local ranks, Slurm is tried first. Slurm's batch script itself is not a rank, but
+ * tasks of srun are.
  *
- * Where local ranks are not given (RANK and WORLD_SIZE alone, as some schedulers set them): a
- * loopback address means one host, any other one rank per host; of MPI and of Slurm, no address and
- * no list of nodes mean one host. GTRAIN_SECRET is read with all sources. Slurm's batch script
- * itself is not a rank; tasks of srun are.
+ * Address. The address of rank 0 is MASTER_ADDR. If this is not set:
  *
- * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org,
- * tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*; sbatch(1) and
- * srun(1), output environment variables; TensorFlow's guide, distributed training, TF_CONFIG.
+ *   torchrun    an error, unless there is only one rank
+ *   MPI         127.0.0.1 if there is one host; none for several hosts, because MPI needs none
+ *   Slurm       127.0.0.1 if there is one host; otherwise the first host in the node list of the
+ *               step or the job
+ *
+ * Port. The port of rank 0 is MASTER_PORT. If this is not set, MPI and Slurm use a hash of the
+ * job's id, from 15000 to 29999; for torchrun it is an error. So all ranks of a job use the same
+ * port, and two jobs rarely use the same one. These ports are below the range of ports that Linux
+ * assigns automatically. If torchrun uses MASTER_PORT for its own store
+ * (TORCHELASTIC_USE_AGENT_STORE=True), the port is MASTER_PORT + 1.
+ *
+ * TF_CONFIG. Address and port always come from the first chief or worker in TF_CONFIG.
+ *
+ * Local ranks. Some schedulers set only RANK and WORLD_SIZE. Then all ranks are on one host if
+ * MASTER_ADDR is a loopback address; otherwise each host has one rank. Without MASTER_ADDR, all
+ * ranks are on one host with MPI, and with Slurm if there is no node list.
+ *
+ * GTRAIN_SECRET is read with all sources.
+ *
+ * Errors: GT_EINVAL if a number is not a whole decimal number, if variables contradict each other
+ * (for example a rank that is not below the size, or an invalid port), or if a set of variables is
+ * incomplete. The error names the variable and its value.
+ *
+ * Sources of these rules: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's manual
+ * (docs.open-mpi.org, tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*;
+ * sbatch(1) and srun(1), output environment variables; TensorFlow's guide, distributed training,
+ * TF_CONFIG.
  */
 int gt_world_from_environment(struct gt_world *out, struct gt_err *err);
 
-/* The same of any variables: get(self, NAME) is NULL where there is none. */
+/* Read the world from any set of variables, as gt_world_from_environment() does. get(self, NAME)
+ * returns the value of a variable, or NULL if it is not set. */
 typedef const char *gt_world_get_fn(void *self, const char *name);
 int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct gt_err *err);
 
-/* "torchrun", for messages. */
+/* Return the name of a source for messages: "torchrun", for example. */
 const char *gt_world_source_name(enum gt_world_source source);
 
 #endif
