@@ -1,4 +1,4 @@
-/* arrays.h - inside data: samples in two of numpy's arrays. */
+/* arrays.h - inside data: samples from two numpy arrays, inputs and targets. */
 #ifndef GT_DATA_ARRAYS_H
 #define GT_DATA_ARRAYS_H
 
@@ -8,25 +8,32 @@
 enum { GT_ARRAYS_MAX_DIMS = 4 };
 
 /*
- * The first dimension of both arrays counts samples. Inputs of one or two dimensions are features;
- * inputs of three dimensions are grey images [n, height, width]; inputs of four dimensions are
- * images with channels last or first. Inputs are not copied: each sample is converted when it is
- * read, so a file may be larger than memory. Targets are copied, because the largest one has to be
- * known.
+ * Two arrays, one with inputs and one with targets. Sample i is row i of both arrays.
+ *
+ *   inputs [n] or [n, features]                      features of any integer or real type
+ *   inputs [n, height, width]                        grey images, uint8
+ *   inputs [n, height, width, channels]              images, uint8, channels last
+ *   inputs [n, channels, height, width]              images, uint8, channels first
+ *   targets [n] or [n, 1]                            classes, or numbers for regression
+ *
+ * Inputs are not copied: each sample is converted when it is read, so a file may be larger than
+ * memory. Targets are copied, because the number of classes is the largest target plus 1.
  */
 struct gt_arrays {
 	struct gt_source source;
-	struct gt_ckpt *inputs_file, *targets_file; /* the same file for npz */
-	struct gt_tree_tensor inputs;               /* [n, ...]: shape and stride are these: */
+	/* The open files. An npz file holds both arrays, so both pointers are equal. */
+	struct gt_ckpt *inputs_file, *targets_file;
+	struct gt_tree_tensor inputs; /* [n, ...]; its shape and stride point to the next fields */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
-	const char *inputs_name, *targets_name; /* for messages */
-	int32_t *targets;                       /* [n]; for regression the bits of a float32 */
+	const char *inputs_name, *targets_name; /* names of the arrays, for messages */
+	int32_t *targets; /* [n] classes; for regression, the bits of float32 numbers */
 };
 
 extern const struct gt_source_ops gt_arrays_ops;
 
-/* Take the samples of two arrays of the open files, whose names are set, by the settings of the
- * spec: task, layout, mean, std. Errors: GT_EINVAL, GT_EFORMAT, GT_ENOMEM. */
+/* Set the inputs, targets and info of `a` from two arrays of its open files. The caller has set the
+ * files and the names of the arrays. The spec gives the settings task, layout, mean and std.
+ * Errors: GT_EINVAL, GT_EFORMAT, GT_ENOMEM. */
 int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
     const struct gt_tree_tensor *targets, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

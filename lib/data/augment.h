@@ -8,21 +8,23 @@
 #include "lib/base/setting.h"
 
 /*
- * Each augmentation is a row of the table in augment.c. Augmentations are applied in the order of
- * these rows, not of the list. Random numbers depend only on (seed, sample, epoch), so the result
- * is the same for every rank, worker or step that reads the image; those of mixup, which acts on
- * batches, depend on (seed, epoch, batch, rank).
+ * Each augmentation is a row of the table in augment.c. The order of the user's list does not
+ * matter: augmentations are always applied in the order below.
  *
- *   rrc     torchvision's RandomResizedCrop: a random part, resized to the size of the data set.
- *           For images in files, the part is taken from the whole picture (rrc.c).
- *   crop    Pad with 4 zero pixels on each side (an eighth of the width from 64 pixels on), and
- *           crop back at a random place.
+ * Random numbers depend only on (seed, sample, epoch). So an image is changed in the same way,
+ * whichever rank or thread reads it, and in whichever step. Mixup acts on batches: its random
+ * numbers depend on (seed, epoch, batch, rank).
+ *
+ *   rrc     torchvision's RandomResizedCrop: crop a random part, and resize it to the image size of
+ *           the data set. For image files, the part is cropped from the original picture (rrc.c).
+ *   crop    Pad each side with zero pixels, and crop back to the old size at a random position. The
+ *           padding is 4 pixels; for images at least 64 pixels wide, it is an eighth of the width.
  *   flip    Mirror left to right with probability 1/2.
- *   jitter  torchvision's ColorJitter, with its arithmetic for PIL images: on bytes, each of the
- *           four adjustments rounded to bytes, in a random order (jitter.c). For grey images only
- *           brightness and contrast change.
- *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other. The
- *           rows above have changed them before (mixup.c). For images with classes.
+ *   jitter  torchvision's ColorJitter with its arithmetic for PIL images: the four adjustments are
+ *           applied in a random order, and each result is rounded to bytes (jitter.c). For grey
+ *           images only brightness and contrast change.
+ *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other,
+ *           after all other augmentations (mixup.c). The images must have classes as targets.
  */
 enum gt_augmentation {
 	GT_AUGMENT_RRC,
@@ -35,37 +37,40 @@ enum gt_augmentation {
 
 struct gt_data_info;
 
-enum { GT_AUGMENT_SETTINGS = 4 }; /* limit of settings per augmentation */
+enum { GT_AUGMENT_SETTINGS = 4 }; /* an augmentation has at most so many settings */
 
-/* A parsed list; {0} changes nothing. */
+/* The augmentations that a user chose. A zeroed struct means none. */
 struct gt_augment {
 	bool chosen[GT_AUGMENTATIONS];
-	/* Values of the settings of chosen augmentations, in the order of gt_augment_form(). */
+	/* Values of the settings of chosen augmentations: value[i][k] is the value of
+	 * gt_augment_form(i)->settings[k]. */
 	double value[GT_AUGMENTATIONS][GT_AUGMENT_SETTINGS];
 };
 
-/* Parse `crop,flip,jitter:hue=0.1`, `none` or ``. Errors: GT_EINVAL. */
+/* Parse a list such as `crop,flip,jitter:hue=0.1`. `none` and the empty string choose nothing.
+ * Errors: GT_EINVAL. */
 int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *err);
 
-/* Whether anything is chosen. */
+/* Return whether any augmentation is chosen. */
 bool gt_augment_any(const struct gt_augment *a);
 
-/* Whether batches are mixtures: see struct gt_batch. */
+/* Return whether mixup is chosen, so that batches have the form for mixtures (struct gt_batch). */
 bool gt_augment_mixes(const struct gt_augment *a);
 
-/* Check that these augmentations can be applied to samples of this form. Errors: GT_EINVAL. */
+/* Check that the chosen augmentations can be applied to the samples that `info` describes. Errors:
+ * GT_EINVAL. */
 int gt_augment_check(
     const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err);
 
-/* How an augmentation is written. */
+/* Name, settings and manual text of an augmentation. */
 struct gt_augment_form {
 	const char *name;
 	const char *summary;               /* half a line: lower case, no full stop */
-	const struct gt_setting *settings; /* numbers; ended by a row without help */
+	const struct gt_setting *settings; /* values are numbers; the last row has no help text */
 	const char *example;
 };
 
-/* The form of row i of the table, or NULL after the last. */
+/* Return the form of row i of the table, or NULL after the last row. */
 const struct gt_augment_form *gt_augment_form(int i);
 
 #endif

@@ -10,42 +10,51 @@
 
 /*
  * An image that cannot be decoded is damaged. It keeps its place in its batch, with pixels of 0 and
- * the target GT_DATA_IGNORE, so that batches depend on neither workers nor ranks. The loss ignores
- * it, but batch statistics include its pixels.
+ * the target GT_DATA_IGNORE, so batches do not depend on threads or ranks. The loss ignores a
+ * damaged image, but batch statistics include its pixels.
  *
- * A record of them belongs to a data set; views of the data set share it (gt_dataset_damage()). Its
- * functions may be called from several threads.
+ * struct gt_damage records the damaged samples of a data set. All views of the data set share the
+ * record (gt_dataset_damage()). Its functions may be called from several threads.
  */
 struct gt_damage;
 
 enum {
-	GT_DAMAGE_TEXTS = 64, /* errors kept: those of the samples with the lowest numbers */
-	GT_DAMAGE_TEXT = 480
+	/* Number of error texts that are kept, those of the samples with the lowest indices. */
+	GT_DAMAGE_TEXTS = 64,
+	GT_DAMAGE_TEXT = 480 /* bytes of an error text, with its terminating zero */
 };
 
-/* An empty record for a data set. `strict`: damage is an error. Errors: GT_ENOMEM. */
+/* Allocate an empty record for a data set of `samples` samples. If `strict`, a damaged sample is an
+ * error. Errors: GT_ENOMEM. */
 int gt_damage_new(struct gt_damage **out, int64_t samples, bool strict, struct gt_err *err);
 void gt_damage_free(struct gt_damage *d);
 
 /*
- * Record a sample that could not be read because of *err, and return 0. Return err->code if damage
- * is an error, or if all samples are damaged now; then *err is the error of the first one. Errors:
- * GT_ENOMEM.
+ * Record that a sample could not be read because of *err, and return 0. Return err->code instead if
+ * the record is strict, or if all samples are damaged now. In the second case *err names the
+ * error of the first sample. Other errors: GT_ENOMEM.
  */
 int gt_damage_leave_out(struct gt_damage *d, int64_t sample, struct gt_err *err);
 
+/* Return whether a sample is recorded as damaged. */
 bool gt_damage_has(struct gt_damage *d, int64_t sample);
 
-/* The number of recorded samples; and of all samples. */
+/* Return the number of damaged samples. */
 int64_t gt_damage_count(const struct gt_damage *d);
+/* Return the number of all samples of the data set. */
 int64_t gt_damage_samples(const struct gt_damage *d);
 
-/* Write the error of the lowest sample that was not returned before. Returns false if there is
- * none. */
+/* Write the error text of the damaged sample with the lowest index; each text is given only once.
+ * Return false if no text is left. */
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT]);
 
-/* Write the record as gt_damage_bytes() bytes, which ranks exchange; and add the record of another
- * rank. Errors: GT_ENOMEM. */
+/*
+ * Combine the records of several ranks, which send them to each other as bytes.
+ *
+ *   gt_damage_bytes()   return the size of a packed record, equal on all ranks
+ *   gt_damage_pack()    write the record to out [gt_damage_bytes()]
+ *   gt_damage_merge()   add another rank's packed record to this one. Errors: GT_ENOMEM.
+ */
 size_t gt_damage_bytes(const struct gt_damage *d);
 void gt_damage_pack(struct gt_damage *d, void *out);
 int gt_damage_merge(struct gt_damage *d, const void *packed, struct gt_err *err);

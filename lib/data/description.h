@@ -10,29 +10,29 @@
 
 enum {
 	GT_DATA_MAX_ENDS = 16,   /* tokens that end a text */
-	GT_DATA_DIGEST = 65,     /* SHA-256 in hexadecimal, with a zero at the end */
-	GT_DATA_MAX_WORDS = 4096 /* of a column */
+	GT_DATA_DIGEST = 65,     /* bytes: SHA-256 in hexadecimal, and a terminating zero */
+	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
-/* A column of a table. A column of numbers is one feature. A column of words from a list is one
- * feature for each word of the list: 1 for the row's word, and 0 for the other words. */
+/* A column of a table. A column of numbers is one feature. A column of words has one feature for
+ * each word of its list: the feature of the row's word is 1, and the other features are 0. */
 struct gt_data_column {
-	const char *name;         /* NULL: it has none */
-	int count;                /* number of words; 0: a column of numbers */
+	const char *name;         /* NULL: the column has no name */
+	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
-	float mean, std;          /* of numbers; the feature is (number - mean) / std */
+	float mean, std;          /* for numbers: the feature is (number - mean) / std */
 };
 
-/* Special tokens: the token that a model was trained to see before every text, and the tokens that
- * it writes after a text. */
+/* Special tokens of a text model: the token that was put before every text in training, and the
+ * tokens that the model writes after a text. */
 struct gt_data_specials {
-	bool begin_known;
-	int32_t begin; /* -1: none; if begin_known is false, the tokenizer's token */
-	int end_count; /* 0: no token that ends a text is known */
-	int32_t ends[GT_DATA_MAX_ENDS]; /* a text ends with any of these tokens */
+	bool begin_known;               /* false: use the tokenizer's token, gt_tokenizer_begin() */
+	int32_t begin;                  /* the token before every text; -1: none */
+	int end_count;                  /* 0: no token is known that ends a text */
+	int32_t ends[GT_DATA_MAX_ENDS]; /* [end_count] a text ends with any of these tokens */
 };
 
-/* The properties that all data for one model must share. A zeroed struct knows none. */
+/* The properties that all data for one model must share. In a zeroed struct, none is known. */
 struct gt_data_description {
 	bool kind_known;
 	enum gt_data_kind kind;
@@ -40,50 +40,55 @@ struct gt_data_description {
 	bool normalization_known;
 	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
 	int classes;                          /* or the size of the vocabulary; 0: not known */
-	const char *const *class_names;       /* [classes]; NULL: classes are called 0, 1, ... */
+	const char *const *class_names;       /* [classes]; NULL: the names are 0, 1, ... */
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
-	int column_count;                     /* tables; 0: each feature is a number as it is */
+	int column_count;                     /* tables; 0: features are numbers, not scaled */
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
-	struct gt_data_column target;         /* name and scale of the target of a regression */
+	struct gt_data_column target;         /* regression: name, mean and std of the target */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
-	/* For a tokenizer of byte pairs, the digest of its file. "": it is not known, or the
-	 * tokenizer is of another kind. */
+	/* For a tokenizer of byte-pair encoding, the digest of its file. "": the digest is not
+	 * known, or the tokenizer is of another kind. */
 	char tokenizer_digest[GT_DATA_DIGEST];
 	struct gt_data_specials specials; /* text */
 	struct gt_arena arena;            /* owns names that were read from JSON */
-	struct gt_tokenizer *own;         /* the tokenizer that was read from JSON; NULL: none */
+	struct gt_tokenizer *own;         /* a tokenizer that was read from JSON; NULL: none */
 };
 
-/* The token that a model has seen before every text: from the specials if they are known, else from
- * the tokenizer, which may be NULL; -1: none. */
+/* Return the token that was put before every text in training; -1: none. It comes from the specials
+ * if they know it, else from the tokenizer, which may be NULL. */
 int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenizer *tok);
 
-/* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
+/* Describe an open data set. Names and tokenizer are borrowed from the data set, so *out needs no
+ * release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
 /* Return the description as a JSON object, which the caller frees. A name that is not UTF-8 becomes
- * an array of its bytes. With `whole`, the object includes the tokenizer; a run directory has it in
- * vocab.json instead. Errors: GT_ENOMEM. */
+ * an array of its bytes. With `whole`, the object includes the tokenizer. A run directory does not
+ * need this, because it has the vocabulary in a file (vocab.json). Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err);
 
-/* Read an object that gt_data_description_to_json() wrote. Errors: GT_EFORMAT, GT_ENOMEM; *out is
- * zeroed. */
+/* Read an object that gt_data_description_to_json() wrote. After an error *out is zeroed. Errors:
+ * GT_EFORMAT, GT_ENOMEM. */
 int gt_data_description_from_json(
     struct gt_data_description *out, const json_t *json, struct gt_err *err);
 
-/* Read size and normalization from the words KIND:PATH[,key=value...]; no file is opened. Errors:
- * GT_EINVAL, GT_ENOMEM; *out is zeroed. */
+/* Read image size and normalization from a spec, KIND:PATH[,key=value...]. No file is opened. After
+ * an error *out is zeroed. Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_data_description_from_spec(
     struct gt_data_description *out, const char *spec, struct gt_err *err);
 
 /*
- * Compare a tokenizer with the one in the description, by their digests. `tok` and `like` may be
- * NULL. Errors: GT_EFORMAT if a tokenizer from the run's folder (`from` has a folder) differs;
- * GT_EINVAL if a tokenizer that the user named differs; GT_EIO if `tok` is NULL although the
- * description has a digest, so the tokenizer is missing.
+ * Check, by the digests, that a tokenizer is the one that the model was trained with. `like` is the
+ * description of the training data; if it is NULL or has no digest, there is nothing to check.
+ *
+ *   tok    the tokenizer; NULL: it is missing
+ *   from   its file; with a folder if the file is in the run's folder
+ *
+ * Errors: GT_EFORMAT if a tokenizer from the run's folder differs; GT_EINVAL if a tokenizer that
+ * the user named differs; GT_EIO if the tokenizer is missing.
  */
 int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_description *like,
     struct gt_file_name from, struct gt_err *err);

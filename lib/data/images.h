@@ -13,77 +13,83 @@
 
 /* ---- images_list.c: the images below a folder or in an archive ---- */
 
+/* A file or folder in a list. */
 struct gt_listed {
-	const char *path; /* from the folder or archive down, no leading "./" or "/" */
+	/* Relative to the listed folder or archive, without "./" or "/" at its beginning. */
+	const char *path;
 	bool folder;
-	const unsigned char *bytes; /* images in archives: the content, borrowed; else NULL */
+	/* [size] content of an image in an archive, borrowed; NULL for other files. */
+	const unsigned char *bytes;
 	size_t size;
 };
 
-/* A folder or an archive as it was when it was listed. */
+/* Size and times of a folder or an archive when it was listed. They show later changes. */
 struct gt_stamp {
 	uint64_t inode;
-	int64_t size, mtime_s, mtime_ns, ctime_s, ctime_ns;
+	int64_t size, mtime_s, mtime_ns, ctime_s, ctime_ns; /* size in bytes */
 };
 
 struct gt_listed_folder {
-	const char *path; /* as an item's; "" for the one that is listed */
+	const char *path; /* relative to the listed folder; "" for the listed folder itself */
 	struct gt_stamp stamp;
 };
 
-/* Set the limit and zero the rest; release with gt_list_release(). */
+/* The files and folders of one or more folders or archives. Before use, zero it
+ * and set limit_bytes. Release it with gt_list_release(). */
 struct gt_list {
-	struct gt_arena arena;   /* the paths */
-	struct gt_arena content; /* bytes of images from a compressed archive */
+	struct gt_arena arena;   /* owns the paths */
+	struct gt_arena content; /* owns the bytes of images from compressed archives */
 	struct gt_listed *items;
 	size_t count, capacity;
-	uint64_t limit_bytes;             /* limit of the memory for all of these; 0: no limit */
-	struct gt_byte_stream **archives; /* that items borrow from */
+	uint64_t limit_bytes;             /* limit of the memory of all fields; 0: no limit */
+	struct gt_byte_stream **archives; /* plain archives; items borrow their bytes */
 	size_t archive_count, archive_capacity;
-	struct gt_listed_folder *folders; /* that were listed */
+	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
-	bool has_loose_links; /* that lead nowhere */
-	void **indexes;       /* files of the cache that items borrow from */
+	bool has_loose_links; /* a symbolic link was found that leads to no file */
+	void **indexes;       /* contents of cache files; items borrow their paths and bytes */
 	size_t index_count, index_capacity, index_bytes;
-	/* For archives in the form of WebDataset: also keep the content of .cls files, and put the
+	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
 	bool labelled;
 };
 
-enum { GT_LABEL_BYTES = 32 }; /* of a .cls file, at most */
+enum { GT_LABEL_BYTES = 32 }; /* limit of the size of a .cls file */
 
-/* Add a file or folder; hidden ones (a part of the path begins with a dot) are left out.
- * Errors: GT_ENOMEM, also where the limit is passed. */
+/* Add a copy of an item to the list. Hidden items are left out: a part of their path begins with a
+ * dot. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
 
-/* Take "./", doubled and trailing slashes off a path, in place. */
+/* Remove "." parts and unneeded slashes (leading, doubled, trailing) from a path, in place. */
 void gt_list_tidy_path(char *path);
 
-/* Whether a file of this tidy path is an image, by its ending, and not hidden. */
+/* Return whether a file name ends in .jpg, .jpeg or .png, and no part of its path is hidden. The
+ * path must be tidy (gt_list_tidy_path()). */
 bool gt_list_is_image(const char *path);
 
-/* The same behind `front`, unless it is NULL, and a slash; hidden or not, by the item's path. */
+/* Add an item with the path FRONT/PATH. Only PATH decides whether the item is hidden. `front` NULL:
+ * do the same as gt_list_add(). */
 int gt_list_add_behind(
     struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err);
 
-/* `size` bytes of the list's memory for an image; NULL with err set where that passes the limit. */
+/* Allocate `size` bytes of the list's memory for an image. Return NULL and set err if this would
+ * exceed the limit, or if memory runs out. */
 unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err);
 
-/* Whether `more` bytes of memory pass the list's limit: GT_ENOMEM. */
+/* Return GT_ENOMEM if `more` bytes of memory would exceed the list's limit, else 0. */
 int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *err);
 
-/* Sort the items by path, with the slash before every other character, so that folders are in the
- * order of their names. */
+/* Sort the items by path. The slash counts as the smallest character, so folders are in the order
+ * of their names. */
 void gt_list_sort(struct gt_list *list);
 
-/* List everything below a folder, following links; in any order. Long lists are kept
+/* Add everything below a folder to the list, following symbolic links. The order of the items is
+ * not specified. A long list is stored in the user's cache, and loaded from it
  * (gt_index_load()). */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
 
-/*
- * The content of items is not needed any more: close the archives, free the bytes inflated from
- * compressed ones.
- */
+/* Close the archives, and free the bytes of images from compressed archives. After this call the
+ * content of items must not be used. */
 void gt_list_forget_content(struct gt_list *list);
 
 void gt_list_release(struct gt_list *list);
@@ -92,33 +98,45 @@ void gt_list_release(struct gt_list *list);
 struct gt_image_file {
 	const struct gt_listed *file;
 	int32_t class;
-	const char *class_name; /* [class_name_length], in the file's path */
+	/* [class_name_length] the class folder's name: a part of the file's path, without a
+	 * terminating zero */
+	const char *class_name;
 	size_t class_name_length;
 };
 
 /*
- * Find the images (.jpg, .jpeg, .png) below CLASS/ folders: *images [*count], yours to free(), by
- * class and then by path; classes are numbered by name. `split` is the sub-folder to take; NULL
- * takes `train` where there is one that holds class folders. If a folder contains only one folder
- * with class folders, that folder is used instead. `name` is for errors (GT_EINVAL). The list is
- * put in order.
+ * Find the images (.jpg, .jpeg, .png) in the class folders of a list. The images of a class are
+ * below the folder CLASS/; classes are numbered in the order of their names. This sorts the list.
+ *
+ *   images   [*count], sorted by class and then by path; the caller frees it with free()
+ *   classes  number of classes
+ *   name     the listed folder or archive, for messages
+ *   split    the sub-folder that has the class folders; NULL: `train`, if there is a folder of this
+ *            name that has class folders
+ *
+ * If a folder contains only one folder, and that one has the class folders, it is used instead.
+ * Errors: GT_EINVAL, GT_ENOMEM.
  */
 int gt_list_images(struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
 
-/* ---- images_index.c: long lists, kept in the user's cache ---- */
+/* ---- images_index.c: long lists, stored in the user's cache ---- */
 
 struct gt_stamp gt_stamp_of(const struct stat *st);
 
 /*
- * Lists of 10,000 items or more are kept as files, images/DIGEST.index below gt_user_cache_path(),
- * together with the stamps of all folders, or of the archive, that they were made from.
+ * Lists of 10,000 items or more are stored in files, images/DIGEST.index below
+ * gt_user_cache_path(). Such a file also has the stamps of the archive, or of all folders, that
+ * were listed. `archive` is the open plain archive; it is NULL for a folder.
  *
- * gt_index_load() adds the items of a folder, or of a plain archive that is open, to the list:
- * false if there is no file, it is damaged or belongs to another path, or anything has changed.
- * gt_index_save() keeps the items from `first` on, which were listed from the time `began_s` on;
- * except lists with changes in the last moment, because the file system's clock may not distinguish
- * another change from them. If a file cannot be written, the next run lists the folder again.
+ * gt_index_load() adds the stored items of a folder or archive to the list. It returns false if
+ * there is no file, if the file is damaged or belongs to another path, or if a stamp has changed.
+ *
+ * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
+ * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
+ * before that: the clock of the file system may be too coarse to show another change. Nothing is
+ * stored, either, if list->has_loose_links. If the file cannot be written, there is no error: the
+ * next run lists the folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
@@ -126,24 +144,28 @@ void gt_index_save(const struct gt_list *list, size_t first, const char *path,
 
 /* ---- images.c ---- */
 
-/* The images of a data set: found, and read later. */
+/* The images of a data set. */
 struct gt_image_set {
 	struct gt_list list;
-	struct gt_image_file *files; /* [count], to be freed, as `below` */
+	struct gt_image_file *files; /* [count]; the data set frees it with free() */
 	size_t count;
-	bool in_memory; /* the list has the content, too */
-	char *below;    /* the folder or archive that their paths begin at; NULL: whole paths */
+	bool in_memory; /* the list has the contents of the images, too */
+	/* The folder or archive that the paths are relative to; freed like `files`. NULL: the paths
+	 * are complete. */
+	char *below;
 };
 
-/* Find the images of a spec: fill in the set, which is empty but for the limit of its list, and
- * classes and names of the source. The caller releases both, after an error, too. */
+/* A function that finds the images of a spec. It sets the fields of `set`, which is zeroed except
+ * for list.limit_bytes, and the classes and class names of `s`. The caller releases both, also
+ * after an error. */
 typedef int gt_find_images_fn(struct gt_image_set *set, struct gt_source *s,
     const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err);
 
-/* Open a data set of images that `find` finds. Its kind has these settings, besides its own. */
+/* Open a data set of the images that `find` finds. */
 int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, gt_find_images_fn *find, struct gt_err *err);
 
+/* The settings that gt_images_open() reads: rows of struct gt_setting for kinds of image data. */
 /* clang-format off */
 #define GT_IMAGE_SETTINGS \
 	{ "size", "N", "the model's, else as they are", \
@@ -158,57 +180,66 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 /* ---- images_tar.c ---- */
 
 /*
- * List a tar archive: ustar, GNU long names, pax paths. In a plain archive the images' bytes are
- * borrowed from it, so it stays open, and a long list is kept (gt_index_load()). Out of a
- * compressed one they are copied to the list's memory, those of all other files are skipped. The
- * archive ends at its end marker; behind it at most 64 MiB of anything may follow.
+ * Add the files of a tar archive to the list: ustar, GNU long names, pax paths.
  *
- * Errors, with the archive's path: GT_EIO, GT_EFORMAT (not a tar, bad checksum, cut short, an image
+ *   plain        The images' bytes are borrowed from the archive, so it stays open. A long list is
+ *                stored in the user's cache (gt_index_load()).
+ *   compressed   The images' bytes are copied to the list's memory; other files are skipped. At
+ *                most 64 MiB of other bytes may follow the archive's end marker.
+ *
+ * Errors, which name the archive: GT_EIO, GT_EFORMAT (not a tar, bad checksum, cut short, an image
  * of more than GT_IMAGE_MAX_FILE_BYTES in a compressed archive, a label of more than
- * GT_LABEL_BYTES), GT_ENOTSUP (sparse files), GT_ENOMEM (more than the list's limit).
+ * GT_LABEL_BYTES), GT_ENOTSUP (sparse files), GT_ENOMEM (also: more than the list's limit).
  */
 int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* ---- images_decode.c ---- */
 
-/* The file: 4 bytes for each pixel that an image may have, as if it were not compressed. */
+/* Limits of an image. The limit of its file is 4 bytes per pixel, as if it were not compressed. */
 enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
 
-/* Whether the first bytes of a file are those of a JPEG or a PNG. */
+/* Return whether a file begins like a JPEG or a PNG. */
 bool gt_image_is_known(const unsigned char *data, size_t size);
 
-/* A JPEG or PNG in memory, whose header has been read; the bytes are borrowed until it is closed.
- * Errors: GT_EFORMAT (neither, corrupt, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM. */
+/* A JPEG or PNG in memory. */
 struct gt_image;
 
+/* Read the header of an image. The bytes are borrowed until the image is closed. Errors: GT_EFORMAT
+ * (neither JPEG nor PNG, corrupt, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM. */
 int gt_image_open(
     struct gt_image **out, const unsigned char *data, size_t size, struct gt_err *err);
 void gt_image_close(struct gt_image *image);
 
-/* In pixels, of the picture turned upright as the Exif part of a JPEG says. */
+/* Return the height or width of the upright picture, in pixels. A picture is turned upright by the
+ * orientation in the Exif part of a JPEG. */
 int gt_image_height(const struct gt_image *image);
 int gt_image_width(const struct gt_image *image);
 
-/* The grey value that Pillow's convert("L") gives: ITU-R BT.601, in 16 bits. */
+/* Return the grey value of a pixel, equal to Pillow's convert("L"): ITU-R BT.601, with weights of
+ * 16 bits. */
 static inline uint8_t gt_image_grey(const uint8_t rgb[3])
 {
 	return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
 }
 
 /*
- * Decode the part of the upright picture that `view` is about, and resize it (resize.h) to
- * pixels [view->down.count, view->across.count, channels], channels = 1 (grey) or 3 (RGB).
- *
- * Pixels are those that Pillow's convert("RGB") and convert("L") give: accurate integer DCT, smooth
- * chroma upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK.
- * Values of 16 bits are reduced to their upper 8, also in grey PNGs, where Pillow clips at 255 and
- * makes them white. With `reduced` a JPEG that becomes smaller by half or more is decoded at 4, 2
- * or 1 eighths of its size, in less time: pixels then differ a little. Pixels of a JPEG that the
- * view does not need are not decoded, so that damage in them goes unnoticed. Once for each
+ * Decode a part of the upright picture, and resize it (resize.h). Call this once for each
  * gt_image_open().
  *
- * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM;
- * `pixels` is undefined then.
+ *   view       the part, and its size after resizing
+ *   channels   1 (grey) or 3 (RGB)
+ *   reduced    decode a JPEG at 4/8, 2/8 or 1/8 of its size, if it would be resized to half of its
+ *              size or less. This takes less time; pixels then differ a little.
+ *   pixels     result: [view->down.count, view->across.count, channels]; undefined after an error
+ *
+ * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
+ * upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK. Values of
+ * 16 bits are reduced to their upper 8 bits. Here grey PNGs differ from Pillow, which clips their
+ * values at 255 and so makes them white.
+ *
+ * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
+ *
+ * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM.
  */
 struct gt_view;
 int gt_image_read(struct gt_image *image, const struct gt_view *view, int channels, bool reduced,

@@ -9,45 +9,51 @@ enum { GT_SPEC_MAX_OPTIONS = 16 };
 
 struct gt_set;
 
+/* A parsed spec. An option is a pair key=value. */
 struct gt_spec {
-	char *buffer; /* the text that the pointers below point into */
-	/* the well-known data set that was named instead of KIND:PATH; or NULL */
+	char *buffer; /* copy of the text; the pointers below point into it */
+	/* The well-known data set that the spec names instead of KIND:PATH; NULL: none. */
 	const struct gt_set *set;
-	/* its path, which need not exist; NULL: there is no folder for data sets */
+	/* The path of this data set; the file or folder may be missing. NULL: the user has no cache
+	 * folder for data sets. */
 	char *set_path;
-	const char *kind; /* never empty */
-	const char *path; /* "" where none was written */
-	const char *keys[GT_SPEC_MAX_OPTIONS], *values[GT_SPEC_MAX_OPTIONS];
-	int count; /* of options */
+	const char *kind;
+	const char *path; /* "" if the spec has no path */
+	const char *keys[GT_SPEC_MAX_OPTIONS], *values[GT_SPEC_MAX_OPTIONS]; /* [count] */
+	int count;
 };
 
 /*
- * Parse `text`. `\,` is a comma in the path or a value; any other backslash is an ordinary
- * character. The first colon divides kind and path if it is before the first comma:
- * `random,samples=8` has no path. Without a path, the name of a well-known data set (get/sets.h)
- * means its kind and its path in the user's cache. Errors: GT_EINVAL. Release with
- * gt_spec_release().
+ * Parse a spec. In the path and in values, `\,` is a comma; any other backslash is an ordinary
+ * character. The first colon ends the kind if it comes before the first comma; otherwise there is
+ * no path, as in `random,samples=8`. If there is no path, and the kind is the name of a well-known
+ * data set (get/sets.h), the kind and path of this data set in the user's cache are used.
+ *
+ * Release *out with gt_spec_release(). Errors: GT_EINVAL, GT_ENOMEM.
  */
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err);
 void gt_spec_release(struct gt_spec *spec);
 
-/* GT_EINVAL, listing the known keys, unless every key is in `known` (ended by NULL). */
+/* Check that every key is in `known`, which is ended by NULL. Errors: GT_EINVAL; the hint lists the
+ * known keys. */
 int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err);
 
-/* The value of `key`, borrowed; NULL where it was not given. */
+/* Return the value of a key, borrowed; NULL if the key is not given. */
 const char *gt_spec_value(const struct gt_spec *spec, const char *key);
 
-/* Parse a whole number from min to max. *out is unchanged if the key is not given. */
+/* Parse the value of a key as a whole number from min to max. If the key is not given, *out does
+ * not change. Errors: GT_EINVAL. */
 int gt_spec_integer(const struct gt_spec *spec, const char *key, int64_t min, int64_t max,
     int64_t *out, struct gt_err *err);
 
-/* Find the value in `names` (ended by NULL), and set *out to its index. *out is unchanged if the
- * key is not given. */
+/* Find the value of a key in `names`, which is ended by NULL, and set *out to its index. If the key
+ * is not given, *out does not change. Errors: GT_EINVAL. */
 int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *const *names, int *out,
     struct gt_err *err);
 
-/* Read `mean` and `std` into info (which holds the defaults and the number of channels): one
- * number for each channel divided by `/`, or a single number for all. */
+/* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
+ * divided by `/`, or a single number for all channels. Before the call, `info` has the default
+ * values and the number of channels. Errors: GT_EINVAL. */
 int gt_spec_normalization(
     const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err);
 

@@ -7,18 +7,21 @@
 
 enum { GT_MODEL_MAX_LAYERS = 16 };
 
-/* The settings of all specs. Each architecture has a row of defaults, and a list of the settings
- * that it accepts. */
+/* The settings that a model's spec can give. Each architecture has a row of defaults, and a list of
+ * the settings that it accepts. */
 struct gt_arch_config {
-	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10 */
-	int depth;                                  /* ResNets: 18, 20, ... */
-	int image, classes; /* the height and width of images, outputs; 0: those of the data */
-	int layers, heads, width, block, vocab; /* transformers */
-	int patch;                              /* ViTs: height and width of a patch */
-	int hidden;   /* transformers: width within an MLP; 0: it follows from width */
+	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10: inputs, hidden, outputs */
+	int depth;                                  /* ResNets: number of layers, 18, 20, ... */
+	/* Height and width of images, and number of classes. 0: taken from the data. */
+	int image, classes;
+	int layers, heads, width, block, vocab; /* transformers; vocab 0: from the data */
+	int patch;                              /* ViTs: height and width of a patch, in pixels */
+	int hidden;   /* transformers: features inside an MLP; 0: computed from width */
 	int kv_heads; /* LLaMAs: heads of keys and values */
+	/* theta: base of the angles of rotary positions; eps: added to the variance, or mean
+	 * square, in norms. */
 	double theta, eps;
-	bool tied; /* the head is the embedding */
+	bool tied; /* the last layer has the same weight as the token embedding */
 	double dropout;
 	bool bias;
 	enum gt_gelu gelu;
@@ -27,29 +30,39 @@ struct gt_arch_config {
 struct gt_arch {
 	const char *name;
 	const char *summary;
-	const char *keys; /* "layers heads ..."; "" for none, "sizes" for a bare list of numbers */
+	/* The settings that the architecture accepts: "layers heads ...". "": none; "sizes": a list
+	 * of numbers without keys. */
+	const char *keys;
 	struct gt_arch_config defaults;
+	/* Write the preferred input, see gt_model_wishes(). */
 	void (*wishes)(const struct gt_arch_config *c, struct gt_model_input *out);
-	/* Emit the nodes from the input to the logits. Errors are stored in the graph. */
+	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
+	 * `rng` is the random state, or NULL (struct gt_model_io). `train`: the graph is for
+	 * GT_MODEL_TRAIN. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
-	/* For language models: emit the nodes to the logits [B, classes] of the token that follows.
-	 * `past` NULL: the input is the whole text; otherwise the input follows `past` earlier
-	 * tokens (GT_MODEL_CONTINUE). `at`: int32 [B], the last position of each text; NULL: the
-	 * input's. Other models: NULL. */
+	/*
+	 * For language models: emit the nodes that compute logits [B, classes] of the next token
+	 * after each text. B is the number of texts. NULL for other models.
+	 *
+	 *   past   NULL: x is the whole text. Otherwise x continues a text of which `past` tokens
+	 *          are already in caches (GT_MODEL_CONTINUE).
+	 *   at     int32 [B], the position of the last token of each text; NULL: the last position
+	 *          of x
+	 */
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
-	const struct gt_model_alias *aliases;      /* may be NULL */
-	const struct gt_model_alias *tied_aliases; /* with `tied`; may be NULL */
-	double lr_adam, lr_sgd;
-	const char *family; /* model_type of Hugging Face for this network; NULL: it has none */
-	/* The width within an MLP if the settings do not set it; NULL if the model has no such
-	 * setting. */
+	const struct gt_model_alias *aliases;      /* NULL: none */
+	const struct gt_model_alias *tied_aliases; /* used instead if `tied` is set; NULL: none */
+	double lr_adam, lr_sgd;                    /* see gt_model_default_lr() */
+	const char *family; /* Hugging Face's model_type of this network; NULL: it has none */
+	/* Return the number of features inside an MLP: the setting `hidden`, or the value computed
+	 * from width. NULL: the model has no such setting. */
 	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
-/* The rows, NULL-terminated. */
+/* All architectures; NULL ends the list. */
 extern const struct gt_arch *const gt_archs[];
 
 extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arch_resnet32,
@@ -68,38 +81,52 @@ int gt_tuning_new(struct gt_tuning **out, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err);
 void gt_tuning_free(struct gt_tuning *t); /* NULL is fine */
 
-/* Freeze parameters of a forward graph, and set lr_scale of others. A rule that matches none fails
- * the graph. `t` may be NULL: no rules. */
+/* Apply the rules to a forward graph: freeze parameters, and set lr_scale of others. If a rule
+ * matches no parameter, or if no parameter is left to train, the error is stored in the graph. `t`
+ * NULL: there are no rules. */
 void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
 
-/* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
+/*
+ * ---- layers.c ----
+ *
+ * Each function declares the parameters of a layer, NAME.weight and so on, and emits its node in
+ * the scope NAME. It returns the output of the layer. If x is NULL, because an earlier layer
+ * failed, it returns NULL. `out` is the number of output features or channels.
+ */
 
-/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): the initial values of torch.nn.Linear and Conv2d
- * (kaiming_uniform_ with a = sqrt 5). */
+/* Return initial values from the uniform distribution between -1/sqrt(fan_in) and 1/sqrt(fan_in),
+ * as torch.nn.Linear and Conv2d use it (kaiming_uniform_ with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
-/* N(0, 2 / fan): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015); `fan` is
- * the number of inputs that an output depends on (fan_in), or the number of outputs that an input
- * reaches (fan_out). */
+/*
+ * Return initial values from the normal distribution with mean 0 and variance 2 / fan, as
+ * torch.nn.init.kaiming_normal_ uses it for rectified units (He et al., ICCV 2015).
+ *
+ *   fan   the number of inputs that an output depends on (fan_in), or the number of outputs that an
+ *         input reaches (fan_out)
+ */
 struct gt_init gt_init_kaiming(int64_t fan);
 
-/* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x F32 [..., in] */
+/* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x is float32 [..., in]. `weight` gives
+ * the initial values. */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
 
-/* A linear layer as transformers use it: its weights decay, its biases do not. bias NULL: there is
- * none. */
+/* A linear layer of a transformer. Weight decay applies to its weight, and not to its bias. `bias`
+ * gives the initial values of the bias; NULL: there is no bias. */
 struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, struct gt_init weight, const struct gt_init *bias);
 
-/* torch.nn.LayerNorm over the last dimension: NAME.weight, NAME.bias, neither of which decays. */
+/* torch.nn.LayerNorm over the last dimension: NAME.weight, NAME.bias. Weight decay applies to
+ * neither. */
 struct gt_value *gt_layer_layer_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, double eps);
 
-/* torch.nn.Conv2d: NAME.weight [out, in, k, k], NAME.bias [out] with `bias`. */
+/* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel]; with `bias`, also NAME.bias [out]. */
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
 
-/* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked. */
+/* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked.
+ * `train`: normalize with the statistics of the batch; otherwise with the running ones. */
 struct gt_value *gt_layer_batch_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, bool train);
 

@@ -6,8 +6,8 @@
 
 /* The programs, in the order of gt_names_words. */
 enum gt_names {
-	/* chosen by the file's place: Hugging Face's names in one of its folders, otherwise the
-	 * model's */
+	/* Choose by the location of the file: Hugging Face's names if it is in a model folder of
+	 * Hugging Face, otherwise the model's own names. */
 	GT_NAMES_AUTO,
 	GT_NAMES_TORCHVISION,
 	GT_NAMES_TIMM,
@@ -16,30 +16,35 @@ enum gt_names {
 
 extern const char *const gt_names_words[]; /* ended by NULL */
 
+/* The rules that convert names between a model and a program. */
 struct gt_names_table;
 
-/* The table of a program for a model; NULL with err set if the program has no such model
- * (GT_EINVAL). Do not pass GT_NAMES_AUTO. */
+/* Return the table of program `who` for a model. If the program has no such model, return NULL and
+ * set err to GT_EINVAL. `who` must not be GT_NAMES_AUTO. */
 const struct gt_names_table *gt_names_find(
     const struct gt_model *m, enum gt_names who, struct gt_err *err);
 
-/* A parameter, or one of the `parts` of equal size that follow each other in its first dimension:
- * query, key and value in one matrix. */
+/* A parameter of the model, or a part of it. A program may divide a parameter of the model into
+ * `parts` parameters of equal size, along the first dimension. For example, query, key and value
+ * are one matrix in the model, and three parameters in a file. */
 struct gt_names_place {
 	char name[256];
-	int part, parts; /* part 0 of 1: the whole */
+	int part, parts; /* index of the part, from 0, and number of parts; 0 and 1: not divided */
 };
 
 /*
- * The model's own name for `theirs`; false if the table has no rule for it. With `without_head` the
- * name is from the network without its head, whose names lack the first word: "h.0.ln_1.weight" for
- * "transformer.h.0.ln_1.weight".
+ * Convert `theirs`, the program's name of a parameter, to the model's own name. Return false if the
+ * table has no rule for it.
+ *
+ * Some files have the network without its last layer, the head. Their names lack the first word,
+ * for example "h.0.ln_1.weight" instead of "transformer.h.0.ln_1.weight". With `without_head`,
+ * `theirs` is such a name.
  */
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
     bool without_head);
 
-/* Their name for part i of `own`, i from 0; false after the last. out->parts is how many there
- * are. */
+/* Convert `own`, the model's name of a parameter, to the program's name of part i, from i = 0.
+ * out->parts is the number of parts. Return false after the last part. */
 bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i);
 

@@ -9,87 +9,103 @@
 #include "lib/base/folder.h"
 
 /*
- * A tokenizer turns a text into ids of tokens. It is defined by a file: tokenizer.json, as the
- * package `tokenizers` of Hugging Face writes it, or GPT-2's vocab.json and merges.txt. The ids are
- * those of that package's encode(text, add_special_tokens=False); so the post_processor, which adds
- * special tokens around a text, is parsed but never applied.
+ * A tokenizer turns a text into ids of tokens. It is read from a file: tokenizer.json, written by
+ * Hugging Face's package `tokenizers`, or GPT-2's vocab.json and merges.txt. The ids are equal to
+ * the result of that package's encode(text, add_special_tokens=False). The post_processor, which
+ * adds special tokens around a text, is parsed but never applied.
  *
  *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- merges --> ids
  *
- * 1. Added tokens (`<|endoftext|>`) are found first: the leftmost, and of these the longest.
- * 2. The text between them is cut into words. There are two kinds of tokenizers:
- *    bytes       pre_tokenizer ByteLevel, alone or in a Sequence behind Split and Digits, without
- *                normalizer (GPT-2, llama 3). A word is matched by a regular expression
- *    characters  pre_tokenizer Metaspace or none, normalizer Prepend, Replace or none (llama 2).
- *                A word may be a whole segment
- * 3. Adjacent symbols of a word are merged until no pair has a rank: each time the pair with the
- * lowest rank, and of equal pairs the leftmost. A character without a symbol becomes its bytes
- * (byte_fallback), or
- *    unk_token.
+ * 1. Find added tokens such as `<|endoftext|>`, from left to right. If several begin at the same
+ *    byte, the longest one is taken. The stretches of text between them are called segments.
+ * 2. Cut each segment into words. There are two kinds of tokenizers:
+ *    bytes       A regular expression matches the words. The pre_tokenizer is ByteLevel, alone or
+ *                after Split and Digits in a Sequence; there is no normalizer (GPT-2, llama 3).
+ *    characters  A word may be a whole segment. The pre_tokenizer is Metaspace or none; the
+ *                normalizer is Prepend, Replace or none (llama 2).
+ * 3. Split each word into symbols (single characters or bytes), and merge pairs of adjacent symbols
+ *    into tokens. The file lists the pairs to merge; the position of a pair in this list is its
+ *    rank. The pair with the lowest rank is merged first; of equal pairs, the leftmost one. A
+ *    character that is not a symbol is replaced by its bytes (byte_fallback) or by unk_token.
  *
- * Text that is not UTF-8: each maximal ill-formed part is read as one U+FFFD, as by Python's
- * errors="replace".
+ * If a text is not UTF-8, each maximal ill-formed part is read as one U+FFFD, as Python's
+ * errors="replace" does.
  *
  * Any other field of tokenizer.json is an error that names the field. Character classes in patterns
- * follow PCRE2's version of Unicode (14.0 in 10.42); characters that were added later are neither
- * letters nor numbers.
+ * follow PCRE2's version of Unicode (14.0 in 10.42). Characters that Unicode added later are
+ * neither letters nor numbers.
  */
 struct gt_bpe;
 
 enum {
 	GT_BPE_MAX_TOKENS = 1 << 22,
-	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known have 33 million */
-	/* Commas in it: the parser takes some hundred bytes for each value, and the largest
-	 * known files have two million. */
+	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known file has 33 million */
+	/* Limit of commas in a file. The JSON parser takes some hundred bytes of memory per value;
+	 * the largest known files have two million values. */
 	GT_BPE_MAX_COMMAS = 4000000,
 	GT_BPE_MAX_TOKEN = 1 << 12, /* bytes of one token's text */
-	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal, with a zero at the end */
+	GT_BPE_DIGEST = 65          /* bytes: SHA-256 in hexadecimal, and a terminating zero */
 };
 
-/* Read FILE, or FOLDER/tokenizer.json, or FOLDER/vocab.json and FOLDER/merges.txt. The latter are
- * read as a tokenizer.json of GPT-2's settings; "<|endoftext|>" is an added token if it is there.
+/* Read a tokenizer from a file, or from a folder that has tokenizer.json, or vocab.json and
+ * merges.txt. For the last two, the other settings are GPT-2's. "<|endoftext|>" is then an added
+ * token, if vocab.json has it. Close *out with gt_bpe_close().
  * Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field that is not supported), GT_ENOMEM. */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err);
 
-/* The same from the bytes of a tokenizer.json. */
+/* Read a tokenizer from the bytes of a tokenizer.json. Errors: GT_EFORMAT, GT_ENOTSUP,
+ * GT_ENOMEM. */
 int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err);
 
-/* Return another reference to the tokenizer, which is immutable. Close both. */
+/* Return another reference to a tokenizer, which is immutable. Close both references. */
 struct gt_bpe *gt_bpe_share(const struct gt_bpe *bpe);
 void gt_bpe_close(struct gt_bpe *bpe);
 
-/* One more than the highest id. */
+/* Return the highest id plus 1. */
 int gt_bpe_size(const struct gt_bpe *bpe);
 
-/* The token that the post_processor puts before a text, -1: none. gt_bpe_encode() does not add
- * it. */
+/* Return the id of the token that the post_processor puts before a text; -1: none. gt_bpe_encode()
+ * does not add this token. */
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
-/* SHA-256 of the bytes of its tokenizer.json, and these bytes, borrowed. */
+/* Return the bytes of the tokenizer.json, and their SHA-256 in hexadecimal. Both are borrowed. */
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
 
-/* The bytes that a token stands for inside a text, borrowed, maybe a part of a character. NULL:
- * there is no such id. `first`: at the beginning of a text, where some decoders leave out a space;
- * *skip is the number of bytes to leave out there. */
+/*
+ * Return the text of a token, borrowed, with *length bytes. It may end inside a UTF-8 character.
+ * NULL: no token has this id.
+ *
+ *   first   the token is the first one of a text; some decoders drop spaces there
+ *   *skip   the number of bytes at the start of the text that must not be written
+ */
 const char *gt_bpe_text(
     const struct gt_bpe *bpe, int32_t id, bool first, size_t *length, size_t *skip);
 
-/* Takes ids in the order of the text, and may fail. */
+/* A caller's function that receives ids in the order of the text. If it fails, encoding stops. */
 typedef int gt_bpe_sink(void *self, const int32_t *ids, size_t count, struct gt_err *err);
 
-/* Called with the number of bytes done, by one thread at a time. */
+/* A caller's function that shows progress, in bytes. Only one thread calls it at a time. */
 typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
 
 /*
- * Tokenize a text on all processors. The ids do not depend on the number of processors. A chunk
- * begins where a word certainly begins, or at a guess, which is later compared with the end of the
- * chunk before (encode.c). *repaired is the number of parts that were not UTF-8; it may be NULL.
- * `watch` may be NULL. The text is processed about 64 MiB at a time, which bounds the memory used,
- * with two exceptions. A text that is not UTF-8, or that begins with an added space, is copied. The
- * merges of a single long word need memory for the whole word. The text may be a mapped file. If
- * another process writes to it at the same time, the ids may be wrong, but memory is not damaged.
- * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and those of the sink.
+ * Tokenize a text on all processors, and hand its ids to `sink`. The ids do not depend on the
+ * number of processors. Threads work on chunks of the text. A chunk begins where a word certainly
+ * begins, or at a guessed position that is later compared with the end of the previous chunk
+ * (encode.c).
+ *
+ *   sink, watch   called with `self`; `watch` may be NULL
+ *   *repaired     number of ill-formed parts that were read as U+FFFD; may be NULL
+ *
+ * Memory: the text is processed about 64 MiB at a time, which limits the memory used, with two
+ * exceptions. The merges of a single long word need memory for the whole word. And the whole text
+ * is copied if it is not UTF-8, if the tokenizer adds a space before it, or if a pattern is
+ * interpreted (gt_bpe_pattern_is_interpreted()).
+ *
+ * The text may be a mapped file. If another process writes to the file at the same time, the ids
+ * may be wrong, but memory is not damaged.
+ *
+ * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and errors of the sink.
  */
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
     gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err);

@@ -9,7 +9,16 @@
 #include "lib/base/mem.h"
 #include "lib/data/bpe/bpe.h"
 
-/* Borrowed bytes. */
+/*
+ * Terms, from coarse to fine (bpe.h explains the steps):
+ *
+ *   segment   a stretch of text between added tokens
+ *   chunk     a part of a segment that one thread tokenizes
+ *   word      a part of a segment; merges never cross its ends
+ *   symbol    a character or byte of a word, before merges
+ */
+
+/* Borrowed bytes p [n]. */
 struct gt_bpe_string {
 	const unsigned char *p;
 	uint32_t n;
@@ -17,56 +26,61 @@ struct gt_bpe_string {
 
 /* ---- vocab.c: tokens, and merges of pairs ---- */
 
+/* A pair of tokens, and the token that replaces it. */
 struct gt_bpe_merge {
-	uint32_t left, right; /* ids */
-	uint32_t rank, id;    /* the lower rank is merged first; the token that they become */
+	uint32_t left, right; /* ids of the pair */
+	/* Among the pairs of a word, the pair with the lowest rank is merged first. `id` is the id
+	 * of the merged token. */
+	uint32_t rank, id;
 };
 
+/* Hash tables in this struct use open addressing: after a collision, the next slot is tried. */
 struct gt_bpe_vocab {
-	struct gt_bpe_string *tokens; /* [size]; p NULL: no token has this id */
+	struct gt_bpe_string *tokens; /* [size], by id; p is NULL if no token has this id */
 	int size;
-	uint32_t *slots; /* [mask + 1], open addressing: id + 1 by the token's bytes; 0: free */
+	uint32_t *slots; /* [mask + 1], hash table from bytes to id + 1; 0: free slot */
 	uint32_t mask;
-	struct gt_bpe_merge *merges; /* [merge_mask + 1], open addressing; id UINT32_MAX: free */
+	struct gt_bpe_merge *merges; /* [merge_mask + 1], hash table; id UINT32_MAX: free slot */
 	uint32_t merge_mask;
 	struct gt_arena arena;
 };
 
-/* A hash of bytes for tables with untrusted keys. Chosen keys can make a table slow, but their
- * number is limited. */
+/* Return a hash of bytes, for tables with keys from untrusted files. Such keys can make a table
+ * slow, but their number is limited. */
 uint64_t gt_bpe_hash(const unsigned char *p, size_t n);
 
 /* Allocate memory for tokens with ids below `size`. */
 int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err);
-/* Copies the bytes. GT_EFORMAT: the id is taken. */
+/* Add a token; its bytes text [n] are copied. Errors: GT_EFORMAT if another token has this id or
+ * these bytes, GT_ENOMEM. */
 int gt_bpe_vocab_add(
     struct gt_bpe_vocab *v, int32_t id, const char *text, size_t n, struct gt_err *err);
-/* The id of a token, or -1. */
+/* Return the id of the token with these bytes, or -1. */
 int32_t gt_bpe_vocab_find(const struct gt_bpe_vocab *v, const unsigned char *p, size_t n);
 
-/* Allocate memory for `count` merges; then add each with its rank. A repeated pair gets the later
- * rank. */
+/* Allocate memory for `count` merges. Then add each one with gt_bpe_merges_add(); if a pair is
+ * added twice, the later rank counts. */
 int gt_bpe_merges_init(struct gt_bpe_vocab *v, size_t count, struct gt_err *err);
 void gt_bpe_merges_add(struct gt_bpe_vocab *v, const struct gt_bpe_merge *merge);
-/* NULL: this pair is not merged. */
+/* Return the merge of a pair, borrowed; NULL if this pair is never merged. */
 const struct gt_bpe_merge *gt_bpe_merges_find(
     const struct gt_bpe_vocab *v, uint32_t left, uint32_t right);
 void gt_bpe_vocab_release(struct gt_bpe_vocab *v);
 
-/* ---- merge.c: the symbols of a word become tokens ---- */
+/* ---- merge.c: merge the symbols of a word ---- */
 
 struct gt_bpe_heap;
 
-/* Memory that words share. */
+/* Memory that is used again for each word. */
 struct gt_bpe_scratch {
-	uint32_t *ids; /* [capacity]: symbols, and the tokens they become */
+	uint32_t *ids; /* [capacity] ids of the symbols; after gt_bpe_merge_word(), of the tokens */
 	size_t capacity;
-	struct gt_bpe_heap *heap; /* for long words */
+	struct gt_bpe_heap *heap; /* for long words; NULL before the first one */
 };
 
-/* Ensure memory for n symbols. */
+/* Enlarge s->ids to at least n symbols. */
 int gt_bpe_scratch_reserve(struct gt_bpe_scratch *s, size_t n, struct gt_err *err);
-/* Merge s->ids [n] in place; *n is then the number of tokens. */
+/* Merge the symbols s->ids [*n] of a word in place, and set *n to the number of tokens. */
 int gt_bpe_merge_word(
     const struct gt_bpe_vocab *v, struct gt_bpe_scratch *s, size_t *n, struct gt_err *err);
 void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
@@ -74,221 +88,261 @@ void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
 /* ---- pattern.c: regular expressions ---- */
 
 struct gt_bpe_pattern;
-struct gt_bpe_matcher; /* each thread has its own */
+struct gt_bpe_matcher; /* memory for matching; each thread has its own */
 
-/* Compile a pattern in Oniguruma's syntax, which the reference uses. Syntax with another meaning in
- * PCRE2 is GT_ENOTSUP; the error names it. */
+/* Compile a pattern with PCRE2. The pattern is in the syntax of Oniguruma, the library that Hugging
+ * Face's package uses. Errors: GT_ENOTSUP names syntax that has another meaning in PCRE2. */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
-/* Whether the pattern may only be matched with valid UTF-8 that no other process can change. */
+/* Return whether PCRE2 interprets the pattern, because this machine has no compiler for patterns.
+ * An interpreted pattern needs text that is valid UTF-8 and that no other process can change. */
 bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern);
 
 int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err);
 void gt_bpe_matcher_close(struct gt_bpe_matcher *m);
 
-/* Find the first match in text [n] at or after `from`: *start = *end = n where there is none. A
- * match is never empty. */
+/* Find the first match in text [n] at or after byte `from`, and set [*start, *end) to its range.
+ * Without a match, both are n. A match is never empty. */
 int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
     const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
     struct gt_err *err);
 
-/* ---- added.c: tokens that are found before all others ---- */
+/* ---- added.c: find added tokens, before the text is cut into words ---- */
 
 struct gt_bpe_added {
 	struct gt_bpe_string text;
 	int32_t id;
-	bool left, right; /* the token includes white space on this side */
-	/* it is found in a second pass, in the text between tokens of the first pass */
+	bool left, right; /* white space on this side becomes part of the token */
+	/* The token is found in the second pass, in the text between tokens of the first pass. */
 	bool normalized;
 };
 
 struct gt_bpe_added_list {
-	struct gt_bpe_added *tokens; /* [count], by pass, then by first byte, the longest first */
+	/* [count], owned; sorted by pass, then by first byte, then by length, longest first */
+	struct gt_bpe_added *tokens;
 	size_t count;
-	/* by pass: those that begin with byte b are first[b] .. first[b + 1] */
+	/* Tokens of pass p that begin with byte b are tokens[first[p][b]] up to, but not including,
+	 * tokens[first[p][b + 1]]. */
 	uint32_t first[2][257];
 };
 
-/* A stretch of a text: an added token, or, if id is -1, text to be tokenized. */
+/* A stretch of a text: an added token, or a segment. */
 struct gt_bpe_item {
-	const unsigned char *p;
+	const unsigned char *p; /* [n] */
 	size_t n;
-	int32_t id;
-	bool begins; /* the text begins with it */
+	int32_t id;  /* id of the added token; -1: a segment */
+	bool begins; /* the segment is at the beginning of the text; always false for tokens */
 };
 
 struct gt_bpe_items {
-	struct gt_bpe_item *items; /* [count], yours to free() */
+	struct gt_bpe_item *items; /* [count]; the caller frees it */
 	size_t count, capacity;
 };
 
-/* Sort the tokens, which the list owns from now on. */
+/* Sort the tokens, and set list->first. */
 void gt_bpe_added_sort(struct gt_bpe_added_list *list);
+/* Split a text into added tokens and segments, in the order of the text. The items borrow the
+ * text. */
 int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char *text, size_t size,
     struct gt_bpe_items *out, struct gt_err *err);
 
 /* ---- the tokenizer ---- */
 
+/* Limits: stages of a tokenizer, and bytes of a prefix or a replacement. */
 enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
-/* A step that cuts words further; steps are applied in order. Only for tokenizers of bytes. */
+/* For tokenizers of bytes: a step that cuts text into smaller pieces. The first step cuts a
+ * segment; each later step cuts the pieces of the step before. The pieces of the last step are
+ * words. */
 struct gt_bpe_stage {
-	/* NULL: this step adds a space before each piece that does not begin with one */
+	/* A piece is cut at both ends of each match. NULL: nothing is cut; instead, a space is
+	 * added before each piece that does not begin with one. */
 	struct gt_bpe_pattern *pattern;
-	bool drop_matches, drop_gaps; /* these pieces are dropped */
+	bool drop_matches, drop_gaps; /* drop the matches, or the text between matches */
 };
 
-/* Pairs of adjacent characters that some merge joins. */
+/* A set of pairs of characters. The pair (a, b) is in the set if some merge joins a symbol that
+ * ends with a and a symbol that begins with b. */
 struct gt_bpe_joins {
-	uint64_t *pairs; /* [mask + 1], open addressing; UINT64_MAX: free */
+	uint64_t *pairs; /* [mask + 1], hash table of a << 32 | b; UINT64_MAX: free slot */
 	uint32_t mask;
-	uint64_t ascii[128][2]; /* bit b of row a: a and b are joined */
+	/* For a < 128 and b < 128: bit b of the 128 bits in ascii[a] is set if (a, b) is in the
+	 * set. */
+	uint64_t ascii[128][2];
 };
 
+/* When the prefix is put before a segment. FIRST: only at the beginning of the text. */
 enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FIRST };
 
-/* How characters are normalized, and where words may be cut. */
+/* For tokenizers of characters: how text is normalized, and where words may end. */
 struct gt_bpe_chars {
-	unsigned char prefix[GT_BPE_MAX_REPLACED]; /* put before a segment */
-	int prefix_size;
+	/* A text that is put before a segment, such as U+2581. */
+	unsigned char prefix[GT_BPE_MAX_REPLACED];
+	int prefix_size; /* bytes */
 	enum gt_bpe_prefix when;
-	bool unless_there; /* only if the segment does not begin with the prefix */
-	bool normalizer;   /* these two belong to a normalizer, not to a pre_tokenizer */
-	uint32_t from;     /* this character (0: none) is replaced by ... */
+	bool unless_there; /* only if the segment does not already begin with the prefix */
+	/* The prefix and the replacement come from the normalizer, not from the pre_tokenizer. */
+	bool normalizer;
+	/* Each character `from` is replaced by the text `to`; from 0: nothing is replaced. */
+	uint32_t from;
 	unsigned char to[GT_BPE_MAX_REPLACED];
-	int to_size;
+	int to_size;                /* bytes */
 	uint32_t to_first, to_last; /* first and last character of `to` */
 	uint32_t split;             /* a word ends before this character; 0: none */
 	bool soft;                  /* a word also ends between characters that no merge joins */
 	struct gt_bpe_joins joins;
-	int32_t ascii[128]; /* ids of characters, -1: none */
+	int32_t ascii[128]; /* ids of the tokens that are a single ASCII character; -1: none */
 };
 
 struct gt_bpe {
 	struct gt_bpe_vocab vocab;
-	int model_size; /* tokens of the model; more are added */
-	bool bytes;     /* a tokenizer of bytes; otherwise of characters */
+	int model_size; /* number of tokens of the model, without added tokens */
+	bool bytes;     /* true: a tokenizer of bytes; false: a tokenizer of characters */
+	/* Fields of the model in tokenizer.json. all_bytes: byte_ids has an id for every byte. */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
-	int32_t begin;         /* gt_bpe_begin() */
-	int32_t unk;           /* -1: none, symbols that are unknown vanish */
-	int32_t byte_ids[256]; /* ids of the symbols of bytes, or of <0x00> .. <0xFF>; -1: none */
-	uint32_t letters[256]; /* how the vocabulary writes bytes */
+	int32_t begin; /* result of gt_bpe_begin() */
+	int32_t unk;   /* id for unknown symbols; -1: unknown symbols are left out */
+	/* The id of the symbol for each byte, -1: none. For characters, it is <0x00> .. <0xFF>. */
+	int32_t byte_ids[256];
+	uint32_t letters[256]; /* the character that stands for each byte in the vocabulary */
 	struct gt_bpe_added_list added;
 	struct gt_bpe_stage stages[GT_BPE_MAX_STAGES];
 	int stage_count;
 	struct gt_bpe_chars chars;
 
-	/* Decoding. */
-	bool plain_bytes; /* <0xE2> stands for a byte */
+	/* The decoder: how ids become text. */
+	bool plain_bytes; /* a token such as <0xE2> stands for one byte */
 	uint32_t space;   /* this character stands for a space; 0: none */
 	bool strip_first; /* one space at the beginning of a text is left out */
-	/* all spaces at the start of a text's first token are left out */
-	bool drop_first;
-	struct gt_bpe_string *texts; /* [vocab.size]: bytes of each token */
+	bool drop_first;  /* all spaces at the beginning of a text's first token are left out */
+	struct gt_bpe_string *texts; /* [vocab.size] decoded bytes of each token */
 
-	char *source; /* tokenizer.json */
+	char *source; /* the bytes of tokenizer.json, [source_size] */
 	size_t source_size;
 	char digest[GT_BPE_DIGEST];
-	atomic_int owners;
+	atomic_int owners; /* number of references, see gt_bpe_share() */
 };
 
-/* read_model.c, read_words.c, decode.c: each reads a part of a tokenizer.json into *bpe. */
+/* Read the root object of a tokenizer.json into *bpe. The caller has zeroed its fields, and set
+ * begin = -1. */
 int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
+/* read_model.c: read "model", or "added_tokens", of the root object `json`. */
 int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
+/* read_words.c: read the value of "pre_tokenizer" or "normalizer"; NULL or null: there is none. */
 int gt_bpe_read_pre_tokenizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_normalizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* A Metaspace, as pre_tokenizer or decoder: the character for spaces, when it is put before a
- * segment, and whether words are split there. */
+/* Read a Metaspace, which may be a pre_tokenizer or a decoder (`where`, for messages): the
+ * character that stands for a space, when it is put before a segment, and whether words end before
+ * it. */
 int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split, const json_t *json,
     const char *where, struct gt_err *err);
+/* decode.c: read the value of "decoder"; NULL or null: there is none. */
 int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* gpt2.c: vocab.json and merges.txt as a tokenizer.json; *out is yours. */
+/* gpt2.c: convert vocab.json and merges.txt to a tokenizer.json. The caller frees *out. */
 int gt_bpe_read_gpt2(
     json_t **out, const json_t *vocab, const char *merges, size_t size, struct gt_err *err);
 
-/* fields.c: GT_ENOTSUP unless all keys are among `known`, a list with spaces between. */
+/* fields.c: in all functions, `where` names the object in messages. */
+
+/* Return GT_ENOTSUP unless all keys of the object are in `known`, a list divided by spaces. */
 int gt_bpe_check_keys(
     const json_t *object, const char *where, const char *known, struct gt_err *err);
+/* Return the string "type" of an object, borrowed; "" if it has none. */
 const char *gt_bpe_type(const json_t *object);
-/* GT_ENOTSUP: "WHERE of TYPE is not supported". */
+/* Set and return GT_ENOTSUP: "WHERE of type TYPE is not supported". */
 int gt_bpe_unsupported(const json_t *object, const char *where, struct gt_err *err);
-/* true, false or, if it is missing or null, `otherwise`. */
+/* Read true or false; a missing key or null gives `otherwise`. */
 int gt_bpe_read_bool(bool *out, const json_t *object, const char *key, bool otherwise,
     const char *where, struct gt_err *err);
-/* The only character of a string, which must have one. */
+/* Read a string of exactly one character. */
 int gt_bpe_read_char(uint32_t *out, const json_t *string, const char *where, struct gt_err *err);
-/* {"String": "x"}; NULL with err set for anything else. */
+/* Return "x" of the object {"String": "x"}, borrowed. For anything else, return NULL and set
+ * err. */
 const json_t *gt_bpe_read_literal(const json_t *pattern, const char *where, struct gt_err *err);
 
-/* alphabet.c: GPT-2 writes each byte as a character that can be seen. */
+/* alphabet.c: GPT-2 writes each byte as a printable character. Return the character of `byte`. */
 uint32_t gt_bpe_letter_of(unsigned char byte);
-/* The byte that a character stands for, or -1. */
+/* Return the byte that a character stands for, or -1. */
 int gt_bpe_byte_of(uint32_t letter);
-/* Write a character as UTF-8; returns its length. */
+/* Write a character as UTF-8, and return its length in bytes. */
 int gt_bpe_put_char(unsigned char out[4], uint32_t code);
-/* White space as Unicode has it. */
+/* Return whether a character is white space in Unicode. */
 bool gt_bpe_is_space(uint32_t code);
 
-/* utf8.c: *out is a copy in which each of the ill-formed *parts is U+FFFD; NULL: there are none. */
+/*
+ * utf8.c: copy a text p [n], and replace each ill-formed part by U+FFFD.
+ *
+ *   *out     the copy [*size], which the caller frees; NULL: nothing was ill-formed
+ *   *parts   the number of parts that were replaced
+ */
 int gt_bpe_repair(unsigned char **out, size_t *size, int64_t *parts, const unsigned char *p,
     size_t n, struct gt_err *err);
 
-/* chars.c */
+/* chars.c: compute the fields of bpe->chars that follow from the vocabulary. */
 int gt_bpe_chars_prepare(struct gt_bpe *bpe, struct gt_err *err);
 void gt_bpe_chars_release(struct gt_bpe_chars *c);
 
-/* decode.c: fill in bpe->texts. */
+/* decode.c: allocate and compute bpe->texts. */
 int gt_bpe_prepare_texts(struct gt_bpe *bpe, struct gt_err *err);
 
-/* ---- word.c, bytes.c, chars.c: a thread's work ---- */
+/* ---- word.c, bytes.c, chars.c: the work of a thread ---- */
 
 struct gt_bpe_ids {
-	int32_t *ids;
+	int32_t *ids; /* [count] */
 	size_t count, capacity;
 };
 
+/* Append ids [n] to the list. */
 int gt_bpe_ids_put(struct gt_bpe_ids *out, const uint32_t *ids, size_t n, struct gt_err *err);
 
-struct gt_bpe_words; /* words that were met before */
+struct gt_bpe_words; /* a cache: the ids of words that this thread met before */
 
+/* Memory of a thread. */
 struct gt_bpe_worker {
 	const struct gt_bpe *bpe;
 	struct gt_bpe_scratch scratch;
 	struct gt_bpe_matcher *matcher;
 	struct gt_bpe_words *words;
-	unsigned char *buffers[GT_BPE_MAX_STAGES + 1]; /* normalized words */
-	size_t sizes[GT_BPE_MAX_STAGES + 1];
-	struct gt_bpe_worker *next; /* next thread in the list of idle threads */
+	/* For characters, buffers[0] holds the normalized word. For bytes, buffers[i] holds a piece
+	 * to which stage i added a space. */
+	unsigned char *buffers[GT_BPE_MAX_STAGES + 1];
+	size_t sizes[GT_BPE_MAX_STAGES + 1]; /* bytes of each buffer */
+	struct gt_bpe_worker *next;          /* next one in the list of idle workers */
 };
 
 int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err);
 void gt_bpe_worker_close(struct gt_bpe_worker *w);
-/* Ensure n bytes of memory in a buffer. */
+/* Enlarge w->buffers[buffer] to at least n bytes. */
 int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct gt_err *err);
 
-/* Turn a word into ids. */
+/* Append the ids of a word to `out`. */
 int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struct gt_bpe_ids *out,
     struct gt_err *err);
 
-enum { GT_BPE_MARKS = 64 };
+enum { GT_BPE_MARKS = 64 }; /* limit of the marks of a chunk, see below */
 
-/* A chunk of a segment: it begins at `from`, and ends with the first word that ends at or after
- * `until`. */
+/* A chunk of a segment. It begins at byte `from`. Its last word is the first one that ends at or
+ * after byte `until`. */
 struct gt_bpe_chunk {
 	const unsigned char *p; /* the segment [n] */
 	size_t n, from, until;
-	bool prefixed; /* characters: the prefix goes before the first word */
-	size_t end;    /* where it ended */
+	bool prefixed; /* for characters: the prefix is put before the first word */
+	size_t end;    /* result: the byte after the last word */
 	struct gt_bpe_ids ids;
-	size_t marks; /* the first places between words, and the ids up to there */
+	/* For bytes: the beginnings of the first words of the chunk. Word i begins at byte
+	 * mark_at[i] of the segment; mark_ids[i] is the number of ids before it. */
+	size_t marks;
 	size_t mark_at[GT_BPE_MARKS], mark_ids[GT_BPE_MARKS];
 };
 
+/* Tokenize a chunk, for tokenizers of bytes or of characters: append its ids to chunk->ids, and set
+ * chunk->end (for bytes, also the marks). */
 int gt_bpe_split_bytes(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
 int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
-/* For tokenizers of characters: the first place at or after `at` where a word certainly begins. */
+/* For tokenizers of characters: return the first byte of the segment p [n], at or after `at`, where
+ * a word certainly begins; n if there is none. */
 size_t gt_bpe_chars_cut(const struct gt_bpe *bpe, const unsigned char *p, size_t n, size_t at);
 
 #endif

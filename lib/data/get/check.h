@@ -1,4 +1,4 @@
-/* check.h - inside data: files of a set compared with their checksums. */
+/* check.h - inside data: compare the files of a well-known data set with their checksums. */
 #ifndef GT_DATA_GET_CHECK_H
 #define GT_DATA_GET_CHECK_H
 
@@ -7,12 +7,12 @@
 #include "lib/base/folder.h"
 #include "lib/data/get/sets.h"
 
-/* Compare the whole content of an open file with the checksum, and set *same. If the checksum is
- * not known, *same is true. GT_EIO. */
+/* Compare the SHA-256 of an open file with file->sha256, and set *same. If the checksum is not
+ * known (NULL), *same is true. Errors: GT_EIO, GT_ENOMEM. */
 int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt_err *err);
 
-/* Check the file of a set at `path`: *there tells whether there is one. Errors: GT_EFORMAT if the
- * file is not the publisher's; GT_EIO. */
+/* Check size and checksum of the file at `path`. Set *there to whether the file exists; a missing
+ * file is not an error. Errors: GT_EFORMAT if the content is not the published one; GT_EIO. */
 int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, struct gt_err *err);
 
 #endif

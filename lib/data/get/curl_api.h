@@ -5,28 +5,29 @@
 #include "lib/base/err.h"
 
 /*
- * The part of libcurl's binary interface used here, declared from its documentation, so that
- * building needs no header of it. Option numbers and codes have not changed since libcurl.so.4
- * appeared in 2006. Where <curl/curl.h> is installed, tests/unit/test_data_curl.c compares them.
+ * The part of libcurl's binary interface that is used here. It is declared from libcurl's
+ * documentation, so building gtrain does not need libcurl's headers. The numbers of options and
+ * error codes have not changed since libcurl.so.4 appeared in 2006. Where <curl/curl.h> is
+ * installed, tests/unit/test_data_curl.c compares these numbers with it.
  *
- * Opened rather than linked: libcurl brings some 30 libraries along, and linking it would make
- * every command start 10 ms later.
+ * The library is opened at run time, not linked: libcurl loads some 30 other libraries, and linking
+ * it would make every command start 10 ms later.
  *
  * Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3).
  */
-enum gt_curl_option {                    /* with the type of the argument */
-	GT_CURL_LOW_SPEED_LIMIT = 19,    /* long, bytes a second */
+enum gt_curl_option {                    /* the comments give the type of the argument */
+	GT_CURL_LOW_SPEED_LIMIT = 19,    /* long, bytes per second */
 	GT_CURL_LOW_SPEED_TIME = 20,     /* long, seconds */
 	GT_CURL_FAILONERROR = 45,        /* long */
 	GT_CURL_FOLLOWLOCATION = 52,     /* long */
 	GT_CURL_MAXREDIRS = 68,          /* long */
 	GT_CURL_NOSIGNAL = 99,           /* long */
 	GT_CURL_CONNECTTIMEOUT_MS = 156, /* long */
-	GT_CURL_PROTOCOLS = 181,         /* long, bits */
-	GT_CURL_REDIR_PROTOCOLS = 182,   /* long, bits */
+	GT_CURL_PROTOCOLS = 181,         /* long, bits of protocols */
+	GT_CURL_REDIR_PROTOCOLS = 182,   /* long, bits of protocols */
 	GT_CURL_WRITEDATA = 10001,       /* void * */
 	GT_CURL_URL = 10002,             /* const char * */
-	GT_CURL_RANGE = 10007,           /* const char *, or NULL for all */
+	GT_CURL_RANGE = 10007,           /* const char *; NULL: the whole file */
 	GT_CURL_ERRORBUFFER = 10010,     /* char [GT_CURL_ERROR_SIZE] */
 	GT_CURL_USERAGENT = 10018,       /* const char * */
 	GT_CURL_HEADERDATA = 10029,      /* void * */
@@ -35,7 +36,7 @@ enum gt_curl_option {                    /* with the type of the argument */
 };
 
 enum { GT_CURL_HTTP = 1, GT_CURL_HTTPS = 2 };       /* bits of protocols */
-enum { GT_CURL_INFO_RESPONSE_CODE = 0x200000 + 2 }; /* long * */
+enum { GT_CURL_INFO_RESPONSE_CODE = 0x200000 + 2 }; /* result: long */
 enum { GT_CURL_GLOBAL_ALL = 3, GT_CURL_ERROR_SIZE = 256 };
 
 enum gt_curl_code {
@@ -60,11 +61,12 @@ enum gt_curl_code {
 	GT_CURLE_HTTP2_STREAM = 92
 };
 
-/* Receives size * n bytes, and returns this number. Any other result ends the transfer with
- * GT_CURLE_WRITE. */
+/* A callback that receives size * n bytes and returns this number. Any other return value stops the
+ * transfer with the error GT_CURLE_WRITE. */
 typedef size_t gt_curl_receive(char *bytes, size_t size, size_t n, void *self);
 
-/* The functions, all there after gt_curl_open(), and one handle, which keeps connections open. */
+/* libcurl's functions, and a handle (`easy`) that keeps connections open. After gt_curl_open() no
+ * pointer is NULL. */
 struct gt_curl {
 	int (*global_init)(long flags);
 	void *(*easy_init)(void);
@@ -76,8 +78,8 @@ struct gt_curl {
 	void *easy;
 };
 
-/* Open the library and a handle. Errors: GT_ENOTSUP where there is no libcurl, the hint names the
- * package; GT_ENOMEM. */
+/* Open the library, and create a handle. Errors: GT_ENOTSUP if libcurl is not installed (the hint
+ * names its package), GT_ENOMEM. */
 int gt_curl_open(struct gt_curl **out, struct gt_err *err);
 void gt_curl_close(struct gt_curl *curl);
 

@@ -1,4 +1,4 @@
-/* get.h - well-known data sets fetched into a folder, checked, and unpacked. */
+/* get.h - download well-known data sets into a folder, check and unpack them. */
 #ifndef GT_DATA_GET_GET_H
 #define GT_DATA_GET_GET_H
 
@@ -11,34 +11,37 @@
 
 struct gt_curl;
 
-/* The caller sets the first part and zeroes the second, which gt_get_release() frees. */
+/* Options and state of downloads. The caller sets the fields of the first part, zeroes the second
+ * part, and releases it with gt_get_release(). */
 struct gt_get {
-	const char *folder; /* the folder of all sets; each set has a subfolder with its name */
-	/* Take SET/FILE from this address in place of the publishers: "http://nas:8000". NULL: the
-	 * publishers' addresses. Any web server that serves a folder of sets can be a mirror. */
+	const char *folder; /* the folder of all data sets; each has a subfolder with its name */
+	/* Download MIRROR/SET/FILE instead of the publishers' addresses, with a MIRROR such as
+	 * "http://nas:8000". Any web server can be a mirror if it serves a folder of data sets.
+	 * NULL: use the publishers' addresses. */
 	const char *mirror;
-	bool force;         /* fetch files even if they exist */
-	double timeout_s;   /* give up after this time without data or without a connection */
-	int retries;        /* retries per address if the server fails or cuts the connection */
-	double pause_s;     /* pause before the first retry; each later pause is twice as long */
-	struct gt_log *log; /* messages, and progress if it can be drawn */
+	bool force;       /* download files even if they exist */
+	double timeout_s; /* give up if no connection is made, or no data arrive, in this time */
+	int retries;      /* retries per address if the server fails or cuts the connection */
+	double
+	    pause_s; /* pause before the first retry; it doubles for each later one, up to 16 s */
+	struct gt_log *log; /* messages, and progress if the terminal can show it */
 
 	struct gt_curl *curl; /* private; opened when first used */
-	int fetched;          /* files that were downloaded */
+	int fetched;          /* result: number of files that were downloaded */
 };
 
 /*
- * Provide the files of a set: fetch missing files, compare the size and SHA-256 of all files, and
- * unpack an archive. A file with another content is an error and is not changed, unless `force` is
- * set.
+ * Provide the files of a data set: download missing files, compare the size and SHA-256 of all
+ * files, and unpack an archive. An existing file with another content is an error, and is not
+ * changed unless `force` is set.
  *
- * A file is downloaded as NAME.part, and renamed when it is complete and its SHA-256 is right.
+ * A file is downloaded as NAME.part. It is renamed when it is complete and its SHA-256 is correct.
  * After an interruption NAME.part stays, and the next call continues it. If another process is
- * fetching the same file, this waits for it.
+ * downloading the same file, this call waits for it.
  *
- * Errors: GT_EIO (network or disk), GT_EFORMAT (another file than published), GT_ENOTSUP (no
- * libcurl), GT_ENOMEM. If the publisher cannot be reached, the hint says how to provide the files
- * by hand.
+ * Errors: GT_EIO (network or disk), GT_EFORMAT (the content is not the published one), GT_ENOTSUP
+ * (libcurl is not installed), GT_ENOMEM. If the publisher cannot be reached, the hint says how to
+ * provide the files by hand.
  */
 int gt_get_set(struct gt_get *get, const struct gt_set *set, struct gt_err *err);
 void gt_get_release(struct gt_get *get);

@@ -7,55 +7,58 @@
 
 #include "lib/base/err.h"
 
-enum { GT_SET_ADDRESSES = 3 };
+enum { GT_SET_ADDRESSES = 3 }; /* limit of the addresses of a file */
 
-/* A file of a set. */
+/* A file of a data set. */
 struct gt_set_file {
 	const char *name;
-	uint64_t size_bytes;
-	const char *sha256;                      /* 64 hexadecimal digits */
-	const char *addresses[GT_SET_ADDRESSES]; /* in the order of trying; NULL after the last */
+	uint64_t size_bytes;                     /* 0: not known */
+	const char *sha256;                      /* 64 hexadecimal digits; NULL: not known */
+	const char *addresses[GT_SET_ADDRESSES]; /* tried in this order; unused ones are NULL */
 };
 
 /*
- * A set is in a folder of its name. If its files have to be unpacked, the only file is an archive
- * (tar, compressed with gzip), and `parts` are the unpacked files in the folder `parts_folder`.
+ * A well-known data set. It is stored in a folder with its name. If the publisher offers an archive
+ * (tar, compressed with gzip), `files` has only the archive, and `parts` lists the unpacked files
+ * in the subfolder `parts_folder`.
  */
 struct gt_set {
 	const char *name;
 	const char *summary; /* half a line: lower case, no full stop */
-	const char *license; /* as the publisher states it, or where to read about it */
-	const char *model;   /* a value of --model that takes it; '@' stands for the folder */
-	const char *data;    /* a value of --data; '@' stands for the folder */
-	const char *kind;    /* the meaning of `--data NAME`: a kind of data, */
-	const char *path; /* and a path in the folder, "" for itself; NULL: no data to train on */
-	bool weights;     /* the folder has weights to start from */
-	const struct gt_set_file *files; /* ended by one without a name */
-	const char *parts_folder;        /* NULL: nothing is unpacked */
-	const struct gt_set_file *parts; /* ended by one without a name; without addresses */
+	const char *license; /* as the publisher states it, or an address where to read about it */
+	const char *model;   /* a value of --model that suits the data; '@' stands for the folder */
+	const char *data;    /* a value of --data that reads it; '@' stands for the folder */
+	/* `--data NAME` means KIND:FOLDER/PATH with this kind of data and this path. A path of ""
+	 * is the folder itself. Both are NULL if the set has no data to train on. */
+	const char *kind;
+	const char *path;
+	bool weights;                    /* the folder has pretrained weights */
+	const struct gt_set_file *files; /* the last row has no name */
+	const char *parts_folder;        /* NULL: there is no archive */
+	const struct gt_set_file *parts; /* without addresses; the last row has no name */
 };
 
-/* The table, ended by a row without a name. */
+/* Return the table of data sets; its last row has no name. */
 const struct gt_set *gt_sets(void);
 
-/* The set of this name, or NULL. */
+/* Return the data set with this name, or NULL. */
 const struct gt_set *gt_set_find(const char *name);
 
-/* The folder of all sets in the user's cache, yours to free(). NULL: there is none, or no
- * memory. */
+/* Return the folder of all data sets in the user's cache; the caller frees it with free(). NULL:
+ * the user has no cache folder, or memory ran out. */
 char *gt_sets_folder(void);
 
-/* PATH of a set below the folder of all sets, yours to free(). */
+/* Return FOLDER/NAME/PATH, the path of a set's file below `folder`, the folder of all data sets. An
+ * empty `path` gives the set's own folder. The caller frees the result with free(). NULL: memory
+ * ran out. */
 char *gt_set_path(
     const struct gt_set *set, const char *folder, const char *path, struct gt_err *err);
 
-/*
- * Whether the files that commands read (the parts of an archive, or the files themselves) have the
- * right sizes.
- */
+/* Return whether the files that commands read exist and have the right sizes: the unpacked files if
+ * there is an archive, otherwise the files themselves. `folder` is the folder of all data sets. */
 bool gt_set_is_there(const struct gt_set *set, const char *folder);
 
-/* All bytes that are downloaded. */
+/* Return the number of bytes to download for all files. */
 uint64_t gt_set_size(const struct gt_set *set);
 
 #endif

@@ -1,4 +1,4 @@
-/* unpack.h - inside data: the files of a set, out of its archive. */
+/* unpack.h - inside data: unpack the archive of a data set. */
 #ifndef GT_DATA_GET_UNPACK_H
 #define GT_DATA_GET_UNPACK_H
 
@@ -6,9 +6,9 @@
 #include "lib/data/get/sets.h"
 
 /*
- * Write the parts of a set into their folder below `folder`, from an archive (tar, compressed with
- * gzip) that has the set's checksum. Other files of the archive are left out. The size and checksum
- * of each part are compared before it appears under its name.
+ * Unpack the files set->parts from an archive (tar, compressed with gzip) into set->parts_folder
+ * below `folder`. The caller has compared the archive's checksum. Other files of the archive are
+ * not unpacked. Each file gets its name only after its size and checksum are compared.
  *
  * Errors: GT_EFORMAT, GT_EIO, GT_ENOMEM.
  */
