@@ -1,4 +1,4 @@
-/* cpu.h - rows of the CPU's kernel tables, and how they are put together. */
+/* cpu.h - the CPU's kernel tables: one set of tables for each instruction set. */
 #ifndef GT_KERNELS_CPU_CPU_H
 #define GT_KERNELS_CPU_CPU_H
 
@@ -6,32 +6,41 @@
 #include "lib/graph/kernel.h"
 
 /*
- * Files of this folder are compiled once per instruction set, with GT_ISA_NAME base, avx2 or
- * avx512. So one source is both the portable reference and the vector code. Exceptions are
- * backend.c, math.c, and the files of oneDNN, which chooses instructions itself (dnnl_api.c,
- * dnnl.c, matmul.c, conv.c, conv_winograd.c). A file exports only one table,
- * GT_ISA(gt_cpu_NAME_kernels), or one function of range.c's table (muon.c). If the code is the same
- * for float32 and float64, it is in NAME.inc, which NAME.c includes once for each type (real.inc).
- * Types of 16 bits are converted to float32 and computed by the same functions (half.c), unless
- * oneDNN has a faster one.
+ * Most files of this folder are compiled once per instruction set: base, avx2 and avx512. The macro
+ * GT_ISA_NAME is the name of the instruction set. So one source file is both the portable reference
+ * and the vector code.
+ *
+ * Some files are compiled only once: backend.c, math.c, and the files that leave the computation to
+ * oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN chooses its instructions
+ * itself.
+ *
+ * A file NAME.c exports one kernel table, GT_ISA(gt_cpu_NAME_kernels). muon.c exports one function
+ * instead, which range.c puts into its table. Code that is the same for float32 and float64 is in
+ * NAME.inc. NAME.c includes NAME.inc once for each of the two types (real.inc).
+ *
+ * For 16-bit types, half.c converts the inputs to float32, calls the float32 kernel, and rounds the
+ * results. If oneDNN has a faster kernel for the 16-bit type, that kernel is used instead.
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)
 #define GT_ISA(name)            GT_ISA_JOIN2(name, GT_ISA_NAME)
 
-/* The tables of one instruction set (table.c), NULL-terminated, and its range kernels (range.c). */
+/* All kernels of one instruction set. */
 struct gt_cpu_set {
+	/* list of kernel tables, NULL-terminated (table.c) */
 	const struct gt_kernel *const *tables;
+	/* kernels for ranges of the flat buffers (range.c) */
 	const struct gt_range_kernels *ranges;
 };
 
+/* backend.c chooses one of these sets at run time. */
 extern const struct gt_cpu_set gt_cpu_set_base;
 #if defined(__x86_64__)
 extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
 #endif
 
 #ifdef GT_ISA_NAME
-/* The tables that table.c puts together. */
+/* The kernel tables of this instruction set. table.c lists them in `tables`. */
 extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_attention_kernels)[],
     GT_ISA(gt_cpu_attention_cached_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
     GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],
@@ -40,7 +49,7 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
-/* A function of the range kernels (muon.c). */
+/* The function `muon` of struct gt_range_kernels (muon.c). */
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
     int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
     const struct gt_step_scalars *s, struct gt_err *err);
@@ -48,19 +57,29 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
-/* y [m, n] = op(a) op(b), or y += op(a) op(b): float32 by oneDNN, which must be loaded, or float64.
- * An error names the op of the kernel's call (matmul.c). */
+/* A matrix product for gt_cpu_multiply(). All matrices are row-major. */
 struct gt_cpu_product {
-	enum gt_dtype dtype;
+	enum gt_dtype dtype; /* GT_F32 or GT_F64 */
+	/* trans_a: a is stored as [k, m] instead of [m, k]. trans_b: b is stored as [n, k] instead
+	 * of [k, n]. add: add the product to y instead of overwriting y. */
 	bool trans_a, trans_b, add;
 	int64_t m, n, k;
 };
 
+/*
+ * Compute y = op(a) op(b), or y += op(a) op(b) if p->add is set. op() transposes the matrix if
+ * p->trans_a or p->trans_b is set (matmul.c).
+ *
+ *   op(a) [m, k], op(b) [k, n], y [m, n]
+ *
+ * oneDNN computes products in float32: call gt_dnnl_api_load() before. Products in float64 are
+ * plain loops. `call` is used only for the text of errors.
+ */
 int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, const void *b,
     const struct gt_call *call, struct gt_err *err);
 
-/* oneDNN's rows, the same for all instruction sets (float32, and bfloat16 where the processor has
- * AVX-512), and the plain loops beside them (float64). */
+/* The kernel tables that all instruction sets share. oneDNN computes in float32, and in bfloat16 if
+ * the processor has AVX-512. Plain loops compute in float64. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
     gt_cpu_conv_kernels[];
 

@@ -1,85 +1,105 @@
-/* dnnl.h - a kernel call as a few oneDNN primitives, made at plan time, executed in order. */
+/* dnnl.h - run a kernel call as a short list of oneDNN primitives, which are made at plan time. */
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
 #include "kernels/cpu/dnnl_api.h"
 #include "lib/graph/kernel.h"
 
-/* The place of an argument: the data of in[at] or out[at], or offset `at` of the workspace. */
-enum gt_dnnl_place { GT_DNNL_IN, GT_DNNL_OUT, GT_DNNL_WORKSPACE };
-
-struct gt_dnnl_where {
-	enum gt_dnnl_place place;
-	size_t at;
+/* The kind of memory that holds an argument of a primitive. */
+enum gt_dnnl_place {
+	GT_DNNL_IN,       /* an input of the call */
+	GT_DNNL_OUT,      /* an output of the call */
+	GT_DNNL_WORKSPACE /* the workspace of the call */
 };
 
+/* The address of an argument, before the call is bound to memory. */
+struct gt_dnnl_where {
+	enum gt_dnnl_place place;
+	size_t at; /* index of the input or output; for the workspace, the offset in bytes */
+};
+
+/* Limits: primitives per call, and arguments per primitive. */
 enum { GT_DNNL_MAX_STEPS = 2, GT_DNNL_MAX_ARGS = 6 };
 
-/* One primitive and its arguments; where[i] belongs to args[i]. */
+/* A step of a call: one primitive and its arguments. */
 struct gt_dnnl_step {
 	dnnl_primitive_t primitive;
 	int args_count;
 	dnnl_exec_arg_t args[GT_DNNL_MAX_ARGS];
-	struct gt_dnnl_where where[GT_DNNL_MAX_ARGS];
+	struct gt_dnnl_where where[GT_DNNL_MAX_ARGS]; /* where[i] is the address of args[i] */
 };
 
 /*
- * The state of a call: its own engine and stream, and the primitives in order of execution. Engines
- * and streams of the CPU are handles without state, so calls of different threads share nothing.
+ * The state of a call (gt_call.state). Each call has its own oneDNN engine and stream, so calls on
+ * different threads share nothing. Engines and streams of the CPU are only handles, without state.
  */
 struct gt_dnnl {
-	const char *op;
+	const char *op; /* name of the op, for errors */
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
 	int steps_count;
-	struct gt_dnnl_step steps[GT_DNNL_MAX_STEPS];
+	struct gt_dnnl_step steps[GT_DNNL_MAX_STEPS]; /* in order of execution */
 };
 
-/* 0, or GT_EDEVICE with "OP: oneDNN cannot WHAT: STATUS (shapes)". */
+/*
+ * Convert a status of oneDNN into a return value: 0 for success, GT_ENOMEM if oneDNN is out of
+ * memory, otherwise GT_EDEVICE. The text of an error is "OP: oneDNN cannot WHAT: STATUS (SHAPES)",
+ * with the shapes of the call's tensors.
+ */
 int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *op,
     const char *what, struct gt_err *err);
 
-/* oneDNN's word for float32 or bfloat16. */
+/* Return oneDNN's constant for GT_F32 or GT_BF16. */
 dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
 
-/* accepts() of rows in bfloat16, which oneDNN supports on processors with AVX-512. If the library
- * cannot be opened, this returns false, and the float32 row that is tried next reports the reason.
+/*
+ * Return true if oneDNN can compute in bfloat16, which needs a processor with AVX-512. Kernels in
+ * bfloat16 use this function as accepts() (struct gt_kernel). If oneDNN cannot be opened, return
+ * false. The call then gets a kernel that computes in float32, and that kernel's prepare() reports
+ * the reason.
  */
 bool gt_dnnl_accepts_bf16(const struct gt_call *call);
 
-/* A tensor of float32 or bfloat16 in a format of oneDNN's. */
+/* Write to *desc the shape and type of `t`, with `tag` as its memory format. The type of `t` is
+ * float32 or bfloat16. */
 dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
 
-/* Open oneDNN and make call->state, which is NULL after an error; free with gt_dnnl_release(), also
- * after an error of any function below. */
+/*
+ * Open oneDNN and allocate call->state, a struct gt_dnnl. Free it with gt_dnnl_release(), also if
+ * one of the functions below fails. If gt_dnnl_new() itself fails, call->state is NULL.
+ */
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
 /*
- * Append the primitive of a descriptor (made with user scratchpad), with its scratchpad as the only
- * argument. The scratchpad is placed at the end of the call's workspace. *out is borrowed, for
- * gt_dnnl_arg().
+ * Append a step with a new primitive, created from `desc`. `desc` must have been made with the
+ * attributes of gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), add the
+ * scratchpad at the end of the call's workspace and make it the first argument. *out is borrowed
+ * from the call: pass it to gt_dnnl_arg() to append the other arguments. *out is NULL if the
+ * primitive cannot be created.
  */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err);
 
-/* Append an argument (DNNL_ARG_...) to a step. */
+/* Append an argument to a step. `arg` is one of oneDNN's DNNL_ARG_ constants; `desc` describes the
+ * memory at `where`. */
 int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
     const dnnl_memory_desc_t *desc, struct gt_dnnl_where where, struct gt_err *err);
 
-/* Append a step that rewrites a tensor or a piece of workspace from one format into another. */
+/* Append a step that copies a tensor from one memory format into another. */
 int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
     struct gt_dnnl_where from_where, const dnnl_memory_desc_t *to, struct gt_dnnl_where to_where,
     struct gt_err *err);
 
-/* Add bytes to the workspace, aligned to 64 bytes, and return their place. */
+/* Add `bytes` to the call's workspace, aligned to 64 bytes, and return their address. */
 struct gt_dnnl_where gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 
-/* Attributes that put the scratchpad into the call's workspace; yours to destroy. */
+/* Create attributes for primitives that take their scratchpad as an argument. The caller destroys
+ * *out. */
 int gt_dnnl_attr(
     const struct gt_call *call, const char *op, dnnl_primitive_attr_t *out, struct gt_err *err);
 
-/* bind(), run() and release() of such calls. */
+/* bind(), run() and release() of struct gt_kernel, for kernels that have called gt_dnnl_new(). */
 int gt_dnnl_bind(struct gt_call *call, struct gt_err *err);
 int gt_dnnl_run(struct gt_call *call, struct gt_err *err);
 void gt_dnnl_release(struct gt_call *call);

@@ -1,4 +1,4 @@
-/* dnnl_api.h - oneDNN's functions, from a library that is opened when it is needed. */
+/* dnnl_api.h - oneDNN's functions. The library is opened when it is first needed. */
 #ifndef GT_KERNELS_CPU_DNNL_API_H
 #define GT_KERNELS_CPU_DNNL_API_H
 
@@ -6,7 +6,8 @@
 
 #include "lib/base/err.h"
 
-/* The functions that are used, without their dnnl_. Call dnnl_NAME() as gt_dnnl_api->NAME(). */
+/* The functions of oneDNN that gtrain uses, without the prefix dnnl_. To call dnnl_NAME(), write
+ * gt_dnnl_api->NAME(). */
 #define GT_DNNL_FUNCTIONS(X)                                                                       \
 	X(convolution_backward_data_desc_init)                                                     \
 	X(convolution_backward_weights_desc_init)                                                  \
@@ -43,7 +44,7 @@
 	X(stream_wait)                                                                             \
 	X(version)
 
-/* One pointer per function, with the type that <dnnl.h> declares. */
+/* A pointer to each of these functions, with the type that <dnnl.h> declares. */
 struct gt_dnnl_api {
 #define GT_DNNL_MEMBER(name) __typeof__(dnnl_##name) *name;
 	GT_DNNL_FUNCTIONS(GT_DNNL_MEMBER)
@@ -54,11 +55,11 @@ struct gt_dnnl_api {
 extern const struct gt_dnnl_api *const gt_dnnl_api;
 
 /*
- * Open oneDNN, unless it is open already. The library has the major version that gtrain was
- * compiled with, and stays open. Any thread may call this, any number of times, and gets the same
- * result.
+ * Open oneDNN, unless it is open already. Only a library of the major version that gtrain was
+ * compiled with is opened. It is never closed. Any thread may call this function, any number of
+ * times: only the first call does the work, and all calls return its result.
  *
- * Errors: GT_EDEVICE where the library or one of the functions is missing.
+ * Errors: GT_EDEVICE if the library or one of the functions is missing.
  */
 int gt_dnnl_api_load(struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* loss.h - functions that losses share on the CPU. */
+/* loss.h - functions that the loss kernels of the CPU share. */
 #ifndef GT_KERNELS_CPU_LOSS_H
 #define GT_KERNELS_CPU_LOSS_H
 
@@ -8,11 +8,14 @@
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
-/* The number of sums of classify_stats. */
+/* The number of sums that the op classify_stats computes. */
 enum { GT_STATS = 4 };
 
-/* Fail with GT_EINVAL, naming the first target that is not a class. Negative targets are not
- * counted and are always allowed. Element r * step of `t` is the target of row r. */
+/*
+ * Check that every target is less than `classes`. Negative targets are allowed: losses ignore them.
+ * The target of row r is t[r * step]. Errors: GT_EINVAL, with a text that names the first wrong
+ * target.
+ */
 static inline int gt_check_classes(
     const int32_t *t, int64_t rows, int64_t step, int64_t classes, struct gt_err *err)
 {
@@ -30,18 +33,22 @@ static inline int gt_check_classes(
 	    err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at * step], at, classes } });
 }
 
-/* The targets of all rows; `mixed`: they are targets of mixtures (lib/base/mixed_target.h). */
+/* The targets of all rows. */
 struct gt_targets {
-	const int32_t *data;
+	const int32_t *data; /* [rows]; if mixed, [rows, GT_MIXED_TARGET_WORDS] */
 	int64_t rows;
-	bool mixed;
+	bool mixed; /* each row has two classes and a weight (lib/base/mixed_target.h) */
 };
+
+/* Return the targets in the tensor `target`. They are mixed if it does not have `rows` elements. */
 
 static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, int64_t rows)
 {
 	return (struct gt_targets){ target->data, rows, gt_tensor_elements(target) != rows };
 }
 
+/* Check both classes of mixed targets, or the single class of other targets, as
+ * gt_check_classes() does. */
 static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, struct gt_err *err)
 {
 	int rc;
@@ -53,13 +60,14 @@ static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, 
 	          : gt_check_classes(t->data + 1, t->rows, GT_MIXED_TARGET_WORDS, classes, err);
 }
 
-/* The classes of a row and their weights. The row counts if one of the classes is not negative. A
- * negative class has the weight 0, and so has the second class of a row with only one class. */
+/* The target of one row. If the row has only one class, classes[1] is -1. */
 struct gt_row_target {
 	int64_t classes[2];
-	double weights[2];
-	bool counts;
+	double weights[2]; /* weights[k] is 0 if classes[k] is negative */
+	bool counts;       /* the row has a class that is not negative */
 };
+
+/* Return the target of row r. */
 
 static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int64_t r)
 {
@@ -79,7 +87,7 @@ static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int
 	return row;
 }
 
-/* Whether class k of a row is one of the n from `first` on. */
+/* Return true if t->classes[k] is at least 0 and in [first, first + n). */
 static inline bool gt_class_is_here(const struct gt_row_target *t, int k, int64_t first, int64_t n)
 {
 	return t->classes[k] >= 0 && t->classes[k] >= first && t->classes[k] - first < n;

@@ -1,4 +1,4 @@
-/* narrow.h - float32 from and to types of 16 bits, a run of elements at a time. */
+/* narrow.h - convert arrays between float32 and 16-bit types. */
 #ifndef GT_KERNELS_CPU_NARROW_H
 #define GT_KERNELS_CPU_NARROW_H
 
@@ -7,7 +7,7 @@
 #include "lib/base/half.h"
 #include "lib/device/backend.h"
 
-/* Convert from[n] of type GT_BF16 or GT_F16 to to[n]. */
+/* Convert from[n], of type `dtype` (GT_BF16 or GT_F16), to float32, and write to[n]. */
 static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {
@@ -21,7 +21,8 @@ static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_
 	}
 }
 
-/* Convert in the other direction, rounded to nearest even. */
+/* Convert float32 from[n] to type `dtype` (GT_BF16 or GT_F16), rounding to nearest even, and write
+ * to[n]. */
 static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {
@@ -35,8 +36,11 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 	}
 }
 
-/* If the range has a working copy, write to it elements [first, first + n), which an update has
- * just written to p. */
+/*
+ * Update the 16-bit copy of the parameters, o->copy, if there is one. p[n] are the elements
+ * [first, first + n) of the range, after an optimizer update. Round them to o->copy_type and write
+ * them to o->copy[first] and the elements that follow.
+ */
 static inline void gt_write_copy(
     const float *p, int64_t first, int64_t n, const struct gt_update_options *o)
 {

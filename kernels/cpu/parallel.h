@@ -1,4 +1,4 @@
-/* parallel.h - how kernels cut their work, whatever the number of threads. */
+/* parallel.h - divide work into pieces that do not depend on the number of threads. */
 #ifndef GT_KERNELS_CPU_PARALLEL_H
 #define GT_KERNELS_CPU_PARALLEL_H
 
@@ -8,16 +8,16 @@
 #include "lib/graph/kernel.h"
 
 enum {
-	/* Fewer elements than this are not worth a second thread: starting one takes some
-	 * microseconds, in which one thread processes about this many elements. */
+	/* The smallest number of elements for which a loop uses several threads. Starting threads
+	 * takes some microseconds. In that time one thread processes about this many elements. */
 	GT_FORK_MIN = 32768,
-	/* Elements in a piece of an elementwise loop. The compiler may compute the last elements of
-	 * a piece with other instructions than the rest, so the ends of pieces must not depend on
-	 * the number of threads. */
+	/* Elements per piece of an elementwise loop. Each piece is the work of one thread. The
+	 * compiler may compute the last elements of a piece with other instructions than the rest,
+	 * so the ends of pieces must not depend on the number of threads. */
 	GT_GRAIN = 16384,
-	/* Elements added up in float32 before the sum goes on in double. */
+	/* Elements that are added up in float32 before their sum is added to a sum in double. */
 	GT_SUM_BLOCK = 4096,
-	/* Columns that one thread takes at a time if the work is cut by columns. */
+	/* Columns per block, if the columns of a matrix are divided among threads. */
 	GT_COLUMN_BLOCK = 64
 };
 
@@ -37,20 +37,29 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
 }
 
 /*
- * How a row-major matrix [rows, cols] is cut for sums over its rows. Adjacent rows are joined to
- * one wide row, because a row of three columns would not fill a vector register. Element j of a
- * wide row belongs to column j % cols. A chunk is a few wide rows: few enough that float32 sums are
- * accurate, and that the chunk fits into the L1 and L2 caches.
+ * The division of a row-major matrix [rows, cols] into chunks, for sums over its rows.
+ *
+ * Several rows that follow each other in memory form one wide row, because a row of, for example,
+ * three columns would not fill a vector register. Element j of a wide row belongs to column
+ * j % cols. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks are small for two reasons: float32
+ * sums over a chunk are accurate, and a chunk fits into the L1 and L2 caches.
+ *
+ * Example: 10000 rows, 3 columns. A wide row has 129 elements (43 rows). A chunk has 8256 elements
+ * (2752 rows). There are 4 chunks, and the last one has 5232 elements.
  */
 struct gt_columns {
 	int64_t rows, cols;
-	int64_t wide;   /* elements of a wide row, a multiple of cols */
-	int64_t chunk;  /* elements of a chunk; the last chunk may have fewer */
-	int64_t chunks; /* at least 1 */
+	int64_t wide;   /* elements per wide row: a multiple of cols */
+	int64_t chunk;  /* elements per chunk; the last chunk may have fewer */
+	int64_t chunks; /* number of chunks, at least 1 */
 };
 
-enum { GT_WIDE_MIN = 128, GT_CHUNK_ROWS = 64 };
+enum {
+	GT_WIDE_MIN = 128, /* a wide row has at least this many elements */
+	GT_CHUNK_ROWS = 64 /* wide rows per chunk */
+};
 
+/* Return the division of a matrix [rows, cols]. */
 static inline struct gt_columns gt_columns_of(int64_t rows, int64_t cols)
 {
 	struct gt_columns s = { .rows = rows, .cols = cols };
@@ -61,14 +70,17 @@ static inline struct gt_columns gt_columns_of(int64_t rows, int64_t cols)
 	return s;
 }
 
-/* Elements of chunk k. */
+/* Return the number of elements of chunk k. */
 static inline int64_t gt_chunk_length(const struct gt_columns *s, int64_t k)
 {
 	return gt_min(s->chunk, s->rows * s->cols - k * s->chunk);
 }
 
-/* Rows and columns for ops that work by channel. The channel is dimension 1 of a tensor of four
- * dimensions, and the last dimension of others. In memory it is always the last. */
+/*
+ * Return the division of a tensor into chunks, for ops that work by channel: the columns are the
+ * channels. The channels are dimension 1 of a tensor of four dimensions, and the last dimension of
+ * any other tensor. In memory the channels must come last (gt_accept_channels_last()).
+ */
 static inline struct gt_columns gt_columns_of_channels(const struct gt_tensor *t)
 {
 	int64_t cols = t->ndim == 4 ? t->shape[1] : gt_tensor_last(t);
@@ -76,7 +88,8 @@ static inline struct gt_columns gt_columns_of_channels(const struct gt_tensor *t
 	return gt_columns_of(cols ? gt_tensor_elements(t) / cols : 0, cols);
 }
 
-/* accepts() of kernels for images: true if every tensor of four dimensions is channels-last. */
+/* Return true if every tensor of four dimensions in the call has the layout GT_CHANNELS_LAST.
+ * Kernels for images use this function as accepts() (struct gt_kernel). */
 static inline bool gt_accept_channels_last(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)

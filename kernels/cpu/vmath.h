@@ -1,4 +1,4 @@
-/* vmath.h - exp, log, tanh and erf in float32, written so that compilers make vectors. */
+/* vmath.h - exp, log, tanh and erf in float32, in a form that compilers can vectorise. */
 #ifndef GT_KERNELS_CPU_VMATH_H
 #define GT_KERNELS_CPU_VMATH_H
 
@@ -7,18 +7,19 @@
 #include <string.h>
 
 /*
- * The functions have no branches, tables or calls, so the compiler can vectorise a loop over them
- * for any instruction set. At infinity they return the limit of the function; for NaN they return
- * NaN. gt_vexp() also computes subnormal results. The largest errors, in units of the last place
- * (measured by tests/unit/test_vmath.c):
+ * The functions have no branches, tables or calls. So the compiler can vectorise loops that call
+ * them, for any instruction set. For an infinite argument they return the function's limit, and for
+ * NaN they return NaN. Results of gt_vexp() may be subnormal. The largest errors, in units in the
+ * last place (ULP), are measured by tests/unit/test_vmath.c:
  *
  *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
  *
- * The comment beside each polynomial names the function that it approximates. The coefficients are
- * gtrain's own minimax fits.
+ * The comment beside each polynomial is the function that the polynomial approximates. The
+ * coefficients are gtrain's own minimax fits.
  */
 #define GT_VMATH static inline __attribute__((always_inline, unused))
 
+/* Return the float with these bits. */
 GT_VMATH float gt_float_of(int32_t bits)
 {
 	float x;
@@ -27,6 +28,7 @@ GT_VMATH float gt_float_of(int32_t bits)
 	return x;
 }
 
+/* Return the bits of a float. */
 GT_VMATH int32_t gt_bits_of(float x)
 {
 	int32_t bits;
@@ -35,15 +37,16 @@ GT_VMATH int32_t gt_bits_of(float x)
 	return bits;
 }
 
-/* If this number is added to a float of magnitude below 2^22, the low bits of the sum are the
- * nearest integer. */
+/* A constant for rounding. Add it to a float of magnitude below 2^22: the low bits of the sum are
+ * the integer nearest to that float. */
 #define GT_ROUNDER 0x1.8p23f
-/* log 2 = GT_LN2_HIGH + GT_LN2_LOW. The first has so few bits that its product with an exponent is
- * exact. */
+/* log 2 = GT_LN2_HIGH + GT_LN2_LOW. GT_LN2_HIGH has few bits, so its product with a float's
+ * exponent is exact. */
 #define GT_LN2_HIGH 0x1.62e4p-1f
 #define GT_LN2_LOW  0x1.7f7d1cp-20f
 
-/* x = n log 2 + r with |r| <= log(2) / 2: returns e^r - 1 and stores n. */
+/* Split x into n log 2 + r, where n is an integer and |r| <= log(2) / 2. Return e^r - 1 and store
+ * n. */
 GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 {
 	float t = x * 0x1.715476p0f + GT_ROUNDER;
@@ -59,7 +62,7 @@ GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 	return r * r * q + r;
 }
 
-/* 2^n for -126 <= n <= 127; an arbitrary float for other n. */
+/* Return 2^n for -126 <= n <= 127, and an arbitrary float for other n. */
 GT_VMATH float gt_power_of_two(int32_t n)
 {
 	return gt_float_of((int32_t)(((uint32_t)n + 127u) << 23));
@@ -73,17 +76,17 @@ GT_VMATH float gt_vexp(float x)
 	x = x > 89.0f ? 89.0f : x;
 	x = x < -104.0f ? -104.0f : x;
 	r = gt_vexp_reduce(x, &n);
-	/* Multiply twice, because 2^n itself may be out of a float's range. If x is NaN, so is r,
-	 * and n does not matter. */
+	/* Multiply twice, because 2^n itself may be outside the range of float. If x is NaN, then r
+	 * is NaN, and the value of n does not matter. */
 	return (1.0f + r) * gt_power_of_two(n >> 1) * gt_power_of_two(n - (n >> 1));
 }
 
 GT_VMATH float gt_vlog(float x)
 {
-	float scaled = x < 0x1p-126f ? x * 0x1p23f : x; /* subnormals */
+	float scaled = x < 0x1p-126f ? x * 0x1p23f : x; /* makes subnormals normal */
 	uint32_t bits = (uint32_t)gt_bits_of(scaled);
 	int32_t n =
-	    (int32_t)(bits - 0x3f3504f3u) >> 23; /* the mantissa into [sqrt(1/2), sqrt(2)) */
+	    (int32_t)(bits - 0x3f3504f3u) >> 23; /* the mantissa is in [sqrt(1/2), sqrt(2)) */
 	float f, k, p, y;
 
 	f = gt_float_of((int32_t)(bits - ((uint32_t)n << 23))) - 1.0f;
@@ -98,7 +101,7 @@ GT_VMATH float gt_vlog(float x)
 	p = p * f + 0.333333317f;
 	y = f * f * (p * f - 0.5f) + k * GT_LN2_LOW;
 	y = k * GT_LN2_HIGH + (f + y);
-	y = x < INFINITY ? y : x; /* infinity and NaN */
+	y = x < INFINITY ? y : x; /* log x = x for infinity and NaN */
 	y = x == 0.0f ? -INFINITY : y;
 	return x < 0.0f ? NAN : y;
 }
@@ -108,8 +111,8 @@ GT_VMATH float gt_vtanh(float x)
 	float a = fabsf(x), e, scale;
 	int32_t n;
 
-	/* tanh a = (e^2a - 1) / (e^2a + 1). Computing e^2a - 1 directly keeps the digits of small
-	 * a. */
+	/* tanh a = (e^(2a) - 1) / (e^(2a) + 1). e^(2a) - 1 is computed without rounding e^(2a)
+	 * first, which would lose the digits of a small a. */
 	a = a > 10.0f ? 10.0f : a;
 	e = gt_vexp_reduce(2.0f * a, &n);
 	scale = gt_power_of_two(n);
@@ -122,14 +125,14 @@ GT_VMATH float gt_verf(float x)
 	float a = fabsf(x), z = x * x, s, l;
 
 	a = a > 4.0f ? 4.0f : a;
-	s = -0.000611129287f; /* erf(x) / x - 1 in x^2, below 0.9 */
+	s = -0.000611129287f; /* for a < 0.9: erf(x) / x - 1, as a polynomial in x^2 */
 	s = s * z + 0.00501622854f;
 	s = s * z - 0.026781957f;
 	s = s * z + 0.1128223f;
 	s = s * z - 0.376125324f;
 	s = s * z + 0.128379155f;
 	s = s * x + x;
-	l = 0.000198280551f; /* log(1 - erf(a)), above */
+	l = 0.000198280551f; /* for a >= 0.9: log(1 - erf(a)), as a polynomial in a */
 	l = l * a - 0.00306630615f;
 	l = l * a + 0.0223193857f;
 	l = l * a - 0.104124321f;

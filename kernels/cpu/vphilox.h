@@ -1,15 +1,21 @@
-/* vphilox.h - many Philox blocks at once, written so that the compiler makes vectors of them. */
+/* vphilox.h - compute many Philox blocks at once, in a form that compilers can vectorise. */
 #ifndef GT_KERNELS_CPU_VPHILOX_H
 #define GT_KERNELS_CPU_VPHILOX_H
 
 #include <stdint.h>
 
+/* Blocks per call of gt_vphilox(), and 32-bit words in all these blocks. */
 enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
 
 /*
- * word[4 b + i] = word i of the block that gt_philox() (lib/base/philox.h) gives for this key and
- * counter words block + b (low, high), stream, step. The rounds are gt_philox()'s, but on scalars
- * alone: the compiler does not vectorise code that goes through its arrays.
+ * Compute GT_VPHILOX_BLOCKS blocks of random words with consecutive counters. word[4 b + i] is word
+ * i of block b. Block b is the result of gt_philox() (lib/base/philox.h) for this key and these
+ * four counter words:
+ *
+ *   low half of (block + b), high half of (block + b), stream, step
+ *
+ * The code is the same as in gt_philox(), but all variables are scalars: the compiler does not
+ * vectorise the arrays of gt_philox().
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)

@@ -1,30 +1,37 @@
-/* bandwidth_report.h - the copies of a machine: how fast, and whether GPUs reach each other. */
+/* bandwidth_report.h - measure and check the copies between all GPUs of a machine and its host. */
 #ifndef GT_DEVICE_BANDWIDTH_REPORT_H
 #define GT_DEVICE_BANDWIDTH_REPORT_H
 
 #include "lib/device/bandwidth.h"
 #include "lib/device/probe.h"
 
-/* From one GPU to another. Rates are 0 where they were not measured. */
+/* Copies from one GPU to another GPU. A rate that was not measured is 0. */
 struct gt_peer_report {
-	bool direct;                          /* the driver says that copies go straight */
-	int64_t words, wrong;                 /* 4-byte words: copied, and arrived changed */
-	double bytes_per_s, both_bytes_per_s; /* both: in both directions at once, added up */
+	bool direct;          /* the driver says that copies do not go through the host */
+	int64_t words, wrong; /* 4-byte words copied, and words that arrived with another value */
+	/* rate of copies in this direction; total rate of copies in both directions at once */
+	double bytes_per_s, both_bytes_per_s;
 };
 
 struct gt_bandwidth {
-	size_t bytes; /* of each copy between GPUs and host */
-	double cpu;   /* bytes per second of copies in the host's memory; 0: not measured */
-	size_t count; /* GPUs: cuda:0 to cuda:count-1 */
-	double (*rate)[GT_COPY_WITHIN + 1]; /* [count]: bytes per second of gt_copy_names */
-	struct gt_peer_report *peer;        /* [count * count], rows of the source */
-	char problem[GT_REASON_SIZE];       /* why GPUs were not measured; "" if they were */
+	size_t bytes; /* size of each measured copy from, to, within and between GPUs */
+	double cpu;   /* rate of copies within host memory, in bytes per second; 0: not measured */
+	size_t count; /* number of GPUs: cuda:0 to cuda:count-1 */
+	/* [count], or NULL: rate[i][kind] is the rate of copies of GPU i, in bytes per second, or 0
+	 * if it was not measured. `kind` is an enum gt_copy. */
+	double (*rate)[GT_COPY_WITHIN + 1];
+	/* [count * count], or NULL: peer[i * count + k] is from GPU i to GPU k */
+	struct gt_peer_report *peer;
+	/* the reason why GPUs could not be measured or checked; "" if there was no problem */
+	char problem[GT_REASON_SIZE];
 };
 
 /*
- * With `rates`, measure copies. Always copy patterns between GPUs and compare them. If a GPU or its
- * driver fails, `problem` says why. Errors: GT_ENOMEM, or those of
- * the CPU's device; *out is then empty.
+ * Check copies between GPUs: copy a test pattern from each GPU to each other GPU and compare it. If
+ * `rates` is true, also measure the rates of copies. If a GPU or its driver fails, that is not an
+ * error: `problem` has the reason. Release *out with gt_bandwidth_release().
+ *
+ * Errors: GT_ENOMEM, and errors of the CPU's backend; *out is then empty.
  */
 int gt_bandwidth_read(struct gt_bandwidth *out, bool rates, struct gt_err *err);
 void gt_bandwidth_release(struct gt_bandwidth *b);

@@ -1,4 +1,4 @@
-/* check.h - problems of a machine that a run would meet, each with its fix. */
+/* check.h - find problems of a machine that would disturb a run, and say how to fix them. */
 #ifndef GT_DEVICE_CHECK_H
 #define GT_DEVICE_CHECK_H
 
@@ -6,41 +6,47 @@
 #include "lib/device/probe.h"
 
 enum gt_severity {
-	GT_SEVERITY_WARNING, /* a run works, perhaps slowly, or not with all devices */
+	GT_SEVERITY_WARNING, /* a run works, but may be slow or not use all devices */
 	GT_SEVERITY_ERROR    /* a run on these devices fails */
 };
 
+/* One problem. */
 struct gt_finding {
 	enum gt_severity severity;
-	const char *id;                      /* stable, for programs: "gpu-full" */
-	char text[GT_REASON_SIZE], fix[240]; /* one line each */
+	const char *id; /* name of the problem for programs, which never changes: "gpu-full" */
+	char text[GT_REASON_SIZE], fix[240]; /* the problem and its fix, one line each */
 };
 
+/* All problems. */
 struct gt_findings {
 	struct gt_finding *item; /* [count], in the order of the checks */
-	size_t count, errors;
+	size_t count, errors;    /* number of findings; number of findings that are errors */
 };
 
-/* Facts that checks need beside the probe. Unknown figures cause no finding. */
+/* Facts that checks need in addition to struct gt_probe. An unknown number causes no finding. */
 struct gt_check_facts {
-	bool nvidia_card; /* the PCI bus has a display or compute card of NVIDIA's */
+	bool nvidia_card; /* there is an NVIDIA display or compute card on the PCI bus */
 	bool nccl;        /* libnccl.so.2 can be opened */
 	bool cudnn;       /* libcudnn.so.9 can be opened */
-	const struct gt_bandwidth *copies; /* borrowed; NULL: not tested */
+	const struct gt_bandwidth *copies; /* borrowed; NULL: copies were not tested */
 	struct gt_maybe shm_bytes;         /* size of /dev/shm */
-	/* number of open files that this process may have; unknown: no limit */
-	struct gt_maybe open_files;
-	/* bytes of address space that it may map; unknown: no limit */
-	struct gt_maybe address_bytes;
-	struct gt_maybe locked_bytes; /* bytes of memory that it may lock; unknown: no limit */
+	/* limits of this process; unknown: no limit */
+	struct gt_maybe open_files;    /* number of open files */
+	struct gt_maybe address_bytes; /* bytes of address space */
+	struct gt_maybe locked_bytes;  /* bytes of locked memory */
 };
 
-/* Read these facts. `root` is the prefix of /dev and /sys; NULL: the real ones. The large libraries
- * are opened only if enough GPUs are visible to use them. */
+/*
+ * Read all facts, except `copies`, which is set to NULL. `root` is a prefix for the paths /dev and
+ * /sys; NULL: the real ones. NCCL and cuDNN are large libraries, so NCCL is opened only if at least
+ * two GPUs are visible, and cuDNN only if at least one is visible. Otherwise `nccl` and `cudnn` are
+ * false.
+ */
 void gt_check_facts_read(
     struct gt_check_facts *out, const struct gt_probe *probe, const char *root);
 
-/* All problems that the facts show. Errors: GT_ENOMEM; *out is then empty. */
+/* Find all problems that the probe and the facts show. Release *out with gt_findings_release().
+ * Errors: GT_ENOMEM; *out is then empty. */
 int gt_check(struct gt_findings *out, const struct gt_probe *probe,
     const struct gt_check_facts *facts, struct gt_err *err);
 void gt_findings_release(struct gt_findings *findings);

@@ -11,61 +11,65 @@
 #define GT_CPU_CACHES_MAX   8
 #define GT_CPU_FEATURES_MAX 32
 
-/* One cache as the first CPU sees it. */
+/* One of the caches of the first CPU. */
 struct gt_cpu_cache {
 	char name[8]; /* "L1d", "L2" */
 	uint64_t size_bytes;
-	size_t shared_by; /* logical CPUs, 1 = its own */
+	size_t shared_by; /* number of logical CPUs that use this cache; 1: only the first CPU */
 };
 
 struct gt_numa_node {
-	int node;
-	size_t cpus;
+	int node;    /* the kernel's number of the node */
+	size_t cpus; /* number of logical CPUs */
 	struct gt_maybe memory_bytes;
 };
 
-/* The CPU as a device. Counts are 0 and texts "" where the system does not tell. */
+/* The CPU as a device. A count that is not known is 0, and a text that is not known is "". */
 struct gt_cpu {
 	char model[128];
-	char arch[32];             /* as uname -m has it: "x86_64", "aarch64" */
-	size_t sockets;            /* packages */
-	size_t cores;              /* physical */
-	size_t threads;            /* logical CPUs online */
-	size_t allowed;            /* logical CPUs this process may run on (affinity, cpuset) */
-	double quota;              /* CPUs' worth of time the cgroup grants; 0: no limit */
-	size_t usable;             /* threads worth starting: min(allowed, quota rounded up) */
+	char arch[32];  /* architecture, as printed by `uname -m`: "x86_64", "aarch64" */
+	size_t sockets; /* number of processor packages */
+	size_t cores;   /* number of physical cores */
+	size_t threads; /* number of logical CPUs that are online */
+	size_t allowed; /* number of logical CPUs this process may use (affinity, cpuset) */
+	double quota;   /* limit of CPU time from the cgroup, in CPUs; 0: no limit */
+	size_t usable;  /* useful number of threads: min(allowed, quota rounded up) */
 	struct gt_numa_node *node; /* [node_count] */
-	size_t node_count;         /* 0 where the kernel has no NUMA support */
-	const char *feature[GT_CPU_FEATURES_MAX]; /* vector instructions, oldest first */
+	size_t node_count;         /* 0 if the kernel has no NUMA support */
+	/* [feature_count]: names of the vector instruction sets, oldest first */
+	const char *feature[GT_CPU_FEATURES_MAX];
 	size_t feature_count;
-	struct gt_cpu_cache cache[GT_CPU_CACHES_MAX];
+	struct gt_cpu_cache cache[GT_CPU_CACHES_MAX]; /* [cache_count] */
 	size_t cache_count;
 	struct gt_maybe memory_total_bytes;
-	struct gt_maybe memory_available_bytes; /* the kernel's estimate, no more than the limit */
-	struct gt_maybe memory_limit_bytes;     /* limit of the cgroup; unknown: no limit */
+	struct gt_maybe memory_available_bytes; /* the kernel's estimate, at most the limit */
+	struct gt_maybe memory_limit_bytes;     /* limit from the cgroup; unknown: no limit */
 };
 
 /*
- * Describe the CPU from /proc and /sys, read under the folder `root` ("" for the real ones), so
- * that tests can pass the files of another machine. Figures that cannot be read stay 0 or unknown.
- * cgroups of version 1 and 2 are followed up to their root: the tightest limit counts.
+ * Read the facts about the CPU from /proc and /sys. `root` is a prefix for these paths: "" for the
+ * real ones, or, in tests, a folder with files of another machine. Numbers that cannot be read stay
+ * 0 or unknown. quota and memory_limit_bytes are the smallest limits of this process's cgroup and
+ * of all cgroups above it, of version 1 and version 2. Release *out with gt_cpu_release().
  *
- * Errors: only GT_ENOMEM. Release with gt_cpu_release().
+ * Errors: only GT_ENOMEM; *out is then empty.
  * Source: kernel documentation, admin-guide/cputopology, cgroup-v1, cgroup-v2.
  */
 int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);
 void gt_cpu_release(struct gt_cpu *cpu);
 
-/* The most memory that this process can use: the smallest of the machine's memory, the cgroup's
- * limit and the process's own limit (RLIMIT_AS); UINT64_MAX if none is known. */
+/* Return the bytes of memory that this process can use: the smallest of the machine's memory, the
+ * limit from the cgroup and the limit of the process (RLIMIT_AS). UINT64_MAX if none is known. */
 uint64_t gt_cpu_memory_bytes(void);
 
-/* Memory that can still be allocated; UINT64_MAX if unknown. */
+/* Bytes of memory that can still be allocated; UINT64_MAX if unknown. */
 struct gt_cpu_free {
-	uint64_t host_bytes;    /* by all processes together: the machine's, or the cgroup's */
-	uint64_t process_bytes; /* by this process: its address space (RLIMIT_AS) */
+	/* by all processes together: the smaller of the machine's free memory and the cgroup's */
+	uint64_t host_bytes;
+	uint64_t process_bytes; /* by this process alone, within its address space (RLIMIT_AS) */
 };
 
+/* Read how much memory is free. Despite its name, this function frees nothing. */
 void gt_cpu_memory_free(struct gt_cpu_free *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* dtype.h - the element types of tensors: PyTorch's names, sizes, and rounding between them. */
+/* dtype.h - the element types of tensors: their sizes, and their names in PyTorch. */
 #ifndef GT_DEVICE_DTYPE_H
 #define GT_DEVICE_DTYPE_H
 
@@ -16,31 +16,35 @@ enum gt_dtype {
 	GT_I8,
 	GT_U8,
 	GT_BOOL,
-	GT_C64,  /* complex of two f32 */
-	GT_C128, /* complex of two f64 */
-	/* The types below are stored, converted and moved; no kernel computes with them. */
+	GT_C64,  /* complex number of two float32 */
+	GT_C128, /* complex number of two float64 */
+	/* Kernels do not compute with the types below. gtrain only stores, converts and copies
+	 * tensors of these types. */
 	GT_U16,
 	GT_U32,
 	GT_U64,
-	GT_F8_E4M3, /* no infinities, one NaN of each sign; the largest is 448 */
-	GT_F8_E5M2, /* as float16 with 2 bits of fraction */
-	GT_DTYPE_COUNT
+	/* float of 8 bits, 4 for the exponent: no infinities, one NaN per sign, at most 448 */
+	GT_F8_E4M3,
+	GT_F8_E5M2,    /* float of 8 bits: a float16 that has only 2 bits of fraction */
+	GT_DTYPE_COUNT /* number of types */
 };
 
-/* Bytes of one element. */
+/* Return the size of one element in bytes. */
 size_t gt_dtype_size(enum gt_dtype dtype);
 
-/* "float32", as in torch.float32 without the prefix; never NULL. */
+/* Return PyTorch's name of the type without "torch.": "float32" for torch.float32. Never NULL. */
 const char *gt_dtype_name(enum gt_dtype dtype);
 
-/* Whether it holds real floating-point numbers, of any width. */
+/* Return true for floating-point types of any size. Complex types are not floating-point types
+ * here. */
 bool gt_dtype_is_float(enum gt_dtype dtype);
 
-/* Whether it is a floating-point type that kernels compute with: of 16, 32 or 64 bits. */
+/* Return true for the floating-point types that kernels compute with: types of 16, 32 or 64
+ * bits. */
 bool gt_dtype_is_real(enum gt_dtype dtype);
 
-/* The type in which statistics of such numbers are kept: float32 for float16 and bfloat16, any
- * other type itself. */
+/* Return the type for statistics of tensors of type `dtype`: float32 for float16 and bfloat16, and
+ * `dtype` itself for any other type. */
 enum gt_dtype gt_dtype_wide(enum gt_dtype dtype);
 
 #endif

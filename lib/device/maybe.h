@@ -5,10 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Not known: the driver is too old, the card has no such sensor, this user may not ask. */
+/* A number is unknown if, for example, the driver is too old, the GPU has no such sensor, or this
+ * user has no permission to read it. */
 struct gt_maybe {
 	bool known;
-	uint64_t value; /* 0 where not known */
+	uint64_t value; /* 0 if not known */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* name.h - devices as --device names them: "cpu", "cuda", "cuda:1", and lists of them. */
+/* name.h - parse the names of devices in --device: "cpu", "cuda", "cuda:1", and lists of them. */
 #ifndef GT_DEVICE_NAME_H
 #define GT_DEVICE_NAME_H
 
@@ -6,26 +6,34 @@
 
 #include "lib/device/backend.h"
 
-/* Bytes for the name of a device. */
+/* The size of a buffer for the name of a device, in bytes. */
 enum { GT_DEVICE_NAME_SIZE = 16 };
 
-/* One device. The index is logical: it counts the GPUs that CUDA_VISIBLE_DEVICES leaves. */
+/* One device. */
 struct gt_device_name {
 	const struct gt_backend *backend;
-	int index;
+	int index; /* from 0; only GPUs that CUDA_VISIBLE_DEVICES shows have an index */
 };
 
 /*
- * Read a list of devices of this machine: "cuda:0,cuda:2", or shorter "cuda:0,2": a bare number is
- * a device of the backend before it. A backend's name alone, "cuda", is all of its devices. The
- * order is kept: the ranks of a host take the devices in turn. `backends` is NULL-terminated, as
- * gt_backends is.
+ * Parse a list of devices of this machine.
  *
- *   *out  [*count], at least one; yours to free(); NULL on failure
+ *   "cuda:0,cuda:2"   two GPUs
+ *   "cuda:0,2"        the same: a number alone is a device of the previous element's backend
+ *   "cuda"            all devices of the backend
  *
- * Errors: GT_EINVAL for an empty list or element, a word that is no device's name, the same device
- * twice, or devices of two backends; GT_ENOTSUP for a backend that is not one of these; GT_EDEVICE,
- * with the backend's text, for a device that this machine does not have; GT_ENOMEM.
+ * The order of the list is kept, because rank r of a host uses device r % count. `backends` is a
+ * NULL-terminated list, such as gt_backends.
+ *
+ *   *out  [*count], at least one device; yours to free(); NULL on failure
+ *
+ * Errors:
+ *   GT_EINVAL   the list or an element is empty, an element is not the name of a device, a device
+ *               is listed twice, or the list has devices of two backends
+ *   GT_ENOTSUP  a backend is not in `backends`
+ *   GT_EDEVICE  this machine does not have the device; if it has no device of this kind at all,
+ *               the backend writes the text
+ *   GT_ENOMEM
  */
 int gt_device_names_read(struct gt_device_name **out, size_t *count, const char *text,
     const struct gt_backend *const *backends, struct gt_err *err);

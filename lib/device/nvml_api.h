@@ -1,12 +1,13 @@
-/* nvml_api.h - inside device: the functions of NVIDIA's management library that are in use. */
+/* nvml_api.h - inside device: the functions of NVML, NVIDIA's management library, that are used. */
 #ifndef GT_DEVICE_NVML_API_H
 #define GT_DEVICE_NVML_API_H
 
 #include "lib/device/nvml.h"
 
 /*
- * The part of NVML's binary interface used here, declared from its reference so that building
- * needs no toolkit. Every function returns a status; handles are opaque pointers.
+ * The part of NVML's binary interface that gtrain uses. The declarations follow NVML's reference
+ * manual, so the build does not need NVIDIA's header. Every function of NVML returns a status. A
+ * GPU is an opaque pointer.
  */
 enum gt_nvml_status {
 	NVML_SUCCESS = 0,
@@ -19,6 +20,7 @@ enum gt_nvml_status {
 	NVML_LIB_RM_VERSION_MISMATCH = 18
 };
 
+/* Constants of NVML: arguments of functions, and values that functions return. */
 enum { NVML_TEMPERATURE_GPU = 0, NVML_MIG_ENABLED = 1 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_ERROR_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
@@ -33,19 +35,23 @@ enum {
 };
 enum { NVML_NVLINK_SWITCH = 2, NVML_SCOPE_NODE = 0 };
 
+/* A count of more GPUs than this is taken for an error of the driver. */
 enum { GT_NVML_GPUS_MAX = 1024 };
 
-/* Stands for a number of bytes that NVML does not know. */
+/* NVML writes this value instead of a number of bytes that is not known. */
 #define NVML_NOT_AVAILABLE (~0ull)
 
+/* nvmlMemory_t */
 struct gt_nvml_memory {
-	unsigned long long total, free, used;
+	unsigned long long total, free, used; /* bytes */
 };
 
+/* nvmlUtilization_t */
 struct gt_nvml_utilization {
-	unsigned gpu, memory;
+	unsigned gpu, memory; /* percent */
 };
 
+/* nvmlPciInfo_t */
 struct gt_nvml_pci {
 	char bus_id_legacy[16];
 	unsigned domain, bus, device, device_id, subsystem_id;
@@ -53,6 +59,7 @@ struct gt_nvml_pci {
 };
 _Static_assert(sizeof(struct gt_nvml_pci) == 68, "nvmlPciInfo_t has 68 bytes");
 
+/* nvmlProcessInfo_v2_t */
 struct gt_nvml_process {
 	unsigned pid;
 	unsigned long long memory_bytes;
@@ -61,11 +68,14 @@ struct gt_nvml_process {
 _Static_assert(sizeof(struct gt_nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 bytes");
 
 typedef void *gt_nvml_device;
+/* Write the processes on a GPU to an array. Before the call, *count is the capacity of the array;
+ * after it, the number of processes. */
 typedef int gt_nvml_processes_fn(gt_nvml_device, unsigned *count, struct gt_nvml_process *);
 
-/* The functions, each NULL where this driver's library lacks it. */
+/* The functions of an open library. A function that this library does not have is NULL. A table in
+ * nvml.c has NVML's name of each function. */
 struct gt_nvml {
-	void *handle;
+	void *handle; /* from dlopen() */
 	int (*init)(void);
 	int (*shutdown)(void);
 	int (*driver_version)(char *, unsigned);
@@ -97,26 +107,32 @@ struct gt_nvml {
 	int (*memory_affinity)(gt_nvml_device, unsigned words, unsigned long *, int scope);
 };
 
-/* Call a function that may be missing; true when it answered. */
+/* Call a function that may be NULL. True if there is such a function and it succeeded. */
 #define GT_NVML_ASK(function, ...) ((function) && (function)(__VA_ARGS__) == NVML_SUCCESS)
 
-/* Keep a text from NVML only if the call succeeded, and make sure that it ends in a zero. */
+/* Finish a text that a call of NVML has written to text[size]. If `answered` is true, the call has
+ * succeeded: make sure that the text ends with a zero byte. Otherwise set the text to "". */
 static inline void gt_nvml_keep_text(bool answered, char *text, size_t size)
 {
 	text[answered ? size - 1 : 0] = '\0';
 }
 
+/* Return a number that is known. */
 static inline struct gt_maybe gt_nvml_known(uint64_t value)
 {
 	return (struct gt_maybe){ .known = true, .value = value };
 }
 
-/* nvml.c: open and initialize the library (NULL or "": the usual one). Returns false, and sets
- * state and reason of *why, if it cannot be used. Close it only if this returned true. */
+/*
+ * Open and initialize the library (nvml.c). `library` is its path or soname; NULL or "" is
+ * "libnvidia-ml.so.1". Return true if it can be used; call gt_nvml_close() only then. Set
+ * why->state; if the library cannot be used, set why->reason, too.
+ */
 bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
 void gt_nvml_close(struct gt_nvml *nvml);
 
-/* nvml_gpu.c: all about one GPU, into *gpu, which is empty. Errors: only GT_ENOMEM. */
+/* Read all facts about GPU number `index` (nvml_gpu.c). *gpu must be zeroed before. Errors: only
+ * GT_ENOMEM. */
 int gt_nvml_gpu_read(
     const struct gt_nvml *nvml, unsigned index, struct gt_gpu *gpu, struct gt_err *err);
 

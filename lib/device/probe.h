@@ -1,4 +1,4 @@
-/* probe.h - the devices of this machine: the CPU, the GPUs, the backends. */
+/* probe.h - find the devices of this machine and the backends that can use them. */
 #ifndef GT_DEVICE_PROBE_H
 #define GT_DEVICE_PROBE_H
 
@@ -9,59 +9,69 @@
 #include "lib/device/cpu.h"
 #include "lib/device/nvml.h"
 
-/* Bytes for the text of a gt_err, and its hint in brackets. */
+/* The size of a buffer for the text of a struct gt_err and its hint in parentheses, in bytes. */
 enum { GT_REASON_SIZE = 968 };
 
-/* The libraries the CPU backend computes with. */
+/* The libraries with which the CPU backend computes. */
 struct gt_cpu_math {
-	char onednn[32];             /* version: "2.6.3"; "" if it cannot be opened */
-	char reason[GT_REASON_SIZE]; /* why it cannot be opened, and the remedy; "" if it can */
-	const char *isa;             /* the widest instructions oneDNN will use, "" if none */
-	int openmp_threads;          /* threads that a parallel region starts */
+	char onednn[32]; /* version of oneDNN: "2.6.3"; "" if oneDNN cannot be opened */
+	/* why oneDNN cannot be opened, and what to do; "" if it can be opened */
+	char reason[GT_REASON_SIZE];
+	/* the widest vector instructions that oneDNN uses: "AVX512"; "" if it cannot be opened */
+	const char *isa;
+	int openmp_threads; /* number of threads in a parallel region of OpenMP */
 };
 
-/* Opens oneDNN. Part of the CPU backend, as gt_cpu_backend is: kernels/cpu/math.c. */
+/* Open oneDNN and read these facts. This function belongs to the CPU backend: it is in
+ * kernels/cpu/math.c. */
 void gt_cpu_math_read(struct gt_cpu_math *out);
 
+/* The CPU backend and the CUDA backend. */
 enum { GT_PROBE_BACKENDS = 2 };
 
-/* A backend of this build. `reason` says why it is not available, "" if it is. */
+/* One of the two backends. */
 struct gt_backend_status {
-	const char *name;
-	bool available;
-	char reason[GT_REASON_SIZE];
+	const char *name; /* "cpu" or "cuda" */
+	bool available;   /* this build has the backend, and it can compute on this machine */
+	char reason[GT_REASON_SIZE]; /* why the backend is not available; "" if it is */
 };
 
+/* The result of a probe. */
 struct gt_probe {
 	struct gt_cpu cpu;
 	struct gt_cpu_math math;
 	struct gt_gpus gpus;
-	char *visible_devices; /* CUDA_VISIBLE_DEVICES; NULL if unset */
-	size_t visible;        /* GPUs that have a logical number */
-	bool cuda_available;   /* a driver that runs CUDA, and at least one visible GPU */
-	char reason[240];      /* why cuda_available is false, "" if it is true */
-	char note[240];        /* an oddity of CUDA_VISIBLE_DEVICES, "" if there is none */
-	bool driver_old;       /* the reason: it cannot run the code of this build */
-	bool order_unsure;     /* cuda:N may be another GPU: see gt_visible_order_unsure() */
-	struct gt_backend_status backend[GT_PROBE_BACKENDS];
+	char *visible_devices; /* value of CUDA_VISIBLE_DEVICES; NULL: unset */
+	size_t visible;        /* number of GPUs that CUDA can see: cuda:0 to cuda:visible-1 */
+	bool cuda_available;   /* the driver runs CUDA, and at least one GPU is visible */
+	char reason[240];      /* why cuda_available is false; "" if it is true */
+	char note[240];  /* a problem in CUDA_VISIBLE_DEVICES, one line; "" if there is none */
+	bool driver_old; /* the driver is too old to run the CUDA code of this build */
+	/* CUDA's cuda:N may not be the GPU with `logical` N: see gt_visible_order_unsure() */
+	bool order_unsure;
+	struct gt_backend_status backend[GT_PROBE_BACKENDS]; /* the CPU, then CUDA */
 };
 
-/* The sources of the probe; all may be NULL. */
+/* The sources of the probe. Every pointer may be NULL. */
 struct gt_probe_options {
-	const char *root;            /* prefix of /proc and /sys; NULL: the real ones */
-	const char *nvml_library;    /* NULL: libnvidia-ml.so.1 */
-	const char *visible_devices; /* value of CUDA_VISIBLE_DEVICES, NULL: unset */
-	const char *device_order;    /* value of CUDA_DEVICE_ORDER, NULL: unset */
-	int toolkit; /* CUDA's toolkit of this build, 12040 is 12.4; 0: the one it was built with */
+	const char *root;            /* prefix for the paths /proc and /sys; NULL: no prefix */
+	const char *nvml_library;    /* path or soname; NULL: libnvidia-ml.so.1 */
+	const char *visible_devices; /* value of CUDA_VISIBLE_DEVICES; NULL: unset */
+	const char *device_order;    /* value of CUDA_DEVICE_ORDER; NULL: unset */
+	/* version of the CUDA toolkit that the driver must support: 12040 is 12.4; 0: the version
+	 * that this program was built with */
+	int toolkit;
 };
 
-/* The toolkit that kernels/cuda/ was compiled with. Its address is NULL in builds without. */
+/* The version of the CUDA toolkit that compiled kernels/cuda/: 12040 is 12.4. In a build without
+ * CUDA the address of this variable is NULL. */
 extern const int gt_cuda_toolkit __attribute__((weak));
 
 /*
- * Probe all devices. A machine without GPUs or driver is not an error; `reason` describes it.
+ * Probe all devices. If there is no GPU or no driver, that is not an error: `reason` describes it.
+ * Release *out with gt_probe_release().
  *
- * Errors: GT_ENOMEM; *out is then empty. Release with gt_probe_release().
+ * Errors: GT_ENOMEM; *out is then empty.
  */
 int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, struct gt_err *err);
 void gt_probe_release(struct gt_probe *probe);

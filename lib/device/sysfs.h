@@ -1,4 +1,4 @@
-/* sysfs.h - inside device: small files under /proc and /sys, or under a copy of them. */
+/* sysfs.h - inside device: read small files of /proc and /sys, or of a folder with copies. */
 #ifndef GT_DEVICE_SYSFS_H
 #define GT_DEVICE_SYSFS_H
 
@@ -6,22 +6,27 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define GT_SYSFS_LINE 8192 /* bytes; no line read here is longer, the flags of a CPU included */
+/* The size of a buffer for one line, in bytes. No line of these files is longer, not even the flags
+ * of a CPU. */
+#define GT_SYSFS_LINE 8192
 
-/* Open `root` followed by a formatted path; NULL when it is not there or longer than a path may
- * be. Yours to fclose(). */
+/* Open the file with the path `root` followed by the formatted text. Return NULL if the file cannot
+ * be opened or the path is too long. The result is yours to fclose(). */
 FILE *gt_sysfs_open(const char *root, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The first line of the file, without its end. False if there is none. */
+/* Read the first line of such a file to line[size], without the newline. Return false if the file
+ * cannot be opened or is empty. */
 bool gt_sysfs_line(char *line, size_t size, const char *root, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The value in a line "KEY : VALUE\n", cut at its end in place; NULL if the key is another. */
+/* Find the value in a line "KEY : VALUE\n". Replace the newline by a zero byte and return a pointer
+ * into the line, or NULL if the line has another key. */
 char *gt_sysfs_value(char *line, const char *key);
 
-/* Count the numbers in a kernel list such as "0-3,8,10-11", up to the first character that does not
- * belong to a list. Calls `visit`, unless it is NULL, with each number. */
+/* Return how many numbers are in a list of the kernel such as "0-3,8,10-11" (7 numbers). The list
+ * ends at the first character that does not belong to a list. If `visit` is not NULL, call it with
+ * each number and `context`. */
 size_t gt_sysfs_list(const char *list, void (*visit)(int id, void *context), void *context);
 
 #endif

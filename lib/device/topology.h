@@ -1,50 +1,58 @@
-/* topology.h - how GPUs are linked with each other, and which CPUs are near them. */
+/* topology.h - the connections between GPUs, and the CPUs and NUMA nodes closest to each GPU. */
 #ifndef GT_DEVICE_TOPOLOGY_H
 #define GT_DEVICE_TOPOLOGY_H
 
 #include "lib/device/nvml.h"
 
-/* The way between two GPUs, from near to far. The names are those of `nvidia-smi topo -m`. */
+/* The kind of connection between two GPUs. A kind further down means a greater distance. The names
+ * are from the output of `nvidia-smi topo -m`. */
 enum gt_link {
 	GT_LINK_UNKNOWN,
 	GT_LINK_SELF,   /* the GPU itself */
-	GT_LINK_NVLINK, /* NVLink, perhaps through switches */
-	GT_LINK_BOARD,  /* one board */
-	GT_LINK_PIX,    /* at most one PCIe bridge */
-	GT_LINK_PXB,    /* several PCIe bridges */
-	GT_LINK_PHB,    /* the host bridge of a CPU */
-	GT_LINK_NODE,   /* several host bridges of one NUMA node */
-	GT_LINK_SYS,    /* the connection between NUMA nodes */
-	GT_LINKS
+	GT_LINK_NVLINK, /* through NVLink, perhaps through NVLink switches */
+	GT_LINK_BOARD,  /* both GPUs are on one board */
+	GT_LINK_PIX,    /* through at most one PCIe bridge */
+	GT_LINK_PXB,    /* through several PCIe bridges */
+	GT_LINK_PHB,    /* through the host bridge of a CPU */
+	GT_LINK_NODE,   /* through several host bridges of one NUMA node */
+	GT_LINK_SYS,    /* through the connection between NUMA nodes */
+	GT_LINKS        /* number of kinds */
 };
 
+/* The connection between two GPUs. */
 struct gt_link_way {
 	enum gt_link kind;
-	/* For GT_LINK_NVLINK: the number of NVLinks. If the two ends report different numbers,
-	 * it is the lower one. */
+	/* For GT_LINK_NVLINK: the number of NVLinks. If the two GPUs report different numbers, it
+	 * is the lower number. */
 	unsigned nvlinks;
 };
 
-/* CPUs or NUMA nodes, as the kernel writes lists: "0-15,32-47"; "" where unknown. */
+/* The size of a buffer for a list of numbers in the kernel's format, in bytes: "0-15,32-47". */
 #define GT_TOPOLOGY_LIST 128
 
 struct gt_topology {
-	size_t count;            /* GPUs, in NVML's order */
-	struct gt_link_way *way; /* way[i * count + j] is from GPU i to GPU j */
+	size_t count;            /* number of GPUs, in NVML's order */
+	struct gt_link_way *way; /* [count * count]: way[i * count + j] is from GPU i to GPU j */
+	/* [count]: the CPUs and the NUMA nodes that are closest to each GPU, as lists of numbers;
+	 * "" if they are unknown */
 	struct gt_gpu_near {
 		char cpus[GT_TOPOLOGY_LIST], nodes[GT_TOPOLOGY_LIST];
-	} * near; /* [count] */
+	} * near;
 };
 
 /*
- * Ask NVML, as gt_gpus_read() does. Without a driver, or a GPU, the count is 0; figures that the
- * driver does not report are unknown. Errors: only GT_ENOMEM; *out is then empty.
+ * Read the topology from NVML. `library` is the path or soname of NVML's library; NULL or "" is
+ * "libnvidia-ml.so.1". If there is no driver or no GPU, the count is 0. Facts that the driver does
+ * not report are unknown. Release *out with gt_topology_release().
+ *
+ * Errors: only GT_ENOMEM; *out is then empty.
  * Source: NVML API reference, nvmlGpuTopologyLevel_t; nvidia-smi(1), "topo".
  */
 int gt_topology_read(struct gt_topology *out, const char *library, struct gt_err *err);
 void gt_topology_release(struct gt_topology *t);
 
-/* "NV18", "PIX", "X" for the GPU itself, "?" where unknown, written to the buffer. */
+/* Write the short name of a connection to the buffer and return the buffer. Examples: "NV18" for 18
+ * NVLinks, "PIX", "X" for the GPU itself, "?" if the connection is unknown. */
 const char *gt_link_name(char buffer[16], struct gt_link_way way);
 
 #endif

@@ -1,4 +1,4 @@
-/* visible.h - inside device: number GPUs as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER do. */
+/* visible.h - inside device: find the GPU behind each cuda:N, from CUDA_VISIBLE_DEVICES. */
 #ifndef GT_DEVICE_VISIBLE_H
 #define GT_DEVICE_VISIBLE_H
 
@@ -8,33 +8,37 @@
 #include "lib/device/nvml.h"
 
 /*
- * Number the GPUs as CUDA would under CUDA_VISIBLE_DEVICES=`value`: sets `logical` (and
- * `logical_mig`) of each of the `count` GPUs, -1 for the hidden ones.
+ * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has this value. Set `logical` and
+ * `logical_mig` of each GPU in gpus[count]. They are -1 for a hidden GPU.
  *
- *   unset (NULL)        all, in order
+ *   value               visible GPUs
+ *   NULL (unset)        all GPUs, in order
  *   ""                  none
- *   "2,1"               GPU 2 is cuda:0, GPU 1 is cuda:1; digits as strtoul takes them
- *   "GPU-8932f937,0"    the GPU whose UUID alone begins so, then GPU 0
- *   "MIG-..."           one instance of a GPU, by its UUID; nothing else is then visible
- *   "0,-1,1"            the list ends at the first entry that is no GPU here: only GPU 0
- *   "0,1,0"             a GPU twice makes the whole list void: none
+ *   "2,1"               GPU 2 is cuda:0, GPU 1 is cuda:1
+ *   "1gpu"              GPU 1: numbers are parsed as by strtoul()
+ *   "GPU-8932f937,0"    the only GPU with a UUID that begins with this text, then GPU 0
+ *   "MIG-..."           the MIG instance with this UUID, and no other device
+ *   "0,-1,1"            only GPU 0: the list ends at the first entry that is not a GPU here
+ *   "0,1,0"             none: a list with the same GPU twice is invalid
  *
- * `note` receives one line on an oddity of the list, "" if there is none.
+ * note[note_size] receives one line about a problem in the list, or "" if there is none. Return the
+ * number of visible devices.
  *
- * Returns the number of visible devices.
- * Source: CUDA Programming Guide, "CUDA Environment Variables". That digits are read as strtoul
- * does and that a repeated entry voids the list is not written there; PyTorch's
- * torch.cuda.device_count() follows the driver in both.
+ * Source: CUDA Programming Guide, "CUDA Environment Variables". The guide does not say how numbers
+ * are parsed, nor that a list with the same GPU twice is invalid. In both cases, PyTorch's
+ * torch.cuda.device_count() follows the driver.
  */
 size_t gt_visible_apply(
     struct gt_gpu *gpus, size_t count, const char *value, char *note, size_t note_size);
 
 /*
- * Whether the numbers above may differ from CUDA's: by default (CUDA_DEVICE_ORDER unset or
- * FASTEST_FIRST) CUDA puts the fastest GPU first, by an unpublished rule, while NVML orders GPUs by
- * PCI bus id. They agree for GPUs of one model, and for those that the list names by UUID.
+ * Return true if the numbers of gt_visible_apply() may differ from CUDA's. NVML orders GPUs by PCI
+ * bus id. CUDA does so only if CUDA_DEVICE_ORDER is PCI_BUS_ID. By default (unset or FASTEST_FIRST)
+ * CUDA puts the fastest GPU first, and its rule for this order is not published. The numbers are
+ * the same if all GPUs are of one model, or if CUDA_VISIBLE_DEVICES names all its GPUs by UUID.
  *
- * `value` is that of CUDA_VISIBLE_DEVICES, `order` that of CUDA_DEVICE_ORDER; NULL is unset.
+ * `value` is the value of CUDA_VISIBLE_DEVICES, and `order` the value of CUDA_DEVICE_ORDER. NULL
+ * means unset.
  */
 bool gt_visible_order_unsure(
     const struct gt_gpu *gpus, size_t count, const char *value, const char *order);
