@@ -1,4 +1,4 @@
-/* attrs.h - the attributes of ops: constants beside their inputs. */
+/* attrs.h - the attributes of ops: the constants of a node, such as stride or eps. */
 #ifndef GT_GRAPH_ATTRS_H
 #define GT_GRAPH_ATTRS_H
 
@@ -9,91 +9,107 @@
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
+/* The two forms of GELU: the tanh approximation, and the exact formula with erf. */
 enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
 enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
 
-/* Chunks of a multiple of this many rows begin at multiples of 32 bytes, in all types. */
+/* linear_cross_entropy computes logits in chunks of rows. If the rows of a chunk are a multiple of
+ * this number, every chunk begins at a multiple of 32 bytes, in all data types. */
 enum { GT_HEAD_ROWS = 16 };
 
 /*
  * One member per family of ops. Zero the union before setting members: the common-subexpression
  * pass compares the bytes of two nodes to decide whether they compute the same.
+ *
+ * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism a
+ * node may work on a shard: a range of the heads, table rows or classes of a layer. Then `first` or
+ * `first_head` is the index where the range begins. `whole` or `all_heads` is the number of all
+ * heads, rows or classes of the layer.
  */
 union gt_attrs {
-	/* covers every byte; it is first, because `= { 0 }` zeroes only the first member */
+	/* This member covers every byte. It comes first, because `= { 0 }` zeroes only the first
+	 * member of a union. */
 	int64_t all[6];
 	struct {
 		bool trans_a, trans_b;
-		bool relaxed; /* terms of sums may be added in another order; forward only */
-		bool tf32;    /* float32 factors may be rounded to TF32: the pass tf32 */
+		bool relaxed; /* the kernel may change the order of additions; forward only */
+		bool tf32;    /* the kernel may round float32 factors to TF32 (pass tf32) */
 	} matmul;
 	struct {
-		int kernel, stride, pad; /* square */
-		bool relu;               /* max(0, .) after bias and residual; forward only */
-		/* algorithms that round more than a plain sum are allowed; forward only */
+		int kernel, stride, pad; /* in pixels, equal for height and width */
+		bool relu;               /* apply max(0, .) after bias and residual; forward only */
+		/* the kernel may use algorithms that round more often than a plain sum; forward
+		 * only */
 		bool relaxed;
-		bool tf32; /* as of matmul */
-		/* conv2d_input_grad: size of the input of the forward pass */
+		bool tf32; /* the kernel may round float32 factors to TF32 */
+		/* conv2d_input_grad: image size of the input of the forward pass, in pixels */
 		int64_t in_height, in_width;
 	} conv;
 	struct {
-		int kernel, stride, pad;
-		int64_t in_height, in_width; /* gradients */
+		int kernel, stride, pad; /* in pixels, equal for height and width */
+		/* gradient ops, patch_tokens_grad included: image size of the forward pass's input,
+		 * in pixels */
+		int64_t in_height, in_width;
 	} pool;
 	struct {
 		double eps;
-		double momentum; /* batch norm: weight of the new statistics */
-		bool relu;       /* batch norm: apply max(0, .) to the output */
-		/* Layer norm of a float32 input: the 16-bit type of its output. GT_F32: outputs
-		 * have the type of the input. */
+		/* batch norm: weight of the new statistics in the running mean and variance */
+		double momentum;
+		bool relu; /* batch norm: apply max(0, .) to the output */
+		/* Layer norm of a float32 input: the 16-bit type of the output. GT_F32: the output
+		 * has the type of the input. */
 		enum gt_dtype low;
 	} norm;
 	struct {
 		enum gt_gelu kind;
 	} gelu;
 	struct {
-		double p;        /* probability of dropping */
-		uint32_t stream; /* counter word 2 of Philox: distinct per dropout of a model */
-		/* If x has only some rows of each sample: the element at which they begin, and the
-		 * elements of a whole sample; 0, 0: whole samples. */
+		double p; /* probability that an element becomes 0 */
+		/* counter word 2 of Philox; each dropout of a model has a different stream */
+		uint32_t stream;
+		/* If x has only some rows of each sample: the index of the first element of these
+		 * rows, and the number of elements of a whole sample. 0, 0: x has whole samples. */
 		int64_t first, sample;
 	} dropout;
 	struct {
-		int heads;
-		double p; /* dropout of the attention probabilities */
-		uint32_t stream;
-		/* of a shard: its first head, and all heads of the layer; 0, 0: no shard */
+		int heads;       /* heads of the queries */
+		double p;        /* dropout probability of the attention probabilities */
+		uint32_t stream; /* counter word 2 of Philox, as for dropout */
+		/* shard: index of the first query head, and number of query heads of the whole
+		 * layer; 0, 0: no shard */
 		int first_head, all_heads;
-		int kv_heads; /* heads of keys and values; 0: as many as of queries */
-		bool full;    /* a token also attends to later tokens; else it is causal */
-		bool tf32;    /* as of matmul */
+		int kv_heads; /* heads of the keys, equal to heads of the values; 0: `heads` */
+		bool full;    /* a token also attends to later tokens; false: causal attention */
+		bool tf32;    /* the kernel may round float32 factors to TF32 */
 	} attention;
 	struct {
-		int heads, kv_heads; /* heads of queries; heads of keys and of values */
-		double theta;
+		int heads, kv_heads; /* heads of the queries; heads of the keys and of the values */
+		double theta;        /* base of the rotation frequencies */
 	} rope;
 	struct {
-		int64_t rows; /* rows of the table; for gradients */
-		/* of a shard: its first row, and all rows of the table; 0, 0: no shard */
+		int64_t rows; /* gradient ops: rows of the table */
+		/* shard: index of the first row, and number of rows of the whole table; 0, 0: no
+		 * shard */
 		int64_t first, whole;
-		enum gt_dtype low; /* type of the output, of 16 bits; GT_F32: the table's type */
+		enum gt_dtype low; /* 16-bit type of the output; GT_F32: the table's type */
 	} embedding;
 	struct {
-		/* of a shard: its first class, and all classes; 0, 0: no shard */
+		/* shard: index of the first class, and number of all classes; 0, 0: no shard */
 		int64_t first, whole;
 	} loss;
 	struct {
 		int64_t rows; /* rows of logits per chunk; a multiple of GT_HEAD_ROWS */
-		bool tf32;    /* as of matmul */
-	} head;
+		bool tf32;    /* the kernel may round float32 factors to TF32 */
+	} head;               /* linear_cross_entropy */
 	struct {
-		int stride;                  /* takes every stride-th row and column */
-		int64_t front, back;         /* channels of zeros put before and after */
-		int64_t in_height, in_width; /* gradient */
+		int stride;          /* keep every stride-th row and column */
+		int64_t front, back; /* channels of zeros added before and after */
+		/* gradient op: image size of the forward pass's input, in pixels */
+		int64_t in_height, in_width;
 	} subsample;
 	struct {
-		float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS];
+		float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS]; /* per channel of the image */
 	} normalize;
 	struct {
 		int ndim;
@@ -106,27 +122,36 @@ union gt_attrs {
 		enum gt_dtype to;
 	} cast;
 	struct {
-		int index;
-		int turn;      /* all_gather_start: 1, or 2 in the backward part */
-		int64_t count; /* elements, if the node allocates memory for them */
-	} bucket;              /* of lib/parallel/data/buckets.h */
+		int index; /* index of the bucket */
+		/* all_gather_start: 1 for the gather of the forward part, 2 for the gather of the
+		 * backward part */
+		int turn;
+		int64_t count; /* elements of the bucket */
+	} bucket;              /* a bucket of gradients, see lib/parallel/data/buckets.h */
 	struct {
 		int axis;      /* enum gt_axis of lib/parallel/parallel.h */
-		int ranks;     /* all_gather: of the axis */
+		int ranks;     /* all_gather: number of ranks, or of virtual ranks, of the axis */
 		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
 	} collective;
+	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a token
+	 * (lib/parallel/pipeline/stage.h). */
 	struct {
 		enum gt_dtype dtype;
-		int ndim; /* -1: none */
+		int ndim; /* -1: pipe_send has no output */
 		int64_t shape[GT_MAX_DIMS];
-		int link;  /* of lib/parallel/pipeline/stage.h */
-		bool wait; /* pipe_send: return when it is done */
+		/* enum gt_pipe_link of lib/parallel/pipeline/stage.h; from GT_PIPE_LINKS on: the
+		 * link for a tied parameter */
+		int link;
+		bool wait; /* pipe_send: wait until the data have been sent */
 	} pipe;
+	/* see lib/parallel/data/scatter.h */
 	struct {
-		enum gt_dtype dtype; /* scatter: of the output, with its shape */
+		enum gt_dtype dtype; /* scatter: dtype, ndim and shape of the output */
 		int ndim;
-		int64_t shape[GT_MAX_DIMS]; /* gather: only [0] is set, to the rows of all ranks */
-	} scatter;                          /* of lib/parallel/data/scatter.h */
+		/* gather: only shape[0] is set, to the number of rows of all ranks; 0 on ranks
+		 * other than rank 0 */
+		int64_t shape[GT_MAX_DIMS];
+	} scatter;
 	struct {
 		double value;
 		enum gt_dtype dtype;
@@ -135,7 +160,7 @@ union gt_attrs {
 	} fill;
 };
 
-/* Heads of keys and values of an attention. */
+/* Return the number of heads that keys and values of an attention node have. */
 static inline int gt_attrs_kv_heads(const union gt_attrs *attrs)
 {
 	return attrs->attention.kv_heads ? attrs->attention.kv_heads : attrs->attention.heads;

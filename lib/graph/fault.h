@@ -1,4 +1,4 @@
-/* fault.h - faults that kernels find in their data: the kinds, and the words for each. */
+/* fault.h - faults that kernels find in their input data, and the error text of each. */
 #ifndef GT_GRAPH_FAULT_H
 #define GT_GRAPH_FAULT_H
 
@@ -7,14 +7,19 @@
 #include "lib/base/err.h"
 
 /*
- * A CPU kernel returns the error from run(). A GPU kernel stores the fault in a slot that the host
- * reads when it waits (kernels/cuda/fault.cuh). The text is the same for both.
+ * The kinds of faults. A comment lists the values[] of each kind. A CPU kernel returns the error
+ * from run(). A GPU kernel stores the fault in a slot, which the host reads when it waits for the
+ * GPU (kernels/cuda/fault.cuh). The text is the same for both.
  */
-enum gt_fault_kind {        /* and its values */
-	GT_FAULT_ID,        /* an id, its sample, its position, rows of the table */
-	GT_FAULT_POSITIONS, /* tokens, tokens before these, positions there are */
-	GT_FAULT_CACHE,     /* tokens, tokens before these, capacity of the cache */
-	GT_FAULT_TARGET     /* a target, its row, classes */
+enum gt_fault_kind {
+	/* embedding: token id, index of the sample, position in the sample, rows of the table */
+	GT_FAULT_ID,
+	/* embedding: number of tokens, number of earlier tokens, rows of the position table */
+	GT_FAULT_POSITIONS,
+	/* attention: number of tokens, number of earlier tokens, capacity of the cache in tokens */
+	GT_FAULT_CACHE,
+	/* cross_entropy: target, row of the target, number of classes */
+	GT_FAULT_TARGET
 };
 
 enum { GT_FAULT_VALUES = 4 };
@@ -24,7 +29,7 @@ struct gt_fault {
 	int64_t values[GT_FAULT_VALUES];
 };
 
-/* Store the text and hint of a fault. Returns GT_EINVAL. */
+/* Store the text and the hint of a fault in *err. Returns GT_EINVAL. */
 int gt_fault_set(struct gt_err *err, const struct gt_fault *fault);
 
 #endif

@@ -1,4 +1,4 @@
-/* graph.h - a model as a graph of values and nodes, and how it is built. */
+/* graph.h - a model as a graph of values and nodes, and the functions that build it. */
 #ifndef GT_GRAPH_GRAPH_H
 #define GT_GRAPH_GRAPH_H
 
@@ -13,84 +13,92 @@
 #include "lib/graph/kernel.h"
 
 /*
- * A graph is a list of nodes in an order in which they may run. Models emit the forward part for
- * one micro-batch on one device; passes (lib/graph/pass.h) read it and rewrite it; lib/graph/plan.h
- * turns it into a list of kernel calls. A graph owns its values, nodes and strings; it knows no
- * device.
+ * A graph is a list of nodes in an order in which they may run. A model emits the forward part for
+ * one micro-batch on one device. Passes (lib/graph/pass.h) read and rewrite the graph, and add the
+ * backward part. A plan (lib/graph/plan.h) turns the graph into a list of kernel calls. A graph
+ * owns its values, nodes and strings. It does not depend on a device.
+ *
+ * The store (lib/graph/store.h) is the memory that outlasts a run: parameters, gradients, buffers.
  */
 
+/* The role of a value. */
 enum gt_role {
 	GT_INPUT,        /* written by the host before a run */
-	GT_PARAMETER,    /* trained; lies in the store */
-	GT_BUFFER,       /* kept but not trained (running statistics); lies in the store */
+	GT_PARAMETER,    /* trained; in the store */
+	GT_BUFFER,       /* kept but not trained (running statistics); in the store */
 	GT_TEMPORARY,    /* written by a node; its memory is reused after its last reader */
-	GT_GRADIENT,     /* of a parameter; lies in the store, beside it */
-	GT_WORKING_COPY, /* of a parameter, in a type of 16 bits; lies in the store, beside it */
+	GT_GRADIENT,     /* the gradient of a parameter; in the store */
+	GT_WORKING_COPY, /* a copy of a parameter in a 16-bit type; in the store */
 	GT_CACHE, /* kept between runs for the nodes that write it; in the store, never saved */
-	GT_OUTPUT /* made by a node, read by the host after the run */
+	GT_OUTPUT /* written by a node, read by the host after the run */
 };
 
-/* The initial value of a parameter or buffer: element i is number i % 4 of the Philox block at
- * counter i / 4, stream GT_RNG_INIT + the parameter's index, key the run's seed. */
+/* How a parameter or buffer gets its initial value. Random element i is number i % 4 of the Philox
+ * block at counter i / 4. The stream of the block is GT_RNG_INIT + the parameter's index, and its
+ * key is the run's seed. */
 enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
 
 struct gt_init {
 	enum gt_init_kind kind;
-	double scale; /* standard deviation, or the bound of U(-scale, scale) */
+	double scale; /* normal: standard deviation; uniform: draw from U(-scale, scale) */
 };
 
+/* A tensor of the graph. */
 struct gt_value {
-	int id; /* its index in graph->values */
-	/* PyTorch's name for parameters and buffers. For other values it only serves messages, and
-	 * may be NULL. */
+	int id; /* index of this value in graph->values */
+	/* Parameters and buffers: PyTorch's name. Inputs, outputs and caches: a unique name. Other
+	 * values: a name for messages, or NULL. */
 	const char *name;
 	enum gt_dtype dtype;
 	enum gt_layout layout;
 	enum gt_role role;
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
-	struct gt_node *producer;   /* NULL: an input, parameter or buffer */
-	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: it belongs to this one */
+	struct gt_node *producer;   /* the node that writes it; NULL: declared, not computed */
+	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: the parameter */
 	struct gt_init init;        /* parameters and buffers */
 	bool decay;                 /* parameters: weight decay applies */
 	double lr_scale;            /* parameters: factor of the learning rate */
-	bool frozen;                /* a buffer that the model declared as a parameter */
-	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
-	 * head, bias or norm. The model sets it (gt_model_build()). */
+	bool frozen;                /* a parameter that is not trained; its role is GT_BUFFER */
+	/* Parameters: the weight of a product or convolution between hidden features; false for
+	 * embeddings, the output head, biases and norms. The model sets it (gt_model_build()). */
 	bool hidden;
-	bool low;       /* sent to another stage in the low type, where precision is mixed */
-	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
-	/* If not NULL, the value has no memory of its own: it lies within this temporary, from
-	 * element within_first on. A write to one changes the other. */
+	bool low; /* mixed precision: sent to another pipeline stage in the 16-bit type */
+	/* parameters and buffers: only other ranks hold it, and no node of this graph reads it */
+	bool elsewhere;
+	/* If not NULL, the value has no memory of its own: its memory is a part of this temporary,
+	 * from element within_first on. A write to one changes the other. */
 	struct gt_value *within;
 	int64_t within_first;
 };
 
-/* Whether it is a weight of the model, trained or frozen. */
+/* Return whether v is a weight of the model, trained or frozen. */
 static inline bool gt_value_is_weight(const struct gt_value *v)
 {
 	return v->role == GT_PARAMETER || v->frozen;
 }
 
-/* Whether a node may write it while others read it. */
+/* Return whether nodes may change v after other nodes have read it. */
 static inline bool gt_value_changes(const struct gt_value *v)
 {
 	return (v->role == GT_BUFFER && !v->frozen) || v->role == GT_GRADIENT ||
 	       v->role == GT_CACHE;
 }
 
-/* A step of training is one run of a plan, or one for each micro-batch. */
+/* A training step is one run of a plan, or several runs, one for each micro-batch. The flags mark
+ * the first and the last run of a step. A single run has both flags. */
 enum gt_run_flags { GT_RUN_FIRST = 1, GT_RUN_LAST = 2 };
 
+/* A computation: an op with its attributes, inputs and outputs. */
 struct gt_node {
 	const struct gt_op *op;
 	union gt_attrs attrs;
 	int inputs, outputs;
-	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
-	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
+	struct gt_value *in[GT_MAX_INPUTS];   /* NULL: an optional input that the node lacks */
+	struct gt_value *out[GT_MAX_OUTPUTS]; /* NULL: an optional output that the node lacks */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
-	unsigned runs;     /* the runs of a step that execute it, of enum gt_run_flags; 0: all */
-	bool again;        /* it repeats an earlier node, and must not be merged with it */
+	unsigned runs;     /* enum gt_run_flags: runs of a step that execute the node; 0: all */
+	bool again;        /* the node repeats an earlier one and must not be merged with it */
 };
 
 struct gt_graph {
@@ -99,18 +107,21 @@ struct gt_graph {
 	struct gt_node **nodes;
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
-	const char *scope;        /* of the nodes being emitted */
-	uint32_t dropout_streams; /* used so far */
-	struct gt_err err;        /* of the first call that failed; see gt_graph_status() */
+	const char *scope;        /* scope of the nodes that are emitted next */
+	uint32_t dropout_streams; /* number of Philox streams that dropouts use so far */
+	struct gt_err err;        /* error of the first call that failed, see gt_graph_status() */
 };
 
+/* Create an empty graph. The caller frees *out. */
 int gt_graph_new(struct gt_graph **out, struct gt_err *err);
 void gt_graph_free(struct gt_graph *g);
 
 /*
- * Building needs no check per line. A call that fails stores its error in the graph and returns
- * NULL. A call does nothing and returns NULL if a needed value is NULL or the graph has failed.
- * Call gt_graph_status() once at the end.
+ * Return the error of the graph: 0, or the code of the first call that failed.
+ *
+ * The caller need not check each call that builds the graph. A call that fails stores its error in
+ * the graph and returns NULL. A call does nothing and returns NULL if a required value is NULL or
+ * the graph has failed. Call gt_graph_status() once at the end.
  */
 int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 
@@ -118,14 +129,14 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The length of the block's name at the start of a scope. The name ends with the first component
- * that is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj",
- * "encoder_layer_0" in "encoder_layer_0.mlp.0". A scope without a number is a block as a whole:
- * "lm_head". */
+/* Return the length of the block's name at the start of a scope. The name ends with the first
+ * component that is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj",
+ * "encoder_layer_0" in "encoder_layer_0.mlp.0". If no component matches, the whole scope is the
+ * name: "lm_head". */
 size_t gt_scope_block(const char *scope);
 
-/* Declare values that come from outside. Order of declaration is the order of the state_dict and of
- * the optimizer's parameter indices. Names are copied. */
+/* Declare a value that no node computes. The order of declaration is the order of the state_dict
+ * and of the optimizer's parameter indices. The graph copies the name. */
 struct gt_value *gt_input(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
@@ -133,30 +144,32 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
 struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_init init);
 
-/* Device memory that plans of one store share under this name: nodes that write it (gt_op.writes)
- * find their data there in the next run. No part of a state_dict, and zero at first. */
+/* Declare a cache: device memory that plans of one store share under this name. A node that writes
+ * the cache (gt_op.writes) finds the data there in the next run. A cache is zero at first, and is
+ * never saved in a state_dict. */
 struct gt_value *gt_cache(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 
-/* Keep a value after the run, so that the host can read it. Returns the value. */
+/* Make v an output: its memory is kept after the run, and the host can read it. Returns v. */
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
 
 /*
- * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements. No node has
- * to write it as a whole. It lives as long as nodes use it or values within it. gt_piece() returns
- * elements of it, from `first` on, as a temporary with the type and shape of `like`.
+ * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements. Nodes may
+ * write it part by part. It lives as long as nodes use it or values within it (gt_value.within).
+ * gt_piece() returns a temporary within `whole`: the elements from element `first` on, with the
+ * type and shape of `like`.
  */
 struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
 struct gt_value *gt_piece(
     struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like);
 
-/* The value of that name, or NULL. */
+/* Return the value with this name, or NULL. */
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
 
 /*
- * Emit a node: infer the outputs' shapes, append. Returns the node, or NULL with the graph's error
- * set. Op families wrap this (lib/graph/ops/ops.h); passes use it as it is. in[i] NULL leaves an
- * optional input out.
+ * Emit a node: infer the shapes of its outputs, and append it to the graph. Returns the node, or
+ * NULL with the graph's error set. If in[i] is NULL, the node lacks that optional input. Models
+ * call the builders of lib/graph/ops/ops.h, which call this function. Passes call it directly.
  */
 struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
@@ -164,15 +177,16 @@ struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union 
 /* Append a node that a pass has built itself. */
 void gt_append_node(struct gt_graph *g, struct gt_node *n);
 
-/* Append a node that does the same as n: it reads the same values and makes temporaries of its own,
- * like those of n. Returns it, or NULL with the graph's error set. */
+/* Append a node with the op, attributes and inputs of n. Its outputs are new temporaries, with the
+ * shapes and types of n's outputs. Returns the node, or NULL with the graph's error set. */
 struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
 
-/* Elements and bytes of a value. */
+/* Return the number of elements, or of bytes, of a value. */
 int64_t gt_value_elements(const struct gt_value *v);
 size_t gt_value_bytes(const struct gt_value *v);
 
-/* Fail the graph, unless it has failed already. Returns NULL, for `return gt_graph_fail(...)`. */
+/* Set the graph's error, unless it has one already. Returns NULL, so a builder can write
+ * `return gt_graph_fail(...)`. */
 void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,4 +1,4 @@
-/* kernel.h - the kernel interface: rows of kernel tables, and their calls. */
+/* kernel.h - the interface of kernels: rows of a backend's kernel table, and kernel calls. */
 #ifndef GT_GRAPH_KERNEL_H
 #define GT_GRAPH_KERNEL_H
 
@@ -15,18 +15,18 @@ struct gt_stream; /* lib/device/backend.h */
 
 enum { GT_MAX_INPUTS = 8, GT_MAX_OUTPUTS = 4 };
 
-/* An input or output of a kernel. Its elements are contiguous in the layout; data is aligned to 64
- * bytes. */
+/* An input or output of a kernel. The elements are contiguous in the given layout, and `data` is
+ * aligned to 64 bytes. */
 struct gt_tensor {
-	bool present; /* false: an optional input or output that this node does not have */
+	bool present; /* false: an optional input or output that this node lacks */
 	enum gt_dtype dtype;
 	enum gt_layout layout;
 	int ndim;
-	int64_t shape[GT_MAX_DIMS]; /* logical, whatever the layout: [N, C, H, W] for images */
+	int64_t shape[GT_MAX_DIMS]; /* logical shape: [N, C, H, W] for images in any layout */
 	void *data;                 /* NULL until the plan is bound to memory */
 };
 
-/* Elements of a tensor. */
+/* Return the number of elements of a tensor. */
 static inline int64_t gt_tensor_elements(const struct gt_tensor *t)
 {
 	int64_t n = 1;
@@ -36,8 +36,9 @@ static inline int64_t gt_tensor_elements(const struct gt_tensor *t)
 	return n;
 }
 
-/* The last dimension, and the product of all other dimensions: kernels that work by row treat any
- * tensor as such a matrix. A scalar is one row of one element. */
+/* Kernels that work row by row treat any tensor as a matrix [rows, last]. gt_tensor_last() returns
+ * the size of the last dimension, and gt_tensor_rows() the product of all other dimensions. A
+ * scalar is one row of one element. */
 static inline int64_t gt_tensor_last(const struct gt_tensor *t)
 {
 	return t->ndim ? t->shape[t->ndim - 1] : 1;
@@ -52,60 +53,70 @@ static inline int64_t gt_tensor_rows(const struct gt_tensor *t)
 	return n;
 }
 
-/* One node of the plan, bound to memory. An op's inputs, outputs and formula stand with its row in
- * lib/graph/ops/. An output may share memory with an input only where the op's row says so. */
+/* The call of a kernel for one node of a plan. The inputs, outputs and formula of each op are in
+ * lib/graph/ops/ops.h. An output may share memory with an input only if the op allows it
+ * (gt_op.inplace). */
 struct gt_call {
 	const struct gt_kernel *kernel; /* the row of the kernel table that runs this call */
-	struct gt_stream *stream; /* to queue work on, in run(); NULL until the plan is bound */
+	struct gt_stream *stream;       /* run() queues work on it; NULL until the plan is bound */
 	union gt_attrs attrs;
 	int inputs, outputs;
 	unsigned writes; /* bit i: run() changes input i */
-	bool untimed;    /* as in struct gt_device */
+	bool untimed;    /* prepare() must not time algorithms to choose one (struct gt_device) */
 	struct gt_tensor in[GT_MAX_INPUTS], out[GT_MAX_OUTPUTS];
-	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
-	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise; a
-	                           library's call counts as one, however many it queues */
-	/* Bytes that run() moves beyond those of the op's row (gt_node_cost()), which prepare() may
-	 * set: negative if this kernel moves fewer. */
+	size_t workspace_bytes; /* set by prepare(): bytes of scratch memory that run() needs */
+	/* Number of kernels that run() queues: 1, unless prepare() sets another number. A call of a
+	 * library counts as one kernel. */
+	int launches;
+	/* Bytes that this kernel moves in addition to gt_node_cost(); negative if it moves fewer.
+	 * 0, unless prepare() sets another number. */
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
-	void *state;     /* prepare()'s own: algorithms, library objects, packed weights */
-	void *context;   /* the context that was passed to the plan with the row's table, or NULL */
+	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
+	void *context;   /* gt_plan_extra.context, for a row of an extra kernel table; else NULL */
 };
 
-/* Input i, or NULL if this node does not have it. */
+/* Return input i, or NULL if this node lacks it. */
 static inline const struct gt_tensor *gt_optional_input(const struct gt_call *call, int i)
 {
 	return i < call->inputs && call->in[i].present ? &call->in[i] : NULL;
 }
 
+/* A row of a kernel table. Functions marked "optional" may be NULL. */
 struct gt_kernel {
-	const char *op;      /* the op's name */
-	enum gt_dtype dtype; /* of the first present floating-point input or output */
-	/* Optional: whether this row can compute the call. The first row of the table that can is
-	 * used. */
+	const char *op; /* name of the op */
+	/* Data type of the first floating-point input of the call. If no input is floating point:
+	 * of the first floating-point output. If neither exists: GT_F32. */
+	enum gt_dtype dtype;
+	/* Optional: return whether this row can compute the call. The plan uses the first row of
+	 * the table that can. NULL: the row accepts every call. */
 	bool (*accepts)(const struct gt_call *call);
-	/* Optional, once at plan time: choose algorithms, create state, ask for workspace. data is
-	 * NULL. */
+	/* Optional: choose algorithms, create the state, ask for workspace. The plan calls it once,
+	 * when the plan is made. The data pointers are still NULL. */
 	int (*prepare)(struct gt_call *call, struct gt_err *err);
-	/* Optional, whenever the data pointers have changed, before the next run(). */
+	/* Optional: update the state for new data pointers. The plan calls it before the next run()
+	 * whenever the data pointers have changed. */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
-	/* Queue the node's work on call->stream; allocate nothing. The call is not changed until
-	 * the work is done. A backend's row must queue the same work in each run, because the plan
-	 * may replay it instead of calling run() again; anything that differs between runs must be
-	 * read from the inputs. A fault in the data is an error of run() or of a later wait:
-	 * lib/graph/fault.h. */
+	/* Queue the node's work on call->stream, without allocating memory. The call does not
+	 * change until the work is done. A backend's row must queue the same work in each run,
+	 * because the plan may replay it instead of calling run() again. Data that differ between
+	 * runs must be read from the inputs. A fault in the data is an error of run(), or of a
+	 * later wait for the device (lib/graph/fault.h). */
 	int (*run)(struct gt_call *call, struct gt_err *err);
-	/* Optional: free state. */
+	/* Optional: free the state. */
 	void (*release)(struct gt_call *call);
 };
 
 /*
- * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e
- * of sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e. It
- * uses word c mod 4 of a Philox block. The key of the block is the seed. Words 0 and 1 of its
- * counter are c / 4, word 2 is the attribute `stream`, word 3 is the step. So results do not depend
- * on the number of ranks, threads or micro-batches. A sample is one index of the first dimension.
+ * The fields of `rng`, an input of ops that draw random numbers: int64 [4] in device memory,
+ * written before every step. Element e of sample i of this batch has the counter
+ *
+ *   c = (first + i * stride) * (elements per sample) + e
+ *
+ * The element uses word c mod 4 of a Philox block. The key of the block is the seed. Words 0 and 1
+ * of the block's counter are c / 4, word 2 is the attribute `stream`, word 3 is the step. So
+ * results do not depend on the number of ranks, threads or micro-batches. A sample is one index of
+ * the first dimension.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

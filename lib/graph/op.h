@@ -1,4 +1,4 @@
-/* op.h - an op: a row with its shape rule, its gradient and its cost. It knows no device. */
+/* op.h - an op: a row with its shape rule, its gradient and its cost, the same for all devices. */
 #ifndef GT_GRAPH_OP_H
 #define GT_GRAPH_OP_H
 
@@ -6,42 +6,51 @@
 
 #include "lib/graph/graph.h"
 
+/* The cost of running a node, or several nodes, once. */
 struct gt_cost {
-	double flops; /* a multiply-add counts as two */
+	double flops; /* floating-point operations; a multiply-add counts as two */
 	double bytes_read, bytes_written;
 };
 
 struct gt_shard_rule; /* lib/graph/shard.h */
 
-/* How the autocast pass (passes/autocast.c) casts an op's inputs of float32 and of the low type.
- * The lists are those of torch.autocast on the CPU, which has no low_sums (pass.h). */
+/*
+ * Mixed precision: how the autocast pass (passes/autocast.c) casts the inputs of an op. The low
+ * type is bfloat16 or float16, gt_pass_options.low. Only inputs of float32 or the low type are
+ * cast. Each op is in the class that torch.autocast on the CPU gives it. torch.autocast has no
+ * option low_sums (gt_pass_options.low_sums).
+ */
 enum gt_autocast {
-	/* they become the widest type among them, or with low_sums the low type */
+	/* If inputs have both types, all become float32, or with low_sums the low type. */
 	GT_AUTOCAST_WIDEST,
-	GT_AUTOCAST_LOOKUP, /* they keep their types; with low_sums attrs.embedding.low is set */
-	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
-	GT_AUTOCAST_HIGH,   /* they become float32: losses */
-	GT_AUTOCAST_KEEP, /* they keep their types: the op takes float32 vectors beside low data */
-	/* it has no inputs: an output marked as low (gt_value.low) has the low type */
+	/* Embeddings: inputs keep their types. With low_sums the pass sets attrs.embedding.low. */
+	GT_AUTOCAST_LOOKUP,
+	GT_AUTOCAST_LOW,  /* products and convolutions: inputs become the low type */
+	GT_AUTOCAST_HIGH, /* losses: inputs become float32 */
+	/* Inputs keep their types: the op takes float32 vectors with data of the low type. */
+	GT_AUTOCAST_KEEP,
+	/* The op has no inputs. An output that is marked as low (gt_value.low) gets the low type.
+	 */
 	GT_AUTOCAST_MARKED
 };
 
+/* The row of an op in the table of ops. */
 struct gt_op {
 	const char *name;
-	int min_inputs, max_inputs; /* inputs beyond min may be left out (NULL) */
+	int min_inputs, max_inputs; /* inputs from index min_inputs on may be NULL */
 	int outputs;
 
 	/*
-	 * Check the inputs and fill dtype, ndim and shape of node->out[] (zeroed values; set out[i]
-	 * to NULL for an output that this node does without). Errors name the shapes.
+	 * Check the inputs, and set dtype, ndim and shape of the values node->out[], which are
+	 * zeroed. Set out[i] to NULL if this node lacks output i. Errors name the shapes.
 	 */
 	int (*infer)(struct gt_node *node, struct gt_err *err);
 
 	/*
-	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], the
-	 * gradient by out[i] (NULL if there is none). wanted[i] says which inputs need a gradient;
-	 * leave other d_in[i] NULL. If `grad` is NULL, the op has no gradient, and needing one is
-	 * an error.
+	 * Emit the nodes of the backward pass. d_out[i] is the gradient of the loss with respect to
+	 * out[i], or NULL if the loss does not depend on out[i]. Set d_in[i] to the gradient with
+	 * respect to in[i] if wanted[i] is true; leave it NULL otherwise. If `grad` is NULL, the op
+	 * has no gradient, and a graph that needs one is an error.
 	 */
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);
@@ -49,41 +58,41 @@ struct gt_op {
 	/* Optional: print the attributes, each after a space: " stride=2 relu". */
 	void (*print)(const struct gt_node *node, FILE *f);
 
-	/* The FLOPs of the node. NULL: one FLOP per element of out[0]. Its bytes are those of
-	 * inputs and outputs. */
+	/* Return the number of floating-point operations of the node. NULL: one per element of
+	 * out[0]. */
 	double (*flops)(const struct gt_node *node);
-	/* Optional: add the bytes that the node moves besides reading each input and writing each
-	 * output once. */
+	/* Optional: add the bytes that the node moves in addition to reading each input once and
+	 * writing each output once. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 
-	/* A bit for each input whose memory out[0] may share. Both have the same size, and element
-	 * e of the output depends on no element of that input after e (or the kernel allows for
-	 * it). */
+	/* Bit i: out[0] may share memory with in[i]. Both have the same size. Element e of out[0]
+	 * must not depend on elements of in[i] after element e, unless the kernels handle this. */
 	unsigned inplace;
-	/* A bit for each input that the node changes (running statistics). The node is kept
-	 * although no node reads it. */
+	/* Bit i: the node changes in[i] (running statistics). Passes keep such a node even if no
+	 * other node reads its outputs. */
 	unsigned writes;
-	/* A bit for each input whose rows are looked up by index and not multiplied
-	 * (embeddings). */
+	/* Bit i: the node looks up rows of in[i] by index, without a product (embeddings). */
 	unsigned lookups;
-	/* For an op that writes: emit a node that computes the same bits as the node's out[0] from
-	 * its other outputs and the inputs that no node writes. NULL: there is no such node. */
+	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time,
+	 * with the same bits. The new node reads the other outputs of `node`, and inputs of `node`
+	 * that no node changes. */
 	struct gt_node *(*again)(struct gt_graph *g, const struct gt_node *node);
-	/* A collective: it is kept although no node reads it, and is never merged with another
-	 * node. Its outputs depend on parameters of other ranks (unless it is `constant`). */
+	/* The op communicates with other ranks. Passes keep the node even if no other node reads
+	 * its outputs, and never merge it with another node. The outputs depend on parameters of
+	 * other ranks, unless `constant` is set. */
 	bool remote;
-	/* It runs on the device's stream of collectives, after all earlier nodes. Later nodes do
-	 * not wait for it: another node, such as all_reduce_wait, lets the compute stream wait. */
+	/* The node runs on the device's stream for collectives, after all earlier nodes. Later
+	 * nodes do not wait for it. A separate node, such as all_reduce_wait, makes the compute
+	 * stream wait. */
 	bool collective;
-	/* It stops gradients: its outputs are constants. */
+	/* The op stops gradients: the backward pass treats its outputs as constants. */
 	bool constant;
-	/* A view: out[0] is in[0] with another shape, without a kernel or a copy. */
+	/* The op is a view: out[0] is in[0] with another shape, without a kernel or a copy. */
 	bool view;
-	/* A bit for each input or output that is an image. If it has four dimensions, it has the
-	 * layout that the backend wants for images. All others are row-major. */
+	/* Bit i: in[i], or out[i], is an image. An image with four dimensions has the layout that
+	 * the backend wants for images. All other values are row-major. */
 	unsigned image_in, image_out;
-	/* The op works element by element: all inputs have one layout, and the outputs have the
-	 * same. */
+	/* The op works element by element: all inputs and outputs have the same layout. */
 	bool elementwise;
 	/* How tensor parallelism shards the op; NULL: it cannot be sharded. */
 	const struct gt_shard_rule *shard;
@@ -93,7 +102,8 @@ struct gt_op {
 /* All ops that models and passes may use on any backend, NULL-terminated. */
 extern const struct gt_op *const gt_ops[];
 
-/* The cost of a node. */
+/* Set *cost to the cost of a node. A view costs nothing. An input that the node names twice is read
+ * once. */
 void gt_node_cost(const struct gt_node *node, struct gt_cost *cost);
 
 #endif

@@ -9,106 +9,121 @@
 #include "lib/graph/store.h"
 
 /*
- * gt_plan_new() chooses a kernel for each node, calls its prepare(), and assigns every value an
- * offset in one arena, for the time from its first writer to its last reader. It allocates no
- * device memory, so a dry run needs none. gt_plan_bind() passes the arena, which plans that do not
- * run at the same time may share.
+ * The arena is one block of device memory. It holds the workspaces of kernels, and all values of a
+ * graph that are not in the store. A temporary has its place in the arena from its first writer to
+ * its last reader. Values that are not needed at the same time may share memory.
+ *
+ * gt_plan_new() chooses a kernel for each node, calls its prepare(), and computes the offsets. It
+ * allocates no device memory, so a dry run needs none. gt_plan_bind() sets the address of the
+ * arena. Plans that do not run at the same time may share an arena.
  */
 
+/* One kernel call of a plan. A view (gt_op.view) needs no step. */
 struct gt_step {
 	const struct gt_node *node;
 	const struct gt_kernel *kernel;
 	struct gt_call call;
-	int index;               /* index of the node in the graph's list */
-	bool crosses;            /* it runs on another stream than the compute stream, see op.h */
-	size_t workspace_offset; /* in the arena */
+	int index; /* index of the node in the graph's list */
+	/* it runs on the stream for collectives (gt_op.collective), not on the compute stream */
+	bool crosses;
+	size_t workspace_offset; /* offset of call.workspace in the arena, in bytes */
 };
 
-/* Bytes by role and the cost of a run, for --dry-run. */
+/* The memory of a plan and the cost of one run, for --dry-run. */
 struct gt_plan_summary {
-	size_t parameter_bytes, gradient_bytes, buffer_bytes; /* in the store */
-	size_t arena_bytes;                                   /* after sharing */
+	/* bytes in the store; parameter_bytes includes the working copies */
+	size_t parameter_bytes, gradient_bytes, buffer_bytes;
+	size_t arena_bytes;     /* size of the arena */
 	size_t temporary_bytes; /* bytes of temporaries and workspaces if they shared no memory */
 	struct gt_cost cost;    /* cost of one run */
-	int steps, launches;
+	int steps, launches;    /* number of steps, and of kernels that they launch */
 };
 
 struct gt_plan;
 
-/* Kernels of ops that do not belong to a backend: a NULL-terminated list of tables, each ended by a
- * row whose op is NULL, and the call->context of their rows. */
+/* Kernel tables in addition to the tables of the backend, for ops such as collectives. */
 struct gt_plan_extra {
+	/* NULL-terminated list of tables; the last row of each table has op NULL */
 	const struct gt_kernel *const *kernels;
-	void *context;
+	void *context; /* gt_call.context for these kernels */
 };
 
 /*
- * Plan a graph on the store's device. The graph and the store must outlive the plan; the graph has
- * been through its passes. `extra` (NULL: none) is searched before the backend's tables. If no
- * kernel accepts a node, the error names node, op and dtype.
+ * Plan a graph on the store's device. The graph and the store must outlive the plan. All passes
+ * must have run. `extra` (NULL: none) is searched before the backend's tables. If no kernel accepts
+ * a node, the error names node, op and dtype.
  */
 int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
     const struct gt_plan_extra *extra, struct gt_err *err);
 void gt_plan_free(struct gt_plan *plan);
 
-/* The bytes of memory that gt_plan_bind() needs. */
+/* Return the size of the arena in bytes. */
 size_t gt_plan_arena_bytes(const struct gt_plan *plan);
 
-/* Use this device memory from now on: gt_plan_arena_bytes() bytes, aligned as device memory; not
- * owned. */
+/* Use this device memory as the arena from now on: gt_plan_arena_bytes() bytes, aligned as device
+ * memory. The caller owns it. The store must have its memory already. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
-/* Queue every step once: on the device's compute stream, or on its stream of collectives where
- * gt_op.collective says so. Allocates nothing, except that a backend which can replay work captures
- * the second run. Later runs replay it and call no kernel's run(): everything that changes between
- * runs is in device memory. A plan with rows of `extra` is not captured. */
+/*
+ * Queue every step once. A step runs on the device's compute stream, or on the stream for
+ * collectives if gt_op.collective is set.
+ *
+ * A backend that can replay work captures the second run. Later runs replay the capture and call no
+ * kernel's run(), so all data that change between runs must be in device memory. Capturing may
+ * allocate memory; nothing else does. A plan that uses rows of `extra` is not captured.
+ */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
-/* Run the plan as one of the runs of a training step. `runs`, of enum gt_run_flags, says whether
- * this is the first run, the last run, both (as in gt_plan_run()) or neither. Nodes that belong
- * only to other runs are skipped. */
+/* Run the plan as one of several runs of a training step. `runs` has the flags of enum
+ * gt_run_flags: this is the first run, the last run, both (as in gt_plan_run()) or neither. Nodes
+ * that belong only to other runs are skipped. */
 int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
 
-/* The device address of a value of a bound plan, for copies on the compute stream: write an input
- * before a run; read an output or a gradient after it. NULL for other values. An input's memory is
- * reused after its last reader, so write every input before every run. */
+/* Return the device address of an input, output or gradient of a bound plan; NULL for other values.
+ * Queue copies to an input on the compute stream before a run, and copies from an output or a
+ * gradient after it. The memory of an input is reused after its last reader, so write every input
+ * before every run. */
 void *gt_plan_address(const struct gt_plan *plan, const struct gt_value *v);
 
-/* Copy between host memory and such a value, and wait until that is done. bytes must be the
- * value's. */
+/* Copy from host memory to an input, or from an output or a gradient to host memory, and wait for
+ * the copy. `bytes` must be the size of the value. Errors: GT_EINVAL for other values or sizes. */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,
     struct gt_err *err);
 int gt_plan_read(
     struct gt_plan *plan, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err);
 
+/* Set *out to the summary of a plan. */
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* Record the time of each step in spans[steps], from now on; NULL: stop recording. */
+/* Record the time span in which the host calls run() of each step, in spans[number of steps], from
+ * now on. NULL: stop recording. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
 
-/* Steps, launches and cost of one op, or of one block of the model, in one run of a plan. Views
- * are not steps. */
+/* A part of a plan: all steps of one op, or of one block of the model. The numbers are for one run.
+ */
 struct gt_plan_part {
-	const char *name; /* borrowed from the graph; its first `length` characters count */
+	const char *name; /* borrowed from the graph; only the first `length` characters are used */
 	size_t length;
-	int steps, launches;
+	int steps, launches; /* number of steps, and of kernels that they launch */
 	struct gt_cost cost;
 };
 
-/* List the parts of a plan, those that move most bytes first; *out is yours to free(). Blocks are
- * those of gt_scope_block() whose names end with a number: "transformer.h.11". */
+/* List the parts of a plan, sorted by the bytes that they move, the largest first. The caller frees
+ * *out. GT_PLAN_BLOCKS lists only blocks (gt_scope_block()) whose names end with a digit:
+ * "transformer.h.11". */
 enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);
 
-/* The cost of a step, with the bytes that its kernel moves. */
+/* Set *cost to the cost of a step: gt_node_cost(), plus gt_call.more_bytes_read and
+ * more_bytes_written. */
 void gt_step_cost(const struct gt_step *step, struct gt_cost *cost);
 
-/* The steps in order, for profiles and tests. */
+/* Return the steps in the order in which they run, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);
 
-/* The offset and bytes of a value in the arena; false if it is in the store. For tests of the
- * memory plan. */
+/* Set the offset in the arena and the size of a value, both in bytes. Returns false if the value is
+ * in the store. For tests of the memory plan. */
 bool gt_plan_place(
     const struct gt_plan *plan, const struct gt_value *v, size_t *offset, size_t *bytes);
 

@@ -1,4 +1,4 @@
-/* rules.h - inside optim: rows that have a file of their own, and helpers for all rows. */
+/* rules.h - inside optim: rows of optimizers in separate files, and helpers for all rows. */
 #ifndef GT_OPTIM_RULES_H
 #define GT_OPTIM_RULES_H
 
@@ -8,14 +8,15 @@
 
 extern const struct gt_optim_rule gt_optim_muon; /* muon.c */
 
-/* The offset of an option, and a member of a parameter group that holds an option. */
+/* GT_OPTIM_OPTION() is the offset of a member of struct gt_optim_options. GT_OPTIM_MEMBER() is the
+ * initializer of a struct gt_optim_member that has the value of this option. */
 #define GT_OPTIM_OPTION(member) offsetof(struct gt_optim_options, member)
 #define GT_OPTIM_MEMBER(NAME, TYPE, OPTION_NAME)                                                   \
 	{                                                                                          \
 		.name = (NAME), .type = GT_MEMBER_##TYPE, .offset = GT_OPTIM_OPTION(OPTION_NAME)   \
 	}
 
-/* keeps_states() of an optimizer that always has states. It returns true. */
+/* Return true. This is gt_optim_rule.keeps_states of optimizers that always keep their states. */
 bool gt_optim_always(const struct gt_optim_options *options);
 
 #endif

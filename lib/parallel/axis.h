@@ -1,4 +1,4 @@
-/* axis.h - inside parallel: the table of axes, and the functions that an axis consists of. */
+/* axis.h - inside parallel: the table of axes, and the functions of each axis. */
 #ifndef GT_PARALLEL_AXIS_H
 #define GT_PARALLEL_AXIS_H
 
@@ -6,95 +6,109 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * Ranks form a grid with a dimension for each axis that takes ranks. A rank's seat on an axis is
- * its coordinate there:
+ * Ranks form a grid. Each axis with ranks is a dimension of the grid. The seat of a rank on an axis
+ * is its coordinate in this dimension, from 0 on:
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * Two axes have no ranks of their own: on the virtual axis one rank simulates several virtual
- * ranks, and the sequence axis uses the ranks of the tensor axis.
+ * Two axes are not dimensions of the grid. On the virtual axis one rank simulates several virtual
+ * ranks. The sequence axis uses the ranks of the tensor axis.
  *
- * Each axis may divide parameters among its seats. From the outermost axis to the innermost: a
- * stage of a pipeline holds some parameters, a seat of the tensor axis a shard of each of them, and
- * a seat of the data axis (under zero1 to zero3) a range of that shard. Rows are in the order of
- * enum gt_axis, the innermost axis first. 2 stages x 2 shards by columns x zero1 on 2 ranks, of a
- * matrix that stage 1 holds:
+ * Each axis may divide the parameters among its seats. The pipeline is the outermost axis: each
+ * stage holds some of the parameters. Each seat of the tensor axis holds a shard of each parameter
+ * of its stage. With zero1 to zero3, each seat of the data axis updates a range of this shard. The
+ * table of axes has the order of enum gt_axis, the innermost axis first.
+ *
+ * Example: a matrix of 2 x 4 elements that stage 1 holds. There are 2 stages, 2 shards by columns,
+ * and zero1 on 2 seats of the data axis:
  *
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * For one axis, held() returns the elements that a seat holds. With it held.c gathers tensors for
- * files, and scatters them, over all axes; and norm.c counts the square of each element once.
+ * For one axis, held() returns the elements that a seat holds. held.c uses it to gather tensors
+ * over all axes for files, and to scatter them. norm.c uses divides() and counts() to count the
+ * square of each element of the gradients once.
  */
 
-/* The functions correspond to those of parallel.h. `name` and `size` are required; others may be
- * NULL. */
+/* An axis. Functions without a comment do the part of this axis in the function of parallel.h with
+ * the same name: attach() is called by gt_parallel_attach(). `name` and `size` are required. Other
+ * functions may be NULL. */
 struct gt_axis_row {
 	const char *name;
-	/* The number of seats of a world of `ranks` ranks. */
+	/* Return the number of seats on this axis in a world of `ranks` ranks. */
 	int (*size)(const struct gt_parallel_options *o, int ranks);
-	/* Whether the options can be combined with this axis. */
+	/* Check that the options can be combined with this axis. */
 	int (*check)(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err);
-	/* Create the state of the axis. The groups of all axes exist. release() is called in any
-	 * case. */
+	/* Create the state of the axis. The groups of all axes already exist. release() frees the
+	 * state. release() is called even if open() has failed or was not called. */
 	int (*open)(struct gt_parallel *p, struct gt_err *err);
 	void (*release)(struct gt_parallel *p);
-	/* survey() reads a forward graph before any axis has changed it; rewrite() changes it. */
+	/* survey() reads a forward graph before any axis has changed it. Then rewrite() changes the
+	 * graph. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
-	/* Add the groups for device memory that the axis has besides that of its ranks. */
+	/* Add the memory of the axis's groups for device memory to *m, except the group of all
+	 * seats of the axis. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
-	/* The number of parts of a batch. `chunks` is the result of the rows before. */
+	/* Return the number of parts of a batch (gt_parallel_chunks()). `chunks` is the result of
+	 * the previous row of the table; 1 for the first row. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
-	/* A graph with its backward pass. prepare(), from the first row to the last, changes the
-	 * graph of one part of a batch. insert(), from the last row to the first, makes it the
-	 * graph of all parts and adds collectives. finish() puts nodes behind all others. */
+	/* Change a graph with a backward pass (gt_parallel_insert()). prepare() changes the graph
+	 * of one part of a batch. insert() turns it into the graph of all `chunks` parts, and adds
+	 * collectives. finish() appends nodes at the end of the graph. insert() is called for the
+	 * outermost axis first, the other two for the innermost axis first. */
 	int (*prepare)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
+	/* Change a graph without a backward pass (gt_parallel_insert_forward()). */
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Whether seats hold different elements of a slot; the result is the same on all ranks. If
-	 * they do, held() returns the elements of a seat, as a slice of the elements that outer
-	 * axes leave to the rank. A seat that holds all of them has them in this order. */
+	/* Return whether the seats hold different elements of a slot. The result is the same on all
+	 * ranks. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
+	/* Called if cuts() is true. Return the elements that a seat holds, as a slice of the
+	 * elements that the outer axes leave to this rank. If a seat holds all elements, their
+	 * order does not change. */
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Whether the gradients of seats differ, so that the sum for the norm includes all
-	 * seats. */
+	/* Return whether the seats have different gradients. If so, the norm of the gradients is
+	 * computed from the sum over all seats. */
 	bool (*divides)(const struct gt_parallel *p);
-	/* If so: whether this rank counts its gradients of the slot. If several seats hold the same
-	 * gradients, only the first counts them. NULL: every seat counts its gradients. */
+	/* Return whether this rank counts its gradient of the slot in the norm. If several seats
+	 * hold the same gradient, only the first of them counts it. NULL: every seat counts its
+	 * gradients. */
 	bool (*counts)(const struct gt_parallel *p, const struct gt_slot *slot);
-	/* Bytes that a rank sends over the axis in a step. */
+	/* Return the number of bytes that a rank sends over the axis in a step. */
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);
 };
 
-/* By enum gt_axis. */
+/* The table of axes, indexed by enum gt_axis, and its rows. */
 extern const struct gt_axis_row *const gt_axis_rows[GT_AXES];
 extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, gt_axis_pipeline,
     gt_axis_virtual;
 
-/* Ranks that hold one model together: seats of the axes other than data. */
+/* Return the number of ranks that together hold one copy of the model: tensor seats * pipeline
+ * seats. */
 int gt_axes_parts(const struct gt_parallel_options *o);
 
-/* Make the groups of all axes, or seats for a dry run, and the state of each axis. A collective
- * call. Call gt_axes_close() in any case. */
+/* Make the groups of all axes and the state of each axis. A dry run has no groups; it uses
+ * gt_parallel.seats. A collective call. The caller calls gt_axes_close() in any case, even after an
+ * error. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 
-/* Make the groups for device memory, once p->device is known. A collective call. */
+/* Make the groups for device memory. p->device must be set. A collective call. */
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 
-/* Add the device memory of a group of `ranks` ranks. */
+/* Add the device memory of a group of `ranks` ranks to *m. */
 void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks);
 
-/* Find the gradients whose squares this rank counts in the norm over all ranks. The layout of the
- * store is final. Errors: GT_ENOMEM, and those of the device. */
+/* Find the gradients that this rank counts in the norm over all ranks. The layout of the store must
+ * be final. Errors: GT_ENOMEM, and errors of the device. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err);
 void gt_norm_release(struct gt_parallel *p);
 
-/* gt_optim_update() with the norm of all ranks' gradients. A collective call. */
+/* Call gt_optim_update() with the norm of the gradients of all ranks. A collective call. */
 int gt_norm_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 #endif

@@ -1,52 +1,56 @@
-/* collective_nodes.h - inside parallel: nodes of collectives, and their places in a graph. */
+/* collective_nodes.h - inside parallel: helpers for nodes of collectives, and their insertion. */
 #ifndef GT_PARALLEL_COLLECTIVE_NODES_H
 #define GT_PARALLEL_COLLECTIVE_NODES_H
 
 #include "lib/graph/op.h"
 #include "lib/parallel/data/buckets.h"
 
-/* gt_op.infer of an op without outputs; it accepts all inputs. */
+/* gt_op.infer for an op without outputs. It accepts all inputs. */
 int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err);
 
-/* gt_op.flops: 0. */
+/* gt_op.flops for a node without arithmetic: return 0. */
 double gt_nodes_no_flops(const struct gt_node *node);
 
-/* gt_op.print of an op of one bucket (attrs.bucket): " bucket=3". */
+/* gt_op.print for a node of one bucket (attrs.bucket): print " bucket=3". */
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
 
-/* gt_op.print of a collective over an axis (attrs.collective): " axis=data". */
+/* gt_op.print for a collective over an axis (attrs.collective): print " axis=data". */
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 
-/* The attributes of a node whose output has the shape and type of v: attrs->scatter. */
+/* Zero *attrs, then set attrs->scatter to the type and shape of v, for a node with an output like
+ * v. */
 void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
-/* ---- where they go ---- */
+/* ---- the insertion of nodes into a graph ---- */
 
-/* A node of a bucket to add (attrs.bucket gets `bucket` and `turn`). It is placed before the node
- * that is now at `at`, or after all nodes. */
+/* An order: a request to insert a node that works on one bucket. */
 struct gt_order {
 	const struct gt_op *op;
+	/* Insert the node before the node that now has this index. The number of nodes means the
+	 * end of the list. */
 	size_t at;
-	int bucket, turn;
-	unsigned runs; /* struct gt_node */
-	struct gt_value *in,
-	    *out; /* or NULL; out: the value that it computes, in place of a new one */
+	int bucket, turn; /* values for attrs.bucket.index and attrs.bucket.turn */
+	unsigned runs;    /* value for gt_node.runs */
+	/* input and output of the node; in NULL: no input; out NULL: the output is a new value */
+	struct gt_value *in, *out;
 };
 
-/* Nodes of one place run in the order in which they were added: the same on all ranks, as
- * collectives require. */
+/* A list of orders, sorted by `at`. Nodes with the same `at` keep the order in which they were
+ * added. This order is the same on all ranks, as collectives require. */
 struct gt_orders {
 	struct gt_order *list;
 	size_t count;
 };
 
-/* Allocate memory for `most` nodes; release in any case. */
+/* Allocate memory for `most` orders. The caller calls gt_orders_release() in any case. */
 int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err);
 void gt_orders_release(struct gt_orders *orders);
 
+/* Add an order to the list. */
 void gt_orders_add(struct gt_orders *orders, struct gt_order one);
 
-/* Put all nodes into the graph, in its scope. Errors: those of the graph. */
+/* Insert the nodes of all orders into the graph, with the graph's current scope. Errors are stored
+ * in the graph (gt_graph_status()). */
 void gt_orders_emit(
     const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g);
 

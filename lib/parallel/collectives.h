@@ -4,32 +4,39 @@
 
 #include "lib/parallel/parallel.h"
 
+/* Each function emits a node and returns its output y, or NULL with the graph's error set, as
+ * gt_emit() does. Except for gt_copy_to(), the node waits for the slowest rank of the axis. */
+
 /*
- * Sum a value of any shape over the ranks of an axis: on all ranks, y = the sum over r of x of rank
- * r. The node waits for the slowest rank, and may work in place. The gradient of x is the gradient
- * of y, without communication, because all ranks compute the same from y. This is g of Shoeybi et
- * al., "Megatron-LM", arXiv 1909.08053, figure 3. Errors: as those of gt_emit().
+ * Sum x, a value of any shape, over the ranks of an axis (all_reduce). All ranks get the same y.
+ * The node may work in place. The gradient of x is the gradient of y, without communication,
+ * because all ranks compute the same values from y. This is g in figure 3 of Shoeybi et al.,
+ * "Megatron-LM", arXiv 1909.08053.
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
-/* The same for the maximum, which has no gradient. */
+/* Like gt_sum_over(), but take the maximum, element by element. It has no gradient. */
 struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
 /*
- * y = x, a value that is the same on all ranks of the axis, before each rank computes something
- * different from it. The gradient of x is the sum of the ranks' gradients: an all-reduce in the
- * backward pass. A view: it costs nothing in the forward pass. It is f of the same figure.
+ * Return y = x, where x is the same on all ranks of the axis, and each rank computes different
+ * values from y. The gradient of x is the sum of the gradients of y over the ranks: an all-reduce
+ * in the backward pass. The node is a view, so it costs nothing in the forward pass. This is f in
+ * the figure named above.
  */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
+/* Return whether n is a node of gt_copy_to(). */
 bool gt_is_copy_to(const struct gt_node *n);
 
 /*
- * The vectors of all ranks of an axis, in their order: y [ranks, n] of x [n], the same n on all.
- * As gt_sum_over() otherwise; `ranks` is the axis's size.
+ * Gather the vectors x [n] of all ranks of an axis: y [ranks, n], in the order of the ranks. n must
+ * be the same on all ranks. `ranks` is the size of the axis. If each rank simulates several virtual
+ * ranks, it is the number of all virtual ranks. The node has no gradient.
  */
 struct gt_value *gt_gather_over(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks);
 
+/* The ops of gt_sum_over() and gt_max_over(), and of gt_gather_over(). */
 extern const struct gt_op gt_op_all_reduce, gt_op_all_gather;
 
 #endif

@@ -1,50 +1,54 @@
-/* infer.h - the steps that shape rules share. */
+/* infer.h - helpers for the shape rules of ops (gt_op.infer). */
 #ifndef GT_GRAPH_OPS_INFER_H
 #define GT_GRAPH_OPS_INFER_H
 
 #include "lib/graph/op.h"
 
-/* A shape as text, "[12, 64, 128]", for error messages. */
+/* The shape of a value as text, "[12, 64, 128]", for error messages. */
 struct gt_shape_text {
 	char s[96];
 };
 
 struct gt_shape_text gt_shape_text(const struct gt_value *v);
 
-/* Give `out` the dtype and shape of v. */
+/* Set dtype and shape of `out` to the dtype and shape of v. */
 void gt_infer_like(struct gt_value *out, const struct gt_value *v);
 
-/* Give `out` this dtype and shape. */
+/* Set dtype and shape of `out`. */
 void gt_infer_shape(struct gt_value *out, enum gt_dtype dtype, int ndim, const int64_t *shape);
 
-/* Elements of all dimensions but the last. */
+/* Return the product of all dimensions except the last one. */
 int64_t gt_value_rows(const struct gt_value *v);
-/* The last dimension; 1 for a scalar. */
+/* Return the size of the last dimension; 1 for a scalar. */
 int64_t gt_value_last(const struct gt_value *v);
 
-/* Check that v is floating point and has `ndim` dimensions (-1: at least one). `what` names it in
- * the error. */
+/* The checks below return GT_EINVAL if the value does not match. `what` names the value in the
+ * error. */
+
+/* Check that v is floating point and has `ndim` dimensions (-1: at least one). */
 int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err);
 
-/* Check that v has this dtype and one dimension of size n. NULL is accepted. */
+/* Check that v has this dtype and shape [n]. v may be NULL. */
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
 
-/* Check that v can be the number of tokens before those of a node: I32 []. NULL is accepted. */
+/* Check that v has the type int32 and the shape []: it is the number of earlier tokens of a text. v
+ * may be NULL. */
 int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 
-/* Check that a and b have the same dtype and shape. */
+/* Check that b has the dtype and shape of a. `what` names b. */
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);
 
-/* Check that `count` elements from `first` on are a shard of `whole` elements (0: they are all
- * elements). `what` names them in the error. Print such a shard as " from 4 of 16", or as nothing
- * if it has all elements. */
+/* Check that the `count` elements from `first` on are a range within `whole` elements, which makes
+ * them a shard. If `whole` is 0, there is no shard, and `first` must be 0. `what` names the
+ * elements: "rows". */
 int gt_infer_shard(
     int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err);
+/* Print a shard as " from 4 of 16". Print nothing if `whole` is 0. */
 void gt_infer_print_shard(int64_t first, int64_t whole, FILE *f);
 
-/* gt_emit(), returning out[0]. */
+/* Emit a node as gt_emit() does, but return its out[0]. */
 struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
 

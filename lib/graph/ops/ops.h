@@ -5,59 +5,77 @@
 #include "lib/graph/op.h"
 
 /*
- * F stands for float32, float64, bfloat16 or float16, the same for all floating-point values of a
- * node; W for the type that statistics and vectors of channels then have: float32 for bfloat16 and
- * float16, else F. "..." stands for any leading dimensions, which are treated as one. Every op is
- * documented here, and only here; kernels follow these formulas. Builders return out[0] and follow
- * the NULL rule of graph.h.
+ * Notation:
+ *   F         float32, float64, bfloat16 or float16; the same type for all F values of a node
+ *   W         the type of statistics and of vectors over channels: float32 if F is bfloat16 or
+ *             float16, else F
+ *   I32, I64, U8, F32, F64   the other types: integers, unsigned bytes, floats, by number of bits
+ *   [B, T, C] a shape: B samples, T tokens, C channels; [] is a scalar
+ *   ...       any number of leading dimensions, which the op treats as one dimension of rows
+ *   like x    with the type and shape of x
+ *   dx        the gradient of the loss with respect to x
+ *   optional  the input or output may be missing (NULL); optional (0): 0 is used instead
+ *   "may overwrite x"  the output may use the memory of x (gt_op.inplace)
+ *
+ * All ops are documented here, and only here. Kernels follow these formulas. An op without a
+ * function below is emitted by a pass or as a gradient. The functions append a node and return its
+ * out[0]. They return NULL if a required input is NULL or the graph has failed (graph.h).
  */
 
 /* ---- matmul.c ---- */
 
 /*
  * matmul: y = op(a) op(b) + bias.
- *   in   a F [..., K], or [..., M] with trans_a   (seen as two-dimensional)
- *        b F [K, N] (leading dimensions seen as one), or [N, K] with trans_b
+ *   in   a F [..., K], or [..., M] with trans_a   (treated as two-dimensional)
+ *        b F [K, N] (leading dimensions are treated as one), or [N, K] with trans_b
  *        bias F [N], optional
  *   out  y F [..., N]; with trans_a [M, N]
- * trans_a and trans_b exclude each other. In forward-only graphs a product may be relaxed: its
- * kernel may add the terms of a sum in another order. torch.nn.Linear is (x, weight, bias,
- * trans_b), Hugging Face's Conv1D (x, weight, bias). Products, convolutions, attention, their
- * gradients and linear_cross_entropy of float32 may be marked tf32: their kernels may round factors
- * to 10 bits of mantissa (the pass tf32).
+ * op(a) is a, or its transpose with trans_a; likewise op(b) with trans_b. trans_a and trans_b
+ * cannot be combined. torch.nn.Linear is (x, weight, bias, trans_b), Hugging Face's Conv1D is
+ * (x, weight, bias). If attrs.matmul.relaxed is set, the kernel may add the terms of a sum in
+ * another order; only forward-only graphs set it.
+ *
+ * The attribute tf32 exists for products, convolutions, attention, their gradients, and
+ * linear_cross_entropy. If it is set, the kernel may round float32 factors to 10 bits of mantissa
+ * (pass tf32).
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
 
 /*
- * Products fused with other ops. The pass fuse_products makes them if the backend has kernels.
- * matmul_gelu: as matmul, and p is its y.
- *   out  y F = gelu(p), the tanh form;  p F like y (left out where nobody reads it)
- * matmul_gelu_grad:  in a, b as matmul, p F like y     out  y = op(a) op(b) times gelu'(p)
+ * Products fused with other ops. The pass fuse_products emits these ops if the backend has kernels
+ * for them.
+ * matmul_gelu: p = the result of matmul, and y = gelu(p) in the tanh form.
+ *   in   as matmul
+ *   out  y F;  p F like y (missing if no node reads it)
+ * matmul_gelu_grad: y = op(a) op(b) gelu'(p), the last product element by element.
+ *   in   a, b as matmul;  p F like y     out  y F
  * weight_grad: y = a^T b, and the gradient of a bias: the sums over the rows of a or of b.
- *   in   a F [..., M];  b F [..., N];  a again, optional: asks for its sums;  b again, optional:
- *        asks for its sums; at most one of the two
- *   out  y W [M, N];  sums W [M] or [N] (left out if neither is asked for)
+ *   in   a F [..., M];  b F [..., N];  third input: a again, to ask for the sums over a, optional;
+ *        fourth input: b again, to ask for the sums over b, optional; at most one of the two
+ *   out  y W [M, N];  sums W [M] or [N] (missing without a third or fourth input)
  */
 
 /* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
 struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias);
 
-/* bias_grad: sum over all dimensions but the channel: dimension 1 of four, the last otherwise.
+/* bias_grad: the sums of dy over all dimensions except the channel. The channel is dimension 1 of
+ * an image with four dimensions, else the last dimension.
  *   in   dy F [..., N] or [B, N, H, W]     out  F [N] */
 struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 
 /* ---- conv.c ---- */
 
 /*
- * conv2d: cross-correlation, as torch.nn.functional.conv2d; then + bias, + residual, max(0, .) if
- * relu.
+ * conv2d: cross-correlation, as torch.nn.functional.conv2d. Then bias and residual are added. Then
+ * max(0, .) is applied if attrs.conv.relu is set.
  *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
  *        optional
- *   out  y F [B, O, H', W'],  H' = (H + 2 pad - k) / stride + 1
- * residual and relu come from fusion in forward-only graphs and have no gradient. A residual's
- * memory may be overwritten by y. There a convolution may be relaxed, too: its kernel is free to
- * take an algorithm that rounds more often than a plain sum.
+ *   out  y F [B, O, H', W'],  H' = (H + 2 pad - k) / stride + 1, W' likewise; may overwrite
+ *        residual
+ * Only fusion passes of forward-only graphs set residual, relu and attrs.conv.relaxed. A node with
+ * them has no gradient. If relaxed is set, the kernel may use an algorithm that rounds more often
+ * than a plain sum.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
  * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
  */
@@ -67,51 +85,56 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 /* ---- norm.c ---- */
 
 /*
- * layer_norm: over the last dimension C.
+ * layer_norm: normalize each row over the last dimension C.
  *   in   x F [..., C];  weight W [C];  bias W [C], optional
- *   out  y F [..., C], or of the type attrs.norm.low;  mean W [rows];  rstd W [rows] =
+ *   out  y F [..., C], or in the type attrs.norm.low;  mean W [rows];  rstd W [rows] =
  *        1 / sqrt(biased variance + eps)
  *   y = (x - mean) rstd weight + bias
- * layer_norm_grad:  in dy like y, x, weight, mean, rstd, acc like x (optional: 0), bias (optional:
- *   only tells that out 2 is wanted)
- *   out  dx = acc + the gradient, may overwrite acc;  dweight W [C];  dbias W [C] (left out without
+ * layer_norm_grad:
+ *   in   dy like y;  x, weight, mean, rstd;  acc like x, optional (0);  bias, optional: its values
+ *        are not read
+ *   out  dx = acc + the gradient, may overwrite acc;  dweight W [C];  dbias W [C] (missing without
  *        bias)
  */
 struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, double eps);
 
 /*
- * add_layer_norm: add and layer_norm in one pass over memory; a fusion pass makes it.
- *   in   x F [..., C];  residual F or W, like x;  weight W [C];  bias W [C], optional
+ * add_layer_norm: add, then layer_norm, in one pass over memory. A fusion pass emits this op.
+ *   in   x F [..., C];  residual F or W, shape of x;  weight W [C];  bias W [C], optional
  *   out  y F like x;  sum like residual = x + residual;  mean, rstd W [rows], of the sum
  *   y = (sum - mean) rstd weight + bias; may overwrite x
- * add_layer_norm_grad:  in dy, sum, weight, mean, rstd, dsum like sum (optional: 0), bias
- *   (optional: only tells that out 2 is wanted)
- *   out  d like sum, the gradient of both addends, may overwrite dsum;  dweight W [C];  dbias W [C]
- *        (left out without bias);  d in the type of dy (left out where the sum has it)
+ * add_layer_norm_grad:
+ *   in   dy, sum, weight, mean, rstd;  dsum like sum, optional (0);  bias, optional: its values are
+ *        not read
+ *   out  d like sum, the gradient of x and of residual, may overwrite dsum;  dweight W [C];  dbias
+ *        W [C] (missing without bias);  d in the type of dy (missing if sum has this type)
  */
 
 /*
- * batch_norm: over B, H, W for each channel, with the batch's own statistics; updates the running
- * ones.
+ * batch_norm: normalize each channel over B, H and W with the statistics of this batch, and update
+ * the running statistics.
  *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
  *        num_batches_tracked I64 []
- *   out  y like x;  mean W [C];  rstd W [C] (of the biased variance)
+ *   out  y like x;  mean W [C];  rstd W [C] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) rstd weight + bias, then max(0, .) if attrs.norm.relu (set by a fusion pass)
- *   running = (1 - momentum) running + momentum batch, the variance unbiased (n - 1);
- *   num_batches_tracked += 1
- * batch_norm_grad:  in dy, x, weight, mean, rstd, y (optional: present with relu; dy counts where
- *   y > 0)
- *   out  dx;  dweight W [C];  dbias W [C].   dx may overwrite dy.
+ *   running = (1 - momentum) running + momentum batch, with the unbiased variance (divided by n -
+ *   1, n = B H W);  num_batches_tracked += 1
+ * batch_norm_grad:
+ *   in   dy, x, weight, mean, rstd;  y, optional, present with relu: then elements of dy count only
+ *        where y > 0
+ *   out  dx, may overwrite dy;  dweight W [C];  dbias W [C]
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var,
     struct gt_value *num_batches_tracked, double eps, double momentum);
 
-/* batch_norm_eval: the same with the running statistics; no gradient.
+/* batch_norm_eval: batch_norm with the running statistics instead of the statistics of the batch;
+ * no gradient.
  *   in   x, weight, bias, running_mean, running_var     out  y (relu as above; may overwrite x)
- * batch_norm_fold: the convolution that does both (fusion of forward-only graphs).
+ * batch_norm_fold: the weight and bias of one convolution that replaces a convolution and a
+ * batch_norm_eval. A fusion pass of forward-only graphs emits this op.
  *   in   w F [O, C, k, k]; weight, bias, running_mean, running_var F [O]; conv_bias F [O], optional
  *   out  w weight / sqrt(running_var + eps);  bias +
  *        (conv_bias - running_mean) weight / sqrt(running_var + eps) */
@@ -121,7 +144,7 @@ struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, stru
 /* ---- rms_norm.c ---- */
 
 /*
- * rms_norm: over the last dimension C.
+ * rms_norm: divide each row (the last dimension, C) by its root mean square.
  *   in   x F [..., C];  weight W [C]
  *   out  y F like x;  rstd W [rows] = 1 / sqrt(mean of x^2 + eps)
  *   y = x rstd weight
@@ -144,14 +167,17 @@ struct gt_value *gt_swiglu(struct gt_graph *g, struct gt_value *gate, struct gt_
 /* ---- rope.c ---- */
 
 /*
- * rope: rotary positions of queries and keys, packed as attention takes them.
- *   in   q F [B, T, heads D];  k, v F [B, T, kv_heads D], D even;  past I32 [], optional (0)
- *   out  qkv F [B, T, (heads + 2 kv_heads) D]: q and k rotated, and v
- *   Of a head's columns, j < D / 2 and j + D / 2 are a pair (x1, x2), which becomes
+ * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.
+ *   in   q F [B, T, heads D];  k, v F [B, T, kv_heads D], D even;  past I32 [], optional (0): the
+ *        number of earlier tokens of the text
+ *   out  qkv F [B, T, (heads + 2 kv_heads) D]: rotated q, rotated k, and v
+ *   D is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are a pair (x1, x2).
+ *   For token t the pair becomes
  *   (x1 cos a - x2 sin a, x2 cos a + x1 sin a) with a = (past + t) theta^(-2 j / D).
- * Frequencies, angles and their functions are float32 whatever 16 bits the data has, as in Hugging
- * Face's LlamaRotaryEmbedding, whose halves these are; in float64 for float64.
- * rope_grad:  in dqkv     out  dq, dk, dv: rotated back
+ * Frequencies, angles, cos and sin are computed in float64 for float64 data, and in float32 for all
+ * other types. The pairing of columns and the precision are those of Hugging Face's
+ * LlamaRotaryEmbedding.
+ * rope_grad:  in dqkv     out  dq, dk, dv: dq and dk are rotated by -a
  * Source: Su et al., "RoFormer", arXiv 2104.09864.
  */
 struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
@@ -160,58 +186,64 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 /* ---- norm_sync.c ---- */
 
 /*
- * batch_norm and batch_norm_grad in parts, between which ranks combine their statistics of the
- * batch (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B H W, on one rank
- * or on all.
+ * Ops that replace batch_norm and batch_norm_grad if ranks combine their statistics of the batch
+ * (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B H W for the samples of
+ * one rank, or the sum of these over all ranks. C is the number of channels, R the number of ranks.
  *
  * batch_norm_moments:     in x
- *   out  F64 [1 + 2 C]: n, means [C], sums of squared deviations from them [C]
+ *   out  F64 [1 + 2 C]: n, the means [C], the sums of squared deviations from the mean [C]
  * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
- *                            batch_norm does), moments F64 [R, 1 + 2 C]
- *   out  mean W [C];  rstd W [C], over the n of all R rows
- * batch_norm_apply:       in x, weight, bias, mean, rstd     out y (relu as above)
- * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as above)
- *   out  sums F64 [1 + 2 C]: n, sums of dy [C], of dy (x - mean) [C];  dweight, dbias W [C] of
- *        these samples
- * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 C], y (optional)
+ *                            batch_norm does), moments F64 [R, 1 + 2 C], one row for each rank
+ *   out  mean W [C];  rstd W [C], for the samples of all ranks
+ * batch_norm_apply:       in x, weight, bias, mean, rstd     out y (relu as in batch_norm)
+ * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as in batch_norm_grad)
+ *   out  sums F64 [1 + 2 C]: n, sums of dy [C], sums of dy (x - mean) [C];  dweight, dbias W [C]
+ *        for the samples of this rank
+ * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 C] over all ranks,
+ *                            y (optional)
  *   out  dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n); may
  *        overwrite dy
- * They have no gradient: a graph has them only when it has its backward pass.
+ * These ops have no gradient, because they are inserted after the backward pass was added.
  * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
  * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
  */
 
 /* ---- elementwise.c ---- */
 
-/* add: y = a + b, same shapes; y may overwrite either. */
+/* add: y = a + b, same shapes; may overwrite a or b. */
 struct gt_value *gt_add(struct gt_graph *g, struct gt_value *a, struct gt_value *b);
 
 /* relu: y = max(0, x), NaN stays NaN; may overwrite x.
- * relu_grad: in dy, y; out dx = dy where y > 0, may overwrite dy. */
+ * relu_grad:  in dy, y     out  dx = dy where y > 0, else 0; may overwrite dy */
 struct gt_value *gt_relu(struct gt_graph *g, struct gt_value *x);
 
 /*
- * gelu: y = x/2 (1 + erf(x / sqrt 2)), or with tanh x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
- * gelu_grad: in dy, x; out dx, may overwrite dy.
+ * gelu, two forms (enum gt_gelu):
+ *   erf   y = x/2 (1 + erf(x / sqrt 2))
+ *   tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+ * gelu_grad:  in dy, x     out  dx, may overwrite dy
  * Source: Hendrycks and Gimpel, arXiv 1606.08415.
  */
 struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu kind);
 
 /*
- * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. Its gradient is itself
- * on dy.
- *   in   x F [B, ...];  rng I64 [4] (lib/graph/kernel.h)
- * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as
- * gt_philox_float(), with c = (first + i * stride) * (elements per sample) + e, e counted in the
- * order of the dimensions; it drops where below p. Where x has some rows of the samples,
- * attrs.dropout.first and sample say which, and each element draws the same number as in the whole.
+ * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. The gradient is dropout
+ * of dy with the same random numbers.
+ *   in   x F [B, ...];  rng I64 [4] (enum gt_rng_field)
+ * Element e of sample i (in row-major order) has the counter
+ *   c = (first + i * stride) * (elements per sample) + e
+ * The element draws word (c mod 4) of the Philox block at floor(c / 4), converted by
+ * gt_philox_float(). If the number is below p, y is 0. If x has only some rows of each sample,
+ * attrs.dropout.first and attrs.dropout.sample give the range. Then each element draws the same
+ * number as in the whole sample.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
-/* fill: a constant.  out F shape.     copy: y = x.
- * cast: y = x, rounded to nearest even, in the floating-point type `to`; its gradient is a cast
- * back. gt_cast_to() returns x where it has that type.
- * accumulate: in acc, x; acc += x (written in place), no output. */
+/* fill: a tensor with the same constant in each element.     out  F, of the given shape
+ * copy: y = x.
+ * cast: y = x in the floating-point type `to`, rounded to nearest even. The gradient of x is dy,
+ * cast back. gt_cast_to() returns x itself if x already has the type.
+ * accumulate: acc += x, in place.     in acc, x     no output */
 struct gt_value *gt_fill(
     struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, double value);
 struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
@@ -220,26 +252,27 @@ void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x)
 
 /* ---- shape.c ---- */
 
-/* reshape: the same elements in row-major order under another shape: a view.
- * reorder: the same shape in another layout. */
+/* reshape: a view (gt_op.view) of x: the same elements in row-major order, with another shape.
+ * reorder: copy x to another layout; the shape does not change. */
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
 struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layout to);
 
 /*
- * subsample: every stride-th row and column, channels padded with zeros: the parameter-free "option
- * A" shortcut of He et al., CVPR 2016.
+ * subsample: keep every stride-th row and column, and add channels of zeros: `front` before and
+ * `back` after the channels of x. This is the parameter-free "option A" shortcut of He et al., CVPR
+ * 2016.
  *   in   x F [B, C, H, W]     out  y F [B, front + C + back, ceil(H / stride), ceil(W / stride)]
- * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero where nothing was taken
+ * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero for pixels not kept
  */
 struct gt_value *gt_subsample(
     struct gt_graph *g, struct gt_value *x, int stride, int64_t front, int64_t back);
 
-/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without at; no gradient. Sequences of different
- * lengths have their last positions at different places; one outside counts as the nearest inside.
- *   in   x F [B, T, C], at I32 [B] or NULL     out  y F [B, C] */
+/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without `at`; no gradient. at[b] is the index
+ * of the last token of sequence b. An index below 0 counts as 0, an index above T - 1 as T - 1.
+ *   in   x F [B, T, C];  at I32 [B], optional     out  y F [B, C] */
 struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct gt_value *at);
 
-/* image_normalize: y = (x / 255 - mean[c]) / std[c].
+/* image_normalize: y = (x / 255 - mean[c]) / std[c] for channel c.
  *   in   x U8 or F32 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */
 struct gt_value *gt_image_normalize(
     struct gt_graph *g, struct gt_value *x, const float *mean, const float *std);
@@ -247,7 +280,8 @@ struct gt_value *gt_image_normalize(
 /* ---- tokens.c ---- */
 
 /*
- * patch_tokens: the pixels of an image as rows behind a token of the model's own, plus positions.
+ * patch_tokens: turn an image of features into a sequence of tokens: first the learned class token,
+ * then one token for each pixel of x. A learned position embedding is added to each token.
  *   in   x F [B, C, H, W];  token F [1, 1, C];  position F [1, 1 + H W, C]
  *   out  y F [B, 1 + H W, C]:  y[b, 0] = token + position[0];
  *        y[b, 1 + h W + w] = x[b, :, h, w] + position[1 + h W + w]
@@ -255,7 +289,7 @@ struct gt_value *gt_image_normalize(
  * Source: Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, equation 1.
  *
  * first_position: y[b] = x[b, 0].     in   x F [B, T, C]     out  y F [B, C]
- * first_position_grad:  in dy     out dx F [B, rows, C], zero but for row 0 of each sample
+ * first_position_grad:  in dy     out dx F [B, T, C]: dy in row 0 of each sample, else zero
  */
 struct gt_value *gt_patch_tokens(
     struct gt_graph *g, struct gt_value *x, struct gt_value *token, struct gt_value *position);
@@ -264,14 +298,15 @@ struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x);
 /* ---- pool.c ---- */
 
 /*
- * max_pool2d: the largest of each window (padding counts as -inf, NaN wins), as
- * torch.nn.functional.max_pool2d.
+ * max_pool2d: the largest element of each window of k * k elements, k = attrs.pool.kernel, as
+ * torch.nn.functional.max_pool2d. Padding counts as -inf. If an element is NaN, the result is NaN.
  *   in   x F [B, C, H, W]
- *   out  y F [B, C, H', W'];  index U8 like y: which of the window's k*k elements (first among
- *        equals)
+ *   out  y F [B, C, H', W'], H' and W' as in conv2d;  index U8, shape of y: the index of the
+ *        largest element in its window; the first one if several are equal
  * max_pool2d_grad:  in dy, index     out  dx
- * avg_pool2d: the mean of each window, zeros of the padding included (count_include_pad).
- *   avg_pool2d_grad:  in dy   out  dx
+ * avg_pool2d: the mean of each window. The zeros of the padding are included (count_include_pad).
+ *   in   x F [B, C, H, W]     out  y F [B, C, H', W']
+ * avg_pool2d_grad:  in dy   out  dx
  */
 struct gt_value *gt_max_pool2d(
     struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad);
@@ -281,18 +316,19 @@ struct gt_value *gt_avg_pool2d(
 /* ---- embedding.c ---- */
 
 /*
- * embedding: y[b, t] = table[ids[b, t]] + position[past + t]; an id outside the table is an error
- * that names it.
+ * embedding: y[b, t] = table[ids[b, t]] + position[past + t]. An id outside the table is an error;
+ * its text gives the id.
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
- *        past I32 [], optional (0): tokens of the text before these
+ *        past I32 [], optional (0): the number of earlier tokens of the text
  *   out  y F [B, T, C], in the type attrs.embedding.low if that has 16 bits
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
- * position_grad:   in dy     out  dposition F [rows, C] = sum over b; zero from row T on
- *   For a low y, both gradients are in the table's type.
- * A shard of a table (attrs.embedding.whole > 0) holds the rows from attrs.embedding.first on, of
- * so many: y is zero, without a position, where the row is in another shard. So the sum of the y of
- * all shards is that of the whole table, and dy, the gradient of this sum, is that of each y.
+ * position_grad:   in dy     out  dposition F [rows, C] = sum of dy over b; zero from row T on
+ *   If y has a 16-bit type, both gradients have the type of the table.
+ * If attrs.embedding.whole > 0, the table is a shard: the rows from attrs.embedding.first on, of a
+ * table of attrs.embedding.whole rows. If a row is in another shard, y is zero there, and no
+ * position is added. So the sum of y over all shards is the y of the whole table. The gradient of
+ * this sum is also the gradient of each shard's y.
  */
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
     struct gt_value *position, struct gt_value *past);
@@ -300,19 +336,19 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 /* ---- attention.c ---- */
 
 /*
- * attention: scaled dot-product self-attention over packed projections, no T x T matrix kept.
- *   in   qkv F [B, T, C + 2 kv_heads D]: q, k, v side by side, q of C = heads * D;  rng I64 [4],
- *        optional (dropout p > 0)
- *   out  y F [B, T, C];  lse W [B, heads, T], log-sum-exp of each row of scores
- *   score[i, j] = q_i . k_j / sqrt(D) for j <= i, or for all j if attrs.attention.full;
- *   p = softmax(score) (dropped and rescaled);  y_i = sum_j p[i, j] v_j
- *   Head h of q has head h / (heads / kv_heads), rounded down, of k and v.
+ * attention: scaled dot-product self-attention over packed projections. No T x T matrix is stored.
+ *   in   qkv F [B, T, C + 2 kv_heads D]: the columns of q, then k, then v; C = heads * D, D is the
+ *        size of a head;  rng I64 [4], optional: required for dropout, attrs.attention.p > 0
+ *   out  y F [B, T, C];  lse W [B, heads, T]: log-sum-exp of each row of scores
+ *   score[i, j] = q_i . k_j / sqrt(D) for j <= i, or for all j if attrs.attention.full is set;
+ *   p = softmax(score), then dropout;  y_i = sum_j p[i, j] v_j
+ *   Head h of q uses head h / (heads / kv_heads), rounded down, of k and v.
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
- * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b. Where these heads
- * are a shard of a layer's, attrs.attention.first_head and all_heads say which, and dropout draws
- * as it does for them in the whole layer.
- * gt_attention() is causal, gt_attention_full() is not; both have as many heads of keys as of
- * queries. gt_attention_grouped() is causal and drops nothing.
+ * For dropout, element (b, head, i, j) is element ((head * T) + i) * T + j of sample b. If the node
+ * computes only a shard of the heads of a layer, attrs.attention.first_head and all_heads give the
+ * range. Then dropout draws the same numbers as in the whole layer.
+ * gt_attention() is causal, gt_attention_full() is not causal. Both have as many heads of keys as
+ * of queries. gt_attention_grouped() is causal and has no dropout.
  * Sources: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn); Ainslie et
  * al., arXiv 2305.13245 (heads that share keys and values).
  */
@@ -324,14 +360,14 @@ struct gt_value *gt_attention_grouped(
     struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads);
 
 /*
- * attention_cached: the same for T tokens of a text of which `past` come before, whose keys and
- * values earlier runs left in the caches; no gradient.
- *   in   qkv F as above;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D], both
- *        updated: rows past to past + T - 1 become k and v of these tokens
+ * attention_cached: causal attention for the next T tokens of a text. Earlier runs stored the keys
+ * and values of the `past` earlier tokens in the caches `keys` and `values`. No gradient.
+ *   in   qkv F as in attention;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D],
+ *        both updated: rows past to past + T - 1 become k and v of these T tokens
  *   out  y F [B, T, C]
  *   score[i, j] = q_i . keys_j / sqrt(D) for j <= past + i;
  *   y_i = sum_j softmax(score)[i, j] values_j
- * Reads the first past + T rows of the caches and no more.
+ * The kernel reads only the first past + T rows of the caches.
  */
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
     struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads);
@@ -341,73 +377,80 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
 /*
  * cross_entropy: loss = weight * sum over rows r with target[r] >= 0 of (lse[r] - logits[r,
  * target[r]]).
- *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (targets counted in the whole
- *        step), so that micro-batches and ranks add up
- *   out  loss F [];  lse F [rows]
- * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
- * it. The sum is kept in double.
- * The targets of mixtures are I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h): each row
- * has two classes a and b and a weight w. Its term is w (lse - logits[a]) + (1 - w) (lse -
- * logits[b]), without that of a class which is negative.
+ *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (number of targets >= 0 in the
+ *        whole step); then the loss of the step is the sum over micro-batches and ranks
+ *   out  loss F [];  lse F [rows]: log-sum-exp of each row of logits
+ * Rows with a negative target (torch's ignore_index -100) are ignored. A target >= V is an error;
+ * its text gives the target. The sum is computed in float64.
+ * Mixtures: target is I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h). Each row has two
+ * classes a and b and a weight w. The term of the row is w (lse - logits[a]) + (1 - w) (lse -
+ * logits[b]). If a class is negative, its summand is left out.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
- *   out  dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that do not count;
- *        of mixtures the sum of w (exp(logits - lse) - onehot(a)) and (1 - w) (exp(logits - lse) -
- *        onehot(b)), likewise;
- *        may overwrite logits. These may be a shard of the classes (attrs.loss.whole > 0): those
- *        from attrs.loss.first on, of so many.
+ *   out  dlogits, may overwrite logits
+ *   dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that are ignored;
+ *   mixtures: dlogits = dloss weight (w (exp(logits - lse) - onehot(a)) + (1 - w) (exp(logits -
+ *        lse) - onehot(b))), without the summand of a negative class
+ *   If attrs.loss.whole > 0, logits are a shard: the classes from attrs.loss.first on, of
+ *   attrs.loss.whole classes.
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
 
-/* Whether these are the targets of mixtures. No other op of this family but pick and
- * cross_entropy_sharded takes them. */
+/* Return whether these are the targets of mixtures. Only cross_entropy, cross_entropy_grad, pick
+ * and cross_entropy_sharded accept them. */
 bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *target);
 
 /* classify_stats: sums over rows with target >= 0.
- *   out  F64 [4]: cross-entropy, rows, top-1 hits, top-5 hits
- * Row r is a top-k hit if fewer than k logits are greater than the target's, or equal
- * to it at a lower index; never with a NaN in the row. */
+ *   in   logits F [..., V];  target I32 [...]
+ *   out  F64 [4]: cross-entropy, number of rows, top-1 hits, top-5 hits
+ * A logit is ahead of the target's logit if it is greater, or equal with a lower index. A row is a
+ * top-k hit if fewer than k logits are ahead. A row with a NaN is never a hit. */
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
 /* ---- square_error.c ---- */
 
 /*
- * square_error: loss = weight * sum over targets that count of (y - target)^2.
- *   in   y F [...];  target F, as many;  weight F []: as of cross_entropy
+ * square_error: loss = weight * sum of (y - target)^2 over all targets that are not NaN.
+ *   in   y F [...];  target F, as many elements as y;  weight F []: 1 / (number of targets in the
+ *        whole step that are not NaN)
  *   out  loss F []
- * A target that is NaN does not count: it is missing. The sum is kept in double.
+ * NaN marks a missing target. The sum is computed in float64.
  * square_error_grad:  in dloss F [], y, target, weight
- *   out  dy = dloss weight 2 (y - target), 0 where the target does not count; may overwrite y
+ *   out  dy = dloss weight 2 (y - target), 0 for missing targets; may overwrite y
  */
 struct gt_value *gt_square_error(
     struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight);
 
-/* regress_stats: sums over targets that count.
- *   out  F64 [5]: (y - target)^2, targets, |y - target|, target, target^2 */
+/* regress_stats: sums over all targets that are not NaN.
+ *   in   y F [...];  target F, as many elements as y
+ *   out  F64 [5]: sum of (y - target)^2, number of targets, sums of |y - target|, target, target^2
+ */
 enum { GT_REGRESS_STATS = 5 };
 struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target);
 
 /* ---- linear_cross_entropy.c ---- */
 
 /*
- * linear_cross_entropy: cross_entropy, or classify_stats, of the logits x w^T, with the gradients
- * of the loss. Logits are computed for attrs.head.rows rows at a time; no tensor holds all of them.
+ * linear_cross_entropy: cross_entropy, or classify_stats, of the logits x w^T, together with the
+ * gradients of the loss. The kernel computes the logits of attrs.head.rows rows at a time. No
+ * tensor holds all logits.
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
- *        optional, not without weight
- *   out  loss W [], with weight;  stats F64 [4], without;  dx like x and dw W [V, C], with dloss
- * With 16-bit inputs, logits and their gradients are rounded to that type, as if they were tensors.
- * Sums over rows for dw are in W. The op has no gradient: fuse_head replaces the forward and the
- * backward nodes by it.
+ *        optional; requires weight
+ *   out  loss W [] (missing without weight);  stats F64 [4], as classify_stats (missing with
+ *        weight);  dx like x and dw W [V, C] (both missing without dloss)
+ * If F is a 16-bit type, logits and their gradients are rounded to F, as if tensors held them. The
+ * sums over rows for dw are computed in W. The op has no gradient: the pass fuse_head replaces both
+ * the forward and the backward nodes by one node of this op.
  */
 
 /* ---- loss_sharded.c ---- */
 
 /*
- * cross_entropy and classify_stats where each rank has the logits F [..., V] of V classes, those
- * from attrs.loss.first on, of attrs.loss.whole. The ranks exchange some numbers per row between
- * these nodes, never logits. For gradients all of these nodes are constants, except
- * cross_entropy_sharded.
+ * Ops that replace cross_entropy and classify_stats if logits are sharded over classes. Each rank
+ * has logits F [..., V]: the V classes from attrs.loss.first on, of attrs.loss.whole classes. The
+ * ranks never exchange logits, only a few numbers per row, by collectives between these nodes. The
+ * backward pass treats the outputs of these nodes as constants, except cross_entropy_sharded.
  *
  *   lse_r = log_sum_exp(logits)               of this rank's classes
  *   max = maximum over ranks of lse_r
@@ -419,23 +462,25 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
  * log_sum_exp:     in logits     out lse F [rows]
  * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
  * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
- * pick:            in logits, target I32 [...]     out F [rows]: the target's logit, 0 where it is
- *                  negative or the class of another rank; of mixtures the sum of w logits[a] and
- *                  (1 - w) logits[b], likewise. A target >= whole is an error.
- * count_before:    in logits, target, picked F [rows]     out F64 [rows]: how many of these logits
- *                  are greater than `picked`, or equal to it and of a lower class than the target;
- *                  infinity with a NaN in the row, 0 where the target is negative
+ * pick:            in logits, target I32 [...]     out F [rows]: the logit of the target; 0 if the
+ *                  target is negative or a class of another rank. Mixtures: w logits[a] + (1 - w)
+ *                  logits[b], where a class that is negative or of another rank adds 0. A target >=
+ *                  attrs.loss.whole is an error.
+ * count_before:    in logits, target, picked F [rows]     out F64 [rows]: the number of this rank's
+ *                  logits that are ahead of the target's logit, as defined for classify_stats;
+ *                  infinity for a row with a NaN, 0 for a row with a negative target
  * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
- *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked); of mixtures lse
- *        times the weights of the classes that count. Its gradient by the
- *        logits is cross_entropy_grad: that of lse and picked, which are made of them, is in it.
- *        The kernel doesn't read the logits.
+ *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked). Mixtures: lse is
+ *        multiplied by the sum of the weights of the classes that are not negative.
+ *        The gradient with respect to logits is cross_entropy_grad. It already includes the
+ *        gradients that go through lse and picked, which are computed from the logits. The forward
+ *        kernel does not read the logits.
  * classify_stats_sharded:  in lse, picked, before, target
  *   out  F64 [4], as classify_stats
  * Source: Shoeybi et al., arXiv 1909.08053, section 3.
  */
 
-/* Rows of the table, for passes and gradients that emit by row. */
+/* The rows of the op table, for passes and gradients, which call gt_emit() directly. */
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
     gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_add_layer_norm,
     gt_op_add_layer_norm_grad, gt_op_batch_norm, gt_op_batch_norm_grad, gt_op_batch_norm_eval,

@@ -6,44 +6,46 @@
 
 enum { GT_BUCKET_NAME = 32 };
 
-/* Ranges [first[i], first[i] + count[i]) in elements, in the order of the backward pass, without
- * gaps. Each begins where a parameter does. */
+/* A list of buckets. Bucket i is the range [first[i], first[i] + count[i]) of the flat gradient
+ * buffer, in elements. The ranges have no gaps between them, and are in the order in which the
+ * backward pass finishes the gradients. Each bucket begins with the beginning of a parameter. */
 struct gt_buckets {
 	int64_t *first, *count;
 	char (*name)[GT_BUCKET_NAME]; /* "bucket 3", for messages */
-	size_t size;
+	size_t size;                  /* number of buckets */
 };
 
-/* Allocate memory for as many buckets as a store can have. Release in any case. Errors: GT_ENOMEM.
- */
+/* Allocate memory for the largest number of buckets that a store can have, one for each slot. The
+ * caller calls gt_buckets_release() in any case. Errors: GT_ENOMEM. */
 int gt_buckets_alloc(struct gt_buckets *out, const struct gt_store *store, struct gt_err *err);
 
-/* The number of elements that bucket `i` should have, for buckets of `bytes`. The first bucket has
- * at most a MiB, so that its collective starts early. */
+/* Return the size in elements at which bucket `i` is closed, if buckets should have `bytes` bytes.
+ * The first bucket is closed at 1 MiB at the latest, which lets its collective start early. */
 int64_t gt_buckets_limit(const struct gt_store *store, size_t i, int64_t bytes);
 
-/* Divide the store into buckets of about `bytes` each; the first has at most a MiB. Release in any
- * case. */
+/* Divide the store into buckets of about `bytes` bytes each. A bucket is closed with the parameter
+ * that reaches gt_buckets_limit(); a parameter is never divided. The caller calls
+ * gt_buckets_release() in any case. */
 int gt_buckets_cut(
     struct gt_buckets *out, const struct gt_store *store, int64_t bytes, struct gt_err *err);
 void gt_buckets_release(struct gt_buckets *b);
 
-/* The bucket of an element. */
+/* Return the index of the bucket that contains the element at `offset`. */
 size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 
-/* For a graph after its passes, return for each bucket the index in the list of nodes after which
- * the bucket's gradients are complete, [b->size]. The index is 0 for a bucket that no node writes.
- * The caller frees the list. */
+/* Return an array [b->size] for a graph that has been through its passes, or NULL on error. Element
+ * i is the number of nodes, counted from the start of the list, after which all gradients of bucket
+ * i are complete; 0 if no node writes the bucket. The caller frees the array. */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
-/* Make the list p->events. In a step each bucket is reduced once and gathered up to `gathers`
- * times. The list is empty if all ranks have the same samples. */
+/* Allocate the list p->events, which profiles read. In a step each bucket is reduced once, and
+ * gathered up to `gathers` times. If the data axis has one seat, the list stays empty. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* The record of the time in which a bucket is reduced (turn 0) or gathered (turn 1 to `gathers`);
- * NULL if there is none. */
+/* Return the record of the time span of one collective of a bucket: the reduction (turn 0), or the
+ * gather number `turn` (1 to `gathers`). Returns NULL if p->events is empty. */
 struct gt_span *gt_buckets_span(
     const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn);
 

@@ -5,29 +5,33 @@
 #include "lib/parallel/data/modes.h"
 
 /*
- * torch.nn.DataParallel as one plan per rank. Rank 0 is the main device: it reads the whole
- * micro-batch, and its weights are the ones that are updated. Of C samples and n ranks, rank r has
- * those from r c on, c = ceil(C / n) of them as long as there are any (torch.chunk): the last ranks
- * may get fewer samples, or none. The nodes, in the order in which they run:
+ * torch.nn.DataParallel, with one plan per rank. Rank 0 is the main device: it reads the whole
+ * micro-batch, holds the weights and updates them. The samples are divided as torch.chunk() divides
+ * them. With C samples and n ranks, each rank gets the next ceil(C / n) samples, until none are
+ * left. The last ranks may get fewer samples, or none. The nodes, in the order in which they run:
  *
- *   broadcast_weights   rank 0's, once a step
- *   scatter             the input: rank 0 sends each rank its samples
- *   gather              the logits: each rank sends rank 0 its own
- *                       the loss and its gradient by the logits, on rank 0 alone
- *   scatter             that gradient
- *   reduce_start, _wait gradients of the weights, bucket by bucket, added up on rank 0
+ *   broadcast_weights   rank 0 sends the weights to all ranks, once a step
+ *   scatter             rank 0 sends each rank the input of its samples
+ *   gather              each rank sends the logits of its samples to rank 0
+ *   ...                 rank 0 computes the loss and the gradient of the logits
+ *   scatter             rank 0 sends each rank the gradient of its logits
+ *   reduce_start, _wait sum the gradients of the weights on rank 0, bucket by bucket
  *
- * The loss of a rank other than 0 is 0, so that the sum over ranks is that of the batch. A rank
- * without samples has gradients of 0 and nothing else.
+ * The loss value of all other ranks is 0, so the sum over all ranks is the loss of the batch. On a
+ * rank without samples all gradients are 0, and the rank computes nothing else.
  *
  * In reproducible training (virtual/rewrite.h) each rank computes the loss of its own logits, and
- * losses are summed like gradients. Then there is no gather, and targets are scattered, too.
+ * losses are summed like gradients. Then logits are not gathered, and targets are scattered too.
  *
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */
-/* The samples of a rank; of this one. */
+
+/* Set the range [*first, *first + *count) of the samples of a rank. gt_dp_part_of() is for rank
+ * `rank` of the group, gt_dp_part() for this rank. `samples` is the size of the micro-batch. */
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count);
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count);
+
+/* The functions of this mode in struct gt_parallel_mode: scatter, refresh, publish and update. */
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err);
 int gt_dp_publish(struct gt_parallel *p, struct gt_err *err);

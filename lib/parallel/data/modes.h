@@ -9,52 +9,59 @@
 struct gt_pipeline; /* pipeline/stage.h */
 struct gt_shards;   /* tensor.c */
 
+/* The state of one rank, for all axes. Kernels find it in call->context. */
 struct gt_parallel {
-	const struct gt_parallel_mode *mode;
+	const struct gt_parallel_mode *mode; /* mode of the data axis */
 	struct gt_parallel_options o;
-	struct gt_group *world;
-	/* a dry run: `world` is `nobody`. Allocate no memory, and call no function of the group */
-	bool dry;
-	/* a group without functions: rank 0 of the number of ranks to plan for */
+	struct gt_group *world; /* all ranks; in a dry run it points to `nobody` */
+	bool dry;               /* a dry run: allocate no memory, and call no function of a group */
+	/* dry run: a group without functions; its rank and size are o.rank and o.ranks */
 	struct gt_group nobody;
-	struct gt_group *axes[GT_AXES];
-	/* take the place of groups that do not exist; never called */
+	struct gt_group *axes[GT_AXES]; /* the group of each axis, or its member of `seats` */
+	/* Groups without functions, which only have a rank and a size. If the group of an axis does
+	 * not exist, its member of `seats` is used instead. They are never called. */
 	struct gt_group seats[GT_AXES];
 	struct gt_group *results; /* gt_parallel_results() */
-	/* The groups of the same ranks for device memory. They exist from gt_parallel_attach() on;
-	 * kernels call them with a stream. If device memory is host memory, they are the groups
-	 * above. */
+	/* Groups for device memory, with the ranks of world, axes and results. They exist from
+	 * gt_parallel_attach() on; kernels call them with a stream. If device memory is host
+	 * memory, they are the groups above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
-	struct gt_device_way way; /* chosen for these groups (device_group.h) */
+	struct gt_device_way way; /* the way of the groups for device memory (device_group.h) */
 	struct gt_store *store;
-	bool stale; /* rank 0's weights have changed since they were last sent to all ranks */
-	struct gt_parallel_event *events; /* [event_count] of the mode; NULL: none */
+	bool stale; /* dp: rank 0's weights have changed since they were last sent to all ranks */
+	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); NULL: none */
 	size_t event_count;
-	void *state; /* private to the mode */
-	struct gt_shards *shards;
-	bool divides_rows;            /* sequence.c: some graph divides rows among ranks */
-	int64_t sequence_bytes;       /* sent by sequence.c in a run of the largest graph */
-	struct gt_pipeline *pipeline; /* NULL: none */
-	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
-	/* norm.c: the ranges of the gradients that this rank counts; `at` is where they lie. */
+	void *state;                  /* private to the mode */
+	struct gt_shards *shards;     /* private to tensor.c */
+	bool divides_rows;            /* sequence.c: at least one graph divides rows among ranks */
+	int64_t sequence_bytes;       /* sequence.c: bytes sent in a run of the largest graph */
+	struct gt_pipeline *pipeline; /* NULL: no pipeline */
+	/* replicas.c: checksums [1 + data seats][slots]: of this rank, then of all ranks of the
+	 * data axis; NULL: weights are not compared */
+	uint32_t *sums;
+	/* norm.c: the ranges of the gradients that this rank counts in the norm. `at` is the index
+	 * of a range in store->gradients. */
 	struct gt_part *norm_ranges;
 	size_t norm_range_count;
-	/* this rank also holds gradients that another rank counts */
+	/* norm.c: this rank also holds gradients that another rank counts */
 	bool counts_some;
-	struct gt_step_scalars *scalars; /* device: then, to sum up their squares; else NULL */
-	const struct gt_device *device;  /* memory of the store, which is freed before */
-	struct gt_plan_extra extra;
+	/* norm.c: device memory to sum the squares of norm_ranges; NULL unless counts_some */
+	struct gt_step_scalars *scalars;
+	const struct gt_device *device; /* the store's device; the store is freed first */
+	struct gt_plan_extra extra;     /* gt_parallel_kernels() */
 };
 
-/* The functions correspond to those of parallel.h. NULL: there is nothing to do. Kernels find the
- * struct gt_parallel in call->context. */
+/* A mode of the data axis. Functions without a comment do the mode's part in the function of
+ * parallel.h with the same name: attach() is called by gt_parallel_attach(). If a function is NULL,
+ * the mode does nothing there, with two exceptions. If `update` is NULL, gt_norm_update() is
+ * called. If `part` is NULL, a rank computes all samples that it reads. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
-	bool compresses; /* supports o.compress for the gradients that it sends */
-	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
-	bool main;       /* rank 0 has the samples, and only rank 0 has the sum of gradients */
-	bool divides;    /* only the owner of a parameter has its complete gradient */
+	bool compresses; /* can send gradients in the data type gt_parallel_options.compress */
+	bool replicates; /* after an update, all ranks of the data axis hold the same parameters */
+	bool main;       /* rank 0 reads all samples, and only rank 0 has the sum of gradients */
+	bool divides;    /* only the owner of a shard has the complete gradient of the shard */
 	bool shards;     /* can be combined with the tensor axis */
 	bool stages;     /* can be combined with a pipeline */
 	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);
@@ -62,36 +69,41 @@ struct gt_parallel_mode {
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* As in struct gt_axis_row; and where this rank's elements begin in flat memory. */
+	/* As in struct gt_axis_row. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
+	/* Called if cuts() is true. Return the index in flat memory of the first element of the
+	 * slot that this rank holds. */
 	int64_t (*place)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 	int (*publish)(struct gt_parallel *p, struct gt_err *err);
-	int64_t (*sent)(const struct gt_parallel *p, int micro_batches); /* bytes, in a step */
-	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
+	/* Return the number of bytes that a rank sends over the data axis in a step. */
+	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);
+	void (*release)(struct gt_parallel *p); /* free p->state, which may be NULL */
 };
 
+/* The modes, and a list of them indexed by enum gt_parallel_kind. */
 extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_dp,
     gt_parallel_zero1, gt_parallel_zero2, gt_parallel_zero3;
-
-/* By enum gt_parallel_kind. */
 extern const struct gt_parallel_mode *const gt_parallel_modes[GT_PARALLEL_KINDS];
 
-/* Bytes that a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
+/* Return the number of bytes that a rank sends in a reduce-scatter of all gradients. An all-gather
+ * of all parameters sends as many. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
-/* Queue a sum of device memory over the ranks of one of these groups, or a broadcast from the first
- * of them, on the compute stream. */
+/* Queue a collective on the compute stream, in place: sum buffer[count] over the ranks of the group
+ * (all-reduce), or copy it from rank 0 of the group to the other ranks (broadcast). `buffer` is in
+ * device memory, and `group` is a group for device memory. */
 int gt_parallel_all_reduce(const struct gt_parallel *p, struct gt_group *group, void *buffer,
     int64_t count, enum gt_dtype dtype, struct gt_err *err);
 int gt_parallel_broadcast(const struct gt_parallel *p, struct gt_group *group, void *buffer,
     int64_t count, enum gt_dtype dtype, struct gt_err *err);
 
-/* The kernels of all passes, ended by a row whose op is NULL. */
+/* The kernel tables of the nodes that the passes of this module insert. The last row of each table
+ * has op NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
     gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[], gt_sequence_kernels[];
 

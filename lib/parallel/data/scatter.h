@@ -1,24 +1,31 @@
-/* scatter.h - inside parallel: rank 0 scatters samples, and gathers their results. */
+/* scatter.h - inside parallel: nodes by which rank 0 scatters samples and gathers results. */
 #ifndef GT_PARALLEL_DATA_SCATTER_H
 #define GT_PARALLEL_DATA_SCATTER_H
 
 #include "lib/graph/graph.h"
 
 /*
- * scatter: rows of rank 0's tensor to the ranks that gt_dp_part() gives them to.
- *   in   rank 0: x [rows, ...]; other ranks: nothing, or a value in place of x (a gradient by the
- *        token of a gather), which is not read
- *   out  y of `like`'s type and shape
+ * Here "rank" means the seat of a rank on the data axis. A row is the data of one sample.
+ * gt_dp_part() defines the rows that belong to each rank. A rank without rows has neither of these
+ * nodes. The functions return the output of the node, or NULL with the graph's error set.
  *
- * gather: the ranks' rows in one tensor on rank 0.
+ * scatter: rank 0 sends each rank its rows of x.
+ *   in   rank 0: x [rows, ...]; other ranks: x is NULL, or a value that is not read (the gradient
+ *        of a token)
+ *   out  y with the type and shape of `like`: the rows of this rank
+ * scatter has no gradient.
+ *
+ * gather: each rank sends its rows to rank 0. `rows` is the total number of rows on rank 0, and 0
+ * on other ranks.
  *   in   x [rows of this rank, ...]
- *   out  rank 0: y [rows, ...]; others: a token, F32 [], which is 0
- * Its gradient is a scatter. Ranks without rows have neither node. Errors: as those of gt_emit().
+ *   out  rank 0: y [rows, ...]; other ranks: a token, F32 [], with the value 0
+ * The gradient of gather is a scatter.
  */
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like);
 struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows);
 
-/* broadcast_weights: those of rank 0 to all, in the first run of a step; no inputs, no outputs. */
+/* Emit the node broadcast_weights: rank 0 sends its weights to all ranks, in the first run of a
+ * step. The node has no inputs and no outputs. */
 void gt_broadcast_weights(struct gt_graph *g);
 
 #endif

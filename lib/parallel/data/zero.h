@@ -1,4 +1,4 @@
-/* zero.h - inside parallel: data parallelism whose ranks divide the memory that ddp takes. */
+/* zero.h - inside parallel: data parallelism that divides state among ranks (zero1 to zero3). */
 #ifndef GT_PARALLEL_DATA_ZERO_H
 #define GT_PARALLEL_DATA_ZERO_H
 
@@ -6,57 +6,69 @@
 #include "lib/parallel/data/modes.h"
 
 /*
- * Each bucket (buckets.h) is divided into as many equal shards as there are ranks; the layout is
- * padded to make that possible (gt_zero_cut()). Rank r owns shard r: it alone updates this shard,
- * and keeps its optimizer state. The stages are
+ * With ddp, every rank keeps all gradients, parameters and optimizer states. Here the ranks of the
+ * data axis divide them. Each bucket (buckets.h) is divided into equal shards, one for each rank.
+ * gt_zero_cut() pads the layout to make this possible. Rank r owns shard r: only rank r updates
+ * this shard, and keeps its optimizer state. There are three stages:
  *
  *   zero1  Each rank has memory for all gradients. A bucket is reduce-scattered in the background
- *          as soon as it is complete; after the update the parameters are all-gathered. ddp's
- *          all-reduce sends as many bytes, since it consists of these two halves.
- *   zero2  A rank keeps only the gradients of its shards. The gradients of a bucket are computed in
- *          a temporary of the plan's arena, which lives until the bucket is reduced. While one
- *          bucket is sent, the next one is computed, and then waits for it. Each micro-batch is
- *          reduced, and added to the gradients that the rank keeps.
- *   zero3  A rank keeps only its shards of the parameters, too. A bucket is gathered into a
- *          temporary before its first reader, freed after the last, and gathered again for the
- *          backward pass. While nodes use one bucket, the next one is sent. So a forward pass is a
- *          collective call.
+ *          as soon as it is complete. After the update, the parameters are all-gathered. The two
+ *          collectives together send as many bytes as the all-reduce of ddp.
+ *   zero2  In addition, a rank keeps only the gradients of its shards. The gradients of a bucket
+ *          are computed in a temporary of the plan's arena, which lives until the bucket is
+ *          reduced. While one bucket is reduced, the next one is computed; then it waits until the
+ *          first one is finished. In each micro-batch, the reduced gradients are added to the
+ *          gradients that the rank keeps.
+ *   zero3  In addition, a rank keeps only its shards of the parameters. A bucket is gathered into a
+ *          temporary before the first node that reads it, freed after the last one, and gathered
+ *          again for the backward pass. While nodes use one bucket, the next one is sent. So a
+ *          forward pass is a collective call.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
  */
 struct gt_zero {
-	int stage;
+	int stage; /* 1, 2 or 3 */
 	struct gt_buckets buckets;
-	struct gt_part *parts; /* [buckets.size] this rank's */
-	struct gt_part *gaps;  /* the padding between parameters, in any order */
+	struct gt_part *parts; /* [buckets.size]: this rank's shard of each bucket */
+	struct gt_part *gaps;  /* [gap_count]: ranges of padding between parameters */
 	size_t gap_count;
+	/* [buckets.size]: tickets (lib/comm/group.h) of the latest reduce-scatter and all-gather of
+	 * each bucket; 0: none yet */
 	struct gt_zero_tickets {
 		uint64_t reduced, gathered;
-	} * tickets;                  /* [buckets.size] of the latest collectives; 0: none yet */
-	int64_t gathered;             /* elements of the buckets that a run of the plan gathers */
-	void *gradients, *parameters; /* the store's, in memory of the group's; NULL: its own */
+	} * tickets;
+	int64_t gathered; /* zero3: elements that a run of the largest graph gathers */
+	/* memory from gt_group_alloc() that is lent to the store; NULL: the store has its own */
+	void *gradients, *parameters;
 };
 
 /*
- * Change the layout of the store to buckets of about `bytes` each, which can be divided into equal
- * shards. Parameters for which whole() is true (NULL: none) get buckets of their own, whose shards
- * contain only whole parameters. There each parameter, the largest first, goes to the rank with the
- * fewest elements so far, and all shards are padded to the largest. Such a bucket is extended until
- * it has as many elements as `ranks` times its largest parameter, so that at most half of it is
- * padding. The last bucket is merged with earlier ones until it is that large. If one parameter is
- * larger than all others together, it never is; then any parameters that fit replace padding. Two
- * ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32, in one bucket of each kind:
+ * Change the layout of the store: divide it into buckets of about `bytes` bytes each, which can be
+ * divided into `ranks` equal shards. A shard may begin or end in the middle of a parameter, unless
+ * whole() returns true for the parameter. whole NULL: false for all parameters.
+ *
+ * Parameters that must stay whole are in separate buckets. A shard of such a bucket contains only
+ * whole parameters: the parameters are taken by size, the largest first, and each goes to the rank
+ * with the fewest elements so far. Then all shards are padded to the size of the largest shard.
+ * Such a bucket is extended until it has at least `ranks` times the elements of its largest
+ * parameter. Then at most half of it is padding. The last such bucket is merged with earlier ones
+ * until it is that large. If there are too few whole parameters for that, other parameters that fit
+ * replace padding.
+ *
+ * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
  *
  *   none whole      | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
- *   A, C, D whole   | A C D b p |   256 elements: rank 0 owns A, rank 1 C, D, b and 32 of padding p
+ *   A, C, D whole   | A C D b p |   256 elements: rank 0 owns A; rank 1 owns C, D, b and the
+ *                                 padding p of 32 elements
  *
- * Release *out in any case. Errors: GT_ENOMEM.
+ * The caller calls gt_buckets_release() for *out in any case. Errors: GT_ENOMEM.
  */
 int gt_zero_cut(struct gt_buckets *out, struct gt_store *store, int ranks, int64_t bytes,
     bool (*whole)(const struct gt_slot *slot), struct gt_err *err);
 
-/* The mode's insert() and insert_forward(): zero_nodes.c. */
+/* The functions insert and insert_forward of these modes (struct gt_parallel_mode), in
+ * zero_nodes.c. */
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* pipeline.h - pipeline parallelism: ranks that hold consecutive stages of a model. */
+/* pipeline.h - pipeline parallelism: each rank holds one of several consecutive model stages. */
 #ifndef GT_PARALLEL_PIPELINE_PIPELINE_H
 #define GT_PARALLEL_PIPELINE_PIPELINE_H
 
@@ -7,74 +7,83 @@
 
 /*
  * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis. A stage
- * begins with the first reader of a parameter, at a place where exactly one computed value passes
- * from the earlier to the later nodes. Inputs (targets, random numbers) exist on all ranks. That
- * value is sent by node `pipe_send` and received by `pipe_recv`, and its gradient comes back the
- * same way: each is the other's gradient. A stage that does not make the loss (or the statistics of
- * an evaluation) has a zero of that name instead, so that the sum over all ranks is the model's.
+ * begins with the first node that reads a parameter. The graph is cut only where exactly one
+ * computed value passes from earlier to later nodes. Inputs (targets, random numbers) exist on all
+ * ranks.
  *
- * A batch is divided into chunks, whose gradients are added up. While one stage works on a chunk,
- * other stages work on other chunks. With P stages and C chunks, a stage waits (P - 1) / (C + P -
- * 1) of the time.
+ * The node `pipe_send` of one stage sends this value, and the node `pipe_recv` of the next stage
+ * receives it. In the backward pass the gradient of the value is sent back: the gradient of a
+ * pipe_send node is a pipe_recv node, and the gradient of pipe_recv is pipe_send. Only the last
+ * stage computes the loss, or the statistics of an evaluation. Other stages have an output of the
+ * same name with the value zero. So the sum over all stages is the result of the model.
  *
- * A parameter that several stages read (an embedding that is the head too) is held by each; their
- * gradients are added up once a step, so that copies stay the same. In reproducible training chunks
- * are virtual ranks (virtual/rewrite.h), and each sends such gradients to the first of the stages.
+ * A batch is divided into chunks, and the gradients of the chunks are added up. While one stage
+ * works on a chunk, other stages work on other chunks. With P stages and C chunks, a stage waits
+ * for (P - 1) / (C + P - 1) of the time.
+ *
+ * A parameter that several stages read is called tied. Each of these stages holds a copy of it. An
+ * example is an embedding table that is also the output layer. Once a step the stages add up their
+ * gradients, so the copies stay the same. In reproducible training chunks are virtual ranks
+ * (virtual/rewrite.h). Then the gradients of each chunk are sent to the first of these stages.
  *
  * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
  * (PipeDream-Flush) and 2104.04473.
  */
 
-/* One pass through a chunk. */
+/* The forward or the backward pass of one chunk on one stage. */
 struct gt_pipeline_task {
-	int chunk;
-	bool backward;
+	int chunk;     /* index of the chunk */
+	bool backward; /* false: forward */
 };
 
 /*
- * The tasks of stage `stage` of `stages` for `chunks` chunks: tasks[2 * chunks], in order.
+ * Write the tasks of stage `stage` of `stages` stages, for `chunks` chunks, to tasks[2 * chunks],
+ * in the order in which the stage runs them.
  *
- * GPipe: all chunks forward, then all backward. 1F1B: as many chunks forward as there are later
- * stages, then one forward and one backward in turn. So at most as many chunks are in progress as
- * there are stages, for any number of chunks. Both go backward with the first chunk first (in the
- * GPipe paper it is the last one, which takes as long): gradients are then added up in the order of
- * one rank that accumulates.
+ * GPipe: first the forward passes of all chunks, then all backward passes. 1F1B: first as many
+ * forward passes as there are later stages, then alternately one forward and one backward pass. So
+ * the number of chunks in progress is at most the number of stages. In both schedules the backward
+ * passes begin with the first chunk. So gradients are added up in the same order as on one rank
+ * that accumulates micro-batches. (In the GPipe paper the backward passes begin with the last
+ * chunk; this takes the same time.)
  *
- * Example: 1F1B with 3 stages and 4 chunks. F2 is chunk 2 forward, B2 backward, each one unit of
- * time. A stage waits (.) until its neighbour has sent the values or gradients that it reads.
+ * Example: 1F1B with 3 stages and 4 chunks. F2 is the forward pass of chunk 2, B2 its backward
+ * pass; each takes one unit of time. A dot means that the stage waits for its neighbour.
  *
  *   time      1  2  3  4  5  6  7  8  9 10 11 12
  *   stage 0  F0 F1 F2  .  . B0 F3 B1  . B2  . B3
  *   stage 1   . F0 F1  . B0 F2 B1 F3 B2  . B3  .
  *   stage 2   .  . F0 B0 F1 B1 F2 B2 F3 B3  .  .
  *
- * Stage 0 keeps the values of at most 3 chunks for their backward pass, stage 2 of one. Each stage
- * waits (3 - 1) / (4 + 3 - 1) = 1/3 of the time. With GPipe the waits are as long, but stage 0
- * keeps the values of all 4 chunks.
+ * Stage 0 keeps the values of at most 3 chunks for their backward pass, and stage 2 keeps the
+ * values of 1 chunk. Each stage waits for (3 - 1) / (4 + 3 - 1) = 1/3 of the time. With GPipe the
+ * stages wait as long, but stage 0 keeps the values of all 4 chunks.
  */
 void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
     int stages, int stage, int chunks);
 
 /* ---- stages: pipeline/cut.c ---- */
 
+/* The division of a model into stages. */
 struct gt_pipeline_cut {
 	int stages;
-	const char **first; /* [stages] the parameter whose first reader begins it */
-	double *flops;      /* [stages] of the graph that was cut, forward */
+	/* [stages]: the name of a parameter; the stage begins with the first node that reads it */
+	const char **first;
+	double *flops; /* [stages]: FLOPs of the forward pass, in the graph that was cut */
 };
 
 /*
- * Divide a forward graph into stages so that the largest work of a stage is as small as possible.
- * The places of division are recorded as names of parameters, so that graphs of other batch sizes
- * and purposes are divided in the same way. (The backward pass is about twice the forward pass
- * everywhere, so it changes nothing.) Owned by the caller. Errors: GT_EINVAL when there are not so
- * many places.
+ * Divide a forward graph into stages. The FLOPs of the largest stage are as small as possible. Only
+ * the forward pass is counted, because a backward pass takes about twice the FLOPs in each stage.
+ * The places of the cuts are stored as names of parameters. So graphs of other batch sizes and
+ * purposes are divided in the same way. The caller calls gt_pipeline_cut_release(). Errors:
+ * GT_EINVAL if the graph has too few places where it can be cut.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);
 void gt_pipeline_cut_release(struct gt_pipeline_cut *cut);
 
-/* The stages as chosen for the graph of the store. */
+/* Return the stages of the model. Borrowed from p, which must have a pipeline. */
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p);
 
 #endif

@@ -6,56 +6,62 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
-/* Links to the neighbours. Each is a group of two ranks, so that a wait on one link does not delay
- * the others. */
+/* The links of a stage to its neighbours: "before" is the previous stage, "next" the next one. Each
+ * link is a separate group of two ranks, so a wait on one link does not delay the others. */
 enum gt_pipe_link {
-	GT_PIPE_FROM_BEFORE, /* values */
-	GT_PIPE_TO_NEXT,
-	GT_PIPE_FROM_NEXT, /* their gradients */
-	GT_PIPE_TO_BEFORE,
+	GT_PIPE_FROM_BEFORE, /* forward pass: receive a value */
+	GT_PIPE_TO_NEXT,     /* forward pass: send a value */
+	GT_PIPE_FROM_NEXT,   /* backward pass: receive the gradient of the value that was sent */
+	GT_PIPE_TO_BEFORE,   /* backward pass: send the gradient of the value that was received */
 	GT_PIPE_LINKS
 };
 
-/* A parameter of several stages, this one among them. */
+/* A tied parameter: this stage and other stages hold it. */
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
-	int rank, size;         /* number of this stage, and count, of the stages that hold it */
-	struct gt_group *group; /* the group of these stages, for device memory */
-	uint64_t ticket;        /* ticket of the latest send to the first of them; 0: none yet */
+	/* index of this stage among the stages that hold the parameter, and their number */
+	int rank, size;
+	struct gt_group *group; /* group for device memory of the stages that hold it */
+	/* reproducible training: ticket of the latest send of a gradient to the first of these
+	 * stages; 0: none yet */
+	uint64_t ticket;
 };
 
+/* The state of the pipeline axis. */
 struct gt_pipeline {
-	int stages, stage;
-	struct gt_pipeline_cut cut;            /* made for the first graph that comes */
-	struct gt_group *links[GT_PIPE_LINKS]; /* for device memory once there is a store */
+	int stages, stage;          /* number of stages, and index of this rank's stage */
+	struct gt_pipeline_cut cut; /* made for the first graph that gt_parallel_rewrite() gets */
+	/* groups for host memory; from gt_parallel_attach() on, groups for device memory */
+	struct gt_group *links[GT_PIPE_LINKS];
 	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send over each link; 0: none yet */
-	bool *holds; /* [slots of the store][stages], in the order of declaration */
+	bool *holds; /* [slots of the store][stages]: whether the stage reads the slot */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
-	int64_t sent_bytes; /* by pipe_send, in a run of the largest graph */
+	int64_t sent_bytes; /* bytes that pipe_send sends in a run of the largest graph */
 };
 
 /* ---- pipeline/cut.c ---- */
 
-/* The index of the first node of stage `stage` in a graph of the model; node_count if `stage` is
- * the number of stages. */
+/* Set *out to the index of the first node of stage `stage` in a graph of the model. If `stage` is
+ * the number of stages, set it to node_count. */
 int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
     int stage, struct gt_err *err);
 
-/* The one computed value that goes across the place before that node. */
+/* Return the only value that nodes before index `before` compute and later nodes read. Errors:
+ * NULL, with GT_EINVAL in *err, if there is none or more than one. */
 struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err);
 
-/* Whether nodes [first, last) read v. */
+/* Return whether a node with an index in [first, last) reads v. */
 bool gt_pipeline_reads(
     const struct gt_graph *g, size_t first, size_t last, const struct gt_value *v);
 
 /* ---- pipeline/stage.c ---- */
 
 /*
- * Reduce a forward graph to the nodes of stage `stage`. Of `types`, only low and low_sums are used.
+ * Reduce a forward graph to the nodes of stage `stage`. Only low and low_sums of *types are used.
  *
- * Example: two stages, cut before "fc2.weight". `loss` on stage 0 is a zero of that name (see
- * gt_pipeline_fill_tokens()), so that the sum over both stages is the model's loss.
+ * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token with the
+ * value zero (gt_pipeline_fill_tokens()). So the sum over both stages is the loss of the model.
  *
  *   whole graph    h = linear(x, fc1.weight)   y = linear(h, fc2.weight)   loss = loss(y, targets)
  *   stage 0        h = linear(x, fc1.weight)   loss = pipe_send(h)
@@ -64,53 +70,64 @@ bool gt_pipeline_reads(
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     const struct gt_pass_options *types, struct gt_err *err);
 
-/* Copy a graph with its backward pass once for each chunk, in the order of the schedule. */
+/* Turn the graph of one chunk, with its backward pass, into the graph of all chunks: one copy of
+ * the nodes for each chunk, in the order of the schedule. */
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 
 /* ---- pipeline/tied.c ---- */
 
 /*
- * Stages that share a parameter add up their gradients of it at the end of a step. In reproducible
- * training the order of sums matters. Then the first of the stages adds the gradients of both,
- * chunk by chunk, in the order of one rank whose graph has both uses of the parameter; at the end
- * the other stage gets the result.
+ * At the end of a step, the stages that share a tied parameter add up their gradients. In
+ * reproducible training the order of the sums matters, and at most two stages may share a
+ * parameter. For each chunk, the second stage sends its gradient to the first stage, and the first
+ * stage adds both. One rank adds in the same order if its graph uses the parameter twice. At the
+ * end of the step, the first stage sends the result to the second one.
  */
 
-/* Call this for a graph of one chunk with its backward pass, if the order of sums matters: it sends
- * this stage's part of such gradients, or receives the other stages' parts. GT_ENOTSUP for a
- * parameter that stages use more than twice, and for several of them with sync_bn. */
+/* For reproducible training: insert the nodes that send or receive the gradients of tied
+ * parameters. Call this for the graph of one chunk, with its backward pass. Errors: GT_ENOTSUP if
+ * stages use a parameter more than twice, or if there are several tied parameters with sync_bn. */
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* After the graph was replicated: emit zeros for the gradients that are sent. */
+/* This stage sends the gradients of some tied parameters to another stage, so no node writes these
+ * gradients in the store. Emit nodes that write zeros there. Call this after the graph was copied
+ * for all chunks. */
 void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
 
-/* Emit the exchange at the end of a step, after all nodes so far. */
+/* Emit the nodes that exchange the gradients of tied parameters at the end of a step. */
 void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 
 /* ---- pipeline/ops.c ---- */
 
-/* `link` is one of enum gt_pipe_link, or, from GT_PIPE_LINKS on, the link for a tied parameter of
- * two stages. gt_pipe_recv() receives a value like `like`, which is marked as low if `like` is; its
- * gradient is sent back unless it is `constant`. gt_pipe_send() has a token like `token` (NULL:
- * none) as output. The token represents a result that a later stage computes, until
- * gt_pipeline_fill_tokens(). */
+/*
+ * Emit a node that receives or sends a value. `link` is one of enum gt_pipe_link. GT_PIPE_LINKS + i
+ * is the link of the tied parameter i.
+ *
+ * gt_pipe_recv() returns a value with the type and shape of `like`, marked as low if `like` is. Its
+ * gradient is sent back, unless `constant` is true.
+ *
+ * gt_pipe_send() sends x. The output of its node is a token with the type and shape of `token`; if
+ * `token` is NULL, there is no output. The token replaces a result, such as the loss, that only a
+ * later stage computes.
+ */
 struct gt_value *gt_pipe_recv(
     struct gt_graph *g, const struct gt_value *like, int link, bool constant);
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
 
-/* Once the graph has its backward pass, if any: let a node of zeros make the token of each send,
- * which the host reads. */
+/* Let a node write zeros to the token of each send, because the host reads tokens as results. Call
+ * this after the backward pass was added, if there is one. */
 void gt_pipeline_fill_tokens(struct gt_graph *g);
 
-/* Wait until x, the last thing sent over the link, has been sent. */
+/* Emit a node that waits for the latest send over the link, of value x. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
+/* Return whether n is a node of gt_pipe_send(). */
 bool gt_is_pipe_send(const struct gt_node *n);
 
 /* ---- pipeline.c ---- */
 
-/* Call this for each group of the pipeline's own, if there is a pipeline. */
+/* Call act() for each group that the pipeline has created. Without a pipeline, do nothing. */
 void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group));
 
 #endif

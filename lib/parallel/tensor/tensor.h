@@ -6,22 +6,29 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * A pass over forward graphs: lib/graph/shard.h has it, with an example, and each op's row has its
- * own rule. This module adds the nodes by which the ranks communicate (collectives.h): copy_to (f
- * of Megatron-LM) before a layer whose weight is sharded by columns, all_reduce (g) behind one
- * whose weight is sharded by rows. Between the two nothing is exchanged. Heads of attention go with
- * the columns of their queries, keys and values. The table of an embedding is sharded by rows;
- * where it is the head, too, each rank has the logits of its shard of the vocabulary, and the
- * cross-entropy is made of numbers per row (ops.h, loss_sharded.c). All ranks compute everything
- * else (norms, residuals, a product without a partner) on the same numbers with the same results;
- * dropout draws as on one rank. Shards need not be equal: 3 ranks can share 4 heads.
+ * A pass rewrites the forward graph. lib/graph/shard.h describes it with an example, and the row of
+ * each op has a rule for it. This module provides the nodes by which the ranks communicate
+ * (collectives.h). copy_to (f in the Megatron-LM paper) comes before a layer with a weight that is
+ * sharded by columns. all_reduce (g) comes after a layer with a weight that is sharded by rows.
+ * Between the two nodes the ranks exchange nothing.
+ *
+ *   - Attention: each rank holds the columns of some heads of the queries, keys and values, and
+ *     computes these heads.
+ *   - Embedding: the table is sharded by rows. If the table is also the output layer, each rank
+ *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
+ *     exchange a few numbers per row (loss_sharded.c in lib/graph/ops/ops.h).
+ *   - All ranks compute everything else (norms, residuals, a product without a partner) on the same
+ *     values, with the same results. Dropout draws the same numbers as on one rank.
+ *
+ * Shards need not be equal: 3 ranks can share 4 heads.
  * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
  *
- * Errors: GT_ENOTSUP for graphs with ops that have no rule (convolutions), GT_EINVAL where a layer
- *         has fewer heads, columns or rows than there are ranks.
+ * Errors of gt_parallel_rewrite(): GT_ENOTSUP if the graph has ops without a rule (convolutions),
+ * GT_EINVAL if a layer has fewer heads, columns or rows than there are ranks.
  */
 
-/* How a parameter is sharded; NULL: all ranks hold all of it. */
+/* Return how a parameter is sharded; NULL if every rank holds the whole parameter. Borrowed from p.
+ */
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
 
 #endif

@@ -1,34 +1,39 @@
-/* replicate.h - replicate a graph for the parts of a batch. */
+/* replicate.h - copy the nodes of a graph once for each part of a batch. */
 #ifndef GT_PARALLEL_VIRTUAL_REPLICATE_H
 #define GT_PARALLEL_VIRTUAL_REPLICATE_H
 
 #include "lib/graph/graph.h"
 
-/* Nodes first .. last - 1 of the original list, in copy `copy`. */
+/* A block: nodes first to last - 1 of the original list, in the copy with index `copy`. */
 struct gt_replica_block {
 	int copy;
 	size_t first, last;
 };
 
 /*
- * Make `copies` of all nodes, each with inputs, temporaries and outputs of its own; parameters,
- * buffers and gradients are shared, so that gradients add up (gt_pass_options.accumulate). The list
- * becomes the blocks in the order given, which must hold every node of every copy once, none before
- * the nodes whose outputs it reads. Copy 0 has the values that were there; value NAME of copy i > 0
- * is called NAME.i.
+ * Rewrite a graph into `copies` copies of all its nodes. Each copy has separate inputs, temporaries
+ * and outputs. The copies share parameters, buffers and gradients. So the nodes must add to the
+ * gradients (gt_pass_options.accumulate) instead of overwriting them. Copy 0 keeps the original
+ * values. In copy i > 0, the value NAME is called NAME.i.
  *
- * Errors: GT_EINVAL for a graph whose gradients do not add up.
+ * The new list of nodes is blocks[count], one block after the other. The blocks must contain every
+ * node of every copy once. A node must come after the nodes that compute its inputs.
+ *
+ * Errors: GT_EINVAL for a graph that overwrites gradients instead of adding to them; GT_ENOMEM.
  */
 int gt_replicate(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err);
 
-/* A new value like `v` for that copy, with its name there; NULL, and the graph has failed. */
+/* Create a value like v for a copy, named NAME.copy if v has the name NAME. Returns NULL with the
+ * graph's error set on failure. */
 struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, int copy);
 
-/* A temporary like that gradient, for its summands; NULL, and the graph has failed. */
+/* Create a temporary with the type and shape of the gradient v, for one summand of v. Returns NULL
+ * with the graph's error set on failure. */
 struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_value *v);
 
-/* The value that stands for `v` in a copy, by its name; NULL for NULL, or if there is none. */
+/* Return the value of a copy that corresponds to the original value v. v must have a name if copy >
+ * 0. Returns NULL if v is NULL, or if there is no such value. */
 struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *v, int copy);
 
 #endif

@@ -1,4 +1,4 @@
-/* rewrite.h - inside parallel: one rank in place of several, with the bits of all. */
+/* rewrite.h - inside parallel: one rank simulates several virtual ranks, with the same bits. */
 #ifndef GT_PARALLEL_VIRTUAL_REWRITE_H
 #define GT_PARALLEL_VIRTUAL_REWRITE_H
 
@@ -6,15 +6,15 @@
 #include "lib/parallel/virtual/replicate.h"
 
 /*
- * Sums of floats depend on their order. So the sum that several ranks compute of a batch differs in
- * its last bits from the sum that one rank computes. Reproducible training divides a batch among a
- * fixed number of virtual ranks, which does not depend on the number of ranks. Each rank simulates
- * an equal number of virtual ranks. Each virtual rank has its own samples and random numbers.
- * Losses and gradients are summed in the order of an ordered group (comm/group.h): first over the
- * virtual ranks of a rank, then over ranks.
+ * The result of a sum of floats depends on the order of the additions. So gradients that several
+ * ranks compute for a batch differ in their last bits from gradients that one rank computes.
+ * Reproducible training divides a batch among a number of virtual ranks that does not depend on the
+ * number of ranks. Each rank simulates the same number of virtual ranks. Each virtual rank has its
+ * own samples and random numbers. Losses and gradients are summed in the order of an ordered group
+ * (lib/comm/group.h): first over the virtual ranks of a rank, then over the ranks.
  *
- * Example: a step of 4 samples has 4 virtual ranks, whose gradients g0 to g3 are always summed as
- * (g0 + g1) + (g2 + g3):
+ * Example: a step of 4 samples has 4 virtual ranks. "copy i" is the part of a rank's graph for one
+ * virtual rank. The gradients g0 to g3 are always summed as (g0 + g1) + (g2 + g3):
  *
  *   1 rank    copies 0 to 3          (g0 + g1) + (g2 + g3)
  *   2 ranks   rank 0: copies 0, 1    a = g0 + g1
@@ -22,39 +22,40 @@
  *   4 ranks   one copy each                                 all-reduce: (g0 + g1) + (g2 + g3)
  */
 
-/* The number of samples of a step, for `ranks` ranks of the data axis with micro-batches of `batch`
- * samples each. */
+/* Return the number of samples of a step, for `ranks` ranks of the data axis with micro-batches of
+ * `batch` samples each. */
 int64_t gt_virtual_step_samples(const struct gt_parallel_options *options, int ranks, int batch);
 
-/* The number of virtual ranks for steps of `samples` samples. */
+/* Return the number of virtual ranks of all ranks together, for steps of `samples` samples: the
+ * largest power of two, at most GT_VIRTUAL_RANKS, that divides `samples`. */
 int gt_virtual_ranks(int64_t samples);
 
-/* Check that the options can be combined, and that the virtual ranks can be divided among `ranks`
- * ranks of the data axis. Errors: GT_EINVAL, with the reason. */
+/* Check that the options can be combined, and that `ranks` ranks of the data axis can divide the
+ * virtual ranks evenly. Errors: GT_EINVAL, with the reason. */
 int gt_virtual_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
  * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
- * ranks, a power of two. The nodes are ordered by block, as in replicate.h: a block's nodes for
- * virtual rank 0 come before its nodes for virtual rank 1, and so on. Without blocks (count 0) each
- * node of the old graph is followed at once by its copies for the other virtual ranks. Graphs with
- * collectives over the data axis need this order.
+ * ranks, a power of two. blocks[count] give the order of the nodes, as in replicate.h; `copy` of a
+ * block is the index of the virtual rank. Without blocks (count 0), the copies of each node for all
+ * virtual ranks are consecutive. Graphs with collectives over the data axis need this order.
  *
- * Each virtual rank has its own inputs, outputs and temporaries, named as in replicate.h. Nodes
+ * Each virtual rank has separate inputs, outputs and temporaries, named as in replicate.h. Nodes
  * that read only parameters, or the result of a collective, are not repeated. Gradients, and inputs
- * of an all_reduce over the data axis, are summed over virtual ranks as ((0 + 1) + (2 + 3)) + ...;
- * each sum is computed as soon as its two terms are known. An all_gather gets the vectors of all
- * virtual ranks in their order, so its node must have been built for all virtual ranks. Only
- * virtual rank 0 updates buffers.
+ * of an all_reduce over the data axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) +
+ * ... Each sum is computed as soon as its two terms are known. An all_gather over the data axis
+ * gathers the vectors of all virtual ranks in their order. So its attribute `ranks` must be the
+ * number of all virtual ranks. Only virtual rank 0 updates buffers.
  *
- * Errors: GT_EINVAL if the graph adds its gradients to earlier ones, or if blocks are given for a
- * graph with collectives over the data axis.
+ * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate). Also
+ * GT_EINVAL if blocks are given for a graph with collectives over the data axis.
  */
 int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err);
 
-/* The same, but all nodes of one virtual rank come before those of the next. */
+/* Like gt_virtual_rewrite(), but all nodes of one virtual rank come before all nodes of the next
+ * virtual rank. */
 int gt_virtual_rewrite_in_turn(struct gt_graph *g, int copies, struct gt_err *err);
 
 #endif
