@@ -1,4 +1,4 @@
-/* amp.h - automatic mixed precision, by name. */
+/* amp.h - automatic mixed precision: its modes, their names and their data types. */
 #ifndef GT_TRAIN_AMP_H
 #define GT_TRAIN_AMP_H
 
@@ -8,14 +8,15 @@
 
 enum gt_amp { GT_AMP_OFF, GT_AMP_BF16, GT_AMP_BF16_AUTOCAST, GT_AMP_FP16, GT_AMPS };
 
-/* "off", "bf16", "bf16-autocast", "fp16", NULL: the number of a name is its enum gt_amp. */
+/* The names "off", "bf16", "bf16-autocast", "fp16", indexed by enum gt_amp; NULL at the end. */
 extern const char *const gt_amp_names[GT_AMPS + 1];
 
-/* The type of products and convolutions; GT_F32 for off. */
+/* Return the data type in which matrix products and convolutions are computed; GT_F32 for "off". */
 enum gt_dtype gt_amp_type(enum gt_amp amp);
 
-/* Whether residual sums have this type, too: low_sums of struct gt_pass_options. Those of float16
- * stay float32, as they may pass 65504, where float16 ends. */
+/* Return whether residual sums also have the type of gt_amp_type(): low_sums of struct
+ * gt_pass_options. This is true only for "bf16". In "fp16" these sums stay float32, because they
+ * may exceed 65504, the largest number of float16. */
 bool gt_amp_sums(enum gt_amp amp);
 
 #endif

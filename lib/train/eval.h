@@ -10,43 +10,45 @@
 struct gt_eval_options {
 	/* ckpt: a checkpoint file or a run directory; data: KIND:PATH... */
 	const char *ckpt, *data;
-	const char *model; /* NULL: the model of the run of ckpt */
-	const char *vocab; /* gt_tokenizer_open(); NULL: the one of the run of ckpt */
-	struct gt_load_options load;
+	const char *model; /* NULL: the model of the run that wrote the checkpoint */
+	/* path of the vocabulary (gt_tokenizer_open()); NULL: the vocabulary of that run */
+	const char *vocab;
+	struct gt_load_options load; /* how to load the weights */
 
-	/* In place of data: inputs without classes, as struct gt_data_request has them, of the kind
-	 * that the model reads; NULL: none. */
+	/* Inputs without classes, which replace `data`: see struct gt_data_request. Their kind is
+	 * the kind of data that the model reads. NULL: evaluate `data`. */
 	char *const *inputs;
 	int input_count;
 	/* settings for reading the inputs: key=value,... as for `images`; NULL: none */
 	const char *settings;
 
-	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
-	struct gt_evaluate_options how;
-	bool tf32;        /* round factors of float32 to TF32 */
-	bool strict_data; /* gt_data_request.strict */
+	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
+	struct gt_evaluate_options how; /* batch, precision, number of predictions */
+	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
+	bool strict_data; /* see strict in struct gt_data_request */
 
-	/* The ranks that evaluate together, each calling the same functions with the same options.
-	 * NULL: one rank. */
+	/* The ranks that evaluate together. Each rank calls the same functions with the same
+	 * options. NULL: there is one rank. */
 	struct gt_group *group;
-	int host_ranks;  /* ranks that share this host's memory; 0: all */
-	int host_rank;   /* number of this rank among them; it selects the rank's device */
-	const char *way; /* way of device collectives, as in struct gt_parallel_options */
+	int host_ranks;  /* number of ranks that share this host's memory; 0: all ranks */
+	int host_rank;   /* index of this rank among them; it selects the rank's device */
+	const char *way; /* see `way` in struct gt_parallel_options */
 };
 
 /* Set all options to the defaults of `gtrain eval`. The caller then sets ckpt and data. */
 void gt_eval_options_init(struct gt_eval_options *out);
 
-/* For programs that start ranks: check first that the checkpoint exists, that its model is known,
- * and that this build supports the device. Errors: those of gt_eval_open(). */
+/* Check that the checkpoint exists, that its model is known, that the rules in `load` are valid,
+ * and that this build supports the devices. A program that starts ranks calls this before it starts
+ * them. Errors: any error of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 struct gt_eval;
 
 /*
  * Open checkpoint, data and model, allocate memory and load the weights. Rank 0 logs notes about
- * the checkpoint and the data, and warns if they cause results to differ from those of training. A
- * collective call. *out is NULL on failure.
+ * the checkpoint and the data. It also warns if model or data are used in another way than in
+ * training, because the results then differ. A collective call. *out is NULL on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
     struct gt_err *err);
@@ -55,26 +57,33 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 /* Return the description of the data that is evaluated; borrowed. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
-/* With options.how.top, after gt_eval_run(): the answer to each sample; borrowed. */
+/* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). They exist only
+ * if options.how.top is not 0. */
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 
-/* The borrowed name of a class; a class without a name has its number, which is written to
- * `number`. The borrowed name of a sample; NULL if the sample has only a number. */
+/* Return the name of a class, borrowed. If classes have no names, write the class's number to
+ * `number` and return `number`. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
+
+/* Return the name of a sample, borrowed. NULL: samples have only numbers. */
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 
-/* After gt_eval_run(): the number of samples that were damaged and left out; and whether sample i
- * was one of them. */
+/* Return the number of damaged samples, which are not evaluated. Call this after gt_eval_run(). */
 int64_t gt_eval_damaged(const struct gt_eval *e);
+
+/* Return whether this sample is damaged. Call this after gt_eval_run(). */
 bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample);
 
-/* The text of token `id`. Control characters are kept; zeros and bytes that are not UTF-8 become
- * \xNN. If the token has no text, it is its number. */
-enum { GT_EVAL_TOKEN = 1024 };
+enum { GT_EVAL_TOKEN = 1024 }; /* bytes */
+
+/* Write the text of token `id` to `text` and return `text`. Control characters are kept. Zero bytes
+ * and bytes that are not UTF-8 become \xNN. If the token has no text, write its id. */
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 
-/* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. Rank 0 logs
- * damaged samples: all inputs, else the first ones and their number. */
+/* Evaluate the data or the inputs by gt_evaluate(). A collective call. The results do not depend on
+ * the number of ranks. Rank 0 logs a warning for each damaged input, up to GT_DAMAGE_TEXTS
+ * (lib/data/damage.h). If `data` is evaluated, it logs a warning for each of the first
+ * GT_DAMAGE_NAMES damaged samples, and the number of all damaged samples. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 
 #endif

@@ -5,57 +5,63 @@
 #include "lib/train/session.h"
 #include "lib/train/token_sampler.h"
 
-enum { GT_GENERATE_END = 1 };
+enum { GT_GENERATE_END = 1 }; /* return value of the callback of gt_generate() */
 
 struct gt_generator_options {
-	const int32_t *prompt; /* [prompt_count], at least one id */
+	const int32_t *prompt; /* [prompt_count] token ids, at least one */
 	size_t prompt_count;
-	int64_t tokens; /* largest number of tokens to write */
+	int64_t tokens; /* largest number of tokens to generate */
 };
 
 /*
- * A growing text, and the programs that compute the logits of its next token. While the text fits
- * into `block`, the program `first` reads the prompt, and `next` reads one token at a time; its
- * layers read the keys and values of earlier positions from the store's caches. For a longer text,
- * `window` reads the last `block` tokens. Positions are learned and count from the window's
- * beginning, so with each new token all positions change, and all keys and values with them: the
- * whole window is computed again for each token.
+ * A growing text, and the programs that compute the logits of its next token. The model reads at
+ * most `block` tokens.
+ *
+ * While the text is not longer than `block`, the program `first` reads the prompt, and `next` reads
+ * one token at a time. Their layers read the keys and values of earlier tokens from caches in the
+ * store. For a longer text, the program `window` reads the last `block` tokens. Positions count
+ * from the beginning of this window. So each new token shifts the positions of all other tokens,
+ * and all keys and values change. Therefore `window` computes all `block` tokens again for each new
+ * token, without caches.
  */
 struct gt_generator {
-	struct gt_program first, next, window; /* a program has no plan if no text reaches it */
-	int64_t block, vocab;
-	int32_t *text; /* [block]: the last tokens */
-	int64_t count; /* tokens in text */
-	int64_t past;  /* positions in the caches, which hold the first `past` tokens of text */
+	/* If a program is not needed for the text, its plan is NULL. */
+	struct gt_program first, next, window;
+	int64_t block, vocab; /* tokens in a window; size of the vocabulary */
+	int32_t *text;        /* [block], the last `count` tokens of the text */
+	int64_t count;        /* tokens in `text` */
+	int64_t past; /* the caches hold keys and values of the first `past` tokens of `text` */
 };
 
 /*
- * Make the programs of a session that is being opened, and lay out their caches in its store. The
- * session's input is tokens, and its block is the largest number of tokens that the model may read.
- * The session owns the programs, and *out must not move until the session is closed. Release it
- * afterwards, in any case.
+ * Make the programs in a session that is being opened, and lay out their caches in its store. The
+ * session's input must be tokens; s->input.block becomes out->block. The session releases the
+ * programs. *out must not move until the session is closed. After that, call
+ * gt_generator_release(), even if this call failed.
  */
 int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
-/* For gt_session_purpose.try_others: plan shorter texts, and a text of the same length on the
- * CPU. */
+/* Plan shorter texts, and the same text on the CPU, and add each plan's memory to `trials`. Call
+ * this in gt_session_purpose.try_others of a session for generation. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 
-/* Compute the logits [g->vocab] of the next token. Call this once for each state of the text. */
+/* Compute the logits [g->vocab] of the next token, in host memory. Call this once before each
+ * gt_generator_append(). */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 
 /* Append this token to the text. */
 void gt_generator_append(struct gt_generator *g, int32_t id);
 
 /*
- * Write `tokens` more tokens: each is drawn as lib/train/token_sampler.h says, token i by draw i,
- * and handed to `emit`, which may fail, or return GT_GENERATE_END: the text ends before this token.
- * The text is the same on every machine that computes the same logits.
+ * Generate up to `tokens` tokens. Token i is drawn by gt_token_sampler_draw() with draw i, and
+ * passed to `emit`. If `emit` returns GT_GENERATE_END, the text ends before this token; any other
+ * value except 0 is an error. The text is the same on all machines that compute the same logits.
  *
- * Errors: GT_EDIVERGED, with the number of the token, when a logit is NaN or infinite.
+ * Errors: GT_EDIVERGED if a logit is NaN or infinite; the text of the error gives the number of the
+ * token, from 1 on. Errors of `emit` are returned.
  */
 int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling *sampling,
     int (*emit)(void *self, int32_t id, struct gt_err *err), void *self, struct gt_err *err);

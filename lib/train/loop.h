@@ -1,4 +1,4 @@
-/* loop.h - inside train: the training loop's state, and its steps. */
+/* loop.h - inside train: the state of the training loop, and the functions for one step. */
 #ifndef GT_TRAIN_LOOP_H
 #define GT_TRAIN_LOOP_H
 
@@ -8,27 +8,35 @@
 struct gt_loop {
 	struct gt_train *t;
 	struct gt_feeder feeder;
-	/* Steps that were queued, and steps whose results are known: the difference is a window of
-	 * the reports, where the oldest is at finished % GT_OPTIM_AHEAD. */
+	/* Reports of queued steps. `queued` and `finished` count the steps that this loop has
+	 * queued, and the steps with known results. The report of step i of the loop, from 0 on, is
+	 * at index i % GT_OPTIM_AHEAD. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
-	bool close; /* an observer reads the gradients and weights of each step */
-	const json_t *config;
-	char *about; /* gt_about_text(), on rank 0 if it writes checkpoints; otherwise NULL */
+	/* Whether an observer reads the gradients of each step. If so, the loop waits for the
+	 * results of each step before it queues the next one. */
+	bool close;
+	const json_t *config; /* the options of the run, for checkpoints and config.json */
+	/* the result of gt_about_text() on rank 0, if the run writes files; otherwise NULL */
+	char *about;
 	const struct gt_observer *observers;
-	int observer_count, started_count;
+	int observer_count, started_count; /* all observers; observers that have started */
+	/* started: gt_clock_s() at the beginning of the run; train_s: seconds in gt_loop_step(),
+	 * except the time it waits for results */
 	double started, train_s;
-	double data_s; /* part of train_s in which the loop waited for data */
+	double data_s; /* part of train_s: seconds in which the loop waited for data */
 	struct gt_train_result *result;
-	struct gt_profile *profile; /* NULL: none is asked for */
-	int64_t first_step;
-	int64_t saved_step, evaluated_step, checked_step; /* -1: none */
-	struct gt_run_dir dir;                            /* of rank 0 */
-	const atomic_bool *asked;                         /* a stop was requested on this rank */
-	bool stop;                                        /* all ranks have agreed to stop */
+	struct gt_profile *profile; /* NULL: no profile */
+	int64_t first_step;         /* steps done before this loop began */
+	/* steps of the last checkpoint, evaluation and gt_loop_check_finite(); -1: none */
+	int64_t saved_step, evaluated_step, checked_step;
+	struct gt_run_dir dir;    /* open on rank 0 if the run writes files */
+	const atomic_bool *asked; /* set when this rank is asked to stop */
+	bool stop;                /* all ranks have agreed to stop */
 };
 
-/* Call this function of every observer that has it. */
+/* Call the callback named `callback` of every observer that has it, until one fails. The value is 0
+ * or the error code of the callback that failed. */
 #define GT_TELL(loop, callback, ...)                                                               \
 	({                                                                                         \
 		int rc_ = 0;                                                                       \
@@ -41,21 +49,26 @@ struct gt_loop {
 	})
 
 /*
- * Queue the next step. The host queues one step ahead of the results that it reads, so the device
- * does not wait for the host. This call reports the step before; this step is reported by the next
- * call or by gt_loop_finish(). With l->close it is reported at once.
+ * Queue the next step, then report the previous step to the observers. So the device already has
+ * work while the host waits for the results of the previous step. The new step is reported by the
+ * next call, or by gt_loop_finish(). If l->close is set, this call waits for the new step and
+ * reports it. Errors: any error of gt_loop_finish() or of the queued work.
  */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
-/* Wait for the results of all but the last `left` steps, and report them. Errors: GT_EDIVERGED,
- * with the step, if a loss or norm is not finite. The weights are then as before that step. */
+/* Wait for the results of all queued steps except the last `left` steps, and report them. Errors:
+ * GT_EDIVERGED if the loss or the gradient norm of a step is not finite. The text of the error
+ * gives the step. The weights are then as before this step, because this step and later steps do
+ * not update them. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
-/* Check that the model is finite before it is evaluated or saved. The loss does not show this,
- * because the loss of a step is computed before its update. A collective call. */
+/* Check that parameters, buffers and optimizer state are finite, before an evaluation or a
+ * checkpoint. The loss does not show this, because the loss of a step is computed before its
+ * update. A collective call. Errors: GT_EDIVERGED if a number is not finite. */
 int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err);
 
-/* The error for a value that is not finite. */
+/* Set *err to GT_EDIVERGED: "WHAT is VALUE at step STEP", with a hint. Return the code. `what`
+ * names the value: "the loss". */
 int gt_loop_diverged(
     const struct gt_train *t, const char *what, double value, int64_t step, struct gt_err *err);
 

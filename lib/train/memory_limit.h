@@ -4,41 +4,50 @@
 
 #include "lib/train/session.h"
 
-enum { GT_TRIAL_WORDS = 160 };
+enum { GT_TRIAL_WORDS = 160 }; /* bytes */
 
-/* The list of options that a session was planned with instead of its own. */
+/*
+ * A list of trials. If a session does not fit into memory, its programs are planned again with
+ * other options. Each such plan is a trial: its options in words, and the memory that it needs.
+ */
 struct gt_trials;
 
 /*
- * Add a trial to the list: the options that `words` names (gt_trial_words()), whose plan needs
- * `bytes` of memory. Returns whether the session would fit. The trial is not added if it does not
- * need less than the session, or if its plan failed, so that `rc` is not 0.
+ * Add a trial to the list. `words` names its options (gt_trial_words()), and `bytes` is the memory
+ * that its plan needs on one rank. Return whether a session with these options would fit into
+ * memory.
+ *
+ * `rc` is the result of planning the trial. The trial is not added if `rc` is not 0, or if the
+ * session needs no more than `bytes`; the function then returns false.
  */
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words);
 
-/* Likewise on another device. */
+/* Add a trial that was planned for another device. It is added even if it needs more memory than
+ * the session. See gt_trial_add() for the other arguments and the return value. */
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words);
 
-/* Remove the trial that was added last, unless it fits. */
+/* Remove the trial that was added last, unless a session with its options fits. */
 void gt_trial_drop_last(struct gt_trials *trials);
 
-/* Format the words of a trial like an error, with names of options in braces. */
+/* Format the words of a trial. Names of options are in braces, as in error messages. */
 void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Check that the session's ranks on this device, and on this host, do not need more memory than is
- * available. (The host's kernel would allocate more, and kill the process that uses it.) The error
- * lists the needs of the session by use, and on a GPU the processes that hold the rest. The hint
- * lists options with which the session fits, each with the memory of its plan. A collective call.
- * Errors: GT_ENOMEM; those of collectives and of the device.
+ * Check that the ranks that share this device, or this host's memory, do not need more memory than
+ * is available. (Linux would let them allocate more, and kill a process when the memory runs out.)
+ * A collective call.
+ *
+ * Errors: GT_ENOMEM; any error of collectives or the device. The text of GT_ENOMEM lists the memory
+ * of this rank by use. On a GPU it also lists the processes that use the rest of the memory. The
+ * hint lists options with which the session fits, each with the memory that it then needs.
  */
 int gt_memory_limit_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Call this if an allocation of the session failed nevertheless, with *err: add the same text and
- * hint. Returns err->code. */
+/* Add the lists and the hint of gt_memory_limit_check() to *err, and return err->code. Call this if
+ * the check passed, but an allocation of device memory then failed with *err. */
 int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err);
 

@@ -8,44 +8,64 @@
 #include "lib/model/model.h"
 #include "lib/parallel/parallel.h"
 
-/* Programs of one model share a store, and an arena since only one runs at a time. */
+/*
+ * The programs of a model share a store. They also share an arena, because only one program runs at
+ * a time.
+ *
+ * In training, a plan may compute a batch in several chunks: one chunk for each virtual rank of
+ * this rank, or the chunks of a pipeline (gt_parallel_chunks()). Each chunk has its own inputs and
+ * outputs.
+ */
 struct gt_program {
 	struct gt_graph *graph;
-	struct gt_model_io io;
+	struct gt_model_io io; /* inputs and outputs of chunk 0 */
 	struct gt_plan *plan;
-	int batch;      /* samples; if one rank reads for all ranks, the samples of all ranks */
-	int chunks;     /* parts of a batch, each with inputs of its own: `io` is the first one's */
-	int rank_parts; /* ranks to which rank 0 scatters a batch; else 1 */
+	/* samples in a batch; if rank 0 reads for all ranks, the samples of all ranks */
+	int batch;
+	int chunks; /* number of chunks in a batch */
+	/* if a batch has several chunks: number of ranks to which rank 0 scatters the batch;
+	 * otherwise 1 */
+	int rank_parts;
 	struct gt_recompute recompute;
 	bool virtual_parts; /* chunks belong to virtual ranks: gt_parallel_parts_are_virtual() */
-	struct gt_model_io *others;       /* [chunks - 1] */
-	size_t input_bytes, target_bytes; /* sizes of a whole batch */
+	/* [chunks - 1] inputs and outputs of the chunks after chunk 0 */
+	struct gt_model_io *others;
+	size_t input_bytes, target_bytes; /* sizes of the input and of the targets of a batch */
 
-	/* From gt_program_bind() on. */
 	const struct gt_device *device;
-	/* device: [input_bytes + target_bytes], a batch before it is copied to the inputs; NULL if
-	 * device memory is host memory. */
+
+	/* gt_program_bind() allocates the memory and the events below. */
+
+	/* device: [input_bytes + target_bytes], where a batch is stored before it is copied to the
+	 * inputs; NULL if device memory is host memory */
 	char *staging;
-	float *losses; /* device: [chunks], side by side; NULL for one chunk */
-	/* pinned: [setting_count][setting_bytes]; calls of gt_program_set() use the rows in turn */
+	/* device: [chunks] copies of the losses of all chunks, to be added up; NULL for one
+	 * chunk */
+	float *losses;
+	/* Pinned host memory: [setting_count][setting_bytes]. A row holds the loss weight and the
+	 * random number counters of one run. Calls of gt_program_set() use the rows in turn. */
 	char *settings;
 	size_t setting_bytes;
 	int setting_count;
-	int64_t set, fed;          /* calls so far */
-	struct gt_event **settled; /* [setting_count]: the copy is done */
-	/* the batch's own memory is free; two calls use the events in turn */
+	/* number of calls of gt_program_set() and of gt_program_feed() so far */
+	int64_t set, fed;
+	struct gt_event **settled; /* [setting_count], done when row i has been copied */
+	/* Done when a batch has been copied from host memory. Calls of gt_program_feed() use the
+	 * two events in turn. */
 	struct gt_event *arrived[2];
-	struct gt_event *taken; /* the staging memory is free */
+	struct gt_event *taken; /* done when the batch has been copied from `staging` */
 };
 
-/* The input of a model for the samples of a data set; and the request to a data set for samples
- * that suit a model. Each of `ranks` opens the data set: together they take half of the memory at
- * most. */
+/* Describe a model's input for the samples of a data set. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
+
+/* Make a request to a data set for samples that suit a model. Each of `ranks` ranks of this host
+ * opens the data set; together they may use half of the host's memory. */
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);
 
-/* The store that programs of this model share, not yet initialised. */
+/* Make the store that all programs of this model share. It is laid out, but has no memory yet. The
+ * caller frees it by gt_store_free(). A collective call of the ranks of `parallel`. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
     struct gt_parallel *parallel, struct gt_err *err);
@@ -55,92 +75,110 @@ struct gt_program_options {
 	const struct gt_model_input *input;
 	enum gt_model_purpose purpose;
 	struct gt_store *store;
-	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
-	int runs;                     /* runs of a plan in a step; 0 is 1 */
-	int recompute;                /* blocks that may be computed again: gt_recompute.most */
-	struct gt_parallel *parallel; /* how ranks divide the work; the same as the store's */
-	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
+	bool accumulate; /* gradients add up over several runs: see gt_pass_options */
+	int runs;        /* runs of the plan in a step; 0 means 1 */
+	int recompute;   /* largest number of blocks to compute again: gt_recompute.most */
+	struct gt_parallel *parallel; /* as passed to gt_program_store() */
+	enum gt_dtype low;            /* mixed precision, see gt_pass_options; GT_F32: none */
 	bool low_sums;                /* as in gt_pass_options */
 	bool tf32;                    /* as in gt_pass_options */
-	bool scaled;                  /* gradients are those of the loss times a scale */
+	bool scaled; /* the loss is multiplied by a scale before the backward pass */
 };
 
-/* On failure *out holds nothing. Make a program with caches before the store gets its memory. */
+/* Build the graph of a program for `batch` samples, run the passes on it, and make its plan. If the
+ * graph has caches (GT_MODEL_CONTINUE), call this before the store gets its memory. On failure *out
+ * is zeroed. */
 int gt_program_init(struct gt_program *out, const struct gt_program_options *options, int batch,
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Use this arena, and allocate memory for batches, losses and settings: device memory, and pinned
- * host memory to copy from. Errors: those of the backend. */
+/* Let the plan use this arena, which is borrowed. Allocate device memory for batches and losses,
+ * and pinned host memory for settings. Errors: any error of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
+/* ---- the functions from here to feeder.c queue work on the device's compute stream ---- */
+
 /*
- * The following functions queue work on the device's compute stream. Only gt_program_feed() uses
- * the copy stream, so that the previous run can continue (unless device memory is host memory).
+ * Copy a batch to the inputs of this rank's plan. The batch has exactly p->batch samples. Inputs
+ * that the plan does not have are not copied. The memory of the batch is in use until the event of
+ * gt_program_fed() is done.
  *
- * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has
- * inputs for it. The batch's memory is in use until the event of gt_program_fed() is done. The
- * program owns this event; the call after the next one records it again.
+ * If the device has its own memory, the batch is first copied to staging memory on the device's
+ * copy stream. So the copy can run during the previous run of the plan.
  */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
+
+/* Return the event that is done when the batch of the last gt_program_feed() has been copied. The
+ * program owns the event. The second gt_program_feed() from now records it again. */
 struct gt_event *gt_program_fed(const struct gt_program *p);
 
-/* For training, before each run: the weight of each target's loss, and the counters of the random
- * numbers of the batch's first sample. */
+/* Set the weight of each target's loss, and the random number counters of the batch's first sample.
+ * Call this before each run in training. */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
-/* Likewise, for programs with options.scaled: copy scalars->result.scale, in device memory, to the
- * plan's input. Other programs do nothing. */
+/* Copy the loss scale from scalars->result.scale, in device memory, to the plan's input. Call this
+ * before each run in training. It does nothing if options.scaled was false. */
 int gt_program_set_scale(
     struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err);
 
-/* After a run: add the batch's loss to scalars->result.loss, in device memory. */
+/* Add the batch's loss to scalars->result.loss, in device memory. Call this after each run in
+ * training. */
 int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, struct gt_err *err);
 
 /* ---- feeder.c ---- */
 
-/* Feeds batches of a loader to programs. The loader may reuse a batch when its copy is done. */
+/* A feeder takes batches from a loader and copies them to programs. It gives a batch back to the
+ * loader only when the copy of the batch is done. */
 struct gt_feeder {
 	struct gt_loader *loader; /* NULL: not open */
 	const struct gt_device *device;
-	struct gt_event *fed[2]; /* borrowed: the events of the last two batches */
-	int64_t count;
+	struct gt_event *fed[2]; /* borrowed: events of the copies of the last two batches */
+	int64_t count;           /* batches fed so far */
 };
 
-/* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
- * the device computes. With `pageable` it reads into ordinary memory, and the host may have to wait
- * for the copies. If there is too little pinned memory, the error names its purpose, and options
- * that need less. */
+/* Open a loader that reads batches into pinned memory (gt_backend.host_alloc). The device can copy
+ * from pinned memory while it computes. With `pageable` the loader reads into ordinary memory; then
+ * the host may have to wait for each copy. Errors: any error of gt_loader_open(). If there is too
+ * little pinned memory, the error names its purpose and the options that need less. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
+
 /* Wait for all copies, then close the feeder. */
 void gt_feeder_close(struct gt_feeder *f);
 
-/* gt_loader_next(), for a batch that is then fed to a program. */
+/* Get the next batch, like gt_loader_next(): return 1 with *batch set, 0 at the end, or a negative
+ * error code. Pass the batch to gt_feeder_feed() before the next call. */
 int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err);
+
+/* Copy a batch to a program by gt_program_feed(). The batch comes from gt_feeder_next(). On a rank
+ * for which rank 0 reads, only batch->count has to be set. */
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /*
- * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the
- * last, short one; either may be absent (batch 0). A short batch has a plan of its own instead of
- * padding, so that batch statistics are those of real samples.
+ * Two programs for samples that are cut into batches: `full` for whole batches, `tail` for the last
+ * batch if it is shorter. A program that is not needed has batch 0. A short batch has its own plan,
+ * because padding would change the statistics of batch normalisation.
  */
 struct gt_program_pair {
 	struct gt_program full, tail;
-	bool together; /* each run is a collective call; then there is a program in any case */
+	/* Whether each run is a collective call. If so, there is at least one program, even if this
+	 * rank has no samples. */
+	bool together;
 };
 
+/* Make the programs for `samples` samples in batches of `batch`. With `drop_last` a short last
+ * batch is left out. On failure both programs are zeroed. */
 int gt_program_pair_init(struct gt_program_pair *out, const struct gt_program_options *options,
     int64_t samples, int batch, bool drop_last, struct gt_err *err);
 void gt_program_pair_release(struct gt_program_pair *pair);
 
-/* The program for that many samples; NULL if there is none. */
+/* Return the program for a batch of `count` samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* The bytes of device memory that gt_program_bind() allocates besides the arena; 0 without a plan.
- * A batch is staged there only if device memory is not host memory. */
+/* Return the bytes of device memory that gt_program_bind() allocates: for losses, and for a batch
+ * if device memory is not host memory. 0 if the program has no plan. */
 size_t gt_program_staging(const struct gt_program *p);
 
 #endif

@@ -10,149 +10,161 @@
 
 struct gt_session_options {
 	const char *model;  /* NAME[:key=value,...] */
-	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
-	/* number of this rank among the ranks of this host; it selects the rank's device */
+	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
+	/* index of this rank among the ranks of this host; it selects the rank's device */
 	int host_rank;
-	int host_ranks; /* number of ranks on this host; 0: all */
-	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
+	int host_ranks; /* number of ranks on this host; 0: all ranks */
+	/* the ranks that compute together; NULL: one rank, or the session is dry */
 	struct gt_group *group;
-	bool dry;  /* plan for parallel.ranks ranks, and take no memory */
-	bool tf32; /* programs round factors of float32 to TF32 (struct gt_pass_options) */
-	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
+	bool dry;  /* plan for parallel.ranks ranks, and allocate no memory */
+	bool tf32; /* see tf32 in struct gt_pass_options */
+	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 	struct gt_parallel_options parallel;
 };
 
 enum { GT_SESSION_PROGRAMS = 4 };
 
-/* All ranks of `group` open a session with the same options. The session owns all pointers that are
- * not marked as borrowed. */
+/* One rank's session. All ranks of `group` open a session with the same options. The session owns
+ * all pointers that are not marked as borrowed. */
 struct gt_session {
 	struct gt_device *device;
 	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
-	struct gt_group *alone; /* the group of one rank that the session made, or NULL */
+	/* a group of one rank, made if options.group is NULL and the session is not dry; else
+	 * NULL */
+	struct gt_group *alone;
 	struct gt_model *model;
 	struct gt_parallel *parallel;
 	struct gt_model_input input;
 	struct gt_store *store;
-	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed: gt_session_add() */
+	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed, see gt_session_add() */
 	int program_count;
 	bool dry, tf32;
-	int host_ranks;      /* ranks of this host */
-	int sharing;         /* ranks on this device, or that use the host's memory */
-	uint64_t free_bytes; /* free device memory before this session took any; 0: not known yet */
-	void *arena;
-	size_t arena_bytes; /* taken */
+	int host_ranks; /* number of ranks on this host */
+	/* number of ranks that share this device; if device memory is host memory, host_ranks */
+	int sharing;
+	/* free device memory before the session allocated any; 0: not known yet */
+	uint64_t free_bytes;
+	void *arena; /* device memory for the temporary values of all programs */
+	size_t arena_bytes;
 };
 
-/* Bytes that a rank needs, without its data set. */
+/* The bytes of memory that a rank needs on its device. Its data set is not included. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
 	uint64_t caches;      /* keys and values of earlier tokens */
-	uint64_t arena;       /* activations and other data that a run of a program does not keep */
-	uint64_t batches;     /* staged for the plans */
-	uint64_t collectives; /* buffers of the groups between devices */
-	bool unknown_collectives; /* the memory of some groups is not known, and not counted */
+	uint64_t arena;       /* activations and other temporary values of a run */
+	uint64_t batches;     /* staging memory: batches on their way to the inputs */
+	uint64_t collectives; /* buffers of the groups for device memory */
+	/* the memory of some groups is not known, and is not counted in `collectives` */
+	bool unknown_collectives;
 	uint64_t total;
 };
 
 struct gt_trials; /* lib/train/memory_limit.h */
 
-/* The functions that differ between training, evaluation and generation. They get the `self` that
- * was passed to gt_session_open(). */
+/* The purpose of a session: the functions that differ between training, evaluation and generation.
+ * Their argument `self` is the one that was passed to gt_session_open(). */
 struct gt_session_purpose {
-	/* in messages: "the NAME needs 3 GiB of memory"; NULL: memory is not checked */
+	/* used in messages: "the NAME needs 3 GiB of memory"; NULL: do not check the memory */
 	const char *name;
 	bool trains; /* the store holds gradients */
-	/* Called when the model and the ranks are known: open the data that the model reads, and
-	 * set s->input. */
+	/* Open the data that the model reads, and set s->input. Called when the model and the ranks
+	 * are open. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Called when the store is laid out but has no memory: make the programs, each after
-	 * gt_session_add(). */
+	/* Make the programs. Call gt_session_add() for each program before it is made. Called when
+	 * the store is laid out, but has no memory yet. */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Optional: add memory that is not part of gt_session_memory(). */
+	/* Optional: add to *m the memory that gt_session_memory() does not count. */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
-	/* Optional; called if there is too little memory. Plan with other options, each in a
-	 * session of gt_session_plan_open(), and report its memory by gt_trial_add()
-	 * (lib/train/memory_limit.h). */
+	/* Optional: plan with other options, and report the memory of each plan by gt_trial_add()
+	 * (lib/train/memory_limit.h). Each plan needs a session of gt_session_plan_open(). Called
+	 * if there is too little memory. */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
-	/* Called, unless dry, when memory is allocated and programs are bound to it. Set the
-	 * weights; all ranks then get those of rank 0. */
+	/* Set the weights. Called when memory is allocated and the programs use it; not called if
+	 * the session is dry. After this call all ranks get the weights of rank 0. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* For programs that start ranks: check that this build supports these devices, that they exist, and
- * that collectives between them can use `way` (gt_device_way_choose(); NULL: any); with `tf32`,
- * also check that all devices support TF32. Errors: gt_device_names_read()'s and
- * gt_device_way_check()'s; GT_EINVAL or GT_ENOTSUP where a device has no TF32. */
+/* Check that this build supports the devices in `list`, that they exist, and that collectives
+ * between them can use `way` (see gt_device_way_choose(); NULL: any). With `tf32`, also check that
+ * all devices support TF32. A program that starts ranks calls this before it starts them. Errors:
+ * any error of gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device
+ * does not support TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
- * Open everything, in the order of the fields above. A collective call. Close it in any case.
+ * Open a session: open device, model and ranks, call purpose->input(), lay out the store, and call
+ * purpose->plan(). Unless the session is dry, then check and allocate memory, and call
+ * purpose->weights(). A collective call. Close *s even after an error.
  *
- * Errors: those of its parts; GT_ENOMEM if the ranks of the device, or of the host, need more
- * memory than is available. The text of the error names the needs and the processes that hold the
- * rest; the hint names options with which the session would fit.
+ * Errors: any error of these calls; GT_ENOMEM if there is too little memory, with the text and the
+ * hint of gt_memory_limit_check().
  */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Wait for the device, and give up unfinished collectives. Call this before freeing memory that
- * they may use. gt_session_close() calls it first. */
+/* Wait for the device, and give up unfinished collectives. Call this before you free memory that
+ * they may use. gt_session_close() calls it, too. */
 void gt_session_stop(struct gt_session *s);
 
-/* Release everything, the programs that were added included. */
+/* Close the session, and release the programs that were added to it. */
 void gt_session_close(struct gt_session *s);
 
-/* Add a program, made or yet to be made, that uses the arena. *p stays at its address until the
- * session is closed, which releases it. */
+/* Add a program to the session: it will use the session's arena, and gt_session_close() releases
+ * it. The program may be made after this call. *p must not move until the session is closed. */
 void gt_session_add(struct gt_session *s, struct gt_program *p);
+
+/* Add both programs of a pair, as gt_session_add() does. */
 void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 
-/* Bytes of arena that the programs need. */
+/* Return the size in bytes of an arena for the programs: the largest size that one of them
+ * needs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* The memory of a session whose programs are planned. */
+/* Compute the memory that the session needs. Call this when its programs are made. out->optimizer
+ * is 0: gt_session_purpose.memory adds it. */
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*
- * Open a session for plans that are never run. It has the model and input of *of, the given device
- * and ranks, and a store of its own. It releases the programs that are added to it. Close it in any
- * case.
+ * Open a session for plans that are never run. It borrows `device`, and model and input of *of. It
+ * makes ranks with the options `parallel`, and a store. Close it by gt_session_plan_close(), even
+ * after an error; that also releases the programs that were added to it.
  */
 int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
     struct gt_err *err);
 void gt_session_plan_close(struct gt_session *s);
 
-/* Options of a program of this session. */
+/* Return the options for a program of this session. */
 struct gt_program_options gt_session_program_options(
     const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp);
 
-/* Rules that turn the names in another program's checkpoint into names of the model. */
+/* How to find the parameters of the model in a checkpoint of another program. */
 struct gt_load_options {
-	struct gt_opt_list map; /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
-	enum gt_names names;    /* the program that named the keys, which {map} has renamed */
-	bool lenient;           /* missing and unexpected keys are reported, but are not an error */
+	struct gt_opt_list map; /* rules REGEX=REPLACEMENT that change keys of the checkpoint */
+	enum gt_names names;    /* the program that wrote the checkpoint; `map` is applied first */
+	bool lenient;           /* report missing and unexpected keys, but load the others */
 };
 
-/* Check the expressions, before anything is opened. Errors: GT_EINVAL. */
+/* Check the rules in load->map. Errors: GT_EINVAL. */
 int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
 
-/* The rules of {map}, as struct gt_weights_options has them; free() the list, not its strings. NULL
- * if memory runs out. */
+/* Return the rules of load->map as a NULL-terminated list for struct gt_weights_options. The caller
+ * frees the list, but not its strings. NULL if memory runs out. */
 const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
 
-/* Load the state_dict of a checkpoint file; `maps`, `lenient` and `parallel` of the options are set
- * here. Weights that the file lacks stay as they are. Release the report in any case. */
+/* Load the state_dict of a checkpoint file by gt_weights_load_file(). The fields maps, names and
+ * lenient of *options are not used: they come from *load. `parallel` comes from the session.
+ * Weights that the file does not have are not changed. Release *report even after an error. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 
-/* Warn of each key that is missing or unexpected. */
+/* Log a warning for each missing and each unexpected key. */
 void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report);
 
-/* This rank's number on the data axis, whose ranks read different samples, and the number of ranks
- * on it. */
+/* Return this rank's index on the data axis, and the number of ranks on this axis. Ranks of the
+ * data axis read different samples. */
 int gt_session_data_rank(const struct gt_session *s);
 int gt_session_data_world(const struct gt_session *s);
 

@@ -1,4 +1,4 @@
-/* state.h - inside train: the state of a training run, and its parts that several files use. */
+/* state.h - inside train: the state of a training run, and functions that several files use. */
 #ifndef GT_TRAIN_STATE_H
 #define GT_TRAIN_STATE_H
 
@@ -12,97 +12,112 @@
 #include "lib/train/train.h"
 
 struct gt_train {
-	struct gt_train_options o;         /* defaults are resolved */
-	struct gt_augment augment;         /* of o.augment */
-	struct gt_profile_options profile; /* of o.profile */
-	/* Only while the run is opened: the checkpoint that the weights come from, if any, and the
-	 * run that wrote it. If `resumes`, it is the checkpoint of --resume, otherwise that of
-	 * --init-from. */
+	struct gt_train_options o;         /* with resolved defaults */
+	struct gt_augment augment;         /* o.augment, parsed */
+	struct gt_profile_options profile; /* o.profile, parsed */
+	/* Valid only in gt_train_open(): the checkpoint from which the weights are loaded, if any,
+	 * and the run that wrote it. If `resumes` is set, it is the checkpoint of --resume,
+	 * otherwise the checkpoint of --init-from. */
 	struct gt_run_source origin;
-	struct gt_run_source given; /* likewise: the folder that {model} names */
-	bool resumes;
-	struct gt_saved saved;            /* likewise, if `resumes`: the checkpoint of `origin` */
-	struct gt_snapshot_place resumed; /* if `resumes`: its progress */
+	/* Valid only in gt_train_open(): the folder that o.model names, if it names one. */
+	struct gt_run_source given;
+	bool resumes; /* the run continues from a checkpoint */
+	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
+	struct gt_saved saved;
+	struct gt_snapshot_place resumed; /* the progress in this checkpoint, if `resumes` is set */
 	struct gt_session s;
-	char *model;              /* o.model with all its settings */
-	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
-	struct gt_dataset *data, *val;
-	/* of `data`, and of `val` if it is not a part of the same data set */
+	char *model; /* o.model, with all its settings */
+	/* the data set that was divided into `data` and `val`; NULL: they are separate */
+	struct gt_dataset *whole;
+	struct gt_dataset *data, *val; /* training data, validation data; val may be NULL */
+	/* for `data`, and for `val` if it is a separate data set */
 	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
-	struct gt_ema *ema; /* NULL: none */
-	struct gt_program_pair steps, evals;
+	struct gt_ema *ema;                  /* running mean of the weights; NULL: none */
+	struct gt_program_pair steps, evals; /* for training, for validation */
 
-	/* Samples per run of the plans, and runs per step. They are --batch and --accumulate,
-	 * unless one run of the plan processes all micro-batches of a step. */
+	/* Samples of a rank in one run of a plan, and runs in a step. These are --batch and
+	 * --accumulate. But with --reproducible, one run computes all micro-batches of a step. */
 	int batch, runs;
 	struct gt_sampler sampler;
-	bool reads;                                 /* this rank reads its samples */
+	bool reads;                                 /* this rank reads samples */
 	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
-	int64_t step;                               /* done so far */
-	int64_t from_step, from_place; /* where the run begins; see gt_resume_place() */
-	int64_t best_step, best_epoch; /* epochs that were done then */
-	double best_score;
+	int64_t step;                               /* steps done so far */
+	/* steps done, and position in the data, at the start; see gt_resume_place() */
+	int64_t from_step, from_place;
+	int64_t best_step, best_epoch; /* steps and epochs done at the best evaluation */
+	double best_score;             /* score of the best evaluation; larger is better */
 	struct gt_log *log;
 };
 
-/* This rank and how many there are. */
+/* Return this rank's index in the world, and the number of ranks. */
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
-/* The virtual ranks of this one: gt_parallel_virtual_ranks(). */
+/* Return the number of virtual ranks of this rank: gt_parallel_virtual_ranks(). */
 int gt_train_virtual_ranks(const struct gt_train *t);
 
-/* Whether a step's gradients come in several parts, to be cleared before it. */
+/* Return whether the gradients of several runs or chunks are added up in a step. If so, they must
+ * be set to zero before each step. */
 bool gt_train_adds_up(const struct gt_train *t);
 
-/* defaults.c: compute the length of the run and resolve the defaults that depend on model and data.
- * Errors: GT_EINVAL for a learning rate schedule that does not fit into the run. */
+/* defaults.c: compute the length of the run, and resolve the defaults that depend on model and
+ * data. Errors: GT_EINVAL, for example for a learning rate schedule that does not fit into the
+ * run. */
 int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err);
 
-/* The ranks of this host, which share its memory. */
+/* Return the number of ranks on this host, which share its memory. */
 int gt_train_host_ranks(const struct gt_train *t);
 
 /* ---- memory.c ---- */
 
-/* The memory of a run whose plans are made. */
+/* Compute the memory that the run needs on this rank. Call this when the plans are made. */
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 
-/* Add optimizer state, and gradients as they are sent, to the memory of the session of a gt_train:
- * gt_session_purpose.memory. */
+/* Add the memory for optimizer state, and for gradients in the data type in which they are sent.
+ * This is gt_session_purpose.memory; `self` is a struct gt_train. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
-/* Log a line with the memory by use, and the number of blocks that are computed again. */
+/* Log a line with the memory by use, and the number of blocks that are computed again. Only one
+ * rank of each pipeline stage logs it. */
 void gt_train_log_memory(const struct gt_train *t);
 
-/* The blocks that the plans compute again. */
+/* Return the counts of blocks that the plans for training compute again; borrowed. */
 const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
 
-/* Add the programs of steps and evaluations to the session, and make them. On failure those that
- * are made remain, to be released with the session. A collective call with --recompute=auto. */
+/* Add the programs for training and validation to the session, and make them. After an error,
+ * gt_session_close() releases the programs that were made. With --recompute=auto this is a
+ * collective call. */
 int gt_train_plan(struct gt_train *t, struct gt_err *err);
 
-/* fit.c: gt_session_purpose.try_others of a gt_train. */
+/* fit.c: plan the run with other options that need less memory. This is
+ * gt_session_purpose.try_others; `self` is a struct gt_train. */
 void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials);
 
-/* open.c: resolve the options of gt_train_world() ranks; and choose the samples that each rank
- * reads, once s.parallel is open. Errors: GT_EINVAL. */
+/* open.c: set the fields that depend on gt_train_world(): t->o.parallel, t->batch, t->runs, and the
+ * loss scaler in t->o.optim. Errors: GT_EINVAL if the ranks cannot divide the work as the options
+ * say. */
 int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
+
+/* open.c: choose the samples that this rank reads: set t->sampler and t->reads. Call this when
+ * t->s.parallel is open. */
 void gt_train_set_sampler(struct gt_train *t);
 
-/* Return the options that identify a run, as JSON that the caller frees. For callers that have no
- * config.json. */
+/* Return the options that identify a run as a JSON object, which the caller frees. gt_train_run()
+ * uses them if its caller passes no config. NULL with err set on failure. */
 json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 
-/* Options for evaluating the validation data. */
+/* Return the options for evaluating the validation data. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
-/* Bytes of optimizer state and of the running mean of the weights, for a store of such a run. */
+/* Return the bytes of device memory for optimizer state and for the running mean of the weights, if
+ * the run had this store. */
 int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);
 
-/* describe_stages.c: a JSON array, which the caller frees, with an object for each stage of the
- * pipeline: its first parameter, its share of the work, its parameters, its memory and the bytes
- * that it sends. */
+/* describe_stages.c: return a JSON array, which the caller frees, with an object for each stage of
+ * the pipeline: its first parameter, its fraction of the FLOPs, its number of parameters, its
+ * memory in bytes, the bytes that it sends per step, and its recomputed blocks. NULL with err set
+ * on failure. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);
 
 #endif

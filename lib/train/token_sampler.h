@@ -1,4 +1,4 @@
-/* token_sampler.h - drawing a token from logits. */
+/* token_sampler.h - draw a token at random, with the probabilities that logits give. */
 #ifndef GT_TRAIN_TOKEN_SAMPLER_H
 #define GT_TRAIN_TOKEN_SAMPLER_H
 
@@ -6,28 +6,28 @@
 
 #include "lib/base/err.h"
 
-/* The settings of a draw. They are applied in the order of the fields, as in Hugging Face's
+/* The settings of a draw. They are applied in the order of the fields below, as in Hugging Face's
  * transformers. */
 struct gt_sampling {
-	double temperature; /* divides the logits; 0: always the likeliest token */
-	/* draw only from the top_k most likely tokens; tokens as likely as the last of them count,
-	 * too; 0: draw from all tokens */
+	double temperature; /* divides the logits; 0: always take the most likely token */
+	/* Draw only from the top_k most likely tokens. Other tokens with the same probability as
+	 * the last of these are included, too. 0: draw from all tokens. */
 	int64_t top_k;
-	/* draw only from the smallest set of most likely tokens whose probabilities add up to this;
-	 * 1: draw from all tokens */
+	/* Draw only from the smallest set of most likely tokens with a total probability of at
+	 * least top_p. 1: draw from all tokens. */
 	double top_p;
 	uint64_t seed;
 };
 
-/* Set the defaults of `gtrain generate`. */
+/* Set all fields to the defaults of `gtrain generate`. */
 void gt_sampling_init(struct gt_sampling *out);
 
-/* Draws tokens of a vocabulary; allocates nothing after gt_token_sampler_init(). */
+/* A sampler of tokens, with its memory: only gt_token_sampler_init() allocates. */
 struct gt_token_sampler {
 	struct gt_sampling o;
-	int64_t vocab;
-	float *weights; /* [vocab] */
-	int32_t *order; /* [vocab] */
+	int64_t vocab;  /* number of tokens in the vocabulary */
+	float *weights; /* [vocab], see gt_token_sampler_weigh() */
+	int32_t *order; /* [vocab], scratch memory for top-p */
 };
 
 int gt_token_sampler_init(
@@ -35,16 +35,19 @@ int gt_token_sampler_init(
 void gt_token_sampler_release(struct gt_token_sampler *s);
 
 /*
- * Set s->weights to the probability of each token in a draw, times a common factor; 0 for tokens
- * that are left out. logits [vocab] are finite, the temperature is above 0. Returns the sum.
+ * Set s->weights [vocab] to the probability of each token times a common factor. Tokens that are
+ * not in the draw get 0. Return the sum of the weights. `logits` [vocab] must be finite, and the
+ * temperature above 0.
  *
- * Top-p keeps the smallest set of likeliest tokens whose probabilities, after temperature and
- * top-k, add up to top_p or more; at least one. If tokens are equally likely, the first ones are
- * preferred. Source: Holtzman et al., "The curious case of neural text degeneration", ICLR 2020.
+ * Top-p keeps the smallest set of most likely tokens with a total probability of at least top_p,
+ * but at least one token. These are the probabilities after temperature and top-k. Of equally
+ * likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The curious case
+ * of neural text degeneration", ICLR 2020.
  */
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits);
 
-/* The token that draw number `draw` takes, by Philox (seed, GT_RNG_GENERATE, draw). */
+/* Draw a token and return its id. The random number is Philox (seed, GT_RNG_GENERATE, draw), so the
+ * same `draw` and logits give the same token. `logits` [vocab] must be finite. */
 int32_t gt_token_sampler_draw(struct gt_token_sampler *s, const float *logits, int64_t draw);
 
 #endif

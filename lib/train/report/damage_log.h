@@ -1,4 +1,4 @@
-/* damage_log.h - inside train: damaged samples, named when found and counted at the end. */
+/* damage_log.h - inside train: log damaged samples by name, and their number at the end. */
 #ifndef GT_TRAIN_REPORT_DAMAGE_LOG_H
 #define GT_TRAIN_REPORT_DAMAGE_LOG_H
 
@@ -6,28 +6,29 @@
 #include "lib/comm/group.h"
 #include "lib/data/data.h"
 
-/* The warnings for one data set of a job. Set the first four fields. A data set may hold thousands
- * of damaged samples, so a job logs the names of the first few only. */
+/* The state of the warnings about one data set. The caller sets the first four fields. A data set
+ * may hold thousands of damaged samples, so only the first ones are logged by name. */
 struct gt_damage_log {
-	struct gt_damage *damage; /* borrowed; NULL: no sample can be damaged */
-	struct gt_log *log;       /* on rank 0; NULL on other ranks */
-	/* the option that names the data set; NULL for inputs of predict */
+	struct gt_damage *damage; /* the record of damaged samples, borrowed; NULL: there is none */
+	struct gt_log *log;       /* the log on rank 0; NULL on other ranks */
+	/* the option that names the data set, as in "data"; NULL: inputs of `gtrain predict` */
 	const char *option;
-	int most; /* names to log */
-	int named;
+	int most;  /* largest number of samples to log by name */
+	int named; /* samples logged by name so far */
 };
 
 enum { GT_DAMAGE_NAMES = 5 }; /* the usual value of `most` */
 
-/* Warn of each damaged sample found since the last call, until `most` samples are named. If there
- * is no new one, the cost is one comparison. */
+/* Log a warning for each damaged sample that was found since the last call, until `most` samples
+ * have been logged. If no damage was found so far, this takes only one comparison. */
 void gt_damage_log_names(struct gt_damage_log *l);
 
-/* A collective call: add the damaged samples that all ranks have found to the record of every rank,
- * then warn as above. `group` may be NULL. Errors: GT_ENOMEM, those of the group. */
+/* Give every rank the record of the damaged samples of all ranks, then call gt_damage_log_names().
+ * A collective call of the ranks of `group`, which may be NULL. Errors: GT_ENOMEM; any error of the
+ * group. */
 int gt_damage_log_gather(struct gt_damage_log *l, struct gt_group *group, struct gt_err *err);
 
-/* Warn with the number of damaged samples, if there are any. */
+/* Log a warning with the number of damaged samples, if it is not 0 and `option` is not NULL. */
 void gt_damage_log_count(const struct gt_damage_log *l);
 
 #endif

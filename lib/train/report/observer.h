@@ -9,49 +9,57 @@
 
 /* The state of a run when it begins. */
 struct gt_start_report {
-	const struct gt_folder *dir; /* the run directory; not open where no files are written */
-	int64_t step, total;         /* steps done before, steps in all */
-	bool tokens; /* a language model: rates are in tokens, and perplexity is defined */
-	bool images;
+	/* the run directory; open on rank 0 if the run writes files */
+	const struct gt_folder *dir;
+	int64_t step, total; /* steps done before this start; steps at the end of the run */
+	/* a language model is trained: rates are in tokens per second, and perplexity is defined */
+	bool tokens;
+	bool images;      /* the training data are images */
 	int workers;      /* threads that read data */
 	const char *data; /* the spec of the training data */
 };
 
-/* One step of the optimizer, done. */
+/* The results of one optimizer step. */
 struct gt_step_report {
-	int64_t step; /* steps done, this one included */
-	int64_t epoch;
+	int64_t step;  /* steps done, including this step */
+	int64_t epoch; /* epoch of this step, from 0 on */
+	/* mean loss per target; learning rate; global norm of the gradients before clipping */
 	double loss, lr, grad_norm;
-	bool skipped;            /* its scaled gradients overflowed: the weights are as before */
-	double loss_scale;       /* factor of the next step's loss; 0: the loss is not scaled */
-	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
-	/* seconds spent in training steps since the start of this process */
+	bool skipped;            /* the scaled gradients overflowed: no update */
+	double loss_scale;       /* scale of the next step's loss; 0: the loss is not scaled */
+	int64_t samples, tokens; /* in this step, of all ranks; tokens: 0 for images and vectors */
+	/* seconds spent in training steps since gt_train_run() was called */
 	double train_s;
-	/* part of train_s in which the rank waited for data, on ranks that read data */
+	/* part of train_s: seconds in which this rank waited for data; 0 if it reads none */
 	double data_s;
-	double time_s; /* since the start of this process */
+	double time_s; /* seconds since gt_train_run() was called */
 };
 
 struct gt_eval_report {
-	int64_t step;
+	int64_t step; /* steps done */
 	const struct gt_metrics *metrics;
-	bool best; /* better than all earlier evaluations */
-	bool ema;  /* metrics of the mean of the weights */
-	double time_s;
+	bool best;     /* better than all earlier evaluations */
+	bool ema;      /* the running mean of the weights was evaluated (lib/optim/ema.h) */
+	double time_s; /* seconds since gt_train_run() was called */
 };
 
-/* A row of callbacks; any may be NULL. `step` must not allocate: it is part of the loop. It is
- * called when the results of the step are known. The next step may have begun by then, unless an
- * observer has `gradients`. */
+/* The callbacks of an observer, and their first argument. A callback may be NULL. A callback that
+ * returns a negative error code ends the run with this error. */
 struct gt_observer {
 	void *self;
 	int (*start)(void *self, const struct gt_start_report *r, struct gt_err *err);
-	/* Called before the update of step `step`, when all gradients are added up. */
+	/* Called before the update of step `step` (counted from 1), when its gradients are
+	 * complete. */
 	int (*gradients)(void *self, int64_t step, struct gt_err *err);
+	/* Called when the results of a step are known. The next step may have begun by then, unless
+	 * an observer has `gradients`. It must not allocate memory, because the loop calls it in
+	 * every step. */
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
+	/* Called after a checkpoint was written to `path`. */
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);
-	/* The last call. It is made if start() succeeded. rc is the result of the run so far. */
+	/* Called at the end of the run, if start() succeeded. rc is the result of the run: 0 or an
+	 * error code. */
 	int (*end)(void *self, int rc, struct gt_err *err);
 };
 
@@ -59,23 +67,29 @@ struct gt_observer {
 
 struct gt_metrics_writer;
 
-/* Write a line every `every` steps and after the last step (the loss is the mean since the previous
- * line), and one per evaluation. When a run is resumed, gtrain's lines for later steps than the
- * resumed one are removed first, and so is an incomplete line. Lines of other programs are kept.
- * time_s continues from the last line that is kept. */
+/*
+ * Make a writer of metrics.jsonl; gt_metrics_observer() returns its observer. It writes a line of
+ * JSON every `every` steps, after the last step and for each evaluation. The loss in a line about
+ * steps is the mean of the steps since the previous such line.
+ *
+ * When a run is resumed at some step, gtrain's lines for later steps are removed first. If the last
+ * of gtrain's lines is incomplete, it is removed, too. Lines of other programs are kept. time_s
+ * continues from the last line that is kept. Free the writer by gt_metrics_writer_free() after the
+ * run.
+ */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
-/* ---- console.c: the person at the terminal ---- */
+/* ---- console.c: progress of the run on the terminal ---- */
 
-/* Progress line on a terminal, plain lines every `every` steps otherwise; evaluations in a line
- * each. Fill in log, progress and every. */
+/* An observer that shows a progress line on a terminal. Without a terminal it prints a line every
+ * `every` steps. It logs a line for each evaluation. The caller sets the first three fields. */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
 	int64_t every;
-	/* its own */
+	/* The fields below are the observer's state. */
 	bool tokens, steady;
 	double loss_sum, rate, wait, last_s, last_data_s, scale;
 	int64_t count, work;
@@ -85,15 +99,17 @@ struct gt_observer gt_watch_observer(struct gt_watch *w);
 
 /* ---- data_wait.c: training that waits for its data ---- */
 
-/* Logs once in a run if more than 5 % of its time was spent waiting for data, with advice. The
- * first step, which always waits, does not count. Fill in log and every. */
+/* An observer that logs advice, once in a run, if the rank waited for data in more than 5 % of the
+ * training time. It checks this every `every` steps after 10 s of training, and at the end of the
+ * run if that took at least 3 s. The first step always waits, so its time is not counted. The
+ * caller sets the first two fields. */
 struct gt_data_wait {
 	struct gt_log *log;
 	int64_t every;
-	/* its own */
+	/* The fields below are the observer's state. */
 	struct gt_start_report start;
 	bool begun, said;
-	double train_s, data_s; /* at the end of the first step */
+	double train_s, data_s; /* the fields of gt_step_report after the first step */
 	struct gt_step_report latest;
 };
 

@@ -1,4 +1,4 @@
-/* profile.h - where the time of some steps goes: a trace, and its sums. */
+/* profile.h - profile some steps of a run: a trace of all work, and sums of its times. */
 #ifndef GT_TRAIN_REPORT_PROFILE_H
 #define GT_TRAIN_REPORT_PROFILE_H
 
@@ -12,56 +12,62 @@ struct gt_profile_options {
 	int64_t wait, warmup, active; /* active 0: no profile */
 };
 
-/* "wait=1,warmup=1,active=3", any of them, in any order. These are also the values of missing
- * ones. */
+/* Parse options such as "wait=1,warmup=1,active=3", in any order. An option that is missing has the
+ * value in this example. Errors: GT_EINVAL. */
 int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err);
 
 /* Sums over the recorded steps. */
 struct gt_profile_summary {
-	int64_t first, last;  /* the steps, numbered from 1; last 0: none was recorded */
-	double step_s;        /* mean time of a step */
-	double collectives_s; /* collectives in the background, per step */
-	/* The part of collectives_s during which other kernels ran. Kernels that start, run or wait
-	 * for collectives do not count. Collectives after the update are never hidden. */
+	/* first and last recorded step, counted from 1; last 0: no step was recorded */
+	int64_t first, last;
+	double step_s;        /* mean time of a step, in seconds */
+	double collectives_s; /* seconds of collectives in the background, per step */
+	/* Fraction of collectives_s, 0 to 1, during which kernels of the plan ran. Kernels that
+	 * start, run or wait for collectives do not count. Collectives after the update are never
+	 * hidden. */
 	double hidden;
 };
 
 struct gt_profile;
 
-/* `events` is the largest number of events in a step. This call allocates memory for all of
- * them. */
+/* Make a profile, and allocate memory for all its events. `events` is the largest number of events
+ * in a step. */
 int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options, size_t events,
     struct gt_err *err);
 void gt_profile_free(struct gt_profile *p);
 
-/* The functions below do nothing if p is NULL or the step is not to be recorded. */
+/* The functions below do nothing if p is NULL. Except for gt_profile_step() and gt_profile_end(),
+ * they also do nothing in steps that are not recorded. */
 
-/* A step begins. `index` counts the steps of this run from 0; `number` is the step's number in
- * messages, from 1 on. */
+/* Begin a step. `index` counts the steps since gt_train_run() was called, from 0 on. `number`
+ * counts all steps of the run, from 1 on; it is used in messages. */
 void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
 
-/* Call these before and after a run of a plan: each kernel becomes an event. */
+/* Record each kernel in a run of a plan as an event. Call the first function before the run, the
+ * second one after it. */
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
-/* Add the collectives that `parallel` has run in the background since the last call, or since the
- * step began; none is under way. `parallel` outlives p. */
+/* Record the collectives that `parallel` has run in the background since the last call, or since
+ * the step began. All of them must have ended. `parallel` must outlive p, because names of events
+ * are borrowed from it. */
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 
-/* Record any other work, which lasted from `began` (gt_clock_s()) until now. `name` is not
- * copied. */
+/* Record other work as an event that began at the time `began` (gt_clock_s()) and ends now. `name`
+ * is borrowed until p is freed. */
 void gt_profile_note(struct gt_profile *p, const char *name, double began);
 
 /*
- * The step is over. After the last one to be recorded: write DIR/trace/rank-RANK.json, in Chrome's
- * trace event format (times of all ranks of a host are by one clock), and log the sums, and set
- * *summary.
+ * End a step. After the last step that is recorded, write the events to DIR/trace/rank-RANK.json,
+ * log the sums, and set *summary. The file is in Chrome's trace event format. All ranks of a host
+ * use the same clock, so their traces can be shown side by side.
  */
 int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);
 
-/* The run has ended, maybe before the last step to be recorded: write and log the recorded steps as
- * above, or warn if there are none. */
+/* End the profile at the end of a run. If the run ended before the last step that should be
+ * recorded, write and log the steps recorded so far, as gt_profile_step_done() does. If there are
+ * none, log a warning. */
 int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);
 

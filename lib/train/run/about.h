@@ -8,35 +8,40 @@
 #include "lib/data/description.h"
 
 /*
- * To use a model one needs facts about its training: the names of its classes, the size and
- * normalization of its images, its vocabulary. A run directory stores them in config.json and
- * vocab.json. Checkpoints store them, too, so that a single copied file is enough: the text
- * GT_ABOUT_NAME of its state_dict (gt_state_dict_metadata()) is
+ * To use a model one needs facts about its training data: the names of the classes, the size and
+ * normalization of the images, the vocabulary. A run directory stores these facts in config.json
+ * and vocab.json. A checkpoint stores them, too, so the checkpoint file alone is enough to use the
+ * model. In a checkpoint, the facts are a JSON text in the metadata of the state_dict
+ * (gt_state_dict_metadata()), under the name GT_ABOUT_NAME:
  *
  *   {"model": "lenet", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
- * Other programs ignore it. gtrain reads it like a config.json with these two entries.
+ * Other programs ignore this text. gtrain reads it like a config.json with these two entries.
  */
 #define GT_ABOUT_NAME "gtrain.about"
 
-/* A copy of a run's options for config.json, with gtrain's version and a description of the
- * training data added as "version" and "data" under GT_OPT_ABOUT. The caller frees it. NULL with
- * err set on failure. */
+/* Make the contents of config.json: a copy of `config`, the options of a run, with an entry
+ * GT_OPT_ABOUT. This entry is an object with gtrain's version as "version", and a description of
+ * the training data as "data". The caller frees the result. NULL with err set on failure. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* The text for a checkpoint of a model (NAME[:key=value,...]), yours to free(); NULL with err set.
- * It depends on nothing but the model, the data and the version. */
+/* Return the text GT_ABOUT_NAME for checkpoints of `model` (NAME[:key=value,...]), which the caller
+ * frees by free(). NULL with err set on failure. The text depends only on the model, the training
+ * data and gtrain's version. */
 char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_err *err);
 
-/* Read the text of a checkpoint's file: *out is yours, and NULL where the file has none or cannot
- * be read (reading its weights reports that). Errors: GT_EFORMAT, GT_ENOMEM. */
+/* Read the text GT_ABOUT_NAME of a checkpoint file. The caller frees *out. *out is NULL if the file
+ * has no such text, or if the file cannot be read. A file that cannot be read is no error here,
+ * because loading its weights reports the error. Errors: GT_EFORMAT if the text is not JSON. */
 int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Read the description of the training data from config.json or a checkpoint's text: "data" under
- * GT_OPT_ABOUT; for older runs, which lack it, only size and normalization, from the option "data".
- * A NULL object describes nothing. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. Release *out.
+ * Read the description of the training data from config.json, or from the text of a checkpoint:
+ * "data" under GT_OPT_ABOUT. Older runs do not have this entry. Then read only size and
+ * normalization of images, from the option "data". If `config` is NULL, the description is empty.
+ *
+ * Release *out. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
 

@@ -6,15 +6,19 @@
 #include "lib/train/state.h"
 
 /*
- * Check, by the settings of its param_groups, that the optimizer of the foreign checkpoint t->saved
- * is the run's. If the run's options do not set learning rate, momentum and weight decay, use those
- * of the checkpoint (the initial learning rate if a scheduler has changed it). Warn of other
- * settings that differ. Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for
- * settings that gtrain does not support, such as amsgrad.
+ * Check that the checkpoint t->saved of another program was trained with the optimizer of this run.
+ * The settings in its param_groups tell which optimizer it is.
+ *
+ * Then use the learning rate, the momentum and the weight decay of the checkpoint, except those
+ * that the options of this run set. If a scheduler has changed the learning rate, use the initial
+ * learning rate. Log a warning for each other setting that differs.
+ *
+ * Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for settings that gtrain does
+ * not support, such as amsgrad.
  */
 int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err);
 
-/* Log which parts of the loaded checkpoint t->saved were used, and which were not. */
+/* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. */
 void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report);
 
 #endif

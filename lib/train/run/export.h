@@ -1,4 +1,4 @@
-/* export.h - a trained model as a folder that Hugging Face's transformers opens. */
+/* export.h - write a trained model as a folder for Hugging Face's transformers. */
 #ifndef GT_TRAIN_RUN_EXPORT_H
 #define GT_TRAIN_RUN_EXPORT_H
 
@@ -9,29 +9,30 @@
 
 struct gt_export_options {
 	const char *from; /* a run directory, or a checkpoint file that names its model */
-	const char *to;   /* the folder: new, or empty */
-	/* `cast`, `dtype`, `no_sync`, `shard_bytes` and `losses` count here. */
+	const char *to;   /* the folder to write: it does not exist yet, or is empty */
+	/* how to write the weights; only cast, dtype, no_sync, shard_bytes and losses are used */
 	struct gt_ckpt_write_options write;
 };
 
 /*
- * Write a folder for from_pretrained(), which pretrained.h reads back:
+ * Write a folder for from_pretrained() of transformers. gtrain can read it, too (pretrained.h). Its
+ * files are
  *
- *   model.safetensors        the weights of the latest checkpoint under transformers' names, or
- *                            shards and their index
- *   tokenizer.json           for a tokenizer of byte pairs: its file unchanged, and
- *                            tokenizer_config.json
+ *   model.safetensors        the weights of the latest checkpoint under transformers' names: one
+ *                            file, or several files and their index (write.shard_bytes)
+ *   tokenizer.json           the file of a byte-pair tokenizer, unchanged
+ *   tokenizer_config.json    settings of a byte-pair tokenizer
  *   generation_config.json   for models that write text
  *   preprocessor_config.json for models of images, if their normalization is known
- *   config.json              the model, with the names of the classes
+ *   config.json              the model and the names of its classes
  *
- * A new folder appears whole or not at all (base/new_folder.h). In a folder that exists,
- * config.json is written last, because a folder without it is not a model. An error removes the
- * files. *tally counts the tensors; lines about values that are left out are added to the note.
+ * If the folder is new, it appears with all its files or not at all (base/new_folder.h). If it
+ * exists, its files appear one by one, and config.json is written last, because a folder without it
+ * is not a model. After an error the files are removed. *tally is set to the number and size of the
+ * tensors. A line about each file or value that is left out is added to `note`.
  *
- * Errors: GT_ENOTSUP for a model or setting that transformers has no counterpart of; GT_EINVAL for
- * a folder that has files, or a checkpoint that is not a complete model; GT_EFORMAT, GT_EIO,
- * GT_ENOMEM.
+ * Errors: GT_ENOTSUP for a model or setting that transformers does not have; GT_EINVAL for a folder
+ * that is not empty, or a checkpoint that is not a complete model; GT_EFORMAT, GT_EIO, GT_ENOMEM.
  */
 int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* resume.h - resume a run with other options: which may change, and the place in the data. */
+/* resume.h - resume a run: options that may change, and the next samples to read. */
 #ifndef GT_TRAIN_RUN_RESUME_H
 #define GT_TRAIN_RUN_RESUME_H
 
@@ -8,36 +8,45 @@
 
 #include "lib/base/err.h"
 
-/* How a run that goes on from a checkpoint treats another value of an option. */
+/* The rule for an option that has one value in the checkpoint and another one in the resumed
+ * run. */
 struct gt_resume_rule {
 	const char *option; /* name of an option of `gtrain train`, without the dashes */
-	bool fixed;         /* another value is refused */
-	const char *text;   /* why it is refused, or the effect of another value: lower case */
+	bool fixed;         /* a different value is an error */
+	/* the reason if a different value is an error, otherwise its effect; in lower case */
+	const char *text;
 };
 
-/* The rows, in the order of the option table, ended by one without an option. */
+/* Return the rules, in the order of the options of `gtrain train`. In the last row, `option` is
+ * NULL. */
 const struct gt_resume_rule *gt_resume_rules(void);
 
-/* NULL if there is none. */
+/* Return the rule for an option; NULL if there is none. */
 const struct gt_resume_rule *gt_resume_rule(const char *option);
 
 struct gt_train;
 
 /*
- * Find the place in the data of t->step, from the checkpoint that the run goes on from: *t has its
- * steps per epoch. The place is determined by the number of samples read. If an epoch now has a
- * different number of steps, the run continues in the same epoch, after the samples that were read.
- * If this place is inside a step, the samples of this step are read again. Errors: GT_EFORMAT for a
- * checkpoint whose numbers are too large.
+ * Find the position in the training data where the run begins, and set t->from_step and
+ * t->from_place for gt_resume_place(). A new run begins at 0. A resumed run begins after the
+ * samples that were read before the checkpoint; call this when t->resumed and t->steps_per_epoch
+ * are known.
+ *
+ * If an epoch now has a different number of steps, the run continues in the same epoch. If its
+ * position is inside a step, all samples of this step are read, some of them for the second time.
+ *
+ * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */
 int gt_resume_find_place(struct gt_train *t, struct gt_err *err);
 
-/* The number of steps, of this run's size, from the start of the data to the place after
- * `step`. */
+/* Return the position in the training data after `step` steps of the run. It is counted in steps
+ * with this run's number of samples: t->steps_per_epoch is the end of epoch 0. It differs from
+ * `step` if earlier steps had another number of samples. */
 int64_t gt_resume_place(const struct gt_train *t, int64_t step);
 
-/* Log a line for each option of `config` that differs from that of the run that goes on: its name,
- * both values and the effect. */
+/* Log a line for each option that may change and has another value in `config` than in the
+ * checkpoint: its name, both values and the effect. The option `amp` is left out, because it has
+ * its own warning. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif

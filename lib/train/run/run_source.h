@@ -1,4 +1,4 @@
-/* run_source.h - find the file that a checkpoint argument means, and the run that it belongs to. */
+/* run_source.h - find the checkpoint that an argument names, and the run that it belongs to. */
 #ifndef GT_TRAIN_RUN_RUN_SOURCE_H
 #define GT_TRAIN_RUN_RUN_SOURCE_H
 
@@ -6,66 +6,91 @@
 #include "lib/train/run/run_dir.h"
 #include "lib/train/session.h"
 
-/* Do not copy this struct: `file` points into it. */
+/*
+ * A checkpoint, its run and the facts about its model. A checkpoint is a file, or a folder of
+ * another program. If it was written by gtrain, it may be in a run directory. Do not copy this
+ * struct: `file` points into it.
+ */
 struct gt_run_source {
-	char *path;               /* name of the checkpoint; NULL: there is none */
-	struct gt_file_name file; /* the same, to open */
-	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
-	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
+	char *path;               /* path of the checkpoint; NULL: there is none */
+	struct gt_file_name file; /* the checkpoint, to be opened */
+	struct gt_run_dir dir;    /* the run directory; not open if the checkpoint has none */
+	json_t *about;            /* facts stored in the checkpoint (about.h), or NULL */
 	json_t *config;           /* config.json of the run, or NULL */
-	char *vocab;              /* path of the run's vocabulary, or NULL */
-	json_t *given;       /* facts of the folder that gt_run_source_model() was given, or NULL */
-	enum gt_names names; /* the program whose names its weights have */
+	char *vocab;              /* path of the vocabulary, or NULL */
+	/* facts from the folder that was passed to gt_run_source_model() as `given`, or NULL */
+	json_t *given;
+	/* GT_NAMES_HUGGINGFACE: the weights have the names of transformers; otherwise
+	 * GT_NAMES_AUTO */
+	enum gt_names names;
 };
 
 /*
- * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
- * model.pth where there is none. A file that the user names may be a symbolic link; files in a run
- * directory may not be. If the config.json beside a named file is a link or does not belong to a
- * run, the file belongs to no run. A folder of Hugging Face's transformers (pretrained.h) is a
- * checkpoint without a run: `about` comes from its config.json, the vocabulary from its tokenizer.
- * GT_EIO if there is no checkpoint; release it in any case.
+ * Find the checkpoint that `argument` names:
+ *
+ *   a file                               this file. It belongs to a run if it is in a run directory
+ *                                        or in checkpoints/ of one. If the config.json there is a
+ *                                        link or does not belong to a run, the file has no run.
+ *   a run directory                      its latest checkpoint; if there is none, its model.pth
+ *   a folder of transformers             this folder (pretrained.h), without a run. `about` comes
+ *                                        from its config.json, the vocabulary from its tokenizer.
+ *   a training checkpoint in a folder    this folder (saved.h), without a run
+ *
+ * If `argument` is a symbolic link, it is followed; files in a run directory must not be links.
+ * Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
 
-/* Whether `argument` is a folder in which another program saved a training checkpoint (saved.h).
- * The folder is then the checkpoint, and belongs to no run. */
+/* Return whether `argument` is a folder in which another program saved a training checkpoint
+ * (gt_saved_is_folder()). */
 bool gt_run_source_is_foreign(const char *argument);
 
-/* Find the latest checkpoint from which a run can be resumed. A directory that is missing, or has
- * no checkpoint, is no error: path NULL. */
+/* Find the latest checkpoint in the run directory `dir`, from which the run can be resumed. If the
+ * directory is missing or has no checkpoint, out->path is NULL; this is not an error. Release *out
+ * even after an error. */
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);
 
 void gt_run_source_release(struct gt_run_source *source);
 
-/* Set *path, yours to free(), to the checkpoint that a run directory stands for; *path is NULL if
- * the argument is not a run directory. Errors: GT_ENOMEM. */
+/* Set *path to the path of the latest checkpoint in a run directory, or of its model.pth. The
+ * caller frees it. *path is NULL if `argument` is not a run directory, or has neither. Errors:
+ * GT_ENOMEM. */
 int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 
 /*
- * The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
- * config.json; borrowed. NULL with err set if none does. `given` may be the path of a folder of
- * Hugging Face's transformers: the model is then that of its config.json, which also has the
- * properties of data and vocabulary that the checkpoint leaves open. `source` may be all zero:
- * there is no checkpoint.
+ * Return the model (NAME[:key=value,...]), borrowed. It is `given` if that is not NULL, otherwise
+ * the model that the checkpoint names, otherwise the model in config.json of the run. NULL with err
+ * set if none of them names a model.
+ *
+ * `given` may also be the path of a folder of transformers. Then return the model in the
+ * config.json of this folder. If neither the checkpoint nor the run has facts about the data, this
+ * folder also provides these facts and the vocabulary.
+ *
+ * `source` may be zeroed, which means that there is no checkpoint.
  */
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
 
-/* Options for loading the weights: `load`, with the names that the folder uses unless `load` sets
- * others. */
+/* Return the options for loading the weights: a copy of `load`. If its `names` is GT_NAMES_AUTO, it
+ * is replaced by source->names. */
 struct gt_load_options gt_run_source_load(
     const struct gt_run_source *source, const struct gt_load_options *load);
 
-/* Describe the training data from the checkpoint, or else from the run; an empty description if
- * neither has one. Release *out in any case. Errors: GT_EFORMAT, GT_ENOMEM. */
+/* Read the description of the training data from source->about, otherwise from source->config. If
+ * both are NULL, the description is empty. Release *out even after an error. Errors: GT_EFORMAT,
+ * GT_ENOMEM. */
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
 
 /*
- * Where the vocabulary comes from: the file `given`; if that is NULL, `trained_on`, as
- * gt_run_source_describe() has made it, or else the run's vocab.json or tokenizer.json. The result
- * is trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
+ * Choose the vocabulary. `trained_on` comes from gt_run_source_describe(). Take the first of these
+ * that is not NULL:
+ *
+ *   the file `given`          then *file names it, and trained_on->tokenizer is set to NULL
+ *   trained_on->tokenizer     then file->path is NULL
+ *   source->vocab             then *file names it
+ *
+ * If there is none of them, file->path is NULL. The strings in *file are borrowed.
  */
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_source *source, const char *given);

@@ -1,4 +1,4 @@
-/* snapshot.h - inside train: the full state of a run, in the layout of PyTorch. */
+/* snapshot.h - inside train: save and load training checkpoints, in the layout of PyTorch. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_H
 #define GT_TRAIN_RUN_SNAPSHOT_H
 
@@ -12,70 +12,87 @@
 #include "lib/train/run/whole.h"
 
 /*
- * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
- * "_last_lr"}, "scaler": torch.amp.GradScaler's state_dict ({} where the loss is not scaled),
- * "epoch", "step", "epoch_samples": samples of this epoch that were read, "best": {"step", "score",
- * "epoch"}, "config": {...}, "model_ema": state_dict}
+ * A training checkpoint, called a snapshot here, holds the full state of a run. It is a dict:
  *
- * The optimizer's state_dict has one param_group. It has two if the model exempts some parameters
- * from weight decay: the first group has the parameters that decay. Each group is in the order of
- * declaration, and numbers continue from the first group to the second, as in torch.optim. If an
- * optimizer leaves some parameters to another optimizer, the groups of the other one follow, with
- * its own options and states.
+ *   "model"          state_dict of the model
+ *   "optimizer"      state_dict of torch.optim
+ *   "lr_scheduler"   {"last_epoch": steps done, "_last_lr": [learning rate of the last step]}
+ *   "scaler"         state_dict of torch.amp.GradScaler; {} if the loss is not scaled
+ *   "epoch", "step"  epochs and steps done
+ *   "epoch_samples"  samples that were read in the epoch in progress
+ *   "best"           {"step", "score", "epoch"} of the best evaluation, if there was one
+ *   "config"         options of the run
+ *   "model_ema"      state_dict with the running mean of the weights, if the run has one
+ *
+ * "optimizer" has one param_group, or two if some parameters have no weight decay: first the group
+ * with weight decay, then the group without. In each group, parameters are in the order of
+ * declaration. Their numbers continue from one group to the next, as in torch.optim. There are more
+ * groups if parameters have different factors of the learning rate (lr_scale), or if the optimizer
+ * leaves some parameters to another optimizer: see snapshot_layout.h. The groups of that optimizer
+ * have its own options and states.
  */
 struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
-	struct gt_ema *ema;           /* NULL: none */
-	struct gt_parallel *parallel; /* its ranks may hold parts of tensors */
-	/* For loading another program's checkpoint: as in struct gt_weights_options; or NULL. */
+	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
+	struct gt_parallel *parallel; /* its ranks may hold shards of tensors */
+	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
 	const char *const *maps;
-	double lr;          /* learning rate of the last step */
+	double lr;          /* learning rate of the last step; for saving */
 	int64_t step;       /* steps done */
-	int64_t epoch;      /* epoch of the next step; for saving */
-	int64_t samples;    /* samples of that epoch read so far; for saving */
-	int64_t best_step;  /* -1: none yet */
-	int64_t best_epoch; /* epochs done at best_step; after loading, -1: the file does not say */
-	double best_score;  /* larger is better */
-	int amp; /* loaded: the enum gt_amp of the run that saved it; -1: the file does not say */
-	/* For saving: the options of the run. For loading: the options that must not differ. May be
-	 * NULL. */
+	int64_t epoch;      /* epoch of the next step, from 0 on; for saving */
+	int64_t samples;    /* samples read in this epoch so far; for saving */
+	int64_t best_step;  /* steps done at the best evaluation; -1: no evaluation yet */
+	int64_t best_epoch; /* epochs done at the best evaluation; after loading, -1: not known */
+	double best_score;  /* score of the best evaluation; a larger score is better */
+	int amp;            /* set by loading: the saved run's enum gt_amp; -1: not known */
+	/* For saving: the options of the run. For loading: the options that must be the same as in
+	 * the file. May be NULL. */
 	const json_t *config;
-	const char *about; /* gt_about_text(), for the state_dicts; for saving; may be NULL */
+	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
+	 * NULL. */
+	const char *about;
 };
 
-/* The progress of a checkpoint's run. */
+/* The progress of the run that wrote a checkpoint. */
 struct gt_snapshot_place {
-	int64_t step, epoch;  /* steps and epochs done; -1: the file does not say */
-	int64_t samples;      /* samples read of the epoch in progress; -1: the file does not say */
-	int64_t step_samples; /* samples per step of that run; 0: the file does not say */
-	json_t *config;       /* options of the run, or NULL */
+	int64_t step, epoch;  /* steps and epochs done; -1: not known */
+	int64_t samples;      /* samples read in the epoch in progress; -1: not known */
+	int64_t step_samples; /* samples per step in that run; 0: not known */
+	/* the options of that run for which gt_resume_rules() has a rule, or NULL */
+	json_t *config;
 };
 
-/* Read the progress from a checkpoint. Release *out in any case. Errors: those of
- * gt_snapshot_load(). */
+/* Read the progress from a checkpoint. Release *out even after an error. Errors: GT_EFORMAT for a
+ * damaged file, GT_EIO. */
 int gt_snapshot_read_place(
     struct gt_snapshot_place *out, const struct gt_saved *saved, struct gt_err *err);
 void gt_snapshot_place_release(struct gt_snapshot_place *place);
 
-/* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
- * of the ranks of s->parallel: rank 0 writes the file; others need no name. */
+/* Save a training checkpoint. A collective call of the ranks of s->parallel. Rank 0 writes the
+ * file; the other ranks do not use `file`. If s->ema is not NULL and has been updated, "model_ema"
+ * holds the mean of the weights and the buffers of the model. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Fill the store and the optimizer, and step, best_step, best_score, best_epoch, amp, from a file.
- * An option in `config` that the file's config has too must agree. Files of PyTorch are read too:
- * their param_groups must be these groups, or a single one with all parameters in the order of
- * declaration. For a foreign checkpoint (saved.h), the caller sets s->step before. *report gets the
- * note about the weights; release it in any case. After an error the store may be partly
- * overwritten, so the run has to end. Errors do not name the file.
+ * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
+ * s->ema, and the fields step, best_step, best_epoch, best_score and amp. If another program wrote
+ * the checkpoint (saved->foreign), the caller sets s->step before this call, and s->config is not
+ * used.
+ *
+ * Each option in s->config must have the same value in the file. An option that the file does not
+ * have counts as not given. The param_groups in the file must be the groups described above, or a
+ * single group with all parameters in the order of declaration.
+ *
+ * *report gets a note about the weights; release it even after an error. After an error the store
+ * may be partly overwritten, so the run has to end. Errors do not name the file.
  */
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);
 
-/* Write only the state_dict of the model, as in model.pth and best.pth. This uses s->store, model,
- * parallel and about. It is a collective call, too. */
+/* Save only the state_dict of the model, as in model.pth and best.pth. Only the fields store,
+ * model, parallel and about are used. A collective call; rank 0 writes the file. */
 int gt_snapshot_save_model(
     const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 

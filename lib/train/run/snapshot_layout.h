@@ -1,35 +1,45 @@
-/* snapshot_layout.h - inside train: the layout of a snapshot, for writing and reading. */
+/* snapshot_layout.h - inside train: the order of parameters in a training checkpoint. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 #define GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 
 #include "lib/ckpt/ckpt.h"
 #include "lib/train/run/snapshot.h"
 
-/* A group of torch.optim: parameters that one rule updates with the same options. */
+/* A group of parameters that are updated with the same options: an element of param_groups in
+ * torch.optim. */
 struct gt_snapshot_group {
-	const struct gt_optim_rule *rule;
-	bool decay;
-	double lr_scale;
-	size_t count;
+	const struct gt_optim_rule *rule; /* the optimizer that updates the group */
+	bool decay;                       /* the parameters have weight decay */
+	double lr_scale;                  /* factor of the learning rate */
+	size_t count;                     /* number of parameters */
 };
 
-/* Parameters in the order of torch.optim's groups. Parameters of the optimizer's own rule come
- * first, then those of the other optimizer. Within each of these, parameters with weight decay come
- * first. Within each of these, parameters are grouped by lr_scale, in the order of declaration. No
- * group is empty. */
+/*
+ * All parameters in the order of torch.optim, and the groups that they form. The order of the
+ * groups is
+ *
+ *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
+ *      that it leaves to another optimizer (`others` of struct gt_optim_rule)
+ *   2. by weight decay: first the parameters with weight decay, then the parameters without
+ *   3. by lr_scale: a group for each value, in the order in which the values are first declared
+ *
+ * In a group, parameters are in the order of declaration. No group is empty.
+ */
 struct gt_snapshot_groups {
-	const struct gt_slot **slots; /* [count] */
+	const struct gt_slot **slots; /* [count] the parameters, borrowed from the store */
 	size_t count;
 	struct gt_snapshot_group *groups; /* [group_count] */
 	size_t group_count;
 };
 
-/* Release it in any case. Errors: GT_ENOMEM. */
+/* Make the groups for the parameters of a store and an optimizer. Release *out even after an error.
+ * Errors: GT_ENOMEM. */
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
-/* snapshot_load.c: read step, best_step, best_score and best_epoch. Errors: GT_EFORMAT. */
+/* snapshot_load.c: set step, best_step, best_score and best_epoch of *s from the tree `root` of a
+ * checkpoint. Errors: GT_EFORMAT. */
 int gt_snapshot_load_position(
     struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);
 

@@ -1,31 +1,35 @@
-/* whole.h - inside train: gather tensors whose shards are on several ranks, for a file. */
+/* whole.h - inside train: gather sharded tensors on rank 0, to save them in a file. */
 #ifndef GT_TRAIN_RUN_WHOLE_H
 #define GT_TRAIN_RUN_WHOLE_H
 
 #include "lib/optim/ema.h"
 #include "lib/parallel/parallel.h"
 
+/* Values for the argument `which` of gt_whole_find(). GT_WHOLE_EMA selects the running mean of the
+ * weights. GT_WHOLE_KINDS is the number of values: data, each optimizer state, mean. */
 enum { GT_WHOLE_EMA = GT_OPTIM_STATES, GT_WHOLE_KINDS = GT_WHOLE_EMA + 2 };
 
-/* Whole tensors in host memory on rank 0, for the slots whose tensors are sharded. */
+/* Copies of all sharded tensors, in host memory of rank 0. */
 struct gt_whole {
 	const struct gt_store *store;
-	/* [slot_count] data, then [slot_count] of each state and of the mean; NULL: the tensor is
-	 * not sharded */
+	/* [GT_WHOLE_KINDS, slot_count]: data, optimizer states and running mean of each slot; NULL:
+	 * this tensor is not sharded, or this rank is not rank 0 */
 	void **tensors;
 };
 
 /*
- * Gather the sharded tensors: data of the store, states of `optim`, and means of the weights (NULL:
- * none). A collective call of all ranks; rank 0 then holds a copy of each. Release it in any case.
+ * Gather all sharded tensors on rank 0: the data of the store, the states of `optim`, and the
+ * running means in `ema`. `optim` and `ema` may be NULL. A collective call of all ranks. Release
+ * *out on all ranks, even after an error.
  */
 int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
     const struct gt_store *store, const struct gt_optim *optim, const struct gt_ema *ema,
     struct gt_err *err);
 void gt_whole_release(struct gt_whole *w);
 
-/* Return the data of a slot (`which` is -1), one of its states, or its mean (GT_WHOLE_EMA), in host
- * memory [slot->count]. NULL if this rank's store holds all of it. `w` may be NULL. */
+/* Return a whole tensor [slot->count] in host memory, borrowed from `w`. `which` selects it: -1 is
+ * the data of the slot, 0, 1, ... are its optimizer states, and GT_WHOLE_EMA is its running mean.
+ * NULL if this tensor is not sharded, or if `w` is NULL. */
 const void *gt_whole_find(const struct gt_whole *w, const struct gt_slot *slot, int which);
 
 #endif

@@ -1,61 +1,67 @@
-/* trace.h - inside train: the trace of a run on one rank, and comparisons with it. */
+/* trace.h - inside train: record a run on one rank, and compare other runs with it. */
 #ifndef GT_TRAIN_VERIFY_TRACE_H
 #define GT_TRAIN_VERIFY_TRACE_H
 
 #include "lib/train/state.h"
 #include "lib/train/verify/verify.h"
 
+/* A parameter in the flat buffer of one rank: elements offset to offset + count - 1. */
 struct gt_trace_tensor {
 	char *name;
-	int64_t offset, count; /* in the flat layout of one rank */
+	int64_t offset, count;
 };
 
-/* The losses, gradients and weights in each step of a run on one rank, which holds the whole
- * model. */
+/* The trace of a run: its losses, gradients and weights in each step. The run is on one rank, which
+ * holds the whole model. */
 struct gt_trace {
-	int64_t samples; /* samples that the run trains on; 0: nothing is recorded */
-	/* number of parts into which one rank divides a micro-batch of all ranks */
+	int64_t samples; /* number of samples in the run's data; 0: no run is recorded */
+	/* The run computes a micro-batch of all ranks together (ranks * batch samples) in this
+	 * number of smaller micro-batches, one after the other. */
 	int parts;
-	struct gt_trace_tensor *tensors;
+	struct gt_trace_tensor *tensors; /* [count], all parameters */
 	size_t count;
-	int64_t flat;
+	int64_t flat; /* elements of a flat buffer */
 	double loss[GT_VERIFY_STEPS];
-	float *gradients; /* [steps, flat] */
-	float *weights;   /* [steps + 1, flat]: row 0 is before the first step */
+	float *gradients; /* [GT_VERIFY_STEPS, flat] */
+	float *weights;   /* [GT_VERIFY_STEPS + 1, flat]; row 0: before the first step */
 };
 
 void gt_trace_release(struct gt_trace *trace);
 
-/* A rank's part of the flat gradients or parameters: each element has the number of its tensor,
- * from 1 on, or 0 for padding, and its expected value. */
+/* The elements of gradients or parameters that a rank holds in its flat buffer. */
 struct gt_watched {
 	int64_t count;
-	uint32_t *tensor; /* [count] */
-	float *wanted;    /* [count] */
-	float *held;      /* [count], a copy */
+	uint32_t *tensor; /* [count] the element is of tensors[tensor - 1]; 0: padding */
+	float *wanted;    /* [count] values from the trace */
+	float *held;      /* [count] values of this rank, copied to the host */
 };
 
 /*
- * One rank of a run. It records the trace, or compares its own shards with the trace. To find the
- * expected values of its shards, a rank cuts the trace like weights from a file. Ranks do not
- * communicate for the comparison, so faults in collectives cannot change its result.
+ * The observer of one rank in a run. It records the trace, or compares the gradients and weights
+ * that the rank holds with the trace.
+ *
+ * The rank cuts its shards out of the tensors in the trace, in the same way as when it loads a
+ * checkpoint (gt_parallel_deal()). These are the expected values. The comparison does not use
+ * collectives, so faults in collectives cannot change its result.
  */
 struct gt_watcher {
 	const struct gt_train *t;
 	struct gt_trace *trace;
-	bool records;
+	bool records; /* record the trace; otherwise compare with it */
 	struct gt_watched gradients, weights;
-	double *far; /* [trace->count], for one comparison */
-	struct gt_verify_row row;
-	size_t place; /* position of the row's difference among the comparisons of its step */
+	double *far; /* [trace->count] largest difference of each tensor in one comparison */
+	struct gt_verify_row row; /* the findings of this rank */
+	/* Index of the first difference (row.what) among the comparisons of its step. The order of
+	 * comparisons is: the gradient of each tensor, the loss, the weight of each tensor. */
+	size_t place;
 };
 
-/* The watcher's callbacks; fill in t, trace and records. */
+/* Return the observer of a watcher. The caller sets the fields t, trace and records. */
 struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
-/* Add a rank's findings to the findings of all ranks: keep the largest differences and the first
- * mistake. */
+/* Add the findings of a rank to *row, the findings of all ranks: keep the largest differences, and
+ * the first difference that is not within bounds. *place is the field `place` for *row. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *place, const struct gt_watcher *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* verify.h - compare every mode of parallel training with one rank. */
+/* verify.h - compare every mode of parallel training with training on one rank. */
 #ifndef GT_TRAIN_VERIFY_VERIFY_H
 #define GT_TRAIN_VERIFY_VERIFY_H
 
@@ -6,23 +6,36 @@
 #include "lib/train/train.h"
 
 /*
- * One rank runs a few steps; then each mode runs the same steps, from the same weights, with the
- * same samples. These are a small part of the data, so that an epoch ends, with a short batch,
- * during the steps. Every rank compares its tensors with its part of the first run's tensors: all
- * of it (ddp, mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage
- * (gpipe, 1f1b), its parts of layers (tensor). At each step are compared
+ * First, one rank runs a few steps: the reference run. Then each mode runs the same steps, from the
+ * same weights, with the same samples. Only a small part of the data is used. So an epoch ends
+ * within these steps, and its last batch is short.
+ *
+ * Every rank compares the elements that it holds with the same elements of the reference run:
+ *
+ *   ddp, mirrored         all elements
+ *   dp                    all elements, on rank 0 only
+ *   zero1, zero2, zero3   its shards of each bucket
+ *   gpipe, 1f1b           its stage
+ *   tensor                its shards of layers
+ *
+ * With a from the mode and b from the reference run, each step compares
  *
  *   loss      |a - b| / |b|
- *   gradient  before the update, tensor by tensor: the largest |a - b| over the largest |b| of the
- *             tensor, or over a hundredth of that of all tensors where this one's are smaller
- *             (some, as that of the keys' bias in attention, are 0 but for rounding)
- *   weight    after it: the largest |a - b| over the largest change of any weight so far
+ *   gradient  before the update, for each tensor: max |a - b| of the tensor, divided by max |b| of
+ *             the tensor or by max |b| of all tensors / 100, if that is larger. (Some gradients,
+ *             such as that of the bias of the keys in attention, are 0 except for rounding.)
+ *   weight    after the update: max |a - b|, divided by the largest change of any weight since the
+ *             start of the run
  *
- * Other numbers of ranks add up in another order. In float32 that is some 1e-7 of the largest term
- * of a sum, and a gradient may be smaller than its terms by as much as the hundred above: 1e-4
- * leaves room for it, where the least of mistakes, a sample too many or too few, makes one part in
- * the number of samples. A weight's change is its gradient's, and Adam's divides by it: with an eps
- * of 1e-4 at least, which is used here, a gradient that is off by 1e-7 changes an update by 1e-3.
+ * The bounds below allow for rounding. The order of a sum depends on the number of ranks. In
+ * float32, this changes the sum by about 1e-7 of its largest term. A gradient may be 100 times
+ * smaller than its terms, so its relative difference may be 1e-5. The bound is 1e-4. The smallest
+ * mistake is one sample too many or too few. It causes a relative difference of 1 / (number of
+ * samples), which is larger.
+ *
+ * The difference of a weight comes from the difference of its gradient. Adam divides the gradient
+ * by its own size plus eps. Here eps is at least 1e-4. So a difference of 1e-7 in the gradient
+ * changes the update by about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
  */
 #define GT_VERIFY_LOSS     1e-6
 #define GT_VERIFY_GRADIENT 1e-4
@@ -30,21 +43,27 @@
 #define GT_VERIFY_EPS      1e-4
 
 /*
- * With train->parallel.reproducible all modes must have the bits of one rank, so the bounds are 0,
- * except for `tensor`, whose ranks compute other sums. In every mode, batch statistics are then
- * computed over the part of each virtual rank.
+ * With train->parallel.reproducible, all modes must give the same bits as one rank, so the bounds
+ * are 0. The mode `tensor` has the bounds above, because its ranks compute different sums. With
+ * `reproducible`, the statistics of batch normalisation are computed over the samples of each
+ * virtual rank, unless train->parallel.sync_bn is set.
  *
- * Otherwise batch normalisation uses the samples of all ranks (sync_bn). A pipeline is compared
- * with one rank that takes the chunks one after the other, because each chunk has its own
- * statistics. Accumulation cannot be compared with any run on one rank.
+ * Without `reproducible`, batch normalisation uses the samples of all ranks (sync_bn). In a
+ * pipeline, each chunk has its own statistics. Therefore the micro-batches of the reference run are
+ * the chunks. The mode "accumulate" is left out for a model with batch normalisation, because each
+ * micro-batch has its own statistics.
  *
- * After a normalisation many rectified units are near zero. Of the million units that a few images
- * have in resnet20, some are 0 with one order of summation and 1e-7 with another. This hardly
- * changes the loss, but it changes the gradient by the contribution of the unit. On 8 to 12 images
- * one element of conv1's has been seen to be off by 4e-2 to 1e-1 of the largest, while runs without
- * such a unit agree to 1e-5. So gradients may be off by more, and nothing is divided by them: eps
- * is 1, updates are as gradients are, and so small that 5 steps lead to few more such units.
- * Weights were then off by 6e-3 of the largest change. The mistakes that tests seed make 0.3 and
+ * The bounds below are for models with batch normalisation, without `reproducible`. After a
+ * normalisation, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
+ * few images. Some of them are 0 with one order of summation and 1e-7 with another. This hardly
+ * changes the loss, but it decides whether a gradient passes through the ReLU. On 8 to 12 images,
+ * one element of the gradient of conv1 was seen to differ by 4e-2 to 1e-1 of the largest element.
+ * Runs without such an input agree to 1e-5.
+ *
+ * So the bound for gradients is larger here. An eps of 1 makes updates about proportional to
+ * gradients, so differences of gradients do not grow. A small learning rate keeps the number of
+ * such inputs small during the 5 steps. With these settings, weights differed by 6e-3 of the
+ * largest change. The mistakes that tests put into the computation cause differences of 0.3 and
  * more.
  */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
@@ -52,48 +71,57 @@
 #define GT_VERIFY_NORM_EPS      1.0
 #define GT_VERIFY_NORM_RATE     5e-5
 
-enum { GT_VERIFY_STEPS = 5, GT_VERIFY_NAME = 80, GT_VERIFY_WHY = 160 };
+enum {
+	GT_VERIFY_STEPS = 5, /* steps of each run */
+	GT_VERIFY_NAME = 80, /* bytes of gt_verify_row.tensor */
+	GT_VERIFY_WHY = 160  /* bytes of gt_verify_row.why */
+};
 
+/* The largest differences that are allowed, as defined above. */
 struct gt_verify_bounds {
 	double loss, gradient, weight;
 };
 
+/* The result for one mode. */
 struct gt_verify_row {
 	const char *mode;
 	int ranks;
 	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
-	/* The reason if the mode is left out, for example because the model cannot be trained in
-	 * it; else "". */
+	/* If the mode is left out, the reason: for example, it cannot train this model. Otherwise
+	 * "". */
 	char why[GT_VERIFY_WHY];
 	struct gt_verify_bounds bounds;
-	double loss, gradient, weight; /* the largest of any rank */
-	bool good;                     /* all are within bounds */
-	/* The first that is not: "loss", "gradient", "weight"; of which tensor, or ""; its step. */
-	const char *what;
-	char tensor[GT_VERIFY_NAME];
-	int64_t step; /* from 1 on */
-	double far;
+	double loss, gradient, weight; /* the largest differences of all ranks and steps */
+	bool good;                     /* all differences are within bounds */
+	/* The fields below describe the first difference that is not within bounds. */
+	const char *what;            /* "loss", "gradient" or "weight"; "": there is none */
+	char tensor[GT_VERIFY_NAME]; /* name of its tensor; "" for the loss */
+	int64_t step;                /* its step, from 1 on */
+	double far;                  /* its value */
 };
 
 struct gt_verify_options {
-	/* `batch` is the batch of each rank; options for output and length are not used */
+	/* The options of the runs. `batch` is the batch of each rank. But each run has
+	 * GT_VERIFY_STEPS steps in float32 at a constant learning rate, and no output, validation
+	 * or running mean. */
 	const struct gt_train_options *train;
-	int ranks;
-	struct gt_threads_options threads;
-	/* Optional: called first on each rank's thread, with its group. It sets OpenMP's number of
-	 * threads; tests use it to put faults into the group. */
+	int ranks;                         /* number of ranks of each mode */
+	struct gt_threads_options threads; /* the ranks are threads of this process */
+	/* Optional: called first on each rank's thread, with the rank's group. A program sets the
+	 * number of OpenMP threads here; tests put faults into the group. */
 	void (*enter)(void *self, struct gt_group *group);
-	void *self;
+	void *self; /* first argument of `enter` */
 };
 
-/* How many modes there are: rows of gt_verify_parallel(). */
+/* Return the number of modes, which is the number of rows of gt_verify_parallel(). */
 int gt_verify_count(void);
 
 /*
- * Fill rows[gt_verify_count()]. A mode that differs is not an error. This keeps the gradients and
- * weights of GT_VERIFY_STEPS steps, so it needs about ten times the memory of a run.
+ * Run all modes, and write a row for each mode to rows[gt_verify_count()]. A mode with a difference
+ * that is not within bounds is not an error. The gradients and weights of GT_VERIFY_STEPS steps are
+ * kept, so this needs about ten times the memory of a run.
  *
- * Errors: those of runs; GT_EINVAL for fewer samples than ranks.
+ * Errors: any error of the runs; GT_EINVAL if there are fewer samples than ranks.
  */
 int gt_verify_parallel(
     struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err);
