@@ -1,17 +1,24 @@
-/* abi.cuh - gtrain's own declarations of a library's functions beside that library's header. */
+/* abi.cuh - compile-time checks of gtrain's declarations against the header of a library. */
 #ifndef GT_KERNELS_CUDA_ABI_CUH
 #define GT_KERNELS_CUDA_ABI_CUH
 
+/* Fail to compile unless gtrain's constant `ours` equals the library's constant `theirs`. */
 #define GT_SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
 
-/* Check that two functions have as many arguments, of the same sizes. Arguments up to a register's
- * size are passed like integers and pointers, larger ones as copies of their bytes. */
+/* The size of a function's result in bytes; 0 for void. */
 template <class T> struct gt_result_size {
 	static const size_t value = sizeof(T);
 };
 template <> struct gt_result_size<void> {
 	static const size_t value = 0;
 };
+
+/*
+ * gt_same_call<T, U>::value is true if the function types T and U have the same number of arguments
+ * and the same sizes of arguments and result. Equal sizes are enough: an argument that fits into a
+ * register is passed like an integer or a pointer, and a larger argument is passed as a copy of its
+ * bytes.
+ */
 template <class T, class U> struct gt_same_call {
 	static const bool value = false;
 };

@@ -5,18 +5,20 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * A part of the layer of gpu.cuh. It wraps cp.async of compute capability 8.0 (PTX ISA, "Data
- * Movement and Conversion Instructions: cp.async"). A thread has one gt_async_copies:
+ * This file extends gpu.cuh: it has one version for nvcc and one for the simulator. It wraps the
+ * instruction cp.async of compute capability 8.0 (PTX ISA, "Data Movement and Conversion
+ * Instructions: cp.async"). A thread that copies declares one variable of type gt_async_copies:
  *
- *   copy(to, from, bytes)   queue a copy to 16 bytes of shared memory: the first `bytes` (0 to 16)
- *                           are read from `from`, the others become zero. Both pointers are aligned
- *                           to 16 bytes
- *   commit()                make a group of the copies queued since the last commit
- *   wait<N>()               wait until all groups of this thread have arrived, except its last N.
- *                           Other threads of the block see the data after a barrier
+ *   copy(to, from, bytes)   Queue a copy to 16 bytes of shared memory. The first `bytes` (0 to 16)
+ *                           are read from `from`; the remaining bytes become zero. Both pointers
+ *                           are aligned to 16 bytes.
+ *   commit()                Put the copies that were queued since the last commit() into a group.
+ *   wait<N>()               Wait until the copies of all groups of this thread are complete, except
+ *                           the N newest groups. Other threads of the block see the data after a
+ *                           barrier.
  *
- * The simulator makes a copy only when wait() is called for it. Until then the destination holds
- * NaN, so tests find a missing wait.
+ * The simulator writes the data only in wait(). Until then, the bytes of the destination are 0xff,
+ * a NaN in each floating-point type. So tests find a missing wait.
  */
 #ifdef __CUDACC__
 struct gt_async_copies {

@@ -9,12 +9,19 @@
 #include "kernels/cuda/rows.cuh"
 
 /*
- * A block owns OWN rows of one head, 16 per warp, and reads the other rows of the head TILE at a
- * time. Rows are read CHUNK columns at a time. If a head has at most CHUNK columns, its own rows
- * stay in shared memory; otherwise they are read again for each tile. A block computes CHUNK
- * columns of the result. A larger head needs several blocks, and each of them computes all scores.
- * So the use of registers and shared memory is bounded for any head size. Shared memory is at most
- * 48 KiB, the limit without opt-in.
+ * The sizes of a block's work, for elements of type T. The functions below get this struct as their
+ * template argument S. Queries, keys, values and results of one head are matrices with a row for
+ * each token and D columns (the head size).
+ *
+ * A block owns OWN rows (for example, queries) of one head, 16 rows per warp. It reads the rows of
+ * the other matrix (for example, keys) in tiles of TILE rows. Rows are read CHUNK columns at a
+ * time. If a head has at most CHUNK columns, the block reads its own rows once and keeps them in
+ * shared memory. Otherwise it reads them again for each tile.
+ *
+ * A block computes CHUNK columns of the result. If a head has more columns, several blocks share
+ * the result, and each of these blocks computes all scores of its rows. So a block needs a limited
+ * number of registers and limited shared memory for any head size. Shared memory is at most 48 KiB,
+ * the limit of a launch that does not ask for more.
  */
 template <class T, int CHUNK_> struct gt_attention_shape {
 	typedef T type;
@@ -22,49 +29,63 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 	enum {
 		SIZE = sizeof(T),
 		CHUNK = CHUNK_,
-		CHUNKS = CHUNK / GT_TILE, /* in tiles */
+		CHUNKS = CHUNK / GT_TILE, /* CHUNK columns, counted in tiles of 16 x 16 (mma.cuh) */
 		WARPS = SIZE == 2 ? 4 : 2,
 		THREADS = WARPS * 32,
 		OWN = WARPS * GT_TILE,
 		TILE = SIZE >= 4    ? 16
 		       : CHUNK > 64 ? 32
 		                    : 64,
-		TILES = TILE / GT_TILE,
-		PAD = 16 / SIZE, /* puts neighbouring rows into different banks */
+		TILES = TILE / GT_TILE, /* TILE rows, counted in tiles of 16 x 16 */
+		/* unused elements after each row of shared memory: they put neighbouring rows into
+		 * different memory banks */
+		PAD = 16 / SIZE,
+		/* elements from one row in shared memory to the next: LD in own rows and tiles,
+		 * P_LD in scores */
 		LD = CHUNK + PAD,
 		P_LD = TILE + PAD,
+		/* shared memory of the gradient: two matrices [OWN, LD], one tile [TILE, LD] and
+		 * scores [OWN, P_LD]; the forward kernel has only one matrix [OWN, LD] */
 		BYTES = SIZE * (2 * OWN * LD + TILE * LD + OWN * P_LD)
 	};
-	/* A warp's 16 x TILE scores, and 16 x CHUNK results. */
+	/* The scores [16, TILE] and the results [16, CHUNK] of a warp. Each array holds the
+	 * elements of one lane, in the layout of gt_tile_mma(). */
 	typedef wide scores[TILES][GT_TILE_LANE];
 	typedef wide results[CHUNKS][GT_TILE_LANE];
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
 	static_assert(OWN % TILE == 0, "a block's rows are whole tiles");
 };
 
+/* The sizes of a call. qkv [B, T, stride] has in each row the queries of all heads, then the keys
+ * of all heads, then the values of all heads. */
 struct gt_attention_sizes {
+	/* B: samples; T: tokens per sample; heads: query heads; D: columns of one head; C: columns
+	 * of all query heads, heads * D */
 	int64_t B, T, heads, D, C;
-	int64_t blocks;          /* of a head */
-	double scale;            /* of scores: 1 / sqrt(D) */
-	int64_t kv_heads, group; /* heads of keys and values; query heads for each of them */
-	int64_t stride;          /* columns of qkv */
-	bool full;               /* queries also see later keys */
+	int64_t blocks; /* blocks of OWN rows per head */
+	double scale;   /* factor of the scores: 1 / sqrt(D) */
+	/* kv_heads: number of key heads, and of value heads; group: query heads that share one key
+	 * head, heads / kv_heads */
+	int64_t kv_heads, group;
+	int64_t stride; /* columns of qkv */
+	bool full;      /* true: a query attends to all keys; false: only to keys up to its token */
 
-	/* The last key that query i sees. */
+	/* Return the index of the last key that query i attends to. */
 	__device__ __forceinline__ int64_t last_key(int64_t i) const
 	{
 		return full ? T - 1 : i;
 	}
 
-	/* The offset in qkv of the keys of head `kv`. Its values follow at kv_heads * D elements
-	 * further. */
+	/* Return the offset in qkv, in elements, of the keys of sample b and key head `kv`. The
+	 * values of this head begin kv_heads * D elements after its keys. */
 	__device__ __forceinline__ int64_t keys_of(int64_t b, int64_t kv) const
 	{
 		return b * T * stride + C + kv * D;
 	}
 };
 
-/* The number of columns in the chunk that begins at `col`, rounded up to whole tiles. */
+/* Return the number of columns in the chunk that begins at column `col`, rounded up to a multiple
+ * of 16. */
 template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col, int64_t D)
 {
 	int64_t width = (D - col + GT_TILE - 1) / GT_TILE * GT_TILE;
@@ -72,9 +93,9 @@ template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col
 	return width < S::CHUNK ? (int)width : (int)S::CHUNK;
 }
 
-/* Copy rows [first, first + count) of from[rows][D], columns col and following, to to[count][LD].
- * Rows of `from` are `stride` elements apart. Elements outside `from` become zero. All threads of
- * the block call this. */
+/* Copy one chunk of columns, which begins at column `col`, from rows [first, first + count) of
+ * from[rows][D] to to[count][LD]. Rows of `from` are `stride` elements apart. Elements outside
+ * `from` become zero. V elements are copied at a time. All threads of the block call this. */
 template <class S, int V>
 __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count, int64_t rows,
@@ -93,6 +114,7 @@ __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
 	}
 }
 
+/* Call gt_attention_copy() for a matrix [T, D], with 16 bytes at a time if D allows it. */
 template <class S>
 __device__ __forceinline__ void gt_attention_fetch(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count,
@@ -104,7 +126,8 @@ __device__ __forceinline__ void gt_attention_fetch(typename S::type *to,
 		gt_attention_copy<S, 1>(to, from, stride, first, count, s.T, col, s.D);
 }
 
-/* sum += own[16, width] tile[TILE, width] transposed. */
+/* sum[16, TILE] += own[16, width] times the transpose of tile[TILE, width]. All lanes of a warp
+ * call this. */
 template <class S>
 __device__ __forceinline__ void gt_attention_score(
     typename S::scores &sum, const typename S::type *own, const typename S::type *tile, int width)
@@ -117,7 +140,7 @@ __device__ __forceinline__ void gt_attention_score(
 	}
 }
 
-/* sum += p[16, TILE] tile[TILE, width]. */
+/* sum[16, width] += p[16, TILE] times tile[TILE, width]. All lanes of a warp call this. */
 template <class S>
 __device__ __forceinline__ void gt_attention_weigh(
     typename S::results &sum, const typename S::type *p, const typename S::type *tile, int width)
@@ -133,7 +156,7 @@ __device__ __forceinline__ void gt_attention_weigh(
 	}
 }
 
-/* Store x into p[16, TILE], converted to the type of the factors. */
+/* Store x into p[16, TILE], converted to T, the type that gt_attention_weigh() reads. */
 template <class S>
 __device__ __forceinline__ void gt_attention_put(typename S::type *p, const typename S::scores &x)
 {
@@ -146,8 +169,9 @@ __device__ __forceinline__ void gt_attention_put(typename S::type *p, const type
 	}
 }
 
-/* Store sum * factor[row] into to[T][D], from row `first` and column `col` on. Rows of `to` are
- * `stride` elements apart. */
+/* Store the results `sum` of a warp into to[T][D], from row `first` and column `col` on. Rows of
+ * `to` are `stride` elements apart. The elements of a lane are in two rows, with one factor for
+ * each row: before the store, elements are multiplied by the factor of their row. */
 template <class S>
 __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t stride,
     int64_t first, int64_t col, const gt_attention_sizes &s, const typename S::results &sum,
@@ -168,22 +192,27 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
 
 /* ---- dropout of probabilities ---- */
 
-/* The random numbers of a call. Element (b, head, i, j) has the counter (first + b * stride) *
- * heads * T * T + (head * T + i) * T + j. Here `heads` and `head` count in the whole layer, of
- * which this rank may hold a shard. */
+/*
+ * The random numbers of a call. The probability of query i and key j, in sample b and head h, uses
+ * the random word with the counter
+ *
+ *   ((first + b * stride) * all + h) * T * T + i * T + j
+ *
+ * `first` and `stride` are elements of `rng` (enum gt_rng_field, lib/graph/kernel.h). h counts the
+ * heads of the whole layer, even if this rank holds only a shard of them.
+ */
 struct gt_attention_draw {
-	const int64_t *rng; /* NULL: nothing is dropped */
-	/* `all`: number of heads of the whole layer; `head`: number of this call's first head in
-	 * it */
+	const int64_t *rng; /* int64 [GT_RNG_FIELDS] on the device; NULL: no dropout */
+	/* all: number of heads of the whole layer; head: index of this call's first head in it */
 	int64_t all, head;
-	uint32_t stream;
-	/* an element is dropped if the upper 24 bits of its word are below this */
+	uint32_t stream; /* word 2 of Philox's counter (lib/base/philox.h) */
+	/* a probability is dropped if the upper 24 bits of its random word are below this */
 	uint32_t threshold;
-	double scale; /* factor of elements that are kept */
+	double scale; /* factor of probabilities that are kept */
 };
 
-/* Dropout of one head. Neighbouring elements of a row mostly use the same block of random words, so
- * a thread keeps the last block. */
+/* Dropout for one head, used by one thread. A block of Philox has four random words, so
+ * neighbouring elements of a row mostly use the same block. The thread keeps the last block. */
 struct gt_attention_dropper {
 	uint64_t seed, first, block;
 	uint32_t stream, step, threshold, word[4];
@@ -204,13 +233,14 @@ struct gt_attention_dropper {
 		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
 	}
 
+	/* Go on to the next head of the same sample. */
 	__device__ __forceinline__ void next_head(const gt_attention_sizes &s)
 	{
 		first += (uint64_t)(s.T * s.T);
 		block = ~(uint64_t)0;
 	}
 
-	/* The factor of element (at / T, at % T). */
+	/* Return the factor of query at / T and key at % T: 0 if it is dropped. */
 	__device__ __forceinline__ double factor(int64_t at)
 	{
 		uint64_t c = first + (uint64_t)at;
@@ -227,12 +257,14 @@ struct gt_attention_dropper {
 
 /* ---- calls ---- */
 
+/* Return D, the number of columns of one head. */
 static inline int64_t gt_attention_head_size(
     const struct gt_call *call, const struct gt_tensor *qkv)
 {
 	return qkv->shape[2] / (call->attrs.attention.heads + 2 * gt_attrs_kv_heads(&call->attrs));
 }
 
+/* Return the sizes of a call. A block owns `own` rows (gt_attention_shape::OWN). */
 static inline gt_attention_sizes gt_attention_sizes_of(
     const struct gt_call *call, const struct gt_tensor *qkv, int own)
 {
@@ -246,6 +278,8 @@ static inline gt_attention_sizes gt_attention_sizes_of(
 	return s;
 }
 
+/* Return the description of dropout for a call. `rng` is the index of the input tensor that
+ * holds gt_attention_draw::rng. */
 static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call, int rng)
 {
 	double p = call->attrs.attention.p;
@@ -256,8 +290,8 @@ static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call,
 		call->attrs.attention.stream, (uint32_t)ceil(p * 0x1p24), 1 / (1 - p) };
 }
 
-/* The grid: x counts samples, heads and blocks of rows; y counts the chunks of columns of the
- * result. */
+/* Return the grid of a launch. Dimension x counts the blocks of rows of all heads of all samples.
+ * Dimension y counts the chunks of columns of the result. */
 template <class S> inline dim3 gt_attention_grid(const gt_attention_sizes &s)
 {
 	return dim3(

@@ -6,34 +6,45 @@
 #include "kernels/cuda/rows.cuh"
 
 /*
- * Images lie channels-last: a matrix with a column for each channel. Formulas: lib/graph/ops/ops.h.
+ * Images are channels-last: in memory they are a matrix with a row for each pixel and a column for
+ * each channel. Formulas: lib/graph/ops/ops.h.
  *
- * A thread sums some neighbouring columns of one chunk of rows. It adds GT_SOME_ROWS rows at a time
- * in the type in which kernels compute, and adds these sums in double. Then GT_FINISH_THREADS
- * threads add the chunks of each column. Order and chunks do not depend on the type, so a result of
- * 16 bits is the float32 result, rounded. columns.cuh uses one thread per column for the last step,
- * which is slow for millions of pixels with few channels.
+ * Sums take two kernels. In the first kernel, the rows are divided into chunks, and a thread sums a
+ * few neighbouring columns of one chunk at a time. The thread sums GT_SOME_ROWS rows at a time in
+ * the wide type of the elements (gt_wide), and adds these sums in double. In the second kernel,
+ * GT_FINISH_THREADS threads add the sums of all chunks of one column. The chunks and the order of
+ * additions do not depend on the type. So a 16-bit result is the float32 result, rounded.
+ *
+ * columns.cuh does the same with one thread per column in the second kernel. That is slow for
+ * millions of pixels with few channels.
  */
 enum {
-	GT_SOME_ROWS = 64,
-	GT_CHANNEL_CHUNKS = 4096,
-	GT_CHANNEL_SUMS = 1 << 19, /* chunks times columns */
+	GT_SOME_ROWS = 64,         /* rows that are summed in the wide type before double */
+	GT_CHANNEL_CHUNKS = 4096,  /* largest number of chunks */
+	GT_CHANNEL_SUMS = 1 << 19, /* approximate limit of chunks * columns */
+	/* of launches with gt_channel_shape_of(): threads per block, largest x dimension of a
+	 * block, largest y dimension of the grid */
 	GT_CHANNEL_THREADS = 256,
-	GT_CHANNEL_COLUMNS = 64, /* most columns of threads in a block */
+	GT_CHANNEL_COLUMNS = 64,
 	GT_CHANNEL_STRIPS = 1024,
+	/* a block of the second kernel: columns (x dimension), threads per column (y dimension) */
 	GT_FINISH_COLUMNS = 8,
 	GT_FINISH_THREADS = 32
 };
 
+/* Types that read, or write, W neighbouring elements of a row at once (gt_map_buffer, map.cuh). */
 template <class T, int W>
 using gt_reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W>
 using gt_writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
 
+/* The matrix of an image tensor, and its division into chunks of rows. */
 struct gt_channels {
 	int64_t rows, cols;
-	int64_t length, chunks; /* rows per chunk (the last may have fewer); number of chunks */
+	/* length: rows per chunk (the last chunk may have fewer); chunks: number of chunks */
+	int64_t length, chunks;
 
+	/* For chunk k, return its first row, the row after its last row, or its number of rows. */
 	__device__ int64_t begin(int64_t k) const
 	{
 		return k * length;
@@ -50,11 +61,14 @@ struct gt_channels {
 	}
 };
 
+/* Return n / size, rounded up. */
 static inline int64_t gt_parts(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
 }
 
+/* Return the matrix of x [N, C, H, W] and its chunks. If x has no elements, all fields except cols
+ * are 0. */
 static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 {
 	struct gt_channels m = {};
@@ -70,11 +84,12 @@ static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 	return m;
 }
 
-/* The shape of a launch for n rows or chunks, with W columns per thread. */
+/* The grid and block of a launch. */
 struct gt_channel_shape {
 	dim3 grid, block;
 };
 
+/* Return the shape of a launch that works on n rows or n chunks, with W columns per thread. */
 template <int W>
 static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, int64_t n)
 {
@@ -88,7 +103,8 @@ static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, 
 		dim3(x, GT_CHANNEL_THREADS / x) };
 }
 
-/* The first column, and the first row or chunk, of the calling thread. */
+/* Return the first column, and the first row or chunk, of the calling thread. Each next row or
+ * chunk of the thread is gt_row_step() further. */
 template <int W> static __device__ __forceinline__ int64_t gt_first_column()
 {
 	return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
@@ -104,7 +120,9 @@ static __device__ __forceinline__ int64_t gt_row_step()
 	return (int64_t)gridDim.y * blockDim.y;
 }
 
-/* The sum of f(chunk) for the column of this thread; `shared` has an element for each thread. */
+/* Return the sum of f(chunk) over all chunks, for the column of this thread. All threads of a block
+ * [GT_FINISH_COLUMNS, GT_FINISH_THREADS] call this together. `shared` is shared memory with one
+ * element per thread; it can be used again afterwards. */
 template <class F> static __device__ double gt_sum_over_chunks(double *shared, int64_t chunks, F f)
 {
 	double sum = 0;
@@ -120,23 +138,26 @@ template <class F> static __device__ double gt_sum_over_chunks(double *shared, i
 	return sum;
 }
 
-/* Columns per thread if each row is a whole number of 16-byte packs; otherwise it is 1. */
+/* Return the number of elements in 16 bytes. A thread works on this many columns if the number
+ * of columns is a multiple of it; otherwise a thread works on one column. */
 template <class T> constexpr int gt_pack_of()
 {
 	return 16 / (int)sizeof(T);
 }
 
+/* Return the bytes of workspace for two sums in double per chunk and column. */
 static inline size_t gt_channel_sums_bytes(const struct gt_channels *m)
 {
 	return (size_t)(2 * m->chunks * m->cols) * sizeof(double);
 }
 
+/* Return whether t is channels-last. True also for a tensor that is absent or not an image. */
 static inline bool gt_is_channels_last(const struct gt_tensor *t)
 {
 	return !t->present || t->ndim != 4 || t->layout == GT_CHANNELS_LAST;
 }
 
-/* Whether all images of a call lie channels-last. */
+/* Return whether all images of a call are channels-last. */
 static inline bool gt_accepts_channels_last(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)

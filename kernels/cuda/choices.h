@@ -1,36 +1,42 @@
-/* choices.h - the fastest way to do a product or a convolution, remembered from run to run. */
+/* choices.h - a file that remembers the fastest algorithm of each product and convolution. */
 #ifndef GT_KERNELS_CUDA_CHOICES_H
 #define GT_KERNELS_CUDA_CHOICES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Words that name an algorithm, or another choice, to the library that offers it. */
+/* The name of an algorithm. The meaning of the words depends on the library of the algorithm. */
 struct gt_choice {
 	uint64_t words[8];
 };
 
 /*
- * One text file for each version of a library and each model of GPU: gtrain/NAME in
- * $XDG_CACHE_HOME, or in ~/.cache. A line is a key and the words of a choice in hexadecimal. The
- * file only saves time. Lines that cannot be parsed are ignored. If the file cannot be read or
- * written, no error is reported, and each process measures for itself.
+ * Choices are kept in text files: gtrain/NAME in $XDG_CACHE_HOME, or in ~/.cache. There is one file
+ * for each combination of library version, CUDA driver version and GPU model (fastest.c). A line is
+ * a key and the words of a choice in hexadecimal. The file only saves time. Lines that cannot be
+ * parsed are ignored. If the file cannot be read or written, no error is reported, and each process
+ * measures for itself.
  *
- * gt_choices_begin() takes a lock of the process, and gt_choices_read() a lock of the file;
- * gt_choices_end() releases both. So only one thread of the host searches for algorithms at a time,
- * and ranks with GPUs of one model make the same choices, as threads or as processes.
+ * gt_choices_begin() takes a lock of the process, and gt_choices_read() takes a lock of the file.
+ * gt_choices_end() releases both. So only one thread of the host measures at a time. Ranks with
+ * GPUs of one model make the same choices, whether the ranks are threads or processes. A process
+ * waits at most 10 seconds for the lock of the file; then it goes on without the lock.
  *
- * A key is at most GT_CHOICE_KEY - 1 characters, without spaces. A caller has to check that the
- * library still offers the algorithm it gets.
+ * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
+ * and no spaces. The caller must check that the library still offers the algorithm that
+ * gt_choices_find() returns.
  */
 enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96 };
 
+/* Begin a search. Call the functions below only between gt_choices_begin() and gt_choices_end(). */
 void gt_choices_begin(void);
-/* Lock the file against other processes, and read it. */
+/* Lock the file against other processes and read it into memory. */
 void gt_choices_read(const char *name);
+/* Look in memory for the choice of a key. Return false if there is none. */
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);
-/* Remember a choice, and write the file. */
+/* Store a choice in memory and in the file. */
 void gt_choices_add(const char *name, const char *key, const struct gt_choice *choice);
+/* End the search and release the locks. */
 void gt_choices_end(void);
 
 #endif

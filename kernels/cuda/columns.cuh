@@ -6,19 +6,24 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * The rows are divided into chunks, short enough to be summed in the type in which kernels compute.
- * In the first kernel each thread sums one column of a chunk; neighbouring threads have
- * neighbouring columns. In the second kernel one thread per column adds the sums of all chunks, in
- * order and in double.
+ * The rows of a matrix are divided into chunks. In the first kernel, each thread sums one column of
+ * one chunk, in the wide type of the elements (gt_wide). Neighbouring threads have neighbouring
+ * columns. In the second kernel, one thread per column adds the sums of all chunks, in the order of
+ * the chunks and in double.
  */
 struct gt_column_chunks {
-	int64_t rows, cols;
-	int64_t length; /* rows of a chunk; the last one may have fewer */
-	int64_t count;
+	int64_t rows, cols; /* rows and columns of the matrix */
+	int64_t length;     /* rows per chunk; the last chunk may have fewer */
+	int64_t count;      /* number of chunks */
 };
 
-enum { GT_COLUMN_THREADS = 128, GT_COLUMN_ROWS = 64, GT_COLUMN_CHUNKS = 32768 };
+enum {
+	GT_COLUMN_THREADS = 128, /* threads per block */
+	GT_COLUMN_ROWS = 64,     /* smallest number of rows per chunk */
+	GT_COLUMN_CHUNKS = 32768 /* largest number of chunks */
+};
 
+/* Divide a matrix into chunks. */
 static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t cols)
 {
 	const int64_t least = GT_COLUMN_ROWS;
@@ -28,14 +33,15 @@ static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t 
 	return { rows, cols, length, (rows + length - 1) / length };
 }
 
-/* Bytes of workspace for `sums` sums per column. */
+/* Return the bytes of workspace that the first kernel writes, for `sums` sums per column. */
 static inline size_t gt_column_bytes(
     const struct gt_column_chunks *m, int sums, enum gt_dtype dtype)
 {
 	return (size_t)(m->count * m->cols * sums) * (dtype == GT_F64 ? 8 : 4);
 }
 
-/* f(sums[SUMS], row, column) adds an element; partial is [chunks, SUMS, cols]. */
+/* The first kernel. f(sums, row, column) adds the terms of one element of the matrix to
+ * sums[SUMS]. The sums are written to partial[chunks, SUMS, cols]. */
 template <int SUMS, class W, class F>
 __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 {
@@ -52,7 +58,8 @@ __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 		partial[((int64_t)blockIdx.y * SUMS + k) * m.cols + c] = sums[k];
 }
 
-/* Chunk k begins at partial + k * stride. */
+/* The second kernel: out[cols] = the sum over the chunks. The sums of chunk k begin at
+ * partial + k * stride. */
 template <class T, class W>
 __global__ void gt_add_chunks(
     T *out, const W *partial, int64_t stride, int64_t chunks, int64_t cols)
@@ -67,7 +74,7 @@ __global__ void gt_add_chunks(
 	gt_store(out + c, (typename gt_wide<T>::type)sum);
 }
 
-/* The functor that sums the elements themselves. */
+/* The functor f for plain sums of the elements of x. */
 template <class T> struct gt_column_f {
 	const T *x;
 	int64_t cols;
@@ -78,7 +85,8 @@ template <class T> struct gt_column_f {
 	}
 };
 
-/* Queue both kernels, for SUMS sums per column. out[k] may be NULL. */
+/* Queue both kernels, for SUMS sums per column. Sum k is written to out[k] [cols]; if out[k] is
+ * NULL, it is not written. `partial` is workspace of gt_column_bytes(). */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,
     const struct gt_column_chunks *m)

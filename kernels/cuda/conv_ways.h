@@ -1,4 +1,4 @@
-/* conv_ways.h - use cuDNN instead of gtrain's convolution kernels where it is faster. */
+/* conv_ways.h - choose between cuDNN and gtrain's own kernels for each convolution. */
 #ifndef GT_KERNELS_CUDA_CONV_WAYS_H
 #define GT_KERNELS_CUDA_CONV_WAYS_H
 
@@ -9,18 +9,24 @@ extern "C" {
 #endif
 
 /*
- * Functions for the rows of conv2d, conv2d_input_grad and conv2d_weight_grad (conv.cu). Calls that
- * cuDNN computes have its plan as call->state. In other calls it is NULL, and the row's own
- * kernels, which support every call, are used.
+ * These functions are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in the kernel
+ * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan. Otherwise call->state
+ * is NULL, and conv.cu's kernels compute the call; they support every call.
  *
- * Call gt_conv_choose() after the row's own prepare(). For each shape it times cuDNN's plans and
- * the row's run() once, and remembers the fastest (fastest.h). gtrain's kernels are used if cuDNN
- * is missing, has no usable plan, or is not faster; for calls with a bias, a residual, relu or F64;
- * and for `untimed` calls. Errors: those of gt_fastest().
+ * gt_conv_choose() makes this choice and sets call->state. Call it after conv.cu has prepared the
+ * call for its own kernel. The first time a shape is seen, the function measures cuDNN's plans and
+ * conv.cu's kernel, and remembers the fastest (fastest.h). It chooses conv.cu's kernel
+ *
+ *   - if cuDNN is missing, has no usable plan, or is not faster;
+ *   - for calls with a bias, a residual or relu, and for F64;
+ *   - for calls marked `untimed`.
+ *
+ * Errors: the errors of gt_fastest(); GT_ENOMEM.
  */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err);
 
-/* The row's bind() and release(), and its run() for calls with a state. */
+/* Members of struct gt_kernel for these ops: bind() and release() for all calls, and run() for
+ * calls whose state is not NULL. */
 int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);

@@ -3,11 +3,12 @@
 #define GT_KERNELS_CUDA_CUDA_H
 
 /*
- * The C files call CUDA's run-time: backend.c has devices, memory, streams, events and copies;
- * host_call.c has host functions that streams call; capture.c has CUDA graphs. Kernels are in the
- * .cu files, written in C++ with the macros of gpu.cuh. Each of these exports one table of rows, or
- * functions of the table of range kernels (range.cu). All are compiled for GPUs against the
- * toolkit's <cuda_runtime.h>, and for tests against the simulator's (tests/cudasim/).
+ * The C files call CUDA's run-time library. backend.c implements devices, memory, streams, events
+ * and copies; host_call.c implements host calls, which are calls of host functions from a stream;
+ * capture.c implements captures by CUDA graphs. Kernels are in the .cu files, written in C++ with
+ * the macros of gpu.cuh. Each .cu file exports a table of kernels, or functions for the table of
+ * range kernels (range.cu). All files are compiled for GPUs with the toolkit's <cuda_runtime.h>,
+ * and for tests with the simulator's header of that name (tests/cudasim/).
  */
 #include <cuda_runtime_api.h>
 
@@ -23,36 +24,40 @@ enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
 
 struct gt_stream {
 	cudaStream_t queue;
-	int index;     /* of the device */
-	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
-	struct gt_fault_slot *faults; /* slot of the device: fault.cuh */
-	struct gt_cuda_calls *calls;  /* of the host (host_call.c); NULL until the first */
-	bool captured;                /* its work is being captured (capture.c) */
-	/* the products for the shapes updated on this stream (muon_products.c) */
+	int index; /* index of the device */
+	/* device memory of GT_CUDA_SCRATCH_BYTES, by which a kernel passes data to the next kernel
+	 * of the stream */
+	void *scratch;
+	struct gt_fault_slot *faults; /* the fault slot of the device (fault.cuh) */
+	struct gt_cuda_calls *calls;  /* host calls (host_call.c); NULL before the first one */
+	bool captured;                /* the stream's work is being captured (capture.c) */
+	/* matrix products of Muon, for the shapes prepared on this stream (muon_products.c) */
 	struct gt_muon_products *muon;
 };
 
 /*
- * The slot of a device, in pinned host memory, which kernels access at the same address. The
- * counters count faults; if `written` is ahead of `taken`, a fault waits to be reported. Each
- * counter is written only by the host or only by kernels, because a GPU's atomics are not atomic
- * for the host.
+ * The fault slot of a device: kernels store a fault here, and the host reads it. The slot is in
+ * pinned host memory; kernels access it at the same address. The counters count faults. If
+ * `written` is ahead of `taken`, a fault waits to be reported. The host and kernels never write the
+ * same counter, because atomic operations of a GPU are not atomic for the host.
  */
 struct gt_fault_slot {
-	unsigned taken;   /* by the host */
-	unsigned claimed; /* kernels write it: the thread that increments it writes the fault */
-	unsigned written; /* by kernels */
+	unsigned taken;   /* faults that the host has read; the host writes this */
+	unsigned claimed; /* kernels write this; the thread that increments it stores its fault */
+	unsigned written; /* faults that are completely stored; kernels write this */
 	struct gt_fault fault;
 };
 
-/* 0, or GT_EDEVICE with CUDA's error text after `what`, the name of a function or kernel. An error
- * of a kernel is reported by the next call, which may be any function. */
+/* Check the result e of a CUDA function. Return 0 for success; otherwise return GT_EDEVICE, with
+ * `what` and CUDA's error text in the message. `what` is the name of a function or kernel. An error
+ * of a kernel is reported by a later CUDA call, which may be any function. */
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
 
-/* Call this after a launch: return 0 if the kernel was queued, otherwise the error. */
+/* Call this after a kernel launch. Return 0 if the kernel was queued; otherwise return the error.
+ * The error may also be of an earlier host call on the device (gt_cuda_call_error()). */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
-/* ---- peer.c: lib/device/backend.h ---- */
+/* ---- peer.c: members of gt_cuda_backend, described in lib/device/backend.h ---- */
 
 int gt_cuda_peer_open(int index, int peer, bool *direct, struct gt_err *err);
 int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const void *from,
@@ -61,12 +66,15 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
 /* ---- peak.c ---- */
 
 /*
- * The peak operations per second of matrix products: the number of multiprocessors, times their
- * highest clock, times operations per multiprocessor and cycle, which depend on the compute
- * capability. A multiply-add counts as two operations. 16-bit types go through tensor cores and add
- * up in float32; so does float32 with `tf32`, at half the rate of 16 bits. Some GPUs with the same
- * capability, such as GeForce, are slower. Data sheets may assume a lower clock (H100 SXM: 1.83
- * GHz, although 1.98 is possible).
+ * Return the peak floating-point operations per second of matrix products; 0 if it is not known. It
+ * is the number of multiprocessors, times their highest clock, times the operations per
+ * multiprocessor and clock cycle. The last factor depends on the compute capability. A multiply-add
+ * counts as two operations.
+ *
+ * Products of 16-bit types use tensor cores and sum in float32. Products of float32 with `tf32` use
+ * them, too, at half the rate of 16-bit types. Some GPUs are slower than others with the same
+ * compute capability, for example GeForce. Data sheets may assume a lower clock (H100 SXM: 1.83
+ * GHz, although 1.98 GHz is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and
@@ -76,16 +84,17 @@ double gt_cuda_peak_flops(int index, enum gt_dtype dtype, bool tf32);
 
 /* ---- fault.c ---- */
 
-/* The slot of a device. Each stream opens it when it is created and closes it when it is freed. The
- * first stream of a device creates the slot, and the last one frees it. */
+/* Return the fault slot of a device in *out, borrowed. Each stream opens the slot when the stream
+ * is created, and closes the slot when the stream is freed. The first stream of a device creates
+ * the slot, and the last stream frees it. Errors: GT_ENOMEM, GT_EDEVICE. */
 int gt_cuda_faults_open(struct gt_fault_slot **out, int index, struct gt_err *err);
 void gt_cuda_faults_close(int index);
 
-/* Call this after a wait: take a fault out of the slot and return it as an error; 0 if there is
- * none. */
+/* Call this after the host has waited for the device. If the slot holds a fault, empty the slot and
+ * return the fault as an error; otherwise return 0. */
 int gt_cuda_faults_take(int index, struct gt_err *err);
 
-/* ---- the tables of the backend ---- */
+/* ---- tables of the backend ---- */
 
 extern const struct gt_device_groups gt_nccl_groups;      /* nccl/communicator.c */
 extern const struct gt_device_groups gt_cuda_ring_groups; /* ring/connect.c */
@@ -101,7 +110,11 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
     gt_cuda_loss_sharded_kernels[], gt_cuda_embedding_kernels[], gt_cuda_embedding_grad_kernels[],
     gt_cuda_linear_cross_entropy_kernels[], gt_cuda_rms_norm_kernels[], gt_cuda_rope_kernels[];
 
-/* ---- range kernels with a file of their own: lib/device/backend.h ---- */
+/*
+ * ---- range kernels that are not in range.cu ----
+ *
+ * They are members of struct gt_range_kernels, described in lib/device/backend.h.
+ */
 
 int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
     struct gt_step_scalars *s, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* fastest.h - measure once which way to do a piece of work is fastest, and remember it. */
+/* fastest.h - measure which algorithm for an operation is fastest, and remember the result. */
 #ifndef GT_KERNELS_CUDA_FASTEST_H
 #define GT_KERNELS_CUDA_FASTEST_H
 
@@ -13,24 +13,27 @@ extern "C" {
 #endif
 
 /*
- * A piece of work on the current device of the calling thread, and `count` ways to do it, the
- * preferred first. choices[i] names way i. The functions below get `self`.
+ * An operation on the current device of the calling thread, and `count` algorithms that compute it.
+ * Preferred algorithms come first: a later algorithm must be more than 2% faster to be chosen. The
+ * functions prepare(), place() and queue() are called with `self` as their first argument:
  *
- *   prepare   set *bytes to the device memory that the measurement needs
- *   place     take this memory, aligned as device memory and zeroed: work on zeros draws less
- *             power and may be faster than a model's, but the same way wins
- *   queue     queue the work, done in way i; an error rules this way out
+ *   prepare   Set *bytes to the device memory that the measurement needs.
+ *   place     Use this memory for the measurement. It is zeroed and has the alignment of device
+ *             memory. A GPU draws less power when it computes with zeros, so the times may be
+ *             shorter than in a model. The fastest algorithm is the same.
+ *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
+ *             algorithm is not used.
  *
- * If an earlier choice is known, none of the functions is called.
+ * If the choice for this operation is already known, none of these functions is called.
  */
 struct gt_contest {
-	const char *what;    /* for errors: "timing a product" */
-	const char *library; /* "cublaslt": choices of each library and version have a file */
-	size_t version;
-	const char *key; /* key of the work in choices.h */
-	int count;
-	const struct gt_choice *choices; /* [count] */
-	bool untimed;                    /* take the first way that works; do not measure */
+	const char *what;    /* text for error messages, for example "timing a product" */
+	const char *library; /* library of the algorithms, for example "cublaslt" */
+	size_t version;      /* version of the library; each version has a file (choices.h) */
+	const char *key;     /* key of the operation (choices.h) */
+	int count;           /* number of algorithms */
+	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */
+	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);
 	int (*queue)(void *self, int i, cudaStream_t stream, struct gt_err *err);
@@ -38,15 +41,16 @@ struct gt_contest {
 };
 
 /*
- * Set *best to the number of the fastest way, or -1 if no way works. The result is remembered
- * (choices.h), and used again if the same way is still offered. If there is no memory for the
- * measurement, *best is 0.
+ * Set *best to the index of the fastest algorithm, or to -1 if no algorithm works. The choice is
+ * remembered (choices.h). A remembered choice is used only if it is one of c->choices. If there is
+ * not enough device memory for the measurement, *best is 0, and this is not remembered.
  *
- * Errors: GT_EDEVICE, and those of prepare() and place().
+ * Errors: GT_EDEVICE; the errors of prepare() and place(); errors of queue() after its first
+ * success.
  */
 int gt_fastest(const struct gt_contest *c, int *best, struct gt_err *err);
 
-/* Round bytes up to the alignment of device memory. */
+/* Return `bytes`, rounded up to a multiple of GT_DEVICE_ALIGN, the alignment of device memory. */
 size_t gt_aligned_bytes(size_t bytes);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* fault.cuh - how a kernel reports an invalid value in its data, such as a wrong id. */
+/* fault.cuh - report an invalid value in the data of a kernel, such as a wrong id. */
 #ifndef GT_KERNELS_CUDA_FAULT_CUH
 #define GT_KERNELS_CUDA_FAULT_CUH
 
@@ -6,18 +6,22 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * gt_report_fault(slot, kind, values...) stores a fault for the host's next wait, which returns it
- * as an error. `slot` is stream->faults; kinds and their values are those of lib/graph/fault.h.
+ * gt_report_fault(slot, kind, values...) stores a fault. The host's next wait for the device
+ * returns the fault as an error. `slot` is stream->faults. lib/graph/fault.h lists the kinds and
+ * their values.
  *
- * Any thread may call it, any number of times. Only the first fault after the last report is kept,
- * and runs may differ in which one is first. The kernel does not stop, and kernels queued behind it
- * run, too. Their results are not used. The kernel must not read or write memory at an address
- * computed from the invalid value.
+ * Any thread of a kernel may call gt_report_fault(), any number of times. If several threads report
+ * faults before the host reads the slot, only one of these faults is kept. It need not be the same
+ * one in each run.
  *
- *	if (id < 0 || id >= rows) {
- *		gt_report_fault(slot, GT_FAULT_ID, id, b, t, rows);
- *		return;
- *	}
+ * The kernel goes on after a report, and kernels queued after it run, too. The program does not use
+ * their results. The kernel must not access memory at an address computed from the invalid value.
+ * Example:
+ *
+ * 	if (id < 0 || id >= rows) {
+ * 		gt_report_fault(slot, GT_FAULT_ID, id, b, t, rows);
+ * 		return;
+ * 	}
  */
 __device__ __forceinline__ void gt_report_fault(struct gt_fault_slot *slot, gt_fault_kind kind,
     int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0)

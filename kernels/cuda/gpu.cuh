@@ -1,22 +1,26 @@
-/* gpu.cuh - macros and functions of kernels that differ between nvcc and the simulator. */
+/* gpu.cuh - macros and functions for kernels that differ between nvcc and the simulator. */
 #ifndef GT_KERNELS_CUDA_GPU_CUH
 #define GT_KERNELS_CUDA_GPU_CUH
 
 /*
- * A .cu file of this folder is compiled by nvcc for GPUs. For tests, a C++ compiler compiles it
- * with the simulator's headers (tests/cudasim/) in place of the toolkit's. Kernels are CUDA C++17,
- * with these macros:
+ * nvcc compiles the .cu files of this folder for GPUs. For tests, a C++ compiler compiles the same
+ * files, with the headers of a simulator (tests/cudasim/) in place of the toolkit's headers.
+ * Kernels are written in CUDA C++17 with these macros:
  *
- *   GT_SHARED(type, name, count)    shared memory of a block; `name` is a pointer to it
- *   GT_DYNAMIC_SHARED(type, name)   shared memory whose size the launch sets, aligned to 128 bytes;
- *                                   at most once per kernel
+ *   GT_SHARED(type, name, count)    Declare `count` elements of shared memory; `name` points to
+ *                                   them.
+ *   GT_DYNAMIC_SHARED(type, name)   Declare shared memory with the size given at the launch,
+ *                                   aligned to 128 bytes. A kernel uses this at most once.
  *   GT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, arguments...)
- *                                   at least one argument; a template's name in parentheses
+ *                                   Launch a kernel with at least one argument. Put the kernel in
+ *                                   parentheses if it is an instance of a template.
  *
- * and numbers of 16 bits, which are gt_f16 and gt_bf16 with gt_to_float() and gt_from_float(). The
- * simulator's headers define these macros before this file does. No sum of floats may use an
- * atomic: its order, and so its last bits, would change from run to run. A shuffle exchanges values
- * of at most 8 bytes among all 32 lanes.
+ * The simulator's headers define these macros before this file is read.
+ *
+ * Rules for kernels: 16-bit numbers have the types gt_f16 and gt_bf16, and are converted by
+ * gt_to_float() and gt_from_float(). Floating-point sums must not use atomic operations: the order
+ * of additions would change from run to run, and with it the last bits of the sum. A shuffle
+ * exchanges values of at most 8 bytes between all 32 lanes of a warp.
  */
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -30,7 +34,7 @@
 	kernel<<<grid, block, dynamic_bytes, stream>>>(__VA_ARGS__)
 #endif
 
-/* ---- numbers of 16 bits ---- */
+/* ---- 16-bit numbers ---- */
 
 struct gt_f16 {
 	uint16_t bits;
@@ -40,7 +44,8 @@ struct gt_bf16 {
 	uint16_t bits;
 };
 
-/* Conversions round once, to nearest even. They turn a NaN into the same NaN as lib/base/half.h. */
+/* gt_from_float() rounds to nearest, ties to even. Each NaN becomes the same bits as in
+ * lib/base/half.h. */
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -90,7 +95,9 @@ inline void gt_from_float(gt_bf16 *to, float x)
 }
 #endif
 
-/* The type in which kernels compute with elements of type T; and conversions to it and from it. */
+/* The wide type of T: kernels compute in this type if their elements have type T. gt_load()
+ * converts an element to the wide type. gt_store() converts a value of the wide type to T and
+ * stores it. */
 template <class T> struct gt_wide {
 	typedef T type;
 };

@@ -1,4 +1,4 @@
-/* host_call.h - functions of the host that streams of GPUs call. */
+/* host_call.h - call functions on the host from a stream of a GPU. */
 #ifndef GT_KERNELS_CUDA_HOST_CALL_H
 #define GT_KERNELS_CUDA_HOST_CALL_H
 
@@ -6,28 +6,33 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* The backend's function host_call (lib/device/backend.h). The first call starts the stream's
- * thread. */
+/* host_call() of gt_cuda_backend, described in lib/device/backend.h. A thread of the host makes the
+ * calls of a stream; the first call starts this thread. */
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err);
 
-/* End the stream's thread, if it has one. All work of the stream must be done, or its device has
- * failed. */
+/* End the thread that makes the stream's host calls, if there is one. Call this when all work of
+ * the stream is done, or when its device has failed. */
 void gt_cuda_end_calls(struct gt_stream *stream);
 
-/* The driver's function by which a stream waits for a number in memory. Errors: GT_EDEVICE. */
+/* The type of the driver's function cuStreamWaitValue32(), which lets a stream wait for a value in
+ * memory. */
 typedef __typeof__(cuStreamWaitValue32) gt_cuda_wait_value_fn;
+/* Find this function in the driver. `index` is the index of the device, for errors. Errors:
+ * GT_EDEVICE. */
 int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err);
 
-/* Store an error that later calls for this device return, as if a function of the host in a stream
- * had failed with it. */
+/* Store an error for the device with this index. Later calls for the device return the error, as
+ * they do after a host call that failed. If an error is already stored, it is kept. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
-/* The first error of a call on this device, or 0: all later calls for the device return it, until
- * the last of its streams is gone. */
+/* Return the stored error of the device with this index, or 0 if there is none. It is the error of
+ * the first host call that failed, or of gt_cuda_fail(). It is cleared when the last stream of the
+ * device is freed. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
-/* Add `by`, 1 or -1, to the number of the device's streams. Returns the new number. */
+/* Add `by` (1, -1 or 0) to the number of streams of the device with this index, and return the
+ * result. If it is 0, clear the stored error of the device. */
 int gt_cuda_count_stream(int index, int by);
 
 #endif

@@ -1,4 +1,4 @@
-/* loss.cuh - sums and maxima for losses over classes, whole and in shards. */
+/* loss.cuh - parts of kernels for losses over classes, with all classes or a shard of them. */
 #ifndef GT_KERNELS_CUDA_LOSS_CUH
 #define GT_KERNELS_CUDA_LOSS_CUH
 
@@ -8,19 +8,24 @@
 #include "kernels/cuda/teams.cuh"
 #include "lib/base/mixed_target.h"
 
-enum { GT_LOSS_THREADS = 512 /* threads of the single block that adds up rows */ };
-static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40; /* more than there are classes */
+enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
 
-/* The targets of rows, and the number of classes. A row of two classes has the larger kind. */
+/* A row with a NaN among its logits gets at least this rank (gt_rank). It is larger than any number
+ * of classes. */
+static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40;
+
+/* The kinds of a target: negative (ignored), a class (counts), or too large (bad). If a row has two
+ * targets, the larger kind is the kind of the row. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
+/* The targets of a batch. */
 struct gt_targets {
-	const int32_t *of_row;
-	int64_t classes;
+	const int32_t *of_row; /* one target per row, or rows of struct gt_mixed_target */
+	int64_t classes;       /* number of classes of the model, not of a shard */
 	struct gt_fault_slot *faults;
 
-	/* Use a target as an index only if its kind is GT_TARGET_COUNTS. A target that is not a
-	 * class is reported. */
+	/* Return the kind of the target of row r, or of a target t of row r. Report a bad target as
+	 * a fault (fault.cuh). Use a target as an index only if its kind is GT_TARGET_COUNTS. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
 		return kind_of(of_row[r], r);
@@ -38,14 +43,14 @@ struct gt_targets {
 };
 
 /*
- * The target of a row, of type W: its class; or, with CLASSES 2, those of a mixture
- * (lib/base/mixed_target.h). A class that does not count is -1 and has the weight 0. The row is bad
- * if one class is, and does not count if none does.
+ * The target of one row: one class if CLASSES is 1, or the two classes of a mixture if CLASSES is 2
+ * (lib/base/mixed_target.h). Weights have type W. A class that is ignored or bad is replaced by -1
+ * and has the weight 0.
  */
 template <class W, int CLASSES> struct gt_row_target {
-	int64_t t[CLASSES];
-	W weight[CLASSES], all; /* all: their sum */
-	gt_target kind;
+	int64_t t[CLASSES];     /* the classes */
+	W weight[CLASSES], all; /* the weights of the classes, and the sum of these weights */
+	gt_target kind;         /* bad if a class is bad; ignored if all classes are ignored */
 
 	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
 	{
@@ -75,14 +80,15 @@ template <class W, int CLASSES> struct gt_row_target {
 	}
 };
 
-/* Whether input i of a call has the targets of mixtures. */
+/* Return whether input i of a call holds targets of mixtures: it then has more elements than rows.
+ */
 static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
 {
 	return gt_tensor_elements(&call->in[i]) != rows;
 }
 
-/* The targets in input i of a call whose logits have `classes` classes, unless they are a shard of
- * the classes. */
+/* Return the targets in input i of a call. `classes` is the number of classes of the call's logits.
+ * If the logits are a shard of the classes, the attributes give the number of all classes. */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
 {
 	int64_t whole = call->attrs.loss.whole;
@@ -91,15 +97,20 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 }
 
 /*
- * A thread's part of log(sum(exp(x))) over a row: the largest number so far and the sum of exp(x -
- * largest). A new largest number shrinks the sum, so one pass over memory is enough. NaN if the row
- * has one. The initial `largest` is the lowest finite number, because -infinity minus -infinity
- * would be NaN. So a row that holds only -infinity has the sum 0 and the logarithm -infinity.
+ * log(sum(exp(x))) over a row x that a team of threads reads (teams.cuh). Each thread of the team
+ * has one gt_lse. It keeps the largest element so far and the sum of exp(x - largest). When a
+ * larger element comes, the thread scales the sum down. So one pass over memory is enough.
+ *
+ * The result is NaN if the row has a NaN. `largest` begins with the lowest finite number, because
+ * -infinity minus -infinity would be NaN. So for a row of only -infinity, the sum is 0 and the
+ * result is -infinity.
+ *
  * Source: Milakov and Gimelshein 2018, arXiv 1805.02867.
  */
 template <class W> struct gt_lse {
 	W largest = gt_lowest<W>::value, sum = 0;
 
+	/* Add the elements v[GT_TEAM_PACK] of the row. */
 	__device__ __forceinline__ void take(const W *v)
 	{
 		W now = largest;
@@ -114,7 +125,7 @@ template <class W> struct gt_lse {
 			sum += gt_exp(v[k] - now);
 	}
 
-	/* Combine the parts of all threads of the team; each thread gets the result. */
+	/* Combine the values of all threads of the team. Return the result to each thread. */
 	template <class TEAM> __device__ __forceinline__ W of_team() const
 	{
 		W most = TEAM::max(largest);
@@ -123,6 +134,7 @@ template <class W> struct gt_lse {
 	}
 };
 
+/* Return log(sum(exp(x))) over x[cols] to each thread of the team. */
 template <class TEAM, bool PACKED, class T>
 __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int64_t cols)
 {
@@ -133,20 +145,24 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 	return lse.template of_team<TEAM>();
 }
 
-/* A thread's part of the rank of an element with value `own` and index t in its row: the number of
- * elements that come before it in falling order. Equal elements are ordered by index. t may lie
- * outside the row; then only elements of the row are counted. */
+/*
+ * The rank of an element in its row: the number of elements that come before it if the row is
+ * sorted in descending order. Equal elements are sorted by index. The element has the value `own`
+ * and the index t. If the row is a shard of a longer row, t may be outside the shard. Then only
+ * elements of the shard are counted. Each thread of a team has one gt_rank.
+ */
 template <class W> struct gt_rank {
-	W own;
-	int64_t t;
-	int count = 0;
-	bool nan = false;
+	W own;            /* value of the element */
+	int64_t t;        /* index of the element; at most the length of the row */
+	int count = 0;    /* elements before it, of those that this thread has read */
+	bool nan = false; /* this thread has read a NaN */
 
 	__device__ __forceinline__ gt_rank(W own_, int64_t t_, int64_t cols)
 	    : own(own_), t(t_ < cols ? t_ : cols)
 	{
 	}
 
+	/* Read v[GT_TEAM_PACK]: the elements with the indices i, i + step, i + 2 step, ... */
 	__device__ __forceinline__ void take(const W *v, int64_t i, int step)
 	{
 		for (int k = 0; k < GT_TEAM_PACK; k++) {
@@ -155,17 +171,18 @@ template <class W> struct gt_rank {
 		}
 	}
 
-	/* Combine the parts of all threads of the team; each thread gets the rank. It is at least
-	 * GT_RANK_NAN if the row has a NaN. */
+	/* Combine the values of all threads of the team. Return the rank to each thread. It is at
+	 * least GT_RANK_NAN if the row has a NaN. */
 	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
 	{
 		return TEAM::sum(count + (nan ? GT_RANK_NAN : 0));
 	}
 };
 
-/* ---- sums of numbers of rows, in double ---- */
+/* ---- sums over rows, in double ---- */
 
-/* One block; f.add(sums, r) adds the summands of row r, f.finish(sums) writes the result. */
+/* A kernel with one block that computes SUMS sums over rows. f.add(sums, r) adds the terms of row r
+ * to sums[SUMS]. f.finish(sums) writes the results. */
 template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 {
 	GT_SHARED(double, shared, 32);
@@ -179,6 +196,7 @@ template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 		f.finish(sums);
 }
 
+/* Queue the kernel gt_add_rows(). `name` is the name of the op, for errors. Errors: GT_EDEVICE. */
 template <int SUMS, class F>
 static int gt_sum_rows(
     struct gt_stream *stream, const char *name, int64_t rows, F f, struct gt_err *err)
@@ -187,7 +205,7 @@ static int gt_sum_rows(
 	return gt_cuda_launched(stream, name, err);
 }
 
-/* loss = weight * sum */
+/* A base class for functors of gt_sum_rows(): finish() writes loss = weight * sums[0]. */
 template <class T> struct gt_loss_sum {
 	T *loss;
 	const T *weight;
@@ -200,9 +218,11 @@ template <class T> struct gt_loss_sum {
 	}
 };
 
-/* The sums of classify_stats. */
+/* Number of sums of the op classify_stats (lib/graph/ops/ops.h): cross-entropy, rows that count,
+ * top-1 hits, top-5 hits. */
 enum { GT_STATS = 4 };
 
+/* A base class for functors of gt_sum_rows(): finish() writes the sums of classify_stats. */
 struct gt_stats_sum {
 	double *out; /* [GT_STATS] */
 
@@ -213,13 +233,14 @@ struct gt_stats_sum {
 	}
 };
 
-/* Row r of these logits, which is row first + r of the targets. */
+/* A functor for gt_by_teams(): computes the terms of classify_stats for each row of a chunk of the
+ * logits. */
 template <class T> struct gt_classify_stats {
-	double *of_row; /* [all rows, GT_STATS] */
-	const T *logits;
-	gt_targets target;
-	int64_t classes, stride; /* elements from row to row */
-	int64_t first;
+	double *of_row;          /* output [all rows, GT_STATS] */
+	const T *logits;         /* [rows of the chunk, stride] */
+	gt_targets target;       /* targets of all rows */
+	int64_t classes, stride; /* stride: elements from one row of logits to the next */
+	int64_t first;           /* index, in all rows, of the first row of the chunk */
 
 	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
 	{
@@ -251,6 +272,7 @@ template <class T> struct gt_classify_stats {
 	}
 };
 
+/* A functor for gt_sum_rows(): sums the terms that gt_classify_stats wrote. */
 struct gt_classify_stats_sum : gt_stats_sum {
 	const double *of_row;
 

@@ -1,4 +1,4 @@
-/* map.cuh - apply a function to each element of some buffers, 16 bytes at a time. */
+/* map.cuh - apply a function to each element of buffers, 16 bytes at a time. */
 #ifndef GT_KERNELS_CUDA_MAP_CUH
 #define GT_KERNELS_CUDA_MAP_CUH
 
@@ -6,25 +6,26 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * gt_map(stream, name, count, f, buffers..., err) queues a kernel that calls f(...) once per
- * element. Each buffer gives one argument, converted to the type in which kernels compute
- * (gt_wide):
+ * gt_map(stream, name, count, f, err, buffers...) queues a kernel that calls f(...) once for each
+ * of `count` elements. f gets one argument per buffer:
  *
- *   gt_in(p)      its value
- *   gt_out(p)     a reference to a value that is stored afterwards
- *   gt_inout(p)   a reference to its value, which is stored afterwards
- *   gt_index()    the element's number, int64
+ *   gt_in(p)      the element of p, converted to its wide type (gt_wide)
+ *   gt_out(p)     a reference to a variable of the wide type; after the call, the variable is
+ *                 converted and stored as the element of p
+ *   gt_inout(p)   both: the variable first holds the element of p and is stored after the call
+ *   gt_index()    the index of the element, as int64_t
  *
- * f is a struct. Each thread first calls its member bool begin(), which may read scalars from
- * device memory; if it returns false, the thread does nothing. An output may also be an input,
- * because element e of an output depends only on elements e of the inputs.
+ * f is a struct with a member bool begin(). Each thread calls begin() once before its first
+ * element. begin() may read scalars from device memory. If it returns false, the thread does
+ * nothing. An output may use the same memory as an input, because element e of an output depends
+ * only on elements e of the inputs.
  *
- * If all buffers are aligned, as tensors are, a thread takes as many elements at a time as fit into
- * 16 bytes of the widest type. The last elements, and all elements of unaligned buffers, are taken
- * one by one.
+ * If all buffers are aligned, as tensors are, a thread processes several elements at a time: as
+ * many as fit into 16 bytes of the widest type. The last elements, and all elements of unaligned
+ * buffers, are processed one by one.
  */
 
-/* A functor that needs nothing from device memory. */
+/* A base class for functors f whose begin() has nothing to read. */
 struct gt_map_always {
 	__device__ bool begin()
 	{
@@ -32,11 +33,13 @@ struct gt_map_always {
 	}
 };
 
+/* W neighbouring elements, which are loaded and stored at once. */
 template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
 	T at[W];
 };
 
-/* A buffer. lanes<W> are the W elements of it that a thread works on. */
+/* A buffer of gt_map(). lanes<W> holds W neighbouring elements while a thread works on them. READS:
+ * load() reads the elements from memory. WRITES: store() writes them to memory. */
 template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	typedef typename gt_wide<T>::type wide;
 	enum { SIZE = sizeof(T) };
@@ -69,6 +72,7 @@ template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	};
 };
 
+/* A buffer without memory: the value of each element is its index. */
 struct gt_map_index {
 	enum { SIZE = 1 };
 	int *p;
@@ -109,6 +113,7 @@ inline gt_map_index gt_index()
 	return { nullptr };
 }
 
+/* Call f for W elements, from index i on. */
 template <int W, class F, class... L>
 __device__ __forceinline__ void gt_map_lanes(F &f, int64_t i, L... lanes)
 {
@@ -118,6 +123,8 @@ __device__ __forceinline__ void gt_map_lanes(F &f, int64_t i, L... lanes)
 	(lanes.store(i), ...);
 }
 
+/* The kernel of gt_map(). The first packs * W of the `count` elements are processed W at a time,
+ * the remaining elements one by one. */
 template <int W, class F, class... B>
 __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 {
@@ -132,15 +139,16 @@ __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 		gt_map_lanes<1>(f, i, typename B::template lanes<1>{ buffers.p, {} }...);
 }
 
-/* Threads of a block, and blocks that keep a large GPU busy. */
+/* Threads per block, and the largest number of blocks: enough to keep a large GPU busy. */
 enum { GT_MAP_THREADS = 256, GT_MAP_BLOCKS = 132 * 8 };
 
-/* The number of blocks to launch. */
+/* Return the number of blocks to launch: the smaller of `blocks` and `most`. */
 static inline unsigned gt_at_most(int64_t blocks, int64_t most)
 {
 	return (unsigned)(blocks < most ? blocks : most);
 }
 
+/* Queue the kernel; see the top of this file. `name` is for errors. Errors: GT_EDEVICE. */
 template <class F, class... B>
 static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f,
     struct gt_err *err, B... buffers)
@@ -164,8 +172,8 @@ static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f
 	return gt_cuda_launched(stream, name, err);
 }
 
-/* Call F with the parameter and the other arguments, then store the parameter into the working
- * copy, too. */
+/* A functor for an optimizer step: call F for a parameter p, then also store the new p in the
+ * 16-bit working copy of the parameters. */
 template <class F> struct gt_with_copy : F {
 	gt_with_copy(const F &f) : F(f)
 	{
@@ -178,8 +186,8 @@ template <class F> struct gt_with_copy : F {
 	}
 };
 
-/* gt_map() for an update of the parameters p. If o->copy is set, it also updates their working
- * copy. */
+/* Call gt_map() for an optimizer step on the parameters p[count]. f gets gt_inout(p) and `rest`. If
+ * o->copy is not NULL, the step also writes the new parameters to this working copy. */
 template <class F, class... B>
 static int gt_map_update(struct gt_stream *stream, const char *name, int64_t count, const F &f,
     const struct gt_update_options *o, struct gt_err *err, float *p, B... rest)

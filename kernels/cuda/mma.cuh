@@ -1,30 +1,39 @@
-/* mma.cuh - products of 16 x 16 tiles by a warp: on tensor cores where the type has them. */
+/* mma.cuh - products of 16 x 16 tiles by a warp, on tensor cores for types that they support. */
 #ifndef GT_KERNELS_CUDA_MMA_CUH
 #define GT_KERNELS_CUDA_MMA_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * This file belongs to the layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the
- * product a[16, 16] b[16, 16] to the tile `sum`. All lanes of a warp call it together. Each lane
- * holds 8 elements of `sum`: element e is at row gt_tile_row(e), column gt_tile_col(e). Lanes 4 r
- * to 4 r + 3 hold rows r and r + 8. Both factors are in shared memory. Element (m, k) of a is a[m *
- * lda + k], or a[k * lda + m] if A is GT_TILE_TRANSPOSED. Element (k, n) of b is b[k * ldb + n], or
- * b[n * ldb + k] if B is GT_TILE_TRANSPOSED. For types of 16 bits sums are float32, and each row of
- * a and b begins at a multiple of 16 bytes.
+ * This file extends gpu.cuh: it has one version for nvcc and one for the simulator.
  *
- * Two instructions mma.m16n8k16 side by side have this layout (PTX ISA, "Matrix Fragments for
- * mma.m16n8k16"), and so do two mma.m16n8k8 of TF32.
+ * gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the matrix product of a[16, 16] and b[16, 16] to the
+ * tile sum[16, 16]. All lanes of a warp call it together.
+ *
+ *   sum    Each lane holds 8 elements in its registers. Element e of a lane is at row
+ *          gt_tile_row(e) and column gt_tile_col(e) of the tile. So lanes 4 r to 4 r + 3 hold rows
+ *          r and r + 8.
+ *   a, b   Both factors are in shared memory.
+ *          Element (m, k) of a is a[m * lda + k], or a[k * lda + m] if A is GT_TILE_TRANSPOSED.
+ *          Element (k, n) of b is b[k * ldb + n], or b[n * ldb + k] if B is GT_TILE_TRANSPOSED.
+ *
+ * For 16-bit types, the sums are float32, and each row of a and b in memory must begin at a
+ * multiple of 16 bytes.
+ *
+ * This is the layout of two instructions mma.m16n8k16 for the left and the right half of the tile
+ * (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Two instructions mma.m16n8k8 of TF32 have the
+ * same layout.
  */
 enum gt_tile_order { GT_TILE_PLAIN, GT_TILE_TRANSPOSED };
 
+/* Rows and columns of a tile, and elements of the tile that one lane holds. */
 enum { GT_TILE = 16, GT_TILE_LANE = 8 };
 
 /*
- * A float32 in memory that a tensor core multiplies as TF32: gt_tile_mma() rounds it to 10 bits of
- * mantissa, to the nearest, ties away from zero. It is loaded and stored unrounded, and all else is
- * computed in float32. Float kernels are compiled for this type, too, and use it in calls marked
- * tf32.
+ * A float32 that tensor cores multiply as TF32. gt_tile_mma() rounds it to 10 bits of mantissa, to
+ * nearest, ties away from zero. It is loaded and stored unrounded, and everything else is computed
+ * in float32. Kernels for float32 are compiled for this type, too. A call that is marked tf32 uses
+ * that version.
  */
 struct gt_tf32 {
 	float value;
@@ -43,7 +52,7 @@ __device__ __forceinline__ void gt_store(gt_tf32 *to, float x)
 	to->value = x;
 }
 
-/* The type that stands for T where a call is marked tf32. */
+/* The type of elements in calls that are marked tf32: gt_tf32 for float, T for other types. */
 template <class T> struct gt_rounded {
 	typedef T type;
 };
@@ -51,7 +60,7 @@ template <> struct gt_rounded<float> {
 	typedef gt_tf32 type;
 };
 
-/* Whether tensor cores multiply elements of type T. */
+/* gt_has_mma<T>::value is true if tensor cores multiply elements of type T here. */
 template <class T> struct gt_has_mma {
 	enum { value = sizeof(T) == 2 };
 };
@@ -59,6 +68,7 @@ template <> struct gt_has_mma<gt_tf32> {
 	enum { value = true };
 };
 
+/* Return the row, or the column, of element e of the calling lane in the tile. */
 static __device__ __forceinline__ int gt_tile_row(int e)
 {
 	return (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
@@ -69,7 +79,8 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
-/* GT_UNROLL_SOME unrolls only a few rounds, because values loaded ahead occupy registers. */
+/* Unroll the following loop completely, or only by a few iterations. Complete unrolling can need
+ * too many registers, because the compiler loads the values of later iterations early. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
@@ -78,8 +89,8 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 #define GT_UNROLL_SOME
 #endif
 
-/* The value that is multiplied. The simulator rounds it to TF32 here; on GPUs gt_tile_mma() for
- * gt_tf32 rounds it. */
+/* Return the value of a factor in the wide type. The simulator rounds a gt_tf32 to TF32 here. On
+ * GPUs, gt_tile_mma() for gt_tf32 rounds it. */
 template <class T> __device__ __forceinline__ typename gt_wide<T>::type gt_tile_factor(T x)
 {
 	return gt_load(x);
@@ -92,7 +103,7 @@ inline float gt_tile_factor(gt_tf32 x)
 }
 #endif
 
-/* Each lane computes its own elements of the tile with multiply-adds. */
+/* gt_tile_mma() without tensor cores: each lane computes its 8 elements with multiply-adds. */
 template <gt_tile_order B, gt_tile_order A, class T>
 __device__ __forceinline__ void gt_tile_multiply(
     typename gt_wide<T>::type (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
@@ -133,7 +144,8 @@ __device__ __forceinline__ void gt_tile_mma(
 }
 
 #ifdef __CUDACC__
-/* Load four 8 x 8 matrices. Each lane gives the address of one row. */
+/* Load four 8 x 8 matrices of a 16-bit type from shared memory, by the instruction ldmatrix. Each
+ * lane passes the address of one row. */
 template <bool TRANSPOSE>
 __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
 {
@@ -152,6 +164,8 @@ __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
 		             : "memory");
 }
 
+/* Instruction mma.m16n8k16: add a[16, 16] b[16, 8] of a 16-bit type to the left or right half of a
+ * tile. The arguments are the registers of the calling lane. */
 #define GT_TILE_HALF(type)                                                                         \
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
 	             ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
@@ -170,6 +184,7 @@ __device__ __forceinline__ void gt_tile_half(
 	GT_TILE_HALF("f16");
 }
 
+/* Round x to TF32 and return its bits. */
 __device__ __forceinline__ uint32_t gt_tile_round(gt_tf32 x)
 {
 	uint32_t r;
@@ -178,6 +193,7 @@ __device__ __forceinline__ uint32_t gt_tile_round(gt_tf32 x)
 	return r;
 }
 
+/* Instruction mma.m16n8k8: add a[16, 8] b[8, 8] of TF32 to the left or right half of a tile. */
 __device__ __forceinline__ void gt_tile_eight(
     float *sum, const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
@@ -187,8 +203,8 @@ __device__ __forceinline__ void gt_tile_eight(
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* A lane holds a[r][k], a[r + 8][k] and b[k][r] for k = c and k = c + 4 (PTX ISA, "Matrix Fragments
- * for mma.m16n8k8"). */
+/* gt_tile_mma() for TF32. In each instruction, lane 4 r + c passes a[r][k], a[r + 8][k] and b[k][r]
+ * for k = c and k = c + 4 (PTX ISA, "Matrix Fragments for mma.m16n8k8"). */
 template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
 __device__ __forceinline__ void gt_tile_mma(
     float (&sum)[GT_TILE_LANE], const gt_tf32 *a, int lda, const gt_tf32 *b, int ldb)
@@ -242,9 +258,13 @@ inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T
 #endif
 
 /*
- * M x N tiles at once, of a type of 16 bits: sum[m][n] += a[16 m.., 16] b[16 n.., 16] transposed,
- * where a and b are [rows, k] as they lie. Each factor is read from shared memory once, which
- * gt_tile_mma() for each tile would do N or M times.
+ * Compute M x N tiles at once, for a 16-bit type T. Tile (m, n) is
+ *
+ *   sum[m][n] += rows [16 m, 16 m + 16) of a, times the transpose of rows [16 n, 16 n + 16) of b
+ *
+ * a[16 M, 16] and b[16 N, 16] are in shared memory; their rows are lda and ldb elements apart. Each
+ * factor is read from shared memory once. M * N calls of gt_tile_mma() would read a N times and b M
+ * times.
  */
 template <int M, int N, class T>
 __device__ __forceinline__ void gt_tile_grid(

@@ -1,10 +1,11 @@
-/* philox.cuh - counted random numbers for kernels with dropout. */
+/* philox.cuh - random numbers from a key and a counter, for kernels with dropout. */
 #ifndef GT_KERNELS_CUDA_PHILOX_CUH
 #define GT_KERNELS_CUDA_PHILOX_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
-/* Four words of Philox4x32-10: lib/base/philox.h has the source and the convention. */
+/* Compute a block of Philox4x32-10: four random words from the key and the counter (block, stream,
+ * step). lib/base/philox.h gives the source, and gtrain's meaning of key and counter. */
 static __device__ void gt_draw_block(
     uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t word[4])
 {
@@ -27,7 +28,8 @@ static __device__ void gt_draw_block(
 	word[3] = c3;
 }
 
-/* Word c mod 4 of a block. There is no array index, so the words can stay in registers. */
+/* Return word c mod 4 of a block. The array is not indexed by a variable, so the words can stay in
+ * registers. */
 static __device__ __forceinline__ uint32_t gt_drawn(const uint32_t word[4], uint64_t c)
 {
 	return c & 2 ? (c & 1 ? word[3] : word[2]) : (c & 1 ? word[1] : word[0]);

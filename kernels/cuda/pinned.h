@@ -1,4 +1,4 @@
-/* pinned.h - a cache of pinned host memory, because freeing it may wait for the device. */
+/* pinned.h - a cache of pinned host memory, because freeing such memory may wait for the device. */
 #ifndef GT_KERNELS_CUDA_PINNED_H
 #define GT_KERNELS_CUDA_PINNED_H
 
@@ -7,14 +7,24 @@
 #include <cuda_runtime_api.h>
 
 /*
- * gt_cuda_pinned_take() returns pinned memory for a device, with undefined contents;
- * gt_cuda_pinned_give() takes it back. It is not freed then, but kept for the next caller that asks
- * for as many bytes, until the last stream of the device is freed. The reason: cudaFreeHost() may
- * wait for all streams of the device. One of them may wait for a function of the host, which waits
- * for another rank. If that rank's thread were inside cudaFreeHost(), neither could go on.
+ * Memory that is given back is not freed at once. It is kept for the next caller that asks for the
+ * same number of bytes on the same device. It is freed after the last stream of the device is
+ * freed.
+ *
+ * The reason is a deadlock: cudaFreeHost() may wait for all streams of the device. A stream may
+ * wait for a host call, and that call may wait for another rank. If the thread of that rank is
+ * inside cudaFreeHost(), neither the stream nor the thread can go on.
+ *
+ * `index` is the index of the device. All functions may be called from any thread.
  */
+
+/* Allocate pinned host memory, with undefined contents. *out is NULL after an error. */
 cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out);
+
+/* Give back memory of gt_cuda_pinned_take(), with the same index and bytes. p may be NULL. */
 void gt_cuda_pinned_give(int index, void *p, size_t bytes);
+
+/* Free all memory of the device that was given back. This may wait for streams of the device. */
 void gt_cuda_pinned_free_all(int index);
 
 #endif

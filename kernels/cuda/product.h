@@ -13,71 +13,86 @@ extern "C" {
 #endif
 
 /*
- * y [m, n] = alpha op(a) op(b) + bias + beta c, then the epilogue `end`
+ * A product computes
  *
- *   a      [m, k], or [k, m] with trans_a
- *   b      [k, n], or [n, k] with trans_b
- *   bias   [n], added to every row, with `bias`
- *   c      [m, n], may be y; not read where beta is 0
+ *   y [m, n] = alpha op(a) op(b) + bias + beta c
+ *
+ * and then the epilogue, an operation on y before it is stored (enum gt_product_end). op(a) is
+ * a or its transpose, as trans_a says; op(b) is b or its transpose, as trans_b says. The options
+ * below are members of struct gt_product_shape.
+ *
+ *   a      [m, k], or [k, m] if trans_a is set
+ *   b      [k, n], or [n, k] if trans_b is set
+ *   bias   [n], added to every row if `bias` is set
+ *   c      [m, n]; it may be y. It is not read if beta is 0
  *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
- *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A and GT_PRODUCT_SUMS_B in the place of a bias
+ *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A or GT_PRODUCT_SUMS_B; there is no bias then
  *
- * All tensors have one type, F32, F64, BF16 or F16, and are aligned to 32 bytes. With `wide`, y, c
- * and sums are float32 for all types of a and b. There may be gaps between rows of a, y and c; the
- * other tensors are contiguous. Sums are computed in float32 (float64 for F64) and rounded once.
- * With `tf32`, tensor cores multiply a and b of F32 after rounding them to 10 bits of mantissa.
- * Algorithms whose sums depend on the order in which blocks finish are not used. So the same
- * product on the same GPU always has the same bits with one algorithm; another algorithm may give
- * other bits.
+ * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
+ * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
+ * a, y and c; the other tensors are contiguous. Sums are computed in float32 (float64 for F64) and
+ * rounded once. If `tf32` is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied
+ * by tensor cores.
  *
- * cuBLASLt's matrices are column-major. So gtrain asks it for y^T = op(b)^T op(a)^T, which is the
- * same memory.
+ * Algorithms are not used if their sums depend on the order in which blocks finish. So one
+ * algorithm always gives the same bits for the same product on the same GPU. Another algorithm may
+ * give other bits.
+ *
+ * cuBLASLt's matrices are column-major: for cuBLASLt, the memory of y holds y^T. So gtrain asks
+ * cuBLASLt for y^T = op(b)^T op(a)^T.
  */
 enum gt_product_end {
 	GT_PRODUCT_PLAIN,
 	GT_PRODUCT_GELU,      /* y = gelu(y), the tanh form */
 	GT_PRODUCT_GELU_KEEP, /* aux = y, then y = gelu(y) */
 	GT_PRODUCT_GELU_GRAD, /* y = y gelu'(aux) */
-	GT_PRODUCT_SUMS_A,    /* with trans_a: sums[i] = the sum over k of a[k, i] */
-	GT_PRODUCT_SUMS_B     /* without trans_b: sums[j] = the sum over k of b[k, j] */
+	GT_PRODUCT_SUMS_A,    /* sums[i] = sum over k of a[k, i]; trans_a must be set */
+	GT_PRODUCT_SUMS_B     /* sums[j] = sum over k of b[k, j]; trans_b must not be set */
 };
 
 struct gt_product_shape {
 	enum gt_dtype dtype;
 	bool trans_a, trans_b, bias;
-	int64_t m, n, k; /* at least 1 */
-	enum gt_product_end end;
-	bool wide; /* for 16 bits: y, c and sums are float32 */
-	bool tf32; /* for F32, on GPUs of compute capability 8.0 and above */
-	/* elements from one row in memory to the next, of a and of y; 0: no gap */
+	int64_t m, n, k;         /* at least 1 */
+	enum gt_product_end end; /* the epilogue */
+	bool wide;               /* 16-bit types: y, c and sums are float32 */
+	bool tf32;               /* F32: use TF32; needs compute capability 8.0 or above */
+	/* elements from one row in memory to the next: a_row of a, y_row of y and c; 0: no gap */
 	int64_t a_row, y_row;
-	bool untimed; /* use the first proposed algorithm that works; do not time others */
-	bool bare;    /* only algorithms that need no workspace */
+	bool untimed; /* use the first proposed algorithm that works, without timing */
+	bool bare;    /* use only algorithms that need no workspace */
 };
 
-/* The largest workspace of a product. */
+/* Largest workspace of a product, in bytes. */
 enum { GT_PRODUCT_WORKSPACE = 32 << 20 };
 
 struct gt_product;
 
 /*
- * Prepare a product on the thread's current device. The algorithms that cuBLASLt proposes are timed
- * once per shape, on a stream and in memory that this call creates; the fastest is remembered
- * (choices.h). If there is no memory for that, the first proposed algorithm is used.
- * gt_product_workspace() is the memory that gt_product_run() needs.
+ * Prepare a product on the calling thread's current device. *out is yours to free with
+ * gt_product_free().
  *
- * Errors: GT_EDEVICE; GT_ENOTSUP where the library has no algorithm for it.
+ * The first time a shape is seen, this function times the algorithms that cuBLASLt proposes. It
+ * does so on its own stream and in its own device memory. The fastest algorithm is remembered
+ * (choices.h). If there is not enough memory for timing, the first proposed algorithm is used.
+ *
+ * Errors: GT_ENOMEM; GT_EDEVICE; GT_ENOTSUP if the library has no algorithm for the product.
  */
 int gt_product_new(
     struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err);
 void gt_product_free(struct gt_product *p);
+
+/* Return the bytes of workspace that gt_product_run() needs. */
 size_t gt_product_workspace(const struct gt_product *p);
 
-/* Set the memory of the bias or the sums, and of aux, before a run. */
+/* Set the device memory of the bias or the sums, and of aux. If the product has such a tensor, call
+ * this before gt_product_run(). Errors: GT_EDEVICE. */
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
 int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 
-/* Queue the product on a stream. The workspace has the alignment of device memory. */
+/* Queue the product on a stream. c may be NULL if beta is 0. The workspace must have the alignment
+ * of device memory (GT_DEVICE_ALIGN); it may be NULL if no workspace is needed. Errors: GT_EDEVICE.
+ */
 int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
     const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err);
 

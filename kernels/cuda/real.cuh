@@ -1,4 +1,4 @@
-/* real.cuh - functions of real numbers, in float and in double by one name. */
+/* real.cuh - mathematical functions with one name for float and double. */
 #ifndef GT_KERNELS_CUDA_REAL_CUH
 #define GT_KERNELS_CUDA_REAL_CUH
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ double gt_erf(double x)
 	return erf(x);
 }
 
-/* The lowest finite number of a type. */
+/* The lowest (most negative) finite number of type W. */
 template <class W> struct gt_lowest;
 template <> struct gt_lowest<float> {
 	static constexpr float value = -FLT_MAX;

@@ -1,9 +1,10 @@
-/* reduce.cuh - sums and maxima over the threads of a block, always in the same order. */
+/* reduce.cuh - sums and maxima over the threads of a warp or block, always in the same order. */
 #ifndef GT_KERNELS_CUDA_REDUCE_CUH
 #define GT_KERNELS_CUDA_REDUCE_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
+/* Return the sum of x over the 32 threads of a warp, to each of these threads. */
 template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 {
 	for (int step = 16; step; step /= 2)
@@ -11,8 +12,9 @@ template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 	return x;
 }
 
-/* The sum of x over all threads of a block, for every thread. Blocks have one dimension, a multiple
- * of 32 threads; `shared` is 32 elements, free for other use when it returns. */
+/* Return the sum of x over all threads of a block, to each thread. The block must have one
+ * dimension and a multiple of 32 threads. `shared` is shared memory with 32 elements; it can be
+ * used again when the function returns. */
 template <class T> __device__ T gt_block_sum(T x, T *shared)
 {
 	int warps = (int)blockDim.x / 32;
@@ -28,7 +30,8 @@ template <class T> __device__ T gt_block_sum(T x, T *shared)
 	return x;
 }
 
-/* The largest x of a warp or block, for every thread. No x may be NaN. */
+/* Return the largest x of a warp, or of a block, to each thread. No x may be NaN. `shared` is as in
+ * gt_block_sum(). */
 template <class T> __device__ __forceinline__ T gt_warp_max(T x)
 {
 	for (int step = 16; step; step /= 2) {

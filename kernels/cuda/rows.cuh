@@ -1,11 +1,12 @@
-/* rows.cuh - rows of kernel tables: an op in the four types that kernels compute with. */
+/* rows.cuh - macros for kernel tables, with a row for each of the four floating-point types. */
 #ifndef GT_KERNELS_CUDA_ROWS_CUH
 #define GT_KERNELS_CUDA_ROWS_CUH
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gpu.cuh"
 
-/* The data of a call's tensors; NULL for an optional tensor that is absent. */
+/* Return the data of output i, or of input i, of a call; nullptr if an optional tensor is absent.
+ */
 template <class T> inline T *gt_out_data(const struct gt_call *call, int i = 0)
 {
 	return i < call->outputs && call->out[i].present ? (T *)call->out[i].data : nullptr;
@@ -16,7 +17,8 @@ template <class T> inline const T *gt_in_data(const struct gt_call *call, int i)
 	return i < call->inputs && call->in[i].present ? (const T *)call->in[i].data : nullptr;
 }
 
-/* An unsigned integer as large as T: a copy of it has the same bits, NaN or not. */
+/* The unsigned integer type with the size of T. Kernels that only copy elements use it, because a
+ * copy of an integer keeps all bits, also for a NaN. */
 template <class T> struct gt_bits {
 	typedef uint16_t type;
 };
@@ -27,14 +29,17 @@ template <> struct gt_bits<double> {
 	typedef uint64_t type;
 };
 
-/* A row; its members are in the order of struct gt_kernel. If `accepts` is nullptr, the row accepts
- * all calls; if `prepare` is nullptr, nothing is prepared. A table ends with {}. */
+/* One row of a kernel table (struct gt_kernel, lib/graph/kernel.h): op `name` for element type
+ * `type`, computed by `function`. If `accepts` is nullptr, the row accepts all calls. If `prepare`
+ * is nullptr, nothing is prepared. A table ends with the row {}. */
 #define GT_ROW(name, type, function, accepts, prepare)                                             \
 	{                                                                                          \
 #name, type, accepts, prepare, nullptr, function, nullptr                          \
 	}
 
-/* The function is a template run_NAME<T>; prepare, if any, is not. */
+/* Four rows for op `name`, one for each type: F32, F64, BF16 and F16. The functions are the
+ * instances run_NAME<T> of a template. `accepts` and `prepare` are not templates: all rows use the
+ * same function. */
 #define GT_ROWS(name, accepts, prepare)                                                            \
 	GT_ROW(name, GT_F32, run_##name<float>, accepts, prepare),                                 \
 	    GT_ROW(name, GT_F64, run_##name<double>, accepts, prepare),                            \

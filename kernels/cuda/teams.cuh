@@ -1,4 +1,4 @@
-/* teams.cuh - rows of a matrix, each read once by a team of threads: a warp or a whole block. */
+/* teams.cuh - process each row of a matrix by a team of threads: a warp or a whole block. */
 #ifndef GT_KERNELS_CUDA_TEAMS_CUH
 #define GT_KERNELS_CUDA_TEAMS_CUH
 
@@ -6,30 +6,40 @@
 #include "kernels/cuda/reduce.cuh"
 
 /*
- * gt_by_teams(stream, name, rows, cols, f, err) calls f.row<TEAM, PACKED>(r) for each row, in every
- * thread of the row's team. A team is a warp if rows are short, otherwise a block. Only `cols`
- * determines which thread reads which elements; the row's place in memory and its type do not
- * matter. So a row's result has the same bits in every batch, and a result of 16 bits is the
- * float32 result, rounded. Call gt_by_teams<false>() if f does not use PACKED.
+ * gt_by_teams(stream, name, rows, cols, f, err) queues a kernel in which a team of threads
+ * processes each row r of a matrix. Each thread of the team calls f.row<TEAM, PACKED>(r). TEAM is
+ * the type gt_team<WARPS>. A team is a warp if a row has at most GT_TEAM_SHORT elements, otherwise
+ * a block of 8 warps.
+ *
+ * PACKED is true if `cols` is a multiple of GT_TEAM_PACK; f.row() can pass it to gt_each_pack() to
+ * read the row. Call gt_by_teams<false>() if f does not use PACKED; then PACKED is always false.
+ *
+ * Only `cols` determines which thread reads which elements; the address and the type of the row do
+ * not matter. So the result of a row has the same bits in every batch, and a 16-bit result is the
+ * float32 result, rounded.
  */
 enum {
-	GT_TEAM_PACK = 8,    /* elements that a thread takes at a time */
-	GT_TEAM_SHORT = 1024 /* the longest row of a warp */
+	GT_TEAM_PACK = 8,    /* elements that a thread reads at a time */
+	GT_TEAM_SHORT = 1024 /* length of the longest row that a single warp processes */
 };
 
 template <int WARPS> struct gt_team {
-	enum { SIZE = WARPS * 32, ROWS = WARPS == 1 ? 4 : 1 /* of a block */ };
+	/* SIZE: threads per team; ROWS: rows (and teams) per block */
+	enum { SIZE = WARPS * 32, ROWS = WARPS == 1 ? 4 : 1 };
 
+	/* Return the row of the calling thread. It can be past the last row. */
 	static __device__ __forceinline__ int64_t row()
 	{
 		return (int64_t)blockIdx.x * ROWS + threadIdx.x / SIZE;
 	}
 
+	/* Return the index of the calling thread in its team. */
 	static __device__ __forceinline__ int lane()
 	{
 		return (int)threadIdx.x % SIZE;
 	}
 
+	/* Return the sum, or the maximum, of x over the threads of the team, to each thread. */
 	template <class W> static __device__ __forceinline__ W sum(W x)
 	{
 		if constexpr (WARPS == 1) {
@@ -52,10 +62,13 @@ template <int WARPS> struct gt_team {
 };
 
 /*
- * Call f(v, i, step) for all elements of the row x; the team's threads divide the calls among them.
- * v[GT_TEAM_PACK] are elements i, i + step, i + 2 step, ..., and -infinity past the row's end. With
- * PACKED step is 1, and elements are read 16 bytes at a time. Otherwise rows may begin at any
- * address, so neighbouring elements are read by neighbouring threads.
+ * Read the row x[cols] and call f(v, i, step) until all elements are processed. Each thread of the
+ * team processes some of the elements. v[GT_TEAM_PACK] holds elements i, i + step, i + 2 step, ...
+ * in the wide type (gt_wide), with -infinity for elements past the end of the row.
+ *
+ * If PACKED is true, step is 1, and 16 bytes are read at a time. If PACKED is false, rows may begin
+ * at any address. Then step is TEAM::SIZE, because memory is read fastest if neighbouring threads
+ * read neighbouring elements.
  */
 template <class TEAM, bool PACKED, class T, class F>
 __device__ __forceinline__ void gt_each_pack(const T *x, int64_t cols, F f)
@@ -78,6 +91,7 @@ __device__ __forceinline__ void gt_each_pack(const T *x, int64_t cols, F f)
 	}
 }
 
+/* The kernel that gt_by_teams() queues. */
 template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, int64_t rows)
 {
 	int64_t r = TEAM::row();
@@ -86,6 +100,7 @@ template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, 
 		f.template row<TEAM, PACKED>(r);
 }
 
+/* Launch the kernel for one type of team. PACKS: PACKED may be true. */
 template <bool PACKS, class TEAM, class F>
 static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols, F f)
 {
@@ -99,6 +114,7 @@ static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols
 		    stream->queue, f, rows);
 }
 
+/* See the top of this file. `name` is the name of the op, for errors. Errors: GT_EDEVICE. */
 template <bool PACKS = true, class F>
 static int gt_by_teams(
     struct gt_stream *stream, const char *name, int64_t rows, int64_t cols, F f, struct gt_err *err)

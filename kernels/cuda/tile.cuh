@@ -1,11 +1,11 @@
-/* tile.cuh - matrix products in tiles, whose operands can be computed while they are read. */
+/* tile.cuh - tiled matrix products with operands that can be computed while they are read. */
 #ifndef GT_KERNELS_CUDA_TILE_CUH
 #define GT_KERNELS_CUDA_TILE_CUH
 
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/mma.cuh"
 
-/* Put some elements into a pack, from place i on. */
+/* Copy the N elements of `from` into `to`, at indices i to i + N - 1. */
 template <class T, int W, int N>
 __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_pack<T, N> &from)
 {
@@ -14,30 +14,37 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
 }
 
 /*
- * y [m, n] = sum over k of a [m, k] b [k, n]. A block computes SIDE x SIDE elements of y, in steps
- * of 64 bytes along k. While it multiplies one step, its threads read the next step into registers.
- * In shared memory both operands are [k, side] in their stored type; tensor cores can read this
- * form, and multiply types of 16 bits and TF32 (gt_tile_sums). Each element of y is summed in the
- * order of k, in the type in which kernels compute.
+ * The product is y [m, n] = a [m, k] b [k, n]. A block computes a tile of SIDE x SIDE elements of
+ * y. It loops over k in steps of 64 bytes, which are DEPTH elements. While the block multiplies one
+ * step, its threads already read the next step into registers.
  *
- * An operand is a struct (conv.cu has some):
- *   Operand(args, first)       for the rows or columns of y from `first` on
- *   load(k, end)               read step k of this thread, zeros from `end` on, into registers
- *   put(T *shared)             and write it to shared memory
+ * A side of an operand is a row of a, or a column of b. In shared memory, one step of an operand is
+ * a matrix [DEPTH, SIDE] of type T: the first index is along k, the second counts sides. Tensor
+ * cores can read this form. They multiply 16-bit types and TF32 (gt_tile_sums). Each element of y
+ * is summed in the order of k, in the wide type of T (gt_wide).
+ *
+ * An operand is a struct that reads a or b, or computes its elements (conv.cu has examples):
+ *
+ *   Operand(args, first)   Constructor, for the operand's sides `first` to first + SIDE - 1.
+ *   load(k, end)           Read this thread's part of the step that begins at k into registers.
+ *                          Elements at `end` and above are zero.
+ *   put(T *shared)         Write the part that load() has read to shared memory.
  */
 template <class T> struct gt_tile {
 	typedef typename gt_wide<T>::type wide;
 	enum {
 		THREADS = 256,
 		SIDE = 64,
-		W = 16 / sizeof(T), /* elements that a thread reads and writes at once */
-		/* elements of k in a step; each thread has one pack of each operand */
-		DEPTH = 4 * W,
-		STRIDE = SIDE + (W > 4 ? W : 4) /* keeps packs aligned */
+		/* elements of a pack, which a thread reads and writes at once */
+		W = 16 / sizeof(T),
+		DEPTH = 4 * W, /* elements along k per step: one pack of a and b per thread */
+		/* elements between rows of shared memory: packs stay aligned */
+		STRIDE = SIDE + (W > 4 ? W : 4)
 	};
 	typedef gt_pack<T, W> pack;
 
-	/* The pack of this thread where packs go along k: side, and first k; along sides. */
+	/* The position of this thread's pack in a step, if the W elements of a pack are neighbours
+	 * along k: their side, and the first k. */
 	static __device__ __forceinline__ int side_by_k()
 	{
 		return (int)threadIdx.x / 4;
@@ -48,6 +55,8 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x % 4 * W;
 	}
 
+	/* The position of this thread's pack in a step, if the W elements of a pack are neighbours
+	 * along the sides: the first side, and their k. */
 	static __device__ __forceinline__ int side_by_side()
 	{
 		return (int)threadIdx.x % (SIDE / W) * W;
@@ -58,6 +67,7 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x / (SIDE / W);
 	}
 
+	/* Write this thread's pack to shared memory, for each of the two cases. */
 	static __device__ __forceinline__ void put_by_k(T *shared, const pack &v)
 	{
 		for (int i = 0; i < W; i++)
@@ -71,24 +81,28 @@ template <class T> struct gt_tile {
 };
 
 /*
- * The 16 elements of a block's tile that one thread computes.
+ * The 16 elements of the block's tile that one thread computes.
  *
- *   multiply(a, b)     add the products of one step; its operands begin at a and b store(end, m, n,
- *                      rows, cols) write the elements that are inside y [rows, cols]; the tile
- *                      begins at m, n
+ *   multiply(a, b)   Add the products of one step. a and b point to the step's operands in shared
+ *                    memory.
+ *   store(end, m, n, rows, cols)
+ *                    Store the elements by end.store() (gt_tile_end). The block's tile begins at
+ *                    row m and column n of y [rows, cols]. Elements outside y are not stored.
  *
- * In this version they are a square, computed with multiply-adds.
+ * This version computes with multiply-adds. The elements of a thread are a square of 4 x 4.
  */
 template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	typedef gt_tile<T> tile;
 	typedef typename gt_wide<T>::type wide;
 	enum {
-		EACH = 4,
-		ACROSS = tile::SIDE / EACH, /* squares of a row */
+		EACH = 4,                   /* rows and columns of a square */
+		ACROSS = tile::SIDE / EACH, /* squares side by side in the tile */
+		/* elements that read() loads at once: at most 16 bytes */
 		PIECE = tile::W < EACH ? (int)tile::W : (int)EACH
 	};
 	wide sum[EACH][EACH] = {};
 
+	/* Load EACH neighbouring elements from shared memory and convert them to the wide type. */
 	static __device__ __forceinline__ void read(wide *v, const T *shared)
 	{
 		for (int i = 0; i < EACH; i += PIECE) {
@@ -125,12 +139,15 @@ template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	}
 };
 
-/* The version for tensor cores: each of the 8 warps computes two neighbouring tiles of 16 x 16. */
+/* The version for tensor cores: each of the 8 warps computes two neighbouring tiles of 16 x 16
+ * elements by gt_tile_mma(). */
 template <class T> struct gt_tile_sums<T, true> {
 	typedef gt_tile<T> tile;
-	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE /* warps below each other */ };
+	/* TILES: tiles of 16 x 16 per warp, side by side; DOWN: warps one below the other */
+	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE };
 	float sum[TILES][GT_TILE_LANE] = {};
 
+	/* Return the first row, and the first column of tile t, of the calling thread's warp. */
 	static __device__ __forceinline__ int row()
 	{
 		return (int)threadIdx.x / 32 % DOWN * GT_TILE;
@@ -167,14 +184,17 @@ template <class T> struct gt_tile_sums<T, true> {
 	}
 };
 
-/* Stores the product to y [m, n], optionally after adding bias and residual, and relu. */
+/* The last step of a product: optionally add the bias and the residual, apply relu, and store the
+ * result to y. */
 template <class T> struct gt_tile_end {
 	typedef typename gt_wide<T>::type wide;
-	T *y;
-	const T *bias, *residual; /* or nullptr; residual may be y */
-	int64_t stride;           /* of y, from row to row */
-	bool relu;
+	T *y; /* [m, n] */
+	/* bias [n], residual [m, n], or nullptr. The residual has the stride of y; it may be y. */
+	const T *bias, *residual;
+	int64_t stride; /* elements from one row of y to the next */
+	bool relu;      /* replace negative results by 0 */
 
+	/* Return the result for the sum v of column n; `at` is the index of the element in y. */
 	__device__ wide finish(wide v, int64_t at, int64_t n) const
 	{
 		if (bias)
@@ -184,7 +204,9 @@ template <class T> struct gt_tile_end {
 		return relu && v < 0 ? 0 : v;
 	}
 
-	/* Store up to EACH neighbouring elements of a row; `count` elements are left in the row. */
+	/* Store neighbouring elements of row m, from column n on. v[EACH] are their sums. The row
+	 * has `count` elements from column n on; if that is less than EACH, only these are stored.
+	 */
 	template <int EACH>
 	__device__ __forceinline__ void store(
 	    int64_t m, int64_t n, int64_t count, const wide *v) const
@@ -203,12 +225,17 @@ template <class T> struct gt_tile_end {
 	}
 };
 
+/* The sizes of a product. Blocks with index z of the grid (blockIdx.z) sum only over the part
+ * [z * split, (z + 1) * split) of k. They store these partial sums to y + z * m * stride. If split
+ * is k, there is only z = 0. */
 struct gt_tile_sizes {
 	int64_t m, n, k;
-	int64_t split; /* of k for each block of blockIdx.z, whose y is m * stride further */
+	int64_t split;
 };
 
-/* A and B are operands, constructed from a and b; V is the type of y. */
+/* The kernel. A and B are the types of the operands, constructed from a and b. V is the type of y.
+ * Shared memory has two buffers for each operand, used in turn. So a thread can write the next step
+ * while other threads still multiply the current step. */
 template <class T, class V, class A, class B>
 static __global__ __launch_bounds__(256) void gt_tile_product(
     typename A::args a, typename B::args b, gt_tile_end<V> end, struct gt_tile_sizes s)
@@ -243,6 +270,7 @@ static __global__ __launch_bounds__(256) void gt_tile_product(
 	sums.store(end, m, n, s.m, s.n);
 }
 
+/* Launch the kernel for a product of the given sizes. */
 template <class T, class V, class A, class B>
 static void gt_launch_tiles(struct gt_stream *stream, const typename A::args &a,
     const typename B::args &b, const gt_tile_end<V> &end, const struct gt_tile_sizes &s)

@@ -1,4 +1,4 @@
-/* api.h - cuDNN's functions, from a library that is opened when it is needed. */
+/* api.h - declarations of cuDNN, which is opened at run time when it is needed. */
 #ifndef GT_KERNELS_CUDA_CUDNN_API_H
 #define GT_KERNELS_CUDA_CUDNN_API_H
 
@@ -12,31 +12,36 @@ extern "C" {
 #endif
 
 /*
- * The declarations below are gtrain's own, as in cublaslt.h. So this file needs no header of cuDNN,
- * and one program runs with all versions of cuDNN 9. If cuDNN's header is installed, abi.cu
- * compares the declarations with it. Handles and descriptors are opaque pointers, enumerations are
- * ints. Source: NVIDIA, "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
+ * The declarations below are gtrain's own. So this file needs no header of cuDNN, and one program
+ * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cu compares these
+ * declarations with it. Handles and descriptors are opaque pointers; enumerations are ints.
+ *
+ * cuDNN's backend interface consists of descriptors. A descriptor is created, gets its attributes
+ * one by one, and is finalized. After that it can be used and its results can be read.
+ *
+ * Source: NVIDIA, "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
  */
 
 enum gt_cudnn_number {
-	GT_CUDNN_VERSION = 90000, /* the oldest supported version; version 10 is not supported */
+	/* supported versions: from VERSION (9.0) up to, but not including, VERSION_END (10.0) */
+	GT_CUDNN_VERSION = 90000,
 	GT_CUDNN_VERSION_END = 100000,
-	/* statuses; the thousands digit is the kind of error */
+	/* statuses that functions return; the thousands digit is the kind of error */
 	GT_CUDNN_SUCCESS = 0,
 	GT_CUDNN_BAD_PARAM = 2000,
 	GT_CUDNN_NOT_FINALIZED = 2004,
 	GT_CUDNN_NOT_SUPPORTED = 3000,
 	GT_CUDNN_EXECUTION_FAILED = 5000,
-	/* types of elements */
+	/* element types */
 	GT_CUDNN_F32 = 0,
 	GT_CUDNN_F16 = 2,
 	GT_CUDNN_BF16 = 9,
-	GT_CUDNN_CROSS_CORRELATION = 1, /* a mode of convolutions */
-	/* heuristics, in the order in which they are asked */
+	GT_CUDNN_CROSS_CORRELATION = 1, /* convolution mode: the kernel is not flipped */
+	/* modes of heuristics, which propose engines; conv.c tries them in this order */
 	GT_CUDNN_HEUR_A = 3,
 	GT_CUDNN_HEUR_B = 1,
 	GT_CUDNN_HEUR_FALLBACK = 2,
-	/* numerical notes of engines */
+	/* numerical notes: properties of an engine that affect its results */
 	GT_CUDNN_NOTE_TENSOR_CORE = 0,
 	GT_CUDNN_NOTE_DOWN_CONVERT = 1,
 	GT_CUDNN_NOTE_REDUCED_SUMS = 2,
@@ -46,7 +51,7 @@ enum gt_cudnn_number {
 	GT_CUDNN_NOTE_WINOGRAD_4X4 = 6,
 	GT_CUDNN_NOTE_WINOGRAD_6X6 = 7,
 	GT_CUDNN_NOTE_WINOGRAD_13X13 = 8,
-	/* types of attributes */
+	/* types of attribute values */
 	GT_CUDNN_HANDLE = 0,
 	GT_CUDNN_DATA_TYPE = 1,
 	GT_CUDNN_INT64 = 3,
@@ -60,7 +65,8 @@ enum gt_cudnn_number {
 	GT_CUDNN_CHAR = 24
 };
 
-/* Kinds of descriptors. */
+/* Kinds of descriptors. An engine is an implementation of an operation. A knob is a setting of an
+ * engine. A config is an engine with its settings. A pack holds the pointers to the tensors. */
 enum gt_cudnn_kind {
 	GT_CUDNN_CONVOLUTION = 1,
 	GT_CUDNN_ENGINE = 2,
@@ -74,12 +80,12 @@ enum gt_cudnn_kind {
 	GT_CUDNN_GRAPH = 15,
 	GT_CUDNN_PACK = 16,
 	GT_CUDNN_TENSOR = 17,
-	GT_CUDNN_PROPERTIES = 38 /* descriptor of a device; from version 9.8 on */
+	GT_CUDNN_PROPERTIES = 38 /* properties of a device; needs cuDNN 9.8 or later */
 };
 
-/* Attributes of descriptors. */
+/* Attributes of descriptors. Each name begins with the name of the descriptor's kind. */
 enum gt_cudnn_attribute {
-	GT_CUDNN_CONVOLUTION_COMPUTE = 100, /* the type of the arithmetic */
+	GT_CUDNN_CONVOLUTION_COMPUTE = 100, /* data type of the arithmetic */
 	GT_CUDNN_CONVOLUTION_MODE = 101,
 	GT_CUDNN_CONVOLUTION_DILATIONS = 102,
 	GT_CUDNN_CONVOLUTION_STRIDES = 103,
@@ -131,7 +137,8 @@ enum gt_cudnn_attribute {
 	GT_CUDNN_PROPERTIES_JSON = 2702
 };
 
-/* The functions that are used, without their cudnn: X(result, name, arguments). */
+/* The functions of cuDNN that gtrain calls: X(result, name, arguments). The names are without their
+ * prefix cudnn. */
 #define GT_CUDNN_FUNCTIONS(X)                                                                      \
 	X(size_t, GetVersion, (void))                                                              \
 	X(const char *, GetErrorString, (int status))                                              \
@@ -148,7 +155,7 @@ enum gt_cudnn_attribute {
 	        void *values))                                                                     \
 	X(int, BackendExecute, (void *handle, void *plan, void *pack))
 
-/* Call cudnnNAME() as gt_cudnn->NAME(). */
+/* Pointers to these functions. Call cudnnNAME() as gt_cudnn->NAME(). */
 struct gt_cudnn_api {
 #define GT_CUDNN_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_CUDNN_FUNCTIONS(GT_CUDNN_MEMBER)
@@ -159,27 +166,34 @@ struct gt_cudnn_api {
 extern const struct gt_cudnn_api *const gt_cudnn;
 
 /*
- * Open the library, unless it is open; it stays open. Any thread may call this, any number of
- * times.
+ * Open the library, unless it is open. It stays open until the process ends. Any thread may call
+ * this, any number of times.
  *
- * Errors: GT_EDEVICE where the library or one of its functions is missing, or has another version.
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is not
+ * supported.
  */
 int gt_cudnn_open(struct gt_err *err);
 
 /*
- * After gt_cudnn_open(): the handle of the calling thread's current device, borrowed, made by the
- * first call. Only one thread can use a handle at a time, so other threads wait here until this one
- * calls gt_cudnn_leave(). Do not call that after an error.
+ * Lock cuDNN's handle for the calling thread's current device. Return the handle, borrowed, in
+ * *handle and the index of the device in *device. The first call for a device creates the handle.
+ * Call gt_cudnn_open() first.
+ *
+ * Only one thread can use a handle at a time. Other threads that call gt_cudnn_enter() for the
+ * device wait until this thread calls gt_cudnn_leave(). After an error the handle is not locked; do
+ * not call gt_cudnn_leave() then.
  *
  * Errors: GT_EDEVICE.
  */
 int gt_cudnn_enter(int *device, void **handle, struct gt_err *err);
 void gt_cudnn_leave(int device);
 
-/* For gt_cudnn_open() and its test: find the functions of this library. */
+/* Open the library with this file name, find its functions, and check its version. Only
+ * gt_cudnn_open() and its test call this. Errors: GT_EDEVICE. */
 int gt_cudnn_find(struct gt_cudnn_api *out, const char *library_name, struct gt_err *err);
 
-/* Return 0, or GT_EDEVICE with `what` and the library's text in the message. */
+/* Check the status that a function of the library returned. Return 0 for GT_CUDNN_SUCCESS;
+ * otherwise return GT_EDEVICE, with `what` and the library's error text in the message. */
 int gt_cudnn_check(int status, const char *what, struct gt_err *err);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* conv.h - a convolution by cuDNN: its descriptors, the plans that cuDNN offers, and their runs. */
+/* conv.h - convolutions by cuDNN: describe one, get engines for it, plan and run an engine. */
 #ifndef GT_KERNELS_CUDA_CUDNN_CONV_H
 #define GT_KERNELS_CUDA_CUDNN_CONV_H
 
@@ -11,53 +11,60 @@
 extern "C" {
 #endif
 
-/* A convolution or one of its gradients, as conv2d in lib/graph/ops/ops.h without bias, residual
- * and relu. Images are channels-last; the weight is in the order of its shape. */
+/* A convolution or one of its gradients: conv2d of lib/graph/ops/ops.h, without bias, residual and
+ * relu. x is the input [N, C, H, W], w is the weight, and y is the output; for gradients, the
+ * gradient with respect to a tensor takes the tensor's place. x and y are channels-last in memory;
+ * w is in the order of its shape. */
 struct gt_cudnn_shape {
 	enum gt_cudnn_kind kind; /* GT_CUDNN_FORWARD, _INPUT_GRAD or _WEIGHT_GRAD */
-	enum gt_dtype dtype;     /* F32, BF16 or F16 */
+	enum gt_dtype dtype;     /* GT_F32, GT_BF16 or GT_F16 */
 	int64_t x[4], w[4], y[4];
 	int stride, pad;
-	bool relaxed; /* algorithms that round more than a plain sum are allowed */
-	bool tf32;    /* F32: engines may round factors to TF32 */
+	bool relaxed; /* allow algorithms with larger rounding errors: Winograd and FFT */
+	bool tf32;    /* GT_F32: engines may round factors to TF32 */
 };
 
-/* The device that plans are for. It is given by a handle. If `handle` is NULL, `properties`
- * describes the device, and plans can be made without a GPU (cuDNN 9.8 or later). */
+/* The device for which plans are made: the device of the cuDNN handle `handle`. If `handle` is
+ * NULL, the descriptor `properties` (GT_CUDNN_PROPERTIES) describes the device instead. Then plans
+ * can be made without a GPU (cuDNN 9.8 or later), but not run. */
 struct gt_cudnn_target {
 	void *handle, *properties;
 };
 
 struct gt_cudnn_conv;
 
-/* The most engines that gt_cudnn_conv_new() returns. cuDNN proposes the best ones first. */
+/* Largest number of engines that gt_cudnn_conv_new() finds. cuDNN proposes the best engines first.
+ */
 enum { GT_CUDNN_OFFERS = 6 };
 
 /*
- * After gt_cudnn_open(): describe a convolution and ask cuDNN for engines. The result holds the
- * first engines that gtrain can use: they are deterministic, round F32 to TF32 only with `tf32`,
- * and sum in float32. If there are none, its count is 0.
+ * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. *out is yours to
+ * free with gt_cudnn_conv_free(). It holds the first engines that gtrain can use. These are
+ * deterministic, sum in float32, and round GT_F32 to TF32 only if `tf32` is set. There may be none:
+ * then gt_cudnn_conv_count() is 0.
  *
- * Errors: GT_ENOMEM; GT_EDEVICE where the library refuses a descriptor.
+ * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
  */
 int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *shape,
     struct gt_cudnn_target target, struct gt_err *err);
 void gt_cudnn_conv_free(struct gt_cudnn_conv *c);
 
-/* The number of engines; and for each, the engine and its settings, borrowed. */
+/* Return the number of engines; and an array with one gt_choice per engine, borrowed, which names
+ * the engine and its settings. */
 int gt_cudnn_conv_count(const struct gt_cudnn_conv *c);
 const struct gt_choice *gt_cudnn_conv_choices(const struct gt_cudnn_conv *c);
 
-/* Make the plan of engine i, unless it exists, and return the size of its workspace. Errors:
- * GT_EDEVICE; other engines may still work. */
+/* Create the plan of engine i, unless it exists, and return the size of its workspace. Errors:
+ * GT_EDEVICE; plans of other engines may still succeed. */
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err);
 
-/* Set the memory of later runs: x, w and y have the sizes in the shape. Errors: GT_EDEVICE. */
+/* Set the device memory of later runs: the tensors x, w and y of struct gt_cudnn_shape, and the
+ * workspace of the plan. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_bind(
     struct gt_cudnn_conv *c, void *x, void *w, void *y, void *workspace, struct gt_err *err);
 
-/* Queue the plan of engine i on a stream. The caller holds the target's handle (gt_cudnn_enter()).
- * Errors: GT_EDEVICE. */
+/* Queue the plan of engine i on a stream. The caller must have locked the target's handle by
+ * gt_cudnn_enter(). Errors: GT_EDEVICE. */
 int gt_cudnn_conv_run(
     const struct gt_cudnn_conv *c, int i, cudaStream_t stream, struct gt_err *err);
 
