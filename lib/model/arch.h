@@ -25,6 +25,7 @@ struct gt_arch_config {
 	double dropout;
 	bool bias;
 	enum gt_gelu gelu;
+	bool zero_init_residual; /* ResNets: the weights of each block's last norm begin at 0 */
 };
 
 struct gt_arch {
@@ -94,6 +95,8 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
  * failed, it returns NULL. `out` is the number of output features or channels.
  */
 
+extern const struct gt_init gt_init_zeros, gt_init_ones;
+
 /* Return initial values from the uniform distribution between -1/sqrt(fan_in) and 1/sqrt(fan_in),
  * as torch.nn.Linear and Conv2d use it (kaiming_uniform_ with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
@@ -126,8 +129,9 @@ struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_v
     int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
 
 /* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked.
- * `train`: normalize with the statistics of the batch; otherwise with the running ones. */
+ * `train`: normalize with the statistics of the batch; otherwise with the running ones.
+ * `weight`: the initial values of the weight, which are ones in PyTorch. */
 struct gt_value *gt_layer_batch_norm(
-    struct gt_graph *g, const char *name, struct gt_value *x, bool train);
+    struct gt_graph *g, const char *name, struct gt_value *x, struct gt_init weight, bool train);
 
 #endif

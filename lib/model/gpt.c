@@ -12,7 +12,6 @@
  * matrices and embeddings, not to biases and norms, as in nanoGPT.
  */
 
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
 static const double deviation = 0.02;
 
 static int64_t hidden_of(const struct gt_arch_config *c)
@@ -46,10 +45,10 @@ static struct gt_value *norm(struct gt_graph *g, const struct gt_arch_config *c,
 
 	gt_graph_scope(g, "%s%s", block, leaf);
 	snprintf(name, sizeof(name), "%s.weight", leaf);
-	weight = parameter(g, block, name, 1, &width, ones);
+	weight = parameter(g, block, name, 1, &width, gt_init_ones);
 	snprintf(name, sizeof(name), "%s.bias", leaf);
 	if (c->bias)
-		bias = parameter(g, block, name, 1, &width, zeros);
+		bias = parameter(g, block, name, 1, &width, gt_init_zeros);
 	return gt_layer_norm(g, x, weight, bias, c->eps);
 }
 
@@ -68,7 +67,7 @@ static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config 
 	    (struct gt_init){ GT_INIT_NORMAL, std });
 	snprintf(name, sizeof(name), "%s.bias", leaf);
 	if (c->bias)
-		bias = parameter(g, block, name, 1, &out, zeros);
+		bias = parameter(g, block, name, 1, &out, gt_init_zeros);
 	return gt_matmul(g, x, weight, bias, false, false);
 }
 

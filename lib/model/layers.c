@@ -4,7 +4,7 @@
 
 #include "lib/model/arch.h"
 
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
+const struct gt_init gt_init_zeros = { GT_INIT_ZEROS, 0 }, gt_init_ones = { GT_INIT_ONES, 0 };
 
 struct gt_init gt_init_torch(int64_t fan_in)
 {
@@ -70,8 +70,8 @@ struct gt_value *gt_layer_layer_norm(
 		return NULL;
 	width = x->shape[x->ndim - 1];
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &width, ones, false);
-	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &width, zeros, false);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &width, gt_init_ones, false);
+	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &width, gt_init_zeros, false);
 	return gt_layer_norm(g, x, weight, bias, eps);
 }
 
@@ -94,7 +94,7 @@ struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_v
 }
 
 struct gt_value *gt_layer_batch_norm(
-    struct gt_graph *g, const char *name, struct gt_value *x, bool train)
+    struct gt_graph *g, const char *name, struct gt_value *x, struct gt_init init, bool train)
 {
 	const double eps = 1e-5, momentum = 0.1;
 	struct gt_value *weight, *bias, *mean, *var, *batches;
@@ -104,11 +104,11 @@ struct gt_value *gt_layer_batch_norm(
 		return NULL;
 	c = x->shape[1];
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &c, ones, true);
-	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &c, zeros, true);
-	mean = gt_buffer(g, join(name, "running_mean").s, GT_F32, 1, &c, zeros);
-	var = gt_buffer(g, join(name, "running_var").s, GT_F32, 1, &c, ones);
-	batches = gt_buffer(g, join(name, "num_batches_tracked").s, GT_I64, 0, NULL, zeros);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &c, init, true);
+	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &c, gt_init_zeros, true);
+	mean = gt_buffer(g, join(name, "running_mean").s, GT_F32, 1, &c, gt_init_zeros);
+	var = gt_buffer(g, join(name, "running_var").s, GT_F32, 1, &c, gt_init_ones);
+	batches = gt_buffer(g, join(name, "num_batches_tracked").s, GT_I64, 0, NULL, gt_init_zeros);
 	if (!train)
 		return gt_batch_norm_eval(g, x, weight, bias, mean, var, eps);
 	return gt_batch_norm(g, x, weight, bias, mean, var, batches, eps, momentum);

@@ -11,7 +11,7 @@
  * frequencies, as later files ask for it (rope_scaling).
  */
 
-static const struct gt_init normal = { GT_INIT_NORMAL, 0.02 }, ones = { GT_INIT_ONES, 0 };
+static const struct gt_init normal = { GT_INIT_NORMAL, 0.02 };
 
 static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
 {
@@ -53,8 +53,8 @@ static void declare(struct gt_graph *g, const struct gt_arch_config *c, int numb
 		char name[128];
 
 		snprintf(name, sizeof(name), "%s.%s.weight", l->name, leaves[i]);
-		l->weight[i] = gt_parameter(
-		    g, name, GT_F32, matrix ? 2 : 1, shape[i], matrix ? normal : ones, matrix);
+		l->weight[i] = gt_parameter(g, name, GT_F32, matrix ? 2 : 1, shape[i],
+		    matrix ? normal : gt_init_ones, matrix);
 	}
 }
 
@@ -163,8 +163,8 @@ static struct gt_value *head(
 	const int64_t width = c->width;
 
 	gt_graph_scope(g, "model.norm");
-	x = gt_rms_norm(
-	    g, x, gt_parameter(g, "model.norm.weight", GT_F32, 1, &width, ones, false), c->eps);
+	x = gt_rms_norm(g, x,
+	    gt_parameter(g, "model.norm.weight", GT_F32, 1, &width, gt_init_ones, false), c->eps);
 	if (!c->tied)
 		return table ? gt_layer_dense(g, "lm_head", x, table->shape[0], normal, NULL)
 		             : NULL;

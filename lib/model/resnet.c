@@ -7,8 +7,9 @@
  * He et al., "Deep residual learning", CVPR 2016, table 1. A bottleneck has its stride in the 3x3
  * convolution, as torchvision has it ("v1.5"); the paper has it in the first 1x1. Names (conv1,
  * bn1, layer1.0.conv1, ..., layer1.0.downsample.0, fc) and initial values are torchvision's:
- * kaiming_normal_ with fan_out for convolutions, ones and zeros for norms (its default, where
- * zero_init_residual is off), those of torch.nn.Linear for the head.
+ * kaiming_normal_ with fan_out for convolutions, ones and zeros for norms, those of torch.nn.Linear
+ * for the head. With zero_init_residual the weights of each block's last norm begin at zero, so that
+ * each block begins as its shortcut (Goyal et al., "Accurate, large minibatch SGD", 2017, 5.1).
  */
 
 enum { IMAGE = 224, LEAST_IMAGE = 32, CLASSES = 1000, STAGES = 4 };
@@ -42,13 +43,13 @@ static struct gt_value *conv(struct gt_graph *g, const char *block, const char *
 	    gt_init_kaiming(out * kernel * kernel));
 }
 
-static struct gt_value *norm(
-    struct gt_graph *g, const char *block, const char *leaf, struct gt_value *x, bool train)
+static struct gt_value *norm(struct gt_graph *g, const char *block, const char *leaf,
+    struct gt_value *x, struct gt_init weight, bool train)
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "%s%s", block, leaf);
-	return gt_layer_batch_norm(g, name, x, train);
+	return gt_layer_batch_norm(g, name, x, weight, train);
 }
 
 /* The block's input, brought to the output's shape where it has another. */
@@ -58,22 +59,23 @@ static struct gt_value *shortcut(
 	if (!x || (stride == 1 && x->shape[1] == out))
 		return x;
 	x = conv(g, block, "downsample.0", x, out, 1, stride);
-	return norm(g, block, "downsample.1", x, train);
+	return norm(g, block, "downsample.1", x, gt_init_ones, train);
 }
 
 static struct gt_value *residual_block(struct gt_graph *g, const char *block, bool bottleneck,
-    struct gt_value *x, int64_t width, int stride, bool train)
+    bool zero_init, struct gt_value *x, int64_t width, int stride, bool train)
 {
+	const struct gt_init last = zero_init ? gt_init_zeros : gt_init_ones;
 	int64_t out = bottleneck ? 4 * width : width;
 	struct gt_value *y;
 
 	y = conv(g, block, "conv1", x, width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
-	y = gt_relu(g, norm(g, block, "bn1", y, train));
+	y = gt_relu(g, norm(g, block, "bn1", y, gt_init_ones, train));
 	y = conv(g, block, "conv2", y, width, 3, bottleneck ? stride : 1);
-	y = norm(g, block, "bn2", y, train);
+	y = norm(g, block, "bn2", y, bottleneck ? gt_init_ones : last, train);
 	if (bottleneck) {
 		y = conv(g, block, "conv3", gt_relu(g, y), out, 1, 1);
-		y = norm(g, block, "bn3", y, train);
+		y = norm(g, block, "bn3", y, last, train);
 	}
 	return gt_relu(g, gt_add(g, y, shortcut(g, block, x, out, stride, train)));
 }
@@ -104,7 +106,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		return NULL;
 	while (shape->depth != c->depth)
 		shape++;
-	x = gt_relu(g, norm(g, "", "bn1", conv(g, "", "conv1", x, 64, 7, 2), train));
+	x = conv(g, "", "conv1", x, 64, 7, 2);
+	x = gt_relu(g, norm(g, "", "bn1", x, gt_init_ones, train));
 	gt_graph_scope(g, "maxpool");
 	x = gt_max_pool2d(g, x, 3, 2, 1);
 	for (int stage = 0; stage < STAGES; stage++)
@@ -112,8 +115,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 			char block[32];
 
 			snprintf(block, sizeof(block), "layer%d.%d.", stage + 1, i);
-			x = residual_block(g, block, shape->bottleneck, x, 64 << stage,
-			    stage && !i ? 2 : 1, train);
+			x = residual_block(g, block, shape->bottleneck, c->zero_init_residual, x,
+			    64 << stage, stage && !i ? 2 : 1, train);
 		}
 	if (!x)
 		return NULL;
@@ -129,7 +132,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	const struct gt_arch gt_arch_resnet##DEPTH = {                                             \
 		.name = "resnet" #DEPTH,                                                           \
 		.summary = "ResNet-" #DEPTH " for larger images (ImageNet)",                       \
-		.keys = "image classes",                                                           \
+		.keys = "image classes zero_init_residual",                                        \
 		.defaults = { .depth = DEPTH },                                                    \
 		.wishes = wishes,                                                                  \
 		.logits = logits,                                                                  \

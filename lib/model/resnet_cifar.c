@@ -29,7 +29,7 @@ static struct gt_value *conv_norm(struct gt_graph *g, const char *block, int whi
 	snprintf(name, sizeof(name), "%sconv%d", block, which);
 	x = gt_layer_conv(g, name, x, out, 3, stride, 1, false, gt_init_kaiming(9 * x->shape[1]));
 	snprintf(name, sizeof(name), "%sbn%d", block, which);
-	return gt_layer_batch_norm(g, name, x, train);
+	return gt_layer_batch_norm(g, name, x, gt_init_ones, train);
 }
 
 static struct gt_value *basic_block(

@@ -18,8 +18,7 @@
  * The last norm sees the class token alone, which no other token changes from there on.
  */
 
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, tiny = { GT_INIT_NORMAL, 1e-6 },
-                            positions = { GT_INIT_NORMAL, 0.02 };
+static const struct gt_init tiny = { GT_INIT_NORMAL, 1e-6 }, positions = { GT_INIT_NORMAL, 0.02 };
 
 /* The widths of images that the presets are for: 224 pixels, 8 patches where these are small. */
 enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
@@ -70,12 +69,12 @@ static struct gt_value *attention(
 	weight = gt_parameter(
 	    g, leaf, GT_F32, 2, (int64_t[]){ packed, width }, xavier(width, packed), true);
 	snprintf(leaf, sizeof(leaf), "%s.in_proj_bias", name);
-	bias = gt_parameter(g, leaf, GT_F32, 1, &packed, zeros, false);
+	bias = gt_parameter(g, leaf, GT_F32, 1, &packed, gt_init_zeros, false);
 	x = gt_matmul(g, x, weight, bias, false, true);
 	gt_graph_scope(g, "%s", name);
 	x = gt_attention_full(g, x, NULL, c->heads, 0);
 	snprintf(leaf, sizeof(leaf), "%s.out_proj", name);
-	return gt_layer_dense(g, leaf, x, width, gt_init_torch(width), &zeros);
+	return gt_layer_dense(g, leaf, x, width, gt_init_torch(width), &gt_init_zeros);
 }
 
 static struct gt_value *mlp(struct gt_graph *g, const struct gt_arch_config *c, const char *name,
@@ -140,10 +139,11 @@ static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *
 	const struct gt_init normal = { GT_INIT_NORMAL, sqrt(1 / (double)fan_in) };
 	struct gt_value *token, *weight, *bias, *position;
 
-	token = gt_parameter(g, "class_token", GT_F32, 3, (int64_t[]){ 1, 1, width }, zeros, false);
+	token = gt_parameter(
+	    g, "class_token", GT_F32, 3, (int64_t[]){ 1, 1, width }, gt_init_zeros, false);
 	weight = gt_parameter(g, "conv_proj.weight", GT_F32, 4,
 	    (int64_t[]){ width, in->channels, c->patch, c->patch }, normal, true);
-	bias = gt_parameter(g, "conv_proj.bias", GT_F32, 1, &width, zeros, false);
+	bias = gt_parameter(g, "conv_proj.bias", GT_F32, 1, &width, gt_init_zeros, false);
 	position = gt_parameter(g, "encoder.pos_embedding", GT_F32, 3,
 	    (int64_t[]){ 1, count, width }, positions, false);
 	gt_graph_scope(g, "conv_proj");
@@ -164,7 +164,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		x = encoder_block(g, c, i, x, &p);
 	gt_graph_scope(g, "encoder.ln");
 	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), c->eps);
-	return gt_layer_dense(g, "heads.head", x, in->classes, zeros, &zeros);
+	return gt_layer_dense(g, "heads.head", x, in->classes, gt_init_zeros, &gt_init_zeros);
 }
 
 #define BLOCK "encoder.layers.encoder_layer_*."

@@ -313,11 +313,26 @@ static void test_initial_values(void **state)
 		{ "fc.weight", 0, 1 / sqrt(3.0 * 512) },
 		{ "fc.bias", 0, 1 / sqrt(3.0 * 512) },
 	};
+	/* The last norm of each block alone begins at zero. */
+	const struct moments two_norms[] = {
+		{ "bn1.weight", 1, 0 },
+		{ "layer4.1.bn1.weight", 1, 0 },
+		{ "layer4.1.bn2.weight", 0, 0 },
+		{ "layer2.0.downsample.1.weight", 1, 0 },
+	};
+	const struct moments three_norms[] = {
+		{ "layer1.0.bn2.weight", 1, 0 },
+		{ "layer1.0.bn3.weight", 0, 0 },
+		{ "layer4.2.bn3.weight", 0, 0 },
+		{ "layer4.2.bn3.running_var", 1, 0 },
+	};
 
 	(void)state;
 	EXPECT_INITIAL("lenet", lenet);
 	EXPECT_INITIAL("resnet20", resnet);
 	EXPECT_INITIAL("resnet18:image=32", resnet18);
+	EXPECT_INITIAL("resnet18:image=32,zero_init_residual=yes", two_norms);
+	EXPECT_INITIAL("resnet50:image=32,zero_init_residual=yes", three_norms);
 }
 
 /* GPT-2's and LLaMA's deviation is 0.02. */
@@ -425,7 +440,7 @@ static void test_bad_specs(void **state)
 		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
 		    "it takes: layers heads width eps hidden block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
-		    "it takes: image classes" },
+		    "it takes: image classes zero_init_residual" },
 		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
 		    DESCRIBED("theta=X") },
 		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",
