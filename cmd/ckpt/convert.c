@@ -57,7 +57,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env,
 	if (!rc)
 		rc = gt_buf_check(&r.note, err);
 	if (!rc && losses.values)
-		gt_ckpt_target_say_losses(&r, &losses, &env->log);
+		gt_ckpt_target_report_losses(&r, &losses, &env->log);
 	if (!rc)
 		rc = gt_ckpt_target_report(&r, target->output, true, &tally, env, err);
 	gt_buf_release(&r.note);

@@ -97,7 +97,7 @@ struct job {
 	double time_s;
 };
 
-static const char *const described_names[GT_EDIT_WHAT_COUNT] = {
+static const char *const described_names[GT_EDIT_USE_COUNT] = {
 	[GT_EDIT_NAME] = "name",
 	[GT_EDIT_METADATA] = "metadata",
 	[GT_EDIT_REFERENCE] = "reference",
@@ -171,12 +171,12 @@ static void print_changes(const struct gt_edit *edit)
 	for (size_t i = 0; i < edit->count; i++) {
 		const struct gt_edit_change *c = &edit->changes[i];
 
-		if (c->what == GT_EDIT_LOCATION)
+		if (c->use == GT_EDIT_LOCATION)
 			fputs("storage ", stdout);
 		gt_log_put(stdout, c->where);
-		fputs(c->what == GT_EDIT_METADATA ? (*c->where ? "._metadata" : "_metadata") : "",
+		fputs(c->use == GT_EDIT_METADATA ? (*c->where ? "._metadata" : "_metadata") : "",
 		    stdout);
-		fputs(*c->where || c->what == GT_EDIT_METADATA ? ": '" : "'", stdout);
+		fputs(*c->where || c->use == GT_EDIT_METADATA ? ": '" : "'", stdout);
 		gt_log_put(stdout, c->from);
 		fputs("' -> '", stdout);
 		gt_log_put(stdout, c->to);
@@ -192,7 +192,7 @@ static json_t *json_changes(const struct gt_edit *edit)
 		const struct gt_edit_change *c = &edit->changes[i];
 
 		if (json_array_append_new(
-		        list, json_pack("{s:s,s:s,s:s,s:s}", "what", described_names[c->what],
+		        list, json_pack("{s:s,s:s,s:s,s:s}", "what", described_names[c->use],
 		                  "where", c->where, "from", c->from, "to", c->to))) {
 			json_decref(list);
 			return NULL;
@@ -207,7 +207,7 @@ static int print_json(const struct job *j, struct gt_err *err)
 	json_t *out = json_pack("{s:s,s:s?,s:b,s:s,s:I,s:I,s:I,s:I,s:b,s:f}", "input",
 	    j->target.input, "output", j->target.output, "dry_run", j->cli->dry_run, "note",
 	    j->edit.note, "changed", (json_int_t)j->edit.count, "written_bytes",
-	    (json_int_t)r->written_bytes, "moved_bytes", (json_int_t)r->moved_bytes, "dead_bytes",
+	    (json_int_t)r->written_bytes, "moved_bytes", (json_int_t)r->copied_bytes, "dead_bytes",
 	    (json_int_t)r->dead_bytes, "replaced", r->replaced, "time_s", j->time_s);
 	json_t *changes = out && j->cli->dry_run ? json_changes(&j->edit) : NULL;
 
@@ -221,16 +221,16 @@ static int print_json(const struct job *j, struct gt_err *err)
 static void log_result(const struct job *j)
 {
 	const struct gt_edit_result *r = &j->result;
-	char written[GT_TEXT_SIZE], moved[GT_TEXT_SIZE], dead[GT_TEXT_SIZE];
+	char written[GT_TEXT_SIZE], copied[GT_TEXT_SIZE], dead[GT_TEXT_SIZE];
 
 	gt_text_bytes(written, r->written_bytes);
-	gt_text_bytes(moved, r->moved_bytes);
+	gt_text_bytes(copied, r->copied_bytes);
 	gt_text_bytes(dead, r->dead_bytes);
 	if (j->cli->dry_run || (!j->edit.count && !j->target.output))
 		gt_log_info(j->log, "%s; nothing written", j->edit.note);
-	else if (r->moved_bytes)
+	else if (r->copied_bytes)
 		gt_log_info(j->log, "%s; %s written, %s moved in %.0f ms", j->edit.note, written,
-		    moved, j->time_s * 1e3);
+		    copied, j->time_s * 1e3);
 	else
 		gt_log_info(
 		    j->log, "%s; %s written in %.0f ms", j->edit.note, written, j->time_s * 1e3);

@@ -170,7 +170,7 @@ static int write_out(const char *path, const char *format, const struct gt_tree 
 	return rc;
 }
 
-void gt_ckpt_target_say_losses(
+void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log)
 {
 	char line[160];
@@ -214,7 +214,7 @@ int gt_ckpt_target_write(
 	if (!rc)
 		rc = write_out(target->output, r->format, tree, &options, err);
 	if (!rc && losses.values)
-		gt_ckpt_target_say_losses(r, &losses, &env->log);
+		gt_ckpt_target_report_losses(r, &losses, &env->log);
 	if (!rc)
 		rc = gt_ckpt_target_report(
 		    r, index ? index : target->output, !index, &tally, env, err);

@@ -75,7 +75,7 @@ int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whol
 
 /* Report how many finite values became infinite when they were cast to a smaller type. The report
  * is a warning in the log; with r->json it is added to r->note. */
-void gt_ckpt_target_say_losses(
+void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
 /* Open an input and check its tensors against its digests (ckpt/tools/digest.h), so that a damaged

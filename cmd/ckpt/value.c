@@ -37,13 +37,13 @@ static size_t print_list(char *out, size_t room, const struct gt_tree *node)
 /* A string in quotes, cut between characters where it is long. */
 static size_t print_string(char *out, size_t room, const struct gt_tree *node)
 {
-	size_t n = strlen(node->string.bytes), most = room > 8 ? room - 8 : 0;
+	size_t n = strlen(node->string.bytes), max = room > 8 ? room - 8 : 0;
 
-	if (n <= most)
+	if (n <= max)
 		return (size_t)snprintf(out, room, "'%s'", node->string.bytes);
-	while (most && (node->string.bytes[most] & 0xc0) == 0x80)
-		most--;
-	return (size_t)snprintf(out, room, "'%.*s...'", (int)most, node->string.bytes);
+	while (max && (node->string.bytes[max] & 0xc0) == 0x80)
+		max--;
+	return (size_t)snprintf(out, room, "'%.*s...'", (int)max, node->string.bytes);
 }
 
 size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node)

@@ -80,7 +80,7 @@ static void print_columns(
  * have two digits. */
 static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
 {
-	size_t most = b->count > 10 ? 7 : 8, tables = (b->count + most - 1) / most;
+	size_t max = b->count > 10 ? 7 : 8, tables = (b->count + max - 1) / max;
 
 	for (size_t i = 0; i < tables; i++) {
 		size_t first = b->count * i / tables, end = b->count * (i + 1) / tables;

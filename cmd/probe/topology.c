@@ -17,9 +17,9 @@ static const struct {
 	[GT_LINK_SYS] = { "SYS", "PCIe and the connection between NUMA nodes" },
 };
 
-static struct gt_link_way way_at(const struct gt_topology *t, size_t a, size_t b)
+static struct gt_gpu_link link_at(const struct gt_topology *t, size_t a, size_t b)
 {
-	return t->way[a * t->count + b];
+	return t->links[a * t->count + b];
 }
 
 static size_t longest_cpus(const struct gt_topology *t)
@@ -27,8 +27,8 @@ static size_t longest_cpus(const struct gt_topology *t)
 	size_t longest = strlen("CPUs");
 
 	for (size_t i = 0; i < t->count; i++)
-		if (strlen(t->near[i].cpus) > longest)
-			longest = strlen(t->near[i].cpus);
+		if (strlen(t->affinity[i].cpus) > longest)
+			longest = strlen(t->affinity[i].cpus);
 	return longest;
 }
 
@@ -44,9 +44,9 @@ static void print_matrix(FILE *out, const struct gt_topology *t)
 	for (size_t a = 0; a < t->count; a++) {
 		fprintf(out, "GPU%-3zu", a);
 		for (size_t b = 0; b < t->count; b++)
-			fprintf(out, "%-6s", gt_link_name(name, way_at(t, a, b)));
-		fprintf(out, "%-*s  %s\n", cpus, t->near[a].cpus[0] ? t->near[a].cpus : "?",
-		    t->near[a].nodes[0] ? t->near[a].nodes : "?");
+			fprintf(out, "%-6s", gt_link_name(name, link_at(t, a, b)));
+		fprintf(out, "%-*s  %s\n", cpus, t->affinity[a].cpus[0] ? t->affinity[a].cpus : "?",
+		    t->affinity[a].nodes[0] ? t->affinity[a].nodes : "?");
 	}
 }
 
@@ -56,7 +56,7 @@ static void print_legend(FILE *out, const struct gt_topology *t)
 	bool used[GT_LINKS] = { false };
 
 	for (size_t i = 0; i < t->count * t->count; i++)
-		used[t->way[i].kind] = true;
+		used[t->links[i].kind] = true;
 	fputc('\n', out);
 	for (int k = 0; k < GT_LINKS; k++)
 		if (used[k])
@@ -86,15 +86,15 @@ static json_t *links_json(const struct gt_topology *t)
 
 	for (size_t a = 0; a < t->count; a++)
 		for (size_t b = a + 1; b < t->count; b++) {
-			struct gt_link_way way = way_at(t, a, b);
-			bool nvlink = way.kind == GT_LINK_NVLINK;
+			struct gt_gpu_link link = link_at(t, a, b);
+			bool nvlink = link.kind == GT_LINK_NVLINK;
 			char name[16];
 			json_t *pair =
 			    json_pack("{s:[ii], s:o, s:o}", "gpus", (int)a, (int)b, "link",
-			        way.kind == GT_LINK_UNKNOWN
+			        link.kind == GT_LINK_UNKNOWN
 			            ? json_null()
-			            : json_string(nvlink ? "NV" : gt_link_name(name, way)),
-			        "nvlinks", nvlink ? json_integer(way.nvlinks) : json_null());
+			            : json_string(nvlink ? "NV" : gt_link_name(name, link)),
+			        "nvlinks", nvlink ? json_integer(link.nvlinks) : json_null());
 
 			if (json_array_append_new(list, pair)) {
 				json_decref(list);
@@ -110,7 +110,8 @@ json_t *gt_probe_topology_json(const struct gt_topology *t)
 
 	for (size_t i = 0; i < t->count; i++) {
 		json_t *gpu = json_pack("{s:i, s:o, s:o}", "index", (int)i, "cpus",
-		    text_or_null(t->near[i].cpus), "numa_nodes", text_or_null(t->near[i].nodes));
+		    text_or_null(t->affinity[i].cpus), "numa_nodes",
+		    text_or_null(t->affinity[i].nodes));
 
 		if (json_array_append_new(near, gpu)) {
 			json_decref(near);

@@ -113,16 +113,16 @@ static void op_row(struct gt_table *table, const char *name, const json_t *op, d
 static void print_blocks(const json_t *plan, double runs)
 {
 	const json_t *blocks = json_object_get(plan, "model_blocks"), *block;
-	double least = INFINITY, most = 0;
+	double least = INFINITY, max = 0;
 	size_t i;
 
 	json_array_foreach(blocks, i, block)
 	{
 		least = fmin(least, runs * number(block, "launches"));
-		most = fmax(most, runs * number(block, "launches"));
+		max = fmax(max, runs * number(block, "launches"));
 	}
 	if (json_array_size(blocks))
-		printf("launches       %.0f to %.0f in each of %zu blocks\n", least, most,
+		printf("launches       %.0f to %.0f in each of %zu blocks\n", least, max,
 		    json_array_size(blocks));
 }
 

@@ -7,7 +7,7 @@
 /* Four wide rows of means and coefficients, then per chunk two wide rows of sums. */
 static void want_workspace(struct gt_call *call, const struct gt_tensor *x, bool sums)
 {
-	struct gt_columns s = gt_columns_of_channels(x);
+	struct gt_chunking s = gt_chunking_of_channels(x);
 
 	call->workspace_bytes =
 	    (size_t)((4 + (sums ? 2 * s.chunks : 0)) * s.wide) * gt_dtype_size(x->dtype);
@@ -15,7 +15,7 @@ static void want_workspace(struct gt_call *call, const struct gt_tensor *x, bool
 
 static int batch_norm_prepare(struct gt_call *call, struct gt_err *err)
 {
-	if (gt_columns_of_channels(&call->in[0]).rows < 2) {
+	if (gt_chunking_of_channels(&call->in[0]).rows < 2) {
 		gt_err_set(err, GT_EINVAL, "batch_norm: 1 value per channel has no variance");
 		return gt_err_hint(err, "use a larger batch or larger images");
 	}

@@ -7,7 +7,7 @@
 /* `rows` wide rows of means and coefficients, and per chunk two of sums. */
 static void want_wide_rows(struct gt_call *call, const struct gt_tensor *x, int64_t rows, bool sums)
 {
-	struct gt_columns s = gt_columns_of_channels(x);
+	struct gt_chunking s = gt_chunking_of_channels(x);
 
 	call->workspace_bytes =
 	    (size_t)((rows + (sums ? 2 * s.chunks : 0)) * s.wide) * gt_dtype_size(x->dtype);

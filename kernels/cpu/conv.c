@@ -14,7 +14,7 @@
 struct conv {
 	const char *op;
 	const struct gt_tensor *x, *w, *y;
-	struct gt_dnnl_where x_where, w_where, y_where;
+	struct gt_dnnl_address x_address, w_address, y_address;
 	int stride, pad;
 };
 
@@ -124,34 +124,34 @@ static int add_steps(struct gt_call *call, const struct conv *c, const struct co
     const struct conv_role *role, const_dnnl_primitive_desc_t desc, struct gt_err *err)
 {
 	const dnnl_memory_desc_t *w = gt_dnnl_api->primitive_desc_query_md(desc, role->weights, 0);
-	struct gt_dnnl_where w_where = c->w_where;
+	struct gt_dnnl_address w_address = c->w_address;
 	bool reorder = !gt_dnnl_api->memory_desc_equal(w, &d->w_plain);
 	struct gt_dnnl_step *step;
 	int rc;
 
 	if (reorder)
-		w_where = gt_dnnl_workspace(call, gt_dnnl_api->memory_desc_get_size(w));
+		w_address = gt_dnnl_workspace(call, gt_dnnl_api->memory_desc_get_size(w));
 	if (reorder && !role->writes_weights) {
-		rc = gt_dnnl_reorder_add(call, &d->w_plain, c->w_where, w, w_where, err);
+		rc = gt_dnnl_reorder_add(call, &d->w_plain, c->w_address, w, w_address, err);
 		if (rc < 0)
 			return rc;
 	}
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, role->x, &d->x, c->x_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, role->x, &d->x, c->x_address, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, role->w, w, w_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, role->w, w, w_address, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, role->y, &d->y, c->y_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, role->y, &d->y, c->y_address, err)) < 0)
 		return rc;
 	if (gt_optional_input(call, 2)) {
-		const struct gt_dnnl_where bias = { GT_DNNL_IN, 2 };
+		const struct gt_dnnl_address bias = { GT_DNNL_IN, 2 };
 
 		if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
 			return rc;
 	}
 	if (reorder && role->writes_weights)
-		return gt_dnnl_reorder_add(call, w, w_where, &d->w_plain, c->w_where, err);
+		return gt_dnnl_reorder_add(call, w, w_address, &d->w_plain, c->w_address, err);
 	return 0;
 }
 

@@ -111,26 +111,26 @@ static int add_steps(struct gt_call *call, const struct winograd_descs *d,
 {
 	const dnnl_memory_desc_t *w =
 	    gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
-	const struct gt_dnnl_where w_plain = { GT_DNNL_IN, 1 }, bias = { GT_DNNL_IN, 2 };
-	struct gt_dnnl_where x_where = gt_dnnl_workspace(call, bytes_of(&call->in[0]));
-	struct gt_dnnl_where y_where = gt_dnnl_workspace(call, bytes_of(&call->out[0]));
-	struct gt_dnnl_where w_where =
+	const struct gt_dnnl_address w_plain = { GT_DNNL_IN, 1 }, bias = { GT_DNNL_IN, 2 };
+	struct gt_dnnl_address x_address = gt_dnnl_workspace(call, bytes_of(&call->in[0]));
+	struct gt_dnnl_address y_address = gt_dnnl_workspace(call, bytes_of(&call->out[0]));
+	struct gt_dnnl_address w_address =
 	    gt_dnnl_workspace(call, gt_dnnl_api->memory_desc_get_size(w));
 	struct gt_dnnl_step *step;
 	int rc;
 
-	if ((rc = gt_dnnl_reorder_add(call, &d->w_plain, w_plain, w, w_where, err)) < 0)
+	if ((rc = gt_dnnl_reorder_add(call, &d->w_plain, w_plain, w, w_address, err)) < 0)
 		return rc;
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, &d->x, x_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, &d->x, x_address, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, w, w_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, w, w_address, err)) < 0)
 		return rc;
 	if (gt_optional_input(call, 2) &&
 	    (rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
 		return rc;
-	return gt_dnnl_arg(call, step, DNNL_ARG_DST, &d->y, y_where, err);
+	return gt_dnnl_arg(call, step, DNNL_ARG_DST, &d->y, y_address, err);
 }
 
 static int prepare(struct gt_call *call, struct gt_err *err)

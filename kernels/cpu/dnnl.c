@@ -113,12 +113,12 @@ int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)
 	return rc;
 }
 
-struct gt_dnnl_where gt_dnnl_workspace(struct gt_call *call, size_t bytes)
+struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes)
 {
 	size_t offset = (call->workspace_bytes + 63) / 64 * 64;
 
 	call->workspace_bytes = offset + bytes;
-	return (struct gt_dnnl_where){ GT_DNNL_WORKSPACE, offset };
+	return (struct gt_dnnl_address){ GT_DNNL_WORKSPACE, offset };
 }
 
 int gt_dnnl_attr(
@@ -135,7 +135,7 @@ int gt_dnnl_attr(
 }
 
 int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
-    const dnnl_memory_desc_t *desc, struct gt_dnnl_where where, struct gt_err *err)
+    const dnnl_memory_desc_t *desc, struct gt_dnnl_address address, struct gt_err *err)
 {
 	struct gt_dnnl *d = call->state;
 	int i = step->args_count;
@@ -146,7 +146,7 @@ int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
 	if (rc < 0)
 		return rc;
 	step->args[i].arg = arg;
-	step->where[i] = where;
+	step->address[i] = address;
 	step->args_count++;
 	return 0;
 }
@@ -174,8 +174,8 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 }
 
 int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
-    struct gt_dnnl_where from_where, const dnnl_memory_desc_t *to, struct gt_dnnl_where to_where,
-    struct gt_err *err)
+    struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
+    struct gt_dnnl_address to_address, struct gt_err *err)
 {
 	struct gt_dnnl *d = call->state;
 	struct gt_dnnl_step *step;
@@ -192,24 +192,24 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
 		goto out;
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		goto out;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_FROM, from, from_where, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_FROM, from, from_address, err)) < 0)
 		goto out;
-	rc = gt_dnnl_arg(call, step, DNNL_ARG_TO, to, to_where, err);
+	rc = gt_dnnl_arg(call, step, DNNL_ARG_TO, to, to_address, err);
 out:
 	gt_dnnl_api->primitive_desc_destroy(desc);
 	gt_dnnl_api->primitive_attr_destroy(attr);
 	return rc;
 }
 
-static void *data_of(const struct gt_call *call, struct gt_dnnl_where where)
+static void *data_of(const struct gt_call *call, struct gt_dnnl_address address)
 {
-	switch (where.place) {
+	switch (address.memory) {
 	case GT_DNNL_IN:
-		return call->in[where.at].data;
+		return call->in[address.at].data;
 	case GT_DNNL_OUT:
-		return call->out[where.at].data;
+		return call->out[address.at].data;
 	default:
-		return (char *)call->workspace + where.at;
+		return (char *)call->workspace + address.at;
 	}
 }
 
@@ -222,8 +222,8 @@ int gt_dnnl_bind(struct gt_call *call, struct gt_err *err)
 		struct gt_dnnl_step *step = &d->steps[s];
 
 		for (int i = 0; i < step->args_count && rc == 0; i++)
-			rc = gt_dnnl_check(gt_dnnl_api->memory_set_data_handle(
-			                       step->args[i].memory, data_of(call, step->where[i])),
+			rc = gt_dnnl_check(gt_dnnl_api->memory_set_data_handle(step->args[i].memory,
+			                       data_of(call, step->address[i])),
 			    call, d->op, "bind its memory", err);
 	}
 	return rc;

@@ -6,15 +6,15 @@
 #include "lib/graph/kernel.h"
 
 /* The kind of memory that holds an argument of a primitive. */
-enum gt_dnnl_place {
+enum gt_dnnl_memory {
 	GT_DNNL_IN,       /* an input of the call */
 	GT_DNNL_OUT,      /* an output of the call */
 	GT_DNNL_WORKSPACE /* the workspace of the call */
 };
 
 /* The address of an argument, before the call is bound to memory. */
-struct gt_dnnl_where {
-	enum gt_dnnl_place place;
+struct gt_dnnl_address {
+	enum gt_dnnl_memory memory;
 	size_t at; /* index of the input or output; for the workspace, the offset in bytes */
 };
 
@@ -26,7 +26,7 @@ struct gt_dnnl_step {
 	dnnl_primitive_t primitive;
 	int args_count;
 	dnnl_exec_arg_t args[GT_DNNL_MAX_ARGS];
-	struct gt_dnnl_where where[GT_DNNL_MAX_ARGS]; /* where[i] is the address of args[i] */
+	struct gt_dnnl_address address[GT_DNNL_MAX_ARGS]; /* address[i] is the address of args[i] */
 };
 
 /*
@@ -82,17 +82,17 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err);
 
 /* Append an argument to a step. `arg` is one of oneDNN's DNNL_ARG_ constants; `desc` describes the
- * memory at `where`. */
+ * memory at `address`. */
 int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
-    const dnnl_memory_desc_t *desc, struct gt_dnnl_where where, struct gt_err *err);
+    const dnnl_memory_desc_t *desc, struct gt_dnnl_address address, struct gt_err *err);
 
 /* Append a step that copies a tensor from one memory format into another. */
 int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
-    struct gt_dnnl_where from_where, const dnnl_memory_desc_t *to, struct gt_dnnl_where to_where,
-    struct gt_err *err);
+    struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
+    struct gt_dnnl_address to_address, struct gt_err *err);
 
 /* Add `bytes` to the call's workspace, aligned to 64 bytes, and return their address. */
-struct gt_dnnl_where gt_dnnl_workspace(struct gt_call *call, size_t bytes);
+struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 
 /* Create attributes for primitives that take their scratchpad as an argument. The caller destroys
  * *out. */

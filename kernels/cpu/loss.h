@@ -88,7 +88,7 @@ static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int
 }
 
 /* Return true if t->classes[k] is at least 0 and in [first, first + n). */
-static inline bool gt_class_is_here(const struct gt_row_target *t, int k, int64_t first, int64_t n)
+static inline bool gt_class_in_range(const struct gt_row_target *t, int k, int64_t first, int64_t n)
 {
 	return t->classes[k] >= 0 && t->classes[k] >= first && t->classes[k] - first < n;
 }

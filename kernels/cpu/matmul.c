@@ -105,8 +105,8 @@ static dnnl_status_t matmul_describe(
 static int product_step(struct gt_call *call, const struct product_descs *d,
     dnnl_primitive_desc_t desc, struct gt_err *err)
 {
-	const struct gt_dnnl_where a = { GT_DNNL_IN, 0 }, b = { GT_DNNL_IN, 1 },
-	                           bias = { GT_DNNL_IN, 2 }, y = { GT_DNNL_OUT, 0 };
+	const struct gt_dnnl_address a = { GT_DNNL_IN, 0 }, b = { GT_DNNL_IN, 1 },
+	                             bias = { GT_DNNL_IN, 2 }, y = { GT_DNNL_OUT, 0 };
 	struct gt_dnnl_step *step;
 	int rc;
 

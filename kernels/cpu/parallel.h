@@ -47,7 +47,7 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
  * Example: 10000 rows, 3 columns. A wide row has 129 elements (43 rows). A chunk has 8256 elements
  * (2752 rows). There are 4 chunks, and the last one has 5232 elements.
  */
-struct gt_columns {
+struct gt_chunking {
 	int64_t rows, cols;
 	int64_t wide;   /* elements per wide row: a multiple of cols */
 	int64_t chunk;  /* elements per chunk; the last chunk may have fewer */
@@ -60,9 +60,9 @@ enum {
 };
 
 /* Return the division of a matrix [rows, cols]. */
-static inline struct gt_columns gt_columns_of(int64_t rows, int64_t cols)
+static inline struct gt_chunking gt_chunking_of(int64_t rows, int64_t cols)
 {
-	struct gt_columns s = { .rows = rows, .cols = cols };
+	struct gt_chunking s = { .rows = rows, .cols = cols };
 
 	s.wide = gt_ceil_div(GT_WIDE_MIN, gt_max(cols, 1)) * cols;
 	s.chunk = GT_CHUNK_ROWS * s.wide;
@@ -71,7 +71,7 @@ static inline struct gt_columns gt_columns_of(int64_t rows, int64_t cols)
 }
 
 /* Return the number of elements of chunk k. */
-static inline int64_t gt_chunk_length(const struct gt_columns *s, int64_t k)
+static inline int64_t gt_chunk_length(const struct gt_chunking *s, int64_t k)
 {
 	return gt_min(s->chunk, s->rows * s->cols - k * s->chunk);
 }
@@ -81,11 +81,11 @@ static inline int64_t gt_chunk_length(const struct gt_columns *s, int64_t k)
  * channels. The channels are dimension 1 of a tensor of four dimensions, and the last dimension of
  * any other tensor. In memory the channels must come last (gt_accept_channels_last()).
  */
-static inline struct gt_columns gt_columns_of_channels(const struct gt_tensor *t)
+static inline struct gt_chunking gt_chunking_of_channels(const struct gt_tensor *t)
 {
 	int64_t cols = t->ndim == 4 ? t->shape[1] : gt_tensor_last(t);
 
-	return gt_columns_of(cols ? gt_tensor_elements(t) / cols : 0, cols);
+	return gt_chunking_of(cols ? gt_tensor_elements(t) / cols : 0, cols);
 }
 
 /* Return true if every tensor of four dimensions in the call has the layout GT_CHANNELS_LAST.

@@ -288,7 +288,7 @@ static void adam_piece(float *p, const float *g, float *m, float *v, int64_t cou
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
-	float lr = (o->others ? s->block.others_lr : s->block.lr) * o->lr_scale;
+	float lr = (o->use_fallback_lr ? s->block.fallback_lr : s->block.lr) * o->lr_scale;
 	float step = lr / s->result.bias1, unbias = 1.0f / s->result.bias2_sqrt;
 	float factor = s->result.grad_factor, eps = o->eps;
 	/* Decay goes to the parameter (AdamW) or to the gradient (Adam). */

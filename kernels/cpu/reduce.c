@@ -6,7 +6,7 @@
 
 static int bias_grad_prepare(struct gt_call *call, struct gt_err *err)
 {
-	struct gt_columns s = gt_columns_of_channels(&call->in[0]);
+	struct gt_chunking s = gt_chunking_of_channels(&call->in[0]);
 
 	(void)err;
 	call->workspace_bytes = (size_t)(s.chunks * s.wide) * gt_dtype_size(call->in[0].dtype);

@@ -158,12 +158,12 @@ static void launch_moments(struct gt_call *call, const struct gt_channels *m)
 template <class T, class F>
 static void find_moments(struct gt_call *call, const struct gt_channels *m, F f)
 {
-	if (m->chunks && m->cols % gt_pack_of<T>() == 0)
-		launch_moments<T, gt_pack_of<T>()>(call, m);
+	if (m->chunks && m->cols % gt_pack_elements<T>() == 0)
+		launch_moments<T, gt_pack_elements<T>()>(call, m);
 	else if (m->chunks)
 		launch_moments<T, 1>(call, m);
 	if (m->cols)
-		GT_LAUNCH((finish_moments<F>), (unsigned)gt_parts(m->cols, GT_FINISH_COLUMNS),
+		GT_LAUNCH((finish_moments<F>), (unsigned)gt_ceil_div(m->cols, GT_FINISH_COLUMNS),
 		    dim3(GT_FINISH_COLUMNS, GT_FINISH_THREADS), 0, call->stream->queue, f,
 		    (const double *)call->workspace, *m);
 }
@@ -227,8 +227,8 @@ static int apply_all(struct gt_call *call, const apply_args<T> &a, struct gt_err
 {
 	struct gt_channels m = gt_channels_of(&call->in[0]);
 
-	if (m.rows && m.cols % gt_pack_of<T>() == 0)
-		launch_apply<T, gt_pack_of<T>()>(call, a, &m);
+	if (m.rows && m.cols % gt_pack_elements<T>() == 0)
+		launch_apply<T, gt_pack_elements<T>()>(call, a, &m);
 	else if (m.rows)
 		launch_apply<T, 1>(call, a, &m);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
@@ -335,8 +335,8 @@ template <class V> static int run_batch_norm_combine(struct gt_call *call, struc
 
 	if (!cols)
 		return 0;
-	GT_LAUNCH((combine_ranks<V>), (unsigned)gt_parts(cols, 64), 64, 0, call->stream->queue, f,
-	    gt_in_data<double>(call, 3), call->in[3].shape[0], cols);
+	GT_LAUNCH((combine_ranks<V>), (unsigned)gt_ceil_div(cols, 64), 64, 0, call->stream->queue,
+	    f, gt_in_data<double>(call, 3), call->in[3].shape[0], cols);
 	return gt_cuda_launched(call->stream, "batch_norm_combine", err);
 }
 

@@ -151,12 +151,12 @@ template <class T>
 static void sum_gradient(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
     const struct gt_channels *m)
 {
-	if (m->chunks && m->cols % gt_pack_of<T>() == 0)
-		launch_sums<T, gt_pack_of<T>()>(call, partial, a, m);
+	if (m->chunks && m->cols % gt_pack_elements<T>() == 0)
+		launch_sums<T, gt_pack_elements<T>()>(call, partial, a, m);
 	else if (m->chunks)
 		launch_sums<T, 1>(call, partial, a, m);
 	if (m->cols)
-		GT_LAUNCH((finish_gradients<T>), (unsigned)gt_parts(m->cols, GT_FINISH_COLUMNS),
+		GT_LAUNCH((finish_gradients<T>), (unsigned)gt_ceil_div(m->cols, GT_FINISH_COLUMNS),
 		    dim3(GT_FINISH_COLUMNS, GT_FINISH_THREADS), 0, call->stream->queue, a,
 		    (const double *)partial, *m);
 }
@@ -174,8 +174,8 @@ template <class T>
 static int finish_gradient(struct gt_call *call, const channel_grad_args<T> &a,
     const struct gt_channels *m, struct gt_err *err)
 {
-	if (m->rows && m->cols % gt_pack_of<T>() == 0)
-		launch_gradient<T, gt_pack_of<T>()>(call, a, m);
+	if (m->rows && m->cols % gt_pack_elements<T>() == 0)
+		launch_gradient<T, gt_pack_elements<T>()>(call, a, m);
 	else if (m->rows)
 		launch_gradient<T, 1>(call, a, m);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);

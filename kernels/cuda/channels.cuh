@@ -62,7 +62,7 @@ struct gt_channels {
 };
 
 /* Return n / size, rounded up. */
-static inline int64_t gt_parts(int64_t n, int64_t size)
+static inline int64_t gt_ceil_div(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
 }
@@ -72,15 +72,15 @@ static inline int64_t gt_parts(int64_t n, int64_t size)
 static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 {
 	struct gt_channels m = {};
-	int64_t most;
+	int64_t max;
 
 	m.cols = x->shape[1];
 	if (!m.cols || !gt_tensor_elements(x))
 		return m;
 	m.rows = gt_tensor_elements(x) / m.cols;
-	most = gt_at_most(GT_CHANNEL_SUMS / m.cols + 1, GT_CHANNEL_CHUNKS);
-	m.length = gt_parts(gt_parts(m.rows, most), GT_SOME_ROWS) * GT_SOME_ROWS;
-	m.chunks = gt_parts(m.rows, m.length);
+	max = gt_min_blocks(GT_CHANNEL_SUMS / m.cols + 1, GT_CHANNEL_CHUNKS);
+	m.length = gt_ceil_div(gt_ceil_div(m.rows, max), GT_SOME_ROWS) * GT_SOME_ROWS;
+	m.chunks = gt_ceil_div(m.rows, m.length);
 	return m;
 }
 
@@ -93,13 +93,13 @@ struct gt_channel_shape {
 template <int W>
 static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, int64_t n)
 {
-	int64_t packs = gt_parts(m->cols, W);
+	int64_t packs = gt_ceil_div(m->cols, W);
 	unsigned x = 1;
 
 	while (x < packs && x < GT_CHANNEL_COLUMNS)
 		x *= 2;
-	return { dim3((unsigned)gt_parts(packs, x),
-		     gt_at_most(gt_parts(n, GT_CHANNEL_THREADS / x), GT_CHANNEL_STRIPS)),
+	return { dim3((unsigned)gt_ceil_div(packs, x),
+		     gt_min_blocks(gt_ceil_div(n, GT_CHANNEL_THREADS / x), GT_CHANNEL_STRIPS)),
 		dim3(x, GT_CHANNEL_THREADS / x) };
 }
 
@@ -140,7 +140,7 @@ template <class F> static __device__ double gt_sum_over_chunks(double *shared, i
 
 /* Return the number of elements in 16 bytes. A thread works on this many columns if the number
  * of columns is a multiple of it; otherwise a thread works on one column. */
-template <class T> constexpr int gt_pack_of()
+template <class T> constexpr int gt_pack_elements()
 {
 	return 16 / (int)sizeof(T);
 }

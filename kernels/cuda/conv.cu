@@ -226,12 +226,12 @@ enum { WEIGHT_THREADS = 256 };
 
 static unsigned weight_blocks(int64_t elements)
 {
-	return (unsigned)gt_parts(elements, WEIGHT_THREADS);
+	return (unsigned)gt_ceil_div(elements, WEIGHT_THREADS);
 }
 
 static int64_t up_to_packs(int64_t n, int64_t size)
 {
-	return gt_parts(n, 16 / size) * (16 / size);
+	return gt_ceil_div(n, 16 / size) * (16 / size);
 }
 
 static struct weight_sizes weight_sizes_of(const struct gt_tensor *w)
@@ -309,15 +309,15 @@ template <class T> static int run_conv2d_input_grad(struct gt_call *call, struct
  */
 static int check_sizes(const struct gt_call *call, const struct gt_tensor *w, struct gt_err *err)
 {
-	const int64_t most = INT32_MAX / 2;
+	const int64_t max = INT32_MAX / 2;
 
 	for (int i = 0; i < 4; i++)
 		if (w->shape[i] < 1)
 			return gt_err_set(
 			    err, GT_ENOTSUP, "%s: a weight without elements", call->kernel->op);
-	if (gt_tensor_elements(w) > most)
+	if (gt_tensor_elements(w) > max)
 		return gt_err_set(err, GT_ENOTSUP, "%s: a weight of %lld elements, at most %lld",
-		    call->kernel->op, (long long)gt_tensor_elements(w), (long long)most);
+		    call->kernel->op, (long long)gt_tensor_elements(w), (long long)max);
 	return 0;
 }
 
@@ -363,16 +363,16 @@ static struct parts parts_of(const struct gt_call *call)
 {
 	const int64_t *y = call->in[1].shape, side = gt_tile<float>::SIDE;
 	struct parts p = { weight_sizes_of(&call->out[0]), {}, 0 };
-	int64_t tiles, most;
+	int64_t tiles, max;
 
 	p.sizes.m = p.w.outputs;
 	p.sizes.n = p.w.taps * p.w.channels;
 	p.sizes.k = y[0] * y[2] * y[3];
-	p.w.stride = gt_parts(p.sizes.n, PART_PACK) * PART_PACK;
-	tiles = gt_parts(p.sizes.m, side) * gt_parts(p.sizes.n, side);
-	most = gt_parts(WANTED_BLOCKS, tiles ? tiles : 1);
-	p.sizes.split = gt_parts(gt_parts(p.sizes.k, most), LEAST_PIXELS) * LEAST_PIXELS;
-	p.count = p.sizes.k ? gt_parts(p.sizes.k, p.sizes.split) : 0;
+	p.w.stride = gt_ceil_div(p.sizes.n, PART_PACK) * PART_PACK;
+	tiles = gt_ceil_div(p.sizes.m, side) * gt_ceil_div(p.sizes.n, side);
+	max = gt_ceil_div(WANTED_BLOCKS, tiles ? tiles : 1);
+	p.sizes.split = gt_ceil_div(gt_ceil_div(p.sizes.k, max), LEAST_PIXELS) * LEAST_PIXELS;
+	p.count = p.sizes.k ? gt_ceil_div(p.sizes.k, p.sizes.split) : 0;
 	return p;
 }
 

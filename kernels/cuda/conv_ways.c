@@ -149,7 +149,7 @@ static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape
 	struct trial trial = { .own = *call, .conv = conv };
 	struct gt_choice choices[WAYS] = { 0 };
 	char key[GT_CHOICE_KEY];
-	struct gt_contest contest = { .what = "timing a convolution",
+	struct gt_candidates candidates = { .what = "timing a convolution",
 		.library = "cudnn",
 		.version = gt_cudnn->GetVersion(),
 		.key = key,
@@ -163,7 +163,7 @@ static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape
 	memcpy(choices + 1, gt_cudnn_conv_choices(conv),
 	    (size_t)gt_cudnn_conv_count(conv) * sizeof(choices[0]));
 	key_of(key, call, shape);
-	return gt_fastest(&contest, best, err);
+	return gt_fastest(&candidates, best, err);
 }
 
 /* ---- the row's functions ---- */

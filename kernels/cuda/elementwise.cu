@@ -175,7 +175,7 @@ template <class T, int W> static void launch_bias(struct gt_call *call, int64_t 
 {
 	int64_t strips = (rows + BIAS_ROWS - 1) / BIAS_ROWS;
 	dim3 grid((unsigned)((cols + BIAS_COLUMNS * W - 1) / (BIAS_COLUMNS * W)),
-	    gt_at_most(strips, BIAS_BLOCKS));
+	    gt_min_blocks(strips, BIAS_BLOCKS));
 
 	GT_LAUNCH((add_bias<T, W>), grid, dim3(BIAS_COLUMNS, BIAS_ROWS), 0, call->stream->queue,
 	    gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), rows, cols);

@@ -25,7 +25,7 @@ enum {
 	WARPS = THREADS / 32
 };
 
-static const float most = 1e20f; /* the largest sum that needs no other shift */
+static const float max_sum = 1e20f; /* the largest sum that needs no other shift */
 
 static_assert(SIDE * E_LD * 2 + ACROSS * SIDE * 4 <= 2 * STEP * 2, "the tile fits into the steps");
 
@@ -71,7 +71,8 @@ struct numbers {
 
 static __host__ __device__ __forceinline__ numbers numbers_of(const gt_exp_logits &a)
 {
-	return { a.memory, a.memory + a.rows, a.memory + 2 * a.rows, a.memory + 3 * a.rows };
+	return { a.workspace, a.workspace + a.rows, a.workspace + 2 * a.rows,
+		a.workspace + 3 * a.rows };
 }
 
 static __device__ __forceinline__ int64_t target_of(const gt_exp_logits &a, int64_t r)
@@ -282,7 +283,7 @@ static __global__ __launch_bounds__(THREADS) void finish_rows(gt_exp_logits a)
 	for (int64_t t = threadIdx.x; t < tiles_of(a.classes); t += THREADS)
 		others += n.sums[t * a.rows + r];
 	others = gt_block_sum(others, shared);
-	if (others > most)
+	if (others > max_sum)
 		others = redo_row(a, r, &shift, shared);
 	sum = (double)others + (double)gt_exp(own - shift);
 	factor = target < 0 ? 0 : (float)((double)(*a.dloss * *a.weight) / sum);

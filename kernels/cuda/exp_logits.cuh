@@ -52,12 +52,12 @@ struct gt_exp_logits {
 	gt_bf16 *e;                  /* output [rows, stride]: d */
 	gt_bf16 *xs;                 /* output [rows, width] */
 	double *of_row;              /* output: the loss of each row, indexed by rows of the head */
-	float *memory;               /* workspace of gt_exp_logits_floats() floats */
+	float *workspace;            /* [gt_exp_logits_floats()] */
 };
 
 extern "C" {
 
-/* Return the number of floats in gt_exp_logits.memory. The kernels store intermediate results
+/* Return the number of floats in gt_exp_logits.workspace. The kernels store intermediate results
  * there. */
 int64_t gt_exp_logits_floats(int64_t rows, int64_t classes);
 
@@ -66,7 +66,7 @@ int64_t gt_exp_logits_floats(int64_t rows, int64_t classes);
 bool gt_exp_logits_fit(int64_t width, int64_t classes);
 
 /* Number of kernels that gt_exp_logits_queue() and gt_exp_logits_scale() queue together. */
-enum { GT_EXP_LOGITS_LAUNCHES = 4 };
+enum { GT_EXP_LOGITS_KERNELS = 4 };
 
 /* Queue the kernels that compute d (in `e`), xs and of_row. Errors: GT_EDEVICE. */
 int gt_exp_logits_queue(struct gt_stream *stream, const gt_exp_logits &a, struct gt_err *err);

@@ -14,7 +14,7 @@ static const float better = 0.98f;
 
 /* A stream, events and memory for timing work, all NULL at first. */
 struct trial {
-	const struct gt_contest *of;
+	const struct gt_candidates *of;
 	cudaStream_t stream;
 	cudaEvent_t begin, end;
 	char *memory;
@@ -119,7 +119,7 @@ static int time_way(const struct trial *t, int way, float *least, bool *runs, st
 }
 
 /* Without memory to find out, *best is 0 and *timed is false. */
-static int time_all(const struct gt_contest *c, int *best, bool *timed, struct gt_err *err)
+static int time_all(const struct gt_candidates *c, int *best, bool *timed, struct gt_err *err)
 {
 	struct trial t = { .of = c };
 	float least = 0, ms = 0;
@@ -144,7 +144,7 @@ static int time_all(const struct gt_contest *c, int *best, bool *timed, struct g
 /* ---- remembered choices ---- */
 
 /* A newer driver compiles kernels anew, and may schedule them in another way. */
-static int file_name(char out[GT_CHOICE_NAME], const struct gt_contest *c, struct gt_err *err)
+static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, struct gt_err *err)
 {
 	struct cudaDeviceProp gpu;
 	int index = 0, driver = 0;
@@ -168,7 +168,7 @@ static int file_name(char out[GT_CHOICE_NAME], const struct gt_contest *c, struc
 
 /* The number of the way that was chosen earlier, or -1. Words from a file are taken only if the
  * same are offered. */
-static int find_choice(const char *name, const struct gt_contest *c)
+static int find_choice(const char *name, const struct gt_candidates *c)
 {
 	struct gt_choice known;
 
@@ -179,7 +179,7 @@ static int find_choice(const char *name, const struct gt_contest *c)
 	return -1;
 }
 
-int gt_fastest(const struct gt_contest *c, int *best, struct gt_err *err)
+int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err)
 {
 	char name[GT_CHOICE_NAME];
 	bool timed = false;

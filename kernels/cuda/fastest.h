@@ -26,7 +26,7 @@ extern "C" {
  *
  * If the choice for this operation is already known, none of these functions is called.
  */
-struct gt_contest {
+struct gt_candidates {
 	const char *what;    /* text for error messages, for example "timing a product" */
 	const char *library; /* library of the algorithms, for example "cublaslt" */
 	size_t version;      /* version of the library; each version has a file (choices.h) */
@@ -48,7 +48,7 @@ struct gt_contest {
  * Errors: GT_EDEVICE; the errors of prepare() and place(); errors of queue() after its first
  * success.
  */
-int gt_fastest(const struct gt_contest *c, int *best, struct gt_err *err);
+int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err);
 
 /* Return `bytes`, rounded up to a multiple of GT_DEVICE_ALIGN, the alignment of device memory. */
 size_t gt_aligned_bytes(size_t bytes);

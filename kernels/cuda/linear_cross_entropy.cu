@@ -180,7 +180,7 @@ static int make_chunk(struct chunk *c, const struct head *h, const struct gt_cal
 	s.m = rows;
 	s.n = h->classes;
 	s.k = h->width;
-	s.y_row = h->stride;
+	s.y_stride = h->stride;
 	if (gt_product_new(&c->logits, &s, err))
 		return err->code;
 	if (!gt_optional_input(call, 4))
@@ -188,8 +188,8 @@ static int make_chunk(struct chunk *c, const struct head *h, const struct gt_cal
 	s.trans_b = false;
 	s.n = h->width;
 	s.k = h->classes;
-	s.y_row = 0;
-	s.a_row = h->stride;
+	s.y_stride = 0;
+	s.a_stride = h->stride;
 	if (gt_product_new(&c->by_x, &s, err))
 		return err->code;
 	s.trans_a = true;
@@ -233,7 +233,7 @@ static void lay_out(struct head *h, struct gt_call *call)
 static void count(const struct head *h, struct gt_call *call)
 {
 	double logits = (double)(h->rows * h->classes) * sizeof(gt_bf16);
-	int of_chunk = h->exps ? GT_EXP_LOGITS_LAUNCHES : 2;
+	int of_chunk = h->exps ? GT_EXP_LOGITS_KERNELS : 2;
 
 	if (gt_optional_input(call, 4))
 		of_chunk += 2;
@@ -311,7 +311,7 @@ static gt_exp_logits exponentials_of(
 	a.e = c.logits;
 	a.xs = (gt_bf16 *)(memory + h->xs_at);
 	a.of_row = c.of_row;
-	a.memory = (float *)(memory + h->numbers_at);
+	a.workspace = (float *)(memory + h->numbers_at);
 	return a;
 }
 
@@ -460,24 +460,24 @@ static int choose(struct gt_call *call, struct gt_err *err)
 	struct head *h = (struct head *)call->state;
 	struct trial trial = { *call, *h };
 	struct gt_choice choices[2] = {};
-	struct gt_contest contest = {};
+	struct gt_candidates candidates = {};
 	char key[GT_CHOICE_KEY];
 	int best = 0;
 
 	snprintf(key, sizeof(key), NAME ":%" PRId64 "x%" PRId64 "x%" PRId64, h->full.rows,
 	    h->classes, h->width);
 	choices[1].words[0] = 1;
-	contest.what = "timing a head";
-	contest.library = "gtrain";
-	contest.version = REVISION;
-	contest.key = key;
-	contest.count = 2;
-	contest.choices = choices;
-	contest.prepare = prepare_trial;
-	contest.place = place_trial;
-	contest.queue = queue_trial;
-	contest.self = &trial;
-	if (!call->untimed && gt_fastest(&contest, &best, err))
+	candidates.what = "timing a head";
+	candidates.library = "gtrain";
+	candidates.version = REVISION;
+	candidates.key = key;
+	candidates.count = 2;
+	candidates.choices = choices;
+	candidates.prepare = prepare_trial;
+	candidates.place = place_trial;
+	candidates.queue = queue_trial;
+	candidates.self = &trial;
+	if (!call->untimed && gt_fastest(&candidates, &best, err))
 		return err->code;
 	h->exps = best == 0;
 	return 0;

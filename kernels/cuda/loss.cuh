@@ -10,9 +10,9 @@
 
 enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
 
-/* A row with a NaN among its logits gets at least this rank (gt_rank). It is larger than any number
- * of classes. */
-static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40;
+/* A row with a NaN among its logits gets at least this position (gt_sort_position). It is larger
+ * than any number of classes. */
+static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
 /* The kinds of a target: negative (ignored), a class (counts), or too large (bad). If a row has two
  * targets, the larger kind is the kind of the row. */
@@ -128,9 +128,9 @@ template <class W> struct gt_lse {
 	/* Combine the values of all threads of the team. Return the result to each thread. */
 	template <class TEAM> __device__ __forceinline__ W of_team() const
 	{
-		W most = TEAM::max(largest);
+		W max = TEAM::max(largest);
 
-		return most + gt_log(TEAM::sum(sum * gt_exp(largest - most)));
+		return max + gt_log(TEAM::sum(sum * gt_exp(largest - max)));
 	}
 };
 
@@ -146,18 +146,18 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 }
 
 /*
- * The rank of an element in its row: the number of elements that come before it if the row is
- * sorted in descending order. Equal elements are sorted by index. The element has the value `own`
- * and the index t. If the row is a shard of a longer row, t may be outside the shard. Then only
- * elements of the shard are counted. Each thread of a team has one gt_rank.
+ * The position of an element in its row, sorted in descending order: the number of elements before
+ * it. Equal elements are sorted by index. The element has the value `own` and the index t. If the
+ * row is a shard of a longer row, t may be outside the shard. Then only elements of the shard are
+ * counted. Each thread of a team has one gt_sort_position.
  */
-template <class W> struct gt_rank {
+template <class W> struct gt_sort_position {
 	W own;            /* value of the element */
 	int64_t t;        /* index of the element; at most the length of the row */
 	int count = 0;    /* elements before it, of those that this thread has read */
 	bool nan = false; /* this thread has read a NaN */
 
-	__device__ __forceinline__ gt_rank(W own_, int64_t t_, int64_t cols)
+	__device__ __forceinline__ gt_sort_position(W own_, int64_t t_, int64_t cols)
 	    : own(own_), t(t_ < cols ? t_ : cols)
 	{
 	}
@@ -171,11 +171,11 @@ template <class W> struct gt_rank {
 		}
 	}
 
-	/* Combine the values of all threads of the team. Return the rank to each thread. It is at
-	 * least GT_RANK_NAN if the row has a NaN. */
+	/* Combine the values of all threads of the team. Return the position to each thread. It is
+	 * at least GT_POSITION_NAN if the row has a NaN. */
 	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
 	{
-		return TEAM::sum(count + (nan ? GT_RANK_NAN : 0));
+		return TEAM::sum(count + (nan ? GT_POSITION_NAN : 0));
 	}
 };
 
@@ -250,7 +250,7 @@ template <class T> struct gt_classify_stats {
 		gt_target kind = target.kind(first + r);
 		bool counts = kind == GT_TARGET_COUNTS;
 		wide own = counts ? gt_load(x[target.of_row[first + r]]) : 0;
-		gt_rank<wide> rank(own, target.of_row[first + r], classes);
+		gt_sort_position<wide> position(own, target.of_row[first + r], classes);
 		gt_lse<wide> lse;
 		wide all;
 		int64_t before;
@@ -259,10 +259,10 @@ template <class T> struct gt_classify_stats {
 			gt_each_pack<TEAM, PACKED>(
 			    x, classes, [&](const wide *v, int64_t i, int step) {
 				    lse.take(v);
-				    rank.take(v, i, step);
+				    position.take(v, i, step);
 			    });
 		all = lse.template of_team<TEAM>();
-		before = rank.template of_team<TEAM>();
+		before = position.template of_team<TEAM>();
 		if (TEAM::lane())
 			return;
 		out[0] = counts ? (double)all - (double)own : kind == GT_TARGET_BAD ? NAN : 0;

@@ -79,19 +79,20 @@ template <class T> struct count_before_f {
 	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
 	{
 		typedef typename gt_wide<T>::type wide;
-		gt_rank<wide> rank(gt_load(picked[r]), target[r] - first, classes);
+		gt_sort_position<wide> position(gt_load(picked[r]), target[r] - first, classes);
 		int64_t count;
 
 		if (target[r] >= 0)
 			gt_each_pack<TEAM, PACKED>(logits + r * classes, classes,
-			    [&rank](const wide *v, int64_t i, int step) { rank.take(v, i, step); });
-		count = rank.template of_team<TEAM>();
+			    [&position](
+			        const wide *v, int64_t i, int step) { position.take(v, i, step); });
+		count = position.template of_team<TEAM>();
 		if (TEAM::lane() == 0)
 			/*
 			 * If a rank has a NaN among its logits, the sum over ranks must not make
 			 * the row right.
 			 */
-			before[r] = count >= GT_RANK_NAN ? (double)INFINITY : (double)count;
+			before[r] = count >= GT_POSITION_NAN ? (double)INFINITY : (double)count;
 	}
 };
 

@@ -142,10 +142,10 @@ __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 /* Threads per block, and the largest number of blocks: enough to keep a large GPU busy. */
 enum { GT_MAP_THREADS = 256, GT_MAP_BLOCKS = 132 * 8 };
 
-/* Return the number of blocks to launch: the smaller of `blocks` and `most`. */
-static inline unsigned gt_at_most(int64_t blocks, int64_t most)
+/* Return the number of blocks to launch: the smaller of `blocks` and `max`. */
+static inline unsigned gt_min_blocks(int64_t blocks, int64_t max)
 {
-	return (unsigned)(blocks < most ? blocks : most);
+	return (unsigned)(blocks < max ? blocks : max);
 }
 
 /* Queue the kernel; see the top of this file. `name` is for errors. Errors: GT_EDEVICE. */
@@ -167,8 +167,8 @@ static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f
 
 	if (!count)
 		return 0;
-	GT_LAUNCH((gt_map_kernel<W, F, B...>), gt_at_most(blocks, GT_MAP_BLOCKS), GT_MAP_THREADS, 0,
-	    stream->queue, f, packs, count, buffers...);
+	GT_LAUNCH((gt_map_kernel<W, F, B...>), gt_min_blocks(blocks, GT_MAP_BLOCKS), GT_MAP_THREADS,
+	    0, stream->queue, f, packs, count, buffers...);
 	return gt_cuda_launched(stream, name, err);
 }
 

@@ -87,7 +87,7 @@ struct normalize_f {
 
 static int normalize(struct gt_stream *stream, float *x, int64_t count, struct gt_err *err)
 {
-	unsigned blocks = gt_at_most((count + THREADS - 1) / THREADS, BLOCKS);
+	unsigned blocks = gt_min_blocks((count + THREADS - 1) / THREADS, BLOCKS);
 	normalize_f f = { (const double *)stream->scratch, (int)blocks, gt_muon_eps, 0 };
 
 	GT_LAUNCH(

@@ -184,7 +184,7 @@ enum { POOL_THREADS = 256 };
 
 static unsigned blocks_of(int64_t packs)
 {
-	return (unsigned)gt_parts(packs, POOL_THREADS);
+	return (unsigned)gt_ceil_div(packs, POOL_THREADS);
 }
 
 template <class T, int W> static void launch_max_pool(struct gt_call *call)
@@ -229,8 +229,8 @@ template <class T, int W> static void launch_avg_pool_grad(struct gt_call *call)
 	{                                                                                          \
 		if (!gt_tensor_elements(&call->out[0]))                                            \
 			return 0;                                                                  \
-		if (call->out[0].shape[1] % gt_pack_of<T>() == 0)                                  \
-			launch<T, gt_pack_of<T>()>(call);                                          \
+		if (call->out[0].shape[1] % gt_pack_elements<T>() == 0)                            \
+			launch<T, gt_pack_elements<T>()>(call);                                    \
 		else                                                                               \
 			launch<T, 1>(call);                                                        \
 		return gt_cuda_launched(call->stream, #name, err);                                 \

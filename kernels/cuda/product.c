@@ -83,7 +83,7 @@ struct matrix {
 static struct matrix a_of(const struct gt_product_shape *s)
 {
 	struct matrix m = { s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
-		s->a_row };
+		s->a_stride };
 
 	m.row = m.row ? m.row : m.cols;
 	return m;
@@ -101,7 +101,7 @@ static struct matrix y_of(const struct gt_product_shape *s)
 {
 	enum gt_dtype dtype = s->wide ? gt_dtype_wide(s->dtype) : s->dtype;
 
-	return (struct matrix){ dtype, s->m, s->n, s->y_row ? s->y_row : s->n };
+	return (struct matrix){ dtype, s->m, s->n, s->y_stride ? s->y_stride : s->n };
 }
 
 /* It is a column-major one with rows and columns exchanged. */
@@ -247,9 +247,9 @@ static int set_preferences(const struct gt_product *p, void *preference, struct 
 		{ GT_LT_ALIGNMENT_C, ALIGNMENT },
 		{ GT_LT_ALIGNMENT_D, ALIGNMENT },
 	};
-	uint64_t most = most_workspace(p);
-	int status = gt_lt->MatmulPreferenceSetAttribute(
-	    preference, GT_LT_MAX_WORKSPACE, &most, sizeof(most));
+	uint64_t max = most_workspace(p);
+	int status =
+	    gt_lt->MatmulPreferenceSetAttribute(preference, GT_LT_MAX_WORKSPACE, &max, sizeof(max));
 
 	for (size_t i = 0; !status && i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		status = gt_lt->MatmulPreferenceSetAttribute(
@@ -380,8 +380,8 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 		[GT_PRODUCT_SUMS_B] = ":sums-b" };
 	char rows[48] = "";
 
-	if (s->a_row || s->y_row)
-		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_row, s->y_row);
+	if (s->a_stride || s->y_stride)
+		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_stride, s->y_stride);
 	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
 	    rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
 	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
@@ -394,7 +394,7 @@ static int choose(
 {
 	struct gt_choice choices[CANDIDATES];
 	struct trial trial = { .product = p, .candidates = c, .count = count };
-	struct gt_contest contest = { .what = "timing a product",
+	struct gt_candidates candidates = { .what = "timing a product",
 		.library = "cublaslt",
 		.version = gt_lt->GetVersion(),
 		.count = count,
@@ -412,8 +412,8 @@ static int choose(
 		memcpy(&choices[i], &c[i].algorithm, sizeof(choices[i]));
 	/* Everything that changes the candidates or their times is part of the key. */
 	key_of(key, &p->shape);
-	contest.key = key;
-	rc = gt_fastest(&contest, &best, err);
+	candidates.key = key;
+	rc = gt_fastest(&candidates, &best, err);
 	if (!rc && best < 0)
 		return set_unsupported(p, err);
 	if (!rc)

@@ -57,8 +57,9 @@ struct gt_product_shape {
 	enum gt_product_end end; /* the epilogue */
 	bool wide;               /* 16-bit types: y, c and sums are float32 */
 	bool tf32;               /* F32: use TF32; needs compute capability 8.0 or above */
-	/* elements from one row in memory to the next: a_row of a, y_row of y and c; 0: no gap */
-	int64_t a_row, y_row;
+	/* elements from one row in memory to the next, a_stride of a, y_stride of y and c; 0: no
+	 * gap */
+	int64_t a_stride, y_stride;
 	bool untimed; /* use the first proposed algorithm that works, without timing */
 	bool bare;    /* use only algorithms that need no workspace */
 };

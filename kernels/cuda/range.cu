@@ -72,7 +72,7 @@ struct update_f {
 
 	__device__ bool begin_update()
 	{
-		lr = (o.others ? s->block.others_lr : s->block.lr) * o.lr_scale;
+		lr = (o.use_fallback_lr ? s->block.fallback_lr : s->block.lr) * o.lr_scale;
 		factor = s->result.grad_factor;
 		return !s->result.skip;
 	}

@@ -49,8 +49,8 @@ template <class T> static int run_reorder(struct gt_call *call, struct gt_err *e
 	rows = x->layout == GT_PLAIN ? x->shape[1] : area;
 	cols = x->layout == GT_PLAIN ? area : x->shape[1];
 	GT_LAUNCH((transpose<bits>),
-	    dim3((unsigned)gt_parts(cols, TILE),
-	        gt_at_most(gt_parts(rows, TILE) * x->shape[0], MOST_TILES)),
+	    dim3((unsigned)gt_ceil_div(cols, TILE),
+	        gt_min_blocks(gt_ceil_div(rows, TILE) * x->shape[0], MOST_TILES)),
 	    dim3(TILE, TILE_ROWS), 0, call->stream->queue, gt_out_data<bits>(call),
 	    gt_in_data<bits>(call, 0), x->shape[0], rows, cols);
 	return gt_cuda_launched(call->stream, "reorder", err);
@@ -116,8 +116,8 @@ template <class T> static int run_subsample(struct gt_call *call, struct gt_err 
 
 	if (!s.count)
 		return 0;
-	GT_LAUNCH((subsample<bits>), (unsigned)gt_parts(s.count, SHAPE_THREADS), SHAPE_THREADS, 0,
-	    call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
+	GT_LAUNCH((subsample<bits>), (unsigned)gt_ceil_div(s.count, SHAPE_THREADS), SHAPE_THREADS,
+	    0, call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
 	return gt_cuda_launched(call->stream, "subsample", err);
 }
 
@@ -128,8 +128,9 @@ template <class T> static int run_subsample_grad(struct gt_call *call, struct gt
 
 	if (!s.count)
 		return 0;
-	GT_LAUNCH((subsample_grad<bits>), (unsigned)gt_parts(s.count, SHAPE_THREADS), SHAPE_THREADS,
-	    0, call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
+	GT_LAUNCH((subsample_grad<bits>), (unsigned)gt_ceil_div(s.count, SHAPE_THREADS),
+	    SHAPE_THREADS, 0, call->stream->queue, gt_out_data<bits>(call),
+	    gt_in_data<bits>(call, 0), s);
 	return gt_cuda_launched(call->stream, "subsample_grad", err);
 }
 
@@ -337,8 +338,8 @@ template <class X> static int run_image_normalize_of(struct gt_call *call, struc
 	}
 	if (!a.count)
 		return 0;
-	GT_LAUNCH(image_normalize<X>, (unsigned)gt_parts(a.count, SHAPE_THREADS), SHAPE_THREADS, 0,
-	    call->stream->queue, a);
+	GT_LAUNCH(image_normalize<X>, (unsigned)gt_ceil_div(a.count, SHAPE_THREADS), SHAPE_THREADS,
+	    0, call->stream->queue, a);
 	return gt_cuda_launched(call->stream, "image_normalize", err);
 }
 

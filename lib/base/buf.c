@@ -129,7 +129,7 @@ void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
 {
 	va_list args;
 
-	if (l->count++ >= l->most)
+	if (l->count++ >= l->max)
 		return;
 	if (l->text.length)
 		gt_buf_puts(&l->text, ", ");
@@ -140,9 +140,9 @@ void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
 
 const char *gt_name_list_text(struct gt_name_list *l)
 {
-	if (l->count > l->most)
-		gt_buf_printf(&l->text, " and %zu more", l->count - l->most);
-	l->count = l->most;
+	if (l->count > l->max)
+		gt_buf_printf(&l->text, " and %zu more", l->count - l->max);
+	l->count = l->max;
 	return gt_buf_text(&l->text);
 }
 

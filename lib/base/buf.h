@@ -44,12 +44,12 @@ char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);
 
-/* A list of names as text. Only the first `most` names are written: "'a', 'b' and 3 more". To start
- * a list, set `most`, and set the other members to zero. */
+/* A list of names as text. Only the first `max` names are written: "'a', 'b' and 3 more". To start
+ * a list, set `max`, and set the other members to zero. */
 struct gt_name_list {
 	struct gt_buf text;
 	/* The number of names added, and the maximum number of names in the text. */
-	size_t count, most;
+	size_t count, max;
 };
 
 /* Add a name, which is formatted like printf() does. */

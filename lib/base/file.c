@@ -50,22 +50,22 @@ void gt_unmap(struct gt_mapping *map)
 	*map = (struct gt_mapping){ 0 };
 }
 
-int gt_read_to_end(void **out, size_t *size, int fd, size_t most, struct gt_err *err)
+int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *err)
 {
 	char *bytes = NULL;
 	size_t used = 0, capacity = 0;
 	ssize_t n = 1;
 	int rc = 0;
 
-	while (!rc && n && used <= most) {
+	while (!rc && n && used <= max) {
 		rc = gt_grow(&bytes, used, &capacity, 1, err);
 		n = rc ? 0 : read(fd, bytes + used, capacity - used);
 		if (n < 0 && errno != EINTR)
 			rc = gt_err_sys(err, "cannot read");
 		used += n > 0 ? (size_t)n : 0;
 	}
-	if (!rc && used > most)
-		rc = gt_err_set(err, GT_ENOMEM, "more than %zu bytes", most);
+	if (!rc && used > max)
+		rc = gt_err_set(err, GT_ENOMEM, "more than %zu bytes", max);
 	*out = rc ? NULL : bytes;
 	*size = used;
 	if (rc)

@@ -24,8 +24,8 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 void gt_unmap(struct gt_mapping *map);
 
 /* Read the file descriptor `fd`, which may be a pipe, to its end. *out gets the *size bytes, yours
- * to free(). Errors: GT_EIO; GT_ENOMEM, also if there are more than `most` bytes. */
-int gt_read_to_end(void **out, size_t *size, int fd, size_t most, struct gt_err *err);
+ * to free(). Errors: GT_EIO; GT_ENOMEM, also if there are more than `max` bytes. */
+int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *err);
 
 /*
  * Copy `size` bytes at `offset` of a mapped file to `out`. The range must lie within map->size.

@@ -104,19 +104,19 @@ int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct 
 	return rc;
 }
 
-int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err)
+int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err)
 {
 	const struct gt_opt *row;
 
-	if (opts->operand_count <= most)
+	if (opts->operand_count <= max)
 		return 0;
-	row = opts->before[most];
-	if (row && gt_opt_set_text(opts, row, opts->operands[most], err))
+	row = opts->before[max];
+	if (row && gt_opt_set_text(opts, row, opts->operands[max], err))
 		return gt_err_prefix(err, "--%s", row->name);
-	gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", opts->operands[most]);
+	gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", opts->operands[max]);
 	if (row && !row->words)
 		gt_err_hint(
-		    err, "write '--%s=%s' if it is the value", row->name, opts->operands[most]);
+		    err, "write '--%s=%s' if it is the value", row->name, opts->operands[max]);
 	return GT_EINVAL;
 }
 

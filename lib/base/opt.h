@@ -144,11 +144,11 @@ int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *er
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 
 /*
- * Check that there are at most `most` operands. Errors: GT_EINVAL. If the first surplus operand
+ * Check that there are at most `max` operands. Errors: GT_EINVAL. If the first surplus operand
  * follows an option with an optional value, the user may have meant the operand as the value. The
  * text or the hint of the error then says so.
  */
-int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
+int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
 
 /*
  * Reset values from a configuration file that no longer match the command line. An option is reset

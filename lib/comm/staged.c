@@ -179,12 +179,12 @@ static int queue_chunks(
 	bool counts = c->kind != GT_BARRIER;
 	int64_t count = counts ? c->count : 0;
 	int64_t part_bytes = (int64_t)s->slot_bytes / most_parts(s, c);
-	int64_t most = counts ? part_bytes / (int64_t)gt_dtype_size(c->dtype) : 1;
+	int64_t max = counts ? part_bytes / (int64_t)gt_dtype_size(c->dtype) : 1;
 	struct chunk k = { .c = c };
 	int rc;
 
 	do {
-		k.count = count - k.at < most ? count - k.at : most;
+		k.count = count - k.at < max ? count - k.at : max;
 		k.slot = (int)(s->chunks++ % SLOTS);
 		k.memory = s->slots + (size_t)k.slot * s->slot_bytes;
 		rc = queue_chunk(s, &k, first, err);

@@ -131,10 +131,10 @@ enum { MOST_FACTOR = 10, MOST_ALPHA = 1000 };
 /* An augmentation, in the order in which they are applied. */
 static const struct augmentation {
 	struct gt_augment_form form;
-	double most[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
-	enum gt_rng_stream stream;        /* of `bits`; crop and flip take other words of one */
-	bool colours;                     /* for images of 1 channel or 3 alone */
-	bool classes;                     /* for images with classes alone */
+	double max[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
+	enum gt_rng_stream stream;       /* of `bits`; crop and flip take other words of one */
+	bool colours;                    /* for images of 1 channel or 3 alone */
+	bool classes;                    /* for images with classes alone */
 	/* Whether the settings go together; NULL: they all do. */
 	int (*check)(const double *settings, struct gt_err *err);
 	/* Vary pixels [height, width, channels] in place. NULL: the loader varies batches. */
@@ -146,7 +146,7 @@ static const struct augmentation {
 	                             "a random part, resized, as torchvision's RandomResizedCrop",
 	                         .settings = rrc_settings,
 	                         .example = "rrc:min-scale=0.35,flip" },
-	    .most = { 1, 1, MOST_FACTOR, MOST_FACTOR },
+	    .max = { 1, 1, MOST_FACTOR, MOST_FACTOR },
 	    .stream = GT_RNG_RRC,
 	    .check = gt_rrc_check,
 	    .apply = gt_augment_rrc },
@@ -166,7 +166,7 @@ static const struct augmentation {
 	                            .summary = "vary the colours, as torchvision's ColorJitter",
 	                            .settings = jitter_settings,
 	                            .example = "flip,jitter:brightness=0.2:hue=0.1" },
-	    .most = { MOST_FACTOR, MOST_FACTOR, MOST_FACTOR, 0.5 },
+	    .max = { MOST_FACTOR, MOST_FACTOR, MOST_FACTOR, 0.5 },
 	    .stream = GT_RNG_JITTER,
 	    .colours = true,
 	    .apply = gt_augment_jitter },
@@ -175,7 +175,7 @@ static const struct augmentation {
 	                               "mix each image with another one, as torchvision's RandomMixup",
 	                           .settings = mixup_settings,
 	                           .example = "crop,flip,mixup:alpha=0.4" },
-	    .most = { MOST_ALPHA },
+	    .max = { MOST_ALPHA },
 	    .classes = true,
 	    .check = gt_mixup_check },
 };
@@ -342,10 +342,10 @@ static int parse_setting(double *values, unsigned *seen, const struct augmentati
 		    a->form.name, a->form.settings[k].key);
 	*seen |= 1u << k;
 	x = strtod(++rest, &end);
-	if (end == rest || end != setting->text + setting->length || !(x >= 0 && x <= a->most[k]))
+	if (end == rest || end != setting->text + setting->length || !(x >= 0 && x <= a->max[k]))
 		return gt_err_set(err, GT_EINVAL,
 		    "augmentation '%s': '%.*s' is not a number from 0 to %g", a->form.name,
-		    (int)setting->length, setting->text, a->most[k]);
+		    (int)setting->length, setting->text, a->max[k]);
 	values[k] = x;
 	return 0;
 }

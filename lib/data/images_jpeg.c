@@ -139,8 +139,8 @@ static int crop_columns(struct gt_jpeg *j, int left, int right)
 static int alloc_rows(struct gt_jpeg *j, JSAMPROW rows[ROWS], int native)
 {
 	const struct gt_resize *r = j->resize;
-	int most = native > r->channels ? native : r->channels;
-	size_t bytes = ((size_t)j->d.output_width * (size_t)most + r->slack) | 1;
+	int max = native > r->channels ? native : r->channels;
+	size_t bytes = ((size_t)j->d.output_width * (size_t)max + r->slack) | 1;
 
 	bytes += 64 - bytes % 64;
 	j->rows = gt_calloc(ROWS, bytes, j->err);

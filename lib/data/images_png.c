@@ -82,10 +82,10 @@ static int convert(struct gt_png *g)
 static int alloc_pixels(struct gt_png *g, int native)
 {
 	size_t row = (size_t)g->width * (size_t)native, height = (size_t)g->height;
-	size_t most = (size_t)g->width * (size_t)(native > g->channels ? native : g->channels);
+	size_t max = (size_t)g->width * (size_t)(native > g->channels ? native : g->channels);
 
 	g->rows = gt_calloc(height, sizeof(*g->rows), g->err);
-	g->pixels = gt_calloc(height * most + g->slack, 1, g->err);
+	g->pixels = gt_calloc(height * max + g->slack, 1, g->err);
 	if (!g->rows || !g->pixels)
 		return GT_ENOMEM;
 	for (size_t y = 0; y < height; y++)

@@ -159,10 +159,10 @@ static int read_exactly(
 
 static int too_large(const char *path, uint64_t size, struct gt_err *err)
 {
-	char there[GT_TEXT_SIZE], most[GT_TEXT_SIZE];
+	char there[GT_TEXT_SIZE], max[GT_TEXT_SIZE];
 
 	return gt_err_set(err, GT_EFORMAT, "'%.200s' has %s, more than an image's %s", path,
-	    gt_text_bytes(there, size), gt_text_bytes(most, GT_IMAGE_MAX_FILE_BYTES));
+	    gt_text_bytes(there, size), gt_text_bytes(max, GT_IMAGE_MAX_FILE_BYTES));
 }
 
 /* Copy an image out of a compressed archive; of a file that only has an image's name, so much as

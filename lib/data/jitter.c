@@ -74,28 +74,28 @@ struct hsv {
 static struct hsv rgb_to_hsv(const uint8_t rgb[3])
 {
 	int r = rgb[0], g = rgb[1], b = rgb[2];
-	int most = r > g ? r : g, least = r < g ? r : g;
+	int max = r > g ? r : g, min = r < g ? r : g;
 	float span, hue;
 	double sixths;
 
-	most = b > most ? b : most;
-	least = b < least ? b : least;
-	if (most == least)
-		return (struct hsv){ 0, 0, (uint8_t)most };
-	span = (float)(most - least);
+	max = b > max ? b : max;
+	min = b < min ? b : min;
+	if (max == min)
+		return (struct hsv){ 0, 0, (uint8_t)max };
+	span = (float)(max - min);
 	/* Sixths of the circle from the largest colour, by how far the others are from it. */
-	if (r == most)
-		sixths = (double)((float)(most - b) / span - (float)(most - g) / span);
-	else if (g == most)
+	if (r == max)
+		sixths = (double)((float)(max - b) / span - (float)(max - g) / span);
+	else if (g == max)
 		sixths =
-		    2.0 + (double)((float)(most - r) / span) - (double)((float)(most - b) / span);
+		    2.0 + (double)((float)(max - r) / span) - (double)((float)(max - b) / span);
 	else
 		sixths =
-		    4.0 + (double)((float)(most - g) / span) - (double)((float)(most - r) / span);
+		    4.0 + (double)((float)(max - g) / span) - (double)((float)(max - r) / span);
 	hue = (float)sixths;
 	hue = (float)fmod((double)hue / 6.0 + 1.0, 1.0);
 	return (struct hsv){ (uint8_t)((double)hue * 255.0),
-		(uint8_t)((double)(span / (float)most) * 255.0), (uint8_t)most };
+		(uint8_t)((double)(span / (float)max) * 255.0), (uint8_t)max };
 }
 
 static void hsv_to_rgb(uint8_t rgb[3], struct hsv in)

@@ -84,12 +84,12 @@ static int wrong_size(const char *there, uint64_t wanted, struct gt_err *err)
 static int inflate_values(struct idx *x, const struct gt_data_request *request, struct gt_err *err)
 {
 	uint64_t start = gt_byte_stream_at(x->file), got, more = 0,
-	         most = gt_byte_stream_most(x->file);
+	         max = gt_byte_stream_most(x->file);
 	char there[48];
 	int rc;
 
-	snprintf(there, sizeof(there), "at most %llu", (unsigned long long)most);
-	if (x->size > most)
+	snprintf(there, sizeof(there), "at most %llu", (unsigned long long)max);
+	if (x->size > max)
 		return wrong_size(there, x->size, err);
 	rc = gt_data_check_memory(request, x->size, "the inflated file", err);
 	if (rc)

@@ -58,7 +58,7 @@ enum { GT_SQUARES = 25 };
 /* The step block: settings of a step. The host copies the block to the device before the step. */
 struct gt_step_block {
 	float lr;            /* learning rate of this step */
-	float others_lr;     /* learning rate of updates with gt_update_options.others */
+	float fallback_lr;   /* learning rate of updates with gt_update_options.use_fallback_lr */
 	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
 	double beta1, beta2; /* Adam, AdamW */
 	double stop;         /* 1: this rank was asked to stop; 0: it was not */
@@ -106,7 +106,7 @@ struct gt_update_options {
 	float weight_decay;
 	float lr_scale; /* the learning rate is multiplied by this factor */
 	int decoupled;  /* 1, AdamW: decay the parameter; 0, Adam: add the decay to the gradient */
-	int others;     /* Adam, AdamW: use gt_step_block.others_lr instead of lr */
+	int use_fallback_lr; /* Adam, AdamW: use gt_step_block.fallback_lr instead of lr */
 	float step_scale; /* Muon: the step is multiplied by this factor, the weight decay is not */
 	/* If not NULL: device memory [count] for a 16-bit copy of the parameters. The update also
 	 * writes the new parameters there, rounded to copy_type as by narrow(). */

@@ -196,12 +196,12 @@ static int check_health(struct check *c, const struct gt_gpu *gpu)
 /* The process that holds most, or NULL. */
 static const struct gt_gpu_process *largest(const struct gt_gpu *gpu)
 {
-	const struct gt_gpu_process *most = NULL;
+	const struct gt_gpu_process *max = NULL;
 
 	for (size_t i = 0; i < gpu->process_count; i++)
-		if (!most || gpu->process[i].memory_bytes.value > most->memory_bytes.value)
-			most = &gpu->process[i];
-	return most;
+		if (!max || gpu->process[i].memory_bytes.value > max->memory_bytes.value)
+			max = &gpu->process[i];
+	return max;
 }
 
 /* Less than half of a visible GPU is left. With less than a tenth next to nothing can run. */

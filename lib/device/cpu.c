@@ -316,14 +316,14 @@ static uint64_t mapped_pages(void)
 	return pages;
 }
 
-void gt_cpu_memory_free(struct gt_cpu_free *out)
+void gt_cpu_memory_available(struct gt_cpu_available *out)
 {
 	struct gt_cgroup limits;
 	struct gt_cpu cpu = { 0 };
 	struct rlimit own;
 	uint64_t mapped;
 
-	*out = (struct gt_cpu_free){ UINT64_MAX, UINT64_MAX };
+	*out = (struct gt_cpu_available){ UINT64_MAX, UINT64_MAX };
 	read_memory(&cpu, "");
 	gt_cgroup_read(&limits, "");
 	if (cpu.memory_available_bytes.known)

@@ -63,13 +63,13 @@ void gt_cpu_release(struct gt_cpu *cpu);
 uint64_t gt_cpu_memory_bytes(void);
 
 /* Bytes of memory that can still be allocated; UINT64_MAX if unknown. */
-struct gt_cpu_free {
+struct gt_cpu_available {
 	/* by all processes together: the smaller of the machine's free memory and the cgroup's */
 	uint64_t host_bytes;
 	uint64_t process_bytes; /* by this process alone, within its address space (RLIMIT_AS) */
 };
 
-/* Read how much memory is free. Despite its name, this function frees nothing. */
-void gt_cpu_memory_free(struct gt_cpu_free *out);
+/* Read how much memory is available. */
+void gt_cpu_memory_available(struct gt_cpu_available *out);
 
 #endif

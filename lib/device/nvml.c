@@ -109,7 +109,7 @@ static void read_versions(const struct gt_nvml *nvml, struct gt_gpus *out)
 	int version = 0;
 	int status;
 
-	gt_nvml_keep_text(GT_NVML_ASK(nvml->driver_version, out->driver, sizeof(out->driver)),
+	gt_nvml_end_text(GT_NVML_ASK(nvml->driver_version, out->driver, sizeof(out->driver)),
 	    out->driver, sizeof(out->driver));
 	if (!nvml->cuda_version)
 		return;

@@ -112,7 +112,7 @@ struct gt_nvml {
 
 /* Finish a text that a call of NVML has written to text[size]. If `answered` is true, the call has
  * succeeded: make sure that the text ends with a zero byte. Otherwise set the text to "". */
-static inline void gt_nvml_keep_text(bool answered, char *text, size_t size)
+static inline void gt_nvml_end_text(bool answered, char *text, size_t size)
 {
 	text[answered ? size - 1 : 0] = '\0';
 }

@@ -201,9 +201,9 @@ int gt_nvml_gpu_read(
 		put_problem(gpu, status);
 		return 0;
 	}
-	gt_nvml_keep_text(GT_NVML_ASK(nvml->name, device, gpu->name, GT_GPU_TEXT_SIZE), gpu->name,
+	gt_nvml_end_text(GT_NVML_ASK(nvml->name, device, gpu->name, GT_GPU_TEXT_SIZE), gpu->name,
 	    GT_GPU_TEXT_SIZE);
-	gt_nvml_keep_text(GT_NVML_ASK(nvml->uuid, device, gpu->uuid, GT_GPU_TEXT_SIZE), gpu->uuid,
+	gt_nvml_end_text(GT_NVML_ASK(nvml->uuid, device, gpu->uuid, GT_GPU_TEXT_SIZE), gpu->uuid,
 	    GT_GPU_TEXT_SIZE);
 	if (GT_NVML_ASK(nvml->pci, device, &pci))
 		snprintf(gpu->pci_bus_id, sizeof(gpu->pci_bus_id), "%.31s", pci.bus_id);

@@ -59,14 +59,15 @@ static void put_mask(char list[GT_TOPOLOGY_LIST], const unsigned long *mask, siz
 	}
 }
 
-static void read_near(const struct gt_nvml *nvml, gt_nvml_device device, struct gt_gpu_near *near)
+static void read_affinity(
+    const struct gt_nvml *nvml, gt_nvml_device device, struct gt_gpu_affinity *affinity)
 {
 	unsigned long cpus[CPUS_MAX / BITS] = { 0 }, nodes[NODES_MAX / BITS] = { 0 };
 
 	if (GT_NVML_ASK(nvml->cpu_affinity, device, CPUS_MAX / BITS, cpus))
-		put_mask(near->cpus, cpus, CPUS_MAX);
+		put_mask(affinity->cpus, cpus, CPUS_MAX);
 	if (GT_NVML_ASK(nvml->memory_affinity, device, NODES_MAX / BITS, nodes, NVML_SCOPE_NODE))
-		put_mask(near->nodes, nodes, NODES_MAX);
+		put_mask(affinity->nodes, nodes, NODES_MAX);
 }
 
 /* Where the NVLinks of a GPU end: at switches, which connect all GPUs that have links to them, and
@@ -115,7 +116,7 @@ static unsigned fewer(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-static struct gt_link_way find_way(const struct gt_nvml *nvml, const gt_nvml_device *device,
+static struct gt_gpu_link find_link(const struct gt_nvml *nvml, const gt_nvml_device *device,
     const struct links *links, size_t a, size_t b)
 {
 	unsigned nvlinks = fewer(links[a].to_gpu[b], links[b].to_gpu[a]) +
@@ -123,15 +124,15 @@ static struct gt_link_way find_way(const struct gt_nvml *nvml, const gt_nvml_dev
 	int level;
 
 	if (a == b)
-		return (struct gt_link_way){ .kind = GT_LINK_SELF };
+		return (struct gt_gpu_link){ .kind = GT_LINK_SELF };
 	if (nvlinks)
-		return (struct gt_link_way){ .kind = GT_LINK_NVLINK, .nvlinks = nvlinks };
+		return (struct gt_gpu_link){ .kind = GT_LINK_NVLINK, .nvlinks = nvlinks };
 	if (!device[a] || !device[b] || !GT_NVML_ASK(nvml->ancestor, device[a], device[b], &level))
-		return (struct gt_link_way){ .kind = GT_LINK_UNKNOWN };
+		return (struct gt_gpu_link){ .kind = GT_LINK_UNKNOWN };
 	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
 		if (levels[i].level == level)
-			return (struct gt_link_way){ .kind = levels[i].kind };
-	return (struct gt_link_way){ .kind = GT_LINK_UNKNOWN };
+			return (struct gt_gpu_link){ .kind = levels[i].kind };
+	return (struct gt_gpu_link){ .kind = GT_LINK_UNKNOWN };
 }
 
 /* Facts about the GPUs while their links are read. */
@@ -175,12 +176,12 @@ static void survey_read(struct survey *s, const struct gt_nvml *nvml, struct gt_
 	for (size_t i = 0; i < n; i++) {
 		if (!s->device[i])
 			continue;
-		read_near(nvml, s->device[i], &out->near[i]);
+		read_affinity(nvml, s->device[i], &out->affinity[i]);
 		read_links(nvml, s->device[i], &s->links[i], s->pci, n);
 	}
 	for (size_t a = 0; a < n; a++)
 		for (size_t b = 0; b < n; b++)
-			out->way[a * n + b] = find_way(nvml, s->device, s->links, a, b);
+			out->links[a * n + b] = find_link(nvml, s->device, s->links, a, b);
 }
 
 static int read_all(const struct gt_nvml *nvml, struct gt_topology *out, struct gt_err *err)
@@ -191,9 +192,9 @@ static int read_all(const struct gt_nvml *nvml, struct gt_topology *out, struct 
 
 	if (nvml->count(&count) != NVML_SUCCESS || !count || count > GT_NVML_GPUS_MAX)
 		return 0;
-	out->way = gt_calloc((size_t)count * count, sizeof(*out->way), err);
-	out->near = gt_calloc(count, sizeof(*out->near), err);
-	if (!out->way || !out->near)
+	out->links = gt_calloc((size_t)count * count, sizeof(*out->links), err);
+	out->affinity = gt_calloc(count, sizeof(*out->affinity), err);
+	if (!out->links || !out->affinity)
 		return GT_ENOMEM;
 	out->count = count;
 	rc = survey_new(&s, count, err);
@@ -221,12 +222,12 @@ int gt_topology_read(struct gt_topology *out, const char *library, struct gt_err
 
 void gt_topology_release(struct gt_topology *t)
 {
-	free(t->way);
-	free(t->near);
+	free(t->links);
+	free(t->affinity);
 	*t = (struct gt_topology){ 0 };
 }
 
-const char *gt_link_name(char buffer[16], struct gt_link_way way)
+const char *gt_link_name(char buffer[16], struct gt_gpu_link link)
 {
 	static const char *const names[GT_LINKS] = { [GT_LINK_UNKNOWN] = "?",
 		[GT_LINK_SELF] = "X",
@@ -237,9 +238,9 @@ const char *gt_link_name(char buffer[16], struct gt_link_way way)
 		[GT_LINK_NODE] = "NODE",
 		[GT_LINK_SYS] = "SYS" };
 
-	if (way.kind == GT_LINK_NVLINK)
-		snprintf(buffer, 16, "NV%u", way.nvlinks);
+	if (link.kind == GT_LINK_NVLINK)
+		snprintf(buffer, 16, "NV%u", link.nvlinks);
 	else
-		snprintf(buffer, 16, "%s", names[way.kind]);
+		snprintf(buffer, 16, "%s", names[link.kind]);
 	return buffer;
 }

@@ -20,7 +20,7 @@ enum gt_link {
 };
 
 /* The connection between two GPUs. */
-struct gt_link_way {
+struct gt_gpu_link {
 	enum gt_link kind;
 	/* For GT_LINK_NVLINK: the number of NVLinks. If the two GPUs report different numbers, it
 	 * is the lower number. */
@@ -31,13 +31,14 @@ struct gt_link_way {
 #define GT_TOPOLOGY_LIST 128
 
 struct gt_topology {
-	size_t count;            /* number of GPUs, in NVML's order */
-	struct gt_link_way *way; /* [count * count]: way[i * count + j] is from GPU i to GPU j */
+	size_t count; /* number of GPUs, in NVML's order */
+	/* [count * count]: links[i * count + j] is from GPU i to GPU j */
+	struct gt_gpu_link *links;
 	/* [count]: the CPUs and the NUMA nodes that are closest to each GPU, as lists of numbers;
 	 * "" if they are unknown */
-	struct gt_gpu_near {
+	struct gt_gpu_affinity {
 		char cpus[GT_TOPOLOGY_LIST], nodes[GT_TOPOLOGY_LIST];
-	} * near;
+	} * affinity;
 };
 
 /*
@@ -53,6 +54,6 @@ void gt_topology_release(struct gt_topology *t);
 
 /* Write the short name of a connection to the buffer and return the buffer. Examples: "NV18" for 18
  * NVLinks, "PIX", "X" for the GPU itself, "?" if the connection is unknown. */
-const char *gt_link_name(char buffer[16], struct gt_link_way way);
+const char *gt_link_name(char buffer[16], struct gt_gpu_link link);
 
 #endif

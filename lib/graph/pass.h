@@ -9,7 +9,7 @@
 struct gt_recompute {
 	/* in: recompute at most this number of blocks; INT_MAX: all. The pass chooses the blocks
 	 * that free the most memory. */
-	int most;
+	int max;
 	int blocks; /* out: the number of blocks that would free memory */
 	int done;   /* out: the number of recomputed blocks */
 };

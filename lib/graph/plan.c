@@ -303,9 +303,9 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 static int lay_out(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
-	size_t count = 0, most = g->value_count + p->step_count;
-	struct gt_lifetime *blocks = gt_calloc(most, sizeof(*blocks), err);
-	size_t **offsets = gt_calloc(most, sizeof(*offsets), err);
+	size_t count = 0, max = g->value_count + p->step_count;
+	struct gt_lifetime *blocks = gt_calloc(max, sizeof(*blocks), err);
+	size_t **offsets = gt_calloc(max, sizeof(*offsets), err);
 	int rc = GT_ENOMEM;
 
 	if (!blocks || !offsets)

@@ -101,7 +101,7 @@ static int update(const struct gt_device *d, const struct gt_optim_range *r,
 const struct gt_optim_rule gt_optim_muon = {
 	.operand = GT_OPERAND_TENSORS,
 	.takes = takes,
-	.others = GT_ADAMW,
+	.fallback = GT_ADAMW,
 	.work = work,
 	.states = states,
 	.members = members,

@@ -56,7 +56,7 @@ int gt_optim_state_count(const struct gt_optim_options *o)
 	int count = count_states(rule, o), more = 0;
 
 	if (rule->operand == GT_OPERAND_TENSORS)
-		more = count_states(gt_optim_rule(rule->others), o);
+		more = count_states(gt_optim_rule(rule->fallback), o);
 	return count > more ? count : more;
 }
 
@@ -98,7 +98,7 @@ static int64_t state_elements(const struct gt_store *s, const struct gt_optim_op
 /* Elements of workspace; those of the largest tensor here, whichever rank updates it. */
 static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
 {
-	int64_t most = 0;
+	int64_t max = 0;
 
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
@@ -108,9 +108,9 @@ static int64_t work_count(const struct gt_store *s, const struct gt_optim_option
 		if (slot->role != GT_PARAMETER || slot->elsewhere || !rule->work)
 			continue;
 		work = rule->work(slot);
-		most = work > most ? work : most;
+		max = work > max ? work : max;
 	}
-	return most;
+	return max;
 }
 
 int64_t gt_optim_bytes(const struct gt_store *s, const struct gt_optim_options *o)
@@ -139,7 +139,7 @@ static struct gt_update_options update_options(
 		.weight_decay = slot->decay ? (float)o->weight_decay : 0,
 		.lr_scale = (float)slot->lr_scale,
 		.decoupled = rule->decoupled,
-		.others = rule != gt_optim_rule(o->kind),
+		.use_fallback_lr = rule != gt_optim_rule(o->kind),
 	};
 
 	if (rule->adjust)
@@ -410,7 +410,7 @@ int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 		    err, GT_EINVAL, "%d steps have results to be read", GT_OPTIM_AHEAD);
 	*block = (struct gt_step_block){
 		.lr = (float)lr,
-		.others_lr = (float)(lr * o->options.others_lr),
+		.fallback_lr = (float)(lr * o->options.fallback_lr_factor),
 		.clip = (float)o->options.clip,
 		.beta1 = o->options.beta1,
 		.beta2 = o->options.beta2,

@@ -44,8 +44,8 @@ struct gt_optim_options {
 	double clip; /* largest allowed L2 norm of all gradients together; 0: no clipping */
 	/* the norm has the same bits for any number of processes (gt_step_block.exact) */
 	bool exact_norm;
-	/* factor of the learning rate for parameters that gt_optim_rule.others updates */
-	double others_lr;
+	/* factor of the learning rate for parameters that gt_optim_rule.fallback updates */
+	double fallback_lr_factor;
 	struct gt_scaler scaler; /* the loss scale at the start */
 };
 
@@ -96,14 +96,14 @@ struct gt_optim_range {
  * The row of an optimizer. To add an optimizer, add a name to gt_optim_names and a row (in rules.c,
  * or in a separate file). If its arithmetic is new, also add a kernel to struct gt_range_kernels.
  *
- * takes, others, work, adjust and prepare are only used with GT_OPERAND_TENSORS.
+ * takes, fallback, work, adjust and prepare are only used with GT_OPERAND_TENSORS.
  */
 struct gt_optim_rule {
 	enum gt_operand operand;
-	/* Return whether this optimizer updates the parameter. The optimizer `others` updates all
-	 * other parameters, with the learning rate times gt_optim_options.others_lr. */
+	/* Return whether this optimizer updates the parameter. The optimizer `fallback` updates all
+	 * other parameters, with the learning rate times gt_optim_options.fallback_lr_factor. */
 	bool (*takes)(const struct gt_slot *slot);
-	enum gt_optim_kind others;
+	enum gt_optim_kind fallback;
 	/* Return the number of floats of workspace that an update of this tensor needs. NULL: none.
 	 */
 	int64_t (*work)(const struct gt_slot *slot);
@@ -147,7 +147,7 @@ extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind);
 
 /* Return the rule that updates this parameter with optimizer `kind`: the rule of `kind`, or of its
- * `others`. */
+ * `fallback`. */
 const struct gt_optim_rule *gt_optim_rule_of(enum gt_optim_kind kind, const struct gt_slot *slot);
 
 /* Return whether this optimizer reads an option, such as "momentum" or "betas". */

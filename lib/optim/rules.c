@@ -110,7 +110,7 @@ const struct gt_optim_rule *gt_optim_rule_of(enum gt_optim_kind kind, const stru
 {
 	const struct gt_optim_rule *rule = rules[kind];
 
-	return rule->operand == GT_OPERAND_TENSORS && !rule->takes(slot) ? rules[rule->others]
+	return rule->operand == GT_OPERAND_TENSORS && !rule->takes(slot) ? rules[rule->fallback]
 	                                                                 : rule;
 }
 

@@ -39,10 +39,10 @@ void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v)
 
 /* ---- where they go ---- */
 
-int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err)
+int gt_orders_init(struct gt_orders *orders, size_t max, struct gt_err *err)
 {
 	orders->count = 0;
-	orders->list = gt_calloc(most, sizeof(*orders->list), err);
+	orders->list = gt_calloc(max, sizeof(*orders->list), err);
 	return orders->list ? 0 : GT_ENOMEM;
 }
 

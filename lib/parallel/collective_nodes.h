@@ -42,8 +42,8 @@ struct gt_orders {
 	size_t count;
 };
 
-/* Allocate memory for `most` orders. The caller calls gt_orders_release() in any case. */
-int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err);
+/* Allocate memory for `max` orders. The caller calls gt_orders_release() in any case. */
+int gt_orders_init(struct gt_orders *orders, size_t max, struct gt_err *err);
 void gt_orders_release(struct gt_orders *orders);
 
 /* Add an order to the list. */

@@ -56,11 +56,11 @@ static int take_scalars(struct gt_parallel *p, struct gt_err *err)
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
-	size_t most = s->slot_count + s->part_count;
+	size_t max = s->slot_count + s->part_count;
 
 	if (p->dry || !is_divided(p))
 		return 0;
-	p->norm_ranges = gt_calloc(most, sizeof(*p->norm_ranges), err);
+	p->norm_ranges = gt_calloc(max, sizeof(*p->norm_ranges), err);
 	if (!p->norm_ranges)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < s->slot_count; i++) {

@@ -45,9 +45,9 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-static int64_t at_most(int64_t n, int64_t most)
+static int64_t at_most(int64_t n, int64_t max)
 {
-	return n < most ? n : most;
+	return n < max ? n : max;
 }
 
 static int64_t at_least_one(int64_t n)
@@ -59,15 +59,15 @@ static int64_t at_least_one(int64_t n)
 static int64_t default_warmup(const struct gt_train *t)
 {
 	const struct gt_schedule *s = &t->o.lr_schedule;
-	int64_t given = 0, most;
+	int64_t given = 0, max;
 
 	if (s->kind == GT_WSD && t->o.given & GT_GIVEN_DECAY_STEPS)
 		given = s->decay;
 	if (s->kind == GT_STEP && t->o.given & GT_GIVEN_LR_STEP)
 		given = s->every;
-	most = given <= s->total ? s->total - given : s->total;
+	max = given <= s->total ? s->total - given : s->total;
 
-	return at_most(at_most(s->total / 10, DEFAULT_WARMUP), most);
+	return at_most(at_most(s->total / 10, DEFAULT_WARMUP), max);
 }
 
 /* Refuse a schedule whose fall does not fit into the run; warn of one that rises until its end. */
@@ -122,8 +122,8 @@ static void resolve_rates(struct gt_train *t)
 		return;
 	if (resolves(t, GT_GIVEN_ADAM_LR))
 		t->o.adam_lr =
-		    gt_model_default_lr(t->s.model, gt_optim_rule(rule->others)->adaptive);
-	t->o.optim.others_lr = t->o.adam_lr / t->o.lr_schedule.lr;
+		    gt_model_default_lr(t->s.model, gt_optim_rule(rule->fallback)->adaptive);
+	t->o.optim.fallback_lr_factor = t->o.adam_lr / t->o.lr_schedule.lr;
 }
 
 /* A learning rate that is infinite diverges, which the run reports. */

@@ -128,7 +128,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
 			.log = e->log,
 			.option = e->o.inputs ? NULL : "data",
-			.most = e->o.inputs ? GT_DAMAGE_TEXTS : GT_DAMAGE_NAMES };
+			.max = e->o.inputs ? GT_DAMAGE_TEXTS : GT_DAMAGE_NAMES };
 	}
 	gt_data_description_release(&trained_on);
 	return rc;

@@ -218,11 +218,11 @@ static int run_with_others(struct evaluation *e, struct gt_err *err)
 {
 	struct gt_program_pair *pair = e->pair;
 	struct gt_program *p = pair->full.batch ? &pair->full : &pair->tail;
-	struct gt_sampler most = e->sampler;
+	struct gt_sampler rank_0 = e->sampler;
 	int rc = 0;
 
-	most.rank = 0;
-	for (int64_t n = gt_sampler_batches(&most); !rc && pair->together && n > e->batches; n--)
+	rank_0.rank = 0;
+	for (int64_t n = gt_sampler_batches(&rank_0); !rc && pair->together && n > e->batches; n--)
 		rc = run_idle(p, err);
 	return rc;
 }

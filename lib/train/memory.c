@@ -83,15 +83,15 @@ const struct gt_recompute *gt_train_recomputed(const struct gt_train *t)
 	return t->steps.full.plan ? &t->steps.full.recompute : &t->steps.tail.recompute;
 }
 
-/* Plan the steps with at most `most` blocks computed again, in place of plans that were there. */
-static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
+/* Plan the steps with at most `max` blocks computed again, in place of plans that were there. */
+static int plan_steps(struct gt_train *t, int max, struct gt_err *err)
 {
 	struct gt_program_options options =
 	    gt_session_program_options(&t->s, GT_MODEL_TRAIN, t->o.amp);
 
 	options.accumulate = gt_train_adds_up(t);
 	options.runs = t->runs;
-	options.recompute = most;
+	options.recompute = max;
 	options.scaled = t->o.optim.scaler.growth_interval;
 	gt_program_pair_release(&t->steps);
 	return gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
@@ -104,7 +104,7 @@ static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own, taken;
-	struct gt_cpu_free there;
+	struct gt_cpu_available there;
 
 	if (!t->s.device->backend->host_memory) {
 		int rc = 0;
@@ -118,7 +118,7 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing + taken;
 		return rc;
 	}
-	gt_cpu_memory_free(&there);
+	gt_cpu_memory_available(&there);
 	own = there.process_bytes;
 	if (gt_parallel_is_threads(t->o.parallel.kind))
 		own /= ranks;
@@ -139,16 +139,16 @@ static bool fits(const struct gt_train *t, uint64_t bytes)
 static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 {
 	static const enum gt_axis axes[] = { GT_AXIS_DATA, GT_AXIS_TENSOR };
-	int32_t most = *blocks;
+	int32_t max = *blocks;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < sizeof(axes) / sizeof(axes[0]); i++) {
 		struct gt_group *group = gt_parallel_axis(t->s.parallel, axes[i]);
 
 		if (group && group->size > 1)
-			rc = gt_all_reduce(group, &most, 1, GT_I32, GT_MAX, err);
+			rc = gt_all_reduce(group, &max, 1, GT_I32, GT_MAX, err);
 	}
-	*blocks = most;
+	*blocks = max;
 	return rc;
 }
 
@@ -157,13 +157,13 @@ static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 {
 	uint64_t bytes;
-	int most = 0, agreed, rc = find_free(t, &bytes, err);
+	int max = 0, agreed, rc = find_free(t, &bytes, err);
 
 	if (rc)
 		return rc;
 	do
-		rc = plan_steps(t, most, err);
-	while (!rc && !fits(t, bytes) && most++ < gt_train_recomputed(t)->blocks);
+		rc = plan_steps(t, max, err);
+	while (!rc && !fits(t, bytes) && max++ < gt_train_recomputed(t)->blocks);
 	if (rc || !t->s.group)
 		return rc;
 	agreed = gt_train_recomputed(t)->done;

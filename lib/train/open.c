@@ -427,7 +427,7 @@ static void watch_damage(struct gt_train *t)
 			.damage = data[i] ? gt_dataset_damage(data[i]) : NULL,
 			.log = gt_train_rank(t) ? NULL : t->log,
 			.option = options[i],
-			.most = GT_DAMAGE_NAMES,
+			.max = GT_DAMAGE_NAMES,
 		};
 		gt_damage_log_names(&t->damage[i]);
 	}

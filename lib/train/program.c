@@ -160,7 +160,7 @@ int gt_program_init(
 	int first, mine = batch, rc;
 
 	*p = (struct gt_program){ .batch = batch,
-		.recompute = { .most = o->recompute },
+		.recompute = { .max = o->recompute },
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
 		.virtual_parts = train && gt_parallel_parts_are_virtual(o->parallel),
 		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,

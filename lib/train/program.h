@@ -77,7 +77,7 @@ struct gt_program_options {
 	struct gt_store *store;
 	bool accumulate; /* gradients add up over several runs: see gt_pass_options */
 	int runs;        /* runs of the plan in a step; 0 means 1 */
-	int recompute;   /* largest number of blocks to compute again: gt_recompute.most */
+	int recompute;   /* largest number of blocks to compute again: gt_recompute.max */
 	struct gt_parallel *parallel; /* as passed to gt_program_store() */
 	enum gt_dtype low;            /* mixed precision, see gt_pass_options; GT_F32: none */
 	bool low_sums;                /* as in gt_pass_options */

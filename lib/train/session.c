@@ -213,15 +213,15 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair)
 
 size_t gt_session_arena_bytes(const struct gt_session *s)
 {
-	size_t most = 0;
+	size_t max = 0;
 
 	for (int i = 0; i < s->program_count; i++) {
 		const struct gt_plan *plan = s->programs[i]->plan;
 
-		if (plan && gt_plan_arena_bytes(plan) > most)
-			most = gt_plan_arena_bytes(plan);
+		if (plan && gt_plan_arena_bytes(plan) > max)
+			max = gt_plan_arena_bytes(plan);
 	}
-	return most;
+	return max;
 }
 
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s)

@@ -274,20 +274,20 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	const struct gt_program_pair *pair = &t->steps;
-	size_t most = 0, count;
+	size_t max = 0, count;
 
 	if (!t->profile.active)
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		const struct gt_program *p = i ? &pair->tail : &pair->full;
 
-		if (p->plan && gt_plan_steps(p->plan, &count) && count > most)
-			most = count;
+		if (p->plan && gt_plan_steps(p->plan, &count) && count > max)
+			max = count;
 	}
 	/* An event is of runs, and then once in each, or of the update. */
 	gt_parallel_events(t->s.parallel, &count);
 	return gt_profile_new(&l->profile, &t->profile,
-	    (size_t)t->runs * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
+	    (size_t)t->runs * (max + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
 }
 
 static int open_loader(struct gt_loop *l, struct gt_err *err)

@@ -72,8 +72,8 @@ struct gt_train_options {
 	bool tf32;
 	enum gt_recompute_mode recompute;
 
-	/* optim.others_lr is computed from adam_lr. optim.scaler is used only with GT_AMP_FP16; if
-	 * its growth_interval is 0, it is set to gt_scaler_default. */
+	/* optim.fallback_lr_factor is computed from adam_lr. optim.scaler is used only with
+	 * GT_AMP_FP16; if its growth_interval is 0, it is set to gt_scaler_default. */
 	struct gt_optim_options optim;
 	/* The highest learning rate of the tensors that the optimizer leaves to AdamW. The schedule
 	 * changes it by the same factor as lr_schedule.lr. */

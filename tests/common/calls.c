@@ -394,17 +394,17 @@ void test_launch_row(const struct gt_kernel *k, struct gt_call *call)
 
 double test_distance(const struct gt_tensor *a, const struct gt_tensor *b)
 {
-	double most = 0, largest = 1e-30;
+	double max = 0, largest = 1e-30;
 
 	assert_int_equal(gt_tensor_elements(a), gt_tensor_elements(b));
 	for (int64_t i = 0; i < gt_tensor_elements(a); i++) {
 		double x = test_get(a, i), y = test_get(b, i);
 
-		if (!(fabs(x - y) <= most))
-			most = fabs(x - y);
-		if (most != most)
-			return most;
+		if (!(fabs(x - y) <= max))
+			max = fabs(x - y);
+		if (max != max)
+			return max;
 		largest = fmax(largest, fabs(y));
 	}
-	return most / largest;
+	return max / largest;
 }

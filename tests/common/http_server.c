@@ -46,8 +46,8 @@ static void send_head(int fd, const char *status, long from, long length, const 
 	send_all(fd, text, (size_t)n);
 }
 
-/* The whole, or the part asked for, of which `most` bytes arrive. */
-static void send_body(int fd, long first, long most)
+/* The whole, or the part asked for, of which `max` bytes arrive. */
+static void send_body(int fd, long first, long max)
 {
 	long left = (long)http_server.size - first;
 
@@ -55,7 +55,7 @@ static void send_body(int fd, long first, long most)
 		send_head(fd, "206 Partial Content", first, left, "");
 	else
 		send_head(fd, "200 OK", -1, left, "");
-	send_all(fd, http_server.body + first, (size_t)(left < most ? left : most));
+	send_all(fd, http_server.body + first, (size_t)(left < max ? left : max));
 }
 
 static void whole(int fd, long first)
@@ -91,7 +91,7 @@ static void slow(int fd, long first)
 	}
 }
 
-static void send_zeros(int fd, long first, long most)
+static void send_zeros(int fd, long first, long max)
 {
 	static const char zeros[1 << 20];
 	long left = (long)http_server.size - first;
@@ -100,7 +100,7 @@ static void send_zeros(int fd, long first, long most)
 		send_head(fd, "206 Partial Content", first, left, "");
 	else
 		send_head(fd, "200 OK", -1, left, "");
-	send_all(fd, zeros, (size_t)(left < most ? left : most));
+	send_all(fd, zeros, (size_t)(left < max ? left : max));
 }
 
 static void wrong(int fd, long first)

@@ -40,14 +40,14 @@ static int number_of(int rank, int64_t i)
 
 static double reduced(int ranks, enum gt_reduction reduction, bool whole, int64_t i)
 {
-	double sum = 0, most = -100;
+	double sum = 0, max = -100;
 
 	for (int rank = 0; rank < ranks; rank++) {
 		sum += number_of(rank, i);
-		most = fmax(most, number_of(rank, i));
+		max = fmax(max, number_of(rank, i));
 	}
 	if (reduction == GT_MAX)
-		return most;
+		return max;
 	if (reduction == GT_SUM)
 		return sum;
 	return whole ? trunc(sum / ranks) : sum / ranks;

@@ -50,18 +50,18 @@ static void print_parts(const json_t *list)
 }
 
 /* Launches of a block: of one of them on average, and the most. */
-static double launches_of_blocks(const json_t *plan, double *most)
+static double launches_of_blocks(const json_t *plan, double *max)
 {
 	const json_t *blocks = json_object_get(plan, "model_blocks"), *block;
 	double sum = 0;
 	size_t i;
 
 	assert_true(json_array_size(blocks) == 12);
-	*most = 0;
+	*max = 0;
 	json_array_foreach(blocks, i, block)
 	{
 		sum += number(block, "launches");
-		*most = fmax(*most, number(block, "launches"));
+		*max = fmax(*max, number(block, "launches"));
 	}
 	return sum / (double)json_array_size(blocks);
 }
@@ -101,16 +101,16 @@ static void gpt2_moves_few_bytes(void **state)
 		.workers = 1 };
 	const double update_gb = 3.7;
 	json_t *p = plan(&options);
-	double gb = number(p, "bytes_per_step") / 1e9 + update_gb, most;
-	double launches = launches_of_blocks(p, &most);
+	double gb = number(p, "bytes_per_step") / 1e9 + update_gb, max;
+	double launches = launches_of_blocks(p, &max);
 
 	(void)state;
 	print_parts(json_object_get(p, "ops"));
 	print_message("%.2f GB with the update, %.1f launches in a block (mean), at most %.0f\n",
-	    gb, launches, most);
+	    gb, launches, max);
 	assert_true(gb <= 1.1 * 33.05);
 	assert_true(launches <= 20);
-	assert_true(most <= 21);
+	assert_true(max <= 21);
 	json_decref(p);
 }
 

@@ -110,8 +110,8 @@ static void test_keys(void **state)
 	s[7].wide = true;
 	s[8].end = GT_PRODUCT_GELU;
 	s[9].end = GT_PRODUCT_SUMS_B;
-	s[10].a_row = 16;
-	s[11].y_row = 16;
+	s[10].a_stride = 16;
+	s[11].y_stride = 16;
 	s[12].tf32 = true;
 	for (int i = 0; i < 13; i++) {
 		long queued = cudasim_products.queued;
@@ -297,8 +297,8 @@ static void test_rows_apart(void **state)
 
 	(void)state;
 	s.wide = true;
-	s.a_row = A_ROW;
-	s.y_row = Y_ROW;
+	s.a_stride = A_ROW;
+	s.y_stride = Y_ROW;
 	for (int i = 0; i < 4 * A_ROW; i++)
 		a[i] = gt_bf16_of_float(i % A_ROW < 2 ? (float)(1 + i % A_ROW) : NAN);
 	for (int i = 0; i < 12; i++)

@@ -121,14 +121,14 @@ static void read_back(const struct gt_tree *root, const char *text, size_t size)
 	gt_arena_release(&arena);
 }
 
-static size_t count_nodes(const struct gt_tree *t, size_t most)
+static size_t count_nodes(const struct gt_tree *t, size_t max)
 {
 	size_t n = 1;
 
 	if (!gt_tree_is_seq(t))
 		return 1;
-	for (size_t i = 0; i < t->seq.count && n < most; i++)
-		n += 1 + count_nodes(t->seq.items[i].value, most - n);
+	for (size_t i = 0; i < t->seq.count && n < max; i++)
+		n += 1 + count_nodes(t->seq.items[i].value, max - n);
 	return n;
 }
 

@@ -339,7 +339,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		.trains = true, .input = describe_input, .plan = plan, .weights = set_weights
 	};
 	struct gt_optim_options o = { .kind = kind_of(argv[3]),
-		.others_lr = atof(argv[9]) / atof(argv[4]),
+		.fallback_lr_factor = atof(argv[9]) / atof(argv[4]),
 		.beta1 = 0.9,
 		.beta2 = 0.999,
 		.eps = 1e-8,

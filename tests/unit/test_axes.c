@@ -146,7 +146,7 @@ static double largest_of(const struct gt_store *s, void **tensors)
 /* Keys' biases change no loss: their gradient is rounding, so differences are measured by the
  * largest element of all tensors. */
 static void compare(const struct grid *g, const struct model_rank *one,
-    const struct model_rank *many, int which, double most)
+    const struct model_rank *many, int which, double max)
 {
 	const struct gt_store *s = one->store;
 	double largest = largest_of(s, one->whole[which]);
@@ -156,7 +156,7 @@ static void compare(const struct grid *g, const struct model_rank *one,
 		const float *a = one->whole[which][i], *b = many->whole[which][i];
 
 		for (int64_t k = 0; a && k < s->slots[i].count; k++)
-			if (!(fabs((double)a[k] - (double)b[k]) <= most * largest))
+			if (!(fabs((double)a[k] - (double)b[k]) <= max * largest))
 				fail_msg("%s: whole %d of '%s', element %lld: %g, of one %g",
 				    name_of(g), which, s->slots[i].name, (long long)k, b[k], a[k]);
 	}

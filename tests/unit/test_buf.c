@@ -82,7 +82,7 @@ static void missing_memory_is_reported_at_the_end(void **state)
 static void lists_name_the_first_few(void **state)
 {
 	static const struct {
-		size_t most, count;
+		size_t max, count;
 		const char *text;
 	} row[] = {
 		{ 2, 0, "" },
@@ -94,7 +94,7 @@ static void lists_name_the_first_few(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
-		struct gt_name_list list = { .most = row[i].most };
+		struct gt_name_list list = { .max = row[i].max };
 
 		for (size_t k = 0; k < row[i].count; k++)
 			gt_name_list_add(&list, "'n%zu'", k);

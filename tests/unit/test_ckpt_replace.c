@@ -284,13 +284,13 @@ static void a_header_half_written_is_put_back(void **state)
 	assert_true(n > 400);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-	for (rlim_t most = 0; most <= 300; most += 100) {
-		tight = (struct rlimit){ .rlim_cur = most, .rlim_max = old.rlim_max };
+	for (rlim_t max = 0; max <= 300; max += 100) {
+		tight = (struct rlimit){ .rlim_cur = max, .rlim_max = old.rlim_max };
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
 		rc = run(f, &e);
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 		assert_int_equal(rc, GT_EIO);
-		assert_non_null(strstr(f->err.text, most ? "could be written" : "cannot write"));
+		assert_non_null(strstr(f->err.text, max ? "could be written" : "cannot write"));
 		assert_null(strstr(f->err.text, "damaged"));
 		assert_int_equal(pread(fd, after, sizeof(after), 0), n);
 		assert_memory_equal(before, after, (size_t)n);

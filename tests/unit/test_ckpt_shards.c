@@ -285,7 +285,7 @@ static void test_edit_in_place(void **state)
 	size = size_of(path);
 	assert_int_equal(edit(f, path, NULL, GT_EDIT_STRIP, NULL, &result), 0);
 	assert_false(result.replaced);
-	assert_int_equal(result.moved_bytes, 0);
+	assert_int_equal(result.copied_bytes, 0);
 	assert_int_equal(size_of(path), size);
 	expect(f, "m.safetensors", "", 3, 4);
 	/* the prefix is added again: there is room */
@@ -314,7 +314,7 @@ static void test_edit_copy(void **state)
 	strcpy(input, ckpt_file(f, "m.safetensors"));
 	strcpy(output, ckpt_file(f, "out.safetensors"));
 	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), 0);
-	assert_int_equal(result.moved_bytes, 48);
+	assert_int_equal(result.copied_bytes, 48);
 	expect(f, "out.safetensors", "", 3, 4);
 	expect(f, "m.safetensors", "module.", 3, 4);
 	assert_int_equal(edit(f, input, output, GT_EDIT_RENAME, "w$=gr\xc3\xbc\"n", &result), 0);
@@ -359,7 +359,7 @@ static void test_edit_shards(void **state)
 	strcpy(input, ckpt_file(f, "model.safetensors.index.json"));
 	strcpy(output, ckpt_file(f, "clean.safetensors.index.json"));
 	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), 0);
-	assert_int_equal(result.moved_bytes, 80);
+	assert_int_equal(result.copied_bytes, 80);
 	expect(f, "clean.safetensors.index.json", "", 5, 4);
 	expect(f, "model.safetensors.index.json", "module.", 5, 4);
 	assert_int_equal(edit(f, input, NULL, GT_EDIT_STRIP, NULL, &result), GT_ENOTSUP);

@@ -180,12 +180,12 @@ static double sum_f64(const struct one_case *c, const struct order *o, size_t i)
 static double reduced(const struct one_case *c, const struct order *o, size_t i)
 {
 	int size = o->size;
-	double most = -INFINITY;
+	double max = -INFINITY;
 
 	for (int r = 0; r < size; r++)
-		most = fmax(most, element(c, r, i));
+		max = fmax(max, element(c, r, i));
 	if (c->reduction == GT_MAX)
-		return most;
+		return max;
 	if (c->dtype == GT_F32)
 		return c->reduction == GT_SUM ? sum_f32(c, o, i)
 		       : (size & (size - 1))  ? sum_f32(c, o, i) / (float)size

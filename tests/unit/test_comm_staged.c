@@ -133,8 +133,8 @@ static int check_form(struct rank *r, const struct form *f)
 {
 	int64_t ins = f->kind == GT_REDUCE_SCATTER ? r->ranks * f->count : f->count;
 	int64_t outs = f->kind == GT_ALL_GATHER ? r->ranks * f->count : f->count;
-	int64_t most = ins > outs ? ins : outs;
-	float host[MOST * LONG], got[MOST * LONG], *in = device_floats(r, most), *out = in;
+	int64_t max = ins > outs ? ins : outs;
+	float host[MOST * LONG], got[MOST * LONG], *in = device_floats(r, max), *out = in;
 	int peer = r->ranks > 1 ? 1 : 0;
 	struct gt_collective c = {
 		.kind = f->kind, .count = f->count, .peer = peer, .stream = r->d->compute
@@ -143,7 +143,7 @@ static int check_form(struct rank *r, const struct form *f)
 	int rc;
 
 	if (!f->in_place)
-		out = device_floats(r, most);
+		out = device_floats(r, max);
 	c.in = f->in_place && f->kind == GT_ALL_GATHER ? in + r->index * f->count : in;
 	c.out = f->in_place && f->kind == GT_REDUCE_SCATTER ? out + r->index * f->count : out;
 	for (int64_t i = 0; i < ins; i++)

@@ -24,9 +24,9 @@ enum { BYTES = 3 << 20, PIECES = 64 };
  * the C library's.
  */
 static struct {
-	int error;   /* of calls from number `after` on; 0: none */
-	int after;   /* calls that go through before */
-	size_t most; /* bytes that one call copies; 0: as many as are asked for */
+	int error;  /* of calls from number `after` on; 0: none */
+	int after;  /* calls that go through before */
+	size_t max; /* bytes that one call copies; 0: as many as are asked for */
 	int calls;
 	size_t sizes[PIECES];
 } kernel;
@@ -40,8 +40,8 @@ ssize_t copy_file_range(
 		errno = kernel.error;
 		return -1;
 	}
-	if (kernel.most && size > kernel.most)
-		size = kernel.most;
+	if (kernel.max && size > kernel.max)
+		size = kernel.max;
 	return syscall(SYS_copy_file_range, in, in_at, out, out_at, size, flags);
 }
 
@@ -181,13 +181,13 @@ static void goes_on_after_a_short_copy(void **state)
 {
 	struct fixture *f = *state;
 
-	kernel.most = 1000;
+	kernel.max = 1000;
 	assert_int_equal(gt_copy_range(f->out, 1, f->in, 0, 10500, true, &f->err), 0);
 	assert_int_equal(kernel.calls, 11);
 	expect(f, 1, 0, 10500);
 	/* and when the kernel gives up in the middle */
 	memset(&kernel, 0, sizeof(kernel));
-	kernel.most = 1000;
+	kernel.max = 1000;
 	kernel.error = EXDEV;
 	kernel.after = 2;
 	assert_int_equal(ftruncate(f->out, 0), 0);

@@ -267,14 +267,14 @@ static uint64_t mapped_bytes(void)
 static void test_free_memory(void **state)
 {
 	struct rlimit before, limit;
-	struct gt_cpu_free there;
+	struct gt_cpu_available there;
 
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
 	limit = before;
 	limit.rlim_cur = mapped_bytes() + GIB;
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-	gt_cpu_memory_free(&there);
+	gt_cpu_memory_available(&there);
 	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 	assert_in_range(there.process_bytes, GIB / 2, GIB);
 	assert_true(there.host_bytes > 0 && there.host_bytes < UINT64_MAX);

@@ -7,13 +7,13 @@
 
 enum { SEED = 20 };
 
-/* A number from `least` to `most`, another one at each call. */
-static int draw(int least, int most)
+/* A number from `min` to `max`, another one at each call. */
+static int draw(int min, int max)
 {
 	static uint64_t count;
 
-	return least + (int)gt_philox_below(
-	                   gt_philox_u64(SEED, count++, 0, 0), (uint64_t)(most - least + 1));
+	return min +
+	       (int)gt_philox_below(gt_philox_u64(SEED, count++, 0, 0), (uint64_t)(max - min + 1));
 }
 
 /* ---- kernels ---- */

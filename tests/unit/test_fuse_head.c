@@ -281,7 +281,7 @@ static void run_once(struct run *r)
 
 static void open_run(struct run *r, const struct form *f)
 {
-	struct gt_recompute recompute = { .most = f->recompute };
+	struct gt_recompute recompute = { .max = f->recompute };
 	struct gt_pass_options o = { .accumulate = f->accumulate,
 		.low = f->low,
 		.kernels = test_device(0)->backend->kernels(),

@@ -220,7 +220,7 @@ static void test_sums_that_are_read_stay(void **state)
 /* Where blocks are computed again, a sum stays with its block. */
 static void test_blocks_stay_apart(void **state)
 {
-	struct gt_recompute recompute = { .most = 1 };
+	struct gt_recompute recompute = { .max = 1 };
 	const struct gt_pass_options again = { .recompute = &recompute };
 	struct gt_graph *g = pass_graph();
 
@@ -228,7 +228,7 @@ static void test_blocks_stay_apart(void **state)
 	gt_output(g, residual_block(g), "y");
 	pass_run(g, &gt_pass_fuse_norm, &again);
 	assert_int_equal(count(g, &gt_op_add_layer_norm), 0);
-	recompute.most = 0;
+	recompute.max = 0;
 	pass_run(g, &gt_pass_fuse_norm, &again);
 	assert_int_equal(count(g, &gt_op_add_layer_norm), 1);
 	gt_graph_free(g);

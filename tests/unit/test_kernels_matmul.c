@@ -102,21 +102,21 @@ static void check_tf32(const struct matmul_case *c, bool ta, bool tb, bool bias)
 {
 	struct gt_call call = matmul_call(GT_F32, c, ta, tb, bias);
 	struct gt_call sizes = matmul_call(GT_F32, c, ta, tb, bias);
-	struct gt_tensor want = test_tensor2(GT_F64, c->m, c->n), most = want;
+	struct gt_tensor want = test_tensor2(GT_F64, c->m, c->n), max = want;
 	struct test_set set[3];
 	bool cpu = test_device_is_cpu();
 
 	test_sets(set);
-	most.data = test_alloc((size_t)(c->m * c->n) * sizeof(double));
+	max.data = test_alloc((size_t)(c->m * c->n) * sizeof(double));
 	for (int k = 0; k < sizes.inputs; k++)
 		for (int64_t i = 0; i < gt_tensor_elements(&sizes.in[k]); i++)
 			test_put(&sizes.in[k], i, fabs(test_get(&sizes.in[k], i)));
 	matmul_naive(&call, c, &want);
-	matmul_naive(&sizes, c, &most);
+	matmul_naive(&sizes, c, &max);
 	call.attrs.matmul.tf32 = true;
 	test_launch(set[0].set, "matmul", GT_F32, &call);
 	for (int64_t i = 0; i < c->m * c->n; i++) {
-		double bound = ((cpu ? 0 : 0x1p-9) + F32_TOLERANCE) * test_get(&most, i);
+		double bound = ((cpu ? 0 : 0x1p-9) + F32_TOLERANCE) * test_get(&max, i);
 
 		if (!(fabs(test_get(&call.out[0], i) - test_get(&want, i)) <= bound))
 			fail_msg("m %d n %d k %d ta %d tb %d: element %d", (int)c->m, (int)c->n,
@@ -125,7 +125,7 @@ static void check_tf32(const struct matmul_case *c, bool ta, bool tb, bool bias)
 	if (!cpu && test_distance(&call.out[0], &want) < 10 * F32_TOLERANCE)
 		fail_msg("m %d n %d k %d: nothing was rounded", (int)c->m, (int)c->n, (int)c->k);
 	free(want.data);
-	free(most.data);
+	free(max.data);
 	test_release(&sizes);
 	test_release(&call);
 }

@@ -41,7 +41,7 @@ static void expect_apart(const struct gt_lifetime *blocks, size_t n, size_t tota
 /* The most bytes alive in any step: no plan needs less. */
 static size_t lower_bound(const struct gt_lifetime *blocks, size_t n, int steps)
 {
-	size_t most = 0;
+	size_t max = 0;
 
 	for (int s = 0; s < steps; s++) {
 		size_t bytes = 0;
@@ -50,9 +50,9 @@ static size_t lower_bound(const struct gt_lifetime *blocks, size_t n, int steps)
 			if (blocks[i].first <= s && s <= blocks[i].last)
 				bytes += (blocks[i].bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN *
 				         GT_DEVICE_ALIGN;
-		most = bytes > most ? bytes : most;
+		max = bytes > max ? bytes : max;
 	}
-	return most;
+	return max;
 }
 
 /* Short-lived temporaries and, as in training, values that wait for the backward pass. */

@@ -530,7 +530,7 @@ static void surplus_operands(void **state)
 {
 	static const struct {
 		const char *line;
-		int most;
+		int max;
 		const char *text, *hint; /* NULL: no error */
 	} row[] = {
 		{ "a|b", 2, NULL, NULL },
@@ -557,7 +557,7 @@ static void surplus_operands(void **state)
 
 		assert_int_equal(parse(&opts, &v, line, &err), 0);
 		assert_int_equal(
-		    gt_opts_check_operands(&opts, row[i].most, &err), row[i].text ? GT_EINVAL : 0);
+		    gt_opts_check_operands(&opts, row[i].max, &err), row[i].text ? GT_EINVAL : 0);
 		assert_string_equal(err.text, row[i].text ? row[i].text : "");
 		assert_string_equal(err.hint, row[i].hint ? row[i].hint : "");
 		gt_opts_release(&opts);

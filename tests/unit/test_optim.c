@@ -28,7 +28,7 @@ static const struct gt_optim_options optimizers[] = {
 	    .eps = 1e-3,
 	    .weight_decay = 0.1,
 	    .clip = 0.1,
-	    .others_lr = 0.5 },
+	    .fallback_lr_factor = 0.5 },
 };
 
 /* A model's weights, made-up gradients and an optimizer on a device. */
@@ -208,15 +208,15 @@ static int64_t keepers(const struct state *s, int which)
 /* The workspace of Muon for the largest matrix. */
 static int64_t workspace(const struct state *s)
 {
-	int64_t most = 0;
+	int64_t max = 0;
 
 	for (size_t i = 0; i < s->store->slot_count; i++) {
 		const struct gt_slot *slot = &s->store->slots[i];
 		int64_t work = slot->hidden ? gt_muon_work(slot->shape[0], slot->shape[1]) : 0;
 
-		most = work > most ? work : most;
+		max = work > max ? work : max;
 	}
-	return most;
+	return max;
 }
 
 /* Write the place of a state that tells it from all others, and read all of them back. */

@@ -55,7 +55,7 @@ static void run_ranks(struct model_rank *ranks, int count, const struct model_ra
 /* Every parameter is held, with the weights of the only rank that `one` is, and its gradient, but
  * for so much of the largest element. */
 static void compare_gradients(
-    const struct model_rank *ranks, int count, const struct model_rank *one, double most)
+    const struct model_rank *ranks, int count, const struct model_rank *one, double max)
 {
 	for (size_t i = 0; i < one->store->slot_count; i++) {
 		const struct gt_slot *s = &one->store->slots[i];
@@ -75,7 +75,7 @@ static void compare_gradients(
 				continue;
 			far = model_ranks_apart(&ranks[r], gt_store_gradient(ranks[r].store, slot),
 			    one, gt_store_gradient(one->store, s), s->count);
-			if (far > most)
+			if (far > max)
 				fail_msg("%s: the gradients of %s are apart by %g of the largest",
 				    one->spec, s->name, far);
 		}

@@ -162,17 +162,17 @@ static void stages_have_about_the_same_work(void **state)
 		struct gt_graph *g = forward_graph(table[i].spec, 2);
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_pipeline_cut cut;
-		double sum = 0, most = 0;
+		double sum = 0, max = 0;
 
 		assert_int_equal(gt_pipeline_cut(&cut, g, table[i].stages, &err), 0);
 		for (int s = 0; s < table[i].stages; s++) {
 			sum += cut.flops[s];
-			most = fmax(most, cut.flops[s]);
+			max = fmax(max, cut.flops[s]);
 			assert_true(cut.flops[s] > 0);
 		}
-		if (most * table[i].stages > table[i].worst * sum)
+		if (max * table[i].stages > table[i].worst * sum)
 			fail_msg("%s in %d: the largest has %g of %g", table[i].spec,
-			    table[i].stages, most, sum);
+			    table[i].stages, max, sum);
 		gt_pipeline_cut_release(&cut);
 		gt_graph_free(g);
 	}
@@ -182,7 +182,7 @@ static void stages_have_about_the_same_work(void **state)
 static void no_other_cut_is_better(void **state)
 {
 	struct gt_graph *g = forward_graph("mlp:7,300,20,90,90,15,200,10", 1);
-	double work[16], best = INFINITY, most = 0;
+	double work[16], best = INFINITY, max = 0;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_pipeline_cut cut;
 	int layers = 0;
@@ -209,8 +209,8 @@ static void no_other_cut_is_better(void **state)
 	}
 	assert_int_equal(gt_pipeline_cut(&cut, g, 3, &err), 0);
 	for (int s = 0; s < 3; s++)
-		most = fmax(most, cut.flops[s]);
-	assert_true(most == best);
+		max = fmax(max, cut.flops[s]);
+	assert_true(max == best);
 	gt_pipeline_cut_release(&cut);
 	gt_graph_free(g);
 }

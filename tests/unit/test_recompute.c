@@ -89,7 +89,7 @@ static struct gt_graph *two_blocks(struct gt_pass_options *o)
 static void test_blocks(void **state)
 {
 	static const struct {
-		int most, done;
+		int max, done;
 		const char *want;
 	} rows[] = {
 		{ 0, 0, FORWARD BACKWARD_1("%10", "%9") BACKWARD_0("%4", "%3") },
@@ -109,7 +109,7 @@ static void test_blocks(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct gt_recompute r = { .most = rows[i].most };
+		struct gt_recompute r = { .max = rows[i].max };
 		struct gt_pass_options o = { .recompute = &r };
 		struct gt_graph *g = two_blocks(&o);
 
@@ -128,7 +128,7 @@ static void test_blocks(void **state)
 /* Running statistics are not moved twice: the batch's statistics are kept, and applied again. */
 static void test_batch_norm(void **state)
 {
-	struct gt_recompute r = { .most = INT_MAX };
+	struct gt_recompute r = { .max = INT_MAX };
 	struct gt_pass_options o = { .recompute = &r };
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 4, (int64_t[]){ 64, 2, 4, 4 });
@@ -188,7 +188,7 @@ static void test_nodes_of_their_own(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct gt_recompute r = { .most = INT_MAX };
+		struct gt_recompute r = { .max = INT_MAX };
 		struct gt_pass_options o = { .recompute = &r };
 		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
@@ -232,7 +232,7 @@ static void test_scopes(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct gt_recompute r = { .most = INT_MAX };
+		struct gt_recompute r = { .max = INT_MAX };
 		struct gt_pass_options o = { .recompute = &r };
 		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });

@@ -348,7 +348,7 @@ static void a_scale_changes_no_bits(void **state)
 			.beta2 = 0.95,
 			.eps = 1e-8,
 			.weight_decay = 0.1,
-			.others_lr = 1,
+			.fallback_lr_factor = 1,
 			.clip = 0.1 };
 		struct scaled with, without;
 		struct model_rank rank, like = { .spec = GPT,

@@ -101,18 +101,18 @@ static void test_against_sort(void **state)
 		float logits[MANY], sorted[MANY];
 		struct gt_token_sampler s;
 		double all = 0, sum = 0;
-		int most = o.top_k ? (int)o.top_k : MANY, kept = 0, seen = 0;
+		int max = o.top_k ? (int)o.top_k : MANY, kept = 0, seen = 0;
 
 		for (int i = 0; i < MANY; i++)
 			sorted[i] = logits[i] =
 			    (float)(8 * gt_philox_double(gt_philox_u64(
 			                    3, (uint64_t)i, GT_RNG_DATA, (uint32_t)n)));
 		qsort(sorted, MANY, sizeof(*sorted), descending);
-		for (int i = 0; i < most; i++)
+		for (int i = 0; i < max; i++)
 			all += exp((double)sorted[i]);
 		do
 			sum += exp((double)sorted[kept++]);
-		while (kept < most && (o.top_p == 1 || sum < o.top_p * all));
+		while (kept < max && (o.top_p == 1 || sum < o.top_p * all));
 		assert_int_equal(gt_token_sampler_init(&s, MANY, &o, GT_ERR_IGNORED), 0);
 		gt_token_sampler_weigh(&s, logits);
 		for (int i = 0; i < MANY; i++) {

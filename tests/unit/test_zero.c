@@ -37,7 +37,7 @@ static const struct gt_optim_options optimizers[] = {
 	    .eps = 1e-3,
 	    .weight_decay = 0.1,
 	    .clip = 0.1,
-	    .others_lr = 0.5 },
+	    .fallback_lr_factor = 0.5 },
 };
 
 /* Weights, and the optimizer's states for them, whole. */

@@ -200,19 +200,19 @@ static int get(const void *from, int attribute, int type, int64_t wanted, int64_
 }
 
 /*
- * Make `most` empty descriptors and let the library fill in those that it has: it fills
+ * Make `max` empty descriptors and let the library fill in those that it has: it fills
  * descriptors of its caller, and makes none.
  */
 static int get_all(
-    const void *from, int attribute, int kind, int64_t most, int64_t *count, void **out)
+    const void *from, int attribute, int kind, int64_t max, int64_t *count, void **out)
 {
 	int status = 0;
 
 	*count = 0;
-	memset(out, 0, (size_t)most * sizeof(*out));
-	for (int64_t i = 0; i < most && !status; i++)
+	memset(out, 0, (size_t)max * sizeof(*out));
+	for (int64_t i = 0; i < max && !status; i++)
 		status = gt_cudnn->BackendCreateDescriptor(kind, &out[i]);
-	return status ? status : get(from, attribute, GT_CUDNN_DESCRIPTOR, most, count, out);
+	return status ? status : get(from, attribute, GT_CUDNN_DESCRIPTOR, max, count, out);
 }
 
 static void drop_all(void **descriptors, int64_t count)

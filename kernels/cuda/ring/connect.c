@@ -168,10 +168,10 @@ struct slots {
 /* `total_bytes`: the memory of the smallest GPU. */
 static struct slots slots_of(int ranks, uint64_t total_bytes)
 {
-	const size_t most = (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(ranks);
+	const size_t max = (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(ranks);
 	size_t part = total_bytes / GT_CUDA_RING_PART / GT_RING_SLOTS, chunk, message;
 
-	chunk = (part < most ? part : most) / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
+	chunk = (part < max ? part : max) / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
 	chunk = chunk ? chunk : GT_CUDA_RING_LEAST;
 	message = chunk / GT_CUDA_RING_MESSAGES;
 	return (struct slots){ chunk, message > GT_CUDA_RING_LEAST ? message : GT_CUDA_RING_LEAST };

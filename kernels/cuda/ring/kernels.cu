@@ -21,7 +21,7 @@ __device__ static bool is_halted(const volatile uint32_t *halt)
 
 static unsigned blocks_for(size_t items)
 {
-	return gt_at_most((int64_t)((items + THREADS - 1) / THREADS), MOST_BLOCKS);
+	return gt_min_blocks((int64_t)((items + THREADS - 1) / THREADS), MOST_BLOCKS);
 }
 
 /* ---- copies ---- */

@@ -190,12 +190,12 @@ static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, s
 {
 	const bool sends = c->kind == GT_SEND;
 	const size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
-	const size_t most = sends ? gt_cuda_ring_slot(r, c->peer, r->seat.rank)
-	                          : gt_cuda_ring_slot(r, r->seat.rank, c->peer);
+	const size_t max = sends ? gt_cuda_ring_slot(r, c->peer, r->seat.rank)
+	                         : gt_cuda_ring_slot(r, r->seat.rank, c->peer);
 	int rc = 0;
 
-	for (size_t at = 0; !rc && at < bytes; at += most) {
-		size_t n = bytes - at < most ? bytes - at : most;
+	for (size_t at = 0; !rc && at < bytes; at += max) {
+		size_t n = bytes - at < max ? bytes - at : max;
 
 		rc = sends ? send_chunk(r, c->peer, (const char *)c->in + at, n, err)
 		           : receive_chunk(r, c->peer, (char *)c->out + at, n, err);

@@ -120,7 +120,7 @@ int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, stru
 	if (gt_grow(&edit->changes, edit->count, &edit->capacity, sizeof(*change), err))
 		return GT_ENOMEM;
 	edit->changes[edit->count++] = *change;
-	edit->counts[change->what]++;
+	edit->counts[change->use]++;
 	return 0;
 }
 

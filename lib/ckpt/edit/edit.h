@@ -36,12 +36,12 @@ enum gt_edit_use {
 	GT_EDIT_METADATA,  /* a key of the `_metadata` of a state_dict */
 	GT_EDIT_REFERENCE, /* a name of a parameter in an optimizer's state */
 	GT_EDIT_LOCATION,  /* the device on which a storage was saved */
-	GT_EDIT_WHAT_COUNT
+	GT_EDIT_USE_COUNT
 };
 
 struct gt_edit_change {
 	const char *from, *to; /* the text before and after the edit */
-	enum gt_edit_use what;
+	enum gt_edit_use use;
 	/*
 	 * The place of the change. For a name: the keys that lead to its dict, such as
 	 * "model.state_dict"; "" for the root. For a device: the key of its storage.
@@ -55,8 +55,8 @@ struct gt_edit {
 	/* in the order of the file; texts that stay the same have no entry */
 	struct gt_edit_change *changes;
 	size_t count;
-	size_t counts[GT_EDIT_WHAT_COUNT]; /* number of changes by enum gt_edit_use */
-	size_t dicts;                      /* number of state_dicts with a change */
+	size_t counts[GT_EDIT_USE_COUNT]; /* number of changes by enum gt_edit_use */
+	size_t dicts;                     /* number of state_dicts with a change */
 	const char *note; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
 	/* a second note that lists the dicts that are edited and the dicts that are not; or "" */
 	const char *dicts_note;
@@ -106,7 +106,7 @@ struct gt_edit_target {
 
 struct gt_edit_result {
 	uint64_t written_bytes; /* bytes of metadata that were written again */
-	uint64_t moved_bytes;   /* bytes that were copied unchanged */
+	uint64_t copied_bytes;  /* bytes that were copied unchanged */
 	uint64_t dead_bytes;    /* bytes of the result that are no longer used */
 	/*
 	 * The edit in place could not change the file itself: a copy was written and renamed over

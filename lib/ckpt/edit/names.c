@@ -77,7 +77,7 @@ static int compare_to(const void *a, const void *b)
 static int check_collisions(
     const struct gt_edit_key *sorted, size_t count, const char *where, struct gt_err *err)
 {
-	struct gt_name_list list = { .most = 3 };
+	struct gt_name_list list = { .max = 3 };
 
 	for (size_t i = 1; i < count; i++) {
 		const struct gt_edit_key *a = &sorted[i - 1], *b = &sorted[i];
@@ -107,14 +107,14 @@ static void mention(struct gt_name_list *list, const char *path)
 }
 
 /* Record the changes of one dict's keys. `keys` is sorted by `to` afterwards. */
-static int push_keys(struct walk *w, enum gt_edit_use what, const struct step *step,
+static int push_keys(struct walk *w, enum gt_edit_use use, const struct step *step,
     struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	const char *where = NULL;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < count; i++) {
-		struct gt_edit_change c = { .what = what, .from = keys[i].from, .to = keys[i].to };
+		struct gt_edit_change c = { .use = use, .from = keys[i].from, .to = keys[i].to };
 
 		if (!strcmp(c.from, c.to))
 			continue;
@@ -126,8 +126,8 @@ static int push_keys(struct walk *w, enum gt_edit_use what, const struct step *s
 	}
 	if (rc || !where)
 		return rc;
-	w->edit->dicts += what == GT_EDIT_NAME;
-	if (what == GT_EDIT_NAME)
+	w->edit->dicts += use == GT_EDIT_NAME;
+	if (use == GT_EDIT_NAME)
 		mention(&w->edited, where);
 	qsort(keys, count, sizeof(*keys), compare_to);
 	return check_collisions(keys, count, where, err);
@@ -261,7 +261,7 @@ static int edit_list(
 
 	for (size_t i = 0; !rc && i < list->seq.count; i++) {
 		const struct gt_tree_item *item = &list->seq.items[i];
-		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
+		struct gt_edit_change c = { .use = GT_EDIT_REFERENCE, .at = item->value_at };
 
 		if (!gt_tree_is_text(item->value))
 			continue;
@@ -439,8 +439,8 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 {
 	struct walk w = { .edit = edit,
 		.naming = naming,
-		.edited.most = 4,
-		.skipped.most = 4,
+		.edited.max = 4,
+		.skipped.max = 4,
 		.found = gt_state_dict_node(root) };
 	int rc = walk(&w, root, err);
 

@@ -167,7 +167,7 @@ static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule
 static int remap(
     struct gt_edit *edit, struct rule *r, const struct gt_torch_location *l, struct gt_err *err)
 {
-	struct gt_edit_change c = { .what = GT_EDIT_LOCATION,
+	struct gt_edit_change c = { .use = GT_EDIT_LOCATION,
 		.where = l->storage->key,
 		.from = l->storage->location,
 		.at = l->at };

@@ -349,7 +349,7 @@ static int apply_npz(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	release(&w);
 	gt_arena_release(&arena);
 	for (size_t i = 0; i < ckpt->root->seq.count; i++)
-		result->moved_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
+		result->copied_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
 	result->replaced = !target->output;
 	result->why = "the names of a zip archive's records have no room to change";
 	return rc;

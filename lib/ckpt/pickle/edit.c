@@ -1,4 +1,4 @@
-/* edit.c - strings of a pickle exchanged: which opcodes change, then the new bytes. */
+/* edit.c - strings of a pickle replaced: which opcodes change, then the new bytes. */
 #include "lib/ckpt/pickle/pickle.h"
 
 #include <stdlib.h>

@@ -39,7 +39,7 @@ static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct g
 	for (size_t i = 0; i < edit->count; i++) {
 		const struct gt_edit_change *c = &edit->changes[i];
 
-		if (c->what != GT_EDIT_NAME)
+		if (c->use != GT_EDIT_NAME)
 			continue;
 		if (!gt_text_is_utf8(c->to) || !strcmp(c->to, GT_ST_METADATA))
 			return gt_err_set(err, GT_EINVAL,
@@ -143,7 +143,7 @@ static int seal(struct rewrite *w, size_t length, struct gt_err *err)
 	memset(all + GT_ST_LENGTH_BYTES, ' ', length);
 	memcpy(all + GT_ST_LENGTH_BYTES, w->text, w->size);
 	if (w->digits_at)
-		gt_st_seal(all + GT_ST_LENGTH_BYTES, length, w->digits_at);
+		gt_st_write_crc(all + GT_ST_LENGTH_BYTES, length, w->digits_at);
 	free(w->text);
 	w->text = all;
 	w->size = GT_ST_LENGTH_BYTES + length;
@@ -221,7 +221,7 @@ static void note_copy(
     struct gt_edit_result *result, const struct rewrite *w, const struct gt_ckpt *ckpt)
 {
 	result->written_bytes = w->size;
-	result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header->size;
+	result->copied_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header->size;
 }
 
 static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,

@@ -108,7 +108,7 @@ static void release_files(struct files *s)
  * a shard of its own. No tensors are one shard, which is empty. *first gets the first tensor of
  * each, and the end; free() it. */
 static int split(
-    size_t **first, size_t *count, const struct gt_st_output *o, uint64_t most, struct gt_err *err)
+    size_t **first, size_t *count, const struct gt_st_output *o, uint64_t max, struct gt_err *err)
 {
 	size_t shards_max = o->count ? o->count : 1;
 	size_t *at = gt_calloc(shards_max + 1, sizeof(*at), err);
@@ -121,7 +121,7 @@ static int split(
 	for (size_t i = 0; i < o->count; i++) {
 		uint64_t size = o->tensors[i]->size_bytes;
 
-		if (i > at[*count - 1] && (size > most || bytes > most - size)) {
+		if (i > at[*count - 1] && (size > max || bytes > max - size)) {
 			at[(*count)++] = i;
 			bytes = 0;
 		}
@@ -261,7 +261,7 @@ static int copy_shard(struct files *s, const struct gt_ckpt *ckpt, size_t i,
 	if (!rc)
 		rc = list_names(s, file->temporary, path, err);
 	result->written_bytes += one.written_bytes;
-	result->moved_bytes += one.moved_bytes;
+	result->copied_bytes += one.copied_bytes;
 	free(path);
 	return rc;
 }

@@ -109,7 +109,7 @@ static int build_header(struct header *h, struct gt_err *err)
 	return 0;
 }
 
-void gt_st_seal(char *text, size_t size, size_t digits_at)
+void gt_st_write_crc(char *text, size_t size, size_t digits_at)
 {
 	char digits[GT_ST_CRC_DIGITS + 1];
 
@@ -149,7 +149,7 @@ static int write_contents(
 		rc = build_header(h, err);
 	if (rc)
 		return rc;
-	gt_st_seal(h->text, h->size, h->digits_at);
+	gt_st_write_crc(h->text, h->size, h->digits_at);
 	return put_header(stream, h->text, h->size, err);
 }
 

@@ -46,7 +46,7 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
 /* Compute the CRC-32 of a header and write its 8 digits into the text at offset `digits_at`. */
-void gt_st_seal(char *text, size_t size, size_t digits_at);
+void gt_st_write_crc(char *text, size_t size, size_t digits_at);
 
 /*
  * Implement `apply` of the format table (format.h) for one safetensors file. GT_EDIT_REMAP changes

@@ -144,10 +144,10 @@ static void list_left(
 		list_left(left, next, sd);
 }
 
-void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
+void gt_convert_note_left_out(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd)
 {
-	struct gt_name_list left = { .most = 6 };
+	struct gt_name_list left = { .max = 6 };
 
 	list_left(&left, root, sd);
 	if (left.count)
@@ -173,7 +173,7 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	if (sd.note[0])
 		gt_buf_printf(
 		    note, "%s%s\n", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
-	gt_convert_say_left(note, NULL, root, &sd);
+	gt_convert_note_left_out(note, NULL, root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }
@@ -302,7 +302,7 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 		return rescue_items(r, *node, err);
 	if ((*node)->kind != GT_TREE_OPAQUE)
 		return rescue_parts(r, *node, err);
-	if (gt_model_is(*node))
+	if (gt_module_is(*node))
 		return rescue_module(r, node, err);
 	if (is_allowed(*node))
 		return rescue_parts(r, *node, err);
@@ -347,7 +347,7 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
     bool weights_only, struct gt_arena *a, struct gt_buf *note, struct gt_err *err)
 {
 	struct rescue r = {
-		.arena = a, .weights_only = weights_only, .modules.most = 4, .refused.most = 4
+		.arena = a, .weights_only = weights_only, .modules.max = 4, .refused.max = 4
 	};
 	int rc;
 

@@ -57,7 +57,7 @@ struct gt_tree *gt_convert_state_dict(
  * values outside of it, and values in it that are not tensors. The line is "FILE: left behind:
  * ...", without "FILE: " if `path` is NULL. If there are no such parts, append nothing.
  */
-void gt_convert_say_left(struct gt_buf *note, const char *path, const struct gt_tree *root,
+void gt_convert_note_left_out(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);
 
 #endif

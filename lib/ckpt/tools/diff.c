@@ -345,7 +345,7 @@ static int compare_piece(void *self, size_t task, struct gt_err *err)
 	const struct gt_piece *e = &piece->elements;
 	const struct pair *p = &c->pairs[e->job];
 	struct gt_cursor a = {
-		.tensor = &p->a, .at = e->at, .end = e->at + e->count, .most = BLOCK
+		.tensor = &p->a, .at = e->at, .end = e->at + e->count, .max = BLOCK
 	};
 	struct gt_cursor b = a;
 	const void *run_a, *run_b;

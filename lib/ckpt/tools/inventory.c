@@ -145,8 +145,8 @@ struct choice {
 
 static bool is_part_name(const struct gt_tree *key)
 {
-	for (int k = 0; k < GT_MODEL_PART_COUNT; k++)
-		if (gt_tree_is_string(key, gt_model_part_name(k)))
+	for (int k = 0; k < GT_MODULE_PART_COUNT; k++)
+		if (gt_tree_is_string(key, gt_module_part_name(k)))
 			return true;
 	return false;
 }
@@ -167,7 +167,7 @@ static int list_items(struct lister *l, const struct gt_path *path, const struct
 		                              : step(l, path, NULL, 0, (int64_t)i);
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
 		for (; choice->hidden && before < l->out->tensor_count; before++)
-			l->out->tensors[before].hidden = gt_model_hides(choice->hidden, item->key);
+			l->out->tensors[before].hidden = gt_module_hides(choice->hidden, item->key);
 	}
 	return rc;
 }
@@ -187,21 +187,21 @@ static int list_module(struct lister *l, const struct gt_path *path, const struc
 {
 	bool before = l->tensors_only;
 	struct gt_index hidden;
-	int rc = gt_model_hidden(&hidden, module, l->err);
+	int rc = gt_module_hidden(&hidden, module, l->err);
 
 	l->tensors_only = true;
 	if (!rc)
-		rc = list_seq(l, path, gt_model_part(module, GT_MODEL_PARAMETERS));
+		rc = list_seq(l, path, gt_module_part(module, GT_MODULE_PARAMETERS));
 	if (!rc)
-		rc = list_items(l, path, gt_model_part(module, GT_MODEL_BUFFERS),
+		rc = list_items(l, path, gt_module_part(module, GT_MODULE_BUFFERS),
 		    &(struct choice){ .hidden = &hidden });
 	l->tensors_only = before;
 	if (!rc)
-		rc = list_seq(l, path, gt_model_part(module, GT_MODEL_MODULES));
+		rc = list_seq(l, path, gt_module_part(module, GT_MODULE_MODULES));
 	l->tensors_only = true;
-	for (size_t i = 0; i < GT_MODEL_MAX_ATTRIBUTES && !rc; i++)
+	for (size_t i = 0; i < GT_MODULE_MAX_ATTRIBUTES && !rc; i++)
 		rc = list_items(
-		    l, path, gt_model_attributes(module, i), &(struct choice){ .no_parts = true });
+		    l, path, gt_module_attributes(module, i), &(struct choice){ .no_parts = true });
 	l->tensors_only = before;
 	gt_index_release(&hidden);
 	return rc;
@@ -220,7 +220,7 @@ static int list_args(struct lister *l, const struct gt_path *path, const struct 
 static int list_object(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
 {
 	const struct gt_tree *state = node->opaque.state;
-	bool module = gt_model_is(node);
+	bool module = gt_module_is(node);
 	int rc = add(l, path, node);
 
 	if (!rc && (!module || state)) /* else its attributes are an argument */

@@ -31,11 +31,11 @@ static bool same_shape(const struct gt_tree_tensor *a, const struct gt_tree_tens
 	       (!a->ndim || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)));
 }
 
-/* The elements from `at` on, `most` at a time. */
-static struct gt_cursor read_from(const struct gt_tree_tensor *t, uint64_t at, size_t most)
+/* The elements from `at` on, `max` at a time. */
+static struct gt_cursor read_from(const struct gt_tree_tensor *t, uint64_t at, size_t max)
 {
 	return (struct gt_cursor){
-		.tensor = t, .at = at, .end = (uint64_t)gt_ckpt_tensor_count(t), .most = most
+		.tensor = t, .at = at, .end = (uint64_t)gt_ckpt_tensor_count(t), .max = max
 	};
 }
 
@@ -114,7 +114,7 @@ static int take_part(struct gt_tree **out, const struct gt_merge_input *input,
 	if (rc)
 		return gt_err_prefix(err, "'%.120s'", input->path);
 	*out = gt_convert_state_dict(&sd, arena, err);
-	gt_convert_say_left(note, input->path, input->root, &sd);
+	gt_convert_note_left_out(note, input->path, input->root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }
@@ -135,7 +135,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 	struct merge m = { .arena = arena,
 		.root = gt_tree_dict(arena, err),
 		.names.compare = gt_index_by_name,
-		.differ.most = 4 };
+		.differ.max = 4 };
 	int rc = m.root ? 0 : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < count; i++) {

@@ -47,20 +47,20 @@ static struct gt_tree *follow_items(struct gt_tree *seq, const char *path)
 static struct gt_tree *follow_object(struct gt_tree *object, const char *path)
 {
 	struct gt_tree *state = object->opaque.state, *found = NULL;
-	bool module = gt_model_is(object);
+	bool module = gt_module_is(object);
 
 	if (object->opaque.items)
 		found = follow(object->opaque.items, path);
 	if (!found && state)
 		found = follow(state, path);
-	for (size_t i = 0; module && !found && i < GT_MODEL_MAX_ATTRIBUTES; i++) {
-		struct gt_tree *attributes = gt_model_attributes(object, i);
+	for (size_t i = 0; module && !found && i < GT_MODULE_MAX_ATTRIBUTES; i++) {
+		struct gt_tree *attributes = gt_module_attributes(object, i);
 
 		if (attributes)
 			found = follow(attributes, path);
 	}
-	for (int i = GT_MODEL_PART_COUNT - 1; module && !found && i >= 0; i--) {
-		struct gt_tree *part = gt_model_part(object, i);
+	for (int i = GT_MODULE_PART_COUNT - 1; module && !found && i >= 0; i--) {
+		struct gt_tree *part = gt_module_part(object, i);
 
 		if (part)
 			found = follow(part, path);
@@ -79,7 +79,7 @@ static struct gt_tree *follow(struct gt_tree *node, const char *path)
 
 int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path, struct gt_err *err)
 {
-	struct gt_name_list keys = { .most = 6 };
+	struct gt_name_list keys = { .max = 6 };
 
 	*out = *path ? follow(root, path) : NULL;
 	if (*out)

@@ -190,7 +190,7 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 	struct gt_cursor c = { .tensor = &j->t,
 		.at = p->elements.at,
 		.end = p->elements.at + p->elements.count,
-		.most = BLOCK,
+		.max = BLOCK,
 		.sum = j->crc };
 	const void *run;
 	size_t n;

@@ -138,7 +138,7 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 	if (rc)
 		return rc;
 	result->written_bytes = l.size;
-	result->moved_bytes = ckpt->map.size - ckpt->pickle_bytes;
+	result->copied_bytes = ckpt->map.size - ckpt->pickle_bytes;
 	result->replaced = !target->output;
 	result->why = "the legacy format has no room for a new pickle";
 	return 0;
@@ -160,36 +160,36 @@ static int fail_code(const struct gt_zip *zip, struct gt_err *err)
 	return 0;
 }
 
-struct exchange {
+struct replacement {
 	const struct gt_zip *zip;
-	struct gt_zip_exchange *what;
+	struct gt_zip_replacement *records;
 	bool write_back; /* of a copy */
 };
 
-static int exchange_copy(void *self, int fd, struct gt_err *err)
+static int replace_copy(void *self, int fd, struct gt_err *err)
 {
-	const struct exchange *x = self;
+	const struct replacement *x = self;
 
-	return gt_zip_exchange_copy(fd, x->zip, x->what, x->write_back, err);
+	return gt_zip_replace_copy(fd, x->zip, x->records, x->write_back, err);
 }
 
-static int exchange_in_place(void *self, int fd, struct gt_err *err)
+static int replace_in_place(void *self, int fd, struct gt_err *err)
 {
-	const struct exchange *x = self;
+	const struct replacement *x = self;
 
-	return gt_zip_exchange_in_place(fd, x->zip, x->what, err);
+	return gt_zip_replace_in_place(fd, x->zip, x->records, err);
 }
 
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct gt_zip_exchange x = { 0 };
+	struct gt_zip_replacement x = { 0 };
 	struct gt_arena arena = { 0 };
 	unsigned char *pickle = NULL;
 	char *digests = NULL;
 	size_t size = 0;
 	struct gt_zip zip;
-	struct exchange exchange = { &zip, &x, !target->no_sync };
+	struct replacement replacement = { &zip, &x, !target->no_sync };
 	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
 
 	if (!rc)
@@ -204,11 +204,11 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	else if (target->output)
-		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
+		rc = gt_edit_replace(ckpt, target, replace_copy, &replacement, err);
 	else
-		rc = gt_edit_in_place(ckpt, target, exchange_in_place, &exchange, err);
+		rc = gt_edit_in_place(ckpt, target, replace_in_place, &replacement, err);
 	result->written_bytes = x.written;
-	result->moved_bytes = x.moved;
+	result->copied_bytes = x.copied;
 	result->dead_bytes = x.dead;
 	free(pickle);
 	free(digests);

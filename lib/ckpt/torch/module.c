@@ -7,7 +7,7 @@
 
 /* ---- attributes ---- */
 
-struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i)
+struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i)
 {
 	struct gt_tree *state;
 
@@ -26,36 +26,37 @@ static const struct gt_tree *attribute(const struct gt_tree *object, const char 
 {
 	const struct gt_tree *found = NULL;
 
-	for (size_t i = 0; !found && i < GT_MODEL_MAX_ATTRIBUTES; i++)
-		found = gt_tree_get(gt_model_attributes(object, i), name);
+	for (size_t i = 0; !found && i < GT_MODULE_MAX_ATTRIBUTES; i++)
+		found = gt_tree_get(gt_module_attributes(object, i), name);
 	return found;
 }
 
-const char *gt_model_part_name(enum gt_model_part which)
+const char *gt_module_part_name(enum gt_module_part which)
 {
 	static const char *const names[] = {
-		[GT_MODEL_PARAMETERS] = "_parameters",
-		[GT_MODEL_BUFFERS] = "_buffers",
-		[GT_MODEL_MODULES] = "_modules",
+		[GT_MODULE_PARAMETERS] = "_parameters",
+		[GT_MODULE_BUFFERS] = "_buffers",
+		[GT_MODULE_MODULES] = "_modules",
 	};
 
 	return names[which];
 }
 
 /* The dict may be the entries of an object whose class derives from dict. */
-struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which)
+struct gt_tree *gt_module_part(const struct gt_tree *object, enum gt_module_part which)
 {
-	const struct gt_tree *found = attribute(object, gt_model_part_name(which));
+	const struct gt_tree *found = attribute(object, gt_module_part_name(which));
 
 	if (gt_tree_is(found, GT_TREE_OPAQUE))
 		found = found->opaque.items;
 	return gt_tree_is(found, GT_TREE_DICT) ? (struct gt_tree *)found : NULL;
 }
 
-bool gt_model_is(const struct gt_tree *node)
+bool gt_module_is(const struct gt_tree *node)
 {
-	return gt_model_part(node, GT_MODEL_MODULES) &&
-	       (gt_model_part(node, GT_MODEL_PARAMETERS) || gt_model_part(node, GT_MODEL_BUFFERS));
+	return gt_module_part(node, GT_MODULE_MODULES) &&
+	       (gt_module_part(node, GT_MODULE_PARAMETERS) ||
+	           gt_module_part(node, GT_MODULE_BUFFERS));
 }
 
 /* ---- entries ---- */
@@ -67,7 +68,7 @@ static bool is_rebuilt(const struct gt_tree *value)
 	       strstr(value->opaque.class_name, "._rebuild_");
 }
 
-static int add(struct gt_model_list *list, const char *prefix, const struct gt_tree_item *item,
+static int add(struct gt_module_list *list, const char *prefix, const struct gt_tree_item *item,
     struct gt_err *err)
 {
 	struct gt_state_dict *sd = list->sd;
@@ -92,7 +93,7 @@ static int add(struct gt_model_list *list, const char *prefix, const struct gt_t
 }
 
 /* The set is an object that holds a list. */
-int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err)
+int gt_module_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err)
 {
 	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
 
@@ -107,43 +108,43 @@ int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct g
 	return 0;
 }
 
-bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name)
+bool gt_module_hides(const struct gt_index *hidden, const struct gt_tree *name)
 {
 	return gt_tree_is_text(name) && gt_index_find(hidden, &name->string.bytes);
 }
 
 static const struct gt_index nothing = { .compare = gt_index_by_name };
 
-static int add_all(struct gt_model_list *list, const char *prefix, const struct gt_tree *dict,
+static int add_all(struct gt_module_list *list, const char *prefix, const struct gt_tree *dict,
     const struct gt_index *hidden, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; dict && !rc && i < dict->seq.count; i++)
-		if (!gt_model_hides(hidden, dict->seq.items[i].key))
+		if (!gt_module_hides(hidden, dict->seq.items[i].key))
 			rc = add(list, prefix, &dict->seq.items[i], err);
 	return rc;
 }
 
-int gt_model_add_dict(
-    struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err)
+int gt_module_add_dict(
+    struct gt_module_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err)
 {
 	return add_all(list, prefix, dict, &nothing, err);
 }
 
 /* The tree's depth is limited, so is ours. */
-int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
+int gt_module_add(struct gt_module_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err)
 {
-	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	const struct gt_tree *children = gt_module_part(module, GT_MODULE_MODULES);
 	struct gt_index hidden;
-	int rc = gt_model_hidden(&hidden, module, err);
+	int rc = gt_module_hidden(&hidden, module, err);
 
 	if (!rc)
 		rc = add_all(
-		    list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), &nothing, err);
+		    list, prefix, gt_module_part(module, GT_MODULE_PARAMETERS), &nothing, err);
 	if (!rc)
-		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), &hidden, err);
+		rc = add_all(list, prefix, gt_module_part(module, GT_MODULE_BUFFERS), &hidden, err);
 	gt_index_release(&hidden);
 	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
 		const struct gt_tree_item *child = &children->seq.items[i];
@@ -154,16 +155,16 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
 		name = gt_asprintf(err, "%s%s.", prefix, child->key->string.bytes);
 		if (!name)
 			return GT_ENOMEM;
-		rc = gt_model_add(list, name, child->value, err);
+		rc = gt_module_add(list, name, child->value, err);
 		free(name);
 	}
 	return rc;
 }
 
-int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
+int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err)
 {
-	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	const struct gt_tree *children = gt_module_part(module, GT_MODULE_MODULES);
 	const struct gt_tree *version = attribute(module, "_version");
 	int rc = 0;
 
@@ -182,7 +183,7 @@ int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_t
 		if (!gt_tree_is_text(child->key))
 			continue;
 		name = gt_asprintf(err, "%s%s%s", path, *path ? "." : "", child->key->string.bytes);
-		rc = name ? gt_model_versions(paths, name, child->value, arena, err) : GT_ENOMEM;
+		rc = name ? gt_module_versions(paths, name, child->value, arena, err) : GT_ENOMEM;
 		free(name);
 	}
 	return rc;

@@ -20,34 +20,39 @@
  */
 
 /* Return whether a node is a module. All other code calls this function to decide it. */
-bool gt_model_is(const struct gt_tree *node);
+bool gt_module_is(const struct gt_tree *node);
 
 /* The three attributes listed above. */
-enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT_MODEL_PART_COUNT };
+enum gt_module_part {
+	GT_MODULE_PARAMETERS,
+	GT_MODULE_BUFFERS,
+	GT_MODULE_MODULES,
+	GT_MODULE_PART_COUNT
+};
 
 /* Return the name of an attribute, such as "_parameters". */
-const char *gt_model_part_name(enum gt_model_part which);
+const char *gt_module_part_name(enum gt_module_part which);
 
 /* Return one of the three attributes of an object, a dict; NULL if the object does not have it. */
-struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which);
+struct gt_tree *gt_module_part(const struct gt_tree *object, enum gt_module_part which);
 
 /*
  * Return dict i of the dicts that contain an object's attributes, or NULL. An object has one such
  * dict, or two if it has slots.
  */
-enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
-struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
+enum { GT_MODULE_MAX_ATTRIBUTES = 2 };
+struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i);
 
 /*
  * List the names of the non-persistent buffers of a module; state_dict() leaves them out. The names
  * are borrowed from the tree. Call gt_index_release() in every case.
  */
-int gt_model_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
-/* Return whether `name` is in the list of gt_model_hidden(). */
-bool gt_model_hides(const struct gt_index *hidden, const struct gt_tree *name);
+int gt_module_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
+/* Return whether `name` is in the list of gt_module_hidden(). */
+bool gt_module_hides(const struct gt_index *hidden, const struct gt_tree *name);
 
 /* The tensors found so far. */
-struct gt_model_list {
+struct gt_module_list {
 	/* the tensors are added to its entries; names are allocated in its arena */
 	struct gt_state_dict *sd;
 	size_t capacity; /* number of elements allocated for sd->entries */
@@ -60,16 +65,16 @@ struct gt_model_list {
 /*
  * Add the tensors of a module, or of a dict. `prefix` is put before their names. Errors: GT_ENOMEM.
  */
-int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
+int gt_module_add(struct gt_module_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err);
-int gt_model_add_dict(
-    struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err);
+int gt_module_add_dict(struct gt_module_list *list, const char *prefix, const struct gt_tree *dict,
+    struct gt_err *err);
 
 /*
  * Add to the dict `paths` an item {PATH: {"version": N}} for `module` and for each module inside
  * it, if it has the attribute `_version`. `path` is the PATH of `module`.
  */
-int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
+int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);
 
 #endif

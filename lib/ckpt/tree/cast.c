@@ -254,7 +254,7 @@ static cast_run *const direct[GT_DTYPE_COUNT][GT_DTYPE_COUNT] = {
 
 /* ---- the whole ---- */
 
-bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to)
+bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to)
 {
 	return from == to ||
 	       (gt_cast_kind(from) == gt_cast_kind(to) && gt_cast_kind(to) != GT_CAST_COMPLEX);
@@ -287,7 +287,7 @@ int gt_cast(
 {
 	int rc = 0;
 
-	if (!gt_cast_knows(from, to))
+	if (!gt_cast_supported(from, to))
 		return gt_err_set(err, GT_ENOTSUP, "cannot read a tensor of %s as %s",
 		    gt_dtype_name(from), gt_dtype_name(to));
 	if (from == to) {

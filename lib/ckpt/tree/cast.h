@@ -19,7 +19,7 @@ enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
  * Return whether elements of one type can be converted to another: the types are the same, or both
  * are floating-point types, or both are integers or bool.
  */
-bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
+bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to);
 
 /*
  * Convert n elements from the type `from` to the type `to`. src and dst are packed, may have any
@@ -28,7 +28,7 @@ bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
  * which has no infinity. PyTorch does the same (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating
  * Point Specification", 1.0, section 5.2, calls it "non-saturating". Conversion to bool gives 0 or
  * 1.
- * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_knows()
+ * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_supported()
  * returns false.
  */
 int gt_cast(

@@ -68,7 +68,7 @@ struct subject {
 
 static bool is_model(const struct subject *s)
 {
-	return gt_model_is(s->node);
+	return gt_module_is(s->node);
 }
 
 /* {"state": {0: {"exp_avg": ...}}, "param_groups": [{"lr": 0.1, "params": [0]}]}. A model may have

@@ -125,7 +125,7 @@ static int plan(struct pool *p, struct gt_copy_place *places, size_t count, stru
 	for (size_t i = 0; i < count; i++) {
 		const struct gt_tree_tensor *t = places[i].tensor;
 
-		if (t && !gt_cast_knows(t->dtype, places[i].as))
+		if (t && !gt_cast_supported(t->dtype, places[i].as))
 			return gt_cast(t->dtype, NULL, places[i].as, NULL, 0, err);
 		plan_task(&p->tasks[i], &places[i], places[i].storage, places[i].size_bytes,
 		    places[i].as);
@@ -177,13 +177,13 @@ static int work(void *self, size_t i, struct gt_err *err)
 	const struct task *t = &p->tasks[piece->elements.job];
 	uint64_t at = piece->elements.at;
 	size_t n, size = gt_dtype_size(t->as),
-	          most = t->strided ? piece->elements.count : STEP / size;
+	          max = t->strided ? piece->elements.count : STEP / size;
 	struct gt_cursor c = { .tensor = &t->view,
 		.at = at,
 		.end = at + piece->elements.count,
-		.most = most,
+		.max = max,
 		.sum = t->as_is || t->whole };
-	unsigned char *buffer = t->as_is ? NULL : gt_calloc(most, size, err);
+	unsigned char *buffer = t->as_is ? NULL : gt_calloc(max, size, err);
 	int rc = t->as_is || buffer ? 0 : GT_ENOMEM;
 	const void *run;
 

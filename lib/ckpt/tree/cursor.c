@@ -195,7 +195,7 @@ static int start(struct gt_cursor *c, struct gt_err *err)
 	c->little = c->contiguous && t->storage->map && count * size <= LITTLE;
 	if (c->room || (c->contiguous && !c->little && !t->storage->swapped))
 		return 0;
-	c->room = c->owned = gt_calloc(count < c->most ? count : c->most, size, err);
+	c->room = c->owned = gt_calloc(count < c->max ? count : c->max, size, err);
 	return c->room ? 0 : GT_ENOMEM;
 }
 
@@ -237,7 +237,7 @@ int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_e
 	size_t size = gt_dtype_size(t->dtype);
 	int rc = c->started || c->at == c->end ? 0 : start(c, err);
 
-	*n = c->end - c->at < c->most ? c->end - c->at : c->most;
+	*n = c->end - c->at < c->max ? c->end - c->at : c->max;
 	if (rc)
 		return rc;
 	give_back(c);
@@ -314,15 +314,14 @@ void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt
 
 /* ---- work for threads ---- */
 
-int gt_pieces_add(
-    struct gt_pieces *p, size_t job, uint64_t count, uint64_t most, struct gt_err *err)
+int gt_pieces_add(struct gt_pieces *p, size_t job, uint64_t count, uint64_t max, struct gt_err *err)
 {
-	for (uint64_t at = 0; at < count; at += most) {
+	for (uint64_t at = 0; at < count; at += max) {
 		if (gt_grow(&p->items, p->count, &p->capacity, p->size, err))
 			return GT_ENOMEM;
 		memset(gt_pieces_get(p, p->count), 0, p->size);
 		*(struct gt_piece *)gt_pieces_get(p, p->count++) =
-		    (struct gt_piece){ job, at, count - at < most ? count - at : most };
+		    (struct gt_piece){ job, at, count - at < max ? count - at : max };
 	}
 	return 0;
 }

@@ -11,7 +11,7 @@
  * storage with its CRC-32. The caller calls gt_storage_check() to do so. If the tensor fills its
  * storage, the caller may instead set `sum` and compare `crc` after the last run.
  *
- *	struct gt_cursor c = { .tensor = t, .end = count, .most = 1024 };
+ *	struct gt_cursor c = { .tensor = t, .end = count, .max = 1024 };
  *
  *	while ((rc = gt_cursor_next(&c, &run, &n, err)) > 0)
  *		use(run, n);
@@ -25,10 +25,10 @@ struct gt_cursor {
 	 * The maximum number of elements in a run. A large maximum makes strided tensors faster to
 	 * read; runs of a few MiB are enough for a large transposed matrix.
 	 */
-	size_t most;
+	size_t max;
 	bool sum;  /* compute `crc` */
 	bool keep; /* keep mapped pages in memory, because they will be read again */
-	/* a buffer for `most` elements; NULL: the cursor allocates one if it needs it */
+	/* a buffer for `max` elements; NULL: the cursor allocates one if it needs it */
 	void *room;
 	uint32_t crc; /* CRC-32 of the bytes of all runs so far, in the byte order of the storage */
 
@@ -79,11 +79,11 @@ struct gt_pieces {
 };
 
 /*
- * Append a job of `count` elements, split into pieces of at most `most` elements. The other members
+ * Append a job of `count` elements, split into pieces of at most `max` elements. The other members
  * of each struct are zeroed. Errors: GT_ENOMEM.
  */
 int gt_pieces_add(
-    struct gt_pieces *p, size_t job, uint64_t count, uint64_t most, struct gt_err *err);
+    struct gt_pieces *p, size_t job, uint64_t count, uint64_t max, struct gt_err *err);
 
 /* Return struct i of the array. */
 static inline void *gt_pieces_get(const struct gt_pieces *p, size_t i)

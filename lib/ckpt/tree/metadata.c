@@ -129,7 +129,7 @@ static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
 		return GT_ENOMEM;
 	paths->seq.ordered = true;
 	if (!from)
-		rc = gt_model_versions(paths, "", sd->node, arena, err);
+		rc = gt_module_versions(paths, "", sd->node, arena, err);
 	else
 		rc = keep_paths(paths, from, sd, arena, err);
 	if (rc || !paths->seq.count)

@@ -64,7 +64,7 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 		const struct gt_tree_item *item = &dict->seq.items[i];
 		struct found trial = *f;
 
-		if ((!gt_class_dict(item->value) && !gt_model_is(item->value)) ||
+		if ((!gt_class_dict(item->value) && !gt_module_is(item->value)) ||
 		    !gt_tree_is_text(item->key) ||
 		    !search_under(&trial, item->key->string.bytes, dict, item->value))
 			continue;
@@ -125,7 +125,7 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root)
 
 static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 {
-	struct gt_name_list keys = { .most = 6 };
+	struct gt_name_list keys = { .max = 6 };
 
 	for (size_t i = 0; i < dict->seq.count; i++)
 		if (gt_tree_is_text(dict->seq.items[i].key))
@@ -220,7 +220,7 @@ static int index_names(struct gt_state_dict *sd, struct gt_err *err)
 
 static void note_path(struct gt_buf *note, const struct found *f)
 {
-	bool model = gt_model_is(f->node);
+	bool model = gt_module_is(f->node);
 
 	if (model)
 		gt_buf_printf(note, "%s",
@@ -257,7 +257,7 @@ static const char *semicolon(const struct gt_buf *note)
 	return note->length ? "; " : "";
 }
 
-static void note_left_out(struct gt_buf *note, const struct gt_model_list *list)
+static void note_left_out(struct gt_buf *note, const struct gt_module_list *list)
 {
 	if (list->left_out)
 		gt_buf_printf(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
@@ -314,7 +314,7 @@ static size_t strip_all(struct gt_state_dict *sd, bool *met)
 static int find(
     struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
-	struct gt_model_list list = { .sd = out };
+	struct gt_module_list list = { .sd = out };
 	struct gt_buf note = { 0 };
 	size_t stripped = 0, items = 0;
 	struct found f = { .items = &items };
@@ -329,8 +329,8 @@ static int find(
 		                               MAX_ITEMS)
 		                         : not_found(root, err);
 	out->node = f.node;
-	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
-	                         : gt_model_add_dict(&list, "", f.node, err);
+	rc = gt_module_is(f.node) ? gt_module_add(&list, "", f.node, err)
+	                          : gt_module_add_dict(&list, "", f.node, err);
 	if (!rc && !as_is)
 		stripped = strip_all(out, met);
 	if (!rc)

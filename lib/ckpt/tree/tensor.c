@@ -165,14 +165,14 @@ int gt_ckpt_tensor_read(
 	bool same = t->dtype == to; /* then the result is where elements can be packed */
 	struct gt_cursor c = { .tensor = t,
 		.end = count,
-		.most = same ? count : RUN,
+		.max = same ? count : RUN,
 		.room = same ? dst : NULL,
 		.keep = true };
 	unsigned char *out = dst;
 	const void *run;
 	int rc = 0;
 
-	if (!gt_cast_knows(t->dtype, to))
+	if (!gt_cast_supported(t->dtype, to))
 		return gt_cast(t->dtype, NULL, to, dst, 0, err);
 	if (count)
 		rc = gt_storage_check(t->storage, err);

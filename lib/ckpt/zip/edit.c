@@ -1,4 +1,4 @@
-/* edit.c - records of a zip archive exchanged, in place or in a copy. */
+/* edit.c - records of a zip archive replaced, in place or in a copy. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,12 +19,12 @@ struct extent {
 
 struct rewrite {
 	const struct gt_zip *zip;
-	struct gt_zip_exchange *x;
+	struct gt_zip_replacement *x;
 	struct extent *extents;   /* in the directory's order */
-	struct extent **by_place; /* without those that are exchanged */
+	struct extent **by_place; /* without those that are replaced */
 	size_t count, moving;
 	uint64_t live; /* bytes of those */
-	struct gt_zip_written new[GT_ZIP_EXCHANGE_MAX];
+	struct gt_zip_written new[GT_ZIP_REPLACE_MAX];
 };
 
 /* ---- the archive as it is ---- */
@@ -37,7 +37,7 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* The index of the new record that replaces this one, or -1. */
-static int exchanged(const struct rewrite *r, const struct extent *e)
+static int replaced(const struct rewrite *r, const struct extent *e)
 {
 	for (size_t i = 0; i < r->x->count; i++)
 		if (!strcmp(e->record->name, r->x->records[i].name))
@@ -98,7 +98,7 @@ static int read_extents(struct rewrite *r, struct gt_err *err)
 	}
 	qsort(r->extents, r->count, sizeof(*r->extents), compare_entries);
 	for (size_t i = 0; i < r->count; i++)
-		if (exchanged(r, &r->extents[i]) < 0)
+		if (replaced(r, &r->extents[i]) < 0)
 			r->by_place[r->moving++] = &r->extents[i];
 	qsort(r->by_place, r->moving, sizeof(*r->by_place), compare_places);
 	add_descriptors(r);
@@ -136,7 +136,7 @@ static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 		at = n->data + n->size;
 	}
 	for (size_t i = 0; i < r->count; i++) {
-		int n = exchanged(r, &r->extents[i]);
+		int n = replaced(r, &r->extents[i]);
 
 		r->extents[i].to = n < 0 ? r->extents[i].start : r->new[n].header;
 	}
@@ -167,7 +167,7 @@ static void put_other_extra(struct gt_buf *out, const unsigned char *extra, size
 }
 
 /*
- * An entry of the directory as it was, with a new offset, and new sizes and CRC for an exchanged
+ * An entry of the directory as it was, with a new offset, and new sizes and CRC for a replaced
  * record. Offsets of fields are those of APPNOTE 4.3.12; the zip64 field has its values in the
  * order unpacked size, packed size, offset (4.5.3). That field is made anew, because the new
  * offset may need it where the old one did not, and the other way round.
@@ -179,7 +179,7 @@ static void put_entry(const struct rewrite *r, struct gt_buf *out, const struct 
 	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
 	unsigned char head[GT_ZIP_CENTRAL_BYTES];
 	struct gt_buf fresh = { 0 };
-	int n = exchanged(r, e);
+	int n = replaced(r, e);
 
 	memcpy(head, entry, sizeof(head));
 	if (n >= 0) {
@@ -254,8 +254,8 @@ static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt
 	return rc;
 }
 
-int gt_zip_exchange_in_place(
-    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+int gt_zip_replace_in_place(
+    int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
 	/* Behind the old end record, which stays whole: gt_repair() can cut the file after it. */
@@ -340,7 +340,7 @@ static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt
 		n = next_run(r, i, &end);
 		rc = gt_copy_range(fd, first->to, r->zip->map->fd, first->start, end - first->start,
 		    write_back, err);
-		r->x->moved += end - first->start;
+		r->x->copied += end - first->start;
 	}
 	return rc;
 }
@@ -359,7 +359,7 @@ static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt
  * The shift is a multiple of the alignment, so all new records move by the same distance. It is
  * less than a block, which the 16-bit length of the padding holds.
  */
-int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
+int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacement *x,
     bool write_back, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };

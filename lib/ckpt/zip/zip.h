@@ -250,18 +250,18 @@ struct gt_zip_new {
 	size_t size;
 };
 
-enum { GT_ZIP_EXCHANGE_MAX = 2 };
+enum { GT_ZIP_REPLACE_MAX = 2 };
 
 /* A set of records to replace, and the result. */
-struct gt_zip_exchange {
-	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
+struct gt_zip_replacement {
+	struct gt_zip_new records[GT_ZIP_REPLACE_MAX];
 	size_t count;
 
 	/*
 	 * Results: number of bytes written; of bytes copied from the old file; of dead bytes in the
 	 * file.
 	 */
-	uint64_t written, moved, dead;
+	uint64_t written, copied, dead;
 };
 
 /*
@@ -269,8 +269,8 @@ struct gt_zip_exchange {
  * new records, a directory and an end record. If the write fails, the file is cut to its old size,
  * so the archive is unchanged. After success, the caller calls gt_change_finish().
  */
-int gt_zip_exchange_in_place(
-    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
+int gt_zip_replace_in_place(
+    int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err);
 
 /*
  * Write a copy of the archive with replaced records to the empty file `fd`. The new records come
@@ -279,7 +279,7 @@ int gt_zip_exchange_in_place(
  * share the blocks, and records stay aligned. If `write_back` is set, the disk starts to write
  * during the copy; set it if fsync() follows.
  */
-int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
+int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacement *x,
     bool write_back, struct gt_err *err);
 
 #endif

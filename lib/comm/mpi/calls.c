@@ -31,9 +31,9 @@ static void put(struct gt_mpi_request *request, MPI_Request r)
 	memcpy(&request->handle, &r, sizeof(r));
 }
 
-static int init_locked(int *rank, int *size, int *tag_most)
+static int init_locked(int *rank, int *size, int *tag_max)
 {
-	int was = 0, level = MPI_THREAD_SINGLE, found = 0, *most = NULL, e;
+	int was = 0, level = MPI_THREAD_SINGLE, found = 0, *max = NULL, e;
 
 	MPI_Initialized(&was);
 	if (was)
@@ -46,15 +46,15 @@ static int init_locked(int *rank, int *size, int *tag_most)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(MPI_COMM_WORLD, rank);
 	MPI_Comm_size(MPI_COMM_WORLD, size);
-	e = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&most, &found);
-	*tag_most = found ? *most : 32767; /* the least that MPI guarantees */
+	e = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&max, &found);
+	*tag_max = found ? *max : 32767; /* the least that MPI guarantees */
 	return e;
 }
 
-static int init(int *rank, int *size, int *tag_most)
+static int init(int *rank, int *size, int *tag_max)
 {
 	pthread_mutex_lock(&lock);
-	return done_with(init_locked(rank, size, tag_most));
+	return done_with(init_locked(rank, size, tag_max));
 }
 
 static int finalize(void)

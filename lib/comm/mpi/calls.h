@@ -25,9 +25,9 @@ struct gt_mpi_request {
 struct gt_mpi_calls {
 	uint32_t version, bytes; /* GT_MPI_CALLS_VERSION; size of this struct */
 
-	/* Call MPI_Init_thread. Set *rank, *size (number of ranks) and *tag_most (the largest tag).
+	/* Call MPI_Init_thread. Set *rank, *size (number of ranks) and *tag_max (the largest tag).
 	 * Return -1 if MPI was initialised or finalised before, or if threads cannot call it. */
-	int (*init)(int *rank, int *size, int *tag_most);
+	int (*init)(int *rank, int *size, int *tag_max);
 
 	/* Call MPI_Finalize. It waits until all ranks have called it. */
 	int (*finalize)(void);

@@ -122,11 +122,11 @@ static size_t piece_count(const struct gt_mpi_group *g, const struct work *w)
 	return count ? count : 1;
 }
 
-static struct piece piece_at(const struct work *w, size_t at, size_t most, int turn)
+static struct piece piece_at(const struct work *w, size_t at, size_t max, int turn)
 {
 	size_t left = at < w->count ? w->count - at : 0;
 
-	return (struct piece){ at, left < most ? left : most, turn };
+	return (struct piece){ at, left < max ? left : max, turn };
 }
 
 /* Where slice r of the piece begins in the buffer, in bytes, and how many bytes it has. Parts are
@@ -259,13 +259,13 @@ static int send_results(
 static int finish_large(
     struct gt_mpi_group *g, const struct work *w, const void **src, struct gt_err *err)
 {
-	size_t most = piece_count(g, w);
-	struct piece now = piece_at(w, 0, most, 0), next;
+	size_t max = piece_count(g, w);
+	struct piece now = piece_at(w, 0, max, 0), next;
 
 	if (need_staging(g, w, err) || begin_piece(g, w, &now, err))
 		return err->code;
 	for (; now.count; now = next) {
-		next = piece_at(w, now.at + now.count, most, !now.turn);
+		next = piece_at(w, now.at + now.count, max, !now.turn);
 		if (begin_piece(g, w, &next, err) ||
 		    gt_mpi_await(g, &g->sets[GT_MPI_SET_SLICES + now.turn], err))
 			return err->code;

@@ -144,7 +144,7 @@ static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, c
 	struct gt_mpi_group *g;
 	cpu_set_t cpus;
 
-	if (context >= mpi->tag_most / GT_MPI_TAGS)
+	if (context >= mpi->tag_max / GT_MPI_TAGS)
 		return gt_err_set(err, GT_EDEVICE, "MPI has no room for %d groups", context + 1);
 	g = gt_calloc(1, sizeof(*g), err);
 	if (!g)

@@ -94,7 +94,7 @@ int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err)
 		free(mpi);
 		return err->code;
 	}
-	e = mpi->calls->init(&mpi->rank, &mpi->size, &mpi->tag_most);
+	e = mpi->calls->init(&mpi->rank, &mpi->size, &mpi->tag_max);
 	if (e) {
 		if (e < 0)
 			gt_err_set(err, GT_EDEVICE,

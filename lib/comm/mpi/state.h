@@ -33,7 +33,7 @@ enum {
 
 struct gt_mpi {
 	const struct gt_mpi_calls *calls;
-	int rank, size, tag_most; /* from calls->init() */
+	int rank, size, tag_max; /* from calls->init() */
 	/* The MPI tags of a group are computed from a number, its context. This is the lowest
 	 * context that no group of this process has used. */
 	int next_context;

@@ -182,26 +182,26 @@ void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t si
 
 char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size)
 {
-	int count = 0, said = 0, most;
+	int count = 0, said = 0, max;
 	size_t n;
 
 	for (int rank = 0; rank < size; rank++)
 		count += set[rank];
 	/* Up to six numbers are listed in full, else four and a count: "and 1 more" would be no
 	 * shorter. */
-	most = count > 6 ? 4 : count;
+	max = count > 6 ? 4 : count;
 	n = (size_t)snprintf(out, GT_RANKS_TEXT, count == 1 ? "rank" : "ranks");
-	for (int rank = 0; rank < size && said < most; rank++) {
+	for (int rank = 0; rank < size && said < max; rank++) {
 		if (!set[rank])
 			continue;
 		n += (size_t)snprintf(out + n, GT_RANKS_TEXT - n, "%s %d",
-		    !said                               ? ""
-		    : said == most - 1 && most == count ? " and"
-		                                        : ",",
+		    !said                             ? ""
+		    : said == max - 1 && max == count ? " and"
+		                                      : ",",
 		    rank);
 		said++;
 	}
-	if (most < count)
-		snprintf(out + n, GT_RANKS_TEXT - n, " and %d more", count - most);
+	if (max < count)
+		snprintf(out + n, GT_RANKS_TEXT - n, " and %d more", count - max);
 	return out;
 }

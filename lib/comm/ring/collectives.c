@@ -112,7 +112,7 @@ struct gt_ring_hop gt_ring_hop_of(int size, int first, int k)
 
 int gt_ring_most_partials(int size)
 {
-	int most = 1;
+	int max = 1;
 
 	for (int first = 0; first < size; first++) {
 		struct node nodes[GT_RING_PARTIALS];
@@ -120,10 +120,10 @@ int gt_ring_most_partials(int size)
 
 		for (int k = 0; k < size; k++) {
 			hop = hop_to(nodes, hop.sent, size, (first + k) % size);
-			most = hop.sent > most ? hop.sent : most;
+			max = hop.sent > max ? hop.sent : max;
 		}
 	}
-	return most;
+	return max;
 }
 
 /* ---- one chunk ---- */
@@ -280,15 +280,15 @@ static struct act act_of(const struct gt_ring_seat *r, const struct gt_collectiv
     const struct lap *l, int s, int chunk)
 {
 	const int n = r->size, slice = slice_of(r, s);
-	const size_t size = gt_dtype_size(c->dtype), most = l->chunk;
+	const size_t size = gt_dtype_size(c->dtype), max = l->chunk;
 	const struct place p = place_of(r, c, l, slice);
-	const size_t skip = least((size_t)chunk * most, p.count);
+	const size_t skip = least((size_t)chunk * max, p.count);
 	struct act a = { .receives = s > l->first,
 		.sends = s < l->last,
 		.adds = s < n && l->first == 0,
 		.whole = s == n - 1,
-		.count = least(most, p.count - skip),
-		.stride = most };
+		.count = least(max, p.count - skip),
+		.stride = max };
 
 	if (s < n)
 		a.in = (const unsigned char *)c->in + (p.in + skip) * size;
@@ -322,13 +322,13 @@ static int collect_slices(
 	const int n = r->size;
 	const size_t slices = c->kind == GT_ALL_REDUCE ? (size_t)n : 1;
 	const size_t chunk = chunk_of(r, c), count = (size_t)c->count;
-	const size_t most = slices * GT_RING_FLIGHT * chunk;
+	const size_t max = slices * GT_RING_FLIGHT * chunk;
 	struct lap l = { .chunk = chunk,
 		.first = c->kind == GT_ALL_GATHER ? n - 1 : 0,
 		.last = c->kind == GT_REDUCE_SCATTER ? n - 1 : 2 * n - 2 };
 
-	for (; l.at < count; l.at += most) {
-		l.count = least(most, count - l.at);
+	for (; l.at < count; l.at += max) {
+		l.count = least(max, count - l.at);
 		if (go_around(r, c, &l, err))
 			return err->code;
 	}
@@ -344,19 +344,19 @@ static int pass_on(const struct gt_ring_seat *r, const struct gt_collective *c, 
 	const int n = r->size, from_root = (r->rank - c->peer + n) % n;
 	const bool sums = c->kind == GT_REDUCE;
 	const int place = sums ? (from_root + n - 1) % n : from_root;
-	const size_t size = gt_dtype_size(c->dtype), most = chunk_of(r, c);
+	const size_t size = gt_dtype_size(c->dtype), max = chunk_of(r, c);
 	const size_t count = (size_t)c->count;
 	struct gt_ring_hop hop;
 
 	if (sums)
 		hop = gt_ring_hop_of(n, (c->peer + 1) % n, place);
-	for (size_t at = 0; at < count; at += most) {
+	for (size_t at = 0; at < count; at += max) {
 		struct act a = { .receives = place > 0,
 			.sends = place < n - 1,
 			.adds = sums,
 			.whole = place == n - 1,
-			.count = least(most, count - at),
-			.stride = most,
+			.count = least(max, count - at),
+			.stride = max,
 			.hop = &hop };
 
 		if (sums || !from_root)

@@ -304,11 +304,11 @@ static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_e
 
 static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
-	const size_t most = g->piece_bytes / w->element / (size_t)w->size, part = most * w->element;
+	const size_t max = g->piece_bytes / w->element / (size_t)w->size, part = max * w->element;
 	const void *src[GT_SHM_RANKS_MAX];
 
-	for (size_t at = 0; at < w->count; at += most) {
-		size_t m = least(most, w->count - at), skip = at * w->element;
+	for (size_t at = 0; at < w->count; at += max) {
+		size_t m = least(max, w->count - at), skip = at * w->element;
 
 		for (int r = 0; r < w->size; r++)
 			if (r != w->me)
@@ -329,11 +329,11 @@ static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct 
 /* All-gather and broadcast: ranks with an input copy it in, the others copy it out. */
 static int copies_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
-	const size_t most = g->piece_bytes / w->element * w->element;
+	const size_t max = g->piece_bytes / w->element * w->element;
 	const bool gather = w->c->kind == GT_ALL_GATHER;
 
-	for (size_t at = 0; at < w->bytes; at += most) {
-		size_t m = least(most, w->bytes - at);
+	for (size_t at = 0; at < w->bytes; at += max) {
+		size_t m = least(max, w->bytes - at);
 
 		if (w->in)
 			gt_copy_bytes(gt_shm_staging(g, w->me, g->piece), w->in + at, m);

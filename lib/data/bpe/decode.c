@@ -214,9 +214,9 @@ int gt_bpe_prepare_texts(struct gt_bpe *bpe, struct gt_err *err)
 /* The first token of a text loses its first space, or all; those are at its beginning. */
 static size_t skipped(const struct gt_bpe *bpe, const struct gt_bpe_string *text)
 {
-	size_t n = 0, most = bpe->drop_first ? text->n : bpe->strip_first;
+	size_t n = 0, max = bpe->drop_first ? text->n : bpe->strip_first;
 
-	while (n < most && n < text->n && text->p[n] == ' ')
+	while (n < max && n < text->n && text->p[n] == ' ')
 		n++;
 	return n;
 }

@@ -8,7 +8,7 @@
 
 static int find_size(int *size, const json_t *vocab, const json_t *added, struct gt_err *err)
 {
-	json_int_t most = -1;
+	json_int_t max = -1;
 	const char *key;
 	json_t *value;
 	size_t i;
@@ -24,7 +24,7 @@ static int find_size(int *size, const json_t *vocab, const json_t *added, struct
 		if (strlen(key) > GT_BPE_MAX_TOKEN)
 			return gt_err_set(
 			    err, GT_EFORMAT, "a token has more than %d bytes", GT_BPE_MAX_TOKEN);
-		most = id > most ? id : most;
+		max = id > max ? id : max;
 	}
 	json_array_foreach(added, i, value)
 	{
@@ -34,10 +34,10 @@ static int find_size(int *size, const json_t *vocab, const json_t *added, struct
 			return gt_err_set(err, GT_EFORMAT,
 			    "the id of added token %zu is not a number from 0 to %d", i,
 			    GT_BPE_MAX_TOKENS - 1);
-		most = id > most ? id : most;
+		max = id > max ? id : max;
 	}
-	*size = (int)most + 1;
-	return most < 0 ? gt_err_set(err, GT_EFORMAT, "the vocabulary is empty") : 0;
+	*size = (int)max + 1;
+	return max < 0 ? gt_err_set(err, GT_EFORMAT, "the vocabulary is empty") : 0;
 }
 
 static int read_vocab(

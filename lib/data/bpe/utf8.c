@@ -10,10 +10,10 @@ static const unsigned char replacement[] = { 0xEF, 0xBF, 0xBD }; /* U+FFFD */
 /* The bytes of the second byte of a character that begins with `lead`. */
 static bool may_follow(unsigned char lead, unsigned char second)
 {
-	unsigned char least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-	unsigned char most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+	unsigned char min = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+	unsigned char max = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
 
-	return second >= least && second <= most;
+	return second >= min && second <= max;
 }
 
 /* An ill-formed part goes as far as it could still have become a character (Unicode, D93b). */

@@ -77,8 +77,8 @@ static double linear_cross_entropy_flops(const struct gt_node *n)
  * products read. Every chunk but the first also reads the gradient by the weights. */
 static void linear_cross_entropy_add_bytes(const struct gt_node *n, struct gt_cost *cost)
 {
-	int64_t rows = gt_value_rows(n->in[0]), most = n->attrs.head.rows;
-	double chunks = (double)((rows + most - 1) / most), w = (double)gt_value_bytes(n->in[1]);
+	int64_t rows = gt_value_rows(n->in[0]), max = n->attrs.head.rows;
+	double chunks = (double)((rows + max - 1) / max), w = (double)gt_value_bytes(n->in[1]);
 	double logits = (double)rows * w / (double)n->in[1]->shape[1];
 
 	cost->bytes_written += logits;

@@ -145,17 +145,17 @@ static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value
 {
 	enum { TILE = 128 };
 	int64_t rows = gt_value_rows(logits), size = (int64_t)gt_dtype_size(logits->dtype);
-	int64_t row_bytes = gt_value_last(logits) * size, most, chunk;
+	int64_t row_bytes = gt_value_last(logits) * size, max, chunk;
 	bool apart = o->logits_align && row_bytes % (int64_t)o->logits_align;
 
 	if (rows * row_bytes <= (int64_t)o->logits_bytes)
 		return apart ? round_up(rows, GT_HEAD_ROWS) : 0;
-	most = (int64_t)o->logits_bytes / row_bytes / GT_HEAD_ROWS * GT_HEAD_ROWS;
-	if (most < GT_HEAD_ROWS)
+	max = (int64_t)o->logits_bytes / row_bytes / GT_HEAD_ROWS * GT_HEAD_ROWS;
+	if (max < GT_HEAD_ROWS)
 		return GT_HEAD_ROWS;
-	chunk = (rows + most - 1) / most;
+	chunk = (rows + max - 1) / max;
 	chunk = (rows + chunk - 1) / chunk;
-	if (chunk >= TILE && round_up(chunk, TILE) <= most)
+	if (chunk >= TILE && round_up(chunk, TILE) <= max)
 		return round_up(chunk, TILE);
 	return round_up(chunk, GT_HEAD_ROWS);
 }

@@ -71,7 +71,7 @@ static bool is_one_block(const struct pair *p)
  * before, this block would have to keep two inputs, the sum and the norm. */
 static bool may_fuse(const struct pair *p, const struct gt_pass_options *options)
 {
-	return !options->recompute || !options->recompute->most || is_one_block(p);
+	return !options->recompute || !options->recompute->max || is_one_block(p);
 }
 
 static bool find_pair(struct pair *p, const struct gt_graph *g, size_t index,

@@ -76,15 +76,15 @@ static bool is_repeatable(const struct gt_node *n)
 /* Statistics of rows or channels: to keep them costs next to nothing. */
 static bool is_small(const struct gt_node *n, const struct gt_value *v)
 {
-	size_t most = 0;
+	size_t max = 0;
 
 	for (int k = 0; k < n->inputs + n->outputs; k++) {
 		const struct gt_value *x = k < n->inputs ? n->in[k] : n->out[k - n->inputs];
 
-		if (x && !gt_value_is_weight(x) && gt_value_bytes(x) > most)
-			most = gt_value_bytes(x);
+		if (x && !gt_value_is_weight(x) && gt_value_bytes(x) > max)
+			max = gt_value_bytes(x);
 	}
-	return gt_value_bytes(v) <= most / SMALL;
+	return gt_value_bytes(v) <= max / SMALL;
 }
 
 /* The values that copies could make: those that blocks make for themselves. */
@@ -139,7 +139,7 @@ static void choose(struct pass *p, struct gt_recompute *r)
 	r->blocks = r->done = 0;
 	for (size_t i = 0; i < p->block_count; i++)
 		r->blocks += p->blocks[i].bytes > 0;
-	for (; r->done < r->blocks && r->done < r->most; r->done++) {
+	for (; r->done < r->blocks && r->done < r->max; r->done++) {
 		struct block *best = NULL;
 
 		for (size_t i = 0; i < p->block_count; i++)

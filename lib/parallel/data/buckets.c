@@ -34,9 +34,9 @@ int64_t gt_buckets_limit(const struct gt_store *s, size_t i, int64_t bytes)
 	int64_t size = (int64_t)gt_dtype_size(s->dtype);
 	/* The first bucket holds the gradients that the backward pass finishes first. A small one
 	 * starts the first collective early, when nothing else is sent yet. */
-	int64_t most = !i && bytes > FIRST_BUCKET ? FIRST_BUCKET : bytes;
+	int64_t max = !i && bytes > FIRST_BUCKET ? FIRST_BUCKET : bytes;
 
-	return (most + size - 1) / size;
+	return (max + size - 1) / size;
 }
 
 int gt_buckets_cut(

@@ -13,11 +13,11 @@
  */
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count)
 {
-	int most = (samples + group->size - 1) / group->size, left;
+	int max = (samples + group->size - 1) / group->size, left;
 
-	*first = rank * most < samples ? rank * most : samples;
+	*first = rank * max < samples ? rank * max : samples;
 	left = samples - *first;
-	*count = left < most ? left : most;
+	*count = left < max ? left : max;
 }
 
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count)

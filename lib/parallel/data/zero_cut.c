@@ -155,7 +155,7 @@ static size_t items_of(const struct cut *c, int bucket)
  */
 static int64_t deal(struct cut *c, size_t n)
 {
-	int64_t most = 0;
+	int64_t max = 0;
 
 	for (int i = 0; i < c->ranks; i++)
 		c->loads[i] = 0;
@@ -166,17 +166,17 @@ static int64_t deal(struct cut *c, size_t n)
 		item->rank = least_loaded(c);
 		item->at = c->loads[item->rank];
 		c->loads[item->rank] += item->count;
-		if (c->loads[item->rank] > most)
-			most = c->loads[item->rank];
+		if (c->loads[item->rank] > max)
+			max = c->loads[item->rank];
 	}
-	return most;
+	return max;
 }
 
 /* Where all whole parameters together leave a bucket short, let others, the largest first, take the
  * place of padding: they may lie anywhere. */
 static void fill_up(struct cut *c, int bucket)
 {
-	int64_t most = deal(c, items_of(c, bucket));
+	int64_t max = deal(c, items_of(c, bucket));
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->item_count; i++)
@@ -186,7 +186,7 @@ static void fill_up(struct cut *c, int bucket)
 	for (size_t i = 0; i < n; i++) {
 		int rank = least_loaded(c);
 
-		if (c->loads[rank] + c->chosen[i].count > most)
+		if (c->loads[rank] + c->chosen[i].count > max)
 			continue;
 		c->loads[rank] += c->chosen[i].count;
 		for (size_t k = 0; k < c->item_count; k++)
@@ -212,11 +212,11 @@ static int64_t lay_out_in_a_row(struct cut *c, size_t n)
 /* Each with one rank. Returns the same. */
 static int64_t lay_out_whole(struct cut *c, size_t n)
 {
-	int64_t most = (deal(c, n) + UNIT - 1) / UNIT * UNIT;
+	int64_t max = (deal(c, n) + UNIT - 1) / UNIT * UNIT;
 
 	for (size_t i = 0; i < n; i++)
-		c->offsets[c->chosen[i].slot] = c->end + c->chosen[i].rank * most + c->chosen[i].at;
-	return most;
+		c->offsets[c->chosen[i].slot] = c->end + c->chosen[i].rank * max + c->chosen[i].at;
+	return max;
 }
 
 static void lay_out(struct cut *c, struct gt_buckets *out)

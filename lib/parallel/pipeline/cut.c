@@ -140,38 +140,38 @@ static int find_places(struct places *p, const struct gt_graph *g, struct gt_err
 }
 
 /*
- * most[s][j]: the most work of a stage when the nodes before place[j] make s stages, at best;
+ * max_work[s][j]: the most work of a stage when the nodes before place[j] make s stages, at best;
  * from[s][j]: where the last of them begins. Example: two stages, and work before the places of
  * 0, 3, 5, and 9 at the end.
  *
- *   most[1]      0: -   1: 3   2: 5   3: 9            one stage has all nodes before the place
- *   most[2][3]   begins at 1: max(3, 9 - 3) = 6
- *                begins at 2: max(5, 9 - 5) = 5       the best, so from[2][3] = 2
+ *   max_work[1]      0: -   1: 3   2: 5   3: 9            one stage has all nodes before the place
+ *   max_work[2][3]   begins at 1: max(3, 9 - 3) = 6
+ *                    begins at 2: max(5, 9 - 5) = 5       the best, so from[2][3] = 2
  */
 static int choose(struct gt_pipeline_cut *cut, const struct places *p, struct gt_err *err)
 {
 	size_t width = p->count + 1, stages = (size_t)cut->stages;
-	double *most = gt_calloc((stages + 1) * width, sizeof(*most), err);
+	double *max_work = gt_calloc((stages + 1) * width, sizeof(*max_work), err);
 	size_t *from = gt_calloc((stages + 1) * width, sizeof(*from), err);
 	int rc = 0;
 
-	if (!most || !from) {
-		free(most);
+	if (!max_work || !from) {
+		free(max_work);
 		free(from);
 		return GT_ENOMEM;
 	}
 	for (size_t j = 1; j < width; j++)
-		most[j] = INFINITY;
+		max_work[j] = INFINITY;
 	for (size_t s = 1; s <= stages; s++) {
 		for (size_t j = 0; j < width; j++) {
-			most[s * width + j] = INFINITY;
+			max_work[s * width + j] = INFINITY;
 			for (size_t i = s - 1; i < j; i++) {
 				double here =
-				    fmax(most[(s - 1) * width + i], p->work[j] - p->work[i]);
+				    fmax(max_work[(s - 1) * width + i], p->work[j] - p->work[i]);
 
-				if (here >= most[s * width + j])
+				if (here >= max_work[s * width + j])
 					continue;
-				most[s * width + j] = here;
+				max_work[s * width + j] = here;
 				from[s * width + j] = i;
 			}
 		}
@@ -185,7 +185,7 @@ static int choose(struct gt_pipeline_cut *cut, const struct places *p, struct gt
 		cut->flops[s - 1] = p->work[j] - p->work[i];
 		j = i;
 	}
-	free(most);
+	free(max_work);
 	free(from);
 	return rc;
 }

@@ -30,11 +30,11 @@ static int check_ranks(
 	static const char *const lists[] = { "1 rank", "1 or 2 ranks", "1, 2 or 4 ranks",
 		"1, 2, 4 or 8 ranks" };
 	int64_t samples = gt_virtual_step_samples(o, ranks, batch);
-	int most = gt_virtual_ranks(samples), list = 0;
+	int max = gt_virtual_ranks(samples), list = 0;
 
-	if (most % ranks == 0)
+	if (max % ranks == 0)
 		return 0;
-	for (int i = most; i > 1; i /= 2)
+	for (int i = max; i > 1; i /= 2)
 		list++;
 	gt_err_set(err, GT_EINVAL,
 	    "{reproducible}: %d ranks%s; it takes %s for a global batch of %lld", ranks,

@@ -11,7 +11,7 @@ void gt_damage_log_names(struct gt_damage_log *l)
 
 	if (!l->damage || !l->log || !gt_damage_count(l->damage))
 		return;
-	for (; l->named < l->most && gt_damage_next(l->damage, text); l->named++)
+	for (; l->named < l->max && gt_damage_next(l->damage, text); l->named++)
 		if (l->option)
 			gt_log_warn(l->log, "{%s}: %s; left out", l->option, text);
 		else

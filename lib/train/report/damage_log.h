@@ -13,13 +13,13 @@ struct gt_damage_log {
 	struct gt_log *log;       /* the log on rank 0; NULL on other ranks */
 	/* the option that names the data set, as in "data"; NULL: inputs of `gtrain predict` */
 	const char *option;
-	int most;  /* largest number of samples to log by name */
+	int max;   /* largest number of samples to log by name */
 	int named; /* samples logged by name so far */
 };
 
-enum { GT_DAMAGE_NAMES = 5 }; /* the usual value of `most` */
+enum { GT_DAMAGE_NAMES = 5 }; /* the usual value of `max` */
 
-/* Log a warning for each damaged sample that was found since the last call, until `most` samples
+/* Log a warning for each damaged sample that was found since the last call, until `max` samples
  * have been logged. If no damage was found so far, this takes only one comparison. */
 void gt_damage_log_names(struct gt_damage_log *l);
 

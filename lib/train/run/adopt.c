@@ -110,12 +110,12 @@ static void take(struct gt_train *t, unsigned bit, double *field, double value, 
 static double weight_decay(const struct gt_saved *s)
 {
 	const struct gt_tree *group;
-	double most = 0, value;
+	double max = 0, value;
 
 	for (size_t i = 0; (group = gt_saved_group(s, i)); i++)
-		if (number(&value, group, "weight_decay") && value > most)
-			most = value;
-	return most;
+		if (number(&value, group, "weight_decay") && value > max)
+			max = value;
+	return max;
 }
 
 static void warn_of_others(const struct gt_train *t, const struct gt_tree *group)

@@ -179,7 +179,7 @@ static struct gt_tree *param_group(
 	const struct gt_optim_options *o = gt_optim_options(w->s->optim);
 	const struct gt_optim_member *m = g->rule->members;
 	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
-	double factor = g->rule == gt_optim_rule(o->kind) ? 1 : o->others_lr;
+	double factor = g->rule == gt_optim_rule(o->kind) ? 1 : o->fallback_lr_factor;
 
 	put(w, group, "lr", number(w, w->s->lr * factor * g->lr_scale));
 	put(w, group, "weight_decay", number(w, g->decay ? o->weight_decay : 0));

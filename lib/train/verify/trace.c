@@ -124,36 +124,36 @@ void gt_watcher_release(struct gt_watcher *w)
 /* ---- comparing ---- */
 
 /* NaN is worse than anything. */
-static void worsen(double *most, double x)
+static void worsen(double *max, double x)
 {
-	if (!isnan(*most) && !(x <= *most))
-		*most = x;
+	if (!isnan(*max) && !(x <= *max))
+		*max = x;
 }
 
 static double largest(const float *a, int64_t n)
 {
-	double most = 0;
+	double max = 0;
 
 	for (int64_t i = 0; i < n; i++)
-		worsen(&most, fabs((double)a[i]));
-	return most;
+		worsen(&max, fabs((double)a[i]));
+	return max;
 }
 
 static double largest_difference(const float *a, const float *b, int64_t n)
 {
-	double most = 0;
+	double max = 0;
 
 	for (int64_t i = 0; i < n; i++)
-		worsen(&most, fabs((double)a[i] - (double)b[i]));
-	return most;
+		worsen(&max, fabs((double)a[i] - (double)b[i]));
+	return max;
 }
 
-static void note_difference(struct gt_watcher *w, double *most, double far, double bound,
+static void note_difference(struct gt_watcher *w, double *max, double far, double bound,
     const char *what, const char *tensor, int64_t step, size_t place)
 {
 	struct gt_verify_row *row = &w->row;
 
-	worsen(most, far);
+	worsen(max, far);
 	if (far <= bound || !row->good)
 		return;
 	row->good = false;

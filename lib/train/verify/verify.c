@@ -202,9 +202,9 @@ static int64_t last_batch(int64_t samples, int64_t whole)
 /* Whether each rank of dp has a sample of the last batch. */
 static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
 {
-	int64_t last = last_batch(samples, whole), most = (last + ranks - 1) / ranks;
+	int64_t last = last_batch(samples, whole), max = (last + ranks - 1) / ranks;
 
-	return most * (ranks - 1) < last;
+	return max * (ranks - 1) < last;
 }
 
 /* The state that all ranks read at once. */

@@ -134,19 +134,19 @@ static void *share(size_t bytes)
 
 int main(int argc, char **argv)
 {
-	size_t most = 0;
+	size_t max = 0;
 
 	size = argc > 1 ? atoi(argv[1]) : 0;
 	if (size < 1 || size > RANKS_MAX)
 		return 2;
 	for (int i = 2; i < argc; i++)
-		most = strtoul(argv[i], NULL, 10) > most ? strtoul(argv[i], NULL, 10) : most;
+		max = strtoul(argv[i], NULL, 10) > max ? strtoul(argv[i], NULL, 10) : max;
 	shared = share(sizeof(*shared));
 	for (int r = 0; r < size; r++)
-		buffers[r] = share(most);
+		buffers[r] = share(max);
 	for (int r = 1; r < size && !rank; r++)
 		rank = fork() ? 0 : r;
-	memset(buffers[rank], 0, most);
+	memset(buffers[rank], 0, max);
 	for (int i = 2; i < argc; i++)
 		measure(strtoul(argv[i], NULL, 10));
 	while (!rank && wait(NULL) > 0)
