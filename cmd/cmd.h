@@ -176,10 +176,10 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 /* The text before option names in messages. */
 #define GT_CMD_OPTION "--"
 
-/* Write an error or a hint of the library to `room`, with option names as on the command line:
- * "--batch" (lib/base/option_names.h). Return `room`. */
+/* Write an error or a hint of the library to `buffer`, with option names as on the command line:
+ * "--batch" (lib/base/option_names.h). Return `buffer`. */
 enum { GT_CMD_MESSAGE = 1280 }; /* bytes */
-const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text);
+const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text);
 
 /* Print "gtrain: error: ..." and a line with the hint to the stream of `log`. Return the exit
  * status for this error. */

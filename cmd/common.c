@@ -28,13 +28,13 @@ bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 }
 
 /* Where the cause had nothing particular to say, or NULL; `command` is "" where none is known. */
-static const char *hint_for(int code, const char *command, char room[HINT])
+static const char *hint_for(int code, const char *command, char buffer[HINT])
 {
 	switch (code) {
 	case GT_EINVAL:
 		snprintf(
-		    room, HINT, "'gtrain help%s' and its manual page list its options", command);
-		return room;
+		    buffer, HINT, "'gtrain help%s' and its manual page list its options", command);
+		return buffer;
 	case GT_ENOMEM:
 		return "a smaller model or --batch needs less";
 	case GT_EIO: /* the system's reason has its hint already, if it has one */
@@ -42,8 +42,8 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 	case GT_EFORMAT:
 		return "the file is damaged, or of another kind than this argument needs";
 	case GT_ENOTSUP:
-		snprintf(room, HINT, "'gtrain help%s' describes this release", command);
-		return room;
+		snprintf(buffer, HINT, "'gtrain help%s' describes this release", command);
+		return buffer;
 	case GT_EDIVERGED:
 		return "'gtrain ckpt ls --stats' shows the range of each tensor of a checkpoint";
 	default:
@@ -51,10 +51,10 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 	}
 }
 
-const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text)
+const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text)
 {
-	gt_option_names_render(room, GT_CMD_MESSAGE, text, GT_CMD_OPTION);
-	return room;
+	gt_option_names_render(buffer, GT_CMD_MESSAGE, text, GT_CMD_OPTION);
+	return buffer;
 }
 
 static void print_error(FILE *out, const struct gt_log *log, const char *text, const char *hint)
@@ -75,14 +75,14 @@ static void print_error(FILE *out, const struct gt_log *log, const char *text, c
  * come between a rank's error and its hint. */
 static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
 {
-	char command[32] = "", room[HINT], *text = NULL;
+	char command[32] = "", buffer[HINT], *text = NULL;
 	const char *hint;
 	size_t size = 0;
 	FILE *both = open_memstream(&text, &size);
 
 	if (name)
 		snprintf(command, sizeof(command), " %s", name);
-	hint = err->hint[0] ? err->hint : hint_for(err->code, command, room);
+	hint = err->hint[0] ? err->hint : hint_for(err->code, command, buffer);
 	print_error(both ? both : log->stream, log, err->text, hint);
 	fflush(log->stream);
 	if (both && !fclose(both) && write(fileno(log->stream), text, size) < 0)

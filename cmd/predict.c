@@ -94,15 +94,15 @@ static bool is_text(const struct gt_eval *e)
 }
 
 static const struct guess *guess(
-    struct guess *room, const struct gt_eval *e, int64_t input, int rank)
+    struct guess *buffer, const struct gt_eval *e, int64_t input, int rank)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	int64_t at = input * p->top + rank;
 
-	room->class = is_text(e) ? gt_eval_token_name(e, p->predicted[at], room->token)
-	                         : gt_eval_class_name(e, p->predicted[at], room->number);
-	room->probability = (double)p->probability[at];
-	return room;
+	buffer->class = is_text(e) ? gt_eval_token_name(e, p->predicted[at], buffer->token)
+	                           : gt_eval_class_name(e, p->predicted[at], buffer->number);
+	buffer->probability = (double)p->probability[at];
+	return buffer;
 }
 
 /* The answers to inputs that could be read. */
@@ -176,7 +176,7 @@ static void print_text(const struct gt_eval *e)
 static void print_csv(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
-	struct guess room;
+	struct guess buffer;
 
 	if (p->value) {
 		puts("input,value");
@@ -191,7 +191,7 @@ static void print_csv(const struct gt_eval *e)
 	FOR_EACH_INPUT(i, e)
 	{
 		for (int k = 0; k < p->top; k++) {
-			const struct guess *g = guess(&room, e, i, k);
+			const struct guess *g = guess(&buffer, e, i, k);
 
 			gt_csv_field(stdout, gt_eval_sample_name(e, i));
 			printf(",%d,", k + 1);
@@ -223,7 +223,7 @@ static void print_json(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	const char *comma = "";
-	struct guess room;
+	struct guess buffer;
 
 	fputs("{\"predictions\": [", stdout);
 	FOR_EACH_INPUT(i, e)
@@ -237,7 +237,7 @@ static void print_json(const struct gt_eval *e)
 		}
 		fputs(", \"classes\": [", stdout);
 		for (int k = 0; k < p->top; k++) {
-			const struct guess *g = guess(&room, e, i, k);
+			const struct guess *g = guess(&buffer, e, i, k);
 
 			fputs(k ? ", {\"class\": " : "{\"class\": ", stdout);
 			gt_json_text(stdout, g->class);

@@ -214,7 +214,7 @@ static int take_buffer(struct bench *b, void **out, struct gt_err *err)
 }
 
 /* Whether `ranks` ranks can take so much each of a device's memory, which they share. */
-static int check_room(
+static int check_device(
     const struct gt_backend *backend, int index, int ranks, int64_t bytes, struct gt_err *err)
 {
 	uint64_t available, total;
@@ -238,10 +238,10 @@ static int check_memory(struct bench *b, struct gt_err *err)
 	const struct gt_device *d = b->device;
 	int64_t bytes = b->rows[b->row_count - 1].bytes, failed;
 	struct gt_err mine = GT_ERR_INIT;
-	int rc = check_room(d->backend, d->index, b->sharing, 2 * bytes, &mine);
+	int rc = check_device(d->backend, d->index, b->sharing, 2 * bytes, &mine);
 
 	if (!rc && !d->backend->host_memory)
-		rc = check_room(&gt_cpu_backend, 0, b->comm.world.local_size, bytes, &mine);
+		rc = check_device(&gt_cpu_backend, 0, b->comm.world.local_size, bytes, &mine);
 	failed = rc != 0;
 	if (gt_all_reduce(b->comm.group, &failed, 1, GT_I64, GT_MAX, err))
 		return err->code;
@@ -436,14 +436,14 @@ static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *
 static void print_detour(struct bench *b, const struct gt_device_way *way)
 {
 	const struct gt_err *why = &way->why;
-	char room[GT_CMD_MESSAGE];
+	char text[GT_CMD_MESSAGE];
 
 	if (!why->code || b->comm.world.rank)
 		return;
 	gt_log_info(b->log, "GPUs reach each other by %s: %s", gt_device_way_text(way),
-	    gt_cmd_message(room, why->text));
+	    gt_cmd_message(text, why->text));
 	if (why->hint[0])
-		gt_log_info(b->log, "hint: %s", gt_cmd_message(room, why->hint));
+		gt_log_info(b->log, "hint: %s", gt_cmd_message(text, why->hint));
 }
 
 /* The ranks of a host take the devices in turn. */

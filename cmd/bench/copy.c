@@ -101,14 +101,14 @@ static double bytes_per_s(const struct bench *b, const struct series *s, int siz
 
 /* "host" for an end that is no device. */
 static const char *end_name(
-    char room[GT_DEVICE_NAME_SIZE], const struct bench *b, const struct series *s, bool source)
+    char buffer[GT_DEVICE_NAME_SIZE], const struct bench *b, const struct series *s, bool source)
 {
 	bool in = s->kind == GT_COPY_PINNED_IN || s->kind == GT_COPY_PAGEABLE_IN;
 	bool out = s->kind == GT_COPY_PINNED_OUT || s->kind == GT_COPY_PAGEABLE_OUT;
 
 	if (source ? in : out)
 		return "host";
-	return gt_bench_device(room, &b->names[source ? s->from : s->to]);
+	return gt_bench_device(buffer, &b->names[source ? s->from : s->to]);
 }
 
 static void put_title(char *cell, const struct bench *b, const struct series *s)

@@ -85,11 +85,11 @@ int gt_bench_read_words(int *out, int *count, const char *list, const char *cons
 	}
 }
 
-const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
+const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
 {
 	if (name->backend->count() == 1 && name->backend->host_memory)
-		snprintf(room, GT_DEVICE_NAME_SIZE, "%s", name->backend->name);
+		snprintf(buffer, GT_DEVICE_NAME_SIZE, "%s", name->backend->name);
 	else
-		snprintf(room, GT_DEVICE_NAME_SIZE, "%s:%d", name->backend->name, name->index);
-	return room;
+		snprintf(buffer, GT_DEVICE_NAME_SIZE, "%s:%d", name->backend->name, name->index);
+	return buffer;
 }

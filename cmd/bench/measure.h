@@ -28,7 +28,7 @@ int gt_bench_read_devices(
 int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,
     const char *name, struct gt_err *err);
 
-/* Write the name of a device, such as "cuda:1" or "cpu", to the buffer `room`. Return `room`. */
-const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
+/* Write the name of a device, such as "cuda:1" or "cpu", to `buffer`. Return `buffer`. */
+const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
 
 #endif

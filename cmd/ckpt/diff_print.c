@@ -34,21 +34,21 @@ static void print_side(
 	}
 }
 
-static void print_numbers(char *out, size_t room, const struct gt_diff_row *row)
+static void print_numbers(char *out, size_t size, const struct gt_diff_row *row)
 {
 	size_t at;
 
 	if (!row->differing) {
-		snprintf(out, room, row->count ? "the numbers are the same" : "");
+		snprintf(out, size, row->count ? "the numbers are the same" : "");
 		return;
 	}
 	at = (size_t)snprintf(
-	    out, room, "%" PRIu64 " of %" PRIu64 " differ", row->differing, row->count);
+	    out, size, "%" PRIu64 " of %" PRIu64 " differ", row->differing, row->count);
 	if (row->differing > row->one_nan)
-		at += (size_t)snprintf(out + at, room - at, ", by at most %.3g (relative: %.3g)",
+		at += (size_t)snprintf(out + at, size - at, ", by at most %.3g (relative: %.3g)",
 		    row->max_abs, row->max_rel);
 	if (row->one_nan)
-		snprintf(out + at, room - at, "; %" PRIu64 " NaN on one side alone", row->one_nan);
+		snprintf(out + at, size - at, "; %" PRIu64 " NaN on one side alone", row->one_nan);
 }
 
 static void print_cell(char cell[CELL_SIZE], const struct gt_diff_row *row)

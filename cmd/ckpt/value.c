@@ -19,62 +19,62 @@ void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n)
 	snprintf(out + at, GT_CKPT_DIMS_SIZE - at, "]");
 }
 
-static size_t print_list(char *out, size_t room, const struct gt_tree *node)
+static size_t print_list(char *out, size_t size, const struct gt_tree *node)
 {
 	bool tuple = node->kind == GT_TREE_TUPLE;
-	size_t at = (size_t)snprintf(out, room, tuple ? "(" : "["), i = 0;
+	size_t at = (size_t)snprintf(out, size, tuple ? "(" : "["), i = 0;
 
-	for (; i < node->seq.count && at + 24 < room; i++) {
-		at += (size_t)snprintf(out + at, room - at, i ? ", " : "");
-		at += gt_ckpt_print_value(out + at, room - at - 20, node->seq.items[i].value);
+	for (; i < node->seq.count && at + 24 < size; i++) {
+		at += (size_t)snprintf(out + at, size - at, i ? ", " : "");
+		at += gt_ckpt_print_value(out + at, size - at - 20, node->seq.items[i].value);
 	}
 	if (i < node->seq.count)
-		at += (size_t)snprintf(out + at, room - at, ", ... %zu", node->seq.count);
-	at += (size_t)snprintf(out + at, room - at, tuple ? ")" : "]");
+		at += (size_t)snprintf(out + at, size - at, ", ... %zu", node->seq.count);
+	at += (size_t)snprintf(out + at, size - at, tuple ? ")" : "]");
 	return at;
 }
 
 /* A string in quotes, cut between characters where it is long. */
-static size_t print_string(char *out, size_t room, const struct gt_tree *node)
+static size_t print_string(char *out, size_t size, const struct gt_tree *node)
 {
-	size_t n = strlen(node->string.bytes), max = room > 8 ? room - 8 : 0;
+	size_t n = strlen(node->string.bytes), max = size > 8 ? size - 8 : 0;
 
 	if (n <= max)
-		return (size_t)snprintf(out, room, "'%s'", node->string.bytes);
+		return (size_t)snprintf(out, size, "'%s'", node->string.bytes);
 	while (max && (node->string.bytes[max] & 0xc0) == 0x80)
 		max--;
-	return (size_t)snprintf(out, room, "'%.*s...'", (int)max, node->string.bytes);
+	return (size_t)snprintf(out, size, "'%.*s...'", (int)max, node->string.bytes);
 }
 
-size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node)
+size_t gt_ckpt_print_value(char *out, size_t size, const struct gt_tree *node)
 {
 	size_t n;
 
 	switch (node->kind) {
 	case GT_TREE_BOOL:
-		n = (size_t)snprintf(out, room, node->boolean ? "True" : "False");
+		n = (size_t)snprintf(out, size, node->boolean ? "True" : "False");
 		break;
 	case GT_TREE_INT:
-		n = (size_t)snprintf(out, room, "%" PRId64, node->integer);
+		n = (size_t)snprintf(out, size, "%" PRId64, node->integer);
 		break;
 	case GT_TREE_FLOAT:
-		n = (size_t)snprintf(out, room, "%.9g", gt_text_real(node->real));
+		n = (size_t)snprintf(out, size, "%.9g", gt_text_real(node->real));
 		break;
 	case GT_TREE_STRING:
-		n = print_string(out, room, node);
+		n = print_string(out, size, node);
 		break;
 	case GT_TREE_LIST:
 	case GT_TREE_TUPLE:
-		n = print_list(out, room, node);
+		n = print_list(out, size, node);
 		break;
 	case GT_TREE_OPAQUE:
-		n = (size_t)snprintf(out, room, "%s%s", node->opaque.class_name,
+		n = (size_t)snprintf(out, size, "%s%s", node->opaque.class_name,
 		    node->opaque.args ? " (an object, not loaded)" : "");
 		break;
 	default:
-		n = (size_t)snprintf(out, room, "None");
+		n = (size_t)snprintf(out, size, "None");
 	}
-	return n < room ? n : room - 1;
+	return n < size ? n : size - 1;
 }
 
 /* ---- JSON ---- */

@@ -12,10 +12,10 @@ enum { GT_CKPT_DIMS_SIZE = 32 * 22 }; /* bytes: 22 for each of 32 dimensions */
 /* Write the n numbers of `dims` (a shape or strides) to `out` as text, such as "[3, 4]". */
 void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n);
 
-/* Write a value to `out` as text, in a form close to Python's. `room` is the size of `out` in
+/* Write a value to `out` as text, in a form close to Python's. `size` is the size of `out` in
  * bytes; long values are cut and marked with "...". An object is written as the name of its class.
  * Return the length of the text in bytes. */
-size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node);
+size_t gt_ckpt_print_value(char *out, size_t size, const struct gt_tree *node);
 
 /* Print a value as JSON. A dict becomes an object; its tensors are left out. A list or tuple
  * becomes an array; its tensors become null. A Python object becomes an object with the key

@@ -18,7 +18,7 @@ struct column {
 	bool right; /* numbers end in one column */
 };
 
-/* A table for each question: how much room, how busy, which GPU is it. All fit into 80 columns. */
+/* A table for each question: how much memory, how busy, which GPU. All fit into 80 columns. */
 struct shape {
 	struct column column[COLUMNS];
 	void (*fill)(struct row *row, const struct gt_gpu *gpu);

@@ -111,7 +111,7 @@ static struct draw draw_of(const struct gt_call *call, const struct gt_tensor *r
 	return d;
 }
 
-/* Words of room that draw_row() needs for rows of T. */
+/* Number of words that draw_row() needs for rows of T. */
 static int64_t draw_words(int64_t T)
 {
 	return round_up(T + 3, 64) + 64;

@@ -18,7 +18,7 @@
 struct sizes {
 	int64_t B, T, heads, D;
 	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
-	int64_t room, past;      /* positions of a cache, and how many are filled */
+	int64_t capacity, past;  /* positions of a cache, and how many are filled */
 };
 
 static struct sizes sizes_of(const struct gt_call *call)
@@ -34,7 +34,7 @@ static struct sizes sizes_of(const struct gt_call *call)
 /* Bytes of one thread's scores. */
 static size_t scores_bytes(const struct gt_call *call)
 {
-	size_t bytes = (size_t)sizes_of(call).room * gt_dtype_size(call->in[0].dtype);
+	size_t bytes = (size_t)sizes_of(call).capacity * gt_dtype_size(call->in[0].dtype);
 
 	return (bytes + 63) / 64 * 64;
 }
@@ -48,9 +48,10 @@ static int prepare(struct gt_call *call, struct gt_err *err)
 
 static int check_past(const struct sizes *s, struct gt_err *err)
 {
-	if (s->past >= 0 && s->past <= s->room - s->T)
+	if (s->past >= 0 && s->past <= s->capacity - s->T)
 		return 0;
-	return gt_fault_set(err, &(struct gt_fault){ GT_FAULT_CACHE, { s->T, s->past, s->room } });
+	return gt_fault_set(
+	    err, &(struct gt_fault){ GT_FAULT_CACHE, { s->T, s->past, s->capacity } });
 }
 
 #define REAL_BITS 32

@@ -180,7 +180,7 @@ static void release_tiles(struct gt_call *call)
 static void run_tile(struct gt_call *call, int64_t from, int64_t n)
 {
 	enum { MOST = 3 }; /* tensors of an elementwise op */
-	_Alignas(64) float room[MOST][TILE];
+	_Alignas(64) float buffers[MOST][TILE];
 	const struct half *h = call->state;
 	struct gt_call tile = { .attrs = call->attrs,
 		.inputs = call->inputs,
@@ -199,7 +199,7 @@ static void run_tile(struct gt_call *call, int64_t from, int64_t n)
 		if (!is_half(t))
 			continue;
 		to->dtype = GT_F32;
-		to->data = room[used++];
+		to->data = buffers[used++];
 		if (i < GT_MAX_INPUTS)
 			gt_widen(to->data, (const uint16_t *)t->data + from, n, t->dtype);
 	}

@@ -25,7 +25,7 @@ template <class T> struct cached_args {
 	const T *qkv;
 	const int32_t *past;
 	T *keys, *values;
-	int64_t T_, heads, kv_heads, D, room;
+	int64_t T_, heads, kv_heads, D, capacity;
 	double scale;
 	struct gt_fault_slot *faults;
 };
@@ -57,8 +57,8 @@ template <class T> struct token {
 		new_keys = q + C + kv * a.D;
 		new_values = new_keys + a.kv_heads * a.D;
 		q += t * stride + head * a.D;
-		keys = a.keys + (b * a.kv_heads + kv) * a.room * a.D;
-		values = a.values + (b * a.kv_heads + kv) * a.room * a.D;
+		keys = a.keys + (b * a.kv_heads + kv) * a.capacity * a.D;
+		values = a.values + (b * a.kv_heads + kv) * a.capacity * a.D;
 		y = a.y + (b * a.T_ + t) * C + head * a.D;
 	}
 
@@ -148,9 +148,9 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 	int64_t count = at.past + at.t + 1, d = at.col + threadIdx.x;
 	part<wide> r = { -(wide)INFINITY, 0, {} };
 
-	if (at.past < 0 || at.past > a.room - a.T_) {
+	if (at.past < 0 || at.past > a.capacity - a.T_) {
 		if (threadIdx.x == 0)
-			gt_report_fault(a.faults, GT_FAULT_CACHE, a.T_, at.past, a.room);
+			gt_report_fault(a.faults, GT_FAULT_CACHE, a.T_, at.past, a.capacity);
 		if (d < a.D)
 			gt_store(at.y + d, (wide)NAN);
 		return;

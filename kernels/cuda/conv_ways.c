@@ -76,7 +76,7 @@ struct trial {
 	bool planned[GT_CUDNN_OFFERS];
 };
 
-static size_t room_for(const struct gt_tensor *t)
+static size_t bytes_for(const struct gt_tensor *t)
 {
 	return gt_aligned_bytes((size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype));
 }
@@ -97,7 +97,7 @@ static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
 	}
 	*bytes = work;
 	for (int i = 0; i <= OUT; i++)
-		*bytes += room_for(tensor_at(&t->own, i));
+		*bytes += bytes_for(tensor_at(&t->own, i));
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int place_trial(void *self, char *memory, struct gt_err *err)
 
 	for (int i = 0; i <= OUT; i++) {
 		((struct gt_tensor *)tensor_at(&t->own, i))->data = memory;
-		memory += room_for(tensor_at(&t->own, i));
+		memory += bytes_for(tensor_at(&t->own, i));
 	}
 	t->own.workspace = memory;
 	return gt_cudnn_conv_bind(t->conv, tensor_at(&t->own, p->x)->data,

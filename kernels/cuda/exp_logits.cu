@@ -217,7 +217,7 @@ static __device__ __forceinline__ void write_tile(
 {
 	float *sums = numbers_of(a).sums + col / SIDE * a.rows;
 
-	/* Rows of e have room for whole packs. */
+	/* Rows of e are padded to whole packs. */
 	for (int i = (int)threadIdx.x; i < SIDE * SIDE / PACK; i += THREADS) {
 		int r = i / (SIDE / PACK), c = i % (SIDE / PACK) * PACK;
 

@@ -47,7 +47,7 @@ struct step_f {
 
 enum { THREADS = 256, BLOCKS = 256 };
 
-static_assert(BLOCKS * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "room for all blocks");
+static_assert(BLOCKS * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "all blocks fit");
 
 static __global__ void sum_squares(double *partial, const float *x, int64_t count)
 {

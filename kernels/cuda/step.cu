@@ -100,7 +100,7 @@ enum {
 	BLOCKS = 264           /* at most, each with GT_SQUARES doubles of the stream's scratch */
 };
 
-static_assert(BLOCKS * GT_SQUARES * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "room for all blocks");
+static_assert(BLOCKS * GT_SQUARES * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "all blocks fit");
 
 static __device__ void plain_squares(
     double *sums, const float *g, int64_t begin, int64_t end, double *shared)

@@ -7,23 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Make room for `more` bytes and a zero. */
+/* Allocate memory for `more` bytes and a zero. */
 static bool grow(struct gt_buf *b, size_t more)
 {
-	size_t room = b->room ? b->room : 64;
+	size_t capacity = b->capacity ? b->capacity : 64;
 	char *text;
 
-	if (more < b->room - b->length)
+	if (more < b->capacity - b->length)
 		return true;
 	if (more >= SIZE_MAX / 4 - b->length)
 		return false;
-	while (room <= b->length + more)
-		room *= 2;
-	text = gt_reallocarray(b->text, room, 1, GT_ERR_IGNORED);
+	while (capacity <= b->length + more)
+		capacity *= 2;
+	text = gt_reallocarray(b->text, capacity, 1, GT_ERR_IGNORED);
 	if (!text)
 		return false;
 	b->text = text;
-	b->room = room;
+	b->capacity = capacity;
 	return true;
 }
 

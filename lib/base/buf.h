@@ -16,7 +16,7 @@
 struct gt_buf {
 	char *text; /* ends with a zero byte, and may contain more of them; NULL: empty */
 	/* Bytes of text without the zero byte at the end, and bytes allocated. */
-	size_t length, room;
+	size_t length, capacity;
 	bool failed; /* text is missing, because memory ran out */
 };
 

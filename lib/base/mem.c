@@ -81,13 +81,13 @@ enum { BLOCK_BYTES = 64 * 1024 };
 static struct gt_arena_block *add_block(struct gt_arena *arena, size_t size, struct gt_err *err)
 {
 	bool own = size > BLOCK_BYTES / 4;
-	size_t room = own ? size : BLOCK_BYTES;
-	struct gt_arena_block *b = gt_calloc(1, sizeof(*b) + room, err);
+	size_t block_size = own ? size : BLOCK_BYTES;
+	struct gt_arena_block *b = gt_calloc(1, sizeof(*b) + block_size, err);
 	struct gt_arena_block **link = own && arena->block ? &arena->block->next : &arena->block;
 
 	if (!b)
 		return NULL;
-	b->size = room;
+	b->size = block_size;
 	b->next = *link;
 	*link = b;
 	return b;

@@ -91,18 +91,19 @@ static void draw(struct gt_progress *p, int64_t done, const char *detail)
 {
 	char head[LONGEST], tail[LONGEST], bar[BAR_MOST + 1] = "";
 	/* The last column stays free: many terminals would break the line there. */
-	int room = gt_progress_columns(p) - 1, used = print_head(head, sizeof(head), p, done),
+	int columns = gt_progress_columns(p) - 1, used = print_head(head, sizeof(head), p, done),
 	    width;
 
 	print_tail(tail, sizeof(tail), p, done, detail);
-	width = room - used - (int)strlen(tail);
+	width = columns - used - (int)strlen(tail);
 	if (p->total > 0 && width >= BAR_LEAST)
 		print_bar(bar, fraction(p, done), width < BAR_MOST ? width : BAR_MOST);
-	if (used > room)
-		used = room > 0 ? room : 0;
-	room -= used + (int)strlen(bar);
+	if (used > columns)
+		used = columns > 0 ? columns : 0;
+	columns -= used + (int)strlen(bar);
 	fprintf(p->stream, "\r%.*s%s%s%s%.*s" GT_PROGRESS_ERASE, used, head,
-	    p->color ? "\033[32m" : "", bar, p->color ? "\033[0m" : "", room > 0 ? room : 0, tail);
+	    p->color ? "\033[32m" : "", bar, p->color ? "\033[0m" : "", columns > 0 ? columns : 0,
+	    tail);
 	fflush(p->stream);
 	p->visible = true;
 }

@@ -63,9 +63,9 @@ int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 /* Free the group and all connections of this rank. */
 void gt_comm_leave(struct gt_comm *comm);
 
-/* Write the mpirun command that starts the ranks of this world to `out`, an array of `room` bytes.
+/* Write the mpirun command that starts the ranks of this world to `out`, an array of `size` bytes.
  * The command names the hosts if they are known. If it is too long, it is cut off after a word, and
  * " ..." is appended. */
-void gt_comm_mpirun_line(char *out, size_t room, const struct gt_world *world, const char *command);
+void gt_comm_mpirun_line(char *out, size_t size, const struct gt_world *world, const char *command);
 
 #endif

@@ -126,9 +126,9 @@ static int corrupt(const struct gt_byte_stream *s, uint64_t inflated, struct gt_
 	return gt_err_hint(err, "the file is damaged; copy or download it again");
 }
 
-/* Inflate up to `room` bytes into out; *got may be 0 before the end, too. */
+/* Inflate up to `size` bytes into out; *got may be 0 before the end, too. */
 static int inflate_some(
-    struct gt_byte_stream *s, unsigned char *out, uint64_t room, size_t *got, struct gt_err *err)
+    struct gt_byte_stream *s, unsigned char *out, uint64_t size, size_t *got, struct gt_err *err)
 {
 	size_t left = packed_left(s);
 	uint64_t inflated = s->at + (s->to - s->from);
@@ -136,7 +136,7 @@ static int inflate_some(
 
 	s->z.avail_in = left < CHUNK_BYTES ? (uInt)left : CHUNK_BYTES;
 	s->z.next_out = out;
-	s->z.avail_out = room < CHUNK_BYTES ? (uInt)room : CHUNK_BYTES;
+	s->z.avail_out = size < CHUNK_BYTES ? (uInt)size : CHUNK_BYTES;
 	rc = inflate(&s->z, Z_NO_FLUSH);
 	*got = (size_t)(s->z.next_out - out);
 	inflated += *got;

@@ -43,7 +43,7 @@ struct work {
 
 	FILE *stream;    /* ids go there, */
 	uint32_t crc;    /* and this is their sum, */
-	size_t capacity; /* or to out->own, which has room for so many */
+	size_t capacity; /* or to out->own, which has so many elements */
 };
 
 int gt_ids_width(int size)

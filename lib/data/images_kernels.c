@@ -39,7 +39,7 @@ static size_t place_of(int output)
 
 static void pack_tap(const struct gt_filter *f, int output, int tap)
 {
-	int32_t weight = f->weights[(size_t)output * (size_t)f->room + (size_t)tap];
+	int32_t weight = f->weights[(size_t)output * (size_t)f->max_taps + (size_t)tap];
 	size_t vector = place_of(output) / LANES, lane = place_of(output) % LANES;
 	int16_t *to = f->quad_weights + (vector * (size_t)f->quads + (size_t)tap / 4) * QUAD;
 
@@ -76,7 +76,7 @@ int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err)
 /* Down, two taps are a number of 32 bits, with the first in the low half. */
 static size_t pairs_of(const struct gt_filter *f)
 {
-	return ((size_t)f->room + 1) / 2;
+	return ((size_t)f->max_taps + 1) / 2;
 }
 
 int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err)
@@ -85,7 +85,7 @@ int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err)
 
 	f->pair_weights = gt_calloc(outputs * pairs, 2 * sizeof(*f->pair_weights), err);
 	for (size_t i = 0; f->pair_weights && i < outputs; i++) {
-		const int32_t *weights = f->weights + i * (size_t)f->room;
+		const int32_t *weights = f->weights + i * (size_t)f->max_taps;
 		int32_t *to = f->pair_weights + i * pairs * 2;
 
 		for (int k = 0; k < f->taps[i]; k++) {
@@ -107,7 +107,7 @@ static uint8_t rounded(int32_t sum)
 static void across_rgb_plain(const struct gt_filter *f, const uint8_t *row, uint8_t *out)
 {
 	for (int x = 0; x < f->count; x++, out += 3) {
-		const int32_t *weights = f->weights + (size_t)x * (size_t)f->room;
+		const int32_t *weights = f->weights + (size_t)x * (size_t)f->max_taps;
 		const uint8_t *p = row + (size_t)f->first[x] * 3;
 		int32_t red = HALF, green = HALF, blue = HALF;
 
@@ -126,7 +126,7 @@ static void across_rgb_plain(const struct gt_filter *f, const uint8_t *row, uint
 static void down_from(const struct gt_filter *f, int output, const uint8_t *const *rows,
     size_t from, size_t n, uint8_t *out)
 {
-	const int32_t *weights = f->weights + (size_t)output * (size_t)f->room;
+	const int32_t *weights = f->weights + (size_t)output * (size_t)f->max_taps;
 
 	for (size_t i = from; i < n; i++) {
 		int32_t sum = HALF;

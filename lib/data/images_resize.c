@@ -100,9 +100,9 @@ static double triangle(double x)
 /* A weight of 1 has no neighbours. */
 static void leave_one(struct gt_filter *f, int i, int k)
 {
-	int32_t *weights = f->weights + (size_t)i * f->room;
+	int32_t *weights = f->weights + (size_t)i * f->max_taps;
 
-	memset(weights, 0, (size_t)f->room * sizeof(*weights));
+	memset(weights, 0, (size_t)f->max_taps * sizeof(*weights));
 	weights[0] = (1 << GT_WEIGHT_BITS) - 1;
 	f->first[i] += k;
 	f->taps[i] = 1;
@@ -113,7 +113,7 @@ static void weigh(struct gt_filter *f, int i, int input, double centre, double s
 {
 	double reach = scale < 1 ? 1 : scale, sum = 0;
 	int first = (int)(centre - reach + 0.5), last = (int)(centre + reach + 0.5);
-	int32_t *weights = f->weights + (size_t)i * f->room;
+	int32_t *weights = f->weights + (size_t)i * f->max_taps;
 
 	first = first < 0 ? 0 : first;
 	last = last > input ? input : last;
@@ -139,12 +139,12 @@ static int make_filter(struct gt_filter *f, const struct gt_view_axis *a, struct
 	double scale = a->length / a->output, base = floor(a->start), start = a->start - base;
 	int input = (int)ceil(start + a->length);
 
-	*f = (struct gt_filter){
-		.count = a->count, .room = (int)ceil(scale < 1 ? 1 : scale) * 2 + 1, .copies = true
-	};
+	*f = (struct gt_filter){ .count = a->count,
+		.max_taps = (int)ceil(scale < 1 ? 1 : scale) * 2 + 1,
+		.copies = true };
 	f->first = gt_calloc((size_t)a->count, sizeof(int), err);
 	f->taps = gt_calloc((size_t)a->count, sizeof(int), err);
-	f->weights = gt_calloc((size_t)a->count * (size_t)f->room, sizeof(int32_t), err);
+	f->weights = gt_calloc((size_t)a->count * (size_t)f->max_taps, sizeof(int32_t), err);
 	if (!f->first || !f->taps || !f->weights)
 		return GT_ENOMEM;
 	for (int i = 0; i < a->count; i++) {
@@ -194,8 +194,8 @@ int gt_resize_init(
 		rc = gt_filter_pack_down(&r->down, err);
 	r->slack = (size_t)r->across.quads * 12 + GT_RESIZE_SLACK;
 	r->row_bytes = (size_t)r->across.count * (size_t)channels;
-	r->ring = gt_calloc((size_t)r->down.room, r->row_bytes + GT_RESIZE_SLACK, err);
-	r->window = gt_calloc((size_t)r->down.room, sizeof(*r->window), err);
+	r->ring = gt_calloc((size_t)r->down.max_taps, r->row_bytes + GT_RESIZE_SLACK, err);
+	r->window = gt_calloc((size_t)r->down.max_taps, sizeof(*r->window), err);
 	return rc ? rc : r->ring && r->window ? 0 : GT_ENOMEM;
 }
 
@@ -231,13 +231,13 @@ static void resize_row(const struct gt_resize *r, const uint8_t *row, uint8_t *o
 		for (int x = 0; x < f->count; x++)
 			for (size_t k = 0; k < c; k++)
 				*out++ = weighted_mean(row + (size_t)f->first[x] * c + k, c,
-				    f->weights + (size_t)x * f->room, f->taps[x]);
+				    f->weights + (size_t)x * f->max_taps, f->taps[x]);
 	}
 }
 
 static uint8_t *ring_row(const struct gt_resize *r, int y)
 {
-	return r->ring + (size_t)(y % r->down.room) * (r->row_bytes + GT_RESIZE_SLACK);
+	return r->ring + (size_t)(y % r->down.max_taps) * (r->row_bytes + GT_RESIZE_SLACK);
 }
 
 static void write_row(struct gt_resize *r)

@@ -64,7 +64,7 @@ struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 /*
  * The weights of one direction. Output pixel i is
  *
- *   sum over k of weights[i * room + k] * input[first[i] + k],  0 <= k < taps[i],
+ *   sum over k of weights[i * max_taps + k] * input[first[i] + k],  0 <= k < taps[i],
  *
  * divided by 2^GT_WEIGHT_BITS and rounded. Weights are >= 0 and below 2^GT_WEIGHT_BITS. A weight of
  * exactly 2^GT_WEIGHT_BITS is stored as 1 less, which gives the same pixels.
@@ -73,9 +73,9 @@ enum { GT_WEIGHT_BITS = 22 };
 
 struct gt_filter {
 	/* Number of output pixels, and of weights stored for each of them; unused weights are 0. */
-	int count, room;
+	int count, max_taps;
 	int *first, *taps; /* [count] first input pixel, and number of input pixels */
-	int32_t *weights;  /* [count, room] */
+	int32_t *weights;  /* [count, max_taps] */
 	bool copies;       /* output pixel i is equal to input pixel first[0] + i */
 	/* The weights again, in the layout that vector instructions need (images_kernels.c). */
 	int quads; /* groups of 4 taps, for the output pixel with the most taps */
@@ -124,9 +124,9 @@ struct gt_resize {
 	struct gt_filter across, down;
 	int channels, next; /* next: the next row of the output */
 	size_t row_bytes;   /* bytes of an output row */
-	/* ring: the last down.room input rows, resized in the horizontal direction only. */
+	/* ring: the last down.max_taps input rows, resized in the horizontal direction only. */
 	uint8_t *ring, *out;
-	const uint8_t **window; /* [down.room] the rows of `ring` that an output row needs */
+	const uint8_t **window; /* [down.max_taps] the rows of `ring` that an output row needs */
 };
 
 /* Start to resize. The result is written to out [view->down.count, view->across.count, channels];

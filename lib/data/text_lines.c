@@ -28,7 +28,7 @@ struct lines {
 	struct gt_tokenizer *tok;
 	int32_t begin; /* token before each line; -1: none */
 	struct line *lines;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static int read_line(struct gt_source *self, const struct gt_data_part *part, int64_t index,
@@ -102,7 +102,8 @@ static int add_line(struct lines *l, const char *path, long number, const char *
 	struct line line = { .name = name ? gt_arena_strdup(&l->source.names, name, err) : NULL };
 	int32_t *ids = NULL;
 	size_t count = 0;
-	int rc = line.name ? gt_grow(&l->lines, l->count, &l->room, sizeof(line), err) : GT_ENOMEM;
+	int rc =
+	    line.name ? gt_grow(&l->lines, l->count, &l->capacity, sizeof(line), err) : GT_ENOMEM;
 
 	free(name);
 	if (!rc)

@@ -60,7 +60,7 @@ static struct gt_tokenizer *new_tokenizer(int size, uint32_t codes, struct gt_er
 	return tok;
 }
 
-/* The caller has seen to it that there is room. */
+/* The caller makes sure that the buffer is large enough. */
 static void add_token(struct gt_tokenizer *tok, uint32_t code)
 {
 	tok->ids[code] = tok->size;

@@ -120,16 +120,16 @@ static const struct gt_source_ops tokens_ops = {
 
 static int read_header(struct shard *s, const int32_t *header, struct gt_err *err)
 {
-	int64_t room = ((int64_t)s->map.size - HEADER_BYTES) / s->width;
+	int64_t max = ((int64_t)s->map.size - HEADER_BYTES) / s->width;
 	int version = s->width == 2 ? VERSION_16 : VERSION_32;
 
 	if (header[1] != version)
 		return gt_err_set(err, GT_ENOTSUP, "'%s': version %d of llm.c's tokens, not %d",
 		    s->path, header[1], version);
-	if (header[2] < 0 || header[2] > room)
+	if (header[2] < 0 || header[2] > max)
 		return gt_err_set(err, GT_EFORMAT,
 		    "'%s': the header tells of %d tokens, but there are bytes for %lld", s->path,
-		    header[2], (long long)room);
+		    header[2], (long long)max);
 	s->length = header[2];
 	s->tokens = s->map.data + HEADER_BYTES;
 	return 0;

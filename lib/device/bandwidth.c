@@ -9,7 +9,7 @@
 const char *const gt_copy_names[GT_COPIES] = { "pinned-in", "pageable-in", "pinned-out",
 	"pageable-out", "within", "peer", "peers" };
 
-/* A device, with room for copies. */
+/* A device, with buffers for copies. */
 struct place {
 	struct gt_device *device;
 	void *first, *second; /* of the device */

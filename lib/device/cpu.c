@@ -52,7 +52,7 @@ static const struct {
 	{ "svebf16", "SVE-BF16" },
 	{ "sme", "SME" },
 };
-_Static_assert(sizeof(features) / sizeof(*features) <= GT_CPU_FEATURES_MAX, "room for all");
+_Static_assert(sizeof(features) / sizeof(*features) <= GT_CPU_FEATURES_MAX, "all fit");
 
 static void read_features(struct gt_cpu *cpu, const char *flags)
 {

@@ -99,28 +99,28 @@ static void add_process(struct gt_gpu *gpu, const struct gt_nvml_process *from)
 		process->memory_bytes = gt_nvml_known(from->memory_bytes);
 }
 
-/* One of the two lists. Processes come and go while it is read, so it is given room to grow. *known
- * is whether the driver answered. */
+/* One of the two lists. Processes come and go while it is read, so the array has spare elements.
+ * *known is whether the driver answered. */
 static int read_list(bool *known, gt_nvml_processes_fn *list, gt_nvml_device device,
     struct gt_gpu *gpu, struct gt_err *err)
 {
 	struct gt_nvml_process *found = NULL;
 	struct gt_gpu_process *grown;
-	unsigned room = PROCESSES_FIRST, count = 0;
+	unsigned capacity = PROCESSES_FIRST, count = 0;
 	int status = NVML_INSUFFICIENT_SIZE, rc = GT_ENOMEM;
 
-	while (status == NVML_INSUFFICIENT_SIZE && room <= PROCESSES_MAX) {
+	while (status == NVML_INSUFFICIENT_SIZE && capacity <= PROCESSES_MAX) {
 		free(found);
-		found = gt_calloc(room, sizeof(*found), err);
+		found = gt_calloc(capacity, sizeof(*found), err);
 		if (!found)
 			return GT_ENOMEM;
-		count = room;
+		count = capacity;
 		status = list(device, &count, found);
-		if (status == NVML_SUCCESS && count <= room)
+		if (status == NVML_SUCCESS && count <= capacity)
 			break;
-		room *= 2;
+		capacity *= 2;
 	}
-	if (status != NVML_SUCCESS || count > room) {
+	if (status != NVML_SUCCESS || count > capacity) {
 		free(found);
 		return 0;
 	}

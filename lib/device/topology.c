@@ -25,7 +25,7 @@ static const struct {
 	{ NVML_TOPOLOGY_SYSTEM, GT_LINK_SYS },
 };
 
-/* Add "first-last" or "first"; a list that has no room for it ends with "...". */
+/* Add "first-last" or "first"; a list into which it does not fit ends with "...". */
 static void add_range(char list[GT_TOPOLOGY_LIST], size_t first, size_t last)
 {
 	char text[48];

@@ -111,7 +111,7 @@ static void join(struct gt_plan *p, int into, int id)
 		a->last = b->last;
 }
 
-static void join_rooms(struct gt_plan *p)
+static void join_enclosing(struct gt_plan *p)
 {
 	for (size_t i = 0; i < p->graph->value_count; i++) {
 		const struct gt_value *v = p->graph->values[i];
@@ -160,7 +160,7 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 				at->first = i;
 		}
 	}
-	join_rooms(p);
+	join_enclosing(p);
 	return 0;
 }
 

@@ -179,15 +179,15 @@ static bool expand(char out[256], const char *pattern, const struct match *m)
 	int count = 0;
 
 	for (; *pattern && used < 256; pattern++) {
-		size_t room = 256 - used;
+		size_t left = 256 - used;
 
 		if (*pattern == '@')
-			used += (size_t)snprintf(out + used, room, "%s", m->rest);
+			used += (size_t)snprintf(out + used, left, "%s", m->rest);
 		else if (*pattern == '*' || *pattern == '+')
 			used += (size_t)snprintf(
-			    out + used, room, "%ld", m->numbers[count++] + (*pattern == '+'));
+			    out + used, left, "%ld", m->numbers[count++] + (*pattern == '+'));
 		else
-			used += (size_t)snprintf(out + used, room, "%c", *pattern);
+			used += (size_t)snprintf(out + used, left, "%c", *pattern);
 	}
 	return used < 256;
 }

@@ -55,7 +55,7 @@ static int64_t at_least_one(int64_t n)
 	return n < 1 ? 1 : n;
 }
 
-/* It leaves room for the steps after the warm-up that were given. */
+/* It ends early enough for the steps after the warm-up that were given. */
 static int64_t default_warmup(const struct gt_train *t)
 {
 	const struct gt_schedule *s = &t->o.lr_schedule;

@@ -108,14 +108,14 @@ static bool try_text(struct gt_trials *trials, const struct gt_session *of,
 void gt_generator_try_others(
     const struct gt_session *s, const struct gt_generator_options *o, struct gt_trials *trials)
 {
-	int64_t room = s->input.block - (int64_t)o->prompt_count + 1;
+	int64_t max_tokens = s->input.block - (int64_t)o->prompt_count + 1;
 	struct gt_generator_options other = *o;
 	char words[GT_TRIAL_WORDS];
 	struct gt_device *cpu;
 
-	other.tokens = room;
-	gt_trial_words(words, "{tokens} %lld", (long long)room);
-	if (room > 0 && room < o->tokens)
+	other.tokens = max_tokens;
+	gt_trial_words(words, "{tokens} %lld", (long long)max_tokens);
+	if (max_tokens > 0 && max_tokens < o->tokens)
 		try_text(trials, s, s->device, &other, words);
 	other = *o;
 	other.prompt_count = 1;

@@ -117,11 +117,11 @@ static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
 enum { SETTING_BYTES = 64, SETTINGS = 2 };
 
 static void place_setting(
-    struct gt_program *p, int chunk, int which, struct gt_value *v, struct gt_value *room)
+    struct gt_program *p, int chunk, int which, struct gt_value *v, struct gt_value *settings)
 {
-	if (!v || !room)
+	if (!v || !settings)
 		return;
-	v->within = room;
+	v->within = settings;
 	v->within_first =
 	    (int64_t)(chunk * SETTINGS + which) * SETTING_BYTES / (int64_t)gt_dtype_size(v->dtype);
 	p->setting_bytes = (size_t)(p->chunks * SETTINGS * SETTING_BYTES);
@@ -390,10 +390,11 @@ static int copy_settings(struct gt_program *p, const char *settings, struct gt_e
 {
 	const struct gt_model_io *first = chunk_io(p, 0);
 	const struct gt_device *d = p->device;
-	char *room = first->weight ? gt_plan_address(p->plan, first->weight)
-	                           : (char *)gt_plan_address(p->plan, first->rng) - SETTING_BYTES;
+	char *address = first->weight
+	                    ? gt_plan_address(p->plan, first->weight)
+	                    : (char *)gt_plan_address(p->plan, first->rng) - SETTING_BYTES;
 	int slot = (int)(p->set++ % p->setting_count);
-	int rc = d->backend->copy_in(d->compute, room, settings, p->setting_bytes, err);
+	int rc = d->backend->copy_in(d->compute, address, settings, p->setting_bytes, err);
 
 	return rc ? rc : d->backend->event_record(p->settled[slot], d->compute, err);
 }

@@ -19,13 +19,13 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 	return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device)
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
 {
 	int count = 0;
 
 	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
 		return cudasim_return(cudaErrorInvalidDevice);
-	snprintf(out, (size_t)room, "0000:%02x:00.0", device + 1);
+	snprintf(out, (size_t)size, "0000:%02x:00.0", device + 1);
 	return cudaSuccess;
 }
 

@@ -144,7 +144,7 @@ static inline int stop_with(struct rank *r, const char *what)
 	return gt_err_set(&r->err, GT_EINVAL, "%s", what);
 }
 
-static inline void *room(struct rank *r, size_t bytes)
+static inline void *allocate(struct rank *r, size_t bytes)
 {
 	void *p = NULL;
 

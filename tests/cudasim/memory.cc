@@ -21,8 +21,8 @@ struct block {
 	char *p;
 	size_t bytes;
 	block *next;
-	size_t room; /* with the red zone behind it */
-	int fd;      /* of the file; -1: there is none */
+	size_t bytes_held; /* with the red zone behind it */
+	int fd;            /* of the file; -1: there is none */
 	ino_t file;
 	int opened; /* how often this process has opened it; 0: it was made here */
 };
@@ -102,29 +102,30 @@ static block **find_gap(device_memory *d, char *from, size_t bytes, size_t unit,
 		}
 		if (!*link)
 			return nullptr;
-		free_from = (*link)->p + (*link)->room;
+		free_from = (*link)->p + (*link)->bytes_held;
 	}
 }
 
 /* A block without access, behind which there is a red zone. The file is the block's from now on. */
 static block *place(device_memory *d, size_t bytes, int fd)
 {
-	size_t unit = fd < 0 ? ZONE : PAGE, room = whole(bytes + ZONE, unit);
+	size_t unit = fd < 0 ? ZONE : PAGE, bytes_held = whole(bytes + ZONE, unit);
 	block **link = nullptr, *b;
 	char *p;
 
 	if (reserve(d))
-		link = find_gap(d, d->cursor, room, unit, &p);
+		link = find_gap(d, d->cursor, bytes_held, unit, &p);
 	if (reserve(d) && !link)
-		link = find_gap(d, d->first, room, unit, &p);
-	if (!link || (fd >= 0 && mmap(p, room, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != p))
+		link = find_gap(d, d->first, bytes_held, unit, &p);
+	if (!link ||
+	    (fd >= 0 && mmap(p, bytes_held, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != p))
 		return nullptr;
-	b = new block{ p, bytes, *link, room, fd, 0, 0 };
+	b = new block{ p, bytes, *link, bytes_held, fd, 0, 0 };
 	*link = b;
-	d->cursor = p + room;
+	d->cursor = p + bytes_held;
 	if ((size_t)(d->cursor - d->first) > d->reached)
 		d->reached = whole((size_t)(d->cursor - d->first), PAGE);
-	cudasim_poison(p, room);
+	cudasim_poison(p, bytes_held);
 	cudasim_unpoison(p, bytes);
 	return b;
 }
@@ -210,10 +211,10 @@ static block *unlink_block(block **link, const void *p)
  * with the last one that is in it; each page with content makes changes of access slower. */
 static void empty(const device_memory *d, const block *gone)
 {
-	size_t first = 0, end = (size_t)(gone->p - d->first) + gone->room;
+	size_t first = 0, end = (size_t)(gone->p - d->first) + gone->bytes_held;
 
 	for (const block *b = d->blocks; b && b->p < gone->p; b = b->next)
-		first = (size_t)(b->p - d->first) + b->room;
+		first = (size_t)(b->p - d->first) + b->bytes_held;
 	if (gone->next)
 		end = (size_t)(gone->next->p - d->first);
 	first = whole(first, PAGE);
@@ -225,7 +226,7 @@ static void empty(const device_memory *d, const block *gone)
 /* Without its file. */
 static void unmap(const block *b)
 {
-	void *p = mmap(b->p, b->room, PROT_NONE,
+	void *p = mmap(b->p, b->bytes_held, PROT_NONE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 
 	if (p != b->p) {

@@ -189,7 +189,7 @@ static void test_types(void **state)
 /* ---- attention over caches ---- */
 
 struct cached_case {
-	int64_t b, t, heads, d, past, room;
+	int64_t b, t, heads, d, past, capacity;
 	int64_t kv_heads;
 };
 
@@ -205,8 +205,8 @@ static struct gt_call cached_call(enum gt_dtype dtype, const struct cached_case 
 	call.attrs.attention.kv_heads = (int)c->kv_heads;
 	call.in[0] = test_tensor3(dtype, c->b, c->t, (c->heads + 2 * c->kv_heads) * c->d);
 	call.in[1] = test_tensor(GT_I32, 0, NULL);
-	call.in[2] = test_tensor4(dtype, c->b, c->kv_heads, c->room, c->d);
-	call.in[3] = test_tensor4(dtype, c->b, c->kv_heads, c->room, c->d);
+	call.in[2] = test_tensor4(dtype, c->b, c->kv_heads, c->capacity, c->d);
+	call.in[3] = test_tensor4(dtype, c->b, c->kv_heads, c->capacity, c->d);
 	call.in[2].layout = call.in[3].layout = GT_PLAIN;
 	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
 	test_random(&call.in[0], 3, -2, 2);

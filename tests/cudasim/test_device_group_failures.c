@@ -44,7 +44,7 @@ static void a_rank_without_memory_tells_the_others(void **state)
 
 static int sum_once(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
 
@@ -186,7 +186,7 @@ static const struct failing *failing;
 /* Three sums, of which the second is "bucket 3"; the ranks have connected in the first. */
 static int sum_thrice(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	struct gt_err again = GT_ERR_INIT;
 	int rc = start_sum(r, x, ELEMENTS, "bucket 2", &ticket);
@@ -226,7 +226,7 @@ static int leave(struct rank *r)
 
 static int call_otherwise(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	const struct gt_collective c = { .kind = GT_BROADCAST,
 		.in = x,
 		.out = x,
@@ -242,7 +242,7 @@ static int call_otherwise(struct rank *r)
 
 static int count_otherwise(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	int rc = start_sum(r, x, ELEMENTS - 1, "bucket 3", &ticket);
 
@@ -252,7 +252,7 @@ static int count_otherwise(struct rank *r)
 /* Begins it, and then gives up. */
 static int begin_and_leave(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
 
@@ -337,7 +337,7 @@ enum { MESSAGE = 10 * ELEMENTS };
 
 static int send_in_vain(struct rank *r)
 {
-	float *x = room(r, MESSAGE * sizeof(float));
+	float *x = allocate(r, MESSAGE * sizeof(float));
 	const struct gt_collective c = { .kind = GT_SEND,
 		.in = x,
 		.count = MESSAGE,
@@ -380,7 +380,7 @@ static struct dying {
 
 static int die(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	double from;
 	int rc = start_sum(r, x, ELEMENTS, "bucket 2", &ticket) ||
@@ -433,7 +433,7 @@ static void a_killed_rank_is_named(void **state)
 /* Rank 0 alone starts a sum, and gives it up. */
 static int give_up(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	double from = gt_clock_s();
 	int rc = sum_once(r);
@@ -467,7 +467,7 @@ static void abandoned_calls_end(void **state)
 /* All calls before have ended without an error; every later call is an error. */
 static int stop_when_done(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
 

@@ -150,7 +150,7 @@ static int check_form(struct rank *r, const struct form *f)
 	int64_t outs = f->kind == GT_ALL_GATHER ? r->ranks * f->count : f->count;
 	size_t size = gt_dtype_size(f->dtype);
 	size_t own = (size_t)(r->index * f->count) * size;
-	char *in = room(r, (size_t)(ins > outs ? ins : outs) * size), *out = in;
+	char *in = allocate(r, (size_t)(ins > outs ? ins : outs) * size), *out = in;
 	int peer = r->ranks > 1 ? 1 : 0, rc;
 	struct gt_collective c = { .kind = f->kind,
 		.count = f->count,
@@ -159,7 +159,7 @@ static int check_form(struct rank *r, const struct form *f)
 		.stream = r->d->compute };
 
 	if (!f->in_place)
-		out = room(r, (size_t)(ins > outs ? ins : outs) * size);
+		out = allocate(r, (size_t)(ins > outs ? ins : outs) * size);
 	c.in = f->in_place && f->kind == GT_ALL_GATHER ? in + own : in;
 	c.out = f->in_place && f->kind == GT_REDUCE_SCATTER ? out + own : out;
 	for (int64_t i = 0; i < ins; i++)
@@ -259,7 +259,8 @@ static int expect_all(struct rank *r, const float *x, float wanted)
 static int train_two(struct rank *r)
 {
 	float ones[ELEMENTS], wanted = 0;
-	float *x = room(r, sizeof(ones)), *y = room(r, sizeof(ones)), *one = room(r, sizeof(ones));
+	float *x = allocate(r, sizeof(ones)), *y = allocate(r, sizeof(ones)),
+	      *one = allocate(r, sizeof(ones));
 	uint64_t of_x = 0, of_y = 0;
 	int rc;
 
@@ -283,7 +284,7 @@ static int train_two(struct rank *r)
 /* More of them than there are places, all of them different; rank 0 is ahead of the others. */
 static int start_many(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	int rc = 0;
 
@@ -317,7 +318,7 @@ static void collectives_go_on_in_the_background(void **state)
 /* Odd and even ranks apart, in reverse; then those but rank 0, and that of one rank alone. */
 static int split_all(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float)), one[ELEMENTS];
+	float *x = allocate(r, ELEMENTS * sizeof(float)), one[ELEMENTS];
 	struct gt_group *parity = NULL, *rest = NULL, *whole = r->group;
 	uint64_t ticket = 0;
 	int rc;

@@ -255,10 +255,10 @@ struct process_info {
 static int list_processes(unsigned *count, struct process_info *list, unsigned first, unsigned n,
     unsigned long long memory)
 {
-	unsigned room = *count;
+	unsigned size = *count;
 
 	*count = n;
-	if (n > room)
+	if (n > size)
 		return INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < n; i++)
 		list[i] =

@@ -114,7 +114,7 @@ UNUSED static uint8_t pixel(int seed, int i)
 }
 
 /* A PNG with pixel(seed, i) in it, in memory; returns its size. */
-UNUSED static size_t make_png(uint8_t *out, size_t room, int width, int height, int seed)
+UNUSED static size_t make_png(uint8_t *out, size_t size, int width, int height, int seed)
 {
 	png_image image = { .version = PNG_IMAGE_VERSION,
 		.width = (unsigned)width,
@@ -126,9 +126,9 @@ UNUSED static size_t make_png(uint8_t *out, size_t room, int width, int height, 
 	assert_non_null(pixels);
 	for (size_t i = 0; i < n; i++)
 		pixels[i] = pixel(seed, (int)i);
-	assert_true(png_image_write_to_memory(&image, out, &room, 0, pixels, 0, NULL));
+	assert_true(png_image_write_to_memory(&image, out, &size, 0, pixels, 0, NULL));
 	free(pixels);
-	return room;
+	return size;
 }
 
 UNUSED static void put_png(

@@ -128,7 +128,7 @@ static void save(struct fixture *f, size_t i)
 }
 
 /* The names in a file, all of whose tensors can be read. */
-static void names_of(struct fixture *f, const char *path, char *out, size_t room)
+static void names_of(struct fixture *f, const char *path, char *out, size_t size)
 {
 	struct gt_ckpt *ckpt;
 	size_t at = 0;
@@ -143,7 +143,7 @@ static void names_of(struct fixture *f, const char *path, char *out, size_t room
 		assert_int_equal(
 		    gt_ckpt_tensor_read(&item->value->tensor, GT_F32, back, &f->err), 0);
 		assert_int_equal(back[7], DATA);
-		at += (size_t)snprintf(out + at, room - at, "%s ", item->key->string.bytes);
+		at += (size_t)snprintf(out + at, size - at, "%s ", item->key->string.bytes);
 	}
 	gt_ckpt_close(ckpt);
 }
@@ -174,22 +174,22 @@ static void verify(struct fixture *f, const char *path)
 }
 
 /* All that is done with a file: to the names, those of two copies that are edited. */
-static void use(struct fixture *f, size_t i, char *out, size_t room)
+static void use(struct fixture *f, size_t i, char *out, size_t size)
 {
 	char input[128], copy[256];
 
 	strcpy(input, ckpt_file(f, files[i].opened));
 	snprintf(copy, sizeof(copy), "%s/x-%s", f->folder, files[i].opened);
-	names_of(f, input, out, room);
+	names_of(f, input, out, size);
 	verify(f, input);
 	edit(f, input, copy, GT_EDIT_STRIP);
-	names_of(f, copy, out + strlen(out), room - strlen(out));
+	names_of(f, copy, out + strlen(out), size - strlen(out));
 	if (!files[i].in_place)
 		return;
 	edit(f, copy, NULL, GT_EDIT_ADD);
 	edit(f, copy, NULL, GT_EDIT_STRIP);
 	verify(f, copy);
-	names_of(f, copy, out + strlen(out), room - strlen(out));
+	names_of(f, copy, out + strlen(out), size - strlen(out));
 }
 
 /* ---- tests ---- */

@@ -20,9 +20,9 @@ static const struct {
 	{ "test_comm_failures", 3 },
 };
 
-static void folder_of_tests(char *path, size_t room)
+static void folder_of_tests(char *path, size_t size)
 {
-	ssize_t n = readlink("/proc/self/exe", path, room - 1);
+	ssize_t n = readlink("/proc/self/exe", path, size - 1);
 
 	assert_true(n > 0);
 	path[n] = '\0';

@@ -147,7 +147,7 @@ static void test_a_ring_adds_up_as_a_tree(void **state)
 enum { LATE_RANKS = 8, MOST_CALLS = 16384, MOST_COUNT = 40000, CHUNK_BYTES = 4096 };
 
 struct late_call {
-	enum { ROOM, SIGNAL, ARRIVED, CONSUME, COPY, REDUCE } what;
+	enum { FREE_SLOT, SIGNAL, ARRIVED, CONSUME, COPY, REDUCE } what;
 	void *dst[2];
 	int dsts;
 	const void *src;
@@ -180,12 +180,12 @@ static int late_enter(void *self, const struct gt_collective *c, struct gt_err *
 	return 0;
 }
 
-static int late_room(void *self, void **slot, struct gt_err *err)
+static int late_free_slot(void *self, void **slot, struct gt_err *err)
 {
 	struct stream *s = self;
 
 	(void)err;
-	put(s)->what = ROOM;
+	put(s)->what = FREE_SLOT;
 	*slot = s->next->inbox + s->queued[0]++ % GT_RING_SLOTS * CHUNK_BYTES;
 	return 0;
 }
@@ -236,7 +236,7 @@ static int late_reduce(void *self, const struct gt_reduce_step *step, struct gt_
 }
 
 static const struct gt_ring_peers late = { .enter = late_enter,
-	.room = late_room,
+	.free_slot = late_free_slot,
 	.signal = late_signal,
 	.arrived = late_arrived,
 	.consume = late_consume,
@@ -251,7 +251,7 @@ static bool go_on(struct stream *s)
 	if (s->done == s->count)
 		return false;
 	switch (c->what) {
-	case ROOM:
+	case FREE_SLOT:
 		if (s->next->filled - s->next->consumed == GT_RING_SLOTS)
 			return false;
 		break;

@@ -138,11 +138,11 @@ static uint64_t draw(uint64_t *state)
 }
 
 /* A hello and a proof with some bytes altered and the end cut off, or nothing of the kind. */
-static size_t garbage(unsigned char *out, size_t room, uint64_t *seed)
+static size_t garbage(unsigned char *out, size_t max, uint64_t *seed)
 {
 	struct gt_hello hello = { GT_WIRE_VERSION, 3, (uint32_t)(draw(seed) % 4), 0, { 0 } };
 	size_t size =
-	    GT_WIRE_HELLO + GT_WIRE_HEAD + draw(seed) % (room - GT_WIRE_HELLO - GT_WIRE_HEAD);
+	    GT_WIRE_HELLO + GT_WIRE_HEAD + draw(seed) % (max - GT_WIRE_HELLO - GT_WIRE_HEAD);
 
 	for (size_t i = 0; i < size; i++)
 		out[i] = (unsigned char)draw(seed);

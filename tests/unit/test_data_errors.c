@@ -226,14 +226,14 @@ static const struct wrong wrongs[] = {
 };
 
 /* `text` with the fixture's folder for @. */
-static void expand(char *out, size_t room, const char *text)
+static void expand(char *out, size_t size, const char *text)
 {
 	const char *at = strchr(text, '@');
 
 	if (at)
-		snprintf(out, room, "%.*s%s%s", (int)(at - text), text, fixture.folder, at + 1);
+		snprintf(out, size, "%.*s%s%s", (int)(at - text), text, fixture.folder, at + 1);
 	else
-		snprintf(out, room, "%s", text);
+		snprintf(out, size, "%s", text);
 }
 
 static void test_wrong_data(void **state)

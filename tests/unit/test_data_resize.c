@@ -55,7 +55,7 @@ static void check_columns(
 
 	while (plain[1])
 		plain++;
-	for (int i = 0; i < r->down.taps[0] || i < r->down.room; i++)
+	for (int i = 0; i < r->down.taps[0] || i < r->down.max_taps; i++)
 		rows[i] = bytes + i * 7;
 	for (int i = 0; i < r->down.count; i++) {
 		got[n] = 77;

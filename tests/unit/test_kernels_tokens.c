@@ -90,15 +90,15 @@ enum { HEADS = 2 };
 
 static void attention_cached_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	int64_t room = d[1] + d[VARIANT] + (d[3] > 7 ? 0 : 3);
+	int64_t capacity = d[1] + d[VARIANT] + (d[3] > 7 ? 0 : 3);
 
 	c->inputs = 4;
 	c->outputs = 1;
 	c->attrs.attention.heads = HEADS;
 	c->in[0] = test_tensor3(f, d[0], d[1], 3 * HEADS * d[2]);
 	c->in[1] = test_tensor(GT_I32, 0, NULL);
-	c->in[2] = test_tensor4(f, d[0], HEADS, room, d[2]);
-	c->in[3] = test_tensor4(f, d[0], HEADS, room, d[2]);
+	c->in[2] = test_tensor4(f, d[0], HEADS, capacity, d[2]);
+	c->in[3] = test_tensor4(f, d[0], HEADS, capacity, d[2]);
 	c->in[2].layout = c->in[3].layout = GT_PLAIN;
 	test_random(&c->in[0], 121, -1, 1);
 	test_put(&c->in[1], 0, (double)d[VARIANT]);

@@ -333,7 +333,7 @@ static void test_exact_difference(void **state)
 }
 
 /* As many of one exponent as are added up in integers, and the largest there are. */
-static void test_exact_room(void **state)
+static void test_exact_extremes(void **state)
 {
 	enum { N = 2 * 65536 };
 	const float values[] = { nextafterf(2, 0), FLT_MAX, FLT_MIN, nextafterf(0, 1) };
@@ -579,7 +579,7 @@ int main(void)
 		cmocka_unit_test(test_clip),
 		cmocka_unit_test(test_exact_squares),
 		cmocka_unit_test(test_exact_difference),
-		cmocka_unit_test(test_exact_room),
+		cmocka_unit_test(test_exact_extremes),
 		cmocka_unit_test(test_exact_special),
 		cmocka_unit_test(test_add),
 		cmocka_unit_test(test_find_nonfinite),

@@ -83,7 +83,7 @@ int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_er
  * Several hosts may have one name, as containers often do. The kernel draws a boot_id at each
  * start (random(4)), which tells them apart.
  */
-static void read_host(char *out, size_t room)
+static void read_host(char *out, size_t size)
 {
 	char name[64] = "", boot[48] = "";
 	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -94,16 +94,16 @@ static void read_host(char *out, size_t room)
 			boot[0] = '\0';
 		fclose(f);
 	}
-	snprintf(out, room, "%s %s", name, boot);
+	snprintf(out, size, "%s %s", name, boot);
 }
 
-static void read_process(char *out, size_t room)
+static void read_process(char *out, size_t size)
 {
 	char numbers[40] = ""; /* the namespace of process ids: "pid:[4026531836]" */
 
 	if (readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) < 0)
 		numbers[0] = '\0';
-	snprintf(out, room, "%d of %s", (int)getpid(), numbers);
+	snprintf(out, size, "%d of %s", (int)getpid(), numbers);
 }
 
 struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err)

@@ -63,7 +63,7 @@ static unsigned char *slot_of(
  * taken, which for the first GT_RING_SLOTS of them is at most 0. `sent` counts chunks that are
  * queued, not those that the GPU has sent, so the host may be far ahead of the GPU.
  */
-static int room_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt_err *err)
+static int free_slot_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt_err *err)
 {
 	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
 
@@ -113,9 +113,9 @@ static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
 	return 0;
 }
 
-static int room(void *self, void **slot, struct gt_err *err)
+static int free_slot(void *self, void **slot, struct gt_err *err)
 {
-	return room_at(self, next_of(self), slot, err);
+	return free_slot_at(self, next_of(self), slot, err);
 }
 
 static int signal_next(void *self, struct gt_err *err)
@@ -152,7 +152,7 @@ static int reduce(void *self, const struct gt_reduce_step *step, struct gt_err *
 
 const struct gt_ring_peers gt_cuda_ring_peers = {
 	.enter = enter,
-	.room = room,
+	.free_slot = free_slot,
 	.signal = signal_next,
 	.arrived = arrived,
 	.consume = consume,
@@ -167,7 +167,7 @@ static int send_chunk(
 {
 	void *slot;
 
-	if (room_at(r, peer, &slot, err) || copy(r, &slot, 1, from, bytes, err))
+	if (free_slot_at(r, peer, &slot, err) || copy(r, &slot, 1, from, bytes, err))
 		return err->code;
 	return signal_to(r, peer, err);
 }

@@ -24,7 +24,7 @@ struct walk {
 	struct gt_index seen;      /* nodes already walked: a shared node is walked once */
 	bool references;           /* the second walk: optimizers, once all names are known */
 	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
-	size_t name_count, name_room;
+	size_t name_count, name_capacity;
 	size_t dicts, optimizers;
 	const struct gt_tree *found; /* the state_dict that other commands take; or NULL */
 	const struct gt_tree *model; /* a pickled one, and where */
@@ -196,7 +196,7 @@ static int keep_names(
 	for (size_t i = 0; i < count; i++) {
 		if (!gt_class_is_entry(keys[i].item))
 			continue;
-		if (gt_grow(&w->names, w->name_count, &w->name_room, sizeof(*w->names), err))
+		if (gt_grow(&w->names, w->name_count, &w->name_capacity, sizeof(*w->names), err))
 			return GT_ENOMEM;
 		w->names[w->name_count++] = keys[i];
 	}

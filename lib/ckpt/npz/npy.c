@@ -15,7 +15,7 @@ static const char magic[] = "\x93NUMPY";
 enum {
 	MAGIC_BYTES = 6,
 	ALIGN = 64,
-	GROWTH_DIGITS = 21, /* numpy leaves room for the first size to grow to so many digits */
+	GROWTH_DIGITS = 21, /* numpy pads the first size to so many digits */
 };
 
 static const struct {
@@ -79,7 +79,7 @@ static bool accept(struct reader *r, char c)
 }
 
 /* A string of Python's, without escapes, into `out`. */
-static int read_string(struct reader *r, char *out, size_t room, struct gt_err *err)
+static int read_string(struct reader *r, char *out, size_t size, struct gt_err *err)
 {
 	char quote = peek(r);
 	size_t n = 0;
@@ -90,7 +90,7 @@ static int read_string(struct reader *r, char *out, size_t room, struct gt_err *
 	while (r->at < r->size && r->text[r->at] != quote) {
 		char c = r->text[r->at];
 
-		if (c == '\\' || c < ' ' || n + 1 >= room)
+		if (c == '\\' || c < ' ' || n + 1 >= size)
 			return wrong(r, "a plain string", err);
 		out[n++] = c;
 		r->at++;
@@ -306,7 +306,7 @@ static const char *name_of(enum gt_dtype dtype)
 	return NULL;
 }
 
-/* The dict, and the room that numpy leaves after it. */
+/* The dict, and the padding that numpy writes after it. */
 static void put_dict(
     struct gt_buf *out, const char *type, size_t element, int ndim, const int64_t *shape)
 {

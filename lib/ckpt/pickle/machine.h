@@ -31,7 +31,7 @@ enum {
 	GT_PICKLE_MAX_PUSHES = 1 << 24
 };
 
-/* The state of the machine. A field NAME_room is the number of elements allocated for NAME. */
+/* The state of the machine. A field NAME_capacity is the number of elements allocated for NAME. */
 struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
@@ -54,12 +54,12 @@ struct gt_machine {
 	size_t frame_end;       /* end of the current frame, an offset; 0: there is no frame */
 	struct gt_tree **stack; /* [depth], the last value is the top */
 	size_t *origins; /* [depth], for each value, the offset of the opcode that pushed it */
-	size_t depth, stack_room, origin_room;
+	size_t depth, stack_capacity, origin_capacity;
 	/* depths of the stack at the marks; values below the last mark cannot be taken */
 	size_t *marks;
-	size_t mark_count, mark_room;
+	size_t mark_count, mark_capacity;
 	struct gt_tree **memo; /* entries that are not set are NULL */
-	size_t memo_count, memo_room;
+	size_t memo_count, memo_capacity;
 	size_t pushes, name_bytes; /* number of values pushed; bytes of all names of globals */
 	/* nodes that several places of the tree share; they are never changed */
 	struct gt_tree *none, *truth[2], *recent[GT_PICKLE_RECENT_INTS];
@@ -202,8 +202,8 @@ static inline int gt_machine_take_name(struct gt_machine *m, char *text)
 /* Push a value. If `node` is NULL, an earlier allocation failed: return GT_ENOMEM. */
 static inline int gt_machine_push(struct gt_machine *m, struct gt_tree *node)
 {
-	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err) ||
-	    gt_grow(&m->origins, m->depth, &m->origin_room, sizeof(*m->origins), m->err))
+	if (!node || gt_grow(&m->stack, m->depth, &m->stack_capacity, sizeof(*m->stack), m->err) ||
+	    gt_grow(&m->origins, m->depth, &m->origin_capacity, sizeof(*m->origins), m->err))
 		return GT_ENOMEM;
 	if (++m->pushes > GT_PICKLE_MAX_PUSHES)
 		return gt_machine_fail(m, "more than 16777216 values: no checkpoint has as many");

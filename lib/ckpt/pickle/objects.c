@@ -152,7 +152,7 @@ static int note_global(struct gt_machine *m, const char *name, bool called)
 
 	if (!g)
 		return 0;
-	if (gt_grow(&g->items, g->count, &g->room, sizeof(*g->items), m->err))
+	if (gt_grow(&g->items, g->count, &g->capacity, sizeof(*g->items), m->err))
 		return GT_ENOMEM;
 	g->items[g->count++] = (struct gt_pickle_global){ name, m->op_at, called };
 	return 0;

@@ -48,10 +48,11 @@ struct gt_pickle_use {
 
 struct gt_pickle_layout {
 	struct gt_pickle_use *uses; /* sorted by `at` */
-	size_t use_count, use_room; /* use_room, frame_room: number of elements allocated */
+	size_t use_count,
+	    use_capacity; /* use_capacity, frame_capacity: number of elements allocated */
 	/* offsets of the FRAME opcodes; each contains the length of the frame after it */
 	size_t *frames;
-	size_t frame_count, frame_room;
+	size_t frame_count, frame_capacity;
 };
 
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
@@ -71,7 +72,7 @@ struct gt_pickle_global {
 
 struct gt_pickle_globals {
 	struct gt_pickle_global *items;
-	size_t count, room; /* room: number of elements allocated */
+	size_t count, capacity; /* capacity: number of elements allocated */
 };
 
 /*

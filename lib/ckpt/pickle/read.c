@@ -17,7 +17,7 @@ static int op_mark(struct gt_machine *m)
 {
 	if (m->mark_count == GT_PICKLE_MAX_MARKS)
 		return gt_machine_fail(m, "more than 1024 marks are open");
-	if (gt_grow(&m->marks, m->mark_count, &m->mark_room, sizeof(*m->marks), m->err))
+	if (gt_grow(&m->marks, m->mark_count, &m->mark_capacity, sizeof(*m->marks), m->err))
 		return GT_ENOMEM;
 	m->marks[m->mark_count++] = m->depth;
 	return 0;
@@ -79,7 +79,7 @@ static int op_put(struct gt_machine *m)
 		return gt_err_set(
 		    m->err, GT_EFORMAT, "memo %llu is out of range", (unsigned long long)index);
 	while (m->memo_count <= index) {
-		if (gt_grow(&m->memo, m->memo_count, &m->memo_room, sizeof(*m->memo), m->err))
+		if (gt_grow(&m->memo, m->memo_count, &m->memo_capacity, sizeof(*m->memo), m->err))
 			return GT_ENOMEM;
 		m->memo[m->memo_count++] = NULL;
 	}
@@ -228,12 +228,13 @@ static int note(struct gt_machine *m, struct gt_pickle_layout *l)
 	bool pushed = m->depth && m->origins[m->depth - 1] == m->op_at;
 
 	if (pushed && gt_machine_top(m)->kind == GT_TREE_STRING) {
-		if (gt_grow(&l->uses, l->use_count, &l->use_room, sizeof(*l->uses), m->err))
+		if (gt_grow(&l->uses, l->use_count, &l->use_capacity, sizeof(*l->uses), m->err))
 			return GT_ENOMEM;
 		l->uses[l->use_count++] =
 		    (struct gt_pickle_use){ m->op_at, m->at - m->op_at, gt_machine_top(m) };
 	} else if (m->op == GT_PICKLE_FRAME) {
-		if (gt_grow(&l->frames, l->frame_count, &l->frame_room, sizeof(*l->frames), m->err))
+		if (gt_grow(
+		        &l->frames, l->frame_count, &l->frame_capacity, sizeof(*l->frames), m->err))
 			return GT_ENOMEM;
 		l->frames[l->frame_count++] = m->op_at;
 	}

@@ -250,9 +250,9 @@ int gt_op_string(struct gt_machine *m)
 
 /* The number in `digits` hexadecimal or octal digits; false when there are others. */
 static bool read_digits(
-    const unsigned char *p, size_t room, size_t digits, uint32_t base, uint32_t *out)
+    const unsigned char *p, size_t left, size_t digits, uint32_t base, uint32_t *out)
 {
-	if (room < digits)
+	if (left < digits)
 		return false;
 	*out = 0;
 	for (size_t i = 0; i < digits; i++) {
@@ -267,7 +267,7 @@ static bool read_digits(
 }
 
 /* One escape of a Python string literal, behind its backslash. Returns the bytes it took. */
-static size_t unescape(const unsigned char *p, size_t room, unsigned char *out)
+static size_t unescape(const unsigned char *p, size_t left, unsigned char *out)
 {
 	static const char names[] = "abfnrtv\\'\"", means[] = "\a\b\f\n\r\t\v\\'\"";
 	const char *at = memchr(names, p[0], sizeof(names) - 1);
@@ -277,12 +277,12 @@ static size_t unescape(const unsigned char *p, size_t room, unsigned char *out)
 		*out = (unsigned char)means[at - names];
 		return 1;
 	}
-	if (p[0] == 'x' && read_digits(p + 1, room - 1, 2, 16, &value)) {
+	if (p[0] == 'x' && read_digits(p + 1, left - 1, 2, 16, &value)) {
 		*out = (unsigned char)value;
 		return 3;
 	}
 	for (size_t n = 3; n; n--) {
-		if (!read_digits(p, room, n, 8, &value))
+		if (!read_digits(p, left, n, 8, &value))
 			continue;
 		*out = (unsigned char)value;
 		return n;

@@ -40,20 +40,20 @@ int gt_json_enter(struct gt_json *j, struct gt_err *err)
 
 int gt_json_value(struct gt_json *j, size_t limit, json_t **value, struct gt_err *err)
 {
-	size_t room;
+	size_t left;
 	json_error_t why;
 
 	*value = NULL;
 	if (gt_json_at_end(j))
 		return expected(j, "a value", err);
-	room = j->size - j->at;
-	*value = json_loadb(j->text + j->at, room < limit ? room : limit,
+	left = j->size - j->at;
+	*value = json_loadb(j->text + j->at, left < limit ? left : limit,
 	    JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
 	if (*value) {
 		j->at += (size_t)why.position;
 		return 0;
 	}
-	if (json_error_code(&why) == json_error_premature_end_of_input && room > limit)
+	if (json_error_code(&why) == json_error_premature_end_of_input && left > limit)
 		return gt_err_set(err, GT_EFORMAT,
 		    "JSON: the value at byte %zu is longer than %zu bytes", j->base + j->at, limit);
 	if (json_error_code(&why) == json_error_out_of_memory)

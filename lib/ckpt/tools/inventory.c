@@ -19,7 +19,7 @@ enum {
 
 struct lister {
 	struct gt_inventory *out;
-	size_t tensor_room, value_room;
+	size_t tensor_capacity, value_capacity;
 	bool tensors_only; /* also inside a module's own attributes */
 	struct gt_err *err;
 };
@@ -115,8 +115,8 @@ static int add(struct lister *l, const struct gt_path *path, const struct gt_tre
 		    tensor ? "tensors" : "values");
 		return gt_err_hint(l->err, "'gtrain ckpt select' takes parts of a checkpoint");
 	}
-	if (gt_grow(
-	        rows, *count, tensor ? &l->tensor_room : &l->value_room, sizeof(**rows), l->err))
+	if (gt_grow(rows, *count, tensor ? &l->tensor_capacity : &l->value_capacity, sizeof(**rows),
+	        l->err))
 		return GT_ENOMEM;
 	row = &(*rows)[*count];
 	*row = (struct gt_inventory_row){ .path = path, .value = node };

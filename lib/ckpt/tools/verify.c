@@ -32,7 +32,7 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 
 	if (v->shard)
 		at = (size_t)snprintf(text, sizeof(text), "'%.200s': ", v->shard);
-	if (gt_grow(&v->findings, v->finding_count, &v->finding_room, sizeof(*f), err))
+	if (gt_grow(&v->findings, v->finding_count, &v->finding_capacity, sizeof(*f), err))
 		return GT_ENOMEM;
 	va_start(ap, format);
 	vsnprintf(text + at, sizeof(text) - at, format, ap);

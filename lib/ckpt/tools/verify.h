@@ -52,7 +52,7 @@ struct gt_verify {
 	 */
 	uint64_t file_bytes, dead_bytes;
 	/* number of elements allocated for `findings` and for `globals` */
-	size_t finding_room, global_room;
+	size_t finding_capacity, global_capacity;
 	const char *shard; /* while checking: file name of the current shard; NULL: not a shard */
 	struct gt_arena arena;
 };

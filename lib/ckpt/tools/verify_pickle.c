@@ -65,7 +65,7 @@ static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals,
 		const char *name = gt_arena_strdup(&v->arena, g->name, err);
 		enum gt_global_verdict verdict = gt_global_classify(g->name);
 
-		if (!name || gt_grow(&v->globals, v->global_count, &v->global_room,
+		if (!name || gt_grow(&v->globals, v->global_count, &v->global_capacity,
 		                 sizeof(*v->globals), err))
 			return GT_ENOMEM;
 		v->globals[v->global_count++] = (struct gt_verify_global){ .name = name,

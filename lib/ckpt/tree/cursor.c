@@ -193,10 +193,10 @@ static int start(struct gt_cursor *c, struct gt_err *err)
 	c->held = c->at;
 	c->contiguous = gt_ckpt_tensor_is_contiguous(t);
 	c->little = c->contiguous && t->storage->map && count * size <= LITTLE;
-	if (c->room || (c->contiguous && !c->little && !t->storage->swapped))
+	if (c->buffer || (c->contiguous && !c->little && !t->storage->swapped))
 		return 0;
-	c->room = c->owned = gt_calloc(count < c->max ? count : c->max, size, err);
-	return c->room ? 0 : GT_ENOMEM;
+	c->buffer = c->owned = gt_calloc(count < c->max ? count : c->max, size, err);
+	return c->buffer ? 0 : GT_ENOMEM;
 }
 
 /* Give back the pages of the runs that are done with. */
@@ -221,12 +221,12 @@ static int fetch(struct gt_cursor *c, size_t n, const void **run, struct gt_err 
 	size_t size = gt_dtype_size(t->dtype);
 	uint64_t at = ((uint64_t)t->offset + c->at) * size;
 
-	*run = c->room;
+	*run = c->buffer;
 	if (!c->contiguous)
-		return pack(t, (int64_t)c->at, n, c->room, err);
+		return pack(t, (int64_t)c->at, n, c->buffer, err);
 	if (c->little)
 		return gt_map_peek(
-		    t->storage->map, t->storage->file_offset + at, c->room, n * size, err);
+		    t->storage->map, t->storage->file_offset + at, c->buffer, n * size, err);
 	*run = (const unsigned char *)t->storage->bytes + at;
 	return 0;
 }
@@ -249,10 +249,10 @@ int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_e
 	if (c->sum)
 		c->crc = gt_crc32(c->crc, *run, *n * size);
 	if (t->storage->swapped) {
-		if (*run != c->room)
-			memcpy(c->room, *run, *n * size);
-		gt_ckpt_tensor_swap(t->dtype, c->room, *n);
-		*run = c->room;
+		if (*run != c->buffer)
+			memcpy(c->buffer, *run, *n * size);
+		gt_ckpt_tensor_swap(t->dtype, c->buffer, *n);
+		*run = c->buffer;
 	}
 	c->at += *n;
 	return 1;

@@ -6,7 +6,7 @@
 
 /*
  * A cursor reads the elements [at, end) of a tensor, in order, in runs: blocks of consecutive
- * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `room`,
+ * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
  * zero the others, and call gt_cursor_release() in every case. The cursor does not compare the
  * storage with its CRC-32. The caller calls gt_storage_check() to do so. If the tensor fills its
  * storage, the caller may instead set `sum` and compare `crc` after the last run.
@@ -29,7 +29,7 @@ struct gt_cursor {
 	bool sum;  /* compute `crc` */
 	bool keep; /* keep mapped pages in memory, because they will be read again */
 	/* a buffer for `max` elements; NULL: the cursor allocates one if it needs it */
-	void *room;
+	void *buffer;
 	uint32_t crc; /* CRC-32 of the bytes of all runs so far, in the byte order of the storage */
 
 	/* The fields below are private. */
@@ -41,9 +41,9 @@ struct gt_cursor {
 /*
  * Read the next run: set *run to its address and *n to its number of elements. The elements are
  * packed and in the host's byte order; their address need not be aligned. They are in the mapping
- * of the file or in the buffer `room`. In the buffer, they are valid until the next call. Return 1,
- * or 0 after the last run. If the elements are few or far apart, a system call reads them instead
- * of the mapping. So their pages are not loaded into memory.
+ * of the file or in `buffer`. In `buffer`, they are valid until the next call. Return 1, or 0 after
+ * the last run. If the elements are few or far apart, a system call reads them instead of the
+ * mapping. So their pages are not loaded into memory.
  * Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
  */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err);

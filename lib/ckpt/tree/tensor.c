@@ -67,7 +67,7 @@ static int wrong(const struct gt_tree_tensor *t, const char *what, struct gt_err
 int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	int64_t unused[GT_TREE_MAX_DIMS], last;
-	int64_t room = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
+	int64_t capacity = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
 
 	if (!gt_ckpt_tensor_contiguous_stride(t->ndim, t->shape, unused))
 		return wrong(t, "has a shape that is negative or overflows", err);
@@ -77,14 +77,14 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 		return 0;
 	if (!last_index(t, &last))
 		return wrong(t, "has strides that are negative or overflow", err);
-	if (gt_ckpt_tensor_count(t) > MAX_REPEATED && gt_ckpt_tensor_count(t) > room)
+	if (gt_ckpt_tensor_count(t) > MAX_REPEATED && gt_ckpt_tensor_count(t) > capacity)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor repeats storage '%.80s' of %lld elements to %lld elements",
-		    t->storage->key, (long long)room, (long long)gt_ckpt_tensor_count(t));
-	if (last >= room)
+		    t->storage->key, (long long)capacity, (long long)gt_ckpt_tensor_count(t));
+	if (last >= capacity)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
-		    (long long)last, t->storage->key, (long long)room);
+		    (long long)last, t->storage->key, (long long)capacity);
 	return 0;
 }
 
@@ -166,7 +166,7 @@ int gt_ckpt_tensor_read(
 	struct gt_cursor c = { .tensor = t,
 		.end = count,
 		.max = same ? count : RUN,
-		.room = same ? dst : NULL,
+		.buffer = same ? dst : NULL,
 		.keep = true };
 	unsigned char *out = dst;
 	const void *run;

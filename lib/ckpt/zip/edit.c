@@ -55,13 +55,13 @@ static void add_descriptors(struct rewrite *r)
 {
 	for (size_t i = 0; i < r->moving; i++) {
 		struct extent *e = r->by_place[i];
-		uint64_t next = r->zip->directory, room;
+		uint64_t next = r->zip->directory, gap;
 
 		if (i + 1 < r->moving && r->by_place[i + 1]->start < next)
 			next = r->by_place[i + 1]->start;
-		room = next > e->end ? next - e->end : 0;
+		gap = next > e->end ? next - e->end : 0;
 		if (e->record->flags & GT_ZIP_FLAG_DESCRIPTOR)
-			e->end += room < DESCRIPTOR_BYTES ? room : DESCRIPTOR_BYTES;
+			e->end += gap < DESCRIPTOR_BYTES ? gap : DESCRIPTOR_BYTES;
 		r->live += e->end - e->start;
 	}
 }
@@ -216,7 +216,7 @@ static void put_directory(const struct rewrite *r, struct gt_buf *out, uint64_t 
 }
 
 /*
- * Sizes must fit in 32 bits, because place_new() leaves no room for a zip64 field in the local
+ * Sizes must fit in 32 bits, because place_new() leaves no space for a zip64 field in the local
  * header.
  */
 static int check(const struct rewrite *r, struct gt_err *err)
@@ -352,7 +352,7 @@ static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt
  *
  *   place_new(.., 0, 0)     new records in [0, 1000)
  *   place_runs()            first run at 5000, so 4000 bytes would lie unused before it
- *   room                    4000, of which 3968 are a multiple of 64
+ *   gap                     4000, of which 3968 are a multiple of 64
  *   place_new(.., 0, 3968)  the first new record's padding grows: new records end at 4968
  *   place_runs()            first run at 5000, as before: less than 64 bytes are unused
  *
@@ -364,7 +364,7 @@ int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacem
 {
 	struct rewrite r = { .zip = zip, .x = x };
 	struct gt_buf head = { 0 }, tail = { 0 };
-	uint64_t head_bytes, end = 0, room;
+	uint64_t head_bytes, end = 0, gap;
 	int rc = check(&r, err);
 
 	if (!rc)
@@ -373,8 +373,8 @@ int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacem
 		goto out;
 	head_bytes = place_new(&r, 0, 0);
 	place_runs(&r, head_bytes, &end);
-	room = r.moving ? r.by_place[0]->to - head_bytes : 0; /* up to the first run */
-	head_bytes = place_new(&r, 0, room / GT_ZIP_ALIGN * GT_ZIP_ALIGN);
+	gap = r.moving ? r.by_place[0]->to - head_bytes : 0; /* up to the first run */
+	head_bytes = place_new(&r, 0, gap / GT_ZIP_ALIGN * GT_ZIP_ALIGN);
 	place_runs(&r, head_bytes, &end);
 	put_new(&r, &head);
 	put_directory(&r, &tail, end);

@@ -24,8 +24,8 @@ static int descriptor(
 {
 	uint64_t at = r->data + r->packed;
 	unsigned char p[24] = { 0 };
-	size_t room = zip->map->size - at < sizeof(p) ? zip->map->size - at : sizeof(p), skip;
-	int rc = gt_map_peek(zip->map, at, p, room, err);
+	size_t left = zip->map->size - at < sizeof(p) ? zip->map->size - at : sizeof(p), skip;
+	int rc = gt_map_peek(zip->map, at, p, left, err);
 
 	*size = 0;
 	if (rc)
@@ -33,10 +33,10 @@ static int descriptor(
 	skip = !memcmp(p, "PK\7\10", 4) ? 4 : 0;
 	if (gt_get_le(p + skip, 4) != r->crc)
 		return 0;
-	if (room >= skip + 20 && gt_get_le(p + skip + 4, 8) == r->packed &&
+	if (left >= skip + 20 && gt_get_le(p + skip + 4, 8) == r->packed &&
 	    gt_get_le(p + skip + 12, 8) == r->size)
 		*size = skip + 20;
-	else if (room >= skip + 12 && gt_get_le(p + skip + 4, 4) == (uint32_t)r->packed &&
+	else if (left >= skip + 12 && gt_get_le(p + skip + 4, 4) == (uint32_t)r->packed &&
 	         gt_get_le(p + skip + 8, 4) == (uint32_t)r->size)
 		*size = skip + 12;
 	return 0;

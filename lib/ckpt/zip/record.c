@@ -81,11 +81,11 @@ static bool is_either(uint64_t value, uint64_t a, uint64_t b)
 static bool read_zip64(const struct local *l, size_t at, uint64_t *size, uint64_t *packed)
 {
 	const unsigned char *p = l->bytes + at;
-	size_t room = l->size > at ? l->size - at : 0, length;
+	size_t left = l->size > at ? l->size - at : 0, length;
 
-	for (; room >= 4; p += 4 + length, room -= 4 + length) {
+	for (; left >= 4; p += 4 + length, left -= 4 + length) {
 		length = gt_get_le(p + 2, 2);
-		if (length > room - 4)
+		if (length > left - 4)
 			return false;
 		if (gt_get_le(p, 2) != GT_ZIP_ID_ZIP64)
 			continue;
@@ -129,14 +129,14 @@ static const char *difference(const struct local *l, const struct gt_zip_record 
 
 static int check_local(const struct gt_zip *zip, struct gt_zip_record *r, struct gt_err *err)
 {
-	uint64_t room = r->header < zip->directory ? zip->directory - r->header : 0;
+	uint64_t left = r->header < zip->directory ? zip->directory - r->header : 0;
 	const char *what;
 	struct local l;
 	int rc;
 
 	l.size = GT_ZIP_LOCAL_BYTES + strlen(r->name) + EXTRA_BYTES;
-	if (l.size > room)
-		l.size = room;
+	if (l.size > left)
+		l.size = left;
 	if (l.size < GT_ZIP_LOCAL_BYTES)
 		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
 		    r->name, (unsigned long long)r->header);
@@ -218,14 +218,14 @@ static int inflate_record(
 {
 	unsigned char input[INPUT_BYTES];
 	z_stream z = { .next_out = out };
-	uint64_t at = r->data, in = r->packed, room = r->size;
+	uint64_t at = r->data, in = r->packed, left = r->size;
 	int state = Z_OK, rc = 0;
 
 	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: record '%s'", r->name);
-	while (!rc && state == Z_OK && (in || z.avail_in || room)) {
+	while (!rc && state == Z_OK && (in || z.avail_in || left)) {
 		uInt part =
-		    room < UINT32_MAX ? (uInt)room : UINT32_MAX; /* zlib counts in 32 bits */
+		    left < UINT32_MAX ? (uInt)left : UINT32_MAX; /* zlib counts in 32 bits */
 
 		if (!z.avail_in && in) {
 			z.next_in = input;
@@ -237,10 +237,10 @@ static int inflate_record(
 		z.avail_out = part;
 		if (!rc)
 			state = inflate(&z, Z_NO_FLUSH);
-		room -= part - z.avail_out;
+		left -= part - z.avail_out;
 	}
 	inflateEnd(&z);
-	if (!rc && (state != Z_STREAM_END || room || in || z.avail_in))
+	if (!rc && (state != Z_STREAM_END || left || in || z.avail_in))
 		rc = gt_err_set(err, GT_EFORMAT, "zip: record '%s' does not inflate", r->name);
 	return rc;
 }

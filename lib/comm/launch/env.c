@@ -31,7 +31,7 @@ void gt_launch_free_environment(char **env)
 	free(env);
 }
 
-/* `out` has room for MAX_ADDED; err tells whether all could be made. */
+/* `out` has MAX_ADDED elements; err tells whether all could be made. */
 static void add(char **out, const struct gt_rank_env *r, struct gt_err *err)
 {
 	const struct {

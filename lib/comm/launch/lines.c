@@ -66,7 +66,7 @@ static void cut_drawing(struct gt_lines *lines)
 	drop_front(lines, end < n ? lines->used : end); /* < n: it was not complete */
 }
 
-/* A line longer than our room is cut into several, though not in the log. */
+/* A line longer than our buffer is cut into several, though not in the log. */
 static void take_line(struct gt_lines *lines, bool whole)
 {
 	const char *logged = GT_PROGRESS_LOGGED;
@@ -117,12 +117,12 @@ static void take(struct gt_lines *lines, const char *bytes, size_t size)
 static void show_drawing(const struct gt_lines *lines)
 {
 	struct gt_log *log = lines->show;
-	size_t room = (size_t)gt_progress_columns(log->progress) - 1;
-	bool fits = lines->used <= room + sizeof(GT_PROGRESS_ERASE) - 1;
+	size_t columns = (size_t)gt_progress_columns(log->progress) - 1;
+	bool fits = lines->used <= columns + sizeof(GT_PROGRESS_ERASE) - 1;
 
 	flockfile(log->stream);
 	fputc('\r', log->stream);
-	fwrite(lines->line, 1, fits ? lines->used : room, log->stream);
+	fwrite(lines->line, 1, fits ? lines->used : columns, log->stream);
 	if (!fits)
 		fputs("\033[0m" GT_PROGRESS_ERASE, log->stream); /* perhaps there was a color */
 	fflush(log->stream);

@@ -114,14 +114,14 @@ static int forget(struct gt_mpi_request *request)
 	return done_with(MPI_Request_free(&r));
 }
 
-static void explain(int error, char *text, int room)
+static void explain(int error, char *text, int size)
 {
 	char whole[MPI_MAX_ERROR_STRING] = "";
 	int length = 0;
 
 	pthread_mutex_lock(&lock);
 	MPI_Error_string(error, whole, &length);
-	snprintf(text, (size_t)room, "%.*s", length, whole);
+	snprintf(text, (size_t)size, "%.*s", length, whole);
 	done_with(0);
 }
 

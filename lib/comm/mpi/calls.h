@@ -46,8 +46,8 @@ struct gt_mpi_calls {
 	/* Call MPI_Request_free. The request must not be used afterwards. */
 	int (*forget)(struct gt_mpi_request *request);
 
-	/* Write the text of an error code of MPI to `text`, an array of `room` bytes. */
-	void (*explain)(int error, char *text, int room);
+	/* Write the text of an error code of MPI to `text`, an array of `size` bytes. */
+	void (*explain)(int error, char *text, int size);
 };
 
 #endif

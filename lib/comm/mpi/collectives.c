@@ -112,7 +112,7 @@ struct piece {
 	int turn;         /* 0 and 1 take turns */
 };
 
-/* As many elements as have room in one half of the staging area, their slices whole lines. */
+/* As many elements as fit into one half of the staging area, their slices whole lines. */
 static size_t piece_count(const struct gt_mpi_group *g, const struct work *w)
 {
 	size_t count = g->piece_bytes / w->element;

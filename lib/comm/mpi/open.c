@@ -23,14 +23,14 @@ static int no_library(struct gt_err *err)
 	                        "again, `make MPI=1`; or name the library in GTRAIN_MPI");
 }
 
-static int find_library(char *path, size_t room, struct gt_err *err)
+static int find_library(char *path, size_t size, struct gt_err *err)
 {
 	const char *named = getenv("GTRAIN_MPI");
 	char self[4096];
 	ssize_t n;
 
 	if (named && *named) {
-		snprintf(path, room, "%s", named);
+		snprintf(path, size, "%s", named);
 		return 0;
 	}
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -38,7 +38,7 @@ static int find_library(char *path, size_t room, struct gt_err *err)
 	if (strrchr(self, '/'))
 		strrchr(self, '/')[1] = '\0';
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-		if ((size_t)snprintf(path, room, "%s%s" LIBRARY, self, places[i]) < room &&
+		if ((size_t)snprintf(path, size, "%s%s" LIBRARY, self, places[i]) < size &&
 		    !access(path, R_OK))
 			return 0;
 	return no_library(err);

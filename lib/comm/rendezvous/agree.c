@@ -29,18 +29,18 @@ static bool find_item(struct item *out, const char *text, const struct item *lik
 	return false;
 }
 
-/* A value within quotes, as much of it as a message has room for. */
+/* A value within quotes, as much of it as fits into a message. */
 static int differs(const struct item *key, const struct item *ours, const struct item *theirs,
     int their_rank, struct gt_err *err)
 {
 	static const struct item nothing = { "", "", 0, 0 };
 	const struct item *a = ours ? ours : &nothing, *b = theirs ? theirs : &nothing;
-	int room = 120;
+	int max = 120;
 
 	gt_err_set(err, GT_EINVAL, "%.*s differs: '%.*s' on rank 0, '%.*s' on rank %d",
 	    (int)(key->key_size < 40 ? key->key_size : 40), key->key,
-	    a->value_size < (size_t)room ? (int)a->value_size : room, a->value,
-	    b->value_size < (size_t)room ? (int)b->value_size : room, b->value, their_rank);
+	    a->value_size < (size_t)max ? (int)a->value_size : max, a->value,
+	    b->value_size < (size_t)max ? (int)b->value_size : max, b->value, their_rank);
 	return gt_err_hint(err, "start all ranks with the same version and the same options");
 }
 

@@ -48,8 +48,8 @@ struct host {
 	double deadline;
 	int listener;
 	struct guest *guest; /* in the order in which they came */
-	struct pollfd *poll; /* [1 + room]: the listener, guests */
-	size_t count, room;
+	struct pollfd *poll; /* [1 + capacity]: the listener, guests */
+	size_t count, capacity;
 	int admitted;
 	struct gt_err refusal; /* of the last peer that could not prove itself */
 	uint32_t refused;      /* the rank that it claimed to be */
@@ -252,7 +252,7 @@ static void clear_out(struct host *h)
 	h->count = kept;
 }
 
-static void make_room(struct host *h)
+static void drop_if_full(struct host *h)
 {
 	size_t i = 0;
 
@@ -261,9 +261,9 @@ static void make_room(struct host *h)
 	 * longest. A flood of strangers thus displaces other strangers, and a real rank needs only
 	 * milliseconds between two of them to send its proof.
 	 */
-	if (h->count < h->room)
+	if (h->count < h->capacity)
 		return;
-	while (h->guest[i].stage == AT_ADMITTED) /* not all of them are: the room is for more */
+	while (h->guest[i].stage == AT_ADMITTED) /* not all of them are: the capacity is higher */
 		i++;
 	drop(&h->guest[i]);
 	clear_out(h);
@@ -289,7 +289,7 @@ static void let_in(struct host *h, int fd, const struct sockaddr *address, sockl
 		close(fd);
 		return;
 	}
-	make_room(h);
+	drop_if_full(h);
 	g = &h->guest[h->count++];
 	*g = (struct guest){ .fd = fd, .until = gt_clock_s() + patience_s };
 	enter(g, AT_HELLO, GT_WIRE_HELLO);
@@ -405,9 +405,9 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 
 	h.deadline = gt_clock_s() + r->timeout_s;
 	/* All ranks can be admitted even while MAX_STRANGERS connections are open. */
-	h.room = (size_t)r->size + MAX_STRANGERS;
-	h.guest = gt_calloc(h.room, sizeof(*h.guest), err);
-	h.poll = h.guest ? gt_calloc(h.room + 1, sizeof(*h.poll), err) : NULL;
+	h.capacity = (size_t)r->size + MAX_STRANGERS;
+	h.guest = gt_calloc(h.capacity, sizeof(*h.guest), err);
+	h.poll = h.guest ? gt_calloc(h.capacity + 1, sizeof(*h.poll), err) : NULL;
 	rc = h.poll ? gt_rendezvous_listen(&h.listener, world, err) : err->code;
 	if (!rc)
 		rc = meet(&h, err);

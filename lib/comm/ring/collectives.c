@@ -33,8 +33,8 @@
  * lap by lap.
  *
  * No rank waits for ever: call the work on one chunk in one step an act, and number a rank's acts.
- * The chunk that act n receives was sent in the neighbour's act n - GT_RING_FLIGHT. Act n has room
- * to send as soon as the neighbour has consumed the chunk sent GT_RING_SLOTS acts before, which it
+ * The chunk that act n receives was sent in the neighbour's act n - GT_RING_FLIGHT. Act n has a
+ * slot to send as soon as the neighbour has consumed the chunk sent GT_RING_SLOTS acts before, which it
  * does in its act n - GT_RING_SLOTS + GT_RING_FLIGHT. Both come before n, so the rank whose act has
  * the smallest number never waits. Empty chunks are left out at both ends, so that the acts which
  * others wait for are, if anything, earlier ones.
@@ -213,7 +213,7 @@ static int act(const struct gt_ring_seat *r, const struct gt_collective *c, cons
 
 	if (!a->count)
 		return 0;
-	if (a->sends && peers->room(r->self, &slot, err))
+	if (a->sends && peers->free_slot(r->self, &slot, err))
 		return err->code;
 	if (a->receives && peers->arrived(r->self, &came, err))
 		return err->code;
@@ -232,7 +232,7 @@ static size_t least(size_t a, size_t b)
 }
 
 /* Elements of a chunk. Partial sums may be wider than the elements, and several. Whole lines of
- * elements, as slices are, if there is room for one. */
+ * elements, as slices are, if one fits. */
 static size_t chunk_of(const struct gt_ring_seat *r, const struct gt_collective *c)
 {
 	bool moves = c->kind == GT_ALL_GATHER || c->kind == GT_BROADCAST;
@@ -338,7 +338,7 @@ static int collect_slices(
 /* ---- chunk behind chunk ---- */
 
 /* Once around: a broadcast begins with its root, a reduction ends there. Chunk n waits for chunk n
- * of the rank before, and for room that the next rank makes with chunk n - GT_RING_SLOTS. */
+ * of the rank before, and for the slot that the next rank frees after chunk n - GT_RING_SLOTS. */
 static int pass_on(const struct gt_ring_seat *r, const struct gt_collective *c, struct gt_err *err)
 {
 	const int n = r->size, from_root = (r->rank - c->peer + n) % n;

@@ -77,7 +77,7 @@ struct gt_reduce_step {
  * in the ring writes chunks to the slots, one after the other, and begins again with the first
  * slot. For each chunk these functions are called:
  *
- *   on the sender    room()              wait until the next rank has a free slot
+ *   on the sender    free_slot()         wait until the next rank has a free slot
  *                    copy(), reduce()    write the chunk to this slot
  *                    signal()            tell the next rank that the slot is full
  *   on the receiver  arrived()           wait until a slot is full
@@ -96,7 +96,7 @@ struct gt_ring_peers {
 	/* Begin a collective: check that all ranks call the same one. */
 	int (*enter)(void *self, const struct gt_collective *c, struct gt_err *err);
 
-	int (*room)(void *self, void **slot, struct gt_err *err);
+	int (*free_slot)(void *self, void **slot, struct gt_err *err);
 	int (*signal)(void *self, struct gt_err *err);
 	int (*arrived)(void *self, const void **slot, struct gt_err *err);
 	int (*consume)(void *self, struct gt_err *err);

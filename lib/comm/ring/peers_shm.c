@@ -33,7 +33,7 @@ static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
 	return gt_shm_announce(l->seat, c, err) ? err->code : gt_shm_meet_alike(l->seat, err);
 }
 
-static int room(void *self, void **slot, struct gt_err *err)
+static int free_slot(void *self, void **slot, struct gt_err *err)
 {
 	struct link *l = self;
 
@@ -95,7 +95,7 @@ static void stop(void *self)
 
 static const struct gt_ring_kind kind = {
 	.peers = { .enter = enter,
-	    .room = room,
+	    .free_slot = free_slot,
 	    .signal = signal_next,
 	    .arrived = arrived,
 	    .consume = consume,

@@ -130,26 +130,26 @@ static bool first_of_host(int *count, const json_t *cluster, int rank, int size)
 	return true;
 }
 
-/* "a:2,b:1", in the order in which they come first; nothing where there is no room for all, or a
+/* "a:2,b:1", in the order in which they come first; nothing where they do not all fit, or a
  * name has a colon. */
 static void list_hosts(struct gt_world *world, const json_t *cluster)
 {
-	size_t n = 0, room = sizeof(world->hosts);
+	size_t n = 0, size = sizeof(world->hosts);
 	struct place place;
 	int count;
 
-	for (int rank = 0; rank < world->size && n < room; rank++) {
+	for (int rank = 0; rank < world->size && n < size; rank++) {
 		if (!first_of_host(&count, cluster, rank, world->size) ||
 		    read_place(&place, task_at(cluster, (size_t)rank), GT_ERR_IGNORED))
 			continue;
 		if (memchr(place.host, ':', place.length)) {
-			n = room;
+			n = size;
 			break;
 		}
-		n += (size_t)snprintf(world->hosts + n, room - n, "%s%.*s:%d", n ? "," : "",
+		n += (size_t)snprintf(world->hosts + n, size - n, "%s%.*s:%d", n ? "," : "",
 		    (int)place.length, place.host, count);
 	}
-	if (n >= room)
+	if (n >= size)
 		world->hosts[0] = '\0';
 }
 

@@ -75,13 +75,13 @@ static int translate_property(struct translation *t, char kind, struct gt_err *e
 static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 {
 	bool braces = kind == 'x' && t->p < t->end && *t->p == '{';
-	size_t room = (size_t)(t->end - t->p) - braces, digits = 0, max = braces ? 6 : 4;
+	size_t left = (size_t)(t->end - t->p) - braces, digits = 0, max = braces ? 6 : 4;
 	uint32_t code = 0;
 
 	if (kind == 'x' && !braces)
 		max = 2;
 	t->p += braces;
-	for (; digits < room && digits < max; digits++) {
+	for (; digits < left && digits < max; digits++) {
 		static const char hex[] = "0123456789abcdef";
 		const char *at = t->p[digits] ? strchr(hex, t->p[digits] | 0x20) : NULL;
 
@@ -90,7 +90,7 @@ static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 		code = code * 16 + (uint32_t)(at - hex);
 	}
 	if (!digits || (!braces && digits != max) ||
-	    (braces && (digits == room || t->p[digits] != '}')))
+	    (braces && (digits == left || t->p[digits] != '}')))
 		return fail(kind == 'x' ? "\\x" : "\\u", 2, err);
 	t->p += digits + braces;
 	fprintf(t->out, "\\x{%X}", (unsigned)code);

@@ -22,9 +22,9 @@ static int pool_infer(struct gt_node *n, struct gt_err *err)
 	n->attrs.pool.in_width = x->shape[3];
 	gt_infer_like(n->out[0], x);
 	for (int i = 2; i < 4; i++) {
-		int64_t room = x->shape[i] + 2 * pad - kernel;
+		int64_t span = x->shape[i] + 2 * pad - kernel;
 
-		n->out[0]->shape[i] = room < 0 ? 0 : room / stride + 1;
+		n->out[0]->shape[i] = span < 0 ? 0 : span / stride + 1;
 	}
 	if (n->outputs > 1)
 		gt_infer_shape(n->out[1], GT_U8, 4, n->out[0]->shape);

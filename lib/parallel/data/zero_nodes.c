@@ -121,7 +121,7 @@ const struct gt_kernel gt_zero_kernels[] = {
 
 /* ---- ops ---- */
 
-static int infer_room(struct gt_node *node, struct gt_err *err)
+static int infer_buffer(struct gt_node *node, struct gt_err *err)
 {
 	struct gt_value *v = node->out[0];
 
@@ -146,7 +146,7 @@ static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
 static const struct gt_op op_gather_start = { .name = "all_gather_start",
 	.collective = true,
 	.outputs = 1,
-	.infer = infer_room,
+	.infer = infer_buffer,
 	.flops = gt_nodes_no_flops,
 	.print = gt_nodes_print_bucket };
 static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
@@ -158,7 +158,7 @@ static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
 
 /* ---- gradients ---- */
 
-/* Rooms for the buckets' gradients, [buckets.size], and each gradient in its place. */
+/* Buffers for the buckets' gradients, [buckets.size], and each gradient in its place. */
 static void make_buffers(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **buffers)
 {
 	const struct gt_zero *z = p->state;

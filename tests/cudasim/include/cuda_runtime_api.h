@@ -81,7 +81,7 @@ cudaError_t cudaGetLastError(void); /* of this thread; it is success from then o
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
-cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device);
 cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus);
 cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int device);
 cudaError_t cudaSetDevice(int device);
