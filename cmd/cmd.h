@@ -214,10 +214,10 @@ void gt_cmd_watch_mappings(void);
  * once, after the command. */
 int gt_cmd_finish_stdout(int status);
 
-/* Return whether to print colors on the file descriptor `fd`. `asked` is the value of --color. With
- * GT_CMD_COLOR_AUTO, colors are printed if `fd` is a terminal, TERM is set and not "dumb", and
+/* Return whether to print colors on the file descriptor `fd`. `choice` is the value of --color.
+ * With GT_CMD_COLOR_AUTO, colors are printed if `fd` is a terminal, TERM is set and not "dumb", and
  * NO_COLOR is unset or empty. */
-bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd);
+bool gt_cmd_wants_color(enum gt_cmd_color choice, int fd);
 
 /* Print the usage line, the summary and the options of one command. */
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color);

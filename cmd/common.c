@@ -16,12 +16,12 @@ const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };
 
 enum { HINT = 120, MOST_COLUMNS = 10000 };
 
-bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
+bool gt_cmd_wants_color(enum gt_cmd_color choice, int fd)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	if (asked != GT_CMD_COLOR_AUTO)
-		return asked == GT_CMD_COLOR_ALWAYS;
+	if (choice != GT_CMD_COLOR_AUTO)
+		return choice == GT_CMD_COLOR_ALWAYS;
 	if (no_color && *no_color) /* https://no-color.org: present and not empty */
 		return false;
 	return isatty(fd) && term && strcmp(term, "dumb");

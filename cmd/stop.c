@@ -42,9 +42,9 @@ static void *wait_for_signals(void *context)
 			continue;
 		if (s->ending)
 			return NULL;
-		if (!s->polite)
+		if (!s->graceful)
 			end_process(signal_number, &set);
-		if (!atomic_exchange(&s->asked, true)) {
+		if (!atomic_exchange(&s->stop_requested, true)) {
 			first = gt_clock_s();
 			if (info.si_code != SI_QUEUE ||
 			    info.si_value.sival_int != GT_LAUNCH_RANK_LOST)
@@ -77,7 +77,7 @@ static int loop_begins(void *self, const struct gt_start_report *r, struct gt_er
 
 	(void)r;
 	(void)err;
-	s->polite = true;
+	s->graceful = true;
 	return 0;
 }
 

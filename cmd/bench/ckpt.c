@@ -194,13 +194,13 @@ static int run_rounds(struct bench *b, struct gt_log *log, struct gt_err *err)
 
 	if (!rc)
 		rc = make_own(b, err);
-	for (int round = 0; !rc && !b->stop.asked && round < b->rounds; round++) {
+	for (int round = 0; !rc && !b->stop.stop_requested && round < b->rounds; round++) {
 		gt_log_info(log, "round %d of %d", round + 1, b->rounds);
 		shuffle(order, &state);
-		for (int i = 0; !rc && !b->stop.asked && i < OPERATIONS; i++)
+		for (int i = 0; !rc && !b->stop.stop_requested && i < OPERATIONS; i++)
 			rc = run_operation(b, order[i], round, err);
 	}
-	if (b->stop.asked) {
+	if (b->stop.stop_requested) {
 		gt_err_set(err, GT_EIO, "stopped by a signal");
 		return gt_err_hint(err, "the files written are removed");
 	}
@@ -219,7 +219,7 @@ static int run_until_stopped(struct bench *b, struct gt_log *log, struct gt_err 
 	if (rc)
 		return rc;
 	b->stop.log = log;
-	b->stop.polite = true;
+	b->stop.graceful = true;
 	rc = run_rounds(b, log, err);
 	gt_stop_release(&b->stop);
 	return rc;

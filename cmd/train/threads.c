@@ -31,12 +31,12 @@ static int check_world(
 	    err, "take --parallel ddp, or start gtrain by itself with --nproc %d", world->size);
 }
 
-int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err)
+int gt_cmd_divide_processors(int64_t *threads, int64_t requested, int64_t ranks, struct gt_err *err)
 {
 	struct gt_cpu cpu;
 
-	*threads = asked;
-	if (asked || getenv("OMP_NUM_THREADS"))
+	*threads = requested;
+	if (requested || getenv("OMP_NUM_THREADS"))
 		return 0;
 	if (gt_cpu_read(&cpu, "", err))
 		return err->code;
@@ -47,10 +47,10 @@ int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, str
 	return 0;
 }
 
-void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks)
+void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks)
 {
 	const char *variable = getenv("OMP_NUM_THREADS");
-	int64_t threads = asked;
+	int64_t threads = requested;
 	struct gt_cpu cpu;
 
 	if (!threads && variable && !gt_text_parse_int(&threads, variable))
@@ -60,7 +60,7 @@ void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks)
 	if (threads > 1 && threads > (int64_t)cpu.usable / ranks)
 		gt_log_warn(log,
 		    "%s%s %lld: with %lld %s, that is more than the %zu processors here, and slower",
-		    asked ? GT_CMD_OPTION : "", asked ? "threads" : "OMP_NUM_THREADS",
+		    requested ? GT_CMD_OPTION : "", requested ? "threads" : "OMP_NUM_THREADS",
 		    (long long)threads, (long long)ranks, ranks > 1 ? "ranks" : "rank", cpu.usable);
 	else if (ranks > (int64_t)cpu.usable)
 		gt_log_verbose(

@@ -22,15 +22,16 @@ struct gt_cmd_threads {
 
 /*
  * Divide the processors of this host among `ranks` ranks. Set *threads to the number of OpenMP
- * threads per rank. `asked` is the value of --threads; 0: not given. The result is:
+ * threads per rank. `requested` is the value of --threads; 0: not given. The result is:
  *
- * - `asked`, if it is not 0;
+ * - `requested`, if it is not 0;
  * - 0, if OMP_NUM_THREADS is set: OpenMP then uses the value of this variable;
  * - otherwise the number of processors divided by `ranks`, at least 1.
  *
  * Each rank then has to call gt_cmd_set_threads(*threads) on its own thread.
  */
-int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err);
+int gt_cmd_divide_processors(
+    int64_t *threads, int64_t requested, int64_t ranks, struct gt_err *err);
 
 /* Train on --nproc ranks, and divide the processors among them. Rank 0 runs on the calling thread.
  * `world` is the result of gt_cmd_find_world(). Errors: GT_EINVAL if a launcher has started several
@@ -39,8 +40,8 @@ int gt_cmd_train_threads(
     const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
 
 /* Warn if each rank has several threads, and all ranks of this host together have more threads than
- * the host has processors. The number of threads per rank is `asked`, the value of --threads, or
- * OMP_NUM_THREADS if `asked` is 0. */
-void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks);
+ * the host has processors. The number of threads per rank is `requested`, the value of --threads,
+ * or OMP_NUM_THREADS if `requested` is 0. */
+void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks);
 
 #endif

@@ -160,8 +160,9 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 
 		stop->log = &env->log;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
-		    &stop->asked, &result, err);
-		stop->polite = cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see run_rank() */
+		    &stop->stop_requested, &result, err);
+		stop->graceful =
+		    cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see run_rank() */
 	}
 	if (!rc && first)
 		rc = conclude(env, cli, &result, err);
@@ -339,7 +340,7 @@ static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	/* Rank 0 resolves defaults in cli->train while the others read their own copy. */
 	struct gt_cmd_threads job = { .cli = cli,
 		.options = cli->train,
-		.stop = &stop.asked,
+		.stop = &stop.stop_requested,
 		.lead = lead,
 		.self = &leader };
 	int rc = gt_stop_listen(&stop, err);

@@ -87,18 +87,18 @@ int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_er
 	return check(g, c, err) ? err->code : g->ops->run(g, c, err);
 }
 
-int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+int gt_group_check_calls(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
-	if (!g->ops->meet)
+	if (!g->ops->check_calls)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "ranks do not meet in a group of '%s'", g->ops->name);
-	return check(g, c, err) ? err->code : g->ops->meet(g, c, err);
+	return check(g, c, err) ? err->code : g->ops->check_calls(g, c, err);
 }
 
-int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err)
+int gt_group_check_peers(struct gt_group *g, bool *gone, struct gt_err *err)
 {
 	*gone = false;
-	return g->ops->look ? g->ops->look(g, gone, err) : 0;
+	return g->ops->check_peers ? g->ops->check_peers(g, gone, err) : 0;
 }
 
 int gt_group_fail(struct gt_group *g, struct gt_err *err)

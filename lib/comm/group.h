@@ -132,8 +132,8 @@ struct gt_group_ops {
 
 	/* Functions of groups for host memory that groups for device memory call (group_meet.h).
 	 * They may be NULL. */
-	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-	int (*look)(struct gt_group *g, bool *gone, struct gt_err *err);
+	int (*check_calls)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+	int (*check_peers)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };

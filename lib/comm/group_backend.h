@@ -54,7 +54,7 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
 
 /*
  * Set GT_EIO for a rank that does not respond. For example, `who` is "rank 2", `verb` "is late" and
- * `before` "for":
+ * `preposition` "for":
  *
  *   rank 2 is late for all-reduce 'bucket 3' (number 7): the last one that it took part in was
  *   number 6, broadcast
@@ -63,9 +63,9 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
  * lost rank took part in is the current one or the one before it.
  */
 struct gt_lost {
-	const char *who, *verb, *before; /* see the example */
-	int by;                          /* the rank that reports the error */
-	bool begun;                      /* the lost rank has begun the current collective */
+	const char *who, *verb, *preposition; /* see the example */
+	int by;                               /* the rank that reports the error */
+	bool begun;                           /* the lost rank has begun the current collective */
 	/* the current collective, and the one before; last is NULL if `call` is the first one */
 	const struct gt_group_call *call, *last;
 };

@@ -136,7 +136,7 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 
 	if (l->call->kind == GT_SEND || l->call->kind == GT_RECV)
 		return gt_err_set(err, GT_EIO, "%s %s %s %s %s rank %d (message %llu between them)",
-		    l->who, l->verb, l->before, now.s, l->call->kind == GT_SEND ? "of" : "by",
+		    l->who, l->verb, l->preposition, now.s, l->call->kind == GT_SEND ? "of" : "by",
 		    l->by, number);
 	if (l->begun)
 		return gt_err_set(err, GT_EIO, "%s %s in %s (number %llu), which it has begun",
@@ -144,8 +144,9 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 	if (!l->last)
 		return gt_err_set(err, GT_EIO,
 		    "%s %s %s %s (number %llu): it took part in none yet", l->who, l->verb,
-		    l->before, now.s, number);
+		    l->preposition, now.s, number);
 	return gt_err_set(err, GT_EIO,
 	    "%s %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
-	    l->who, l->verb, l->before, now.s, number, number - 1, gt_group_call_short(l->last).s);
+	    l->who, l->verb, l->preposition, now.s, number, number - 1,
+	    gt_group_call_short(l->last).s);
 }

@@ -7,19 +7,18 @@
 /*
  * A group for device memory may move data without the host. Then it does not notice a rank that
  * calls another collective, is late or is dead. So it owns a group for host memory (`shm`, `ring`
- * or `mpi`) with the same ranks, and calls the functions below on that group. There, the ranks
- * "meet": they wait for each other and compare their calls.
+ * or `mpi`) with the same ranks, and calls the functions below on that group.
  */
 
 /* Run a collective or a message without its data: the ranks wait for each other and compare their
  * calls, but no buffer is read or written. Errors: the errors that gt_group_run() returns for this
  * collective, with the same texts; GT_ENOTSUP if `g` is a group for device memory. */
-int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+int gt_group_check_calls(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /* Check, without waiting, that no rank has failed, died or left. If a rank has failed, return the
  * error of this rank. If a rank has died or left, set *gone and return GT_EIO; the text names the
  * rank. Before it left, this rank may have completed its part of the latest collective. */
-int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
+int gt_group_check_peers(struct gt_group *g, bool *gone, struct gt_err *err);
 
 /* Make the calls of all ranks fail with *err from now on. If another rank has failed before, keep
  * the error of that rank and copy it to *err. Returns err->code. */

@@ -5,46 +5,47 @@
 
 #include "lib/base/mem.h"
 
-struct gt_lent {
+struct gt_device_block {
 	void *p;
 	size_t bytes;
-	struct gt_lent *next;
+	struct gt_device_block *next;
 };
 
-int gt_lent_alloc(struct gt_lent **list, const struct gt_device *device, size_t bytes, void **out,
-    struct gt_err *err)
+int gt_device_blocks_alloc(struct gt_device_block **list, const struct gt_device *device,
+    size_t bytes, void **out, struct gt_err *err)
 {
-	struct gt_lent *one = gt_calloc(1, sizeof(*one), err);
+	struct gt_device_block *one = gt_calloc(1, sizeof(*one), err);
 
 	*out = NULL;
 	if (!one || gt_device_alloc(device, bytes, out, err)) {
 		free(one);
 		return err->code;
 	}
-	*one = (struct gt_lent){ *out, bytes, *list };
+	*one = (struct gt_device_block){ *out, bytes, *list };
 	*list = one;
 	return 0;
 }
 
-static void drop(struct gt_lent **at, const struct gt_device *device)
+static void drop(struct gt_device_block **at, const struct gt_device *device)
 {
-	struct gt_lent *one = *at;
+	struct gt_device_block *one = *at;
 
 	*at = one->next;
 	gt_device_free(device, one->p, one->bytes);
 	free(one);
 }
 
-void gt_lent_release(struct gt_lent **list, const struct gt_device *device, const void *memory)
+void gt_device_blocks_release(
+    struct gt_device_block **list, const struct gt_device *device, const void *memory)
 {
-	for (struct gt_lent **at = list; *at; at = &(*at)->next)
+	for (struct gt_device_block **at = list; *at; at = &(*at)->next)
 		if ((*at)->p == memory) {
 			drop(at, device);
 			return;
 		}
 }
 
-void gt_lent_free(struct gt_lent **list, const struct gt_device *device)
+void gt_device_blocks_free(struct gt_device_block **list, const struct gt_device *device)
 {
 	while (*list)
 		drop(list, device);

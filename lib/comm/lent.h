@@ -6,15 +6,16 @@
 
 /* A block in a list of allocated blocks; NULL is an empty list. Groups for device memory use such a
  * list, because their ranks do not access each other's buffers. */
-struct gt_lent;
+struct gt_device_block;
 
 /* Implement gt_group_alloc() and gt_group_release(). Memory that is not in the list is not
  * freed. */
-int gt_lent_alloc(struct gt_lent **list, const struct gt_device *device, size_t bytes, void **out,
-    struct gt_err *err);
-void gt_lent_release(struct gt_lent **list, const struct gt_device *device, const void *memory);
+int gt_device_blocks_alloc(struct gt_device_block **list, const struct gt_device *device,
+    size_t bytes, void **out, struct gt_err *err);
+void gt_device_blocks_release(
+    struct gt_device_block **list, const struct gt_device *device, const void *memory);
 
 /* Free all blocks that are still in the list. */
-void gt_lent_free(struct gt_lent **list, const struct gt_device *device);
+void gt_device_blocks_free(struct gt_device_block **list, const struct gt_device *device);
 
 #endif

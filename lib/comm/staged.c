@@ -25,7 +25,7 @@ struct staged {
 	struct gt_event *ended[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
 	uint64_t started;                         /* tickets */
 	uint64_t chunks;                          /* so far; they take the slots in turn */
-	struct gt_lent *lent;
+	struct gt_device_block *blocks;
 
 	/* The collectives that `calls` has still to call. */
 	pthread_mutex_t lock;
@@ -303,14 +303,14 @@ static int staged_alloc(struct gt_group *group, size_t bytes, void **out, struct
 {
 	struct staged *s = (struct staged *)group;
 
-	return gt_lent_alloc(&s->lent, s->device, bytes, out, err);
+	return gt_device_blocks_alloc(&s->blocks, s->device, bytes, out, err);
 }
 
 static void staged_release(struct gt_group *group, void *memory)
 {
 	struct staged *s = (struct staged *)group;
 
-	gt_lent_release(&s->lent, s->device, memory);
+	gt_device_blocks_release(&s->blocks, s->device, memory);
 }
 
 /* ---- its life ---- */
@@ -359,7 +359,7 @@ static void release(struct staged *s)
 	free_events(s, s->ended, GT_GROUP_STARTED);
 	if (s->slots)
 		b->host_free(s->device->index, s->slots, SLOTS * s->slot_bytes);
-	gt_lent_free(&s->lent, s->device);
+	gt_device_blocks_free(&s->blocks, s->device);
 	pthread_cond_destroy(&s->less);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -40,10 +40,10 @@ struct gt_csv_word {
 struct gt_csv_words {
 	struct gt_csv_word *items; /* [count], sorted by their bytes */
 	size_t count, capacity;
-	bool text;   /* the column has words, not numbers */
-	bool asked;  /* the setting categories= names the column, so numbers are words, too */
-	long line;   /* line of the first row, for messages */
-	char *first; /* the first row's field */
+	bool text;       /* the column has words, not numbers */
+	bool categories; /* the setting categories= names the column, so numbers are words, too */
+	long line;       /* line of the first row, for messages */
+	char *first;     /* the first row's field */
 };
 
 /* The state while tables are read: one table with targets, or all inputs of a request. */

@@ -173,7 +173,7 @@ int gt_csv_place(struct gt_csv_table *t, struct gt_err *err)
 static void ask(struct gt_csv_table *t, size_t field)
 {
 	if (t->place[field] != GT_CSV_NOWHERE)
-		t->words[t->place[field]].asked = t->words[t->place[field]].text = true;
+		t->words[t->place[field]].categories = t->words[t->place[field]].text = true;
 }
 
 /* The first row decides which columns have words; inputs have those of the training data. */
@@ -315,7 +315,7 @@ static int read_cell(
 		return fail(t, w, text, err);
 	if (w->text && t->like)
 		return look_up(&t->like->columns[column], text, out, err);
-	if (number != w->text || w->asked) {
+	if (number != w->text || w->categories) {
 		*out = (float)value;
 		return w->text ? put_word(t, w, text, out, err) : 0;
 	}

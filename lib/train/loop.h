@@ -30,9 +30,9 @@ struct gt_loop {
 	int64_t first_step;         /* steps done before this loop began */
 	/* steps of the last checkpoint, evaluation and gt_loop_check_finite(); -1: none */
 	int64_t saved_step, evaluated_step, checked_step;
-	struct gt_run_dir dir;    /* open on rank 0 if the run writes files */
-	const atomic_bool *asked; /* set when this rank is asked to stop */
-	bool stop;                /* all ranks have agreed to stop */
+	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
+	const atomic_bool *stop_requested; /* set when this rank is asked to stop */
+	bool stop;                         /* all ranks have agreed to stop */
 };
 
 /* Call the callback named `callback` of every observer that has it, until one fails. The value is 0

@@ -284,7 +284,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	    step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.virtual_ranks;
 	targets = r->samples * (int64_t)info->targets;
 	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
-	rc = gt_optim_begin(t->optim, r->lr, *l->asked, err);
+	rc = gt_optim_begin(t->optim, r->lr, *l->stop_requested, err);
 	if (!rc && gt_train_adds_up(t))
 		rc = gt_optim_zero_grad(t->optim, err);
 	if (!rc)

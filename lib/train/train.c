@@ -245,7 +245,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 
 	/* One rank need not agree with anybody. */
 	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && !patience_is_over(t) &&
-	       (gt_train_world(t) > 1 || !*l->asked)) {
+	       (gt_train_world(t) > 1 || !*l->stop_requested)) {
 		rc = gt_loop_step(l, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
 			rc = gt_loop_finish(l, 0, err);
@@ -351,7 +351,7 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 		.saved_step = -1,
 		.evaluated_step = -1,
 		.checked_step = -1,
-		.asked = stop,
+		.stop_requested = stop,
 		.first_step = t->step };
 	const struct gt_start_report start = { .dir = &l.dir.folder,
 		.step = t->step,

@@ -305,12 +305,12 @@ static void meet_body(struct seat_of *s)
 		for (size_t i = 0; i < sizeof(meetings) / sizeof(*meetings); i++) {
 			int64_t sum = s->rank;
 
-			if (gt_group_meet(s->g, &meetings[i], &err))
+			if (gt_group_check_calls(s->g, &meetings[i], &err))
 				fail_rank(s, "%s", err.text);
 			expect_rank(s, !gt_all_reduce(s->g, &sum, 1, GT_I64, GT_SUM, &err));
 			expect_rank(s, sum == s->size * (s->size - 1) / 2);
 		}
-	expect_rank(s, !gt_group_look(s->g, &gone, &err) && !gone);
+	expect_rank(s, !gt_group_check_peers(s->g, &gone, &err) && !gone);
 	for (int i = 0; i < 5000; i++)
 		expect_rank(s, untouched[i] == 0);
 	rally(s);
@@ -331,8 +331,8 @@ static void meet_otherwise_body(struct seat_of *s)
 		.dtype = GT_F32, .what = "a bucket" };
 	struct gt_err err = GT_ERR_INIT;
 
-	if (gt_group_meet(s->g, &c, &err) != GT_EINVAL || !strstr(err.text, "5000 float32") ||
-	    !strstr(err.text, "4999 float32"))
+	if (gt_group_check_calls(s->g, &c, &err) != GT_EINVAL ||
+	    !strstr(err.text, "5000 float32") || !strstr(err.text, "4999 float32"))
 		fail_rank(s, "'%s'", err.text);
 	rally(s);
 }
@@ -343,7 +343,7 @@ static void meet_late_body(struct seat_of *s)
 		.what = "a bucket" };
 	struct gt_err err = GT_ERR_INIT;
 
-	if (s->rank != 1 && (gt_group_meet(s->g, &c, &err) != GT_EIO ||
+	if (s->rank != 1 && (gt_group_check_calls(s->g, &c, &err) != GT_EIO ||
 	                        !strstr(err.text, "rank 1 is late for all-reduce 'a bucket'")))
 		fail_rank(s, "'%s'", err.text);
 	rally(s);
@@ -365,7 +365,7 @@ static void fail_body(struct seat_of *s)
 	gt_err_set(&err, GT_EINVAL, "another");
 	expect_rank(s, gt_group_fail(s->g, &err) == GT_EDEVICE);
 	err = GT_ERR_INIT;
-	expect_rank(s, gt_group_look(s->g, &gone, &err) == GT_EDEVICE && !gone);
+	expect_rank(s, gt_group_check_peers(s->g, &gone, &err) == GT_EDEVICE && !gone);
 	expect_rank(s, !strcmp(err.text, "a cable is loose"));
 	rally(s);
 }
@@ -381,7 +381,7 @@ static void leave_body(struct seat_of *s)
 		gt_group_free(s->g);
 		s->g = NULL;
 	} else {
-		while (!gt_group_look(s->g, &gone, &err) && gt_clock_s() < until)
+		while (!gt_group_check_peers(s->g, &gone, &err) && gt_clock_s() < until)
 			usleep(1000);
 		if (!gone || err.code != GT_EIO || !strstr(err.text, "rank 1 left the group"))
 			fail_rank(s, "'%s'", err.text);

@@ -148,14 +148,14 @@ static int group_alloc(struct gt_group *group, size_t bytes, void **out, struct 
 {
 	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
 
-	return gt_lent_alloc(&g->lent, g->device, bytes, out, err);
+	return gt_device_blocks_alloc(&g->blocks, g->device, bytes, out, err);
 }
 
 static void group_release(struct gt_group *group, void *memory)
 {
 	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
 
-	gt_lent_release(&g->lent, g->device, memory);
+	gt_device_blocks_release(&g->blocks, g->device, memory);
 }
 
 /* ---- its life ---- */
@@ -235,7 +235,7 @@ static void release(struct gt_cuda_group *g)
 		b->event_free(g->tickets[i].begun);
 		b->event_free(g->tickets[i].ended);
 	}
-	gt_lent_free(&g->lent, g->device);
+	gt_device_blocks_free(&g->blocks, g->device);
 	pthread_cond_destroy(&g->change);
 	pthread_mutex_destroy(&g->lock);
 	free(g);

@@ -26,8 +26,9 @@
  * other, in three steps:
  *
  *   1. Wait until this GPU has begun the collective.
- *   2. Call gt_group_meet() on the group for host memory (group_meet.h): the watches of all ranks
- *      compare their calls. This finds a rank that is late, is dead or calls another collective.
+ *   2. Call gt_group_check_calls() on the group for host memory (group_meet.h): the watches of all
+ *      ranks compare their calls. This finds a rank that is late, is dead or calls another
+ *      collective.
  *   3. Wait until this GPU has ended the collective.
  *
  * On an error the watch aborts the links, and the GPUs stop waiting. All later calls for the device
@@ -86,8 +87,8 @@ struct gt_cuda_group {
 	struct gt_group *host;
 	const struct gt_device *device;
 	struct gt_stream *stream;
-	struct gt_event *came; /* recorded on the caller's stream at each call */
-	struct gt_lent *lent;  /* memory from gt_group_alloc() */
+	struct gt_event *came;          /* recorded on the caller's stream at each call */
+	struct gt_device_block *blocks; /* memory from gt_group_alloc() */
 
 	pthread_t watch;
 	bool has_watch;
@@ -117,7 +118,7 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 
 /* Sleep for *pause_s seconds in a loop that polls, and make *pause_s longer for the next call. Set
  * it to 0 before the loop. */
-void gt_cuda_group_rest(double *pause_s);
+void gt_cuda_group_pause(double *pause_s);
 
 /* Make the group fail with *err and abort its links. If the group has failed before, only copy its
  * first error to *err. Returns err->code. May be called on any thread. */

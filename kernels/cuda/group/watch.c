@@ -5,12 +5,12 @@
 #include "kernels/cuda/group/group.h"
 #include "lib/base/clock.h"
 
-/* Check the other ranks every look_s. After a rank has gone, wait grace_s more for the collective:
+/* Check the other ranks every check_s. After a rank has gone, wait grace_s more for the collective:
  * that rank may have completed its part. A launcher kills ranks 1.5 s after it has seen one die
  * (comm/launch/launch.h), so the error has to be printed well before. */
-static const double look_s = 0.1, grace_s = 0.5;
+static const double check_s = 0.1, grace_s = 0.5;
 
-void gt_cuda_group_rest(double *pause_s)
+void gt_cuda_group_pause(double *pause_s)
 {
 	static const double least_s = 20e-6, most_s = 1e-3;
 
@@ -44,10 +44,10 @@ static bool has_lost_rank(struct gt_cuda_group *g, struct gt_err *missed)
 	double until = gt_clock_s() + grace_s, pause_s = 0;
 	bool gone;
 
-	while (!gt_group_look(g->host, &gone, missed)) {
+	while (!gt_group_check_peers(g->host, &gone, missed)) {
 		if (gt_cuda_group_failed(g, missed) || gt_clock_s() > until)
 			return false;
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	}
 	return true;
 }
@@ -68,7 +68,7 @@ static int await_begin(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, 
 			*err = broken;
 			return err->code;
 		}
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	}
 	return gt_cuda_group_failed(g, err);
 }
@@ -107,10 +107,10 @@ static int look_around(
 
 	if (now - w->since > g->group.timeout_s)
 		return set_late(g, c, err);
-	if (now - w->looked < look_s)
+	if (now - w->looked < check_s)
 		return 0;
 	w->looked = now;
-	if (!gt_group_look(g->host, &gone, &missed))
+	if (!gt_group_check_peers(g->host, &gone, &missed))
 		return 0;
 	w->gone = w->gone ? w->gone : now;
 	if (gone && now - w->gone < grace_s)
@@ -135,7 +135,7 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
 		}
 		if (look_around(g, &t->c, &w, err))
 			return err->code;
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	}
 	return gt_cuda_group_failed(g, err);
 }
@@ -147,7 +147,7 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
  */
 static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
-	if (await_begin(g, t, err) || gt_group_meet(g->host, &t->c, err))
+	if (await_begin(g, t, err) || gt_group_check_calls(g->host, &t->c, err))
 		return err->code;
 	return await_end(g, t, err);
 }

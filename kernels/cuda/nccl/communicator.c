@@ -185,7 +185,7 @@ static int wait_until_queued(
 		} else if (gt_clock_s() - since > remote_s) {
 			break;
 		}
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	}
 	if (gt_cuda_group_failed(g, err))
 		return err->code;
@@ -289,7 +289,7 @@ static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *e
 	bool gone;
 
 	while (status == GT_NCCL_IN_PROGRESS) {
-		if (gt_group_look(g->host, &gone, err))
+		if (gt_group_check_peers(g->host, &gone, err))
 			return err->code;
 		if (gt_clock_s() > until) {
 			gt_err_set(err, GT_EIO,
@@ -298,7 +298,7 @@ static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *e
 			return gt_err_hint(
 			    err, "NCCL_DEBUG=INFO in the environment makes NCCL say more");
 		}
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 		status = status_of(g);
 	}
 	return status == GT_NCCL_SUCCESS ? 0 : set_error(status, n->comm, "ncclCommInitRank", err);
@@ -378,7 +378,7 @@ static void part(struct nccl *n)
 		return;
 	status = gt_nccl->CommFinalize(comm);
 	while (status == GT_NCCL_IN_PROGRESS && gt_clock_s() < until) {
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 		if (gt_nccl->CommGetAsyncError(comm, &status) != GT_NCCL_SUCCESS)
 			break;
 	}

@@ -169,11 +169,11 @@ struct slots {
 static struct slots slots_of(int ranks, uint64_t total_bytes)
 {
 	const size_t max = (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(ranks);
-	size_t part = total_bytes / GT_CUDA_RING_PART / GT_RING_SLOTS, chunk, message;
+	size_t part = total_bytes / GT_CUDA_RING_MEMORY_DIVISOR / GT_RING_SLOTS, chunk, message;
 
 	chunk = (part < max ? part : max) / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
 	chunk = chunk ? chunk : GT_CUDA_RING_LEAST;
-	message = chunk / GT_CUDA_RING_MESSAGES;
+	message = chunk / GT_CUDA_RING_MESSAGE_DIVISOR;
 	return (struct slots){ chunk, message > GT_CUDA_RING_LEAST ? message : GT_CUDA_RING_LEAST };
 }
 
@@ -402,7 +402,7 @@ static bool await_others(const struct gt_cuda_ring *r)
 	bool closed;
 
 	while (!(closed = all_closed(r)) && gt_clock_s() < until)
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	return closed;
 }
 

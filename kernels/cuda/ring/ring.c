@@ -286,7 +286,7 @@ void gt_cuda_ring_drain(struct gt_cuda_ring *r)
 		return;
 	do {
 		write_ahead(r);
-		gt_cuda_group_rest(&pause_s);
+		gt_cuda_group_pause(&pause_s);
 	} while (r->calling || cudaStreamQuery(stream_of(r)->queue) == cudaErrorNotReady);
 	cudaGetLastError();
 }

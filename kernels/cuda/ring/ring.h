@@ -117,9 +117,9 @@ enum {
 	GT_CUDA_RING_CHUNK = 2 << 20,
 	/* all slots of the inbox for collectives together take at most 1 / 4096 of the memory of
 	 * the smallest GPU */
-	GT_CUDA_RING_PART = 4096,
+	GT_CUDA_RING_MEMORY_DIVISOR = 4096,
 	/* a slot for messages has 1 / 8 of the size of a slot for collectives */
-	GT_CUDA_RING_MESSAGES = 8,
+	GT_CUDA_RING_MESSAGE_DIVISOR = 8,
 	/* smallest size of any slot, in bytes */
 	GT_CUDA_RING_LEAST = 4096
 };

@@ -57,8 +57,8 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
-	int asked;                /* number of signals received that request the end of the job */
-	double asked_at;          /* time of the last counted one of these signals */
+	int stop_requests;        /* number of signals received that request the end of the job */
+	double last_request_s;    /* time of the last counted one of these signals */
 	double kill_at;           /* time at which the remaining ranks are killed; 0: never */
 	int signals;              /* file descriptor of signalfd(), from which signals are read */
 	/* the signals that are blocked and read; the signal mask to restore */

@@ -28,7 +28,7 @@ static bool again(struct gt_launch *l)
 
 	if (l->first < 0 || l->restart >= o->max_restarts)
 		return false;
-	if (l->asked) {
+	if (l->stop_requests) {
 		gt_log_warn(o->log,
 		    "rank %d ended badly, and the ranks are not started again: "
 		    "the run was asked to end",

@@ -86,12 +86,12 @@ static void take_signal(struct gt_launch *l, int number)
 	} else if (number == SIGUSR1 || number == SIGUSR2) {
 		signal_all(l, number);
 	} else if (number != SIGCHLD) {
-		if (l->asked && gt_clock_s() - l->asked_at < twice_s)
+		if (l->stop_requests && gt_clock_s() - l->last_request_s < twice_s)
 			return;
-		l->asked_at = gt_clock_s();
-		l->asked++;
-		signal_all(l, l->asked > 1 ? SIGKILL : number);
-		if (l->asked > 1)
+		l->last_request_s = gt_clock_s();
+		l->stop_requests++;
+		signal_all(l, l->stop_requests > 1 ? SIGKILL : number);
+		if (l->stop_requests > 1)
 			gt_log_warn(l->options->log, "asked a second time: the ranks are killed");
 	}
 }
@@ -164,7 +164,7 @@ static void wake_stopped(const struct gt_launch *l)
 {
 	const int look = WSTOPPED | WNOHANG | WNOWAIT;
 
-	if (!l->asked && l->alive == l->options->nproc)
+	if (!l->stop_requests && l->alive == l->options->nproc)
 		return;
 	for (int i = 0; i < l->options->nproc; i++) {
 		pid_t pid = l->rank[i].pid;

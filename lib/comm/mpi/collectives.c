@@ -49,7 +49,7 @@ static bool reduces(const struct work *w)
 	       w->c->kind == GT_REDUCE_SCATTER;
 }
 
-/* ---- the meeting, which is all of a small call ---- */
+/* ---- the comparison of calls, which is all of a small call ---- */
 
 /* The data on rank r's slip. */
 static void write_slip(struct gt_mpi_group *g, const struct work *w, int r)
@@ -81,7 +81,7 @@ static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct g
 	return gt_mpi_await(g, &g->sets[GT_MPI_SET_MEETING], err);
 }
 
-static int meet(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
+static int compare_calls(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
 {
 	g->last = g->met;
 	g->call = g->met = gt_group_call_of(w->c, ++g->number);
@@ -292,7 +292,7 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	src = gt_calloc((size_t)w.size, sizeof(*src), err);
 	if (!src)
 		return gt_mpi_fail(g, err);
-	rc = meet(g, &w, err);
+	rc = compare_calls(g, &w, err);
 	if (!rc && w.bytes <= GT_MPI_SLIP_BYTES)
 		finish_small(g, &w, src);
 	else if (!rc)
@@ -301,10 +301,10 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	return rc;
 }
 
-int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)
+int gt_mpi_check_calls(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	struct work w = work_of(g, c);
 
 	w.in = NULL;
-	return w.size == 1 ? 0 : meet(g, &w, err);
+	return w.size == 1 ? 0 : compare_calls(g, &w, err);
 }

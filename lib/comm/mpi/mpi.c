@@ -25,8 +25,9 @@ static int mpi_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void mpi_stop(struct gt_group *group);
 static void mpi_free(struct gt_group *group);
-static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err);
+static int mpi_check_calls(
+    struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int mpi_check_peers(struct gt_group *group, bool *gone, struct gt_err *err);
 static int mpi_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
@@ -40,8 +41,8 @@ static const struct gt_group_ops ops = {
 	.split = mpi_split,
 	.stop = mpi_stop,
 	.free = mpi_free,
-	.meet = mpi_meet,
-	.look = mpi_look,
+	.check_calls = mpi_check_calls,
+	.check_peers = mpi_check_peers,
 	.fail = mpi_fail,
 };
 
@@ -70,19 +71,20 @@ static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, ticket, err);
 }
 
-static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int mpi_check_calls(
+    struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
 
 	gt_queue_drain(&g->queue);
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
 		return gt_mpi_message(g, c, false, err);
-	return gt_mpi_meet(g, c, err);
+	return gt_mpi_check_calls(g, c, err);
 }
 
-static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err)
+static int mpi_check_peers(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_mpi_look((struct gt_mpi_group *)group, gone, err);
+	return gt_mpi_check_peers((struct gt_mpi_group *)group, gone, err);
 }
 
 static int mpi_fail(struct gt_group *group, struct gt_err *err)

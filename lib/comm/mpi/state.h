@@ -168,23 +168,23 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 /* Return 0, or the error with which a rank has failed. */
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
-/* Implements gt_group_look(). */
-int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
+/* Implements gt_group_check_peers(). */
+int gt_mpi_check_peers(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
 /* Begin to receive notices. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
 
-/* Leave the group: cancel all messages that have not ended, and stop receiving notices. `say_so`:
+/* Leave the group: cancel all messages that have not ended, and stop receiving notices. `notify`:
  * send a notice to the other ranks. */
-void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
+void gt_mpi_leave(struct gt_mpi_group *g, bool notify);
 
 /* ---- mpi/collectives.c, mpi/message.c: the calls ---- */
 
 /* Run a collective. */
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Run a collective without its data: implements gt_group_meet(). */
-int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+/* Run a collective without its data: implements gt_group_check_calls(). */
+int gt_mpi_check_calls(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /* Send or receive a message (GT_SEND, GT_RECV). If `data` is false, only the calls are compared. */
 int gt_mpi_message(

@@ -226,7 +226,7 @@ int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err)
 	return g->failed.code;
 }
 
-void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
+void gt_mpi_leave(struct gt_mpi_group *g, bool notify)
 {
 	int done = 0;
 
@@ -235,7 +235,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
 	drop(g);
 	drop_mail(g);
 	read_inbox(g);
-	if (say_so && !g->failed.code)
+	if (notify && !g->failed.code)
 		send_notice(g, NULL);
 	if (!g->mpi->calls->cancel(&g->inbox_request) &&
 	    !g->mpi->calls->test(&g->inbox_request, &done) && !done)
@@ -246,7 +246,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
 
 /* "rank 2", or "rank 2 on host b" where there are several. */
 static int name_rank(
-    struct gt_mpi_group *g, int rank, const char *verb, const char *before, struct gt_err *err)
+    struct gt_mpi_group *g, int rank, const char *verb, const char *preposition, struct gt_err *err)
 {
 	int name = g->ranks[rank];
 	char who[GT_MPI_HOST_BYTES + 32];
@@ -256,7 +256,7 @@ static int name_rank(
 		snprintf(who, sizeof(who), "rank %d on host %s", name, g->mpi->hosts[name]);
 	return gt_call_lost(err, &(struct gt_lost){ .who = who,
 	                             .verb = verb,
-	                             .before = before,
+	                             .preposition = preposition,
 	                             .by = g->ranks[g->group.rank],
 	                             .begun = g->begun,
 	                             .call = &g->call,
@@ -285,7 +285,7 @@ static int fail_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 	return gt_mpi_fail(g, err);
 }
 
-int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err)
+int gt_mpi_check_peers(struct gt_mpi_group *g, bool *gone, struct gt_err *err)
 {
 	int r = 0;
 

@@ -63,7 +63,7 @@ static int send_proof(struct call *c, const unsigned char nonce[GT_WIRE_NONCE])
 
 	gt_wire_put(start, GT_WIRE_PROOF);
 	gt_wire_put(start + 4, (uint32_t)(SHA256_DIGEST_SIZE + size));
-	gt_wire_prove(
+	gt_wire_proof(
 	    start + GT_WIRE_HEAD, "guest", c->world->secret, c->hello, nonce, c->agreement, size);
 	rc = gt_wire_send(c->fd, start, sizeof(start), c->deadline);
 	return rc ? rc : gt_wire_send(c->fd, c->agreement, size, c->deadline);
@@ -86,7 +86,7 @@ static int introduce(struct call *c, struct gt_err *err)
 	    (rc = send_proof(c, nonce)) ||
 	    (rc = expect(c, GT_WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
 		return rc;
-	gt_wire_prove(
+	gt_wire_proof(
 	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
 	if (memeql_sec(theirs, right, SHA256_DIGEST_SIZE))
 		return 0;

@@ -170,7 +170,7 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	size_t size = strlen((char *)g->proof + SHA256_DIGEST_SIZE);
 	struct gt_err why = GT_ERR_INIT;
 
-	gt_wire_prove(
+	gt_wire_proof(
 	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + SHA256_DIGEST_SIZE, size);
 	/* The comparison takes the same time for all hashes, so its duration tells nothing about
 	 * the right one. */
@@ -192,7 +192,7 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 		gt_wire_send_error(g->fd, err);
 		return err->code;
 	}
-	gt_wire_prove(
+	gt_wire_proof(
 	    hash, "host", secret, g->hello_bytes, g->nonce, g->proof + SHA256_DIGEST_SIZE, size);
 	free(g->proof);
 	g->proof = NULL;
@@ -384,7 +384,7 @@ static int go(struct host *h, struct gt_err *err)
 	return 0;
 }
 
-static int meet(struct host *h, struct gt_err *err)
+static int admit_all(struct host *h, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -410,7 +410,7 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 	h.poll = h.guest ? gt_calloc(h.capacity + 1, sizeof(*h.poll), err) : NULL;
 	rc = h.poll ? gt_rendezvous_listen(&h.listener, world, err) : err->code;
 	if (!rc)
-		rc = meet(&h, err);
+		rc = admit_all(&h, err);
 	for (size_t i = 0; i < h.count; i++) {
 		/* Strangers learn nothing about the error, except that the connection is closed. */
 		if (rc && h.guest[i].stage == AT_ADMITTED && h.guest[i].fd >= 0)

@@ -84,7 +84,7 @@ int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
 /* Compute the hash with which `side` ("guest" or "host") proves that it knows the secret. `nonce`
  * is the host's nonce. `agreement` has `size` bytes, without a zero. */
-void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
+void gt_wire_proof(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size);
 

@@ -45,7 +45,7 @@ int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err)
 	return n == GT_WIRE_NONCE ? 0 : gt_err_sys(err, "no random numbers");
 }
 
-void gt_wire_prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
+void gt_wire_proof(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size)
 {

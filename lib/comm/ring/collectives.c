@@ -34,10 +34,10 @@
  *
  * No rank waits for ever: call the work on one chunk in one step an act, and number a rank's acts.
  * The chunk that act n receives was sent in the neighbour's act n - GT_RING_FLIGHT. Act n has a
- * slot to send as soon as the neighbour has consumed the chunk sent GT_RING_SLOTS acts before, which it
- * does in its act n - GT_RING_SLOTS + GT_RING_FLIGHT. Both come before n, so the rank whose act has
- * the smallest number never waits. Empty chunks are left out at both ends, so that the acts which
- * others wait for are, if anything, earlier ones.
+ * slot to send as soon as the neighbour has consumed the chunk sent GT_RING_SLOTS acts before,
+ * which it does in its act n - GT_RING_SLOTS + GT_RING_FLIGHT. Both come before n, so the rank
+ * whose act has the smallest number never waits. Empty chunks are left out at both ends, so that
+ * the acts which others wait for are, if anything, earlier ones.
  */
 _Static_assert(GT_RING_SLOTS > GT_RING_FLIGHT, "an act waits for earlier ones alone");
 

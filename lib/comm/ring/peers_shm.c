@@ -14,7 +14,7 @@ _Static_assert(
     (GT_RING_SLOTS & (GT_RING_SLOTS - 1)) == 0, "counters wrap around between two rounds");
 
 struct link {
-	struct gt_shm *seat;
+	struct gt_shm *shm;
 	struct inbox *mine, *next;
 	size_t chunk_bytes;
 	int rank_before, rank_next;
@@ -30,7 +30,7 @@ static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	struct link *l = self;
 
-	return gt_shm_announce(l->seat, c, err) ? err->code : gt_shm_meet_alike(l->seat, err);
+	return gt_shm_announce(l->shm, c, err) ? err->code : gt_shm_check_calls(l->shm, err);
 }
 
 static int free_slot(void *self, void **slot, struct gt_err *err)
@@ -39,7 +39,7 @@ static int free_slot(void *self, void **slot, struct gt_err *err)
 
 	*slot = slot_of(l, l->next, l->sent);
 	return gt_shm_flag_wait(
-	    l->seat, &l->next->taken, l->sent + 1 - GT_RING_SLOTS, l->rank_next, err);
+	    l->shm, &l->next->taken, l->sent + 1 - GT_RING_SLOTS, l->rank_next, err);
 }
 
 static int signal_next(void *self, struct gt_err *err)
@@ -56,7 +56,7 @@ static int arrived(void *self, const void **slot, struct gt_err *err)
 	struct link *l = self;
 
 	*slot = slot_of(l, l->mine, l->received);
-	return gt_shm_flag_wait(l->seat, &l->mine->filled, l->received + 1, l->rank_before, err);
+	return gt_shm_flag_wait(l->shm, &l->mine->filled, l->received + 1, l->rank_before, err);
 }
 
 static int consume(void *self, struct gt_err *err)
@@ -90,7 +90,7 @@ static void stop(void *self)
 {
 	struct link *l = self;
 
-	gt_shm_give_up(l->seat);
+	gt_shm_give_up(l->shm);
 }
 
 static const struct gt_ring_kind kind = {
@@ -107,56 +107,56 @@ static const struct gt_ring_kind kind = {
 };
 
 /* Those of all ranks: a rank that fails wakes the ranks that sleep on one. */
-static void know_flags(struct gt_shm *seat, struct gt_shm_place place, size_t bytes)
+static void know_flags(struct gt_shm *shm, struct gt_shm_place place, size_t bytes)
 {
-	for (int r = 0; r < seat->group.size; r++) {
-		struct inbox *in = (void *)gt_shm_at(seat, r, place, bytes);
+	for (int r = 0; r < shm->group.size; r++) {
+		struct inbox *in = (void *)gt_shm_at(shm, r, place, bytes);
 
-		seat->more[seat->more_count++] = &in->filled;
-		seat->more[seat->more_count++] = &in->taken;
+		shm->more[shm->more_count++] = &in->filled;
+		shm->more[shm->more_count++] = &in->taken;
 	}
 }
 
 static int connect_ranks(struct link *l, struct gt_err *err)
 {
-	struct gt_shm *seat = l->seat;
-	const int n = seat->group.size, me = seat->group.rank;
+	struct gt_shm *shm = l->shm;
+	const int n = shm->group.size, me = shm->group.rank;
 	size_t bytes = sizeof(struct inbox) + GT_RING_SLOTS * l->chunk_bytes;
-	uint64_t number = seat->number;
+	uint64_t number = shm->number;
 	struct gt_shm_place place;
 	void *mine;
 
-	if (gt_group_alloc(&seat->group, bytes, &mine, err))
+	if (gt_group_alloc(&shm->group, bytes, &mine, err))
 		return err->code;
-	assert((seat->number - number) % 2 == 0); /* seats post by odd and even numbers */
-	seat->number = number;                    /* the caller did not call these two */
+	assert((shm->number - number) % 2 == 0); /* areas post by odd and even numbers */
+	shm->number = number;                    /* the caller did not call these two */
 	l->rank_next = (me + 1) % n;
 	l->rank_before = (me + n - 1) % n;
-	place = gt_shm_place_of(seat, mine, bytes);
+	place = gt_shm_place_of(shm, mine, bytes);
 	l->mine = mine;
-	l->next = (void *)gt_shm_at(seat, l->rank_next, place, bytes);
-	know_flags(seat, place, bytes);
+	l->next = (void *)gt_shm_at(shm, l->rank_next, place, bytes);
+	know_flags(shm, place, bytes);
 	return 0;
 }
 
 /* A rank without memory says so; the others learn of it in the collective that they call here. */
 int gt_ring_of_shm(struct gt_group **group, struct gt_err *err)
 {
-	struct gt_shm *seat = (struct gt_shm *)*group;
+	struct gt_shm *shm = (struct gt_shm *)*group;
 	struct link *l = gt_calloc(1, sizeof(*l), err);
 
 	if (!l)
-		return gt_shm_fail(seat, err);
-	l->seat = seat;
-	l->chunk_bytes = seat->piece_bytes;
+		return gt_shm_fail(shm, err);
+	l->shm = shm;
+	l->chunk_bytes = shm->piece_bytes;
 	if (connect_ranks(l, err)) {
 		free(l);
 		return err->code;
 	}
-	if (gt_ring_new(group, &seat->group, &kind, l, l->chunk_bytes, err)) {
-		seat->more_count = 0;
+	if (gt_ring_new(group, &shm->group, &kind, l, l->chunk_bytes, err)) {
+		shm->more_count = 0;
 		free(l);
-		return gt_shm_fail(seat, err);
+		return gt_shm_fail(shm, err);
 	}
 	return 0;
 }

@@ -65,17 +65,18 @@ static int ring_split(
 	return rc;
 }
 
-static int ring_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int ring_check_calls(
+    struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
 	gt_queue_drain(&r->queue);
-	return gt_group_meet(r->below, c, err);
+	return gt_group_check_calls(r->below, c, err);
 }
 
-static int ring_look(struct gt_group *group, bool *gone, struct gt_err *err)
+static int ring_check_peers(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_group_look(((struct gt_ring *)group)->below, gone, err);
+	return gt_group_check_peers(((struct gt_ring *)group)->below, gone, err);
 }
 
 static int ring_fail(struct gt_group *group, struct gt_err *err)
@@ -120,8 +121,8 @@ static const struct gt_group_ops ops = {
 	.split = ring_split,
 	.stop = ring_stop,
 	.free = ring_free,
-	.meet = ring_meet,
-	.look = ring_look,
+	.check_calls = ring_check_calls,
+	.check_peers = ring_check_peers,
 	.fail = ring_fail,
 	.share = ring_share,
 };

@@ -1,30 +1,30 @@
-/* collectives.c - collectives of all ranks: through seats, in place, or through staging. */
+/* collectives.c - collectives of all ranks: through rank areas, in place, or through staging. */
 #include <sched.h>
 #include <string.h>
 
 #include "lib/comm/shm/segment.h"
 
 /*
- * Ranks meet: each moves its phase on and waits for those of the others. Others read after a
- * meeting the data that a rank has written before it. Each collective begins with a meeting at
+ * synchronize(): each rank moves its phase on and waits for those of the others. Others read after
+ * a meeting the data that a rank has written before it. Each collective begins with a meeting at
  * which calls are compared, and then takes one of three ways, the same on all ranks:
  *
- *   small     the data lie in the ranks' seats before they meet; nothing more is needed
- *   in place  all buffers are in memory that all see: each does its share, then they meet again
- *   staged    piece by piece through GT_SHM_PIECES buffers of each rank, which go around
+ *   small     the data lie in the rank areas before the first meeting; nothing more is needed
+ *   in place  all buffers are in memory that all see: each does its share, then a second meeting
+ *   staged    piece by piece through GT_SHM_STAGING_SLOTS buffers of each rank, which go around
  *
  * A staged piece k is copied in before meeting k and read after it, by all-reduce once more after
  * meeting k + 1. So its buffer is free after meeting k + 2, before piece k + 3 is copied in.
  */
 
 /* Move on, and wait for all. */
-static int meet(struct gt_shm *g, struct gt_err *err)
+static int synchronize(struct gt_shm *g, struct gt_err *err)
 {
 	const int me = g->group.rank;
 
-	gt_shm_flag_set(&g->seats[me].phase, ++g->phase);
+	gt_shm_flag_set(&g->areas[me].phase, ++g->phase);
 	for (int r = 0; r < g->group.size; r++)
-		if (r != me && gt_shm_flag_wait(g, &g->seats[r].phase, g->phase, r, err))
+		if (r != me && gt_shm_flag_wait(g, &g->areas[r].phase, g->phase, r, err))
 			return err->code;
 	return 0;
 }
@@ -38,7 +38,7 @@ struct work {
 	const unsigned char *in;      /* NULL: this rank gives nothing */
 	unsigned char *out;           /* NULL: it gets nothing */
 	size_t in_bytes, out_bytes;   /* of the whole buffers */
-	unsigned parity;              /* of the call: which of a seat's two it has */
+	unsigned parity;              /* of the call: which of an area's two it has */
 };
 
 static struct work work_of(const struct gt_shm *g, const struct gt_collective *c)
@@ -69,7 +69,7 @@ static void alone(const struct work *w)
 static int compare(struct gt_shm *g, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
-		struct gt_group_call theirs = g->seats[r].posted[g->number % 2].call;
+		struct gt_group_call theirs = g->areas[r].posted[g->number % 2].call;
 
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
@@ -81,36 +81,36 @@ static int compare(struct gt_shm *g, struct gt_err *err)
 
 int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
 {
-	struct gt_shm_seat *seat = &g->seats[g->group.rank];
+	struct gt_shm_rank_area *area = &g->areas[g->group.rank];
 
 	g->call = gt_group_call_of(c, ++g->number);
 	g->entrance = g->phase + 1;
 	if (gt_shm_check(g, err))
 		return err->code;
-	atomic_store_explicit(&seat->cpu, sched_getcpu(), memory_order_relaxed);
-	seat->posted[g->number % 2].call = g->call;
+	atomic_store_explicit(&area->cpu, sched_getcpu(), memory_order_relaxed);
+	area->posted[g->number % 2].call = g->call;
 	return 0;
 }
 
-int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err)
+int gt_shm_check_calls(struct gt_shm *g, struct gt_err *err)
 {
-	return meet(g, err) ? err->code : compare(g, err);
+	return synchronize(g, err) ? err->code : compare(g, err);
 }
 
 static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
 {
-	struct gt_shm_seat *seat = &g->seats[w->me];
+	struct gt_shm_rank_area *area = &g->areas[w->me];
 
 	if (gt_shm_announce(g, w->c, err))
 		return err->code;
 	w->parity = g->number % 2;
 	if (w->in_bytes > GT_SHM_SMALL_BYTES) {
-		seat->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
-		seat->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
+		area->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
+		area->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
-		gt_copy_bytes(seat->small[w->parity], w->in, w->in_bytes);
+		gt_copy_bytes(area->small[w->parity], w->in, w->in_bytes);
 	}
-	return gt_shm_meet_alike(g, err);
+	return gt_shm_check_calls(g, err);
 }
 
 /* ---- the small way ---- */
@@ -121,7 +121,7 @@ static void finish_small(struct gt_shm *g, const struct work *w)
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)w->me * w->bytes : 0;
 
 	for (int r = 0; r < w->size; r++)
-		src[r] = g->seats[r].small[w->parity] + skip;
+		src[r] = g->areas[r].small[w->parity] + skip;
 	gt_finish_small(w->c, w->out, src, w->size);
 }
 
@@ -137,10 +137,10 @@ static void find_places(struct places *p, const struct gt_shm *g, const struct w
 {
 	*p = (struct places){ .all_in = true, .all_out = true };
 	for (int r = 0; r < w->size; r++) {
-		const struct gt_shm_seat *seat = &g->seats[r];
+		const struct gt_shm_rank_area *area = &g->areas[r];
 
-		p->in[r] = gt_shm_at(g, r, seat->posted[w->parity].in, w->in_bytes);
-		p->out[r] = gt_shm_at(g, r, seat->posted[w->parity].out, w->out_bytes);
+		p->in[r] = gt_shm_at(g, r, area->posted[w->parity].in, w->in_bytes);
+		p->out[r] = gt_shm_at(g, r, area->posted[w->parity].out, w->out_bytes);
 		p->all_in = p->all_in && p->in[r];
 		p->all_out = p->all_out && p->out[r];
 	}
@@ -204,7 +204,7 @@ static int finish_in_place(
 	 * Until here other ranks read this rank's buffers, or write them; afterwards its caller
 	 * may change them.
 	 */
-	return meet(g, err);
+	return synchronize(g, err);
 }
 
 /* ---- staged ---- */
@@ -216,7 +216,7 @@ static size_t least(size_t a, size_t b)
 
 static void next_piece(struct gt_shm *g)
 {
-	g->piece = (g->piece + 1) % GT_SHM_PIECES;
+	g->piece = (g->piece + 1) % GT_SHM_STAGING_SLOTS;
 }
 
 /* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take the
@@ -278,12 +278,13 @@ static void all_reduce_copy_out(const struct gt_shm *g, const struct work *w, co
  *
  *             rank 0                                   rank 1
  *   piece 0   copies in 2 3                            copies in 0 1
- *   meet
+ *   synchronize
  *             reduces 0 1                              reduces 2 3
  *   piece 1   copies in 6 7                            copies in 4 5
- *   meet
+ *   synchronize
  *             reduces 4 5, takes 2 3 from rank 1       reduces 6 7, takes 0 1 from rank 0
- *   meet      takes 6 7                                takes 4 5
+ *   synchronize
+ *             takes 6 7                                takes 4 5
  */
 static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
@@ -292,7 +293,7 @@ static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_e
 	for (size_t at = 0; at < w->count || before.count; at += now.count, before = now) {
 		now = piece_at(g, w, at);
 		all_reduce_copy_in(g, w, &now);
-		if (meet(g, err))
+		if (synchronize(g, err))
 			return err->code;
 		all_reduce_slice(g, w, &now);
 		all_reduce_copy_out(g, w, &before);
@@ -314,7 +315,7 @@ static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct 
 			if (r != w->me)
 				gt_copy_bytes(gt_shm_staging(g, w->me, g->piece) + (size_t)r * part,
 				    w->in + (size_t)r * w->bytes + skip, m * w->element);
-		if (meet(g, err))
+		if (synchronize(g, err))
 			return err->code;
 		for (int r = 0; r < w->size; r++)
 			src[r] = r == w->me ? w->in + (size_t)r * w->bytes + skip
@@ -337,7 +338,7 @@ static int copies_staged(struct gt_shm *g, const struct work *w, struct gt_err *
 
 		if (w->in)
 			gt_copy_bytes(gt_shm_staging(g, w->me, g->piece), w->in + at, m);
-		if (meet(g, err))
+		if (synchronize(g, err))
 			return err->code;
 		for (int i = 0; i < w->size; i++) {
 			int r = (w->me + i) % w->size;

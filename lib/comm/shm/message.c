@@ -4,7 +4,7 @@
 #include "lib/comm/shm/segment.h"
 
 /*
- * A channel for each pair and direction: the sender fills pieces, at most GT_SHM_CHANNEL_PIECES of
+ * A channel for each pair and direction: the sender fills pieces, at most GT_SHM_CHANNEL_SLOTS of
  * them before the receiver takes one. Every piece names its message, and a message is at least one
  * piece: so short ones are sent without waiting.
  */
@@ -27,11 +27,11 @@ static int send_message(
 	 */
 	g->call = gt_group_call_of(c, ++g->sent[c->peer].messages);
 	do {
-		unsigned slot = *pieces % GT_SHM_CHANNEL_PIECES;
+		unsigned slot = *pieces % GT_SHM_CHANNEL_SLOTS;
 
 		n = piece_of(bytes, at);
 		if (gt_shm_flag_wait(
-		        g, &to->taken, *pieces + 1 - GT_SHM_CHANNEL_PIECES, c->peer, err))
+		        g, &to->taken, *pieces + 1 - GT_SHM_CHANNEL_SLOTS, c->peer, err))
 			return err->code;
 		to->call[slot] = g->call;
 		if (n)
@@ -59,7 +59,7 @@ static int receive_message(
 
 	g->call = gt_group_call_of(c, ++g->received[c->peer].messages);
 	do {
-		unsigned slot = *pieces % GT_SHM_CHANNEL_PIECES;
+		unsigned slot = *pieces % GT_SHM_CHANNEL_SLOTS;
 		struct gt_group_call theirs;
 
 		n = piece_of(bytes, at);

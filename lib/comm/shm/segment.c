@@ -204,7 +204,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 	return err->code;
 }
 
-int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err)
+int gt_shm_share_skip(const struct gt_exchange *exchange, struct gt_err *err)
 {
 	struct card mine = { 0 }, all[GT_SHM_RANKS_MAX];
 

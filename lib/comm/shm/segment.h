@@ -15,9 +15,9 @@
 
 /*
  * A segment is a block of memory that all ranks of a group share. It begins with a struct
- * gt_shm_segment. Then follow the seats, the channels and the staging areas:
+ * gt_shm_segment. Then follow the rank areas, the channels and the staging areas:
  *
- *   seat            the part of a segment that one rank writes and all ranks read
+ *   rank area       the part of a segment that one rank writes and all ranks read
  *   channel         messages (GT_SEND) from one rank to another rank
  *   staging area    copies of a rank's buffers that the other ranks cannot read directly
  *
@@ -31,8 +31,8 @@ enum {
 	GT_SHM_RANKS_MAX = GT_SHM_MAX_RANKS,
 	/* bytes: up to this size of a rank's input, one meeting completes the collective */
 	GT_SHM_SMALL_BYTES = 4 * 1024,
-	GT_SHM_PIECES = 3,         /* slots in the staging area of a rank: see shm/collectives.c */
-	GT_SHM_CHANNEL_PIECES = 2, /* slots in a channel */
+	GT_SHM_STAGING_SLOTS = 3, /* slots in the staging area of a rank: see shm/collectives.c */
+	GT_SHM_CHANNEL_SLOTS = 2, /* slots in a channel */
 	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* bytes of a slot in a channel */
 };
 
@@ -54,7 +54,7 @@ struct gt_shm_place {
 
 /* The part of the segment that only one rank writes. Call n uses posted[n % 2] and small[n % 2],
  * because a rank may begin the next call while another rank still reads the data of this call. */
-struct gt_shm_seat {
+struct gt_shm_rank_area {
 	struct gt_shm_flag phase; /* number of meetings that the rank has reached */
 	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* 1: the rank has called gt_group_free() */
 	_Atomic int32_t cpu; /* the processor on which the rank began its last collective */
@@ -69,12 +69,12 @@ struct gt_shm_seat {
 	alignas(GT_COMM_LINE) unsigned char small[2][GT_SHM_SMALL_BYTES];
 };
 
-/* Messages from one rank to another rank. Piece k uses slot k modulo GT_SHM_CHANNEL_PIECES. */
+/* Messages from one rank to another rank. Piece k uses slot k modulo GT_SHM_CHANNEL_SLOTS. */
 struct gt_shm_channel {
 	/* number of pieces that the sender has written; number that the receiver has read */
 	struct gt_shm_flag filled, taken;
-	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_PIECES];
-	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_CHANNEL_PIECES][GT_SHM_CHANNEL_BYTES];
+	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_SLOTS];
+	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_CHANNEL_SLOTS][GT_SHM_CHANNEL_BYTES];
 };
 
 /* The start of a segment: the error with which the group has failed. */
@@ -109,9 +109,9 @@ struct gt_shm {
 	struct gt_group group;
 	struct gt_shm_share share;
 	struct gt_shm_segment *segment;
-	struct gt_shm_seat *seats;       /* [size] */
+	struct gt_shm_rank_area *areas;  /* [size] */
 	struct gt_shm_channel *channels; /* [size][size]: by sender, then by receiver */
-	unsigned char *staging;          /* [size][GT_SHM_PIECES][piece_bytes] */
+	unsigned char *staging;          /* [size][GT_SHM_STAGING_SLOTS][piece_bytes] */
 	size_t piece_bytes;              /* bytes of a slot in the staging areas */
 	/* give up on a rank that does not respond within timeout_s; a rank that waits first spins
 	 * for spin_s, then calls sched_yield() for yield_s, then sleeps */
@@ -127,7 +127,7 @@ struct gt_shm {
 	int all_count;               /* size of that first group */
 
 	uint32_t phase;            /* number of meetings so far */
-	uint32_t piece;            /* number of staged pieces so far, modulo GT_SHM_PIECES */
+	uint32_t piece;            /* number of staged pieces so far, modulo GT_SHM_STAGING_SLOTS */
 	uint64_t number;           /* number of collectives so far */
 	struct gt_group_call call; /* the current collective or message */
 	uint32_t entrance;         /* `phase` of the first meeting of the current collective */
@@ -148,10 +148,12 @@ struct gt_shm {
 	struct gt_queue queue;
 };
 
-/* Return the address of slot `piece` modulo GT_SHM_PIECES in the staging area of rank `rank`. */
+/* Return the address of slot `piece` modulo GT_SHM_STAGING_SLOTS in the staging area of rank
+ * `rank`. */
 static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, uint32_t piece)
 {
-	return g->staging + ((size_t)rank * GT_SHM_PIECES + piece % GT_SHM_PIECES) * g->piece_bytes;
+	return g->staging + ((size_t)rank * GT_SHM_STAGING_SLOTS + piece % GT_SHM_STAGING_SLOTS) *
+	                        g->piece_bytes;
 }
 
 /* ---- shm/segment.c: memory between ranks ---- */
@@ -182,7 +184,7 @@ void gt_shm_share_release(struct gt_shm_share *share);
 
 /* Take part in the exchanges of gt_shm_share_make() without using the memory. A rank without the
  * memory calls this while the other ranks call gt_shm_share_make(). */
-int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
+int gt_shm_share_skip(const struct gt_exchange *exchange, struct gt_err *err);
 
 /* Implement gt_group_alloc(), gt_group_release() and gt_group_share(). */
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
@@ -193,7 +195,7 @@ int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt
  * region, the result has region 0. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
-/* Return the address of `bytes` bytes at a place that `rank` has written to its seat, or NULL if
+/* Return the address of `bytes` bytes at a place that `rank` has written to its area, or NULL if
  * the place is not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
@@ -214,8 +216,8 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 /* Return 0, or the error with which a rank has failed. */
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
-/* Implements gt_group_look(). */
-int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err);
+/* Implements gt_group_check_peers(). */
+int gt_shm_check_peers(struct gt_shm *g, bool *gone, struct gt_err *err);
 
 /* Wake all ranks that sleep on any flag, so that they check for errors. */
 void gt_shm_wake_all(struct gt_shm *g);
@@ -226,11 +228,11 @@ void gt_shm_give_up(struct gt_shm *g);
 /* ---- shm/collectives.c, shm/message.c: the calls ---- */
 
 /*
- * Begin a collective, in two steps. gt_shm_announce() writes this rank's call to its seat.
- * gt_shm_meet_alike() is the first meeting: it waits for all ranks and compares their calls.
+ * Begin a collective, in two steps. gt_shm_announce() writes this rank's call to its area.
+ * gt_shm_check_calls() is the first meeting: it waits for all ranks and compares their calls.
  */
 int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
-int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);
+int gt_shm_check_calls(struct gt_shm *g, struct gt_err *err);
 
 /* Run a collective. */
 int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);

@@ -26,8 +26,9 @@ static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void shm_stop(struct gt_group *group);
 static void shm_free(struct gt_group *group);
-static int shm_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int shm_look(struct gt_group *group, bool *gone, struct gt_err *err);
+static int shm_check_calls(
+    struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int shm_check_peers(struct gt_group *group, bool *gone, struct gt_err *err);
 static int shm_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
@@ -41,13 +42,13 @@ static const struct gt_group_ops ops = {
 	.split = shm_split,
 	.stop = shm_stop,
 	.free = shm_free,
-	.meet = shm_meet,
-	.look = shm_look,
+	.check_calls = shm_check_calls,
+	.check_peers = shm_check_peers,
 	.fail = shm_fail,
 	.share = gt_shm_share_one,
 };
 
-/* ---- a rank's seat ---- */
+/* ---- rank areas ---- */
 
 static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 {
@@ -63,32 +64,32 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
  * GT_COMM_LINE, staging at whole pages, with pieces of 64 KiB:
  *
  *   0                  struct gt_shm_segment: the error of the group
- *   4096               seats[2]: each rank's flags, posted calls, and small data
+ *   4096               areas[2]: each rank's flags, posted calls, and small data
  *   channels           channel[sender][receiver], 4 of them: messages
  *   staging, a page    staging[2][3][64 KiB]: pieces of buffers outside of shared memory
  *
- * A cache line of seats and channels is written by one rank only, so that ranks do not slow each
+ * A cache line of areas and channels is written by one rank only, so that ranks do not slow each
  * other down by writing to neighbouring words.
  */
 struct plan {
-	size_t seats, channels, staging, total, piece_bytes;
+	size_t areas, channels, staging, total, piece_bytes;
 };
 
 static struct plan plan_of(int size, const struct gt_shm_options *options)
 {
 	const size_t n = (size_t)size, page = 4096;
-	struct plan p = { .seats = page, .piece_bytes = default_piece_bytes };
+	struct plan p = { .areas = page, .piece_bytes = default_piece_bytes };
 
 	if (options->staging_bytes)
 		p.piece_bytes =
-		    options->staging_bytes / GT_SHM_PIECES / GT_COMM_LINE * GT_COMM_LINE;
+		    options->staging_bytes / GT_SHM_STAGING_SLOTS / GT_COMM_LINE * GT_COMM_LINE;
 	if (p.piece_bytes < least_piece_bytes)
 		p.piece_bytes = least_piece_bytes;
 	if (p.piece_bytes > most_piece_bytes)
 		p.piece_bytes = most_piece_bytes;
-	p.channels = p.seats + n * sizeof(struct gt_shm_seat);
+	p.channels = p.areas + n * sizeof(struct gt_shm_rank_area);
 	p.staging = (p.channels + n * n * sizeof(struct gt_shm_channel) + page - 1) / page * page;
-	p.total = p.staging + n * GT_SHM_PIECES * p.piece_bytes;
+	p.total = p.staging + n * GT_SHM_STAGING_SLOTS * p.piece_bytes;
 	return p;
 }
 
@@ -116,7 +117,7 @@ static void sit_down(struct gt_shm *g, const struct plan *plan)
 	unsigned char *base = g->share.base;
 
 	g->segment = (void *)base;
-	g->seats = (void *)(base + plan->seats);
+	g->areas = (void *)(base + plan->areas);
 	g->channels = (void *)(base + plan->channels);
 	g->staging = base + plan->staging;
 	g->piece_bytes = plan->piece_bytes;
@@ -261,7 +262,7 @@ static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
-	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * GT_SHM_PIECES };
+	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * GT_SHM_STAGING_SLOTS };
 	struct gt_split_choice mine = { color, key }, all[GT_SHM_RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
@@ -273,7 +274,7 @@ static int shm_split(
 		return err->code;
 	/* A rank without a new group takes part in the exchanges of the ranks that make one. */
 	if (color < 0)
-		return gt_shm_share_watch(&exchange, err);
+		return gt_shm_share_skip(&exchange, err);
 	among.count = gt_choose(among.members, all, group->size, color);
 	while (among.members[rank] != group->rank)
 		rank++;
@@ -305,7 +306,8 @@ static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 	return gt_queue_wait(&((struct gt_shm *)group)->queue, ticket, err);
 }
 
-static int shm_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int shm_check_calls(
+    struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
@@ -314,12 +316,12 @@ static int shm_meet(struct gt_group *group, const struct gt_collective *c, struc
 		return gt_shm_message(g, c, false, err);
 	if (group->size == 1)
 		return 0;
-	return gt_shm_announce(g, c, err) ? err->code : gt_shm_meet_alike(g, err);
+	return gt_shm_announce(g, c, err) ? err->code : gt_shm_check_calls(g, err);
 }
 
-static int shm_look(struct gt_group *group, bool *gone, struct gt_err *err)
+static int shm_check_peers(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_shm_look((struct gt_shm *)group, gone, err);
+	return gt_shm_check_peers((struct gt_shm *)group, gone, err);
 }
 
 static int shm_fail(struct gt_group *group, struct gt_err *err)
@@ -341,7 +343,7 @@ static void shm_free(struct gt_group *group)
 	gt_queue_free(&g->queue);
 	/* Set before the wake-up: a rank that wakes must see that this one has left, or it would
 	 * sleep again. */
-	atomic_store(&g->seats[group->rank].left, 1);
+	atomic_store(&g->areas[group->rank].left, 1);
 	gt_shm_wake_all(g);
 	for (size_t i = 0; i < g->regions_count; i++)
 		gt_shm_share_release(&g->regions[i].share);

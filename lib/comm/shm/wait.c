@@ -61,7 +61,7 @@ void gt_shm_wake_all(struct gt_shm *g)
 	size_t size = (size_t)g->group.size;
 
 	for (size_t r = 0; r < size; r++)
-		futex_wake(&g->seats[r].phase);
+		futex_wake(&g->areas[r].phase);
 	for (size_t i = 0; i < size * size; i++) {
 		futex_wake(&g->channels[i].filled);
 		futex_wake(&g->channels[i].taken);
@@ -123,20 +123,20 @@ int gt_shm_check(struct gt_shm *g, struct gt_err *err)
 /* How far a rank had come: it had begun this collective, or taken part in the one before. Each
  * begins with a meeting of all, so that nobody can be further back. */
 static int name_rank(
-    struct gt_shm *g, int rank, const char *verb, const char *before, struct gt_err *err)
+    struct gt_shm *g, int rank, const char *verb, const char *preposition, struct gt_err *err)
 {
-	const struct gt_shm_seat *seat = &g->seats[rank];
+	const struct gt_shm_rank_area *area = &g->areas[rank];
 	char who[32];
 
 	snprintf(who, sizeof(who), "rank %d", g->names[rank]);
 	return gt_call_lost(
 	    err, &(struct gt_lost){ .who = who,
 	             .verb = verb,
-	             .before = before,
+	             .preposition = preposition,
 	             .by = g->names[g->group.rank],
-	             .begun = reached(&seat->phase, g->entrance),
+	             .begun = reached(&area->phase, g->entrance),
 	             .call = &g->call,
-	             .last = g->number > 1 ? &seat->posted[(g->number - 1) % 2].call : NULL });
+	             .last = g->number > 1 ? &area->posted[(g->number - 1) % 2].call : NULL });
 }
 
 /* The state letter of /proc/PID/stat, which follows the name in brackets; 0: there is none. */
@@ -172,7 +172,7 @@ static int cause_of_delay(const struct gt_shm *g, int rank)
 	int last = rank;
 
 	for (int i = 0; i < g->group.size; i++) {
-		int awaits = atomic_load(&g->seats[last].awaits);
+		int awaits = atomic_load(&g->areas[last].awaits);
 
 		if (awaits < 1 || awaits > g->group.size)
 			return last;
@@ -233,12 +233,12 @@ static bool process_is_dead(const struct gt_shm *g, int rank)
 	return !state || state == 'Z' || state == 'X';
 }
 
-int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err)
+int gt_shm_check_peers(struct gt_shm *g, bool *gone, struct gt_err *err)
 {
 	if (gt_shm_check(g, err))
 		return err->code;
 	for (int r = 0; !*gone && r < g->group.size; r++) {
-		bool left = atomic_load(&g->seats[r].left);
+		bool left = atomic_load(&g->areas[r].left);
 
 		*gone = r != g->group.rank && (left || process_is_dead(g, r));
 		if (*gone)
@@ -255,7 +255,7 @@ static int look_around(
 		return gt_err_set(err, GT_EIO, "given up");
 	if (gt_shm_check(g, err))
 		return err->code;
-	if (atomic_load(&g->seats[rank].left) && !reached(f, value))
+	if (atomic_load(&g->areas[rank].left) && !reached(f, value))
 		return fail_gone(g, rank, "left the group", err);
 	return 0;
 }
@@ -275,7 +275,7 @@ static bool spin(
     const struct gt_shm *g, const struct gt_shm_flag *f, uint32_t value, int rank, double from)
 {
 	bool together =
-	    atomic_load_explicit(&g->seats[rank].cpu, memory_order_relaxed) == sched_getcpu();
+	    atomic_load_explicit(&g->areas[rank].cpu, memory_order_relaxed) == sched_getcpu();
 	double now = from;
 
 	while (!together && now < from + g->spin_s) {
@@ -330,7 +330,7 @@ static int sleep_until(struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, 
 int gt_shm_flag_wait(
     struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
-	_Atomic int32_t *awaits = &g->seats[g->group.rank].awaits;
+	_Atomic int32_t *awaits = &g->areas[g->group.rank].awaits;
 	double from;
 	int rc;
 

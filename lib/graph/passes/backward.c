@@ -51,11 +51,11 @@ static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_
 static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s, struct gt_err *err)
 {
 	struct gt_value *d_out[GT_MAX_OUTPUTS] = { NULL }, *d_in[GT_MAX_INPUTS] = { NULL };
-	bool wanted[GT_MAX_INPUTS] = { false }, asked = false, any = n->op->remote;
+	bool wanted[GT_MAX_INPUTS] = { false }, needed = false, any = n->op->remote;
 
 	for (int k = 0; k < n->outputs; k++) {
 		d_out[k] = n->out[k] ? s->grads[n->out[k]->id] : NULL;
-		asked = asked || d_out[k];
+		needed = needed || d_out[k];
 	}
 	for (int k = 0; k < n->inputs; k++) {
 		wanted[k] = n->in[k] && s->depends[n->in[k]->id];
@@ -63,7 +63,7 @@ static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s,
 	}
 	/* No gradient arrives at the outputs, or no input leads to a parameter: the node adds
 	 * nothing. */
-	if (!asked || !any)
+	if (!needed || !any)
 		return 0;
 	if (!n->op->grad)
 		return gt_err_set(
