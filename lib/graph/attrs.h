@@ -125,7 +125,7 @@ union gt_attrs {
 		int index; /* index of the bucket */
 		/* all_gather_start: 1 for the gather of the forward part, 2 for the gather of the
 		 * backward part */
-		int turn;
+		int gather;
 		int64_t count; /* elements of the bucket */
 	} bucket;              /* a bucket of gradients, see lib/parallel/data/buckets.h */
 	struct {

@@ -212,7 +212,7 @@ static struct gt_value *temporary_like(struct gt_graph *g, const struct gt_value
 	return v;
 }
 
-struct gt_value *gt_piece(
+struct gt_value *gt_temporary_within(
     struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like)
 {
 	struct gt_value *v = g->err.code || !whole ? NULL : temporary_like(g, like);
@@ -384,7 +384,7 @@ static void print_node(FILE *f, const struct gt_node *n)
 	fputc(')', f);
 	if (n->op->print)
 		n->op->print(n, f);
-	fprintf(f, "%s%s%s\n", n->again ? " again" : "", *n->scope ? "  # " : "", n->scope);
+	fprintf(f, "%s%s%s\n", n->is_repeat ? " again" : "", *n->scope ? "  # " : "", n->scope);
 }
 
 char *gt_graph_print(const struct gt_graph *g, struct gt_err *err)

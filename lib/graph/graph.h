@@ -65,7 +65,7 @@ struct gt_value {
 	bool hidden;
 	bool low; /* mixed precision: sent to another pipeline stage in the 16-bit type */
 	/* parameters and buffers: only other ranks hold it, and no node of this graph reads it */
-	bool elsewhere;
+	bool on_other_ranks;
 	/* If not NULL, the value has no memory of its own: its memory is a part of this temporary,
 	 * from element within_first on. A write to one changes the other. */
 	struct gt_value *within;
@@ -98,7 +98,7 @@ struct gt_node {
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* NULL: an optional output that the node lacks */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
 	unsigned runs;     /* enum gt_run_flags: runs of a step that execute the node; 0: all */
-	bool again;        /* the node repeats an earlier one and must not be merged with it */
+	bool is_repeat;    /* the node repeats an earlier one and must not be merged with it */
 };
 
 struct gt_graph {
@@ -156,11 +156,11 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 /*
  * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements. Nodes may
  * write it part by part. It lives as long as nodes use it or values within it (gt_value.within).
- * gt_piece() returns a temporary within `whole`: the elements from element `first` on, with the
- * type and shape of `like`.
+ * gt_temporary_within() returns a temporary within `whole`: the elements from element `first` on,
+ * with the type and shape of `like`.
  */
 struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
-struct gt_value *gt_piece(
+struct gt_value *gt_temporary_within(
     struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like);
 
 /* Return the value with this name, or NULL. */

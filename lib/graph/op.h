@@ -76,7 +76,7 @@ struct gt_op {
 	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time,
 	 * with the same bits. The new node reads the other outputs of `node`, and inputs of `node`
 	 * that no node changes. */
-	struct gt_node *(*again)(struct gt_graph *g, const struct gt_node *node);
+	struct gt_node *(*repeat)(struct gt_graph *g, const struct gt_node *node);
 	/* The op communicates with other ranks. Passes keep the node even if no other node reads
 	 * its outputs, and never merge it with another node. The outputs depend on parameters of
 	 * other ranks, unless `constant` is set. */

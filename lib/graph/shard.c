@@ -6,52 +6,56 @@
 
 #include "lib/graph/pass.h"
 
-/* ---- cuts ---- */
+/* ---- column shards ---- */
 
 /* Values that came after the pass began are whole. */
-struct gt_cut gt_shard_cut(const struct gt_shard_pass *s, const struct gt_value *v)
+struct gt_column_shards gt_shard_columns(const struct gt_shard_pass *s, const struct gt_value *v)
 {
-	return (size_t)v->id < s->cut_count ? s->cuts[v->id] : (struct gt_cut){ 0 };
+	return (size_t)v->id < s->shards_count ? s->shards[v->id] : (struct gt_column_shards){ 0 };
 }
 
-bool gt_shard_is_cut(const struct gt_shard_pass *s, const struct gt_value *v)
+bool gt_shard_is_sharded(const struct gt_shard_pass *s, const struct gt_value *v)
 {
-	return v && gt_shard_cut(s, v).units;
+	return v && gt_shard_columns(s, v).units;
 }
 
-void gt_shard_set(struct gt_shard_pass *s, const struct gt_value *v, struct gt_cut cut)
+void gt_shard_set(struct gt_shard_pass *s, const struct gt_value *v, struct gt_column_shards shards)
 {
-	s->cuts[v->id] = cut;
+	s->shards[v->id] = shards;
 }
 
-int64_t gt_shard_units(const struct gt_shard_pass *s, struct gt_cut cut, int64_t *first)
+int64_t gt_shard_units(
+    const struct gt_shard_pass *s, struct gt_column_shards shards, int64_t *first)
 {
-	const struct gt_sharding units = { .units = cut.units };
+	const struct gt_sharding units = { .units = shards.units };
 
 	*first = gt_sharding_first(&units, s->rank, s->ranks);
 	return gt_sharding_first(&units, s->rank + 1, s->ranks) - *first;
 }
 
-int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_cut cut)
+int gt_shard_parameter(
+    struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_column_shards shards)
 {
-	struct gt_sharding sharding = { .blocks = cut.blocks, .units = cut.units, .dim = dim };
+	struct gt_sharding sharding = {
+		.blocks = shards.blocks, .units = shards.units, .dim = dim
+	};
 
 	if (!v)
 		return 0;
-	if (!gt_value_is_weight(v) || gt_shard_is_cut(s, v))
+	if (!gt_value_is_weight(v) || gt_shard_is_sharded(s, v))
 		return gt_err_set(s->err, GT_ENOTSUP,
 		    "tensor parallelism: '%s' is no parameter, or has two uses",
 		    v->name ? v->name : "a temporary");
-	if (cut.units < s->ranks) {
+	if (shards.units < s->ranks) {
 		gt_err_set(s->err, GT_EINVAL, "'%s' divides into %lld shards at most, not into %d",
-		    v->name, (long long)cut.units, s->ranks);
+		    v->name, (long long)shards.units, s->ranks);
 		return gt_err_hint(s->err, "a smaller {tensor-parallel}");
 	}
 	sharding.name = v->name;
 	sharding.ndim = v->ndim;
 	memcpy(sharding.shape, v->shape, sizeof(sharding.shape));
 	v->shape[dim] = gt_sharding_length(&sharding, s->rank, s->ranks);
-	gt_shard_set(s, v, cut);
+	gt_shard_set(s, v, shards);
 	return s->note(s->self, &sharding, s->err);
 }
 
@@ -100,7 +104,7 @@ struct gt_value *gt_shard_max(struct gt_shard_pass *s, struct gt_value *x)
 	return gt_shard_place(s, s->nodes->max(s->g, x));
 }
 
-void gt_shard_behind(struct gt_shard_pass *s)
+void gt_shard_place_after(struct gt_shard_pass *s)
 {
 	s->at += !s->past;
 	s->past = true;
@@ -138,7 +142,7 @@ static int fail(struct gt_err *err, const struct gt_node *n)
 static int keep_whole(struct gt_shard_pass *s, struct gt_node *n)
 {
 	for (int k = 0; k < n->inputs; k++)
-		if (gt_shard_is_cut(s, n->in[k]))
+		if (gt_shard_is_sharded(s, n->in[k]))
 			return fail(s->err, n);
 	return 0;
 }
@@ -147,11 +151,11 @@ const struct gt_shard_rule gt_shard_whole = { .rewrite = keep_whole };
 
 static int follow_input(struct gt_shard_pass *s, struct gt_node *n)
 {
-	gt_shard_set(s, n->out[0], gt_shard_cut(s, n->in[0]));
+	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[0]));
 	return gt_shard_infer(s, n);
 }
 
-static struct gt_cut take_any(const struct gt_node *n, struct gt_cut offered)
+static struct gt_column_shards take_any(const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)n;
 	return offered;
@@ -171,7 +175,7 @@ static int rewrite_node(struct gt_shard_pass *s)
 	s->past = false;
 	s->g->scope = n->scope;
 	rc = n->op->shard->rewrite(s, n);
-	gt_shard_behind(s);
+	gt_shard_place_after(s);
 	return rc ? rc : gt_graph_status(s->g, s->err);
 }
 
@@ -179,13 +183,13 @@ int gt_shard_graph(struct gt_shard_pass *s)
 {
 	int rc = 0;
 
-	s->cut_count = s->g->value_count;
-	s->cuts = gt_calloc(s->cut_count, sizeof(*s->cuts), s->err);
-	if (!s->cuts)
+	s->shards_count = s->g->value_count;
+	s->shards = gt_calloc(s->shards_count, sizeof(*s->shards), s->err);
+	if (!s->shards)
 		return GT_ENOMEM;
 	for (s->at = 0; !rc && s->at < s->g->node_count;)
 		rc = rewrite_node(s);
-	free(s->cuts);
-	s->cuts = NULL;
+	free(s->shards);
+	s->shards = NULL;
 	return rc;
 }

@@ -25,9 +25,9 @@
  * 1909.08053, figure 3 and section 3.
  */
 
-/* A cut: how the columns of a value are sharded. blocks and units are defined in struct
- * gt_sharding. units 0: the value is whole. */
-struct gt_cut {
+/* How the columns of a value are sharded. blocks and units are defined in struct gt_sharding. If
+ * units is 0, the value is whole. */
+struct gt_column_shards {
 	int64_t blocks, units;
 };
 
@@ -37,16 +37,18 @@ struct gt_shard_pass;
 struct gt_shard_rule {
 	/* Rewrite a node for one rank with the functions at the end of this header. */
 	int (*rewrite)(struct gt_shard_pass *s, struct gt_node *node);
-	/* Optional, for an op that maps columns of in[0] to columns of out[0]. `offered` is the cut
-	 * that the producer of in[0] can make. Return the cut of in[0] that the op can compute
-	 * with. NULL: in[0] must be whole. */
-	struct gt_cut (*takes)(const struct gt_node *node, struct gt_cut offered);
+	/* Optional, for an op that maps columns of in[0] to columns of out[0]. `offered` describes
+	 * the shards that the producer of in[0] can make. Return the shards of in[0] that the op
+	 * can compute with. NULL: in[0] must be whole. */
+	struct gt_column_shards (*takes)(
+	    const struct gt_node *node, struct gt_column_shards offered);
 };
 
 /* A rule for ops that all ranks compute in full: no input may be sharded. */
 extern const struct gt_shard_rule gt_shard_whole;
 
-/* A rule for ops that work element by element and have one output: out[0] has the cut of in[0]. */
+/* A rule for ops that work element by element and have one output: out[0] has the shards of
+ * in[0]. */
 extern const struct gt_shard_rule gt_shard_follow;
 
 /* Functions that emit the nodes by which ranks communicate. Each returns NULL if x is NULL. */
@@ -71,8 +73,8 @@ struct gt_shard_pass {
 	void *self; /* passed to note() */
 	struct gt_err *err;
 	/* Private to the pass: */
-	struct gt_cut *cuts; /* [cut_count], by value id */
-	size_t cut_count;
+	struct gt_column_shards *shards; /* [shards_count], by value id */
+	size_t shards_count;
 	size_t at; /* index in the list of nodes at which the next node is placed */
 	bool past; /* `at` is after the current node, or the current node was removed */
 };
@@ -82,22 +84,24 @@ int gt_shard_graph(struct gt_shard_pass *s);
 
 /* ---- functions that rules call; the current node is the node that the rule rewrites ---- */
 
-/* Return the cut of a value. */
-struct gt_cut gt_shard_cut(const struct gt_shard_pass *s, const struct gt_value *v);
+/* Return how the columns of a value are sharded. */
+struct gt_column_shards gt_shard_columns(const struct gt_shard_pass *s, const struct gt_value *v);
 /* Return whether a value is sharded; false for NULL. */
-bool gt_shard_is_cut(const struct gt_shard_pass *s, const struct gt_value *v);
+bool gt_shard_is_sharded(const struct gt_shard_pass *s, const struct gt_value *v);
 
-/* Set the cut of v, an output of the current node. */
-void gt_shard_set(struct gt_shard_pass *s, const struct gt_value *v, struct gt_cut cut);
+/* Set how the columns of v, an output of the current node, are sharded. */
+void gt_shard_set(
+    struct gt_shard_pass *s, const struct gt_value *v, struct gt_column_shards shards);
 
-/* Return how many units per block this rank holds in a cut. *first is the index of the first unit.
- */
-int64_t gt_shard_units(const struct gt_shard_pass *s, struct gt_cut cut, int64_t *first);
+/* Return how many units per block this rank holds. *first is the index of the first unit. */
+int64_t gt_shard_units(
+    const struct gt_shard_pass *s, struct gt_column_shards shards, int64_t *first);
 
 /* Reduce the shape of a parameter to this rank's shard along `dim`. If v is NULL, do nothing.
- * Errors: GT_ENOTSUP if v is not a parameter or is already sharded, GT_EINVAL if the cut has fewer
+ * Errors: GT_ENOTSUP if v is not a parameter or is already sharded, GT_EINVAL if there are fewer
  * units than there are ranks. */
-int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_cut cut);
+int gt_shard_parameter(
+    struct gt_shard_pass *s, struct gt_value *v, int dim, struct gt_column_shards shards);
 
 /* Infer the shapes of a node's outputs again, after its inputs or attributes have changed. */
 int gt_shard_infer(struct gt_shard_pass *s, struct gt_node *node);
@@ -109,15 +113,15 @@ struct gt_node *gt_shard_only_reader(const struct gt_shard_pass *s, const struct
  * Place new nodes in the graph. gt_shard_copy(), gt_shard_sum() and gt_shard_max() emit a node of
  * struct gt_shard_nodes and place it. gt_shard_place() places the node that the caller emitted
  * last; v is its output. New nodes are placed before the current node, one after the other. After a
- * call of gt_shard_behind() they are placed after the current node. No rules are applied to new
- * nodes. All functions except gt_shard_behind() return the output of the new node, or NULL with the
- * graph's error set.
+ * call of gt_shard_place_after() they are placed after the current node. No rules are applied to
+ * new nodes. All functions except gt_shard_place_after() return the output of the new node, or NULL
+ * with the graph's error set.
  */
 struct gt_value *gt_shard_copy(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_sum(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_max(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_place(struct gt_shard_pass *s, struct gt_value *v);
-void gt_shard_behind(struct gt_shard_pass *s);
+void gt_shard_place_after(struct gt_shard_pass *s);
 
 /* Replace the input `from` by `to` in all nodes after the last placed node. If `from` is an output
  * of the graph, `to` becomes this output. */

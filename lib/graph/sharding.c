@@ -59,12 +59,12 @@ static void move(const struct gt_slice *s, char *whole, char *own, bool put, siz
 	}
 }
 
-void gt_slice_take(const struct gt_slice *s, void *to, const void *whole, size_t size)
+void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size)
 {
 	move(s, (char *)whole, to, false, size);
 }
 
-void gt_slice_put(const struct gt_slice *s, void *whole, const void *from, size_t size)
+void gt_slice_unpack(const struct gt_slice *s, void *whole, const void *from, size_t size)
 {
 	move(s, whole, (char *)from, true, size);
 }

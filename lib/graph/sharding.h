@@ -48,9 +48,9 @@ int64_t gt_slice_elements(const struct gt_slice *s);
 
 /* Pack the elements of the slice: copy them from `whole` to consecutive elements of `to`. All data
  * are in host memory. An element has `size` bytes. */
-void gt_slice_take(const struct gt_slice *s, void *to, const void *whole, size_t size);
+void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size);
 /* Unpack: copy consecutive elements of `from` to the elements of the slice in `whole`. */
-void gt_slice_put(const struct gt_slice *s, void *whole, const void *from, size_t size);
+void gt_slice_unpack(const struct gt_slice *s, void *whole, const void *from, size_t size);
 
 /* Return the elements of a shard as a slice of the whole parameter, which is row-major. */
 struct gt_slice gt_sharding_slice(const struct gt_sharding *s, int shard, int count);

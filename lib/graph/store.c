@@ -38,7 +38,7 @@ static int fill_slot(
 	slot->lr_scale = v->lr_scale;
 	slot->hidden = v->hidden;
 	slot->frozen = v->frozen;
-	slot->elsewhere = v->elsewhere;
+	slot->on_other_ranks = v->on_other_ranks;
 	slot->count = slot->held = gt_value_elements(v);
 	slot->offset = -1;
 	return 0;
@@ -112,7 +112,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_PARAMETER || slot->elsewhere || slot->offset >= 0)
+		if (slot->role != GT_PARAMETER || slot->on_other_ranks || slot->offset >= 0)
 			continue;
 		slot->offset = s->flat_count;
 		s->flat_count += gt_slot_padded(slot);
@@ -124,7 +124,7 @@ static void place_buffers(struct gt_store *s, bool frozen)
 	for (size_t i = 0; i < s->slot_count; i++) {
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_BUFFER || slot->frozen != frozen || slot->elsewhere)
+		if (slot->role != GT_BUFFER || slot->frozen != frozen || slot->on_other_ranks)
 			continue;
 		slot->offset = (int64_t)s->buffer_bytes;
 		s->buffer_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
@@ -195,7 +195,7 @@ int gt_store_add_caches(struct gt_store *s, const struct gt_graph *g, struct gt_
 	return rc;
 }
 
-void gt_store_part_of(struct gt_store *s, const char *name, const int64_t *shape)
+void gt_store_mark_shard(struct gt_store *s, const char *name, const int64_t *shape)
 {
 	struct gt_slot *slot = find(s, name);
 	int64_t *sum = slot->frozen ? &s->frozen_count : &s->parameter_count;
@@ -242,7 +242,7 @@ size_t gt_store_copy_bytes(const struct gt_store *s)
 void gt_store_place(struct gt_store *s, const int64_t *offsets, int64_t flat_count)
 {
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			s->slots[i].offset = offsets[i];
 	s->flat_count = flat_count;
 }
@@ -399,7 +399,7 @@ int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
 		const struct gt_slot *slot = &s->slots[i];
 		void *host;
 
-		if (slot->elsewhere)
+		if (slot->on_other_ranks)
 			continue;
 		host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 		if (!host)

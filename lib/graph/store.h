@@ -25,7 +25,7 @@ struct gt_slot {
 	bool decay;
 	double lr_scale;
 	bool hidden, frozen; /* as in struct gt_value */
-	bool elsewhere;      /* only other ranks hold it: it has no memory on this rank */
+	bool on_other_ranks; /* only other ranks hold it: it has no memory on this rank */
 	int index;           /* parameters, frozen or not: index in the order of declaration */
 	/* number of elements of the whole tensor; `shape` also describes the whole tensor */
 	int64_t count;
@@ -114,7 +114,7 @@ void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat
 /* Declare that the memory of this slot holds only a shard of a parameter. `shape` is the shape of
  * the whole parameter, which slot->shape and slot->count describe from now on. slot->held does not
  * change. */
-void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *shape);
+void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t *shape);
 
 /*
  * Compute the layout of the caches that a graph declares. Call this before gt_store_alloc(), and

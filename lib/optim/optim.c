@@ -85,7 +85,7 @@ static int64_t state_elements(const struct gt_store *s, const struct gt_optim_op
 
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
-		int more = slot->role == GT_PARAMETER && !slot->elsewhere
+		int more = slot->role == GT_PARAMETER && !slot->on_other_ranks
 		               ? count_states(gt_optim_rule_of(o->kind, slot), o) - 1
 		               : 0;
 
@@ -105,7 +105,7 @@ static int64_t work_count(const struct gt_store *s, const struct gt_optim_option
 		const struct gt_optim_rule *rule = gt_optim_rule_of(o->kind, slot);
 		int64_t work;
 
-		if (slot->role != GT_PARAMETER || slot->elsewhere || !rule->work)
+		if (slot->role != GT_PARAMETER || slot->on_other_ranks || !rule->work)
 			continue;
 		work = rule->work(slot);
 		max = work > max ? work : max;
@@ -179,7 +179,7 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			order[count++] = &s->slots[i];
 	qsort(order, count, sizeof(*order), by_offset);
 	for (size_t i = 0; i < count; i++) {
@@ -555,7 +555,7 @@ const char *gt_optim_state(
 
 	if (which >= count_states(rule, &o->options))
 		return NULL;
-	r = slot->elsewhere ? NULL : range_of(o, slot);
+	r = slot->on_other_ranks ? NULL : range_of(o, slot);
 	*flat = o->states + (r ? r->state_at[which] - r->state_at[0] : 0);
 	return rule->states[which];
 }

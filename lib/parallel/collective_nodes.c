@@ -39,38 +39,38 @@ void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v)
 
 /* ---- where they go ---- */
 
-int gt_orders_init(struct gt_orders *orders, size_t max, struct gt_err *err)
+int gt_insertions_init(struct gt_insertions *insertions, size_t max, struct gt_err *err)
 {
-	orders->count = 0;
-	orders->list = gt_calloc(max, sizeof(*orders->list), err);
-	return orders->list ? 0 : GT_ENOMEM;
+	insertions->count = 0;
+	insertions->list = gt_calloc(max, sizeof(*insertions->list), err);
+	return insertions->list ? 0 : GT_ENOMEM;
 }
 
-void gt_orders_release(struct gt_orders *orders)
+void gt_insertions_release(struct gt_insertions *insertions)
 {
-	free(orders->list);
+	free(insertions->list);
 }
 
-void gt_orders_add(struct gt_orders *orders, struct gt_order one)
+void gt_insertions_add(struct gt_insertions *insertions, struct gt_insertion one)
 {
-	size_t i = orders->count++;
+	size_t i = insertions->count++;
 
-	for (; i > 0 && orders->list[i - 1].at > one.at; i--)
-		orders->list[i] = orders->list[i - 1];
-	orders->list[i] = one;
+	for (; i > 0 && insertions->list[i - 1].at > one.at; i--)
+		insertions->list[i] = insertions->list[i - 1];
+	insertions->list[i] = one;
 }
 
 /* From the end on, so that the places before stay right. */
-void gt_orders_emit(
-    const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g)
+void gt_insertions_emit(
+    const struct gt_insertions *insertions, const struct gt_buckets *buckets, struct gt_graph *g)
 {
-	for (size_t i = orders->count; i-- > 0;) {
-		const struct gt_order *o = &orders->list[i];
+	for (size_t i = insertions->count; i-- > 0;) {
+		const struct gt_insertion *o = &insertions->list[i];
 		union gt_attrs attrs = { 0 };
 		struct gt_node *n;
 
 		attrs.bucket.index = o->bucket;
-		attrs.bucket.turn = o->turn;
+		attrs.bucket.gather = o->gather;
 		attrs.bucket.count = buckets->count[o->bucket];
 		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, &o->in);
 		if (!n)

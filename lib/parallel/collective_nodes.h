@@ -23,35 +23,35 @@ void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
 /* ---- the insertion of nodes into a graph ---- */
 
-/* An order: a request to insert a node that works on one bucket. */
-struct gt_order {
+/* A request to insert a node that works on one bucket. */
+struct gt_insertion {
 	const struct gt_op *op;
 	/* Insert the node before the node that now has this index. The number of nodes means the
 	 * end of the list. */
 	size_t at;
-	int bucket, turn; /* values for attrs.bucket.index and attrs.bucket.turn */
-	unsigned runs;    /* value for gt_node.runs */
+	int bucket, gather; /* values for attrs.bucket.index and attrs.bucket.gather */
+	unsigned runs;      /* value for gt_node.runs */
 	/* input and output of the node; in NULL: no input; out NULL: the output is a new value */
 	struct gt_value *in, *out;
 };
 
-/* A list of orders, sorted by `at`. Nodes with the same `at` keep the order in which they were
+/* A list of requests, sorted by `at`. Nodes with the same `at` keep the order in which they were
  * added. This order is the same on all ranks, as collectives require. */
-struct gt_orders {
-	struct gt_order *list;
+struct gt_insertions {
+	struct gt_insertion *list;
 	size_t count;
 };
 
-/* Allocate memory for `max` orders. The caller calls gt_orders_release() in any case. */
-int gt_orders_init(struct gt_orders *orders, size_t max, struct gt_err *err);
-void gt_orders_release(struct gt_orders *orders);
+/* Allocate memory for `max` requests. The caller calls gt_insertions_release() in any case. */
+int gt_insertions_init(struct gt_insertions *insertions, size_t max, struct gt_err *err);
+void gt_insertions_release(struct gt_insertions *insertions);
 
-/* Add an order to the list. */
-void gt_orders_add(struct gt_orders *orders, struct gt_order one);
+/* Add a request to the list. */
+void gt_insertions_add(struct gt_insertions *insertions, struct gt_insertion one);
 
-/* Insert the nodes of all orders into the graph, with the graph's current scope. Errors are stored
- * in the graph (gt_graph_status()). */
-void gt_orders_emit(
-    const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g);
+/* Insert the nodes of all requests into the graph, with the graph's current scope. Errors are
+ * stored in the graph (gt_graph_status()). */
+void gt_insertions_emit(
+    const struct gt_insertions *insertions, const struct gt_buckets *buckets, struct gt_graph *g);
 
 #endif

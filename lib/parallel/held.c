@@ -22,7 +22,7 @@ static int64_t elements_of(const struct gt_parallel *p, enum gt_axis axis,
 }
 
 /* Slots that the data axis cuts lie in another place, even where seat 0 holds all elements. */
-bool gt_parallel_in_parts(
+bool gt_parallel_is_sharded(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
 	int64_t count = slot->count, held;
@@ -108,7 +108,7 @@ static int receive(struct gt_parallel *p, enum gt_axis axis, int seat, const str
 		return GT_ENOMEM;
 	rc = gt_group_run(p->axes[axis], &c, err);
 	if (!rc)
-		gt_slice_put(&part, whole, c.out, load->size);
+		gt_slice_unpack(&part, whole, c.out, load->size);
 	free(c.out);
 	return rc;
 }
@@ -122,7 +122,7 @@ static int gather(
 	int rc = whole ? 0 : GT_ENOMEM;
 
 	if (!rc && load->data)
-		gt_slice_put(&own, whole, load->data, load->size);
+		gt_slice_unpack(&own, whole, load->data, load->size);
 	for (int seat = 1; !rc && seat < p->axes[axis]->size; seat++)
 		rc = receive(p, axis, seat, load, whole, err);
 	free(load->data);
@@ -165,7 +165,7 @@ static int gather_all(struct gt_parallel *p, struct load *load, const int64_t *c
 	return rc;
 }
 
-int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     const void *held, void *whole, struct gt_err *err)
 {
 	struct load load = { .slot = slot, .what = what, .size = gt_dtype_size(slot->dtype) };
@@ -173,7 +173,7 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 	bool leaves;
 	int rc;
 
-	if (!gt_parallel_in_parts(p, slot, what))
+	if (!gt_parallel_is_sharded(p, slot, what))
 		return p->world->rank
 		           ? 0
 		           : gt_device_read(p->store->device, whole, place_of(p, held, slot, what),
@@ -191,7 +191,7 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 /* ---- scatter ---- */
 
 /* From the outermost axis to the innermost: keep the elements of this rank's seat. */
-int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err)
 {
 	struct load load = { .slot = slot, .what = what, .size = gt_dtype_size(slot->dtype) };
@@ -199,7 +199,7 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 	const void *from = whole;
 	int rc = 0;
 
-	if (slot->elsewhere)
+	if (slot->on_other_ranks)
 		return 0;
 	count_elements(p, slot, what, counts);
 	for (int axis = GT_AXES - 1; !rc && counts[0] && axis >= 0; axis--) {
@@ -211,7 +211,7 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 		own = gt_axis_rows[axis]->held(p, slot, what, p->axes[axis]->rank);
 		packed = gt_calloc((size_t)counts[axis], load.size, err);
 		if (packed)
-			gt_slice_take(&own, packed, from, load.size);
+			gt_slice_pack(&own, packed, from, load.size);
 		rc = packed ? 0 : GT_ENOMEM;
 		free(load.data);
 		load.data = packed;

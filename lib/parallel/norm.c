@@ -66,7 +66,7 @@ int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_PARAMETER || slot->elsewhere)
+		if (slot->role != GT_PARAMETER || slot->on_other_ranks)
 			continue;
 		if (is_counted(p, slot))
 			add_range(p, slot->offset, slot->held);

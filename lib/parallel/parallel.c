@@ -226,7 +226,7 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 		if (!whole)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, whole);
-		rc = gt_parallel_deal(p, slot, GT_HELD_DATA,
+		rc = gt_parallel_scatter_slot(p, slot, GT_HELD_DATA,
 		    slot->role == GT_BUFFER ? s->buffers : s->parameters, whole, err);
 		free(whole);
 	}
@@ -284,7 +284,8 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 	           : 0;
 }
 
-int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err)
+int gt_parallel_sum_scalars(
+    struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err)
 {
 	/* If all ranks' losses count, one call sums loss and stop together. Otherwise the loss is
 	 * summed over the ranks that count, and the requests to stop over all ranks. */

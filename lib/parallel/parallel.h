@@ -259,7 +259,7 @@ enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
 /* Return whether rank 0 of the world may lack elements of the slot. The result is the same on all
  * ranks. */
-bool gt_parallel_in_parts(
+bool gt_parallel_is_sharded(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 
 /*
@@ -271,12 +271,12 @@ bool gt_parallel_in_parts(
  *
  * A collective call.
  */
-int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     const void *held, void *whole, struct gt_err *err);
 
-/* The reverse of gt_parallel_collect(): copy the elements that this rank holds from `whole`, which
- * is in host memory on every rank, to `held`. Not a collective call. */
-int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+/* The reverse of gt_parallel_gather_slot(): copy the elements that this rank holds from `whole`,
+ * which is in host memory on every rank, to `held`. Not a collective call. */
+int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err);
 
 /* Set the elements that this rank holds to their initial values, as gt_store_init() does. */
@@ -316,7 +316,8 @@ bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step);
  * scalars->result.stop (requests to stop) over all ranks. `scalars` is in device memory. Call this
  * after the micro-batches of a step. A collective call.
  */
-int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err);
+int gt_parallel_sum_scalars(
+    struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err);
 
 /* Bring the weights and buffers of all ranks up to date before an evaluation. A collective call. */
 int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);

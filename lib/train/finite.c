@@ -114,11 +114,11 @@ static int search_all(struct search *h, const struct gt_optim *optim, struct gt_
 	int rc = 0;
 
 	for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
-		if (!s->slots[i].elsewhere)
+		if (!s->slots[i].on_other_ranks)
 			rc = search_data(h, i, err);
 	for (int k = 0; optim && k < GT_OPTIM_STATES; k++)
 		for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
-			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere &&
+			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks &&
 			    gt_optim_state(optim, &s->slots[i], k, &flat))
 				rc = search_parameter(
 				    h, &s->slots[i], flat, true, (k + 1) * slots + i, err);

@@ -147,7 +147,7 @@ static int agree(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	double began = gt_clock_s();
-	int rc = gt_parallel_agree(t->s.parallel, gt_optim_scalars(t->optim), err);
+	int rc = gt_parallel_sum_scalars(t->s.parallel, gt_optim_scalars(t->optim), err);
 
 	gt_profile_note(l->profile, "agree", began);
 	return rc;

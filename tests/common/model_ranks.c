@@ -221,7 +221,7 @@ static int collect_slot(struct model_rank *r, const struct gt_slot *slot, enum g
 {
 	if (!r->group || !r->group->rank)
 		*out = calloc(1, gt_slot_bytes(slot));
-	return gt_parallel_collect(r->parallel, slot, what, flat, *out, &r->err);
+	return gt_parallel_gather_slot(r->parallel, slot, what, flat, *out, &r->err);
 }
 
 int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)

@@ -215,7 +215,7 @@ static int scatter_slot(struct model_rank *r, const struct gt_slot *slot, enum g
 		gt_optim_state(r->optim, slot, 1, &flat);
 	for (int64_t k = 0; k < slot->count; k++)
 		whole[k] = number(slot, k);
-	rc = gt_parallel_deal(r->parallel, slot, what, flat, whole, &r->err);
+	rc = gt_parallel_scatter_slot(r->parallel, slot, what, flat, whole, &r->err);
 	free(whole);
 	return rc;
 }

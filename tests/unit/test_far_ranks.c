@@ -197,7 +197,7 @@ static int collect(struct meter *m, struct gt_err *err)
 			continue;
 		m->bytes[i] = gt_slot_bytes(slot);
 		m->weights[i] = m->rank ? NULL : calloc(1, m->bytes[i]);
-		rc = gt_parallel_collect(
+		rc = gt_parallel_gather_slot(
 		    m->t->s.parallel, slot, GT_HELD_DATA, s->parameters, m->weights[i], err);
 	}
 	return rc;

@@ -32,7 +32,7 @@ static int give(struct model_rank *r, const struct gt_slot *slot, int state, con
 		return 0;
 	if (state >= 0)
 		gt_optim_state(r->optim, slot, state, &flat);
-	return gt_parallel_deal(r->parallel, slot, what, flat, whole, &r->err);
+	return gt_parallel_scatter_slot(r->parallel, slot, what, flat, whole, &r->err);
 }
 
 static void expect(struct model_rank *r, const struct gt_slot *slot, int state, double value)

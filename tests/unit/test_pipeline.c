@@ -66,7 +66,7 @@ static void compare_gradients(
 			double far;
 
 			assert_string_equal(slot->name, s->name);
-			if (slot->elsewhere)
+			if (slot->on_other_ranks)
 				continue;
 			held++;
 			model_ranks_expect_same(&ranks[r], gt_store_data(ranks[r].store, slot), one,

@@ -170,8 +170,8 @@ static void test_temporaries(void **state)
 	same = gt_copy(g, in);
 	twice->within = same->within = whole;
 	same->within_first = N;
-	z_value = gt_output(g, gt_relu(g, gt_piece(g, whole, 0, twice)), "z");
-	y_value = gt_output(g, gt_relu(g, gt_piece(g, whole, N, same)), "y");
+	z_value = gt_output(g, gt_relu(g, gt_temporary_within(g, whole, 0, twice)), "z");
+	y_value = gt_output(g, gt_relu(g, gt_temporary_within(g, whole, N, same)), "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);

@@ -207,7 +207,7 @@ static void test_nodes_of_their_own(void **state)
 		close_graph(g, gt_matmul(g, x, square(g, "b"), NULL, false, false), &o);
 		pass_run(g, &gt_pass_recompute, &o);
 		for (size_t k = 0; k < g->node_count; k++)
-			again += g->nodes[k]->again;
+			again += g->nodes[k]->is_repeat;
 		print_message("%s\n", op.name);
 		assert_int_equal(again, rows[i].again);
 		gt_graph_free(g);

@@ -201,7 +201,7 @@ static float *own_gradient(const struct gt_store *s)
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role == GT_PARAMETER && !slot->elsewhere && slot->ndim == 2 &&
+		if (slot->role == GT_PARAMETER && !slot->on_other_ranks && slot->ndim == 2 &&
 		    (slot->held < slot->count || strstr(slot->name, ".h.1.")))
 			return gt_store_gradient(s, slot);
 	}

@@ -22,15 +22,15 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 }
 
 /* Pairs of columns belong together. */
-static struct gt_cut take_pairs(const struct gt_node *n, struct gt_cut offered)
+static struct gt_column_shards take_pairs(const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)offered;
-	return (struct gt_cut){ 1, gt_value_last(n->in[0]) / 2 };
+	return (struct gt_column_shards){ 1, gt_value_last(n->in[0]) / 2 };
 }
 
 static int shard_pairs(struct gt_shard_pass *s, struct gt_node *n)
 {
-	gt_shard_set(s, n->out[0], gt_shard_cut(s, n->in[0]));
+	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[0]));
 	return gt_shard_infer(s, n);
 }
 
@@ -38,7 +38,7 @@ static int shard_pairs(struct gt_shard_pass *s, struct gt_node *n)
 static int shard_with_maxima(struct gt_shard_pass *s, struct gt_node *n)
 {
 	n->in[0] = gt_shard_max(s, n->in[0]);
-	gt_shard_behind(s);
+	gt_shard_place_after(s);
 	gt_shard_replace(s, n->out[0], gt_shard_max(s, n->out[0]));
 	return 0;
 }

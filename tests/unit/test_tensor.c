@@ -191,7 +191,7 @@ static int set_table(struct model_rank *r, bool nan)
 	if (nan)
 		whole[(VOCAB - 1) * WIDTH] = NAN;
 	if (r->parallel)
-		return gt_parallel_deal(
+		return gt_parallel_scatter_slot(
 		    r->parallel, slot, GT_HELD_DATA, r->store->parameters, whole, &r->err);
 	memcpy(gt_store_data(r->store, slot), whole, sizeof(whole));
 	return 0;

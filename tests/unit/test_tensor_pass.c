@@ -265,7 +265,7 @@ static void shards_are_taken_of_every_block(void **state)
 	for (int i = 0; i < 24; i++)
 		whole[i] = (float)i;
 	assert_int_equal(gt_slice_elements(&slice), 12);
-	gt_slice_take(&slice, shard, whole, sizeof(*shard));
+	gt_slice_pack(&slice, shard, whole, sizeof(*shard));
 	assert_memory_equal(shard, expected, sizeof(shard));
 }
 
@@ -290,8 +290,8 @@ static void shards_make_up_the_whole(void **state)
 			for (int r = 0; r < ranks; r++) {
 				struct gt_slice slice = gt_sharding_slice(s, r, ranks);
 
-				gt_slice_take(&slice, shard, whole, sizeof(*shard));
-				gt_slice_put(&slice, back, shard, sizeof(*shard));
+				gt_slice_pack(&slice, shard, whole, sizeof(*shard));
+				gt_slice_unpack(&slice, back, shard, sizeof(*shard));
 				sum += gt_slice_elements(&slice);
 			}
 			assert_int_equal(sum, count);

@@ -93,31 +93,32 @@ static void attention_print(const struct gt_node *n, FILE *f)
 
 /* Heads go with the columns of their queries, keys and values. Where heads share keys and values,
  * the unit is all that share one; a single product of packed columns has no equal blocks then. */
-static struct gt_cut attention_takes(const struct gt_node *n, struct gt_cut offered)
+static struct gt_column_shards attention_takes(
+    const struct gt_node *n, struct gt_column_shards offered)
 {
 	if (n->in[0]->producer && n->in[0]->producer->op == &gt_op_rope)
 		return offered; /* of three products that it has packed */
 	if (n->attrs.attention.kv_heads)
-		return (struct gt_cut){ 0 };
-	return (struct gt_cut){ 3, n->attrs.attention.heads };
+		return (struct gt_column_shards){ 0 };
+	return (struct gt_column_shards){ 3, n->attrs.attention.heads };
 }
 
 static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
 	int group, count;
 	int64_t first;
 
-	if (!cut.units)
+	if (!shards.units)
 		return 0;
 	group = n->attrs.attention.heads / gt_attrs_kv_heads(&n->attrs);
-	count = (int)gt_shard_units(s, cut, &first);
+	count = (int)gt_shard_units(s, shards, &first);
 	n->attrs.attention.all_heads = n->attrs.attention.heads;
 	n->attrs.attention.heads = group * count;
 	n->attrs.attention.first_head = group * (int)first;
 	if (n->attrs.attention.kv_heads)
 		n->attrs.attention.kv_heads = count;
-	gt_shard_set(s, n->out[0], (struct gt_cut){ 1, cut.units });
+	gt_shard_set(s, n->out[0], (struct gt_column_shards){ 1, shards.units });
 	return gt_shard_infer(s, n);
 }
 

@@ -58,14 +58,14 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 /* The table is sharded by its rows: a token's row is that of one rank, and zero on the others. */
 static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut cut = { 1, n->in[0]->shape[0] };
-	int rc = gt_shard_parameter(s, n->in[0], 0, cut);
+	struct gt_column_shards shards = { 1, n->in[0]->shape[0] };
+	int rc = gt_shard_parameter(s, n->in[0], 0, shards);
 
 	if (rc)
 		return rc;
-	gt_shard_units(s, cut, &n->attrs.embedding.first);
-	n->attrs.embedding.whole = cut.units;
-	gt_shard_behind(s);
+	gt_shard_units(s, shards, &n->attrs.embedding.first);
+	n->attrs.embedding.whole = shards.units;
+	gt_shard_place_after(s);
 	gt_shard_replace(s, n->out[0], gt_shard_sum(s, n->out[0]));
 	return gt_shard_infer(s, n);
 }

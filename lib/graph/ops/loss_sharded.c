@@ -211,11 +211,11 @@ const struct gt_op gt_op_classify_stats_sharded = {
 /* Of the logits and targets of node n: its classes among all. */
 static union gt_attrs classes_of(const struct gt_shard_pass *s, const struct gt_node *n)
 {
-	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
 	union gt_attrs attrs = { 0 };
 
-	attrs.loss.whole = cut.units;
-	gt_shard_units(s, cut, &attrs.loss.first);
+	attrs.loss.whole = shards.units;
+	gt_shard_units(s, shards, &attrs.loss.first);
 	return attrs;
 }
 
@@ -247,7 +247,7 @@ static int cross_entropy_shard(struct gt_shard_pass *s, struct gt_node *n)
 	union gt_attrs attrs = classes_of(s, n);
 	struct gt_value *lse, *picked, *loss;
 
-	if (!gt_shard_is_cut(s, n->in[0]))
+	if (!gt_shard_is_sharded(s, n->in[0]))
 		return gt_shard_whole.rewrite(s, n);
 	lse = emit_lse(s, n->in[0]);
 	picked = emit_pick(s, n, &attrs);
@@ -266,7 +266,7 @@ static int classify_stats_shard(struct gt_shard_pass *s, struct gt_node *n)
 	union gt_attrs attrs = classes_of(s, n);
 	struct gt_value *lse, *picked, *before, *stats;
 
-	if (!gt_shard_is_cut(s, n->in[0]))
+	if (!gt_shard_is_sharded(s, n->in[0]))
 		return gt_shard_whole.rewrite(s, n);
 	lse = emit_lse(s, n->in[0]);
 	picked = emit_pick(s, n, &attrs);

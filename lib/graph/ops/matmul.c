@@ -103,31 +103,32 @@ static int in_dim(const struct gt_node *n)
 
 /* How the columns of a product can be sharded: as the ops between it and the next product take
  * them, which takes them by its rows; no units where there is no next product. */
-static struct gt_cut cut_between(const struct gt_shard_pass *s, const struct gt_node *n)
+static struct gt_column_shards shards_between(
+    const struct gt_shard_pass *s, const struct gt_node *n)
 {
-	struct gt_cut cut = { 1, gt_value_last(n->out[0]) };
+	struct gt_column_shards shards = { 1, gt_value_last(n->out[0]) };
 	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
 
 	while (next && next->op->shard && next->op->shard->takes) {
-		cut = next->op->shard->takes(next, cut);
+		shards = next->op->shard->takes(next, shards);
 		next = gt_shard_only_reader(s, next->out[0]);
 	}
-	return next && is_layer(next) ? cut : (struct gt_cut){ 0 };
+	return next && is_layer(next) ? shards : (struct gt_column_shards){ 0 };
 }
 
 /* x is sharded: each rank has a summand of y. The bias is added once. */
 static int shard_rows(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut cut = { 1, gt_shard_cut(s, n->in[0]).units };
+	struct gt_column_shards shards = { 1, gt_shard_columns(s, n->in[0]).units };
 	struct gt_value *bias = n->in[2], *y;
-	int rc = gt_shard_parameter(s, n->in[1], in_dim(n), cut);
+	int rc = gt_shard_parameter(s, n->in[1], in_dim(n), shards);
 
 	n->in[2] = NULL;
 	if (!rc)
 		rc = gt_shard_infer(s, n);
 	if (rc)
 		return rc;
-	gt_shard_behind(s);
+	gt_shard_place_after(s);
 	y = gt_shard_sum(s, n->out[0]);
 	if (bias)
 		y = gt_shard_place(s, gt_bias_add(s->g, y, bias));
@@ -135,16 +136,16 @@ static int shard_rows(struct gt_shard_pass *s, struct gt_node *n)
 	return 0;
 }
 
-static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_cut cut)
+static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_column_shards shards)
 {
-	int rc = gt_shard_parameter(s, n->in[1], out_dim(n), cut);
+	int rc = gt_shard_parameter(s, n->in[1], out_dim(n), shards);
 
 	if (!rc)
-		rc = gt_shard_parameter(s, n->in[2], 0, cut);
+		rc = gt_shard_parameter(s, n->in[2], 0, shards);
 	if (rc)
 		return rc;
 	n->in[0] = gt_shard_copy(s, n->in[0]);
-	gt_shard_set(s, n->out[0], cut);
+	gt_shard_set(s, n->out[0], shards);
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
@@ -156,7 +157,7 @@ static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 		    "tensor parallelism: '%s' is an embedding, and no head without bias",
 		    n->in[1]->name);
 	n->in[0] = gt_shard_copy(s, n->in[0]);
-	gt_shard_set(s, n->out[0], gt_shard_cut(s, n->in[1]));
+	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[1]));
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
@@ -175,21 +176,22 @@ static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
  * tokens. */
 static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut cut;
+	struct gt_column_shards shards;
 	int rc;
 
 	if (!is_layer(n))
 		return gt_shard_whole.rewrite(s, n);
-	if (gt_shard_is_cut(s, n->in[0]))
+	if (gt_shard_is_sharded(s, n->in[0]))
 		return shard_rows(s, n);
-	if (gt_shard_is_cut(s, n->in[1]))
+	if (gt_shard_is_sharded(s, n->in[1]))
 		return shard_head(s, n);
-	cut = cut_between(s, n);
-	if (cut.units)
-		return shard_columns(s, n, cut);
+	shards = shards_between(s, n);
+	if (shards.units)
+		return shard_columns(s, n, shards);
 	if (!makes_logits(s, n))
 		return 0;
-	rc = gt_shard_parameter(s, n->in[1], 0, (struct gt_cut){ 1, gt_value_last(n->out[0]) });
+	rc = gt_shard_parameter(
+	    s, n->in[1], 0, (struct gt_column_shards){ 1, gt_value_last(n->out[0]) });
 	return rc ? rc : shard_head(s, n);
 }
 

@@ -231,7 +231,7 @@ static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 }
 
 /* With the statistics that the node has found. */
-static struct gt_node *batch_norm_again(struct gt_graph *g, const struct gt_node *n)
+static struct gt_node *batch_norm_repeat(struct gt_graph *g, const struct gt_node *n)
 {
 	struct gt_value *in[] = { n->in[0], n->in[1], n->in[2], n->out[1], n->out[2] };
 
@@ -253,7 +253,7 @@ const struct gt_op gt_op_batch_norm = {
 	.grad = batch_norm_grad,
 	.flops = norm_flops,
 	.writes = 1u << 3 | 1u << 4 | 1u << 5,
-	.again = batch_norm_again,
+	.repeat = batch_norm_repeat,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
 	.autocast = GT_AUTOCAST_KEEP,

@@ -67,30 +67,30 @@ static double rope_flops(const struct gt_node *n)
 }
 
 /* The heads that share keys and values stay together: they are a unit. */
-static struct gt_cut rope_takes(const struct gt_node *n, struct gt_cut offered)
+static struct gt_column_shards rope_takes(const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)offered;
-	return (struct gt_cut){ 1, n->attrs.rope.kv_heads };
+	return (struct gt_column_shards){ 1, n->attrs.rope.kv_heads };
 }
 
 static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
 	int64_t first;
 	int group, count;
 
 	for (int k = 1; k < 3; k++)
-		if (gt_shard_cut(s, n->in[k]).units != cut.units)
+		if (gt_shard_columns(s, n->in[k]).units != shards.units)
 			return gt_err_set(s->err, GT_ENOTSUP,
 			    "%s: tensor parallelism cannot shard one input of 'rope' alone",
 			    n->scope);
-	if (!cut.units)
+	if (!shards.units)
 		return 0;
 	group = n->attrs.rope.heads / n->attrs.rope.kv_heads;
-	count = (int)gt_shard_units(s, cut, &first);
+	count = (int)gt_shard_units(s, shards, &first);
 	n->attrs.rope.heads = group * count;
 	n->attrs.rope.kv_heads = count;
-	gt_shard_set(s, n->out[0], (struct gt_cut){ 3, cut.units });
+	gt_shard_set(s, n->out[0], (struct gt_column_shards){ 3, shards.units });
 	return gt_shard_infer(s, n);
 }
 

@@ -35,7 +35,8 @@ static double swiglu_grad_flops(const struct gt_node *n)
 /* Both products before it are sharded by columns, or neither. */
 static int swiglu_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_cut a = gt_shard_cut(s, n->in[0]), b = gt_shard_cut(s, n->in[1]);
+	struct gt_column_shards a = gt_shard_columns(s, n->in[0]),
+	                        b = gt_shard_columns(s, n->in[1]);
 
 	if (a.blocks != b.blocks || a.units != b.units)
 		return gt_err_set(s->err, GT_ENOTSUP,
@@ -44,7 +45,8 @@ static int swiglu_shard(struct gt_shard_pass *s, struct gt_node *n)
 	return gt_shard_infer(s, n);
 }
 
-static struct gt_cut swiglu_takes(const struct gt_node *n, struct gt_cut offered)
+static struct gt_column_shards swiglu_takes(
+    const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)n;
 	return offered;

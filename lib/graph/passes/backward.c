@@ -121,7 +121,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	for (size_t i = nodes; !rc && i-- > 0;)
 		rc = differentiate(g, g->nodes[i], &s, err);
 	for (size_t i = 0; !rc && i < values; i++)
-		if (g->values[i]->role == GT_PARAMETER && !g->values[i]->elsewhere)
+		if (g->values[i]->role == GT_PARAMETER && !g->values[i]->on_other_ranks)
 			name_gradient(g, g->values[i], s.grads[i]);
 out:
 	free(s.depends);

@@ -24,7 +24,8 @@ static bool same_node(const struct gt_node *a, const struct gt_node *b)
 	for (int k = 0; k < GT_MAX_OUTPUTS; k++)
 		if (!a->out[k] != !b->out[k])
 			return false;
-	return a->op == b->op && a->again == b->again && !memcmp(a->in, b->in, sizeof(a->in)) &&
+	return a->op == b->op && a->is_repeat == b->is_repeat &&
+	       !memcmp(a->in, b->in, sizeof(a->in)) &&
 	       /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
 	       !memcmp(&a->attrs, &b->attrs, sizeof(a->attrs));
 }

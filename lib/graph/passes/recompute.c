@@ -38,7 +38,7 @@ struct pass {
 	int *block_of; /* [nodes] index in blocks; of the forward part */
 	int *home;    /* [values] block of the node that makes the value; -1: none, or it is kept */
 	bool *wanted; /* [values] a copy has to make it */
-	struct gt_value **again; /* [values] the copy's */
+	struct gt_value **copies; /* [values] the copy's */
 };
 
 static bool applies(const struct gt_pass_options *options)
@@ -62,9 +62,9 @@ static int find_block(struct pass *p, const char *scope)
  * inputs, and no rank or host waits for it. */
 static bool is_repeatable(const struct gt_node *n)
 {
-	if (n->op->remote || (n->op->writes && !n->op->again))
+	if (n->op->remote || (n->op->writes && !n->op->repeat))
 		return false;
-	for (int k = 0; !n->op->again && k < n->inputs; k++)
+	for (int k = 0; !n->op->repeat && k < n->inputs; k++)
 		if (n->in[k] && gt_value_changes(n->in[k]))
 			return false;
 	for (int k = 0; k < n->outputs; k++)
@@ -99,7 +99,7 @@ static void find_homes(struct pass *p)
 		if (i + 1 == p->middle)
 			p->blocks[p->block_of[i]].last = true;
 		for (int k = 0; k < n->outputs && is_repeatable(n); k++)
-			if (n->out[k] && !(k && n->op->again) && !is_small(n, n->out[k]))
+			if (n->out[k] && !(k && n->op->repeat) && !is_small(n, n->out[k]))
 				p->home[n->out[k]->id] = p->block_of[i];
 	}
 	for (size_t i = 0; i < p->middle; i++)
@@ -173,8 +173,8 @@ static void want_inputs(struct pass *p)
 static void redirect(struct pass *p, struct gt_node *n)
 {
 	for (int k = 0; k < n->inputs; k++)
-		if (n->in[k] && p->again[n->in[k]->id])
-			n->in[k] = p->again[n->in[k]->id];
+		if (n->in[k] && p->copies[n->in[k]->id])
+			n->in[k] = p->copies[n->in[k]->id];
 }
 
 static void emit_copy(struct pass *p, const struct gt_node *n)
@@ -182,14 +182,14 @@ static void emit_copy(struct pass *p, const struct gt_node *n)
 	struct gt_node *copy;
 
 	p->g->scope = n->scope;
-	copy = n->op->again ? n->op->again(p->g, n) : gt_node_copy(p->g, n);
+	copy = n->op->repeat ? n->op->repeat(p->g, n) : gt_node_copy(p->g, n);
 	if (!copy)
 		return;
-	copy->again = true;
+	copy->is_repeat = true;
 	for (int k = 0; k < copy->outputs; k++)
 		if (copy->out[k]) {
 			copy->out[k]->layout = n->out[k]->layout;
-			p->again[n->out[k]->id] = copy->out[k];
+			p->copies[n->out[k]->id] = copy->out[k];
 		}
 	redirect(p, copy);
 }
@@ -242,8 +242,8 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	p.block_of = gt_calloc(p.middle, sizeof(*p.block_of), err);
 	p.home = gt_calloc(g->value_count, sizeof(*p.home), err);
 	p.wanted = gt_calloc(g->value_count, sizeof(*p.wanted), err);
-	p.again = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
-	if (backward && p.blocks && p.block_of && p.home && p.wanted && p.again) {
+	p.copies = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
+	if (backward && p.blocks && p.block_of && p.home && p.wanted && p.copies) {
 		recompute(&p, options->recompute, backward);
 		rc = gt_graph_status(g, err);
 	}
@@ -252,7 +252,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	free(p.block_of);
 	free(p.home);
 	free(p.wanted);
-	free(p.again);
+	free(p.copies);
 	return rc;
 }
 

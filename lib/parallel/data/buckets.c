@@ -50,7 +50,7 @@ int gt_buckets_cut(
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			starts[n++] = s->slots[i].offset;
 	/* Offsets are in the order in which gradients are finished, but slots are in the order of
 	 * declaration. */
@@ -132,9 +132,9 @@ int gt_buckets_events(
 }
 
 struct gt_span *gt_buckets_span(
-    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn)
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int gather)
 {
-	size_t i = (size_t)turn * b->size + (size_t)bucket;
+	size_t i = (size_t)gather * b->size + (size_t)bucket;
 
 	assert(i < p->event_count || !p->events);
 	return p->events ? &p->events[i].span : NULL;

@@ -44,9 +44,9 @@ size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* Return the record of the time span of one collective of a bucket: the reduction (turn 0), or the
- * gather number `turn` (1 to `gathers`). Returns NULL if p->events is empty. */
+/* Return the record of the time span of one collective of a bucket: the reduction (gather 0), or
+ * the gather number `gather` (1 to `gathers`). Returns NULL if p->events is empty. */
 struct gt_span *gt_buckets_span(
-    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn);
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int gather);
 
 #endif

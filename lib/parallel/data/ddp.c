@@ -96,27 +96,29 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 	const struct ddp *d = p->state;
 	bool main = p->mode->main;
 	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err);
-	struct gt_orders all;
-	int rc = gt_orders_init(&all, d->buckets.size + 1, err);
+	struct gt_insertions all;
+	int rc = gt_insertions_init(&all, d->buckets.size + 1, err);
 
 	for (size_t i = 0; !rc && end && i < d->buckets.size; i++) {
 		/* A rank without samples makes its gradients in another order, but starts alike. */
 		if (main && i && end[i] < end[i - 1])
 			end[i] = end[i - 1];
-		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_start : &op_start,
-		                        .at = end[i],
-		                        .bucket = (int)i,
-		                        .runs = GT_RUN_LAST });
+		gt_insertions_add(
+		    &all, (struct gt_insertion){ .op = main ? &op_reduce_start : &op_start,
+		              .at = end[i],
+		              .bucket = (int)i,
+		              .runs = GT_RUN_LAST });
 	}
 	gt_graph_scope(g, "ddp");
 	if (!rc && end) {
-		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_wait : &op_wait,
-		                        .at = g->node_count,
-		                        .runs = GT_RUN_LAST });
-		gt_orders_emit(&all, &d->buckets, g);
+		gt_insertions_add(
+		    &all, (struct gt_insertion){ .op = main ? &op_reduce_wait : &op_wait,
+		              .at = g->node_count,
+		              .runs = GT_RUN_LAST });
+		gt_insertions_emit(&all, &d->buckets, g);
 	}
 	free(end);
-	gt_orders_release(&all);
+	gt_insertions_release(&all);
 	return rc || !end ? GT_ENOMEM : gt_graph_status(g, err);
 }
 

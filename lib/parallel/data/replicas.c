@@ -12,7 +12,7 @@ enum { PIECE = 1 << 16, LIST_BYTES = 256 };
  * slots. */
 static bool is_compared(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	return !slot->elsewhere && (slot->role == GT_PARAMETER || p->o.sync_bn);
+	return !slot->on_other_ranks && (slot->role == GT_PARAMETER || p->o.sync_bn);
 }
 
 static int sum_slot(

@@ -59,7 +59,7 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 	if (!gaps)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			gaps[count++] = (struct gt_part){ s->slots[i].offset, s->slots[i].held, 0 };
 	qsort(gaps, count, sizeof(*gaps), by_offset);
 	for (size_t i = 0; i < count; i++) {

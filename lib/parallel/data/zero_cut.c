@@ -242,7 +242,7 @@ static void list(struct cut *c, bool (*whole)(const struct gt_slot *slot))
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role == GT_PARAMETER && !slot->elsewhere)
+		if (slot->role == GT_PARAMETER && !slot->on_other_ranks)
 			c->items[c->item_count++] = (struct item){ .slot = i,
 				.whole = whole && whole(slot),
 				.offset = slot->offset,

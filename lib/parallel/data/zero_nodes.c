@@ -96,7 +96,7 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
-		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn),
+		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.gather),
 		.stream = call->stream };
 
 	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);
@@ -186,14 +186,14 @@ static unsigned reducing_runs(const struct gt_zero *z)
 	return z->stage == 1 ? GT_RUN_LAST : 0;
 }
 
-static void order_wait(const struct gt_zero *z, struct gt_orders *all, size_t place, int bucket,
-    struct gt_value *buffer)
+static void insert_wait(const struct gt_zero *z, struct gt_insertions *all, size_t place,
+    int bucket, struct gt_value *buffer)
 {
-	gt_orders_add(all, (struct gt_order){ .op = &op_reduce_wait,
-	                       .at = place,
-	                       .bucket = bucket,
-	                       .runs = reducing_runs(z),
-	                       .in = buffer });
+	gt_insertions_add(all, (struct gt_insertion){ .op = &op_reduce_wait,
+	                           .at = place,
+	                           .bucket = bucket,
+	                           .runs = reducing_runs(z),
+	                           .in = buffer });
 }
 
 /*
@@ -203,7 +203,7 @@ static void order_wait(const struct gt_zero *z, struct gt_orders *all, size_t pl
  * memory plan gives its memory to later buckets.
  */
 static int order_reduces(
-    struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
+    struct gt_parallel *p, struct gt_graph *g, struct gt_insertions *all, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
@@ -222,17 +222,17 @@ static int order_reduces(
 			if (end[i] != place)
 				continue;
 			if (before >= 0 && z->stage > 1)
-				order_wait(z, all, place, before, buffers[before]);
-			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
-			                       .at = place,
-			                       .bucket = (int)i,
-			                       .runs = reducing_runs(z),
-			                       .in = buffers[i] });
+				insert_wait(z, all, place, before, buffers[before]);
+			gt_insertions_add(all, (struct gt_insertion){ .op = &op_reduce_start,
+			                           .at = place,
+			                           .bucket = (int)i,
+			                           .runs = reducing_runs(z),
+			                           .in = buffers[i] });
 			before = (int)i;
 		}
 	}
 	if (before >= 0)
-		order_wait(z, all, last, before, buffers[before]);
+		insert_wait(z, all, last, before, buffers[before]);
 	free(end);
 	free(buffers);
 	return 0;
@@ -309,7 +309,7 @@ static void move_in(const struct gt_parallel *p, struct gt_graph *g, const struc
 
 			if (!slot || bucket != visit->bucket)
 				continue;
-			piece = gt_piece(
+			piece = gt_temporary_within(
 			    g, visit->buffer, slot->offset - z->buckets.first[bucket], was);
 			for (size_t j = i; piece && j <= visit->last; j++)
 				for (int l = 0; l < g->nodes[j]->inputs; l++)
@@ -353,7 +353,7 @@ static bool stays(struct visit *visits, size_t forward, size_t count)
  *   before 6    wait 0
  */
 static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
-    struct gt_orders *all, struct gt_err *err)
+    struct gt_insertions *all, struct gt_err *err)
 {
 	struct gt_zero *z = p->state;
 	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
@@ -376,15 +376,15 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 
 		v->buffer = gt_temporary(g, p->store->dtype, z->buckets.count[v->bucket]);
 		move_in(p, g, v);
-		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
-		                       .at = visits[i ? i - 1 : 0].first,
-		                       .bucket = v->bucket,
-		                       .turn = i < forward ? 1 : 2,
-		                       .out = v->buffer });
-		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
-		                       .at = v->first,
-		                       .bucket = v->bucket,
-		                       .in = v->buffer });
+		gt_insertions_add(all, (struct gt_insertion){ .op = &op_gather_start,
+		                           .at = visits[i ? i - 1 : 0].first,
+		                           .bucket = v->bucket,
+		                           .gather = i < forward ? 1 : 2,
+		                           .out = v->buffer });
+		gt_insertions_add(all, (struct gt_insertion){ .op = &op_gather_wait,
+		                           .at = v->first,
+		                           .bucket = v->bucket,
+		                           .in = v->buffer });
 		gathered += z->buckets.count[v->bucket];
 	}
 	/* A step's graph gathers more than that of an evaluation, which may come after it. */
@@ -399,8 +399,8 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
-	struct gt_orders all;
-	int rc = gt_orders_init(&all, 6 * z->buckets.size, err);
+	struct gt_insertions all;
+	int rc = gt_insertions_init(&all, 6 * z->buckets.size, err);
 
 	if (!rc && backward)
 		rc = order_reduces(p, g, &all, err);
@@ -408,8 +408,8 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, stru
 		rc = order_gathers(p, g, backward ? end_of_forward(g) : g->node_count, &all, err);
 	gt_graph_scope(g, "zero");
 	if (!rc)
-		gt_orders_emit(&all, &z->buckets, g);
-	gt_orders_release(&all);
+		gt_insertions_emit(&all, &z->buckets, g);
+	gt_insertions_release(&all);
 	return rc ? rc : gt_graph_status(g, err);
 }
 

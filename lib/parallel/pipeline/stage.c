@@ -16,8 +16,8 @@ static void mark_elsewhere(struct gt_graph *g, size_t first, size_t last)
 
 		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 			continue;
-		v->elsewhere = !gt_pipeline_reads(g, first, last, v) &&
-		               (first || gt_pipeline_reads(g, 0, g->node_count, v));
+		v->on_other_ranks = !gt_pipeline_reads(g, first, last, v) &&
+		                    (first || gt_pipeline_reads(g, 0, g->node_count, v));
 	}
 }
 

@@ -141,7 +141,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 
 	(void)err;
 	for (size_t i = 0; i < t->count; i++)
-		gt_store_part_of(store, t->shardings[i].name, t->shardings[i].shape);
+		gt_store_mark_shard(store, t->shardings[i].name, t->shardings[i].shape);
 	return 0;
 }
 

@@ -52,7 +52,7 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	if (!rc)
 		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
 	if (!rc)
-		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
+		rc = gt_parallel_scatter_slot(s->parallel, slot, GT_HELD_STATE, flat, host, err);
 	free(host);
 	return rc;
 }

@@ -278,7 +278,7 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 	if (!rc && o->finite)
 		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
 	if (!rc)
-		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
+		rc = gt_parallel_scatter_slot(o->parallel, slot, GT_HELD_DATA,
 		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
 	free(host);
 	return rc;

@@ -10,14 +10,14 @@ static int collect_one(struct gt_whole *w, struct gt_parallel *p, size_t slot_in
 	enum gt_held what = which < 0 ? GT_HELD_DATA : GT_HELD_STATE;
 	void **whole = &w->tensors[(size_t)(which + 1) * w->store->slot_count + slot_index];
 
-	if (!gt_parallel_in_parts(p, slot, what))
+	if (!gt_parallel_is_sharded(p, slot, what))
 		return 0;
 	if (!gt_parallel_rank(p)) {
 		*whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 		if (!*whole)
 			return GT_ENOMEM;
 	}
-	return gt_parallel_collect(p, slot, what, held, *whole, err);
+	return gt_parallel_gather_slot(p, slot, what, held, *whole, err);
 }
 
 int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,

@@ -55,7 +55,7 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 
 	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
 		return gt_err_set(err, GT_EINVAL, "'%s' differs from that of one rank", of->name);
-	return gt_parallel_deal(w->t->s.parallel, slot, what, held, whole, err);
+	return gt_parallel_scatter_slot(w->t->s.parallel, slot, what, held, whole, err);
 }
 
 /* Copy this rank's elements of all tensors, from wholes as the trace has them, to out[x->count]. */

@@ -41,8 +41,8 @@ struct gt_watched {
  * that the rank holds with the trace.
  *
  * The rank cuts its shards out of the tensors in the trace, in the same way as when it loads a
- * checkpoint (gt_parallel_deal()). These are the expected values. The comparison does not use
- * collectives, so faults in collectives cannot change its result.
+ * checkpoint (gt_parallel_scatter_slot()). These are the expected values. The comparison does not
+ * use collectives, so faults in collectives cannot change its result.
  */
 struct gt_watcher {
 	const struct gt_train *t;
