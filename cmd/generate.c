@@ -210,7 +210,7 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 		rc = encode_prompt(g, err);
 	if (rc)
 		return rc;
-	gt_model_wishes(s->model, &s->input);
+	gt_model_preferred_input(s->model, &s->input);
 	if (s->input.kind != GT_MODEL_TOKENS)
 		return gt_err_set(
 		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(s->model));

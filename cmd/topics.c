@@ -80,7 +80,7 @@ static int size_of(struct size *size, const struct gt_model *m, struct gt_err *e
 
 	if (rc)
 		return rc;
-	gt_model_wishes(m, &in);
+	gt_model_preferred_input(m, &in);
 	in.classes = in.classes ? in.classes : VOCABULARY;
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;

@@ -144,11 +144,11 @@ static int report_arrays(struct gt_arrays *a, struct gt_err *err)
 
 	if (!text)
 		return GT_ENOMEM;
-	s->info.told = gt_arena_strdup(&s->names, text, err);
+	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
 	free(text);
 	a->inputs_name = gt_arena_strdup(&s->names, a->inputs_name, err);
 	a->targets_name = gt_arena_strdup(&s->names, a->targets_name, err);
-	return s->info.told && a->inputs_name && a->targets_name ? 0 : GT_ENOMEM;
+	return s->info.interpretation && a->inputs_name && a->targets_name ? 0 : GT_ENOMEM;
 }
 
 static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,

@@ -61,7 +61,7 @@ void gt_byte_stream_close(struct gt_byte_stream *s)
 	free(s);
 }
 
-bool gt_stream_is_packed(const struct gt_byte_stream *s)
+bool gt_byte_stream_is_gzip(const struct gt_byte_stream *s)
 {
 	return s->packed;
 }
@@ -87,7 +87,7 @@ static size_t packed_left(const struct gt_byte_stream *s)
 	return s->file.size - (size_t)(s->z.next_in - s->file.data);
 }
 
-uint64_t gt_byte_stream_most(const struct gt_byte_stream *s)
+uint64_t gt_byte_stream_max_left(const struct gt_byte_stream *s)
 {
 	if (!s->packed)
 		return s->file.size - s->at;

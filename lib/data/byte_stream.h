@@ -22,7 +22,7 @@ int gt_byte_stream_open(struct gt_byte_stream **out, const char *path, struct gt
 void gt_byte_stream_close(struct gt_byte_stream *s);
 
 /* Return whether the file is compressed with gzip. */
-bool gt_stream_is_packed(const struct gt_byte_stream *s);
+bool gt_byte_stream_is_gzip(const struct gt_byte_stream *s);
 
 /* Return all bytes of a plain file, borrowed until the stream is closed. Return NULL for an empty
  * file or a gzip file. */
@@ -38,7 +38,7 @@ uint64_t gt_byte_stream_at(const struct gt_byte_stream *s);
  * gzip file it counts 1032 bytes for each remaining compressed byte, the most that deflate can
  * produce. Compare a size that is stored in the file with this limit before allocating memory for
  * it. Source: zlib's "Technical Details", maximum compression factor. */
-uint64_t gt_byte_stream_most(const struct gt_byte_stream *s);
+uint64_t gt_byte_stream_max_left(const struct gt_byte_stream *s);
 
 /*
  * Read `size` bytes into `out`, or skip them if `out` is NULL. *got is the number of bytes read; it

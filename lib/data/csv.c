@@ -173,7 +173,7 @@ static int read_rows(struct gt_csv_table *t, const struct gt_mapping *map, struc
 		r.at += 3;
 	rc = read_head(t, &r, err);
 	if (!rc)
-		rc = gt_csv_place(t, err);
+		rc = gt_csv_choose_columns(t, err);
 	if (!rc && t->words && t->columns != columns)
 		rc = gt_err_set(err, GT_EINVAL, "%zu columns, but '%s' has %zu", t->columns,
 		    t->request->inputs[0], columns);
@@ -392,8 +392,8 @@ static int report_columns(struct gt_csv_table *t, struct gt_err *err)
 	}
 	if (!used)
 		return 0;
-	s->info.told = gt_arena_strdup(&s->names, text, err);
-	return s->info.told ? 0 : GT_ENOMEM;
+	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
+	return s->info.interpretation ? 0 : GT_ENOMEM;
 }
 
 static int read_table(struct gt_csv_table *t, struct gt_err *err)

@@ -84,7 +84,7 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
 
 /* Choose the field of the target and the column of every other field: set t->target, t->place and
  * t->columns. */
-int gt_csv_place(struct gt_csv_table *t, struct gt_err *err);
+int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 
 /* Write the fields of a row to row t->rows of the cells. The caller has allocated this row. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);

@@ -146,7 +146,7 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	    named ? ", or write the names of the columns in the first line" : "");
 }
 
-int gt_csv_place(struct gt_csv_table *t, struct gt_err *err)
+int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
 {
 	size_t columns;
 	int rc;

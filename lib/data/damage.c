@@ -85,7 +85,7 @@ static void note(struct gt_damage *d, int64_t sample, const char *text)
 	snprintf(d->first[i].text, sizeof(d->first[i].text), "%s", text);
 }
 
-int gt_damage_leave_out(struct gt_damage *d, int64_t sample, struct gt_err *err)
+int gt_damage_record(struct gt_damage *d, int64_t sample, struct gt_err *err)
 {
 	int code = err->code, rc;
 

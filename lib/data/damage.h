@@ -34,7 +34,7 @@ void gt_damage_free(struct gt_damage *d);
  * the record is strict, or if all samples are damaged now. In the second case *err names the
  * error of the first sample. Other errors: GT_ENOMEM.
  */
-int gt_damage_leave_out(struct gt_damage *d, int64_t sample, struct gt_err *err);
+int gt_damage_record(struct gt_damage *d, int64_t sample, struct gt_err *err);
 
 /* Return whether a sample is recorded as damaged. */
 bool gt_damage_has(struct gt_damage *d, int64_t sample);

@@ -40,10 +40,10 @@ struct gt_data_info {
 	/* The target is a float32, and the int32 holds its bits. The float32 is never NaN;
 	 * GT_DATA_IGNORE has the bits of a NaN. */
 	bool regression;
-	size_t input_bytes; /* bytes of one sample's input */
-	size_t targets;     /* int32 values in one sample's target: 1 or block */
-	const char *note;   /* a warning about how the data were opened; NULL: none */
-	const char *told;   /* a line about how the data were interpreted; NULL: none */
+	size_t input_bytes;         /* bytes of one sample's input */
+	size_t targets;             /* int32 values in one sample's target: 1 or block */
+	const char *note;           /* a warning about how the data were opened; NULL: none */
+	const char *interpretation; /* a line about how the data were interpreted; NULL: none */
 	/* Two texts about the training data that the request describes (`like`). `adopted` lists
 	 * settings that were taken from there; `overruled` lists settings for which the spec has
 	 * another value. NULL: none. */

@@ -160,7 +160,7 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data)
 	return data->source;
 }
 
-/* The description wins over the model's wishes. */
+/* The description wins over the model's preferred input. */
 static struct gt_data_request combine(const struct gt_data_request *request)
 {
 	const struct gt_data_description *like = request->like;
@@ -360,7 +360,7 @@ static int read_or_leave_out(struct gt_dataset *data, int64_t index, const struc
 
 	rc = s->ops->read(s, &data->part, index, draw, input, target, &own);
 	if (rc == GT_EFORMAT || (rc == GT_EIO && s->unlabelled)) {
-		rc = gt_damage_leave_out(s->damage, index, &own);
+		rc = gt_damage_record(s->damage, index, &own);
 		if (!rc)
 			return leave_empty(data, input, target);
 	}

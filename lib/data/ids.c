@@ -289,7 +289,8 @@ static bool find_file(struct work *w, const char *path)
 	return found;
 }
 
-static int write_file(struct work *w, const char *path, struct gt_err *trouble, struct gt_err *err)
+static int write_file(
+    struct work *w, const char *path, struct gt_err *cache_error, struct gt_err *err)
 {
 	struct header h = { .version = VERSION,
 		.width = (uint32_t)w->out->width,
@@ -297,7 +298,7 @@ static int write_file(struct work *w, const char *path, struct gt_err *trouble, 
 	struct gt_atomic_file f;
 	int rc;
 
-	if (gt_atomic_open(&f, path, trouble))
+	if (gt_atomic_open(&f, path, cache_error))
 		return 0;
 	f.no_sync = true; /* a power cut costs the time to write it again */
 	w->stream = f.stream;
@@ -316,7 +317,7 @@ static int write_file(struct work *w, const char *path, struct gt_err *trouble, 
 	h.crc = w->crc;
 	if (!fseeko(f.stream, 0, SEEK_SET))
 		fwrite(&h, sizeof(h), 1, f.stream);
-	gt_atomic_commit(&f, trouble);
+	gt_atomic_commit(&f, cache_error);
 	return 0;
 }
 
@@ -362,18 +363,19 @@ static void unlock_file(const char *path, int fd)
 	free(name);
 }
 
-static int open_cached(struct work *w, const char *path, struct gt_err *trouble, struct gt_err *err)
+static int open_cached(
+    struct work *w, const char *path, struct gt_err *cache_error, struct gt_err *err)
 {
 	int fd, rc = 0;
 
-	if (find_file(w, path) || gt_user_cache_make(path, trouble))
+	if (find_file(w, path) || gt_user_cache_make(path, cache_error))
 		return 0;
 	let_others_begin(w, path);
 	fd = lock_file(path);
 	if (!find_file(w, path)) {
-		rc = write_file(w, path, trouble, err);
-		if (!rc && !trouble->code && !find_file(w, path))
-			gt_err_set(trouble, GT_EIO, "'%s' was changed at once", path);
+		rc = write_file(w, path, cache_error, err);
+		if (!rc && !cache_error->code && !find_file(w, path))
+			gt_err_set(cache_error, GT_EIO, "'%s' was changed at once", path);
 	}
 	unlock_file(path, fd);
 	return rc;
@@ -383,7 +385,7 @@ static int open_cached(struct work *w, const char *path, struct gt_err *trouble,
 
 static int open_ids(struct work *w, struct gt_err *err)
 {
-	struct gt_err trouble = GT_ERR_INIT;
+	struct gt_err cache_error = GT_ERR_INIT;
 	char *path = NULL;
 	int rc = 0;
 
@@ -392,15 +394,15 @@ static int open_ids(struct work *w, struct gt_err *err)
 		path = rc ? NULL : path_of(w);
 	}
 	if (!rc && path)
-		rc = open_cached(w, path, &trouble, err);
+		rc = open_cached(w, path, &cache_error, err);
 	free(path);
 	if (rc || w->out->map.data)
 		return rc;
 	rc = tokenize(w, NULL, err);
 	w->out->ids = w->out->own;
-	if (!rc && trouble.code) {
-		w->out->trouble = gt_strdup(trouble.text, err);
-		rc = w->out->trouble ? 0 : GT_ENOMEM;
+	if (!rc && cache_error.code) {
+		w->out->cache_error = gt_strdup(cache_error.text, err);
+		rc = w->out->cache_error ? 0 : GT_ENOMEM;
 	}
 	return rc;
 }
@@ -426,6 +428,6 @@ void gt_ids_release(struct gt_ids *ids)
 {
 	gt_unmap(&ids->map);
 	free(ids->own);
-	free(ids->trouble);
+	free(ids->cache_error);
 	*ids = (struct gt_ids){ .map.fd = -1 };
 }

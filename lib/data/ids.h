@@ -16,7 +16,7 @@ struct gt_ids {
 	void *own;             /* the memory of the ids, if they are not in a cache file */
 	struct gt_mapping map; /* the mapped cache file, if the ids are in one */
 	int64_t repaired;      /* number of ill-formed parts of the text, read as U+FFFD */
-	char *trouble;         /* why the cache file could not be written; owned; NULL: no error */
+	char *cache_error;     /* why the cache file could not be written; owned; NULL: no error */
 };
 
 /* Return the bytes per id (1, 2 or 4) for a vocabulary of `size` tokens. */

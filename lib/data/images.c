@@ -159,7 +159,7 @@ static int use_or_leave_out(const struct images *m, int64_t i,
 	if (rc != GT_EFORMAT)
 		return rc;
 	*left_out = true;
-	return gt_damage_leave_out(m->source.damage, i, err);
+	return gt_damage_record(m->source.damage, i, err);
 }
 
 /* A search for an image of another size than the first one's. */

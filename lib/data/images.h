@@ -46,8 +46,8 @@ struct gt_list {
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
-	bool has_loose_links; /* a symbolic link was found that leads to no file */
-	void **indexes;       /* contents of cache files; items borrow their paths and bytes */
+	bool has_dangling_links; /* a symbolic link was found that leads to no file */
+	void **indexes;          /* contents of cache files; items borrow their paths and bytes */
 	size_t index_count, index_capacity, index_bytes;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
@@ -69,7 +69,7 @@ bool gt_list_is_image(const char *path);
 
 /* Add an item with the path FRONT/PATH. Only PATH decides whether the item is hidden. `front` NULL:
  * do the same as gt_list_add(). */
-int gt_list_add_behind(
+int gt_list_add_below(
     struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err);
 
 /* Allocate `size` bytes of the list's memory for an image. Return NULL and set err if this would
@@ -135,8 +135,8 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
  * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
  * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
  * before that: the clock of the file system may be too coarse to show another change. Nothing is
- * stored, either, if list->has_loose_links. If the file cannot be written, there is no error: the
- * next run lists the folder again.
+ * stored, either, if list->has_dangling_links. If the file cannot be written, there is no error:
+ * the next run lists the folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,

@@ -8,7 +8,8 @@
 /* Check that an image has 1 to GT_IMAGE_MAX_PIXELS pixels. Errors: GT_EFORMAT. */
 int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
 /* Set and return GT_EFORMAT: a file of `size` bytes is too small for so many pixels. */
-int gt_image_impossible(const char *format, int width, int height, size_t size, struct gt_err *err);
+int gt_image_fail_too_small(
+    const char *format, int width, int height, size_t size, struct gt_err *err);
 
 /* Convert `count` pixels in place from `native` channels to `channels` channels; both are
  * 1 or 3. `pixels` must have memory for the larger number. */

@@ -21,7 +21,8 @@ int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err)
 	return gt_err_hint(err, "images have 1 to %d pixels", GT_IMAGE_MAX_PIXELS);
 }
 
-int gt_image_impossible(const char *format, int width, int height, size_t size, struct gt_err *err)
+int gt_image_fail_too_small(
+    const char *format, int width, int height, size_t size, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "corrupt %s: %d x %d pixels cannot come out of %zu bytes",
 	    format, width, height, size);

@@ -101,7 +101,7 @@ static int check_claim(const struct gt_jpeg *j)
 
 	if (d->arith_code || pixels / 512 <= d->src->bytes_in_buffer)
 		return 0;
-	return gt_image_impossible(
+	return gt_image_fail_too_small(
 	    "JPEG", (int)d->image_width, (int)d->image_height, d->src->bytes_in_buffer, j->err);
 }
 

@@ -63,10 +63,10 @@ unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *e
 
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err)
 {
-	return gt_list_add_behind(list, NULL, item, err);
+	return gt_list_add_below(list, NULL, item, err);
 }
 
-int gt_list_add_behind(
+int gt_list_add_below(
     struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err)
 {
 	size_t before = front ? strlen(front) + 1 : 0, length = before + strlen(item->path) + 1;
@@ -127,7 +127,7 @@ static int add_entry(
 	case FTS_F:
 		return gt_list_add(list, &item, err);
 	case FTS_SLNONE:
-		list->has_loose_links = true;
+		list->has_dangling_links = true;
 		return 0;
 	case FTS_DNR:
 	case FTS_ERR:

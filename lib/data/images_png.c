@@ -59,7 +59,7 @@ static int check_claim(const struct gt_png *g)
 
 	if (bytes / 1032 <= g->size)
 		return 0;
-	return gt_image_impossible("PNG", g->width, g->height, g->size, g->err);
+	return gt_image_fail_too_small("PNG", g->width, g->height, g->size, g->err);
 }
 
 /* Set the conversions to 8 bits, of grey or RGB; returns how many channels that is. */

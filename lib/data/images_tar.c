@@ -221,13 +221,13 @@ static int read_item(struct tar *t, const struct header *h, uint64_t size, struc
 		rc = copy_label(t, &item, size, err);
 	} else if (item.folder || !gt_list_is_image(item.path)) {
 		rc = read_exactly(t, NULL, size, INSIDE, err);
-	} else if (gt_stream_is_packed(t->in)) {
+	} else if (gt_byte_stream_is_gzip(t->in)) {
 		rc = copy_image(t, &item, size, err);
 	} else {
 		item.bytes = gt_byte_stream_borrow(t->in, size);
 		item.size = size;
 	}
-	return rc ? rc : gt_list_add_behind(t->list, t->front, &item, err);
+	return rc ? rc : gt_list_add_below(t->list, t->front, &item, err);
 }
 
 /* Long names and pax records belong to one entry only. */
@@ -278,7 +278,7 @@ static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 		    err, GT_EFORMAT, "malformed size in the header at byte %llu", at(t) - BLOCK);
 	if (!has_data)
 		size = 0;
-	if ((uint64_t)size > gt_byte_stream_most(t->in))
+	if ((uint64_t)size > gt_byte_stream_max_left(t->in))
 		return cut_short(t, INSIDE, err);
 	if (h->type == 'S') {
 		rc = gt_err_set(err, GT_ENOTSUP, "a sparse file at byte %llu", at(t));
@@ -306,7 +306,7 @@ static int read_tail(struct tar *t, struct gt_err *err)
 	uint64_t got = 0;
 	int rc = 0;
 
-	if (gt_stream_is_packed(t->in))
+	if (gt_byte_stream_is_gzip(t->in))
 		rc = gt_byte_stream_read(t->in, NULL, (uint64_t)MAX_TAIL + 1, &got, err);
 	if (rc || got <= MAX_TAIL)
 		return rc;
@@ -360,7 +360,7 @@ static int list_plain_or_packed(
 	int64_t began_s = time(NULL);
 	int rc;
 
-	if (gt_stream_is_packed(archive))
+	if (gt_byte_stream_is_gzip(archive))
 		return list_tar(list, path, archive, err);
 	if (gt_index_load(list, path, archive))
 		return 0;
@@ -386,7 +386,7 @@ int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
 	rc = list_plain_or_packed(list, path, archive, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", path);
-	if (rc || gt_stream_is_packed(archive))
+	if (rc || gt_byte_stream_is_gzip(archive))
 		gt_byte_stream_close(archive);
 	else
 		list->archives[list->archive_count++] = archive;

@@ -84,7 +84,7 @@ static int wrong_size(const char *there, uint64_t wanted, struct gt_err *err)
 static int inflate_values(struct idx *x, const struct gt_data_request *request, struct gt_err *err)
 {
 	uint64_t start = gt_byte_stream_at(x->file), got, more = 0,
-	         max = gt_byte_stream_most(x->file);
+	         max = gt_byte_stream_max_left(x->file);
 	char there[48];
 	int rc;
 
@@ -121,12 +121,12 @@ static int read_idx(struct idx *x, uint32_t magic, int count, const struct gt_da
 
 	if (rc)
 		return rc;
-	if (gt_stream_is_packed(x->file)) {
+	if (gt_byte_stream_is_gzip(x->file)) {
 		rc = inflate_values(x, request, err);
 		x->values = x->inflated;
 		return rc;
 	}
-	there = gt_byte_stream_most(x->file);
+	there = gt_byte_stream_max_left(x->file);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)there);
 	if (there != x->size)
 		return wrong_size(text, x->size, err);

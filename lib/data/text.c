@@ -198,7 +198,7 @@ static int encode_file(
 		if (!step || *at >= t->source.length)
 			return changed(path, err);
 		if (id < 0) {
-			gt_tokenizer_unknown(code, i, err);
+			gt_tokenizer_fail_unknown(code, i, err);
 			return gt_err_prefix(err, "'%s'", path);
 		}
 		put_token(t, (*at)++, id);
@@ -434,9 +434,9 @@ static int note_ids(struct text *t, struct gt_err *err)
 		snprintf(note, sizeof(note),
 		    "parts of the text that are not UTF-8 are read as U+FFFD: %lld",
 		    (long long)t->ids.repaired);
-	else if (t->ids.trouble)
-		snprintf(
-		    note, sizeof(note), "the tokens of the text are not kept: %s", t->ids.trouble);
+	else if (t->ids.cache_error)
+		snprintf(note, sizeof(note), "the tokens of the text are not kept: %s",
+		    t->ids.cache_error);
 	if (!*note)
 		return 0;
 	t->source.info.note = gt_arena_strdup(&t->source.names, note, err);

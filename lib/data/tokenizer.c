@@ -280,7 +280,7 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code)
 	return code < tok->codes ? tok->ids[code] : -1;
 }
 
-int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err)
+int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err)
 {
 	struct token t = encode_code(code);
 
@@ -346,7 +346,7 @@ int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t
 		if (!step)
 			rc = gt_err_set(err, GT_EFORMAT, "the text is not UTF-8 at byte %zu", i);
 		else if (id < 0)
-			rc = gt_tokenizer_unknown(code, i, err);
+			rc = gt_tokenizer_fail_unknown(code, i, err);
 		else
 			(*ids)[(*count)++] = id;
 		i += (size_t)step;

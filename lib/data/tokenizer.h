@@ -42,7 +42,7 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 
 /* Set and return GT_EFORMAT: the code point at byte `offset` of a text is not a token. The message
  * names it. */
-int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
+int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
 /* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, which the caller
  * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's

@@ -35,8 +35,8 @@ struct gt_arch {
 	 * of numbers without keys. */
 	const char *keys;
 	struct gt_arch_config defaults;
-	/* Write the preferred input, see gt_model_wishes(). */
-	void (*wishes)(const struct gt_arch_config *c, struct gt_model_input *out);
+	/* Write the preferred input, see gt_model_preferred_input(). */
+	void (*preferred_input)(const struct gt_arch_config *c, struct gt_model_input *out);
 	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
 	 * `rng` is the random state, or NULL (struct gt_model_io). `train`: the graph is for
 	 * GT_MODEL_TRAIN. */

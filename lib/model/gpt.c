@@ -19,7 +19,7 @@ static int64_t hidden_of(const struct gt_arch_config *c)
 	return c->hidden ? c->hidden : 4 * (int64_t)c->width;
 }
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->kind = GT_MODEL_TOKENS;
 	out->block = c->block;
@@ -213,7 +213,7 @@ static const struct gt_model_alias aliases[] = {
 		    .vocab = (VOCAB),                                                              \
 		    .eps = 1e-5,                                                                   \
 		    .bias = true },                                                                \
-		.wishes = wishes,                                                                  \
+		.preferred_input = preferred_input,                                                \
 		.logits = logits,                                                                  \
 		.next = next,                                                                      \
 		.aliases = aliases,                                                                \

@@ -141,10 +141,11 @@ static bool has_row(const struct gt_hf_row *rows, const char *key)
 
 static bool is_known(const struct gt_hf_family *f, const char *key)
 {
-	if (has_row(f->rows, key) || has_row(gt_hf_common_rows, key) || gt_hf_in_list(f->free, key))
+	if (has_row(f->rows, key) || has_row(gt_hf_common_rows, key) ||
+	    gt_hf_in_list(f->accepted_keys, key))
 		return true;
-	for (int i = 0; gt_hf_common_free[i]; i++)
-		if (gt_hf_in_list(gt_hf_common_free[i], key))
+	for (int i = 0; gt_hf_common_accepted[i]; i++)
+		if (gt_hf_in_list(gt_hf_common_accepted[i], key))
 			return true;
 	return false;
 }
@@ -356,9 +357,9 @@ int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err)
 	if (rc)
 		return rc;
 	r.base = r.family->base;
-	if (r.family->more == GT_HF_DEPTHS)
+	if (r.family->special == GT_HF_DEPTHS)
 		rc = find_resnet(&r, err);
-	else if (r.family->more == GT_HF_ROPE)
+	else if (r.family->special == GT_HF_ROPE)
 		rc = read_llama(&r, err);
 	return rc ? rc : write_spec(out, &r, err);
 }

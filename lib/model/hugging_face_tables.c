@@ -17,7 +17,7 @@ const struct gt_hf_row gt_hf_common_rows[] = {
 	{ 0 }
 };
 
-const char *const gt_hf_common_free[] = {
+const char *const gt_hf_common_accepted[] = {
 	/* where the file comes from, and how Python code loads it */
 	"model_type architectures _name_or_path transformers_version tokenizer_class prefix "
 	"finetuning_task torchscript _commit_hash",

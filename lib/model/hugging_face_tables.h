@@ -38,13 +38,13 @@ struct gt_hf_family {
 	const struct gt_hf_row *rows;
 	/* Keys that need code, not a row: positions and heads of llama (ROPE), or sizes of ResNets
 	 * (DEPTHS). */
-	enum gt_hf_more { GT_HF_NOTHING, GT_HF_ROPE, GT_HF_DEPTHS } more;
-	/* More keys that are accepted: the keys that `more` stands for, and keys that do not affect
-	 * results. */
-	const char *free;
+	enum gt_hf_special { GT_HF_NOTHING, GT_HF_ROPE, GT_HF_DEPTHS } special;
+	/* More keys that are accepted: the keys that `special` stands for, and keys that do not
+	 * affect results. */
+	const char *accepted_keys;
 	/* Settings of gtrain that have no key, divided by spaces: NAME may have any value; for
 	 * NAME=VALUE, only this value can be written. */
-	const char *given;
+	const char *settings_without_key;
 };
 
 /* A ResNet of gtrain (`base`), and the values of its keys in config.json. Lists are JSON text. */
@@ -57,10 +57,11 @@ enum { GT_HF_FAMILIES = 4, GT_HF_RESNETS = 5 };
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* the first is the default */
 
-/* Keys that all families have. The rows end with a row without a key. The keys of common_free do
- * not affect results; each string is a list divided by spaces, and NULL ends the array. */
+/* Keys that all families have. The rows end with a row without a key. The keys of
+ * gt_hf_common_accepted do not affect results; each string is a list divided by spaces, and NULL
+ * ends the array. */
 extern const struct gt_hf_row gt_hf_common_rows[];
-extern const char *const gt_hf_common_free[];
+extern const char *const gt_hf_common_accepted[];
 
 /* Move *list to the next word, and return the word's length; 0 at the end. To go on, first add the
  * length to *list. */

@@ -79,7 +79,8 @@ static int check_settings(
 		while (row->key && (!row->setting || strcmp(row->setting, s.key) != 0))
 			row++;
 		snprintf(pair, sizeof(pair), "%s=%s", s.key, value);
-		if (row->key || gt_hf_in_list(f->given, s.key) || gt_hf_in_list(f->given, pair))
+		if (row->key || gt_hf_in_list(f->settings_without_key, s.key) ||
+		    gt_hf_in_list(f->settings_without_key, pair))
 			continue;
 		return gt_err_set(err, GT_ENOTSUP,
 		    "a model with %s has no counterpart among Hugging Face's '%s'", pair,
@@ -112,7 +113,7 @@ static int write_config(json_t *config, const struct gt_hf_family *f, const stru
 	if (json_object_set_new(config, "model_type", json_string(f->model_type)) ||
 	    json_object_set_new(
 	        config, "architectures", json_pack("[s%]", class, strcspn(class, " "))) ||
-	    (f->more == GT_HF_DEPTHS && write_resnet(config, m)) ||
+	    (f->special == GT_HF_DEPTHS && write_resnet(config, m)) ||
 	    (in->kind == GT_MODEL_IMAGE &&
 	        json_object_set_new(config, "num_channels", json_integer(in->channels))))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");

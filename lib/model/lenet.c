@@ -5,7 +5,7 @@
  * tutorials. The paper pads 28x28 digits to 32x32; here conv1 does it. */
 enum { PAPER_SIZE = 32 };
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
 	out->kind = GT_MODEL_IMAGE;
@@ -43,7 +43,7 @@ const struct gt_arch gt_arch_lenet = {
 	.name = "lenet",
 	.summary = "LeNet-5 for small images",
 	.keys = "",
-	.wishes = wishes,
+	.preferred_input = preferred_input,
 	.logits = logits,
 	.lr_adam = 2e-3,
 	.lr_sgd = 0.05,

@@ -13,7 +13,7 @@
 
 static const struct gt_init normal = { GT_INIT_NORMAL, 0.02 };
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->kind = GT_MODEL_TOKENS;
 	out->block = c->block;
@@ -218,7 +218,7 @@ static const struct gt_model_alias tied_aliases[] = {
 		    .vocab = (VOCAB),                                                              \
 		    .theta = (THETA),                                                              \
 		    .eps = 1e-5 },                                                                 \
-		.wishes = wishes,                                                                  \
+		.preferred_input = preferred_input,                                                \
 		.logits = logits,                                                                  \
 		.next = next,                                                                      \
 		.aliases = aliases,                                                                \

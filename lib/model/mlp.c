@@ -5,7 +5,7 @@
 
 enum { HIDDEN = 256 };
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->kind = GT_MODEL_VECTOR;
 	out->features = c->size_count ? c->sizes[0] : 784;
@@ -52,7 +52,7 @@ const struct gt_arch gt_arch_mlp = {
 	.name = "mlp",
 	.summary = "linear layers, rectified units between them",
 	.keys = "sizes",
-	.wishes = wishes,
+	.preferred_input = preferred_input,
 	.logits = logits,
 	.lr_adam = 1e-3,
 	.lr_sgd = 0.05,

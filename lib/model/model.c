@@ -405,10 +405,10 @@ bool gt_model_same_network(const char *a, const char *b)
 	return same;
 }
 
-void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)
+void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *out)
 {
 	*out = (struct gt_model_input){ 0 };
-	m->arch->wishes(&m->config, out);
+	m->arch->preferred_input(&m->config, out);
 }
 
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)

@@ -142,7 +142,7 @@ bool gt_model_same_network(const char *a, const char *b);
 
 /* Write the input that the model prefers. It is used for properties that the data do not determine,
  * such as the shape of random data, or the block of a text. Fields without a preference are 0. */
-void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
+void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *out);
 
 /*
  * Emit the forward graph for `batch` samples into g, and set *io to its inputs and outputs.

@@ -24,7 +24,7 @@ struct rule {
 };
 
 struct gt_names_table {
-	enum gt_names who;
+	enum gt_names program;
 	const char *family; /* gt_model_family() */
 	const char *prefix; /* of names of the network without its head, which files may lack */
 	const struct rule *rules;
@@ -115,14 +115,14 @@ static const struct gt_names_table tables[] = {
 enum { TABLES = sizeof(tables) / sizeof(*tables), NUMBERS = 4, MOST_DIGITS = 6 };
 
 const struct gt_names_table *gt_names_find(
-    const struct gt_model *m, enum gt_names who, struct gt_err *err)
+    const struct gt_model *m, enum gt_names program, struct gt_err *err)
 {
 	const char *family = gt_model_family(m);
 
 	for (int i = 0; family && i < TABLES; i++)
-		if (tables[i].who == who && !strcmp(tables[i].family, family))
+		if (tables[i].program == program && !strcmp(tables[i].family, family))
 			return &tables[i];
-	gt_err_set(err, GT_EINVAL, "{names} %s: there is no model '%s'", gt_names_words[who],
+	gt_err_set(err, GT_EINVAL, "{names} %s: there is no model '%s'", gt_names_words[program],
 	    gt_model_name(m));
 	gt_err_hint(err, "leave it out for the model's own names, or rename keys by {map}");
 	return NULL;

@@ -19,10 +19,10 @@ extern const char *const gt_names_words[]; /* ended by NULL */
 /* The rules that convert names between a model and a program. */
 struct gt_names_table;
 
-/* Return the table of program `who` for a model. If the program has no such model, return NULL and
- * set err to GT_EINVAL. `who` must not be GT_NAMES_AUTO. */
+/* Return the table of `program` for a model. If the program has no such model, return NULL and
+ * set err to GT_EINVAL. `program` must not be GT_NAMES_AUTO. */
 const struct gt_names_table *gt_names_find(
-    const struct gt_model *m, enum gt_names who, struct gt_err *err);
+    const struct gt_model *m, enum gt_names program, struct gt_err *err);
 
 /* A parameter of the model, or a part of it. A program may divide a parameter of the model into
  * `parts` parameters of equal size, along the first dimension. For example, query, key and value

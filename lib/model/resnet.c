@@ -8,8 +8,9 @@
  * convolution, as torchvision has it ("v1.5"); the paper has it in the first 1x1. Names (conv1,
  * bn1, layer1.0.conv1, ..., layer1.0.downsample.0, fc) and initial values are torchvision's:
  * kaiming_normal_ with fan_out for convolutions, ones and zeros for norms, those of torch.nn.Linear
- * for the head. With zero_init_residual the weights of each block's last norm begin at zero, so that
- * each block begins as its shortcut (Goyal et al., "Accurate, large minibatch SGD", 2017, 5.1).
+ * for the head. With zero_init_residual the weights of each block's last norm begin at zero, so
+ * that each block begins as its shortcut (Goyal et al., "Accurate, large minibatch SGD", 2017,
+ * 5.1).
  */
 
 enum { IMAGE = 224, LEAST_IMAGE = 32, CLASSES = 1000, STAGES = 4 };
@@ -25,7 +26,7 @@ static const struct shape {
 	{ 152, { 3, 8, 36, 3 }, true },
 };
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->kind = GT_MODEL_IMAGE;
 	out->height = out->width = c->image ? c->image : IMAGE;
@@ -134,7 +135,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		.summary = "ResNet-" #DEPTH " for larger images (ImageNet)",                       \
 		.keys = "image classes zero_init_residual",                                        \
 		.defaults = { .depth = DEPTH },                                                    \
-		.wishes = wishes,                                                                  \
+		.preferred_input = preferred_input,                                                \
 		.logits = logits,                                                                  \
 		.lr_adam = 1e-3,                                                                   \
 		.lr_sgd = 0.1,                                                                     \

@@ -10,7 +10,7 @@
  * Idelbayev's pytorch_resnet_cifar10, whose files load.
  */
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
 	out->kind = GT_MODEL_IMAGE;
@@ -82,7 +82,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		.summary = "ResNet-" #DEPTH " for 32x32 images (CIFAR-10)",                        \
 		.keys = "",                                                                        \
 		.defaults = { .depth = DEPTH },                                                    \
-		.wishes = wishes,                                                                  \
+		.preferred_input = preferred_input,                                                \
 		.logits = logits,                                                                  \
 		.lr_adam = 1e-3,                                                                   \
 		.lr_sgd = 0.1,                                                                     \

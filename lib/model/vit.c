@@ -23,7 +23,7 @@ static const struct gt_init tiny = { GT_INIT_NORMAL, 1e-6 }, positions = { GT_IN
 /* The widths of images that the presets are for: 224 pixels, 8 patches where these are small. */
 enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
 
-static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	int image = c->patch < LEAST_PATCH ? FEW_PATCHES * c->patch : IMAGE;
 
@@ -188,7 +188,7 @@ static const struct gt_model_alias aliases[] = {
 		    .heads = (HEADS),                                                              \
 		    .width = (WIDTH),                                                              \
 		    .eps = 1e-6 },                                                                 \
-		.wishes = wishes,                                                                  \
+		.preferred_input = preferred_input,                                                \
 		.logits = logits,                                                                  \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \

@@ -84,7 +84,7 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	char *spec;
 	int rc;
 
-	gt_model_wishes(model, &wish);
+	gt_model_preferred_input(model, &wish);
 	if (!like->kind_known)
 		kind = wish.kind == GT_MODEL_IMAGE    ? GT_DATA_IMAGE
 		       : wish.kind == GT_MODEL_VECTOR ? GT_DATA_VECTOR

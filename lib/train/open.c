@@ -70,8 +70,8 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 		return;
 	if (info->note)
 		gt_log_warn(t->log, "{%s}: %s", option, info->note);
-	if (info->told)
-		gt_log_info(t->log, "{%s}: %s", option, info->told);
+	if (info->interpretation)
+		gt_log_info(t->log, "{%s}: %s", option, info->interpretation);
 	if (info->adopted)
 		gt_log_info(t->log, "{%s} is read with %s, as in training", option, info->adopted);
 	if (info->overruled)

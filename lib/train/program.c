@@ -34,7 +34,7 @@ void gt_data_request_of(
 {
 	struct gt_model_input wish;
 
-	gt_model_wishes(model, &wish);
+	gt_model_preferred_input(model, &wish);
 	*out = (struct gt_data_request){
 		.block = wish.block,
 		.height = wish.height,

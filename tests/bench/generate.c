@@ -48,7 +48,7 @@ static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	struct bench *b = self;
 
 	(void)err;
-	gt_model_wishes(s->model, &s->input);
+	gt_model_preferred_input(s->model, &s->input);
 	for (int64_t i = 0; i < b->prompt_count; i++)
 		b->prompt[i] = (int32_t)(i * 7 % s->input.classes);
 	return 0;

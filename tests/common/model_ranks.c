@@ -57,7 +57,7 @@ static int init_weights(struct model_rank *r)
 /* ResNets take images of any size: the smallest, as a convolution takes long under valgrind. */
 static void describe_input(struct model_rank *r)
 {
-	gt_model_wishes(r->model, &r->in);
+	gt_model_preferred_input(r->model, &r->in);
 	if (!strncmp(r->spec, "resnet", strlen("resnet")))
 		r->in.height = r->in.width = 8;
 	for (int i = 0; i < r->in.channels; i++)

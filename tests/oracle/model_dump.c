@@ -300,7 +300,7 @@ static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	(void)self;
 	(void)err;
-	gt_model_wishes(s->model, &s->input);
+	gt_model_preferred_input(s->model, &s->input);
 	if (!s->input.classes)
 		s->input.classes = 61; /* a model that leaves its vocabulary to the data */
 	for (int i = 0; i < s->input.channels; i++) {

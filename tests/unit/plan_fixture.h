@@ -47,7 +47,7 @@ static inline void open_subject(
 	*r = (struct subject_run){ 0 };
 	if (gt_model_open(&r->model, s->spec, &err))
 		fail_msg("%s: %s", s->spec, err.text);
-	gt_model_wishes(r->model, &in);
+	gt_model_preferred_input(r->model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
 	if (gt_parallel_new(&r->parallel, &alone, NULL, &err) ||

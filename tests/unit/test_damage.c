@@ -12,7 +12,7 @@ static struct gt_damage *new_record(int64_t samples, bool strict)
 static int leave_out(struct gt_damage *d, int64_t sample, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "sample %d", (int)sample);
-	return gt_damage_leave_out(d, sample, err);
+	return gt_damage_record(d, sample, err);
 }
 
 static void expect_next(struct gt_damage *d, const char *wanted)

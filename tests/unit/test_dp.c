@@ -64,7 +64,7 @@ static struct gt_graph *new_graph(int batch)
 
 	if (gt_model_open(&m, "mlp:4,2", &err) || gt_graph_new(&g, &err))
 		fail_msg("%s", err.text);
-	gt_model_wishes(m, &in);
+	gt_model_preferred_input(m, &in);
 	if (gt_model_build(m, g, &in, batch, GT_MODEL_TRAIN, &io, &err))
 		fail_msg("%s", err.text);
 	gt_model_close(m);

@@ -489,7 +489,7 @@ static bool model_has_it(
 	bool found;
 
 	ok(gt_model_open(&model, spec, &err), &err);
-	gt_model_wishes(model, &in);
+	gt_model_preferred_input(model, &in);
 	ok(gt_parallel_new(&parallel, &alone, NULL, &err), &err);
 	ok(gt_program_store(&o.store, model, &in, test_device(0), true, parallel, &err), &err);
 	o.model = model;

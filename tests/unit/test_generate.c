@@ -66,7 +66,7 @@ static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	struct fixture *f = self;
 
 	(void)err;
-	gt_model_wishes(s->model, &s->input);
+	gt_model_preferred_input(s->model, &s->input);
 	for (int64_t i = 0; i < f->count; i++)
 		f->text[i] = (int32_t)((i * i + 3 * i + 1) % s->input.classes);
 	return 0;
@@ -177,7 +177,7 @@ static void for_each_case(void (*check)(const char *spec, int64_t prompt))
 		int64_t prompt;
 
 		assert_int_equal(gt_model_open(&model, models[m], &err), 0);
-		gt_model_wishes(model, &input);
+		gt_model_preferred_input(model, &input);
 		for (int i = 0; (prompt = prompt_of(i, input.block)); i++)
 			check(models[m], prompt);
 		gt_model_close(model);
@@ -377,7 +377,7 @@ static void test_models_that_write_no_text(void **state)
 
 	(void)state;
 	assert_int_equal(gt_model_open(&model, "mlp:4,3", &err), 0);
-	gt_model_wishes(model, &input);
+	gt_model_preferred_input(model, &input);
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	assert_int_equal(
 	    gt_model_build(model, g, &input, 1, GT_MODEL_GENERATE, &io, &err), GT_EINVAL);

@@ -192,7 +192,7 @@ static void test_back(void **state)
 		json_t *config;
 
 		assert_int_equal(gt_model_open(&m, cases[i].config, &err), 0);
-		gt_model_wishes(m, &in);
+		gt_model_preferred_input(m, &in);
 		in.classes = 65;
 		if (gt_hf_from_model(&config, m, &in, &err) || gt_hf_to_spec(&spec, config, &err))
 			fail_msg("%s: %s", cases[i].config, err.text);
@@ -226,7 +226,7 @@ static void test_no_counterpart(void **state)
 		json_t *config;
 
 		assert_int_equal(gt_model_open(&m, cases[i].config, &err), 0);
-		gt_model_wishes(m, &in);
+		gt_model_preferred_input(m, &in);
 		assert_int_equal(gt_hf_from_model(&config, m, &in, &err), GT_ENOTSUP);
 		assert_null(config);
 		assert_string_equal(err.text, cases[i].text);
@@ -262,20 +262,20 @@ static void test_same_network(void **state)
 
 struct renamed {
 	const char *model;
-	enum gt_names who;
+	enum gt_names program;
 	const char *theirs, *own;
 	bool without_head;
 	int part, parts;
 };
 
-static const struct gt_names_table *table_of(const char *spec, enum gt_names who)
+static const struct gt_names_table *table_of(const char *spec, enum gt_names program)
 {
 	struct gt_err err = GT_ERR_INIT;
 	const struct gt_names_table *t;
 	struct gt_model *m;
 
 	assert_int_equal(gt_model_open(&m, spec, &err), 0);
-	t = gt_names_find(m, who, &err);
+	t = gt_names_find(m, program, &err);
 	if (!t)
 		fail_msg("%s: %s", spec, err.text);
 	gt_model_close(m);
@@ -318,8 +318,8 @@ static void test_names_by_hand(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		const struct renamed *c = &cases[i];
 		struct gt_names_place place;
-		bool found =
-		    gt_names_to_own(&place, table_of(c->model, c->who), c->theirs, c->without_head);
+		bool found = gt_names_to_own(
+		    &place, table_of(c->model, c->program), c->theirs, c->without_head);
 
 		if (found != (c->own != NULL) || (found && strcmp(place.name, c->own) != 0))
 			fail_msg("%s: '%s'", c->theirs, found ? place.name : "");
@@ -333,14 +333,14 @@ static void test_names_lead_back(void **state)
 {
 	static const struct {
 		const char *model;
-		enum gt_names who;
+		enum gt_names program;
 	} cases[] = { { "gpt:layers=11", GT_NAMES_HUGGINGFACE }, { "llama", GT_NAMES_HUGGINGFACE },
 		{ "vit:layers=11", GT_NAMES_HUGGINGFACE }, { "vit:layers=11", GT_NAMES_TIMM },
 		{ "resnet18", GT_NAMES_HUGGINGFACE }, { "resnet50", GT_NAMES_HUGGINGFACE } };
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-		const struct gt_names_table *t = table_of(cases[k].model, cases[k].who);
+		const struct gt_names_table *t = table_of(cases[k].model, cases[k].program);
 		struct gt_names_place there, back;
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_model_input in;
@@ -349,7 +349,7 @@ static void test_names_lead_back(void **state)
 		struct gt_graph *g;
 
 		assert_int_equal(gt_model_open(&m, cases[k].model, &err), 0);
-		gt_model_wishes(m, &in);
+		gt_model_preferred_input(m, &in);
 		in.classes = in.classes ? in.classes : 65;
 		for (int i = 0; i < in.channels; i++)
 			in.std[i] = 1;
@@ -380,7 +380,7 @@ static void test_names_of_none(void **state)
 {
 	static const struct {
 		const char *model;
-		enum gt_names who;
+		enum gt_names program;
 		const char *text;
 	} cases[] = {
 		{ "mlp:4,2", GT_NAMES_HUGGINGFACE, "names huggingface: there is no model 'mlp'" },
@@ -395,7 +395,7 @@ static void test_names_of_none(void **state)
 		struct gt_model *m;
 
 		assert_int_equal(gt_model_open(&m, cases[i].model, &err), 0);
-		assert_null(gt_names_find(m, cases[i].who, &err));
+		assert_null(gt_names_find(m, cases[i].program, &err));
 		assert_int_equal(err.code, GT_EINVAL);
 		assert_string_equal(err.text + 1, cases[i].text); /* behind the option's mark */
 		gt_model_close(m);

@@ -24,7 +24,7 @@ static struct gt_graph *build(
 
 	if (gt_model_open(&m, spec, &err))
 		fail_msg("%s: %s", spec, err.text);
-	gt_model_wishes(m, &in);
+	gt_model_preferred_input(m, &in);
 	in.classes = in.classes ? in.classes : 65;
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;

@@ -51,7 +51,7 @@ static void open_state_in(struct state *s, const struct gt_device *device,
 
 	assert_int_equal(
 	    gt_model_open(&model, "gpt:layers=1,heads=2,width=16,block=8,vocab=13", &err), 0);
-	gt_model_wishes(model, &in);
+	gt_model_preferred_input(model, &in);
 	assert_int_equal(gt_parallel_new(&s->parallel, &alone, NULL, &err), 0);
 	assert_int_equal(
 	    gt_program_store(&s->store, model, &in, device, true, s->parallel, &err), 0);

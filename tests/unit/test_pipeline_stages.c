@@ -128,7 +128,7 @@ static struct gt_graph *forward_graph(const char *spec, int batch)
 	struct gt_graph *g;
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
-	gt_model_wishes(model, &in);
+	gt_model_preferred_input(model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
 	assert_int_equal(gt_graph_new(&g, &err), 0);

@@ -30,7 +30,7 @@ static char *rewritten(const char *spec, enum gt_model_purpose purpose, int rank
 	char *text;
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
-	gt_model_wishes(model, &in);
+	gt_model_preferred_input(model, &in);
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	assert_int_equal(gt_model_build(model, g, &in, 2, purpose, &io, &err), 0);
 	assert_int_equal(gt_parallel_new(&p, &options, NULL, &err), 0);
@@ -312,7 +312,7 @@ static void expect_refusal(
 	int rc;
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
-	gt_model_wishes(model, &in);
+	gt_model_preferred_input(model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
 	rc = gt_parallel_check(options, options->ranks, 1, &err);

@@ -248,7 +248,7 @@ static struct gt_store *lay_out(const char *spec)
 	struct gt_store *s;
 
 	assert_int_equal(gt_model_open(&r.model, spec, &r.err), 0);
-	gt_model_wishes(r.model, &r.in);
+	gt_model_preferred_input(r.model, &r.in);
 	r.in.classes = r.in.classes ? r.in.classes : 51;
 	assert_int_equal(gt_parallel_new(&r.parallel, &alone, NULL, &r.err), 0);
 	assert_int_equal(
@@ -431,7 +431,7 @@ static size_t dry_arena(enum gt_parallel_kind kind, struct gt_plan_summary *s)
 	size_t bytes = 0;
 
 	assert_int_equal(gt_model_open(&r.model, r.spec, &r.err), 0);
-	gt_model_wishes(r.model, &r.in);
+	gt_model_preferred_input(r.model, &r.in);
 	assert_int_equal(gt_parallel_new(&r.parallel, &options, NULL, &r.err), 0);
 	assert_int_equal(
 	    gt_program_store(&r.store, r.model, &r.in, test_device(0), true, r.parallel, &r.err),

@@ -236,7 +236,7 @@ static int join_files(json_t **out, const struct gt_mapping *vocab, const struct
 
 	if (rc)
 		return gt_err_prefix(err, "vocab.json");
-	rc = gt_bpe_read_gpt2(
+	rc = gt_bpe_convert_gpt2(
 	    out, json, merges->data ? (const char *)merges->data : "", merges->size, err);
 	json_decref(json);
 	return rc ? gt_err_prefix(err, "merges.txt") : 0;

@@ -53,7 +53,7 @@ static json_t *added_tokens(const json_t *vocab)
 	    0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
 }
 
-int gt_bpe_read_gpt2(
+int gt_bpe_convert_gpt2(
     json_t **out, const json_t *vocab, const char *merges, size_t size, struct gt_err *err)
 {
 	json_t *list = json_array();

@@ -241,7 +241,7 @@ int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split,
 /* decode.c: read the value of "decoder"; NULL or null: there is none. */
 int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 /* gpt2.c: convert vocab.json and merges.txt to a tokenizer.json. The caller frees *out. */
-int gt_bpe_read_gpt2(
+int gt_bpe_convert_gpt2(
     json_t **out, const json_t *vocab, const char *merges, size_t size, struct gt_err *err);
 
 /* fields.c: in all functions, `where` names the object in messages. */

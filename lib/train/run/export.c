@@ -62,7 +62,7 @@ static int read_input(struct export *x, struct gt_err *err)
 	static const char *const filters[] = { "conv_proj.weight", "conv1.weight" };
 	const struct gt_tree_tensor *t;
 
-	gt_model_wishes(x->model, &x->input);
+	gt_model_preferred_input(x->model, &x->input);
 	if (x->data.height > 0)
 		x->input.height = x->input.width = x->data.height;
 	for (int i = 0; i < 4; i++) {
@@ -100,7 +100,7 @@ static int check_model(struct export *x, struct gt_err *err)
 	json_t *config;
 	int rc;
 
-	gt_model_wishes(x->model, &x->input);
+	gt_model_preferred_input(x->model, &x->input);
 	rc = gt_hf_from_model(&config, x->model, &x->input, err);
 	json_decref(config);
 	return rc;

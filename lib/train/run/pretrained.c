@@ -309,7 +309,7 @@ static int describe(
 
 	if (rc)
 		return rc;
-	gt_model_wishes(m, &wish);
+	gt_model_preferred_input(m, &wish);
 	gt_model_close(m);
 	rc = wish.kind == GT_MODEL_TOKENS ? describe_text(&data, config, folder, err)
 	                                  : describe_images(&data, config, folder, err);
