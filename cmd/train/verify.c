@@ -95,7 +95,7 @@ static int check_rows(const struct gt_verify_row *rows, int count, struct gt_err
 			continue;
 		gt_err_set(err, GT_EDIVERGED,
 		    "%s on %d ranks is not one rank: the %s%s%s%s differs by %.1e at step %lld",
-		    r->mode, r->ranks, r->what, of, r->tensor, end, gt_text_real(r->far),
+		    r->mode, r->ranks, r->what, of, r->tensor, end, gt_text_real(r->difference),
 		    (long long)r->step);
 		return gt_err_hint(
 		    err, "this is a mistake of gtrain's, not yours; please report it");

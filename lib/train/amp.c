@@ -23,7 +23,7 @@ enum gt_dtype gt_amp_type(enum gt_amp amp)
 	return types[amp];
 }
 
-bool gt_amp_sums(enum gt_amp amp)
+bool gt_amp_low_sums(enum gt_amp amp)
 {
 	return amp == GT_AMP_BF16;
 }

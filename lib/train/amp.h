@@ -17,6 +17,6 @@ enum gt_dtype gt_amp_type(enum gt_amp amp);
 /* Return whether residual sums also have the type of gt_amp_type(): low_sums of struct
  * gt_pass_options. This is true only for "bf16". In "fp16" these sums stay float32, because they
  * may exceed 65504, the largest number of float16. */
-bool gt_amp_sums(enum gt_amp amp);
+bool gt_amp_low_sums(enum gt_amp amp);
 
 #endif

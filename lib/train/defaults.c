@@ -28,7 +28,7 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 		    err, "take a smaller {batch} or {accumulate}, or leave out {drop-last}");
 	}
 	t->steps_per_epoch = (t->batches_per_epoch + t->runs - 1) / t->runs;
-	if (gt_resume_find_place(t, err))
+	if (gt_resume_find_position(t, err))
 		return err->code;
 	if (o->steps > 0) {
 		o->epochs = 0;

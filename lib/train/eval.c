@@ -35,8 +35,8 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		trained = json_string_value(json_object_get(source->about, "model"));
 		same = gt_model_same_network;
 	}
-	if (source->given)
-		chosen = json_string_value(json_object_get(source->given, "model"));
+	if (source->folder_about)
+		chosen = json_string_value(json_object_get(source->folder_about, "model"));
 
 	if (!e->log)
 		return;
@@ -149,7 +149,7 @@ static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
 		.forward = true,
 		.way = o->way,
 		.low = gt_amp_type(o->how.amp),
-		.low_sums = gt_amp_sums(o->how.amp),
+		.low_sums = gt_amp_low_sums(o->how.amp),
 		.ranks = o->group ? o->group->size : 1,
 		.rank = o->group ? o->group->rank : 0 };
 }

@@ -62,7 +62,7 @@ static void set_batch(struct gt_train_options *o, int batch, char words[GT_TRIAL
 	int64_t accumulate = (int64_t)o->accumulate * ((o->batch + batch / 2) / batch);
 
 	o->batch = batch;
-	if (o->parallel.reproducible || accumulate > GT_TRAIN_MOST_BATCHES) {
+	if (o->parallel.reproducible || accumulate > GT_TRAIN_MAX_BATCHES) {
 		gt_trial_words(words, "{batch} %d, of fewer samples in a step", batch);
 		return;
 	}

@@ -15,7 +15,7 @@ struct gt_loop {
 	int64_t queued, finished;
 	/* Whether an observer reads the gradients of each step. If so, the loop waits for the
 	 * results of each step before it queues the next one. */
-	bool close;
+	bool wait_each_step;
 	const json_t *config; /* the options of the run, for checkpoints and config.json */
 	/* the result of gt_about_text() on rank 0, if the run writes files; otherwise NULL */
 	char *about;

@@ -20,7 +20,7 @@ static const uint64_t reserve_bytes = UINT64_C(256) << 20;
 
 /* ---- the memory of a run ---- */
 
-int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store)
+int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store)
 {
 	int64_t mean = t->o.ema > 0 ? gt_store_updated(store) * (int64_t)sizeof(float) : 0;
 
@@ -34,7 +34,7 @@ void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_sessi
 	uint64_t sent = beside ? m->gradients / 2 : 0;
 
 	m->gradients += sent;
-	m->optimizer = (uint64_t)gt_train_kept_bytes(t, s->store);
+	m->optimizer = (uint64_t)gt_train_state_bytes(t, s->store);
 	m->total += sent + m->optimizer;
 }
 
@@ -89,7 +89,7 @@ static int plan_steps(struct gt_train *t, int max, struct gt_err *err)
 	struct gt_program_options options =
 	    gt_session_program_options(&t->s, GT_MODEL_TRAIN, t->o.amp);
 
-	options.accumulate = gt_train_adds_up(t);
+	options.accumulate = gt_train_accumulates(t);
 	options.runs = t->runs;
 	options.recompute = max;
 	options.scaled = t->o.optim.scaler.growth_interval;

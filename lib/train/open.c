@@ -33,7 +33,7 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 	return t->o.parallel.virtual_ranks > 1 ? t->o.parallel.virtual_ranks : 1;
 }
 
-bool gt_train_adds_up(const struct gt_train *t)
+bool gt_train_accumulates(const struct gt_train *t)
 {
 	return t->runs > 1 || (gt_parallel_chunks(t->s.parallel, t->batch) > 1 &&
 	                          !gt_parallel_parts_are_virtual(t->s.parallel));
@@ -109,8 +109,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 	/* Data properties that come with the weights count before those of the folder of
 	 * {model}. */
-	if (!known->about && !known->config && t->given.about)
-		known = &t->given;
+	if (!known->about && !known->config && t->model_folder.about)
+		known = &t->model_folder;
 	if (!rc)
 		rc = gt_run_source_describe(&trained_on, known, err);
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
@@ -285,7 +285,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->best_epoch = s.best_epoch >= 0 ? s.best_epoch : s.best_step / t->steps_per_epoch;
 	}
 	if (!rc && t->saved.foreign)
-		gt_adopt_log(t, &report);
+		gt_foreign_log(t, &report);
 	gt_weights_report_release(&report);
 	return rc;
 }
@@ -309,7 +309,7 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 	parallel.micro_batches = o->accumulate;
 	parallel.optimizer = o->optim.kind;
 	parallel.low = gt_amp_type(o->amp);
-	parallel.low_sums = gt_amp_sums(o->amp);
+	parallel.low_sums = gt_amp_low_sums(o->amp);
 	return parallel;
 }
 
@@ -410,9 +410,9 @@ static int open_saved(struct gt_train *t, struct gt_err *err)
 
 	if (rc)
 		return hint_auto(t, rc, err);
-	rc = gt_snapshot_read_place(&t->resumed, &t->saved, err);
+	rc = gt_snapshot_read_progress(&t->resumed, &t->saved, err);
 	if (!rc && t->saved.foreign)
-		rc = gt_adopt_optimizer(t, err);
+		rc = gt_foreign_apply_optimizer(t, err);
 	return rc ? fail_saved(t, rc, err) : 0;
 }
 
@@ -505,7 +505,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_load_check(&t->o.load, err);
 	if (!rc) {
-		options.model = t->o.model = gt_run_source_model(&t->given, t->o.model, err);
+		options.model = t->o.model = gt_run_source_model(&t->model_folder, t->o.model, err);
 		rc = options.model ? 0 : err->code;
 	}
 	if (!rc)
@@ -532,7 +532,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);
 	gt_run_source_release(&t->origin);
-	gt_run_source_release(&t->given);
+	gt_run_source_release(&t->model_folder);
 	if (rc) {
 		gt_train_close(t);
 		return rc;
@@ -553,7 +553,7 @@ void gt_train_close(struct gt_train *t)
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);
-	gt_snapshot_place_release(&t->resumed);
+	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
 	free(t);
 }

@@ -241,12 +241,12 @@ static void release_memory(struct gt_program *p)
 	if (p->settings)
 		d->backend->host_free(
 		    d->index, p->settings, p->setting_bytes * (size_t)p->setting_count);
-	for (int i = 0; p->settled && i < p->setting_count; i++)
-		d->backend->event_free(p->settled[i]);
-	free(p->settled);
-	d->backend->event_free(p->arrived[0]);
-	d->backend->event_free(p->arrived[1]);
-	d->backend->event_free(p->taken);
+	for (int i = 0; p->settings_copied && i < p->setting_count; i++)
+		d->backend->event_free(p->settings_copied[i]);
+	free(p->settings_copied);
+	d->backend->event_free(p->batch_copied[0]);
+	d->backend->event_free(p->batch_copied[1]);
+	d->backend->event_free(p->staging_read);
 }
 
 void gt_program_release(struct gt_program *p)
@@ -267,15 +267,15 @@ static int take_settings(struct gt_program *p, struct gt_err *err)
 
 	if (!p->setting_bytes)
 		return 0;
-	p->settled = gt_calloc((size_t)p->setting_count, sizeof(struct gt_event *), err);
-	if (!p->settled)
+	p->settings_copied = gt_calloc((size_t)p->setting_count, sizeof(struct gt_event *), err);
+	if (!p->settings_copied)
 		return GT_ENOMEM;
 	if (d->backend->host_alloc(
 	        d->index, p->setting_bytes * (size_t)p->setting_count, &memory, err))
 		return gt_err_prefix(err, "settings of %d runs of a plan", p->setting_count);
 	p->settings = memory;
 	for (int i = 0; i < p->setting_count; i++)
-		if (d->backend->event_new(&p->settled[i], d->index, err))
+		if (d->backend->event_new(&p->settings_copied[i], d->index, err))
 			return err->code;
 	return 0;
 }
@@ -292,9 +292,9 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	if (take_memory(d, losses_bytes(p), &memory, err))
 		return err->code;
 	p->losses = memory;
-	if (d->backend->event_new(&p->arrived[0], d->index, err) ||
-	    d->backend->event_new(&p->arrived[1], d->index, err) ||
-	    d->backend->event_new(&p->taken, d->index, err))
+	if (d->backend->event_new(&p->batch_copied[0], d->index, err) ||
+	    d->backend->event_new(&p->batch_copied[1], d->index, err) ||
+	    d->backend->event_new(&p->staging_read, d->index, err))
 		return err->code;
 	return 0;
 }
@@ -333,7 +333,7 @@ static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_e
 {
 	const struct gt_device *d = p->device;
 	const struct gt_backend *b = d->backend;
-	int rc = b->event_wait(d->copies, p->taken, err);
+	int rc = b->event_wait(d->copies, p->staging_read, err);
 
 	if (!rc && p->input_bytes)
 		rc = b->copy_in(d->copies, p->staging, batch->input, p->input_bytes, err);
@@ -341,8 +341,8 @@ static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_e
 		rc = b->copy_in(
 		    d->copies, p->staging + p->input_bytes, batch->target, p->target_bytes, err);
 	if (!rc)
-		rc = b->event_record(p->arrived[p->fed % 2], d->copies, err);
-	return rc ? rc : b->event_wait(d->compute, p->arrived[p->fed % 2], err);
+		rc = b->event_record(p->batch_copied[p->fed % 2], d->copies, err);
+	return rc ? rc : b->event_wait(d->compute, p->batch_copied[p->fed % 2], err);
 }
 
 static int feed_staged(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
@@ -351,7 +351,7 @@ static int feed_staged(struct gt_program *p, const struct gt_batch *batch, struc
 
 	if (!rc)
 		rc = take_batch(p, p->staging, p->staging + p->input_bytes, err);
-	return rc ? rc : p->device->backend->event_record(p->taken, p->device->compute, err);
+	return rc ? rc : p->device->backend->event_record(p->staging_read, p->device->compute, err);
 }
 
 static int feed_in_place(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
@@ -360,7 +360,7 @@ static int feed_in_place(struct gt_program *p, const struct gt_batch *batch, str
 
 	return rc ? rc
 	          : p->device->backend->event_record(
-	                p->arrived[p->fed % 2], p->device->compute, err);
+	                p->batch_copied[p->fed % 2], p->device->compute, err);
 }
 
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
@@ -373,7 +373,7 @@ int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct g
 
 struct gt_event *gt_program_fed(const struct gt_program *p)
 {
-	return p->arrived[(p->fed + 1) % 2];
+	return p->batch_copied[(p->fed + 1) % 2];
 }
 
 /* The next one's memory, once the copy from it is done. */
@@ -383,7 +383,9 @@ static int next_settings(struct gt_program *p, char **settings, struct gt_err *e
 	int slot = (int)(p->set % p->setting_count);
 
 	*settings = p->settings + (size_t)slot * p->setting_bytes;
-	return b->event_done(p->settled[slot]) ? 0 : b->event_sync(p->settled[slot], err);
+	return b->event_done(p->settings_copied[slot])
+	           ? 0
+	           : b->event_sync(p->settings_copied[slot], err);
 }
 
 static int copy_settings(struct gt_program *p, const char *settings, struct gt_err *err)
@@ -396,7 +398,7 @@ static int copy_settings(struct gt_program *p, const char *settings, struct gt_e
 	int slot = (int)(p->set++ % p->setting_count);
 	int rc = d->backend->copy_in(d->compute, address, settings, p->setting_bytes, err);
 
-	return rc ? rc : d->backend->event_record(p->settled[slot], d->compute, err);
+	return rc ? rc : d->backend->event_record(p->settings_copied[slot], d->compute, err);
 }
 
 int gt_program_set(

@@ -49,11 +49,11 @@ struct gt_program {
 	int setting_count;
 	/* number of calls of gt_program_set() and of gt_program_feed() so far */
 	int64_t set, fed;
-	struct gt_event **settled; /* [setting_count], done when row i has been copied */
+	struct gt_event **settings_copied; /* [setting_count], done when row i has been copied */
 	/* Done when a batch has been copied from host memory. Calls of gt_program_feed() use the
 	 * two events in turn. */
-	struct gt_event *arrived[2];
-	struct gt_event *taken; /* done when the batch has been copied from `staging` */
+	struct gt_event *batch_copied[2];
+	struct gt_event *staging_read; /* done when the batch has been copied from `staging` */
 };
 
 /* Describe a model's input for the samples of a data set. */

@@ -87,8 +87,8 @@ static int open_ranks(struct gt_session *s, const struct gt_session_options *o, 
 
 	parallel.sharing = s->sharing;
 	if (!o->group && !o->dry)
-		rc = gt_shm_of_threads(&s->alone, 1, &(struct gt_shm_options){ 0 }, err);
-	s->group = s->alone ? s->alone : o->group;
+		rc = gt_shm_of_threads(&s->own_group, 1, &(struct gt_shm_options){ 0 }, err);
+	s->group = s->own_group ? s->own_group : o->group;
 	return rc ? rc : gt_parallel_new(&s->parallel, &parallel, s->group, err);
 }
 
@@ -159,7 +159,7 @@ void gt_session_close(struct gt_session *s)
 	gt_device_free(s->device, s->arena, s->arena_bytes);
 	gt_store_free(s->store);
 	gt_parallel_free(s->parallel);
-	gt_group_free(s->alone);
+	gt_group_free(s->own_group);
 	gt_model_close(s->model);
 	gt_device_close(s->device);
 	*s = (struct gt_session){ 0 };
@@ -251,7 +251,7 @@ struct gt_program_options gt_session_program_options(
 		.store = s->store,
 		.parallel = s->parallel,
 		.low = gt_amp_type(amp),
-		.low_sums = gt_amp_sums(amp),
+		.low_sums = gt_amp_low_sums(amp),
 		.tf32 = s->tf32 };
 }
 

@@ -31,7 +31,7 @@ struct gt_session {
 	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
 	/* a group of one rank, made if options.group is NULL and the session is not dry; else
 	 * NULL */
-	struct gt_group *alone;
+	struct gt_group *own_group;
 	struct gt_model *model;
 	struct gt_parallel *parallel;
 	struct gt_model_input input;

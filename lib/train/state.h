@@ -20,11 +20,12 @@ struct gt_train {
 	 * otherwise the checkpoint of --init-from. */
 	struct gt_run_source origin;
 	/* Valid only in gt_train_open(): the folder that o.model names, if it names one. */
-	struct gt_run_source given;
+	struct gt_run_source model_folder;
 	bool resumes; /* the run continues from a checkpoint */
 	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
 	struct gt_saved saved;
-	struct gt_snapshot_place resumed; /* the progress in this checkpoint, if `resumes` is set */
+	struct gt_snapshot_progress
+	    resumed; /* the progress in this checkpoint, if `resumes` is set */
 	struct gt_session s;
 	char *model; /* o.model, with all its settings */
 	/* the data set that was divided into `data` and `val`; NULL: they are separate */
@@ -43,7 +44,7 @@ struct gt_train {
 	bool reads;                                 /* this rank reads samples */
 	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
 	int64_t step;                               /* steps done so far */
-	/* steps done, and position in the data, at the start; see gt_resume_place() */
+	/* steps done, and position in the data, at the start; see gt_resume_position() */
 	int64_t from_step, from_place;
 	int64_t best_step, best_epoch; /* steps and epochs done at the best evaluation */
 	double best_score;             /* score of the best evaluation; larger is better */
@@ -59,7 +60,7 @@ int gt_train_virtual_ranks(const struct gt_train *t);
 
 /* Return whether the gradients of several runs or chunks are added up in a step. If so, they must
  * be set to zero before each step. */
-bool gt_train_adds_up(const struct gt_train *t);
+bool gt_train_accumulates(const struct gt_train *t);
 
 /* defaults.c: compute the length of the run, and resolve the defaults that depend on model and
  * data. Errors: GT_EINVAL, for example for a learning rate schedule that does not fit into the
@@ -112,7 +113,7 @@ struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
 /* Return the bytes of device memory for optimizer state and for the running mean of the weights, if
  * the run had this store. */
-int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);
+int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store);
 
 /* describe_stages.c: return a JSON array, which the caller frees, with an object for each stage of
  * the pipeline: its first parameter, its fraction of the FLOPs, its number of parameters, its

@@ -14,7 +14,7 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
 	int64_t end;
 
-	*first = gt_resume_place(t, step) % t->steps_per_epoch * t->runs;
+	*first = gt_resume_position(t, step) % t->steps_per_epoch * t->runs;
 	*last = *first + t->runs;
 	if (*last > t->batches_per_epoch)
 		*last = t->batches_per_epoch;
@@ -197,7 +197,7 @@ static int show_gradients(struct gt_loop *l, struct gt_err *err)
 	double loss;
 	int rc;
 
-	if (!l->close)
+	if (!l->wait_each_step)
 		return 0;
 	rc = gt_device_read(
 	    t->s.device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
@@ -285,7 +285,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	targets = r->samples * (int64_t)info->targets;
 	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
 	rc = gt_optim_begin(t->optim, r->lr, *l->stop_requested, err);
-	if (!rc && gt_train_adds_up(t))
+	if (!rc && gt_train_accumulates(t))
 		rc = gt_optim_zero_grad(t->optim, err);
 	if (!rc)
 		rc = share_buffers(l, err);
@@ -308,7 +308,7 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 	int rc;
 
 	*r = (struct gt_step_report){ .step = t->step + 1,
-		.epoch = gt_resume_place(t, t->step) / t->steps_per_epoch,
+		.epoch = gt_resume_position(t, t->step) / t->steps_per_epoch,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step) };
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	rc = queue_step(l, r, err);
@@ -319,5 +319,5 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 	l->train_s += gt_clock_s() - began;
 	rc = gt_profile_step_done(
 	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
-	return rc ? rc : gt_loop_finish(l, l->close ? 0 : 1, err);
+	return rc ? rc : gt_loop_finish(l, l->wait_each_step ? 0 : 1, err);
 }

@@ -115,7 +115,7 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	if (score_of(t, m) > t->best_score) {
 		t->best_score = score_of(t, m);
 		t->best_step = t->step;
-		t->best_epoch = gt_resume_place(t, t->step) / t->steps_per_epoch;
+		t->best_epoch = gt_resume_position(t, t->step) / t->steps_per_epoch;
 		r.best = true;
 		rc = save_weights(l, "best.pth", err);
 	}
@@ -128,13 +128,13 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 /* Epochs that are done at this step. */
 static int64_t epoch_of(const struct gt_train *t, int64_t step)
 {
-	return gt_resume_place(t, step) / t->steps_per_epoch;
+	return gt_resume_position(t, step) / t->steps_per_epoch;
 }
 
 /* Samples of the epoch at hand that were read. */
 static int64_t read_in_epoch(const struct gt_train *t)
 {
-	return gt_resume_place(t, t->step) % t->steps_per_epoch * t->o.batch * t->o.accumulate *
+	return gt_resume_position(t, t->step) % t->steps_per_epoch * t->o.batch * t->o.accumulate *
 	       gt_session_data_world(&t->s);
 }
 
@@ -180,7 +180,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 static bool eval_is_due(const struct gt_train *t)
 {
 	bool turn = t->o.eval_every ? t->step % t->o.eval_every == 0
-	                            : gt_resume_place(t, t->step) % t->steps_per_epoch == 0;
+	                            : gt_resume_position(t, t->step) % t->steps_per_epoch == 0;
 
 	return t->val && (turn || t->step == t->o.lr_schedule.total);
 }
@@ -298,8 +298,8 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 		.draw = { .train = true, .seed = t->o.seed, .augment = t->augment },
 		.workers = t->o.workers,
 		.prefetch = t->o.prefetch,
-		.first_epoch = gt_resume_place(t, t->step) / t->steps_per_epoch,
-		.first_step = gt_resume_place(t, t->step) % t->steps_per_epoch * t->runs,
+		.first_epoch = gt_resume_position(t, t->step) / t->steps_per_epoch,
+		.first_step = gt_resume_position(t, t->step) % t->steps_per_epoch * t->runs,
 	};
 
 	if (!t->reads)
@@ -370,7 +370,7 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 	if (!rc)
 		rc = open_profile(&l, err);
 	for (int i = 0; i < observer_count; i++)
-		l.close = l.close || observers[i].gradients;
+		l.wait_each_step = l.wait_each_step || observers[i].gradients;
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)

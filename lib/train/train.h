@@ -40,7 +40,7 @@ enum {
 };
 
 /* The largest number of micro-batches per step, and of samples per micro-batch. */
-enum { GT_TRAIN_MOST_BATCHES = 65536 };
+enum { GT_TRAIN_MAX_BATCHES = 65536 };
 
 /* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {

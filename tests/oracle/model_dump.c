@@ -317,7 +317,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	struct run *r = self;
 
 	options.low = gt_amp_type(r->amp);
-	options.low_sums = gt_amp_sums(r->amp);
+	options.low_sums = gt_amp_low_sums(r->amp);
 	options.scaled = r->optimizer.scaler.growth_interval;
 	gt_session_add(s, &r->program);
 	return gt_program_init(&r->program, &options, r->batch, err);

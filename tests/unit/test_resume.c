@@ -42,7 +42,7 @@ static void open_run(struct run *r, int64_t samples, int batch, int accumulate, 
 static const struct {
 	const char *name;
 	int batch, accumulate, world;
-	struct gt_snapshot_place saved;
+	struct gt_snapshot_progress saved;
 	bool foreign;
 	int64_t step, place;
 } places[] = {
@@ -79,7 +79,7 @@ static void places_in_the_data(void **state)
 		open_run(&r, 100, places[i].batch, places[i].accumulate, places[i].world);
 		r.t.resumed = places[i].saved;
 		r.t.saved.foreign = places[i].foreign;
-		rc = gt_resume_find_place(&r.t, &err);
+		rc = gt_resume_find_position(&r.t, &err);
 		if (places[i].place < 0) {
 			assert_int_equal(rc, GT_EFORMAT);
 			assert_non_null(strstr(err.text, "last.pth: too many epochs"));
@@ -91,7 +91,7 @@ static void places_in_the_data(void **state)
 		assert_int_equal(rc, 0);
 		assert_int_equal(r.t.from_step, places[i].step);
 		assert_int_equal(r.t.from_place, places[i].place);
-		assert_int_equal(gt_resume_place(&r.t, r.t.from_step + 7), places[i].place + 7);
+		assert_int_equal(gt_resume_position(&r.t, r.t.from_step + 7), places[i].place + 7);
 	}
 }
 
@@ -104,9 +104,9 @@ static void a_new_run_begins_at_0(void **state)
 	open_run(&r, 100, 10, 1, 1);
 	r.t.resumes = false;
 	r.t.from_step = r.t.from_place = 5;
-	assert_int_equal(gt_resume_find_place(&r.t, &err), 0);
+	assert_int_equal(gt_resume_find_position(&r.t, &err), 0);
 	assert_int_equal(r.t.from_step, 0);
-	assert_int_equal(gt_resume_place(&r.t, 3), 3);
+	assert_int_equal(gt_resume_position(&r.t, 3), 3);
 }
 
 /* The options of the checkpoint's run, those of this one, and the lines of the log. */

@@ -148,8 +148,8 @@ static void parts_have_the_names_that_people_give_them(void **state)
 			    s.foreign ? "foreign" : "own", s.form, (long long)s.step, s.epoch,
 			    s.left);
 		assert_non_null(s.optimizer);
-		assert_non_null(gt_saved_group(&s, 0));
-		assert_null(gt_saved_group(&s, 1));
+		assert_non_null(gt_saved_param_group(&s, 0));
+		assert_null(gt_saved_param_group(&s, 1));
 		gt_saved_close(&s);
 		planted_remove(root);
 	}
@@ -201,7 +201,7 @@ static void own_files_tell_the_place_of_their_run(void **state)
 	",'config':{'model':'m','data':'d'" config "}}"
 	static const struct {
 		const char *text;
-		struct gt_snapshot_place place;
+		struct gt_snapshot_progress place;
 		const char *says; /* NULL: it is read */
 	} cases[] = {
 		{ OWN(",'batch':8", "'step':7,'epoch':2,'epoch_samples':24"), { 7, 2, 24, 8, NULL },
@@ -224,10 +224,10 @@ static void own_files_tell_the_place_of_their_run(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		const struct gt_snapshot_place *wanted = &cases[i].place;
+		const struct gt_snapshot_progress *wanted = &cases[i].place;
 		struct gt_err err = GT_ERR_INIT;
 		char root[PLANTED_ROOT];
-		struct gt_snapshot_place place;
+		struct gt_snapshot_progress place;
 		struct gt_saved s;
 		int rc;
 
@@ -235,7 +235,7 @@ static void own_files_tell_the_place_of_their_run(void **state)
 		if (open_saved(&s, root, cases[i].text, &err))
 			fail_msg("case %zu: %s", i, err.text);
 		assert_false(s.foreign);
-		rc = gt_snapshot_read_place(&place, &s, &err);
+		rc = gt_snapshot_read_progress(&place, &s, &err);
 		if (rc != (cases[i].says ? GT_EFORMAT : 0) ||
 		    (rc && !strstr(err.text, cases[i].says)))
 			fail_msg("case %zu: code %d, \"%s\"", i, rc, rc ? err.text : "");
@@ -245,7 +245,7 @@ static void own_files_tell_the_place_of_their_run(void **state)
 			fail_msg("case %zu: step %lld, epoch %lld, %lld samples, %lld a step", i,
 			    (long long)place.step, (long long)place.epoch, (long long)place.samples,
 			    (long long)place.step_samples);
-		gt_snapshot_place_release(&place);
+		gt_snapshot_progress_release(&place);
 		gt_saved_close(&s);
 		planted_remove(root);
 	}

@@ -362,7 +362,7 @@ static void checkpoints_tell_their_place(void **state)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char root[PLANTED_ROOT], out[PATH_SIZE], path[PATH_SIZE + 64];
 		struct gt_train_options o = a_run();
-		struct gt_snapshot_place place;
+		struct gt_snapshot_progress place;
 		struct gt_err err = GT_ERR_INIT;
 		struct record r = { 0 };
 		struct gt_saved saved;
@@ -380,7 +380,7 @@ static void checkpoints_tell_their_place(void **state)
 		if (gt_saved_open(&saved, (struct gt_file_name){ .path = path }, &err))
 			fail_msg("case %zu: %s", i, err.text);
 		assert_false(saved.foreign);
-		if (gt_snapshot_read_place(&place, &saved, &err))
+		if (gt_snapshot_read_progress(&place, &saved, &err))
 			fail_msg("case %zu: %s", i, err.text);
 		if (place.step != cases[i].step || place.epoch != cases[i].epoch ||
 		    place.samples != cases[i].samples ||
@@ -388,7 +388,7 @@ static void checkpoints_tell_their_place(void **state)
 			fail_msg("case %zu: step %lld, epoch %lld, %lld samples, %lld a step", i,
 			    (long long)place.step, (long long)place.epoch, (long long)place.samples,
 			    (long long)place.step_samples);
-		gt_snapshot_place_release(&place);
+		gt_snapshot_progress_release(&place);
 		gt_saved_close(&saved);
 		planted_remove(root);
 	}

@@ -420,7 +420,7 @@ static void modes_are_one_rank(void **state)
 				fail_msg("%s, %s: '%s'", s->model, r->mode, r->why);
 			if (!r->good)
 				fail_msg("%s, %s: %s of '%s' is off by %g at step %d", s->model,
-				    r->mode, r->what, r->tensor, r->far, (int)r->step);
+				    r->mode, r->what, r->tensor, r->difference, (int)r->step);
 		}
 	}
 }

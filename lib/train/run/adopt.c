@@ -112,7 +112,7 @@ static double weight_decay(const struct gt_saved *s)
 	const struct gt_tree *group;
 	double max = 0, value;
 
-	for (size_t i = 0; (group = gt_saved_group(s, i)); i++)
+	for (size_t i = 0; (group = gt_saved_param_group(s, i)); i++)
 		if (number(&value, group, "weight_decay") && value > max)
 			max = value;
 	return max;
@@ -140,9 +140,9 @@ static void warn_of_others(const struct gt_train *t, const struct gt_tree *group
 		    nesterov != 0 ? "" : "not ", nesterov != 0 ? " not" : "");
 }
 
-int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err)
+int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_tree *group = gt_saved_group(&t->saved, 0);
+	const struct gt_tree *group = gt_saved_param_group(&t->saved, 0);
 	double lr = 0, momentum = -1;
 
 	if (check_kind(group, t->o.optim.kind, err) || check_settings(group, err))
@@ -166,11 +166,11 @@ static size_t count_states(const struct gt_saved *s)
 	return state && state->kind == GT_TREE_DICT ? state->seq.count : 0;
 }
 
-void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report)
+void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report)
 {
 	const struct gt_saved *s = &t->saved;
 	double lr = gt_schedule_lr(&t->o.lr_schedule, t->step);
-	int64_t place = gt_resume_place(t, t->step);
+	int64_t position = gt_resume_position(t, t->step);
 
 	if (gt_train_rank(t))
 		return;
@@ -180,7 +180,7 @@ void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *repo
 	    "taken: %zu tensors of weights, %s with states of %zu parameters, step %lld, epoch "
 	    "%lld, lr %g",
 	    t->s.store->slot_count, gt_optim_names[t->o.optim.kind], count_states(s),
-	    (long long)t->step, (long long)(place / t->steps_per_epoch), lr);
+	    (long long)t->step, (long long)(position / t->steps_per_epoch), lr);
 	if (s->scheduler)
 		gt_log_info(t->log, "its schedule is left: the next steps follow {lr-schedule} %s",
 		    gt_schedule_names[t->o.lr_schedule.kind]);

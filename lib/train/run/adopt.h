@@ -16,9 +16,9 @@
  * Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for settings that gtrain does
  * not support, such as amsgrad.
  */
-int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err);
+int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 
 /* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. */
-void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report);
+void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report);
 
 #endif

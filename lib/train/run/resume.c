@@ -125,7 +125,7 @@ static int64_t old_steps_per_epoch(const struct gt_train *t)
 }
 
 /* A checkpoint that does not tell the samples of its epoch that were read: from its step. */
-static void count_from_step(struct gt_snapshot_place *p, const struct gt_train *t)
+static void count_from_step(struct gt_snapshot_progress *p, const struct gt_train *t)
 {
 	int64_t here = step_samples(t), each = old_steps_per_epoch(t);
 
@@ -141,7 +141,7 @@ static void count_from_step(struct gt_snapshot_place *p, const struct gt_train *
 /* Of another program's checkpoint, the batches may have been others: its epoch counts where it and
  * the step are not of one place. An epoch number may be that of the last epoch or of the next. One
  * of the two alone gives the other. */
-static void count_foreign(struct gt_snapshot_place *p, const struct gt_train *t)
+static void count_foreign(struct gt_snapshot_progress *p, const struct gt_train *t)
 {
 	int64_t each = t->steps_per_epoch, epoch = p->epoch, by_step;
 
@@ -156,9 +156,9 @@ static void count_foreign(struct gt_snapshot_place *p, const struct gt_train *t)
 	}
 }
 
-int gt_resume_find_place(struct gt_train *t, struct gt_err *err)
+int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 {
-	struct gt_snapshot_place p = t->resumed;
+	struct gt_snapshot_progress p = t->resumed;
 	int64_t in_epoch;
 
 	t->from_step = t->from_place = 0;
@@ -181,7 +181,7 @@ int gt_resume_find_place(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-int64_t gt_resume_place(const struct gt_train *t, int64_t step)
+int64_t gt_resume_position(const struct gt_train *t, int64_t step)
 {
 	return t->from_place + step - t->from_step;
 }

@@ -28,7 +28,7 @@ struct gt_train;
 
 /*
  * Find the position in the training data where the run begins, and set t->from_step and
- * t->from_place for gt_resume_place(). A new run begins at 0. A resumed run begins after the
+ * t->from_place for gt_resume_position(). A new run begins at 0. A resumed run begins after the
  * samples that were read before the checkpoint; call this when t->resumed and t->steps_per_epoch
  * are known.
  *
@@ -37,12 +37,12 @@ struct gt_train;
  *
  * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */
-int gt_resume_find_place(struct gt_train *t, struct gt_err *err);
+int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
 
 /* Return the position in the training data after `step` steps of the run. It is counted in steps
  * with this run's number of samples: t->steps_per_epoch is the end of epoch 0. It differs from
  * `step` if earlier steps had another number of samples. */
-int64_t gt_resume_place(const struct gt_train *t, int64_t step);
+int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
 /* Log a line for each option that may change and has another value in `config` than in the
  * checkpoint: its name, both values and the effect. The option `amp` is left out, because it has

@@ -264,7 +264,7 @@ void gt_run_source_release(struct gt_run_source *source)
 	free(source->vocab);
 	json_decref(source->about);
 	json_decref(source->config);
-	json_decref(source->given);
+	json_decref(source->folder_about);
 	gt_run_dir_close(&source->dir);
 	*source = (struct gt_run_source){ 0 };
 }
@@ -290,7 +290,7 @@ static const char *read_given(struct gt_run_source *s, const char *folder, struc
 		gt_err_prefix(err, "{model}");
 		return NULL;
 	}
-	s->given = json_incref(p.about);
+	s->folder_about = json_incref(p.about);
 	if (!s->about && !s->config) {
 		s->about = json_incref(p.about);
 		if (!s->vocab) {
@@ -299,7 +299,7 @@ static const char *read_given(struct gt_run_source *s, const char *folder, struc
 		}
 	}
 	gt_pretrained_release(&p);
-	return json_string_value(json_object_get(s->given, "model"));
+	return json_string_value(json_object_get(s->folder_about, "model"));
 }
 
 const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)

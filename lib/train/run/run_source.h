@@ -19,7 +19,7 @@ struct gt_run_source {
 	json_t *config;           /* config.json of the run, or NULL */
 	char *vocab;              /* path of the vocabulary, or NULL */
 	/* facts from the folder that was passed to gt_run_source_model() as `given`, or NULL */
-	json_t *given;
+	json_t *folder_about;
 	/* GT_NAMES_HUGGINGFACE: the weights have the names of transformers; otherwise
 	 * GT_NAMES_AUTO */
 	enum gt_names names;

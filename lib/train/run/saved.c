@@ -155,7 +155,7 @@ static int read_counts(struct gt_saved *s, struct gt_err *err)
 
 /* ---- the optimizer ---- */
 
-const struct gt_tree *gt_saved_group(const struct gt_saved *s, size_t i)
+const struct gt_tree *gt_saved_param_group(const struct gt_saved *s, size_t i)
 {
 	const struct gt_tree *groups = gt_tree_get(s->optimizer, "param_groups");
 
@@ -172,7 +172,7 @@ static int check_optimizer(const struct gt_saved *s, struct gt_err *err)
 	else if (is_list(s->optimizer) && s->optimizer->seq.count > 1)
 		gt_err_set(err, GT_EFORMAT, "'%s' has %zu optimizers, and a run has one", name,
 		    s->optimizer->seq.count);
-	else if (!gt_saved_group(s, 0) || !gt_tree_get(s->optimizer, "state"))
+	else if (!gt_saved_param_group(s, 0) || !gt_tree_get(s->optimizer, "state"))
 		gt_err_set(err, GT_EFORMAT,
 		    "'%s' is no state_dict of torch.optim: it has no 'state' and 'param_groups'",
 		    name);

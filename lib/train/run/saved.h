@@ -29,7 +29,7 @@ struct gt_saved {
 	 * part. */
 	const struct gt_tree *root; /* the tree of the file; for a folder, of its weights */
 	const struct gt_tree *optimizer, *scheduler, *scaler, *config;
-	/* Set only if `foreign`; otherwise see struct gt_snapshot_place. */
+	/* Set only if `foreign`; otherwise see struct gt_snapshot_progress. */
 	int64_t step;   /* optimizer steps done; -1: not known */
 	double epoch;   /* epochs done, possibly with a fraction; -1: not known */
 	char left[240]; /* keys or files that are ignored: "'args', 'rng_state' and 3 more" */
@@ -49,6 +49,6 @@ void gt_saved_close(struct gt_saved *saved);
 bool gt_saved_is_folder(const char *path);
 
 /* Return element i of the optimizer's list `param_groups`; NULL if the list is shorter. */
-const struct gt_tree *gt_saved_group(const struct gt_saved *saved, size_t i);
+const struct gt_tree *gt_saved_param_group(const struct gt_saved *saved, size_t i);
 
 #endif

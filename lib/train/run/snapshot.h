@@ -56,7 +56,7 @@ struct gt_snapshot {
 };
 
 /* The progress of the run that wrote a checkpoint. */
-struct gt_snapshot_place {
+struct gt_snapshot_progress {
 	int64_t step, epoch;  /* steps and epochs done; -1: not known */
 	int64_t samples;      /* samples read in the epoch in progress; -1: not known */
 	int64_t step_samples; /* samples per step in that run; 0: not known */
@@ -66,9 +66,9 @@ struct gt_snapshot_place {
 
 /* Read the progress from a checkpoint. Release *out even after an error. Errors: GT_EFORMAT for a
  * damaged file, GT_EIO. */
-int gt_snapshot_read_place(
-    struct gt_snapshot_place *out, const struct gt_saved *saved, struct gt_err *err);
-void gt_snapshot_place_release(struct gt_snapshot_place *place);
+int gt_snapshot_read_progress(
+    struct gt_snapshot_progress *out, const struct gt_saved *saved, struct gt_err *err);
+void gt_snapshot_progress_release(struct gt_snapshot_progress *progress);
 
 /* Save a training checkpoint. A collective call of the ranks of s->parallel. Rank 0 writes the
  * file; the other ranks do not use `file`. If s->ema is not NULL and has been updated, "model_ema"

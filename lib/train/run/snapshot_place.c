@@ -69,7 +69,8 @@ static json_t *options_of(const struct gt_tree *config)
 	return options;
 }
 
-static int read_counts(struct gt_snapshot_place *p, const struct gt_tree *root, struct gt_err *err)
+static int read_counts(
+    struct gt_snapshot_progress *p, const struct gt_tree *root, struct gt_err *err)
 {
 	const struct {
 		const char *key;
@@ -89,19 +90,19 @@ static int read_counts(struct gt_snapshot_place *p, const struct gt_tree *root, 
 }
 
 /* Another program's epochs may be parts: 1.28 of them. */
-static void place_of_foreign(struct gt_snapshot_place *p, const struct gt_saved *saved)
+static void place_of_foreign(struct gt_snapshot_progress *p, const struct gt_saved *saved)
 {
 	p->step = saved->step;
 	p->epoch = saved->epoch < 0 ? -1 : (int64_t)saved->epoch;
 }
 
-int gt_snapshot_read_place(
-    struct gt_snapshot_place *out, const struct gt_saved *saved, struct gt_err *err)
+int gt_snapshot_read_progress(
+    struct gt_snapshot_progress *out, const struct gt_saved *saved, struct gt_err *err)
 {
 	struct gt_snapshot s = { 0 };
 	int rc;
 
-	*out = (struct gt_snapshot_place){ .samples = -1 };
+	*out = (struct gt_snapshot_progress){ .samples = -1 };
 	if (saved->foreign) {
 		place_of_foreign(out, saved);
 		return 0;
@@ -117,8 +118,8 @@ int gt_snapshot_read_place(
 	return 0;
 }
 
-void gt_snapshot_place_release(struct gt_snapshot_place *place)
+void gt_snapshot_progress_release(struct gt_snapshot_progress *progress)
 {
-	json_decref(place->config);
-	place->config = NULL;
+	json_decref(progress->config);
+	progress->config = NULL;
 }

@@ -102,8 +102,8 @@ static int begin_watch(struct gt_watcher *w, struct gt_err *err)
 	const struct gt_store *s = w->t->s.store;
 	int rc;
 
-	w->far = gt_calloc(w->trace->count, sizeof(*w->far), err);
-	if (!w->far)
+	w->differences = gt_calloc(w->trace->count, sizeof(*w->differences), err);
+	if (!w->differences)
 		return GT_ENOMEM;
 	rc = find_held(w, &w->gradients, GT_HELD_GRADIENT, gt_store_gradient_bytes(s), err);
 	return rc ? rc : find_held(w, &w->weights, GT_HELD_DATA, gt_store_parameter_bytes(s), err);
@@ -118,7 +118,7 @@ void gt_watcher_release(struct gt_watcher *w)
 		free(both[i]->wanted);
 		free(both[i]->held);
 	}
-	free(w->far);
+	free(w->differences);
 }
 
 /* ---- comparing ---- */
@@ -148,30 +148,30 @@ static double largest_difference(const float *a, const float *b, int64_t n)
 	return max;
 }
 
-static void note_difference(struct gt_watcher *w, double *max, double far, double bound,
-    const char *what, const char *tensor, int64_t step, size_t place)
+static void note_difference(struct gt_watcher *w, double *max, double difference, double bound,
+    const char *what, const char *tensor, int64_t step, size_t comparison)
 {
 	struct gt_verify_row *row = &w->row;
 
-	worsen(max, far);
-	if (far <= bound || !row->good)
+	worsen(max, difference);
+	if (difference <= bound || !row->good)
 		return;
 	row->good = false;
 	row->what = what;
 	row->step = step;
-	row->far = far;
+	row->difference = difference;
 	strncpy(row->tensor, tensor, sizeof(row->tensor) - 1);
-	w->place = place;
+	w->comparison = comparison;
 }
 
 /* A difference of 0 is no difference in any unit. */
-static double ratio(double far, double of)
+static double ratio(double difference, double of)
 {
-	return far == 0 ? 0 : far / of;
+	return difference == 0 ? 0 : difference / of;
 }
 
 /* Compare the elements that this rank holds in device memory with wholes as the trace has them. The
- * largest difference of each tensor goes to w->far. */
+ * largest difference of each tensor goes to w->differences. */
 static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const void *held,
     const float *wholes, struct gt_err *err)
 {
@@ -180,10 +180,10 @@ static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what
 
 	if (!rc)
 		rc = gt_device_read(w->t->s.device, x->held, held, bytes, err);
-	memset(w->far, 0, w->trace->count * sizeof(*w->far));
+	memset(w->differences, 0, w->trace->count * sizeof(*w->differences));
 	for (int64_t i = 0; !rc && i < x->count; i++)
 		if (x->tensor[i])
-			worsen(&w->far[x->tensor[i] - 1],
+			worsen(&w->differences[x->tensor[i] - 1],
 			    fabs((double)x->held[i] - (double)x->wanted[i]));
 	return rc;
 }
@@ -199,7 +199,7 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
 		double scale = fmax(largest(whole + tensor->offset, tensor->count), all / 100);
 
-		note_difference(w, &w->row.gradient, ratio(w->far[i], scale),
+		note_difference(w, &w->row.gradient, ratio(w->differences[i], scale),
 		    w->row.bounds.gradient, "gradient", tensor->name, step, i);
 	}
 	return rc;
@@ -213,8 +213,8 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
-		note_difference(w, &w->row.weight, ratio(w->far[i], change), w->row.bounds.weight,
-		    "weight", r->tensors[i].name, step, r->count + 1 + i);
+		note_difference(w, &w->row.weight, ratio(w->differences[i], change),
+		    w->row.bounds.weight, "weight", r->tensors[i].name, step, r->count + 1 + i);
 	return rc;
 }
 
@@ -263,20 +263,20 @@ struct gt_observer gt_watcher_observer(struct gt_watcher *w)
 	    struct gt_observer){ .self = w, .start = start, .gradients = gradients, .step = step };
 }
 
-void gt_watcher_add(struct gt_verify_row *row, size_t *place, const struct gt_watcher *w)
+void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w)
 {
 	const struct gt_verify_row *r = &w->row;
 
 	worsen(&row->loss, r->loss);
 	worsen(&row->gradient, r->gradient);
 	worsen(&row->weight, r->weight);
-	if (r->good ||
-	    (!row->good && (row->step < r->step || (row->step == r->step && *place <= w->place))))
+	if (r->good || (!row->good && (row->step < r->step ||
+	                                  (row->step == r->step && *comparison <= w->comparison))))
 		return;
 	row->good = false;
 	row->what = r->what;
 	row->step = r->step;
-	row->far = r->far;
+	row->difference = r->difference;
 	memcpy(row->tensor, r->tensor, sizeof(row->tensor));
-	*place = w->place;
+	*comparison = w->comparison;
 }

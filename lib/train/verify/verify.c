@@ -182,11 +182,11 @@ static int run_mode(
     const struct mode *mode, struct job *job, struct gt_verify_row *row, struct gt_err *err)
 {
 	int ranks = mode->ranks ? job->o->ranks : 1, rc;
-	size_t place = 0;
+	size_t comparison = 0;
 
 	rc = run(job, ranks, &row->bounds, err);
 	for (int i = 0; i < ranks; i++) {
-		gt_watcher_add(row, &place, &job->watchers[i]);
+		gt_watcher_add(row, &comparison, &job->watchers[i]);
 		gt_watcher_release(&job->watchers[i]);
 	}
 	return rc ? gt_err_prefix(err, "%s", mode->name) : 0;

@@ -97,7 +97,7 @@ struct gt_verify_row {
 	const char *what;            /* "loss", "gradient" or "weight"; "": there is none */
 	char tensor[GT_VERIFY_NAME]; /* name of its tensor; "" for the loss */
 	int64_t step;                /* its step, from 1 on */
-	double far;                  /* its value */
+	double difference;           /* its value */
 };
 
 struct gt_verify_options {
