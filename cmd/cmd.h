@@ -194,7 +194,7 @@ bool gt_cmd_can_draw(int fd);
 
 /* Return the width, in columns, of the launcher's terminal if the launcher shows this rank's
  * progress line there (lib/comm/launch/launch.h). Otherwise return 0. */
-int gt_cmd_lent_columns(void);
+int gt_cmd_launcher_columns(void);
 
 /* Replace each operand that is a run directory by the path of the run's latest checkpoint, and log
  * the path. Errors: GT_ENOMEM. */

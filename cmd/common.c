@@ -179,7 +179,7 @@ bool gt_cmd_can_draw(int fd)
 }
 
 /* Only a rank 0 that a launcher has started has both. */
-int gt_cmd_lent_columns(void)
+int gt_cmd_launcher_columns(void)
 {
 	const char *text = getenv("GTRAIN_LISTEN_FD") ? getenv("GTRAIN_COLUMNS") : NULL;
 	long columns = text ? strtol(text, NULL, 10) : 0;

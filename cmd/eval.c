@@ -177,13 +177,13 @@ static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, cons
 static int open_eval(
     struct gt_eval **out, struct gt_cmd_env *env, const struct gt_eval_cli *cli, struct gt_err *err)
 {
-	struct gt_progress progress = {
-		.stream = stderr, .color = env->log.color, .lent = gt_cmd_lent_columns()
-	};
+	struct gt_progress progress = { .stream = stderr,
+		.color = env->log.color,
+		.launcher_columns = gt_cmd_launcher_columns() };
 	int rc;
 
-	progress.terminal =
-	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
+	progress.terminal = (progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) &&
+	                    env->log.level >= GT_LOG_NORMAL;
 	env->log.progress = &progress;
 	rc = gt_eval_open(out, &cli->eval, &env->log, err);
 	env->log.progress = NULL;

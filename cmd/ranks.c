@@ -149,7 +149,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
 		.program = "/proc/self/exe",
 		.log_dir = ranks->log_dir,
-		.rank_0_speaks = ranks->rank_0_speaks,
+		.rank_0_prints = ranks->rank_0_prints,
 		.max_restarts = ranks->max_restarts,
 		.log = &env->log };
 	struct gt_progress drawing = { .stream = stderr };
@@ -175,7 +175,7 @@ static int launch_job(int *status, const struct gt_cmd_job *job, struct gt_cmd_e
     char **argv, const char *command, struct gt_err *err)
 {
 	const struct gt_cmd_ranks ranks = {
-		.nproc = *job->nproc, .rank_0_speaks = true, .results = true
+		.nproc = *job->nproc, .rank_0_prints = true, .results = true
 	};
 	int rc;
 

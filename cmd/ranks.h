@@ -16,7 +16,7 @@ struct gt_cmd_ranks {
 	int max_restarts;                /* restarts of all ranks after a rank has failed */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
 	/* Without log_dir: show only the messages of rank 0 and of the rank that fails first. */
-	bool rank_0_speaks;
+	bool rank_0_prints;
 	/* The value of --out that all ranks get, or NULL. The default of --out depends on the
 	 * clock, so each rank would otherwise choose its own folder. */
 	const char *out;

@@ -67,7 +67,7 @@ struct row {
 	double times[GT_BENCH_MAX_ROUNDS];
 	double time_s, fastest_s; /* the median, the least of them */
 	uint64_t peak_bytes;
-	char failed[GT_BENCH_SAID]; /* why there are no times, or "" */
+	char failed[GT_BENCH_ERROR_LINE_BYTES]; /* why there are no times, or "" */
 };
 
 struct bench {
@@ -105,7 +105,7 @@ static bool makes_file(const char *word)
 }
 
 static int run_words(struct bench *b, const struct operation *o, char **words,
-    struct gt_bench_sample *sample, char failed[GT_BENCH_SAID], struct gt_err *err)
+    struct gt_bench_sample *sample, char failed[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
 {
 	const char *made = NULL;
 	int status = 0, rc;
@@ -119,10 +119,10 @@ static int run_words(struct bench *b, const struct operation *o, char **words,
 	}
 	rc = gt_bench_run(sample, &status, words, o->synced ? made : NULL, err);
 	if (status) {
-		if (*sample->said)
-			memcpy(failed, sample->said, GT_BENCH_SAID);
+		if (*sample->first_error_line)
+			memcpy(failed, sample->first_error_line, GT_BENCH_ERROR_LINE_BYTES);
 		else
-			snprintf(failed, GT_BENCH_SAID, "exit status %d", status);
+			snprintf(failed, GT_BENCH_ERROR_LINE_BYTES, "exit status %d", status);
 	}
 	if (made)
 		unlink(made);
@@ -143,7 +143,7 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 	if (o->words[0])
 		rc = run_words(b, o, words, &sample, row->failed, err);
 	else
-		rc = gt_bench_read(&sample, b->in, err);
+		rc = gt_bench_time_read(&sample, b->in, err);
 	for (int i = 0; i < MAX_WORDS; i++)
 		free(words[i]);
 	row->times[round] = sample.time_s;
@@ -162,8 +162,8 @@ static int make_own(struct bench *b, struct gt_err *err)
 	int status = 0, rc = gt_bench_run(&sample, &status, words, b->own, err);
 
 	if (!rc && status) {
-		rc = gt_err_set(
-		    err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own, sample.said);
+		rc = gt_err_set(err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own,
+		    sample.first_error_line);
 		gt_err_hint(err, "--dir names another folder for the files written");
 	}
 	return rc;
@@ -190,7 +190,7 @@ static int run_rounds(struct bench *b, struct gt_log *log, struct gt_err *err)
 	struct gt_bench_sample warm;
 	int order[OPERATIONS];
 	uint32_t state = 1;
-	int rc = gt_bench_read(&warm, b->in, err); /* into the page cache */
+	int rc = gt_bench_time_read(&warm, b->in, err); /* into the page cache */
 
 	if (!rc)
 		rc = make_own(b, err);

@@ -17,12 +17,12 @@
 enum { EXEC_FAILED = 127 };
 
 /* In the child: a benchmark prints its table alone. */
-static void exec_benchmark(char *const *words, int said)
+static void exec_benchmark(char *const *words, int error_fd)
 {
 	int null = open("/dev/null", O_WRONLY);
 	sigset_t none;
 
-	if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
+	if (null < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(error_fd, STDERR_FILENO) < 0)
 		_exit(EXEC_FAILED);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -31,9 +31,9 @@ static void exec_benchmark(char *const *words, int said)
 }
 
 /* The first line, without the "gtrain: error: " before it. */
-static void take_line(char out[GT_BENCH_SAID], int said)
+static void take_line(char out[GT_BENCH_ERROR_LINE_BYTES], int error_fd)
 {
-	ssize_t n = pread(said, out, GT_BENCH_SAID - 1, 0);
+	ssize_t n = pread(error_fd, out, GT_BENCH_ERROR_LINE_BYTES - 1, 0);
 	char *start = out, *end;
 
 	out[n > 0 ? n : 0] = '\0';
@@ -60,22 +60,22 @@ static int sync_file(const char *path, struct gt_err *err)
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err)
 {
-	int said = memfd_create("stderr", MFD_CLOEXEC);
+	int error_fd = memfd_create("stderr", MFD_CLOEXEC);
 	double start = gt_clock_s();
 	struct rusage usage;
-	pid_t child = said < 0 ? -1 : fork();
+	pid_t child = error_fd < 0 ? -1 : fork();
 	int how, rc = 0;
 
 	if (!child)
-		exec_benchmark(words, said);
+		exec_benchmark(words, error_fd);
 	if (child < 0)
 		rc = gt_err_sys(err, "cannot start '%s'", words[0]);
 	while (!rc && wait4(child, &how, 0, &usage) < 0)
 		if (errno != EINTR)
 			rc = gt_err_sys(err, "cannot wait for '%s'", words[0]);
-	if (said >= 0) {
-		take_line(out->said, said);
-		close(said);
+	if (error_fd >= 0) {
+		take_line(out->first_error_line, error_fd);
+		close(error_fd);
 	}
 	if (rc)
 		return rc;
@@ -90,7 +90,7 @@ int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, c
 	return rc;
 }
 
-int gt_bench_read(struct gt_bench_sample *out, const char *path, struct gt_err *err)
+int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err)
 {
 	enum { PIECE = 1 << 20 };
 	double start = gt_clock_s();

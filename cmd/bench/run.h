@@ -7,13 +7,13 @@
 
 #include "lib/base/err.h"
 
-enum { GT_BENCH_SAID = 200 }; /* bytes of gt_bench_sample.said */
+enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* of gt_bench_sample.first_error_line */
 
 struct gt_bench_sample {
 	double time_s;
 	uint64_t peak_bytes; /* largest resident memory of the process */
 	/* The first line that the process wrote to standard error, without "gtrain: error: ". */
-	char said[GT_BENCH_SAID];
+	char first_error_line[GT_BENCH_ERROR_LINE_BYTES];
 };
 
 /*
@@ -32,6 +32,6 @@ int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, c
 
 /* Measure the time of reading a file from start to end in this process, 1 MiB per read().
  * out->peak_bytes is 0. Errors: GT_EIO, GT_ENOMEM. */
-int gt_bench_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
+int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
 
 #endif

@@ -137,7 +137,7 @@ static int watch(struct report *report, bool color, struct gt_err *err)
 {
 	const struct gt_probe_watch watch = {
 		.seconds = report->cli->watch_s,
-		.bare = report->cli->common.json,
+		.no_marks = report->cli->common.json,
 		.draw = !report->cli->common.json && gt_cmd_can_draw(STDOUT_FILENO),
 		.color = color,
 		.report = print_report,

@@ -118,7 +118,7 @@ static void put_time(const struct gt_probe_watch *watch)
 static int print_report(
     const struct gt_probe_watch *watch, const char *report, const char *before, struct gt_err *err)
 {
-	if (watch->bare) {
+	if (watch->no_marks) {
 		fputs(report, stdout);
 	} else {
 		if (watch->draw)

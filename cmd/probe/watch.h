@@ -15,7 +15,7 @@ struct gt_probe_watch {
 	bool draw;      /* standard output is a terminal: draw each report over the previous one */
 	/* Mark changed words by reverse video; without `color`, mark changed lines by '*'. */
 	bool color;
-	bool bare;                  /* print only the reports, without marks and times */
+	bool no_marks;              /* print only the reports, without marks and times */
 	gt_probe_report_fn *report; /* writes a report */
 	void *self;                 /* the first argument of `report` */
 };

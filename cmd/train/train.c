@@ -384,13 +384,13 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
-	struct gt_progress progress = {
-		.stream = stderr, .color = env->log.color, .lent = gt_cmd_lent_columns()
-	};
+	struct gt_progress progress = { .stream = stderr,
+		.color = env->log.color,
+		.launcher_columns = gt_cmd_launcher_columns() };
 	int rc;
 
-	progress.terminal =
-	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
+	progress.terminal = (progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) &&
+	                    env->log.level >= GT_LOG_NORMAL;
 	env->log.progress = &progress;
 	rc = gt_cmd_is_threads(cli) ? run_threads(env, cli, world, err)
 	                            : run_rank(env, cli, world, command, err);

@@ -55,7 +55,7 @@ static int make(struct gt_muon_products *m, struct gt_err *err)
 {
 	bool tall = m->rows > m->cols;
 	int64_t side = tall ? m->cols : m->rows;
-	struct gt_product_shape s = { .dtype = GT_F32, .untimed = true, .bare = true };
+	struct gt_product_shape s = { .dtype = GT_F32, .untimed = true, .no_workspace = true };
 
 	s.m = s.n = side;
 	s.k = tall ? m->rows : m->cols;

@@ -231,7 +231,7 @@ int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y
 
 static uint64_t most_workspace(const struct gt_product *p)
 {
-	return p->shape.bare ? 0 : GT_PRODUCT_WORKSPACE;
+	return p->shape.no_workspace ? 0 : GT_PRODUCT_WORKSPACE;
 }
 
 static int set_preferences(const struct gt_product *p, void *preference, struct gt_err *err)
@@ -386,7 +386,7 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 	    rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
 	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
 	    s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows, s->untimed ? ":untimed" : "",
-	    s->bare ? ":bare" : "");
+	    s->no_workspace ? ":bare" : "");
 }
 
 static int choose(

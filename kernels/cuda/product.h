@@ -60,8 +60,8 @@ struct gt_product_shape {
 	/* elements from one row in memory to the next, a_stride of a, y_stride of y and c; 0: no
 	 * gap */
 	int64_t a_stride, y_stride;
-	bool untimed; /* use the first proposed algorithm that works, without timing */
-	bool bare;    /* use only algorithms that need no workspace */
+	bool untimed;      /* use the first proposed algorithm that works, without timing */
+	bool no_workspace; /* use only algorithms that need no workspace */
 };
 
 /* Largest workspace of a product, in bytes. */

@@ -1,4 +1,4 @@
-/* index.c - things found by their keys: a balanced tree of the C library. */
+/* index.c - objects found by their keys: a balanced tree of the C library. */
 #include "lib/base/index.h"
 
 #include <search.h>
@@ -15,9 +15,9 @@ int gt_index_by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-void *gt_index_add(struct gt_index *x, const void *thing, struct gt_err *err)
+void *gt_index_add(struct gt_index *x, const void *object, struct gt_err *err)
 {
-	void **found = tsearch(thing, &x->tree, x->compare ? x->compare : compare_addresses);
+	void **found = tsearch(object, &x->tree, x->compare ? x->compare : compare_addresses);
 
 	if (found)
 		return *found;
@@ -32,9 +32,9 @@ void *gt_index_find(const struct gt_index *x, const void *like)
 	return found ? *found : NULL;
 }
 
-static void keep(void *thing)
+static void keep(void *object)
 {
-	(void)thing; /* the caller's */
+	(void)object; /* the caller's */
 }
 
 void gt_index_release(struct gt_index *x)

@@ -7,26 +7,26 @@
 #include "lib/base/err.h"
 
 /*
- * An index. It stores pointers to objects of the caller, which here are called things. The key of a
- * thing must not change while the thing is in the index. To add or to find a thing takes
- * logarithmic time for all keys. (A hostile file could contain keys that make a hash table slow.)
+ * An index. It stores pointers to objects of the caller. The key of an object must not change while
+ * the object is in the index. To add or to find an object takes logarithmic time for all keys. (A
+ * hostile file could contain keys that make a hash table slow.)
  */
 struct gt_index {
-	/* Compares the keys of two things, and returns a negative number, 0 or a positive number,
-	 * like the comparison function of qsort(). NULL: the key of a thing is its address. */
+	/* Compares the keys of two objects, and returns a negative number, 0 or a positive number,
+	 * like the comparison function of qsort(). NULL: the key of an object is its address. */
 	int (*compare)(const void *a, const void *b);
 	void *tree; /* the tree of tsearch(); NULL: the index is empty */
 };
 
-/* Add a thing, unless the index already contains a thing with the same key. Return the thing with
- * this key that is in the index now: `thing`, or the older one. NULL with err set if memory runs
- * out. */
-void *gt_index_add(struct gt_index *x, const void *thing, struct gt_err *err);
+/* Add an object, unless the index already contains an object with the same key. Return the object
+ * with this key that is in the index now: `object`, or the older one. NULL with err set if memory
+ * runs out. */
+void *gt_index_add(struct gt_index *x, const void *object, struct gt_err *err);
 
-/* Return the thing with the same key as `like`, or NULL if there is none. */
+/* Return the object with the same key as `like`, or NULL if there is none. */
 void *gt_index_find(const struct gt_index *x, const void *like);
 
-/* Empty the index. The things are not freed. */
+/* Empty the index. The objects are not freed. */
 void gt_index_release(struct gt_index *x);
 
 /* A value for `compare`: compare structs by their names. The first member of the struct must be the

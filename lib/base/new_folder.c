@@ -19,12 +19,12 @@ static void cut_slashes(char *path)
 
 int gt_new_folder_open(struct gt_new_folder *out, const char *path, struct gt_err *err)
 {
-	struct gt_atomic_file *f = &out->place;
+	struct gt_atomic_file *f = &out->names;
 	struct stat st;
 	int fd, rc = 0;
 
 	*out =
-	    (struct gt_new_folder){ .place = { .path = gt_strdup(path, err), .folder = AT_FDCWD } };
+	    (struct gt_new_folder){ .names = { .path = gt_strdup(path, err), .folder = AT_FDCWD } };
 	if (!f->path)
 		return GT_ENOMEM;
 	cut_slashes(f->path);
@@ -47,10 +47,10 @@ int gt_new_folder_commit(struct gt_new_folder *f, bool no_sync, struct gt_err *e
 {
 	int rc = 0;
 
-	if (gt_temporary_drop(&f->place, true))
+	if (gt_temporary_drop(&f->names, true))
 		rc = gt_err_sys(
-		    err, "cannot rename '%s' to '%s'", f->place.temporary, f->place.path);
-	else if (!no_sync && gt_temporary_sync_folder(&f->place, err))
+		    err, "cannot rename '%s' to '%s'", f->names.temporary, f->names.path);
+	else if (!no_sync && gt_temporary_sync_folder(&f->names, err))
 		rc = gt_err_prefix(
 		    err, "the new content is in place, but it may not survive a power cut");
 	gt_new_folder_abandon(f);
@@ -60,5 +60,5 @@ int gt_new_folder_commit(struct gt_new_folder *f, bool no_sync, struct gt_err *e
 void gt_new_folder_abandon(struct gt_new_folder *f)
 {
 	gt_folder_close(&f->folder);
-	gt_atomic_abandon(&f->place);
+	gt_atomic_abandon(&f->names);
 }

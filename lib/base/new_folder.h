@@ -15,7 +15,7 @@
  */
 struct gt_new_folder {
 	struct gt_folder folder;     /* the open folder, under its temporary name: write here */
-	struct gt_atomic_file place; /* private: final name and temporary name */
+	struct gt_atomic_file names; /* private: final name and temporary name */
 };
 
 /* Create a folder under a temporary name. Errors: GT_EIO, also if `path` exists; GT_ENOMEM. */

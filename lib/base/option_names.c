@@ -39,7 +39,7 @@ void gt_option_names_vformat(char *out, size_t size, const char *format, va_list
 	vsnprintf(out, size, marked, ap);
 }
 
-void gt_option_names_render(char *out, size_t size, const char *text, const char *before)
+void gt_option_names_render(char *out, size_t size, const char *text, const char *prefix)
 {
 	size_t used = 0;
 
@@ -47,7 +47,7 @@ void gt_option_names_render(char *out, size_t size, const char *text, const char
 		bool names = *text == GT_OPTION_MARK && text[1] >= 'a' && text[1] <= 'z';
 
 		if (names)
-			used += (size_t)snprintf(out + used, size - used, "%s", before);
+			used += (size_t)snprintf(out + used, size - used, "%s", prefix);
 		else
 			out[used++] = *text;
 	}

@@ -32,8 +32,8 @@
 void gt_option_names_vformat(char *out, size_t size, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-/* Copy `text` to `out`, and replace the mark before each name by `before`. `size` is the size of
+/* Copy `text` to `out`, and replace the mark before each name by `prefix`. `size` is the size of
  * `out` in bytes; a longer text is cut off. */
-void gt_option_names_render(char *out, size_t size, const char *text, const char *before);
+void gt_option_names_render(char *out, size_t size, const char *text, const char *prefix);
 
 #endif

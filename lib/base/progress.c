@@ -23,8 +23,8 @@ int gt_progress_columns(const struct gt_progress *p)
 {
 	struct winsize size;
 
-	if (p->width > 0 || p->lent > 0)
-		return p->width > 0 ? p->width : p->lent;
+	if (p->width > 0 || p->launcher_columns > 0)
+		return p->width > 0 ? p->width : p->launcher_columns;
 	if (ioctl(fileno(p->stream), TIOCGWINSZ, &size) || !size.ws_col)
 		return WIDTH_UNKNOWN;
 	return size.ws_col;
@@ -130,7 +130,7 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail)
 	print_head(head, sizeof(head), p, done);
 	print_tail(tail, sizeof(tail), p, done, detail);
 	flockfile(p->stream);
-	if (p->lent)
+	if (p->launcher_columns)
 		fputs(GT_PROGRESS_LOGGED, p->stream);
 	else
 		gt_progress_hide(p);

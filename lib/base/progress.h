@@ -27,7 +27,7 @@ struct gt_progress {
 	int width; /* columns of the line; 0: ask the terminal each time */
 	/* Columns of the launcher's terminal, if the launcher shows the line of this process there
 	 * (lib/comm/launch/launch.h); otherwise 0. */
-	int lent;
+	int launcher_columns;
 	const char *unit; /* the unit of the work, such as "step" */
 	int64_t total;    /* units of work; 0: unknown */
 	double (*now)(

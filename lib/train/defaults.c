@@ -40,7 +40,7 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 	/* Epochs are passes over the data; those that are done may have had other steps. */
 	if (__builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->lr_schedule.total) ||
 	    __builtin_add_overflow(
-	        o->lr_schedule.total, t->from_step - t->from_place, &o->lr_schedule.total))
+	        o->lr_schedule.total, t->from_step - t->from_position, &o->lr_schedule.total))
 		return gt_err_set(err, GT_EINVAL, "too many epochs: %lld", (long long)o->epochs);
 	return 0;
 }

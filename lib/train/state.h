@@ -24,8 +24,8 @@ struct gt_train {
 	bool resumes; /* the run continues from a checkpoint */
 	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
 	struct gt_saved saved;
-	struct gt_snapshot_progress
-	    resumed; /* the progress in this checkpoint, if `resumes` is set */
+	/* the progress in this checkpoint, if `resumes` is set */
+	struct gt_snapshot_progress resumed;
 	struct gt_session s;
 	char *model; /* o.model, with all its settings */
 	/* the data set that was divided into `data` and `val`; NULL: they are separate */
@@ -45,7 +45,7 @@ struct gt_train {
 	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
 	int64_t step;                               /* steps done so far */
 	/* steps done, and position in the data, at the start; see gt_resume_position() */
-	int64_t from_step, from_place;
+	int64_t from_step, from_position;
 	int64_t best_step, best_epoch; /* steps and epochs done at the best evaluation */
 	double best_score;             /* score of the best evaluation; larger is better */
 	struct gt_log *log;

@@ -85,12 +85,12 @@ static void places_in_the_data(void **state)
 			assert_non_null(strstr(err.text, "last.pth: too many epochs"));
 			continue;
 		}
-		if (rc || r.t.from_step != places[i].step || r.t.from_place != places[i].place)
+		if (rc || r.t.from_step != places[i].step || r.t.from_position != places[i].place)
 			print_error("%s: step %lld, place %lld\n", places[i].name,
-			    (long long)r.t.from_step, (long long)r.t.from_place);
+			    (long long)r.t.from_step, (long long)r.t.from_position);
 		assert_int_equal(rc, 0);
 		assert_int_equal(r.t.from_step, places[i].step);
-		assert_int_equal(r.t.from_place, places[i].place);
+		assert_int_equal(r.t.from_position, places[i].place);
 		assert_int_equal(gt_resume_position(&r.t, r.t.from_step + 7), places[i].place + 7);
 	}
 }
@@ -103,7 +103,7 @@ static void a_new_run_begins_at_0(void **state)
 	(void)state;
 	open_run(&r, 100, 10, 1, 1);
 	r.t.resumes = false;
-	r.t.from_step = r.t.from_place = 5;
+	r.t.from_step = r.t.from_position = 5;
 	assert_int_equal(gt_resume_find_position(&r.t, &err), 0);
 	assert_int_equal(r.t.from_step, 0);
 	assert_int_equal(gt_resume_position(&r.t, 3), 3);

@@ -15,7 +15,7 @@ struct gt_launch_options {
 	 * no log files */
 	const struct gt_folder *log_dir;
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
-	bool rank_0_speaks;
+	bool rank_0_prints;
 	int max_restarts;   /* how often the whole job may be restarted after a rank has failed */
 	struct gt_log *log; /* log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
@@ -41,7 +41,7 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  *
  *   with log_dir        It is appended to the rank's log file. The launcher prints the lines of
  *                       rank 0, and the last ten lines of the rank that fails first.
- *   without log_dir     The launcher prints all lines of all ranks. With rank_0_speaks it prints
+ *   without log_dir     The launcher prints all lines of all ranks. With rank_0_prints it prints
  *                       only the lines that it would print with log_dir.
  *
  * Printed lines go to the launcher's standard error. Lines of ranks other than 0 have the prefix

@@ -127,7 +127,7 @@ static int open_lines(
 	memset(lines, 0, sizeof(*lines));
 	lines->from = lines->to = -1;
 	lines->log = o->log;
-	lines->show = !rank || (!o->log_dir && !o->rank_0_speaks) ? o->log : NULL;
+	lines->show = !rank || (!o->log_dir && !o->rank_0_prints) ? o->log : NULL;
 	lines->may_draw = !rank && o->columns;
 	if (rank)
 		snprintf(lines->before, sizeof(lines->before), "rank %d: ", rank);

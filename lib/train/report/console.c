@@ -65,7 +65,8 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	    w->loss_sum / (double)w->count, r->lr, rate, w->tokens ? "tokens" : "samples", wait);
 	if (w->progress->terminal)
 		gt_progress_update(w->progress, r->step, detail);
-	if (line && (w->progress->lent || !w->progress->terminal) && w->log->level >= GT_LOG_NORMAL)
+	if (line && (w->progress->launcher_columns || !w->progress->terminal) &&
+	    w->log->level >= GT_LOG_NORMAL)
 		gt_progress_print(w->progress, r->step, detail);
 	if (line) {
 		w->loss_sum = 0;

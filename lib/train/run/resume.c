@@ -161,7 +161,7 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 	struct gt_snapshot_progress p = t->resumed;
 	int64_t in_epoch;
 
-	t->from_step = t->from_place = 0;
+	t->from_step = t->from_position = 0;
 	if (!t->resumes)
 		return 0;
 	if (t->saved.foreign) {
@@ -174,8 +174,8 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 	if (in_epoch > t->steps_per_epoch)
 		in_epoch = t->steps_per_epoch;
 	t->from_step = p.step;
-	if (__builtin_mul_overflow(p.epoch, t->steps_per_epoch, &t->from_place) ||
-	    __builtin_add_overflow(t->from_place, in_epoch, &t->from_place))
+	if (__builtin_mul_overflow(p.epoch, t->steps_per_epoch, &t->from_position) ||
+	    __builtin_add_overflow(t->from_position, in_epoch, &t->from_position))
 		return gt_err_set(err, GT_EFORMAT, "%s: too many epochs: %lld", t->origin.file.path,
 		    (long long)p.epoch);
 	return 0;
@@ -183,7 +183,7 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 
 int64_t gt_resume_position(const struct gt_train *t, int64_t step)
 {
-	return t->from_place + step - t->from_step;
+	return t->from_position + step - t->from_step;
 }
 
 /* ---- changes ---- */

@@ -28,7 +28,7 @@ struct gt_train;
 
 /*
  * Find the position in the training data where the run begins, and set t->from_step and
- * t->from_place for gt_resume_position(). A new run begins at 0. A resumed run begins after the
+ * t->from_position for gt_resume_position(). A new run begins at 0. A resumed run begins after the
  * samples that were read before the checkpoint; call this when t->resumed and t->steps_per_epoch
  * are known.
  *

@@ -49,8 +49,8 @@ struct gt_watcher {
 	struct gt_trace *trace;
 	bool records; /* record the trace; otherwise compare with it */
 	struct gt_watched gradients, weights;
-	double
-	    *differences; /* [trace->count] largest difference of each tensor in one comparison */
+	/* [trace->count] largest difference of each tensor in one comparison */
+	double *differences;
 	struct gt_verify_row row; /* the findings of this rank */
 	/* Index of the first difference (row.what) among the comparisons of its step. The order of
 	 * comparisons is: the gradient of each tensor, the loss, the weight of each tensor. */
@@ -62,8 +62,7 @@ struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
 /* Add the findings of a rank to *row, the findings of all ranks: keep the largest differences, and
- * the first difference that is not within bounds. *comparison is the field `comparison` for *row.
- */
+ * the first difference that is not within bounds. *comparison belongs to *row. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w);
 
 #endif
