@@ -14,8 +14,8 @@
 
 /*
  * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
- * man/gtrain-NAME.1 and a test. The function gt_cmd.options returns its option table, so help,
- * completion and tests can read the table without running the command.
+ * man/gtrain-NAME.1 and a test. The function gt_cmd.options returns the command's option table
+ * (lib/base/opt.h), so help, completion and tests can read the table without running the command.
  *
  * Commands with a common first word form a group. The name of such a command has two words, for
  * example "ckpt ls". Its file is cmd/ckpt/ls.c, and its manual page is man/gtrain-ckpt-ls.1.
@@ -28,7 +28,9 @@ struct gt_cmd {
 	const struct gt_opt *(*options)(void); /* returns the option table */
 	/* Runs the command, and returns the exit status. argv[0] is the command's name. */
 	int (*run)(int argc, char **argv);
-	bool computes; /* the command runs kernels, so it needs OpenMP's threads */
+	/* The command runs kernels on OpenMP's threads. So main() first limits the time that these
+	 * threads spin while they wait. */
+	bool computes;
 	/* For completion: returns the word with index i in the list of all possible operands, or
 	 * NULL after the last word. The function is NULL if the operands are files. */
 	const char *(*word)(int i);
@@ -42,7 +44,7 @@ struct gt_cmd_group {
 	const char *name, *summary;
 };
 
-/* The largest number of threads that gt_cmd_set_threads() accepts from OpenMP's default. */
+/* gt_cmd_set_threads(0) uses this number of threads if OpenMP's default is larger. */
 enum { GT_CMD_MAX_THREADS = 4096 };
 
 /* GT_EXIT_...: exit statuses. GT_CMD_GO: gt_cmd_begin() succeeded, and the command goes on. */
@@ -76,7 +78,8 @@ const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
  * Find the command at the start of a command line. `words` are the `count` words of the line, at
  * least one. The command is one word ("train"), two words if the first one is a group ("ckpt ls"),
  * or an alias ("strip-module" for "ckpt strip-module"). Set *used to the number of words that name
- * the command, and *group to the group of the first word, or NULL if this is not a group.
+ * the command. Set *group to the group that the first word names, or to NULL if the first word does
+ * not name a group.
  *
  * Return NULL, with err and a hint set, if there is no such command.
  */
@@ -176,8 +179,9 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 /* The text before option names in messages. */
 #define GT_CMD_OPTION "--"
 
-/* Write an error or a hint of the library to `buffer`, with option names as on the command line:
- * "--batch" (lib/base/option_names.h). Return `buffer`. */
+/* Write `text`, an error or a hint from the library, to `buffer`. Names of options in the text
+ * (lib/base/option_names.h) are written as on the command line, for example "--batch". Return
+ * `buffer`. */
 enum { GT_CMD_MESSAGE = 1280 }; /* bytes */
 const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text);
 
@@ -192,12 +196,12 @@ void gt_cmd_set_threads(int64_t threads);
  * `fd` is a terminal, and TERM is set and not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
-/* Return the width, in columns, of the launcher's terminal if the launcher shows this rank's
- * progress line there (lib/comm/launch/launch.h). Otherwise return 0. */
+/* If a launcher (lib/comm/launch/launch.h) started this rank and shows the rank's progress line on
+ * its terminal, return the width of this terminal in columns. Otherwise return 0. */
 int gt_cmd_launcher_columns(void);
 
-/* Replace each operand that is a run directory by the path of the run's latest checkpoint, and log
- * the path. Errors: GT_ENOMEM. */
+/* Replace each operand of the command that is a run directory (the output folder of a training run)
+ * by the path of the run's latest checkpoint, and log the path. Errors: GT_ENOMEM. */
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
 /* Print a JSON document and a line feed to standard output, and release the document. Numbers have
@@ -209,9 +213,9 @@ int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
  * it is read. The handler prints an error, and ends the process with GT_EXIT_FAILED. */
 void gt_cmd_watch_mappings(void);
 
-/* Flush and close standard output. Return `status`, or GT_EXIT_FAILED if status is GT_EXIT_DONE and
- * output was lost, for example because the disk is full or the pipe is closed. main() calls this
- * once, after the command. */
+/* Flush and close standard output. Return `status`, or GT_EXIT_FAILED if `status` is GT_EXIT_DONE
+ * and output was lost, for example because the disk is full or the pipe is closed. main() calls
+ * this once, after the command. */
 int gt_cmd_finish_stdout(int status);
 
 /* Return whether to print colors on the file descriptor `fd`. `choice` is the value of --color.
@@ -228,7 +232,7 @@ void gt_cmd_print_overview(FILE *stream, bool color);
 /* Print the list of the commands in one group. */
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 
-/* Print the completion script for bash, zsh or fish. Defined in completion.c. */
+/* Print the completion script for bash, zsh or fish. Defined in cmd/completion.c. */
 enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };
 void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
 

@@ -1,4 +1,4 @@
-/* completion_specs.h - shell completion of the values of --model, --data and --augment. */
+/* completion_specs.h - print shell code that completes the values of --model, --data, --augment. */
 #ifndef GT_CMD_COMPLETION_SPECS_H
 #define GT_CMD_COMPLETION_SPECS_H
 
@@ -7,10 +7,11 @@
 #include "cmd/cmd.h"
 
 /*
- * Print functions for the completion script of a shell. They complete the value of --model, --data
- * or --augment: names, settings, the values of settings and, for --data, the path.
+ * Print the shell functions that complete the value of --model, --data or --augment: names,
+ * settings, the values of settings and, for --data, the path. The functions are a part of the
+ * completion script (gt_cmd_print_completion()).
  *
- * The functions are called `_gtrain_spec LIST TYPED` in bash, `_gtrain_LIST` in zsh and
+ * The shell functions are called `_gtrain_spec LIST TYPED` in bash, `_gtrain_LIST` in zsh and
  * `__gtrain_spec LIST` in fish. LIST is model, data or augment. TYPED is the part of the value that
  * the user has typed so far.
  */

@@ -1,4 +1,4 @@
-/* eval_report.h - print predictions: accuracy by class, the confusion matrix, a CSV file. */
+/* eval_report.h - report predictions: accuracy by class, the confusion matrix, a CSV file. */
 #ifndef GT_CMD_EVAL_REPORT_H
 #define GT_CMD_EVAL_REPORT_H
 
@@ -17,8 +17,9 @@ struct gt_confusion {
 	int64_t *counts;
 };
 
-/* Count the predictions of a finished evaluation. Its option `how.top` must have been 1. Samples
- * without a class are not counted. Errors: GT_ENOMEM. */
+/* Count the predictions of a finished evaluation. The evaluation must have stored one prediction
+ * per sample: its option `how.top` must have been 1. Samples without a class are not counted.
+ * Errors: GT_ENOMEM. */
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err);
 void gt_confusion_release(struct gt_confusion *c);
 

@@ -8,8 +8,9 @@
 
 #include "lib/base/json_string.h"
 
-/* Print a number with the fewest digits, 15 to 17, from which a reader gets the same double. NaN
- * and infinity are printed as null, because JSON has no such numbers. */
+/* Print a number with 15, 16 or 17 digits: the smallest of these numbers of digits from which a
+ * reader gets the same double. NaN and infinity are printed as null, because JSON has no such
+ * numbers. */
 void gt_json_real(FILE *out, double value);
 
 /* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if

@@ -13,18 +13,19 @@ struct gt_cmd_ranks {
 	int64_t nproc; /* number of ranks */
 	/* Output: whether the rank that failed first was killed by a signal. May be NULL. */
 	bool *killed;
-	int max_restarts;                /* restarts of all ranks after a rank has failed */
+	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
-	/* Without log_dir: show only the messages of rank 0 and of the rank that fails first. */
+	/* If log_dir is NULL: show only the messages of rank 0 and of the rank that fails first. */
 	bool rank_0_prints;
 	/* The value of --out that all ranks get, or NULL. The default of --out depends on the
 	 * clock, so each rank would otherwise choose its own folder. */
 	const char *out;
-	bool results; /* rank 0 writes results to standard output */
+	bool results; /* rank 0 writes the results of the command to standard output */
 };
 
 /* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
- * `member` is the member of `cli_type` that holds the value. */
+ * `cli_type` is the struct that receives the values of the options, and `member` is its member for
+ * this option. */
 /* clang-format off */
 #define GT_CMD_NPROC(cli_type, member, default_count, text) \
 	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
@@ -39,38 +40,40 @@ struct gt_cmd_ranks {
 	    .flags = GT_OPT_ABOVE }
 /* clang-format on */
 
-/* Print a word, quoted for the shell if this is necessary. */
+/* Print one word of a command line, in quotes if a shell would change it otherwise. */
 void gt_cmd_print_word(FILE *stream, const char *word);
 
-/* Set *out to the command line "gtrain COMMAND ARGUMENTS...", quoted for the shell, yours to
- * free(). Errors: GT_ENOMEM. */
+/* Set *out to the command line "gtrain COMMAND ARGUMENTS...", quoted for a shell. argv[0] is the
+ * name of the command. The caller frees *out with free(). Errors: GT_ENOMEM. */
 int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 
-/* Set the error GT_EINVAL for --backend mpi without mpirun, because gtrain cannot start ranks that
- * use MPI. The hint is the mpirun command that starts them. `command` is the command line. */
+/* Set the error GT_EINVAL. Call this if the user asked for --backend mpi, but did not start gtrain
+ * with mpirun: gtrain cannot start ranks that use MPI. The hint of the error shows the mpirun
+ * command that starts `nproc` ranks of `command`, a command line of gt_cmd_command_line(). */
 int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
-/* Set *world to the rank of this process and the world size, which a launcher has put into the
- * environment. Set *launch to true if there is no launcher and nproc > 1: this process then has to
- * start the ranks. */
+/* Set *world to the rank of this process and the number of ranks. A launcher, such as mpirun,
+ * passes these numbers in environment variables. If no launcher has started this process and nproc
+ * is larger than 1, set *launch to true: this process then has to start the ranks. */
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
 
 /* Call gt_cmd_find_world(). In addition, set *launch to true if a launcher has started only this
- * process and *nproc > 1, for example in the only task of a batch job. With the MPI backend this
- * process cannot start ranks; in such a world *nproc is then set to 1. */
+ * process and *nproc > 1, for example in the only task of a batch job. The MPI backend is an
+ * exception in this case, because gtrain cannot start ranks that use MPI: *launch is set to false,
+ * and *nproc to 1. */
 int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
     bool *launch, struct gt_err *err);
 
 /* Join the other ranks by gt_comm_join(), and check that all ranks have the same version, options
- * and operands, since the results would otherwise be wrong. `command` is the command line, for
- * messages. */
+ * and operands, because otherwise the results would be wrong. `command` is the command line; it is
+ * used in messages. */
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
     const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
     struct gt_err *err);
 
-/* Start this program with the arguments argc, argv on every rank of this host, and wait for the end
- * of all ranks. Set *status to the exit status of the command. The calling thread must have no
- * signals blocked. */
+/* Start ranks->nproc processes of this program on this host, one for each rank, with the arguments
+ * argv. Wait until all of them have ended. Set *status to the exit status of the command. The
+ * calling thread must have no signals blocked. */
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err);
 
@@ -79,17 +82,17 @@ struct gt_cmd_job {
 	int *nproc; /* input: the value of --nproc; output: the world size */
 	const struct gt_comm_options *comm;
 	/* Check for errors that every rank would report. The process that starts the ranks calls
-	 * this before it starts them. */
+	 * check() before it starts them. */
 	int (*check)(void *self, struct gt_err *err);
 	/* Do the work of one rank. `comm` is zeroed if there is only one rank. */
 	int (*run)(
 	    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err);
-	void *self; /* argument of both functions */
+	void *self; /* passed to check() and run() */
 };
 
-/* Do the job, and end the command. `rc` is the result of earlier steps of the command. If it is 0,
- * either start the ranks and wait for them, or do the work of this rank. Then call gt_cmd_end().
- * Return the exit status. */
+/* Do the job, and end the command. `rc` is 0, or the error code of an earlier step of the command.
+ * If `rc` is 0, either start the ranks and wait for them, or do the work of this rank. In every
+ * case call gt_cmd_end() at the end, and return the exit status. */
 int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
     int rc, struct gt_err *err);
 

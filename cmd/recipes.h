@@ -13,7 +13,7 @@
  * (lib/base/opt_json.h) without the key `data`. The Makefile turns each file into a row of
  * gt_cmd_recipes[]. The object `about` in the file has these texts:
  *
- *   title     the purpose, half a line: lower case, no full stop
+ *   title     the purpose of the recipe in half a line, in lower case and without a full stop
  *   data      an example of the value of --data
  *   text      the data that the recipe needs, and the source of its settings
  *   measured  the machine and the time of a measured run, or "not measured here"
@@ -22,8 +22,9 @@ struct gt_cmd_recipe {
 	const char *name, *json; /* NAME, and the text of the file */
 };
 
-/* All recipes, ended by a row with the name NULL, and the names of all recipes, ended by NULL. */
+/* All recipes. The last row has the name NULL. */
 extern const struct gt_cmd_recipe gt_cmd_recipes[];
+/* The names of all recipes, ended by NULL. */
 extern const char *const gt_cmd_recipe_names[];
 
 /* Return the recipe with the name `config`, the value of --config. NULL if there is no such recipe,
@@ -39,8 +40,8 @@ int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *
  * NULL or not a recipe. Return err->code. */
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err);
 
-/* The output of `gtrain help recipes`: print it as text, or return it as a JSON array, which the
- * caller frees. */
+/* The output of `gtrain help recipes`. gt_cmd_recipes_print() prints it as text.
+ * gt_cmd_recipes_describe() returns it as a JSON array, which the caller frees. */
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err);
 json_t *gt_cmd_recipes_describe(struct gt_err *err);
 

@@ -16,28 +16,29 @@
  *
  * A signal handler could interrupt a thread at any point of a computation. With oneDNN 2.6, an
  * interrupt during a matrix product left a corrupted heap. A thread, unlike a handler, may also
- * take locks. Before it ends the process, it calls gt_atomic_end() (lib/base/file.h): this waits
- * until a change of a file in place is complete, and removes temporary files.
+ * take locks. Before the thread ends the process, it calls gt_atomic_end() (lib/base/file.h). That
+ * function waits until a change to a file that is edited in place is complete, and removes
+ * temporary files.
  */
 struct gt_stop {
-	/* request to stop; set by the first signal if `graceful` is true */
-	atomic_bool stop_requested;
+	atomic_bool
+	    stop_requested; /* request to stop; set by the first signal if `graceful` is true */
 	/* true: the first signal sets `stop_requested`, and a later signal ends the process. false:
 	 * the first signal ends the process. */
 	atomic_bool graceful;
-	struct gt_log *log; /* log of the message about the first signal; set before `graceful` */
+	struct gt_log *log; /* a message reports the first signal there; set before `graceful` */
 	atomic_bool ending; /* set by gt_stop_release(): the next signal ends the thread */
 	pthread_t thread;
-	sigset_t before; /* signal mask of the thread that called gt_stop_listen() */
+	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
 };
 
 /* Block the two signals, and start the thread, with `graceful` false. Call this before any other
  * thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
-/* Return an observer that sets `graceful` when the training loop begins. Before that, no code reads
- * `stop_requested`, and the process may wait without a time limit. So a signal ends the process at
- * once. */
+/* Return an observer that sets `graceful` when the training loop begins. Before the loop, a signal
+ * ends the process at once, because no code reads `stop_requested`, and the process may be waiting
+ * without a time limit. */
 struct gt_observer gt_stop_observer(struct gt_stop *s);
 
 /* End the thread, and restore the signal mask. */

@@ -10,12 +10,13 @@
 enum { GT_TABLE_COLUMNS = 16, GT_TABLE_WIDEST = 60 };
 
 /*
- * A table of text. Pass all rows to gt_table_row() twice. With `measuring` true, the function only
- * finds the widths of the columns. Then set `measuring` to false, and the function prints the rows.
+ * A table of text. Pass all rows to gt_table_row() twice. The first time, `measuring` is true, and
+ * the function only finds the widths of the columns. Before the second time, set `measuring` to
+ * false; the function then prints the rows.
  *
- * Widths are in characters. Control characters are escaped like in gt_log_put(). If a cell is wider
- * than GT_TABLE_WIDEST, only the rest of its row is shifted to the right. Lines do not end in
- * spaces.
+ * Widths are in characters. Control characters are escaped as in gt_log_put() (lib/base/log.h). If
+ * a cell is wider than GT_TABLE_WIDEST, only the rest of its row is shifted to the right. Lines do
+ * not end in spaces.
  */
 struct gt_table {
 	FILE *out;

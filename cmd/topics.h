@@ -1,4 +1,4 @@
-/* topics.h - topics of `gtrain help` besides commands: models, data and others. */
+/* topics.h - the topics of `gtrain help` that are not commands: models, data and others. */
 #ifndef GT_CMD_TOPICS_H
 #define GT_CMD_TOPICS_H
 
@@ -7,7 +7,7 @@
 
 #include "lib/base/err.h"
 
-/* A row of the table of topics. The last row has the name NULL. */
+/* A row of the table of topics. In the last row, `name` is NULL. */
 struct gt_cmd_topic {
 	const char *name;
 	const char *summary;                         /* half a line: lower case, no full stop */

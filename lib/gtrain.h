@@ -1,4 +1,4 @@
-/* gtrain.h - the public interface of the library: #include <gtrain/gtrain.h>. */
+/* gtrain.h - the public header of the gtrain library: programs #include <gtrain/gtrain.h>. */
 #ifndef GT_GTRAIN_H
 #define GT_GTRAIN_H
 
@@ -7,9 +7,9 @@
  * tests/example/example.c is a complete program.
  *
  * A function that can fail returns 0 on success. On failure it returns a negative enum gt_code, and
- * sets the error in a struct gt_err. gt_..._options_init() sets a struct of options to the defaults
- * of the command line program gtrain. Then change the options that need other values. The main
- * functions are:
+ * sets the error in a struct gt_err. A function gt_..._options_init() sets a struct of options to
+ * the defaults of the command line program gtrain. After that, set those options that need other
+ * values. The main functions are:
  *
  *   train     gt_train_options_init(), gt_train_open(), gt_train_run(), gt_train_close()
  *   evaluate  gt_eval_options_init(), gt_eval_open(), gt_eval_run(), gt_eval_close()

@@ -9,15 +9,16 @@ enum { GT_BENCH_MAX_SIZES = 64 };
 
 /* Parse the value of --sizes: one size ("4K"), or a range ("1K..256M"). A range stands for the
  * sizes 1K, 2K, 4K, ... up to 256M. Write the sizes in bytes to sizes[GT_BENCH_MAX_SIZES], in
- * ascending order, and the number of sizes to *count. Errors: GT_EINVAL for a wrong value, and for
- * a size outside 8 bytes to 1024 GiB. */
+ * ascending order, and the number of sizes to *count. Errors: GT_EINVAL for a wrong value, for a
+ * size below 8 bytes, and for a size above 1024 GiB. */
 int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_err *err);
 
-/* If rc is GT_ENOMEM, set the hint in `err` to "use smaller --sizes". Return rc. */
+/* If `rc` is GT_ENOMEM, set the hint in `err` to "use smaller --sizes". Return `rc`. */
 int gt_bench_memory_hint(int rc, struct gt_err *err);
 
 /* Parse the value of --device, such as "cuda:0,cuda:1", with gt_device_names_read(). The text of an
- * error begins with the name of the option. *out is [*count], yours to free(). */
+ * error begins with the name of the option. *out is set to an array of *count names, which the
+ * caller frees. */
 int gt_bench_read_devices(
     struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err);
 

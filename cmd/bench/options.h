@@ -1,4 +1,4 @@
-/* options.h - the options of `gtrain bench`. */
+/* options.h - the options and the functions of the `gtrain bench` commands. */
 #ifndef GT_CMD_BENCH_OPTIONS_H
 #define GT_CMD_BENCH_OPTIONS_H
 
@@ -12,7 +12,7 @@ enum { GT_BENCH_MAX_ROUNDS = GT_MEASURE_MAX_ROUNDS };
 struct gt_bench_ckpt_cli {
 	struct gt_cmd_common common;
 	const char *dir; /* folder for output files; NULL: the folder of the checkpoint */
-	int64_t rounds;  /* runs of each operation */
+	int64_t rounds;  /* number of runs of each operation */
 	bool csv;
 };
 
@@ -21,8 +21,9 @@ struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes, *device, *backends;
 	int64_t nproc, rounds;
-	struct gt_comm_options comm; /* comm.backend is not set: `backends` is a list */
-	int dtype, buffers;          /* indices into gt_bench_dtypes and gt_bench_buffers */
+	/* comm.backend is not used, because `backends` is a list of backends to measure */
+	struct gt_comm_options comm;
+	int dtype, buffers; /* indices in gt_bench_dtypes and gt_bench_buffers */
 	bool csv;
 };
 
@@ -31,7 +32,7 @@ struct gt_bench_gemm_cli {
 	struct gt_cmd_common common;
 	const char *device, *shapes, *dtypes;
 	int64_t rounds;
-	double seconds; /* length of a round */
+	double seconds; /* length of a round (lib/base/measure.h) */
 	bool csv;
 };
 
@@ -40,7 +41,7 @@ struct gt_bench_copy_cli {
 	struct gt_cmd_common common;
 	const char *device, *sizes;
 	int64_t rounds;
-	double seconds; /* length of a round */
+	double seconds; /* length of a round (lib/base/measure.h) */
 	bool csv;
 };
 
@@ -48,8 +49,8 @@ struct gt_bench_copy_cli {
  * NULL. */
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
-/* For each command there are two functions. The first one returns the option table. The second one
- * runs the command, and returns its exit status. */
+/* For each command there are two functions. The first one returns the command's option table
+ * (lib/base/opt.h). The second one runs the command, and returns its exit status. */
 const struct gt_opt *gt_cmd_bench_allreduce_options(void);
 int gt_cmd_bench_allreduce(int argc, char **argv);
 

@@ -1,4 +1,4 @@
-/* ckpt.h - the commands `gtrain ckpt ...`. */
+/* ckpt.h - one function for each command `gtrain ckpt NAME`, and one for its options. */
 #ifndef GT_CMD_CKPT_CKPT_H
 #define GT_CMD_CKPT_CKPT_H
 
@@ -6,7 +6,8 @@
 
 enum { GT_CKPT_MERGE_MAX = 256 }; /* maximum number of files that `merge` accepts */
 
-/* Run one command, and return the exit status. argv[0] is the command's name, such as "ckpt ls". */
+/* Each function runs one command, and returns the exit status. argv[0] is the name of the command,
+ * such as "ckpt ls". */
 int gt_cmd_ckpt_ls(int argc, char **argv);
 int gt_cmd_ckpt_verify(int argc, char **argv);
 int gt_cmd_ckpt_diff(int argc, char **argv);
@@ -18,7 +19,7 @@ int gt_cmd_ckpt_select(int argc, char **argv);
 int gt_cmd_ckpt_convert(int argc, char **argv);
 int gt_cmd_ckpt_merge(int argc, char **argv);
 
-/* Return the option table of each command. */
+/* Each function returns the option table of one command. */
 const struct gt_opt *gt_cmd_ckpt_ls_options(void);
 const struct gt_opt *gt_cmd_ckpt_verify_options(void);
 const struct gt_opt *gt_cmd_ckpt_diff_options(void);

@@ -11,13 +11,14 @@ struct gt_ckpt_listing {
 	const struct gt_ckpt *ckpt;
 	struct gt_inventory inventory;
 	struct gt_stats *stats; /* [inventory.tensor_count]; NULL without --stats */
-	/* The size of the file or of all its shards, and the unused bytes in it. */
+	/* size of the checkpoint (of all its files, if there are several), and number of bytes in
+	 * it that are no longer used: see gt_ckpt_file_usage() */
 	uint64_t file_bytes, dead_bytes;
 	bool all;   /* list all values that are not tensors, not only the first ones */
 	bool color; /* print text in colors */
 };
 
-/* Print the listing as text or as one JSON document. The caller must check the stream for write
+/* Print the contents as text, or as one JSON document. The caller must check the stream for write
  * errors. */
 void gt_ckpt_ls_text(FILE *out, const struct gt_ckpt_listing *listing);
 void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *listing);

@@ -1,4 +1,4 @@
-/* rewrite.h - options, output and report of the commands convert, merge and select. */
+/* rewrite.h - the output of `gtrain ckpt convert`, merge and select: options, writing, report. */
 #ifndef GT_CMD_CKPT_REWRITE_H
 #define GT_CMD_CKPT_REWRITE_H
 
@@ -9,19 +9,20 @@
 /* Options for the output. The commands convert, merge and select have them in common. */
 struct gt_ckpt_target_cli {
 	const char *output; /* path */
-	/* `to` is an index into gt_convert_words; -1: the ending of `output` decides. `dtype` is an
-	 * index into gt_ckpt_dtypes; -1: the types stay unchanged. */
+	/* `to` is an index into gt_convert_words (lib/ckpt/tools/convert.h); -1: the ending of
+	 * `output` decides the format. `dtype` is an index into gt_ckpt_dtypes; -1: the types stay
+	 * unchanged. */
 	int to, dtype;
-	int64_t shard_bytes; /* maximum bytes of tensors per file; 0: write one file */
+	int64_t shard_bytes; /* maximum bytes of tensors per output file; 0: write one file */
 	bool sync;           /* wait until the output is on the disk */
 };
 
 /* The words that --dtype accepts, ended by NULL. gt_ckpt_dtypes has the same order. */
 extern const char *const gt_ckpt_dtype_words[];
 
-/* Rows for an option table. `cli_type` is the struct of the command's options; it must have a
- * member `struct gt_ckpt_target_cli target`. `formats` are the words of --to, and `more` is text
- * that is added to the help of --to. */
+/* Rows for an option table (lib/base/opt.h). `cli_type` is the struct of the command's options; it
+ * must have a member `struct gt_ckpt_target_cli target`. `formats` are the words of --to, and
+ * `more` is text that is added to the help of --to. */
 /* clang-format off */
 #define GT_CKPT_TARGET(cli_type, formats, more) \
 	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
@@ -40,7 +41,7 @@ extern const char *const gt_ckpt_dtype_words[];
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 
-/* The types of tensors that --dtype accepts, in the order of gt_ckpt_dtype_words. */
+/* The types of tensors that the words of --dtype stand for, in the order of gt_ckpt_dtype_words. */
 extern const enum gt_dtype gt_ckpt_dtypes[];
 
 /* The state of a command that writes a checkpoint. */
@@ -54,11 +55,15 @@ struct gt_ckpt_rewrite {
 	bool json;          /* report as a JSON document */
 };
 
-/* Check the operands and the output before any file is read. Replace operands that are run
- * directories by the paths of their latest checkpoints. Set r->format from --to, or without --to
- * from the ending of --output; warn if the two differ. Errors: GT_EINVAL if the format is not
- * known, if the output is one of the operands, or if the output has the name of an index of shards
- * (.index.json) but --shard-size is not given; GT_ENOMEM. */
+/* Check the operands (env->opts) and the output before any file is read. Replace each operand that
+ * is a run directory by the path of its latest checkpoint. Set r->format from --to, or without --to
+ * from the ending of --output; warn if the two differ.
+ *
+ * With --shard-size, the output consists of several files, called shards, and an index that lists
+ * them. The name of an index ends with .index.json.
+ *
+ * Errors: GT_EINVAL if the format is not known, if the output is one of the operands, or if the
+ * output has the name of an index but --shard-size is not given; GT_ENOMEM. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Write the tree `root` to the output in the chosen format. Then report the result. Without
@@ -69,7 +74,7 @@ int gt_ckpt_target_write(
 
 /* Print the report that gt_ckpt_target_write() describes. `path` is the output. If `whole` is true,
  * the output is one file or folder; otherwise it is an index of shards. `t` counts the tensors
- * written and their bytes. */
+ * that were written, and their bytes. */
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 
@@ -78,9 +83,9 @@ int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whol
 void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input and check its tensors against its digests (ckpt/tools/digest.h), so that a damaged
- * tensor never gets a new digest that matches the damage. Close *out with gt_ckpt_close(), also
- * after an error. */
+/* Open an input and check its tensors against its digests (lib/ckpt/tools/digest.h), so that a
+ * damaged tensor never gets a new digest that matches the damage. Close *out with gt_ckpt_close(),
+ * also after an error. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

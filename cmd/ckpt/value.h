@@ -12,19 +12,20 @@ enum { GT_CKPT_DIMS_SIZE = 32 * 22 }; /* bytes: 22 for each of 32 dimensions */
 /* Write the n numbers of `dims` (a shape or strides) to `out` as text, such as "[3, 4]". */
 void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n);
 
-/* Write a value to `out` as text, in a form close to Python's. `size` is the size of `out` in
- * bytes; long values are cut and marked with "...". An object is written as the name of its class.
- * Return the length of the text in bytes. */
+/* Write the value `node` to `out` as text, in a form close to Python's. `size` is the size of `out`
+ * in bytes; long values are cut and marked with "...". A Python object is written as the name of
+ * its class. Return the length of the text in bytes. */
 size_t gt_ckpt_print_value(char *out, size_t size, const struct gt_tree *node);
 
 /* Print a value as JSON. A dict becomes an object; its tensors are left out. A list or tuple
- * becomes an array; its tensors become null. A Python object becomes an object with the key
- * "class", and, if the object has them, "args", "items" and "state". A Python object of the class
- * `bytes` becomes {"class", "bytes"}; "bytes" is its length. */
+ * becomes an array; its tensors become null. A Python object becomes a JSON object with the key
+ * "class". The keys "args", "items" and "state" are added if the Python object has these parts. A
+ * Python object of the class `bytes` becomes a JSON object with the keys "class" and "bytes", where
+ * "bytes" is the number of bytes. */
 void gt_ckpt_json_value(FILE *out, const struct gt_tree *node);
 
-/* Return false for a tensor, and for a dict that contains tensors but, also in nested dicts, no
- * other values. Return true for all other values, also for an empty dict. */
+/* Return false for a tensor. Also return false for a dict that contains nothing but tensors and
+ * other such dicts. Return true for all other values, also for an empty dict. */
 bool gt_ckpt_has_values(const struct gt_tree *node);
 
 #endif

@@ -1,17 +1,19 @@
-/* verify.h - gtrain ckpt verify: print the findings, and decide the exit status. */
+/* verify.h - gtrain ckpt verify: print the errors found in a checkpoint; decide the exit status. */
 #ifndef GT_CMD_CKPT_VERIFY_H
 #define GT_CMD_CKPT_VERIFY_H
 
 #include "cmd/cmd.h"
 #include "lib/ckpt/tools/verify.h"
 
-/* Return whether the command fails because of the findings. It fails if the file is damaged, if a
- * part of it could not be read, or if a pickle names globals (classes or functions) that a safe
- * loader rejects. With `strict` it also fails for NaN and Inf. */
+/* Return whether the command fails because of the findings, which are the result of checking a
+ * checkpoint (lib/ckpt/tools/verify.h). It fails if the file is damaged, if a part of it could not
+ * be read, or if a pickle names globals (classes or functions) that a safe loader rejects. With
+ * `strict` it also fails if a tensor contains NaN or Inf. */
 bool gt_ckpt_verify_fails(const struct gt_verify *verify, bool strict);
 
-/* Print the findings as text, or as one JSON document. `repair` has the result of --repair; NULL
- * without this option. The caller must check the stream for write errors. */
+/* Print the findings as text, or as one JSON document. `repair` is the result of the option
+ * --repair, or NULL if this option is not given. The caller must check the stream for write
+ * errors. */
 void gt_ckpt_verify_text(FILE *out, const struct gt_verify *verify, bool color);
 void gt_ckpt_verify_json(
     FILE *out, const struct gt_verify *verify, const struct gt_repair *repair, bool strict);

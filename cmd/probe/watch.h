@@ -1,4 +1,4 @@
-/* watch.h - print a report repeatedly, and mark changes. */
+/* watch.h - print a report again and again, and mark what has changed since the previous one. */
 #ifndef GT_CMD_PROBE_WATCH_H
 #define GT_CMD_PROBE_WATCH_H
 
@@ -12,7 +12,8 @@ typedef int gt_probe_report_fn(void *self, FILE *out, struct gt_err *err);
 
 struct gt_probe_watch {
 	double seconds; /* pause between two reports */
-	bool draw;      /* standard output is a terminal: draw each report over the previous one */
+	/* draw each report over the previous one; standard output must be a terminal */
+	bool draw;
 	/* Mark changed words by reverse video; without `color`, mark changed lines by '*'. */
 	bool color;
 	bool no_marks;              /* print only the reports, without marks and times */

@@ -1,4 +1,4 @@
-/* config.h - read the options of a run from a config.json. */
+/* config.h - set options of `gtrain train` from a config.json file or from a recipe. */
 #ifndef GT_CMD_TRAIN_CONFIG_H
 #define GT_CMD_TRAIN_CONFIG_H
 
@@ -6,12 +6,14 @@
 #include "cmd/train/options.h"
 
 /*
- * Set the options that are not on the command line. They come from the file or recipe that --config
- * names. Without --config, and with --resume, they come from the config.json of the resumed run.
+ * Set the options that are not on the command line. With --config, they come from the file or
+ * recipe (cmd/recipes.h) that it names. Without --config but with --resume, they come from the
+ * config.json of the resumed run.
  *
  * `--resume DIR` is replaced by `--resume auto --out DIR`, unless --out names another folder. With
- * `--resume FILE` a new run starts from the checkpoint FILE; its options come from the run that
- * FILE belongs to, if there is one.
+ * `--resume FILE` a new run starts from the checkpoint FILE. Its options come from the run that
+ * FILE belongs to, if there is one. But if the folder that --out names already has a config.json,
+ * the options come from that file.
  *
  * Errors: GT_EIO, GT_EFORMAT, GT_EINVAL, GT_ENOMEM.
  */

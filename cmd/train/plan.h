@@ -1,4 +1,4 @@
-/* plan.h - print the plan of a run, for --dry-run. */
+/* plan.h - print the plan of a training run, its memory and work, for --dry-run. */
 #ifndef GT_CMD_TRAIN_PLAN_H
 #define GT_CMD_TRAIN_PLAN_H
 
@@ -6,8 +6,10 @@
 
 #include "lib/train/train.h"
 
-/* Print the memory and the amount of work that the run needs to standard output, as a table or,
- * with `json`, as one JSON document. With `verbose` the table also lists each op. */
+/* Print the plan of a training run, which says how much memory and work the run needs. The plan
+ * goes to standard output. It is written as lines of text; if `json` is set, it is one JSON
+ * document instead. If `verbose` is set, the text also has a table of ops: for each op, the number
+ * of its nodes and kernel launches, and its bytes and FLOPs, per step. */
 int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct gt_err *err);
 
 #endif

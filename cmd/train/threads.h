@@ -12,8 +12,8 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli);
 
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
-	/* The options of all ranks but rank 0. The group of each rank is filled in when it
-	 * starts. */
+	/* The options of all ranks but rank 0. When a rank starts, it sets `group` and `host_rank`
+	 * in its own copy. */
 	struct gt_train_options options;
 	const atomic_bool *stop; /* if true, training stops after the current step */
 	gt_thread_fn *lead;      /* the work of rank 0, which alone prints and writes files */
@@ -28,14 +28,15 @@ struct gt_cmd_threads {
  * - 0, if OMP_NUM_THREADS is set: OpenMP then uses the value of this variable;
  * - otherwise the number of processors divided by `ranks`, at least 1.
  *
- * Each rank then has to call gt_cmd_set_threads(*threads) on its own thread.
+ * After this call, each rank has to call gt_cmd_set_threads(*threads) (cmd/cmd.h) on its own
+ * thread.
  */
 int gt_cmd_divide_processors(
     int64_t *threads, int64_t requested, int64_t ranks, struct gt_err *err);
 
 /* Train on --nproc ranks, and divide the processors among them. Rank 0 runs on the calling thread.
  * `world` is the result of gt_cmd_find_world(). Errors: GT_EINVAL if a launcher has started several
- * processes; the errors of training. */
+ * processes; any error of training. */
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* cpu.h - the CPU's kernel tables: one set of tables for each instruction set. */
+/* cpu.h - the CPU's tables of kernels: one set of tables for each instruction set. */
 #ifndef GT_KERNELS_CPU_CPU_H
 #define GT_KERNELS_CPU_CPU_H
 
@@ -6,17 +6,20 @@
 #include "lib/graph/kernel.h"
 
 /*
- * Most files of this folder are compiled once per instruction set: base, avx2 and avx512. The macro
- * GT_ISA_NAME is the name of the instruction set. So one source file is both the portable reference
- * and the vector code.
+ * A kernel table lists functions that compute ops (struct gt_kernel, lib/graph/kernel.h). Most
+ * files of this folder are compiled once for each instruction set: base, avx2 and avx512. The macro
+ * GT_ISA_NAME is the name of the instruction set. Compiled for `base`, a source file is the
+ * portable reference; compiled for the others, the same file is the vector code.
  *
  * Some files are compiled only once: backend.c, math.c, and the files that leave the computation to
- * oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN chooses its instructions
- * itself.
+ * the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN chooses its
+ * instructions itself.
  *
- * A file NAME.c exports one kernel table, GT_ISA(gt_cpu_NAME_kernels). muon.c exports one function
- * instead, which range.c puts into its table. Code that is the same for float32 and float64 is in
- * NAME.inc. NAME.c includes NAME.inc once for each of the two types (real.inc).
+ * A file NAME.c exports one kernel table, GT_ISA(gt_cpu_NAME_kernels). There are three exceptions.
+ * table.c exports the struct gt_cpu_set. range.c exports a struct gt_range_kernels. muon.c exports
+ * one function, which range.c puts into this struct. Code that is the same for float32 and float64
+ * is in NAME.inc. NAME.c includes NAME.inc once for each of the two types. real.inc defines the
+ * macros that stand for the type.
  *
  * For 16-bit types, half.c converts the inputs to float32, calls the float32 kernel, and rounds the
  * results. If oneDNN has a faster kernel for the 16-bit type, that kernel is used instead.
@@ -29,7 +32,7 @@
 struct gt_cpu_set {
 	/* list of kernel tables, NULL-terminated (table.c) */
 	const struct gt_kernel *const *tables;
-	/* kernels for ranges of the flat buffers (range.c) */
+	/* kernels for ranges of memory, for example the memory of all gradients (range.c) */
 	const struct gt_range_kernels *ranges;
 };
 
@@ -60,26 +63,28 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
 /* A matrix product for gt_cpu_multiply(). All matrices are row-major. */
 struct gt_cpu_product {
 	enum gt_dtype dtype; /* GT_F32 or GT_F64 */
-	/* trans_a: a is stored as [k, m] instead of [m, k]. trans_b: b is stored as [n, k] instead
-	 * of [k, n]. add: add the product to y instead of overwriting y. */
+	/* trans_a: the factor `a` is stored as [k, m] instead of [m, k]. trans_b: the factor `b` is
+	 * stored as [n, k] instead of [k, n]. add: add the product to the result `y` instead of
+	 * overwriting `y`. */
 	bool trans_a, trans_b, add;
 	int64_t m, n, k;
 };
 
 /*
- * Compute y = op(a) op(b), or y += op(a) op(b) if p->add is set. op() transposes the matrix if
- * p->trans_a or p->trans_b is set (matmul.c).
+ * Compute y = op(a) * op(b), or y += op(a) * op(b) if p->add is set (matmul.c). op(a) is the
+ * transpose of `a` if p->trans_a is set, otherwise `a` itself. op(b) depends on p->trans_b in the
+ * same way.
  *
  *   op(a) [m, k], op(b) [k, n], y [m, n]
  *
- * oneDNN computes products in float32: call gt_dnnl_api_load() before. Products in float64 are
- * plain loops. `call` is used only for the text of errors.
+ * oneDNN computes products in float32, so call gt_dnnl_api_load() before the first such product.
+ * Plain loops compute products in float64. `call` is used only for the text of errors.
  */
 int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, const void *b,
     const struct gt_call *call, struct gt_err *err);
 
-/* The kernel tables that all instruction sets share. oneDNN computes in float32, and in bfloat16 if
- * the processor has AVX-512. Plain loops compute in float64. */
+/* The kernel tables that all instruction sets share. These kernels let oneDNN compute in float32,
+ * and in bfloat16 if the processor has AVX-512. They compute in float64 with plain loops. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
     gt_cpu_conv_kernels[];
 

@@ -1,18 +1,19 @@
-/* dnnl.h - run a kernel call as a short list of oneDNN primitives, which are made at plan time. */
+/* dnnl.h - compute a node of a plan by oneDNN primitives, which are created with the plan. */
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
 #include "kernels/cpu/dnnl_api.h"
 #include "lib/graph/kernel.h"
 
-/* The kind of memory that holds an argument of a primitive. */
+/* The kind of memory that holds an argument of a primitive. "The call" is a struct gt_call
+ * (lib/graph/kernel.h): the call of a kernel for one node. */
 enum gt_dnnl_memory {
 	GT_DNNL_IN,       /* an input of the call */
 	GT_DNNL_OUT,      /* an output of the call */
 	GT_DNNL_WORKSPACE /* the workspace of the call */
 };
 
-/* The address of an argument, before the call is bound to memory. */
+/* The memory of an argument. gt_dnnl_bind() computes the address from it. */
 struct gt_dnnl_address {
 	enum gt_dnnl_memory memory;
 	size_t at; /* index of the input or output; for the workspace, the offset in bytes */
@@ -26,7 +27,7 @@ struct gt_dnnl_step {
 	dnnl_primitive_t primitive;
 	int args_count;
 	dnnl_exec_arg_t args[GT_DNNL_MAX_ARGS];
-	struct gt_dnnl_address address[GT_DNNL_MAX_ARGS]; /* address[i] is the address of args[i] */
+	struct gt_dnnl_address address[GT_DNNL_MAX_ARGS]; /* address[i] is the memory of args[i] */
 };
 
 /*
@@ -66,8 +67,8 @@ dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
 
 /*
- * Open oneDNN and allocate call->state, a struct gt_dnnl. Free it with gt_dnnl_release(), also if
- * one of the functions below fails. If gt_dnnl_new() itself fails, call->state is NULL.
+ * Open oneDNN and allocate call->state, a struct gt_dnnl. Free the state with gt_dnnl_release(),
+ * even if one of the functions below fails. If gt_dnnl_new() itself fails, call->state is NULL.
  */
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
@@ -81,8 +82,8 @@ int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err);
 
-/* Append an argument to a step. `arg` is one of oneDNN's DNNL_ARG_ constants; `desc` describes the
- * memory at `address`. */
+/* Append an argument to `step`. `arg` is one of oneDNN's DNNL_ARG_ constants. `address` is the
+ * memory of the argument, and `desc` describes the memory there. */
 int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
     const dnnl_memory_desc_t *desc, struct gt_dnnl_address address, struct gt_err *err);
 
@@ -91,7 +92,8 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
     struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
     struct gt_dnnl_address to_address, struct gt_err *err);
 
-/* Add `bytes` to the call's workspace, aligned to 64 bytes, and return their address. */
+/* Add `bytes` bytes to the call's workspace, aligned to 64 bytes. Return the memory of these
+ * bytes. */
 struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 
 /* Create attributes for primitives that take their scratchpad as an argument. The caller destroys

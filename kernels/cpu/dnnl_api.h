@@ -1,4 +1,4 @@
-/* dnnl_api.h - oneDNN's functions. The library is opened when it is first needed. */
+/* dnnl_api.h - the functions of the library oneDNN, which is opened when it is first needed. */
 #ifndef GT_KERNELS_CPU_DNNL_API_H
 #define GT_KERNELS_CPU_DNNL_API_H
 
@@ -55,9 +55,10 @@ struct gt_dnnl_api {
 extern const struct gt_dnnl_api *const gt_dnnl_api;
 
 /*
- * Open oneDNN, unless it is open already. Only a library of the major version that gtrain was
- * compiled with is opened. It is never closed. Any thread may call this function, any number of
- * times: only the first call does the work, and all calls return its result.
+ * Open the library oneDNN, unless it is open already. Its major version must be that of the file
+ * <dnnl.h> with which gtrain was compiled. The library is never closed. Any thread may call this
+ * function, any number of times: only the first call does the work, and all calls return its
+ * result.
  *
  * Errors: GT_EDEVICE if the library or one of the functions is missing.
  */

@@ -40,7 +40,8 @@ struct gt_targets {
 	bool mixed; /* each row has two classes and a weight (lib/base/mixed_target.h) */
 };
 
-/* Return the targets in the tensor `target`. They are mixed if it does not have `rows` elements. */
+/* Return the targets in the tensor `target`. The targets are mixed if the number of elements of the
+ * tensor is not `rows`. */
 
 static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, int64_t rows)
 {

@@ -37,9 +37,9 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 }
 
 /*
- * Update the 16-bit copy of the parameters, o->copy, if there is one. p[n] are the elements
- * [first, first + n) of the range, after an optimizer update. Round them to o->copy_type and write
- * them to o->copy[first] and the elements that follow.
+ * Update the 16-bit copy of the parameters, o->copy, if there is one. An optimizer has just updated
+ * a range of the parameters. p[n] are the elements [first, first + n) of this range. Round them to
+ * o->copy_type, and write them to o->copy[first] and the elements that follow.
  */
 static inline void gt_write_copy(
     const float *p, int64_t first, int64_t n, const struct gt_update_options *o)

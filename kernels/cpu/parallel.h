@@ -1,4 +1,4 @@
-/* parallel.h - divide work into pieces that do not depend on the number of threads. */
+/* parallel.h - divide a kernel's work into pieces that are the same for any number of threads. */
 #ifndef GT_KERNELS_CPU_PARALLEL_H
 #define GT_KERNELS_CPU_PARALLEL_H
 
@@ -11,13 +11,13 @@ enum {
 	/* The smallest number of elements for which a loop uses several threads. Starting threads
 	 * takes some microseconds. In that time one thread processes about this many elements. */
 	GT_FORK_MIN = 32768,
-	/* Elements per piece of an elementwise loop. Each piece is the work of one thread. The
+	/* Elements per piece of an elementwise loop. One thread computes a whole piece. The
 	 * compiler may compute the last elements of a piece with other instructions than the rest,
 	 * so the ends of pieces must not depend on the number of threads. */
 	GT_GRAIN = 16384,
 	/* Elements that are added up in float32 before their sum is added to a sum in double. */
 	GT_SUM_BLOCK = 4096,
-	/* Columns per block, if the columns of a matrix are divided among threads. */
+	/* Columns per block in kernels that divide the columns of a matrix among threads. */
 	GT_COLUMN_BLOCK = 64
 };
 
@@ -37,11 +37,11 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
 }
 
 /*
- * The division of a row-major matrix [rows, cols] into chunks, for sums over its rows.
+ * The division of a row-major matrix [rows, cols] into chunks, for the sum of each column.
  *
  * Several rows that follow each other in memory form one wide row, because a row of, for example,
- * three columns would not fill a vector register. Element j of a wide row belongs to column
- * j % cols. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks are small for two reasons: float32
+ * three columns would not fill a vector register. Element j of a wide row belongs to column `j %
+ * cols`. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks are small for two reasons: float32
  * sums over a chunk are accurate, and a chunk fits into the L1 and L2 caches.
  *
  * Example: 10000 rows, 3 columns. A wide row has 129 elements (43 rows). A chunk has 8256 elements
@@ -49,7 +49,7 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
  */
 struct gt_chunking {
 	int64_t rows, cols;
-	int64_t wide;   /* elements per wide row: a multiple of cols */
+	int64_t wide;   /* elements per wide row: a multiple of `cols` */
 	int64_t chunk;  /* elements per chunk; the last chunk may have fewer */
 	int64_t chunks; /* number of chunks, at least 1 */
 };
@@ -78,8 +78,8 @@ static inline int64_t gt_chunk_length(const struct gt_chunking *s, int64_t k)
 
 /*
  * Return the division of a tensor into chunks, for ops that work by channel: the columns are the
- * channels. The channels are dimension 1 of a tensor of four dimensions, and the last dimension of
- * any other tensor. In memory the channels must come last (gt_accept_channels_last()).
+ * channels. In a tensor of four dimensions, dimension 1 is the channels; in any other tensor, the
+ * last dimension. In memory the channels must come last (gt_accept_channels_last()).
  */
 static inline struct gt_chunking gt_chunking_of_channels(const struct gt_tensor *t)
 {

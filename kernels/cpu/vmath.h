@@ -45,8 +45,8 @@ GT_VMATH int32_t gt_bits_of(float x)
 #define GT_LN2_HIGH 0x1.62e4p-1f
 #define GT_LN2_LOW  0x1.7f7d1cp-20f
 
-/* Split x into n log 2 + r, where n is an integer and |r| <= log(2) / 2. Return e^r - 1 and store
- * n. */
+/* Split x into n * log(2) + r, where n is an integer and |r| <= log(2) / 2. Set *n to n, and return
+ * e^r - 1. */
 GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 {
 	float t = x * 0x1.715476p0f + GT_ROUNDER;
@@ -85,8 +85,8 @@ GT_VMATH float gt_vlog(float x)
 {
 	float scaled = x < 0x1p-126f ? x * 0x1p23f : x; /* makes subnormals normal */
 	uint32_t bits = (uint32_t)gt_bits_of(scaled);
-	int32_t n =
-	    (int32_t)(bits - 0x3f3504f3u) >> 23; /* the mantissa is in [sqrt(1/2), sqrt(2)) */
+	/* scaled = 2^n * (1 + f), where 1 + f is in [sqrt(1/2), sqrt(2)) */
+	int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
 	float f, k, p, y;
 
 	f = gt_float_of((int32_t)(bits - ((uint32_t)n << 23))) - 1.0f;

@@ -1,4 +1,4 @@
-/* vphilox.h - compute many Philox blocks at once, in a form that compilers can vectorise. */
+/* vphilox.h - Philox random numbers: many blocks at once, in code that compilers can vectorise. */
 #ifndef GT_KERNELS_CPU_VPHILOX_H
 #define GT_KERNELS_CPU_VPHILOX_H
 
@@ -8,14 +8,14 @@
 enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
 
 /*
- * Compute GT_VPHILOX_BLOCKS blocks of random words with consecutive counters. word[4 b + i] is word
- * i of block b. Block b is the result of gt_philox() (lib/base/philox.h) for this key and these
- * four counter words:
+ * Compute GT_VPHILOX_BLOCKS blocks of random words with consecutive counters. word[4 * b + i] is
+ * word i of block b. Block b is the result of gt_philox() (lib/base/philox.h) for this key and
+ * these four counter words:
  *
  *   low half of (block + b), high half of (block + b), stream, step
  *
- * The code is the same as in gt_philox(), but all variables are scalars: the compiler does not
- * vectorise the arrays of gt_philox().
+ * The computation is that of gt_philox(), but all variables are scalars. The compiler does not
+ * vectorise calls of gt_philox(), because of the arrays in it.
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)

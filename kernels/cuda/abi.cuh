@@ -1,4 +1,4 @@
-/* abi.cuh - compile-time checks of gtrain's declarations against the header of a library. */
+/* abi.cuh - compile-time checks that gtrain's declarations agree with a library's own header. */
 #ifndef GT_KERNELS_CUDA_ABI_CUH
 #define GT_KERNELS_CUDA_ABI_CUH
 
@@ -14,10 +14,11 @@ template <> struct gt_result_size<void> {
 };
 
 /*
- * gt_same_call<T, U>::value is true if the function types T and U have the same number of arguments
- * and the same sizes of arguments and result. Equal sizes are enough: an argument that fits into a
- * register is passed like an integer or a pointer, and a larger argument is passed as a copy of its
- * bytes.
+ * gt_same_call<T, U>::value is true if the function types T and U have the same number of
+ * arguments, and if corresponding arguments, and the results, have the same sizes. A function of
+ * type U can then be called through a pointer of type T. Only sizes are compared, not types: all
+ * arguments of the checked functions are integers, enumerations, pointers or structs. If two of
+ * these have the same size, they are passed in the same way.
  */
 template <class T, class U> struct gt_same_call {
 	static const bool value = false;

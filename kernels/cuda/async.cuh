@@ -5,20 +5,21 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * This file extends gpu.cuh: it has one version for nvcc and one for the simulator. It wraps the
- * instruction cp.async of compute capability 8.0 (PTX ISA, "Data Movement and Conversion
- * Instructions: cp.async"). A thread that copies declares one variable of type gt_async_copies:
+ * This file extends gpu.cuh: it has one version for nvcc, and one for the simulator that runs
+ * kernels on the CPU in tests (tests/cudasim/). The version for nvcc wraps the instruction cp.async
+ * of compute capability 8.0 (PTX ISA, "Data Movement and Conversion Instructions: cp.async"). A
+ * thread that copies declares one variable of type gt_async_copies:
  *
  *   copy(to, from, bytes)   Queue a copy to 16 bytes of shared memory. The first `bytes` (0 to 16)
  *                           are read from `from`; the remaining bytes become zero. Both pointers
- *                           are aligned to 16 bytes.
+ *                           must be aligned to 16 bytes.
  *   commit()                Put the copies that were queued since the last commit() into a group.
  *   wait<N>()               Wait until the copies of all groups of this thread are complete, except
  *                           the N newest groups. Other threads of the block see the data after a
  *                           barrier.
  *
  * The simulator writes the data only in wait(). Until then, the bytes of the destination are 0xff,
- * a NaN in each floating-point type. So tests find a missing wait.
+ * a NaN in each floating-point type. So a test fails if a wait() is missing.
  */
 #ifdef __CUDACC__
 struct gt_async_copies {

@@ -1,4 +1,4 @@
-/* attention.cuh - tiles in shared memory and dropout, for attention and its gradient. */
+/* attention.cuh - sizes, tiles and dropout, for the kernels of attention and its gradient. */
 #ifndef GT_KERNELS_CUDA_ATTENTION_CUH
 #define GT_KERNELS_CUDA_ATTENTION_CUH
 
@@ -19,9 +19,9 @@
  * shared memory. Otherwise it reads them again for each tile.
  *
  * A block computes CHUNK columns of the result. If a head has more columns, several blocks share
- * the result, and each of these blocks computes all scores of its rows. So a block needs a limited
- * number of registers and limited shared memory for any head size. Shared memory is at most 48 KiB,
- * the limit of a launch that does not ask for more.
+ * the result, and each of these blocks computes all scores of its own rows. So a block needs a
+ * limited number of registers and limited shared memory for any head size. Shared memory is at most
+ * 48 KiB, the limit of a launch that does not ask for more.
  */
 template <class T, int CHUNK_> struct gt_attention_shape {
 	typedef T type;
@@ -56,8 +56,8 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 	static_assert(OWN % TILE == 0, "a block's rows are whole tiles");
 };
 
-/* The sizes of a call. qkv [B, T, stride] has in each row the queries of all heads, then the keys
- * of all heads, then the values of all heads. */
+/* The sizes of a call. The input `qkv` [B, T, stride] has one row for each token: the queries of
+ * all heads, then the keys of all heads, then the values of all heads. */
 struct gt_attention_sizes {
 	/* B: samples; T: tokens per sample; heads: query heads; D: columns of one head; C: columns
 	 * of all query heads, heads * D */
@@ -93,9 +93,10 @@ template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col
 	return width < S::CHUNK ? (int)width : (int)S::CHUNK;
 }
 
-/* Copy one chunk of columns, which begins at column `col`, from rows [first, first + count) of
- * from[rows][D] to to[count][LD]. Rows of `from` are `stride` elements apart. Elements outside
- * `from` become zero. V elements are copied at a time. All threads of the block call this. */
+/* Copy a part of the matrix `from` [rows][D] to `to` [count][LD]: the rows [first, first + count),
+ * and of each row the chunk of columns that begins at column `col`. Rows of `from` are `stride`
+ * elements apart. Elements outside `from` become zero. V elements are copied at a time. All threads
+ * of the block call this. */
 template <class S, int V>
 __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count, int64_t rows,
@@ -170,8 +171,8 @@ __device__ __forceinline__ void gt_attention_put(typename S::type *p, const type
 }
 
 /* Store the results `sum` of a warp into to[T][D], from row `first` and column `col` on. Rows of
- * `to` are `stride` elements apart. The elements of a lane are in two rows, with one factor for
- * each row: before the store, elements are multiplied by the factor of their row. */
+ * `to` are `stride` elements apart. Each element is multiplied by the factor of its row before it
+ * is stored. The elements of one lane are in two rows, so `factor` has two elements. */
 template <class S>
 __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t stride,
     int64_t first, int64_t col, const gt_attention_sizes &s, const typename S::results &sum,
@@ -198,12 +199,14 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
  *
  *   ((first + b * stride) * all + h) * T * T + i * T + j
  *
- * `first` and `stride` are elements of `rng` (enum gt_rng_field, lib/graph/kernel.h). h counts the
- * heads of the whole layer, even if this rank holds only a shard of them.
+ * `first` and `stride` are elements of `rng` (enum gt_rng_field, lib/graph/kernel.h). h is the
+ * index of the head in the whole layer, and `all` is the number of heads of the whole layer, even
+ * if tensor parallelism gives only some of these heads to this rank.
  */
 struct gt_attention_draw {
 	const int64_t *rng; /* int64 [GT_RNG_FIELDS] on the device; NULL: no dropout */
-	/* all: number of heads of the whole layer; head: index of this call's first head in it */
+	/* all: number of heads of the whole layer; head: index, in the whole layer, of the first
+	 * head of this call */
 	int64_t all, head;
 	uint32_t stream; /* word 2 of Philox's counter (lib/base/philox.h) */
 	/* a probability is dropped if the upper 24 bits of its random word are below this */
@@ -211,8 +214,9 @@ struct gt_attention_draw {
 	double scale; /* factor of probabilities that are kept */
 };
 
-/* Dropout for one head, used by one thread. A block of Philox has four random words, so
- * neighbouring elements of a row mostly use the same block. The thread keeps the last block. */
+/* Dropout for one head, used by one thread. Philox computes a block of four random words at a time,
+ * and neighbouring elements of a row mostly use words of the same block. So the thread keeps the
+ * last block. */
 struct gt_attention_dropper {
 	uint64_t seed, first, block;
 	uint32_t stream, step, threshold, word[4];
@@ -233,14 +237,15 @@ struct gt_attention_dropper {
 		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
 	}
 
-	/* Go on to the next head of the same sample. */
+	/* Continue with the next head of the same sample. */
 	__device__ __forceinline__ void next_head(const gt_attention_sizes &s)
 	{
 		first += (uint64_t)(s.T * s.T);
 		block = ~(uint64_t)0;
 	}
 
-	/* Return the factor of query at / T and key at % T: 0 if it is dropped. */
+	/* Return the factor for the probability of query i and key j, where `at` is i * T + j. The
+	 * factor is 0 if dropout drops this probability. */
 	__device__ __forceinline__ double factor(int64_t at)
 	{
 		uint64_t c = first + (uint64_t)at;
@@ -290,8 +295,8 @@ static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call,
 		call->attrs.attention.stream, (uint32_t)ceil(p * 0x1p24), 1 / (1 - p) };
 }
 
-/* Return the grid of a launch. Dimension x counts the blocks of rows of all heads of all samples.
- * Dimension y counts the chunks of columns of the result. */
+/* Return the grid of a launch. In dimension x there is one block for every OWN rows, in each head
+ * of each sample. In dimension y there is one block for each chunk of columns of the result. */
 template <class S> inline dim3 gt_attention_grid(const gt_attention_sizes &s)
 {
 	return dim3(

@@ -1,4 +1,4 @@
-/* capture.h - record the work of streams and replay it, by CUDA graphs. */
+/* capture.h - record the work of streams as a CUDA graph, and replay it. */
 #ifndef GT_KERNELS_CUDA_CAPTURE_H
 #define GT_KERNELS_CUDA_CAPTURE_H
 
@@ -12,13 +12,13 @@ int gt_cuda_capture_end(struct gt_capture **out, struct gt_stream *stream, struc
 int gt_cuda_replay(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);
 void gt_cuda_capture_free(struct gt_capture *capture);
 
-/* Call this after a wait for an event was queued on the stream. If that event belongs to this
- * thread's capture, the stream has joined the capture; this function records that. Errors:
- * GT_EDEVICE, GT_ENOMEM. */
+/* Call this after a wait for an event was queued on the stream. If the event belongs to this
+ * thread's capture, the wait has made the stream a part of the capture. This function then marks
+ * the stream as captured. Errors: GT_EDEVICE, GT_ENOMEM. */
 int gt_cuda_note_wait(struct gt_stream *stream, struct gt_err *err);
 
 /* Return GT_EDEVICE if the stream is being captured, otherwise 0. Call this before work that cannot
- * be captured. `what` names that work in the error message. */
+ * be captured. `what` is the name of this work for the error message. */
 int gt_cuda_check_not_captured(
     const struct gt_stream *stream, const char *what, struct gt_err *err);
 

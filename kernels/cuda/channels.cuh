@@ -1,4 +1,4 @@
-/* channels.cuh - sums over the pixels of images for each channel, and other work by channel. */
+/* channels.cuh - helpers for kernels that work on image channels: launches, sums, layouts. */
 #ifndef GT_KERNELS_CUDA_CHANNELS_CUH
 #define GT_KERNELS_CUDA_CHANNELS_CUH
 
@@ -7,32 +7,33 @@
 
 /*
  * Images are channels-last: in memory they are a matrix with a row for each pixel and a column for
- * each channel. Formulas: lib/graph/ops/ops.h.
+ * each channel. The formulas of the ops are in lib/graph/ops/ops.h.
  *
  * Sums take two kernels. In the first kernel, the rows are divided into chunks, and a thread sums a
  * few neighbouring columns of one chunk at a time. The thread sums GT_SOME_ROWS rows at a time in
  * the wide type of the elements (gt_wide), and adds these sums in double. In the second kernel,
  * GT_FINISH_THREADS threads add the sums of all chunks of one column. The chunks and the order of
- * additions do not depend on the type. So a 16-bit result is the float32 result, rounded.
+ * additions do not depend on the type of the elements. So a 16-bit result is the float32 result,
+ * rounded.
  *
- * columns.cuh does the same with one thread per column in the second kernel. That is slow for
- * millions of pixels with few channels.
+ * columns.cuh also sums columns, but its second kernel has only one thread per column. That is slow
+ * for millions of pixels with few channels.
  */
 enum {
 	GT_SOME_ROWS = 64,         /* rows that are summed in the wide type before double */
 	GT_CHANNEL_CHUNKS = 4096,  /* largest number of chunks */
 	GT_CHANNEL_SUMS = 1 << 19, /* approximate limit of chunks * columns */
-	/* of launches with gt_channel_shape_of(): threads per block, largest x dimension of a
-	 * block, largest y dimension of the grid */
-	GT_CHANNEL_THREADS = 256,
-	GT_CHANNEL_COLUMNS = 64,
-	GT_CHANNEL_STRIPS = 1024,
-	/* a block of the second kernel: columns (x dimension), threads per column (y dimension) */
-	GT_FINISH_COLUMNS = 8,
-	GT_FINISH_THREADS = 32
+	/* for launches with gt_channel_shape_of() */
+	GT_CHANNEL_THREADS = 256, /* threads per block */
+	GT_CHANNEL_COLUMNS = 64,  /* largest x dimension of a block */
+	GT_CHANNEL_STRIPS = 1024, /* largest y dimension of the grid */
+	/* for blocks of the second kernel */
+	GT_FINISH_COLUMNS = 8, /* x dimension: columns */
+	GT_FINISH_THREADS = 32 /* y dimension: threads per column */
 };
 
-/* Types that read, or write, W neighbouring elements of a row at once (gt_map_buffer, map.cuh). */
+/* gt_reader reads, and gt_writer writes, W neighbouring elements of a row at once (gt_map_buffer in
+ * map.cuh). */
 template <class T, int W>
 using gt_reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W>
@@ -41,10 +42,12 @@ using gt_writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
 /* The matrix of an image tensor, and its division into chunks of rows. */
 struct gt_channels {
 	int64_t rows, cols;
-	/* length: rows per chunk (the last chunk may have fewer); chunks: number of chunks */
+	/* `length` is the number of rows per chunk; the last chunk may have fewer. `chunks` is the
+	 * number of chunks. */
 	int64_t length, chunks;
 
-	/* For chunk k, return its first row, the row after its last row, or its number of rows. */
+	/* Three functions about chunk k: begin() returns its first row, end() returns the row after
+	 * its last row, and rows_of() returns its number of rows. */
 	__device__ int64_t begin(int64_t k) const
 	{
 		return k * length;
@@ -103,8 +106,9 @@ static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, 
 		dim3(x, GT_CHANNEL_THREADS / x) };
 }
 
-/* Return the first column, and the first row or chunk, of the calling thread. Each next row or
- * chunk of the thread is gt_row_step() further. */
+/* The work of the calling thread in a launch with gt_channel_shape_of(). gt_first_column() returns
+ * the first of its W columns. gt_first_row() returns its first row or chunk, and gt_row_step()
+ * returns the distance from each row or chunk of the thread to the next one. */
 template <int W> static __device__ __forceinline__ int64_t gt_first_column()
 {
 	return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
@@ -122,7 +126,7 @@ static __device__ __forceinline__ int64_t gt_row_step()
 
 /* Return the sum of f(chunk) over all chunks, for the column of this thread. All threads of a block
  * [GT_FINISH_COLUMNS, GT_FINISH_THREADS] call this together. `shared` is shared memory with one
- * element per thread; it can be used again afterwards. */
+ * element per thread. The caller may use this memory again after the call. */
 template <class F> static __device__ double gt_sum_over_chunks(double *shared, int64_t chunks, F f)
 {
 	double sum = 0;
@@ -138,20 +142,21 @@ template <class F> static __device__ double gt_sum_over_chunks(double *shared, i
 	return sum;
 }
 
-/* Return the number of elements in 16 bytes. A thread works on this many columns if the number
- * of columns is a multiple of it; otherwise a thread works on one column. */
+/* Return the number of elements of type T in 16 bytes. If the number of columns is a multiple of
+ * this number, each thread works on this many columns. Otherwise each thread works on one
+ * column. */
 template <class T> constexpr int gt_pack_elements()
 {
 	return 16 / (int)sizeof(T);
 }
 
-/* Return the bytes of workspace for two sums in double per chunk and column. */
+/* Return the size, in bytes, of a workspace with two double sums for each column of each chunk. */
 static inline size_t gt_channel_sums_bytes(const struct gt_channels *m)
 {
 	return (size_t)(2 * m->chunks * m->cols) * sizeof(double);
 }
 
-/* Return whether t is channels-last. True also for a tensor that is absent or not an image. */
+/* Return whether `t` is channels-last. Also return true if `t` is absent or not an image. */
 static inline bool gt_is_channels_last(const struct gt_tensor *t)
 {
 	return !t->present || t->ndim != 4 || t->layout == GT_CHANNELS_LAST;

@@ -1,24 +1,25 @@
-/* choices.h - a file that remembers the fastest algorithm of each product and convolution. */
+/* choices.h - a file that remembers the fastest algorithms for matrix products and convolutions. */
 #ifndef GT_KERNELS_CUDA_CHOICES_H
 #define GT_KERNELS_CUDA_CHOICES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The name of an algorithm. The meaning of the words depends on the library of the algorithm. */
+/* Identifies an algorithm, here the one that was fastest for an operation. The meaning of the words
+ * depends on the library of the algorithm. */
 struct gt_choice {
 	uint64_t words[8];
 };
 
 /*
  * Choices are kept in text files: gtrain/NAME in $XDG_CACHE_HOME, or in ~/.cache. There is one file
- * for each combination of library version, CUDA driver version and GPU model (fastest.c). A line is
- * a key and the words of a choice in hexadecimal. The file only saves time. Lines that cannot be
- * parsed are ignored. If the file cannot be read or written, no error is reported, and each process
- * measures for itself.
+ * for each combination of library version, CUDA driver version and GPU model (fastest.c). Each line
+ * holds one choice: a key, which describes the operation, and the words of the choice in
+ * hexadecimal. The file only saves time. Lines that cannot be parsed are ignored. If the file
+ * cannot be read or written, no error is reported, and each process measures for itself.
  *
  * gt_choices_begin() takes a lock of the process, and gt_choices_read() takes a lock of the file.
- * gt_choices_end() releases both. So only one thread of the host measures at a time. Ranks with
+ * gt_choices_end() releases both. So only one thread on the machine measures at a time. Ranks with
  * GPUs of one model make the same choices, whether the ranks are threads or processes. A process
  * waits at most 10 seconds for the lock of the file; then it goes on without the lock.
  *
@@ -28,7 +29,8 @@ struct gt_choice {
  */
 enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96 };
 
-/* Begin a search. Call the functions below only between gt_choices_begin() and gt_choices_end(). */
+/* Begin to look up or add choices: lock them against other threads. Call the functions below only
+ * between gt_choices_begin() and gt_choices_end(). */
 void gt_choices_begin(void);
 /* Lock the file against other processes and read it into memory. */
 void gt_choices_read(const char *name);
@@ -36,7 +38,7 @@ void gt_choices_read(const char *name);
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);
 /* Store a choice in memory and in the file. */
 void gt_choices_add(const char *name, const char *key, const struct gt_choice *choice);
-/* End the search and release the locks. */
+/* Release the locks of gt_choices_begin() and gt_choices_read(). */
 void gt_choices_end(void);
 
 #endif

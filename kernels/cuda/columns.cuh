@@ -7,9 +7,9 @@
 
 /*
  * The rows of a matrix are divided into chunks. In the first kernel, each thread sums one column of
- * one chunk, in the wide type of the elements (gt_wide). Neighbouring threads have neighbouring
- * columns. In the second kernel, one thread per column adds the sums of all chunks, in the order of
- * the chunks and in double.
+ * one chunk, in the wide type of the elements (gt_wide in gpu.cuh). Neighbouring threads have
+ * neighbouring columns. In the second kernel, one thread per column adds the sums of all chunks, in
+ * the order of the chunks and in double.
  */
 struct gt_column_chunks {
 	int64_t rows, cols; /* rows and columns of the matrix */
@@ -33,7 +33,8 @@ static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t 
 	return { rows, cols, length, (rows + length - 1) / length };
 }
 
-/* Return the bytes of workspace that the first kernel writes, for `sums` sums per column. */
+/* Return the size in bytes of the workspace that the first kernel writes, for `sums` sums per
+ * column. */
 static inline size_t gt_column_bytes(
     const struct gt_column_chunks *m, int sums, enum gt_dtype dtype)
 {
@@ -58,8 +59,8 @@ __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 		partial[((int64_t)blockIdx.y * SUMS + k) * m.cols + c] = sums[k];
 }
 
-/* The second kernel: out[cols] = the sum over the chunks. The sums of chunk k begin at
- * partial + k * stride. */
+/* The second kernel: for each column, add the sums of all chunks, and write the result to
+ * out[cols]. The sums of chunk k begin at partial + k * stride. */
 template <class T, class W>
 __global__ void gt_add_chunks(
     T *out, const W *partial, int64_t stride, int64_t chunks, int64_t cols)
@@ -85,8 +86,8 @@ template <class T> struct gt_column_f {
 	}
 };
 
-/* Queue both kernels, for SUMS sums per column. Sum k is written to out[k] [cols]; if out[k] is
- * NULL, it is not written. `partial` is workspace of gt_column_bytes(). */
+/* Queue both kernels, for SUMS sums per column. The array out[k] [cols] gets sum k of each column;
+ * if out[k] is NULL, this sum is not written. `partial` is workspace of gt_column_bytes(). */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,
     const struct gt_column_chunks *m)

@@ -18,15 +18,15 @@ extern "C" {
  * conv.cu's kernel, and remembers the fastest (fastest.h). It chooses conv.cu's kernel
  *
  *   - if cuDNN is missing, has no usable plan, or is not faster;
- *   - for calls with a bias, a residual or relu, and for F64;
- *   - for calls marked `untimed`.
+ *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
+ *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
  *
  * Errors: the errors of gt_fastest(); GT_ENOMEM.
  */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err);
 
-/* Members of struct gt_kernel for these ops: bind() and release() for all calls, and run() for
- * calls whose state is not NULL. */
+/* The functions bind(), run() and release() of struct gt_kernel for these ops. bind() and release()
+ * are for all calls; run() is only for calls whose call->state is not NULL. */
 int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);

@@ -1,4 +1,4 @@
-/* cublaslt.h - declarations of cuBLASLt, which is opened at run time when it is needed. */
+/* cublaslt.h - declarations of NVIDIA's cuBLASLt, a library that is opened when first needed. */
 #ifndef GT_KERNELS_CUDA_CUBLASLT_H
 #define GT_KERNELS_CUDA_CUBLASLT_H
 
@@ -13,10 +13,11 @@ extern "C" {
 
 /*
  * The declarations below are gtrain's own and need no header of cuBLASLt. So this file also
- * compiles for the simulator, without CUDA's toolkit. One program runs with the libraries of CUDA
- * 12 and 13, because the functions used here have had the same binary interface since version 11.
- * If a toolkit is installed, cublaslt_abi.cu compares every number and every size with the
- * toolkit's header. Handles and descriptors are opaque pointers; enumerations are ints.
+ * compiles without CUDA's toolkit, as in the tests on simulated GPUs (tests/cudasim/). The same
+ * binary of gtrain runs with the libraries of CUDA 12 and of CUDA 13, because the functions
+ * declared in this file have had the same binary interface since CUDA 11. If a toolkit is
+ * installed, cublaslt_abi.cu compares every number and every size with the toolkit's header.
+ * Handles and descriptors are opaque pointers; enumerations are ints.
  *
  * Source: NVIDIA, "cuBLAS Library", "Using the cuBLASLt API".
  */
@@ -30,8 +31,8 @@ enum gt_lt_number {
 	GT_LT_F64 = 1,
 	GT_LT_F16 = 2,
 	GT_LT_BF16 = 14,
-	/* arithmetic: F32 multiplies float32 values unrounded; F32_TF32 first rounds them to TF32;
-	 * both sum in float32 */
+	/* arithmetic for float32 values: F32 multiplies the values as they are; F32_TF32 rounds
+	 * them to TF32 before it multiplies them; both add up the products in float32 */
 	GT_LT_COMPUTE_F32 = 68,
 	GT_LT_COMPUTE_F64 = 70,
 	GT_LT_COMPUTE_F32_TF32 = 77,
@@ -41,7 +42,7 @@ enum gt_lt_number {
 	GT_LT_EPILOGUE = 7,
 	GT_LT_BIAS_POINTER = 8,
 	GT_LT_AUX_POINTER = 11,
-	GT_LT_AUX_LEADING = 12, /* leading dimension of aux */
+	GT_LT_AUX_LEADING = 12, /* leading dimension of the matrix aux, see GELU_AUX */
 	/* values of TRANS_A and TRANS_B */
 	GT_LT_NOT_TRANSPOSED = 0,
 	GT_LT_TRANSPOSED = 1,
@@ -50,22 +51,24 @@ enum gt_lt_number {
 	GT_LT_EPILOGUE_BIAS = 4,
 	GT_LT_EPILOGUE_GELU = 32,
 	GT_LT_EPILOGUE_GELU_BIAS = 36,
-	GT_LT_EPILOGUE_GELU_AUX = 160, /* also stores the input of gelu in aux */
+	GT_LT_EPILOGUE_GELU_AUX = 160, /* also stores the input of gelu in the matrix aux */
 	GT_LT_EPILOGUE_GELU_AUX_BIAS = 164,
-	GT_LT_EPILOGUE_DGELU = 192, /* multiplies by the derivative of gelu at aux */
-	/* BGRADA also sums the library's left factor A over the dimension k of the product, and
-	 * stores the sums at the bias pointer; BGRADB does so for the right factor B */
+	GT_LT_EPILOGUE_DGELU = 192, /* multiplies the result by the derivative of gelu at aux */
+	/* A is the left factor of the column-major product that the library computes, and B the
+	 * right factor. BGRADA also computes the sums of A over the dimension k, and stores these
+	 * sums at BIAS_POINTER. BGRADB does the same with B. */
 	GT_LT_EPILOGUE_BGRADA = 256,
 	GT_LT_EPILOGUE_BGRADB = 512,
-	/* attributes of a preference, which limits the search for algorithms */
+	/* attributes of a preference, which limits the algorithms that MatmulAlgoGetHeuristic() may
+	 * propose */
 	GT_LT_MAX_WORKSPACE = 1,
 	GT_LT_REDUCTIONS = 3,
 	GT_LT_ALIGNMENT_A = 5,
 	GT_LT_ALIGNMENT_B = 6,
 	GT_LT_ALIGNMENT_C = 7,
 	GT_LT_ALIGNMENT_D = 8,
-	/* values of REDUCTIONS: how to combine the parts of one sum if several blocks compute them.
-	 * 0: allow only algorithms with one block for each sum */
+	/* values of REDUCTIONS: how several thread blocks of the GPU may combine their parts of one
+	 * sum. 0: each sum must be computed by one thread block */
 	GT_LT_REDUCE_IN_PLACE = 1,
 	GT_LT_REDUCE_IN_WORKSPACE = 2
 };
@@ -75,7 +78,8 @@ struct gt_lt_algorithm {
 	uint64_t data[8];
 };
 
-/* A result of MatmulAlgoGetHeuristic(): an algorithm that the library proposes for a product. */
+/* A result of MatmulAlgoGetHeuristic(): an algorithm that the library proposes for a matrix
+ * product. */
 struct gt_lt_candidate {
 	struct gt_lt_algorithm algorithm;
 	size_t workspace_bytes;
@@ -120,16 +124,19 @@ struct gt_lt_api {
 extern const struct gt_lt_api *const gt_lt;
 
 /*
- * Open the library, unless it is open. Create a handle for the current device of the calling
- * thread, unless the device has one. Return it in *handle, borrowed. The library and the handles
- * stay open until the process ends. Any thread may call this, any number of times.
+ * Open the library, unless it is open. Create a handle of cuBLASLt for the current device of the
+ * calling thread, unless this device already has a handle. Set *handle to the handle of the device,
+ * which is borrowed. The library and the handles stay open until the process ends. Any thread may
+ * call this, any number of times.
  *
- * Errors: GT_EDEVICE if the library or one of its functions is missing, or if it finds no GPU.
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, or if the library finds no
+ * GPU.
  */
 int gt_lt_open(void **handle, struct gt_err *err);
 
-/* Open the first library of the list `names` that exists, and find its functions. NULL ends the
- * list. Only gt_lt_open() and its test call this. Errors: GT_EDEVICE. */
+/* Open the first library in the list `names` that exists, and set the members of *out to its
+ * functions. The list ends with NULL. Only gt_lt_open() and its test call this. Errors:
+ * GT_EDEVICE. */
 int gt_lt_find(struct gt_lt_api *out, const char *const *names, struct gt_err *err);
 
 /* Check the status that a function of the library returned. Return 0 for GT_LT_SUCCESS; otherwise

@@ -5,10 +5,11 @@
 /*
  * The C files call CUDA's run-time library. backend.c implements devices, memory, streams, events
  * and copies; host_call.c implements host calls, which are calls of host functions from a stream;
- * capture.c implements captures by CUDA graphs. Kernels are in the .cu files, written in C++ with
- * the macros of gpu.cuh. Each .cu file exports a table of kernels, or functions for the table of
- * range kernels (range.cu). All files are compiled for GPUs with the toolkit's <cuda_runtime.h>,
- * and for tests with the simulator's header of that name (tests/cudasim/).
+ * capture.c records the work of streams and replays it, with CUDA graphs. Kernels are in the .cu
+ * files, written in C++ with the macros of gpu.cuh. Each .cu file exports a table of kernels, or
+ * functions for the table of range kernels (range.cu). The arguments of range kernels are ranges of
+ * memory, not tensors. All files are compiled for GPUs with the toolkit's <cuda_runtime.h>, and for
+ * tests with the simulator's header of that name (tests/cudasim/).
  */
 #include <cuda_runtime_api.h>
 
@@ -25,36 +26,41 @@ enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
 struct gt_stream {
 	cudaStream_t queue;
 	int index; /* index of the device */
-	/* device memory of GT_CUDA_SCRATCH_BYTES, by which a kernel passes data to the next kernel
-	 * of the stream */
+	/* device memory of GT_CUDA_SCRATCH_BYTES bytes, in which a kernel leaves data for the next
+	 * kernel of the stream */
 	void *scratch;
 	struct gt_fault_slot *faults; /* the fault slot of the device (fault.cuh) */
 	struct gt_cuda_calls *calls;  /* host calls (host_call.c); NULL before the first one */
 	bool captured;                /* the stream's work is being captured (capture.c) */
-	/* matrix products of Muon, for the shapes prepared on this stream (muon_products.c) */
+	/* matrix products of the optimizer Muon, for the shapes that were prepared on this stream
+	 * (muon_products.c) */
 	struct gt_muon_products *muon;
 };
 
 /*
- * The fault slot of a device: kernels store a fault here, and the host reads it. The slot is in
- * pinned host memory; kernels access it at the same address. The counters count faults. If
+ * The fault slot of a device. A fault is an invalid value that a kernel finds in its data
+ * (lib/graph/fault.h). The kernel stores the fault in the slot, and the host reads it. The slot is
+ * in pinned host memory; kernels access it at the same address. The counters count faults. If
  * `written` is ahead of `taken`, a fault waits to be reported. The host and kernels never write the
  * same counter, because atomic operations of a GPU are not atomic for the host.
  */
 struct gt_fault_slot {
-	unsigned taken;   /* faults that the host has read; the host writes this */
-	unsigned claimed; /* kernels write this; the thread that increments it stores its fault */
+	unsigned taken; /* faults that the host has read; the host writes this */
+	/* kernels write this: if several threads find faults at the same time, only one of them can
+	 * increment this counter, and only this thread stores its fault */
+	unsigned claimed;
 	unsigned written; /* faults that are completely stored; kernels write this */
 	struct gt_fault fault;
 };
 
-/* Check the result e of a CUDA function. Return 0 for success; otherwise return GT_EDEVICE, with
- * `what` and CUDA's error text in the message. `what` is the name of a function or kernel. An error
- * of a kernel is reported by a later CUDA call, which may be any function. */
+/* Check `e`, the result of a CUDA function. Return 0 for success; otherwise return GT_EDEVICE, with
+ * `what` and CUDA's error text in the message. `what` is the name of a function or kernel. CUDA
+ * reports an error of a kernel in a later call, which may be a call of any function. */
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
 
 /* Call this after a kernel launch. Return 0 if the kernel was queued; otherwise return the error.
- * The error may also be of an earlier host call on the device (gt_cuda_call_error()). */
+ * The function may also return the error of an earlier host call on the device
+ * (gt_cuda_call_error() in host_call.h). */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
 /* ---- peer.c: members of gt_cuda_backend, described in lib/device/backend.h ---- */
@@ -71,10 +77,10 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
  * multiprocessor and clock cycle. The last factor depends on the compute capability. A multiply-add
  * counts as two operations.
  *
- * Products of 16-bit types use tensor cores and sum in float32. Products of float32 with `tf32` use
- * them, too, at half the rate of 16-bit types. Some GPUs are slower than others with the same
- * compute capability, for example GeForce. Data sheets may assume a lower clock (H100 SXM: 1.83
- * GHz, although 1.98 GHz is possible).
+ * Products of 16-bit types use tensor cores and sum in float32. If `tf32` is set, products of
+ * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce,
+ * are slower than others with the same compute capability; this function returns the same value for
+ * both. Data sheets may assume a lower clock (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and

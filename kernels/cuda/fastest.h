@@ -18,9 +18,9 @@ extern "C" {
  * functions prepare(), place() and queue() are called with `self` as their first argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
- *   place     Use this memory for the measurement. It is zeroed and has the alignment of device
- *             memory. A GPU draws less power when it computes with zeros, so the times may be
- *             shorter than in a model. The fastest algorithm is the same.
+ *   place     Use `memory`, which has the requested size, for the measurement. It is zeroed and has
+ *             the alignment of device memory. A GPU draws less power when it computes with zeros,
+ *             so the times may be shorter than in a model, but the fastest algorithm is the same.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *
@@ -29,7 +29,7 @@ extern "C" {
 struct gt_candidates {
 	const char *what;    /* text for error messages, for example "timing a product" */
 	const char *library; /* library of the algorithms, for example "cublaslt" */
-	size_t version;      /* version of the library; each version has a file (choices.h) */
+	size_t version;      /* version of the library; each has its own file (choices.h) */
 	const char *key;     /* key of the operation (choices.h) */
 	int count;           /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */

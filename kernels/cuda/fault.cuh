@@ -1,4 +1,4 @@
-/* fault.cuh - report an invalid value in the data of a kernel, such as a wrong id. */
+/* fault.cuh - how a GPU kernel reports an invalid value in its data, such as a wrong token id. */
 #ifndef GT_KERNELS_CUDA_FAULT_CUH
 #define GT_KERNELS_CUDA_FAULT_CUH
 
@@ -6,13 +6,13 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * gt_report_fault(slot, kind, values...) stores a fault. The host's next wait for the device
- * returns the fault as an error. `slot` is stream->faults. lib/graph/fault.h lists the kinds and
- * their values.
+ * gt_report_fault(slot, kind, values...) stores a fault, which is a description of an invalid
+ * value. The host's next wait for the device returns the fault as an error. `slot` is
+ * stream->faults. lib/graph/fault.h lists the kinds and their values.
  *
  * Any thread of a kernel may call gt_report_fault(), any number of times. If several threads report
- * faults before the host reads the slot, only one of these faults is kept. It need not be the same
- * one in each run.
+ * faults before the host reads the slot, only one of these faults is kept. Which one is kept can
+ * differ from run to run.
  *
  * The kernel goes on after a report, and kernels queued after it run, too. The program does not use
  * their results. The kernel must not access memory at an address computed from the invalid value.
@@ -30,7 +30,7 @@ __device__ __forceinline__ void gt_report_fault(struct gt_fault_slot *slot, gt_f
 
 	static_assert(GT_FAULT_VALUES == 4, "values are stored one by one");
 	if (atomicCAS(&slot->claimed, taken, taken + 1) != taken)
-		return; /* an earlier fault has not been reported yet */
+		return; /* the host has not read an earlier fault yet */
 	slot->fault.kind = kind;
 	slot->fault.values[0] = a;
 	slot->fault.values[1] = b;

@@ -6,10 +6,11 @@
 #include "kernels/cuda/real.cuh"
 
 /*
- * gelu(x) = x gate(x). In the exact form, the gate is the distribution function of the standard
- * normal distribution. The tanh form approximates it:
+ * gelu(x) = x * gate(x). In the exact form, gate() is the cumulative distribution function of the
+ * standard normal distribution. The tanh form approximates it:
  *
- *   gate(x) = (1 + tanh(u)) / 2 = 1 / (1 + e^-2u),   u = sqrt(2 / pi) (x + 0.044715 x^3)
+ *   gate(x) = (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 * u))
+ *   where u = sqrt(2 / pi) * (x + 0.044715 * x^3)
  *
  * gt_gelu_gate() returns the gate of the tanh form.
  */
@@ -20,7 +21,7 @@ template <class W> __device__ __forceinline__ W gt_gelu_gate(W x)
 	return 1 / (1 + gt_exp(-2 * scale * x * (1 + cubic * x * x)));
 }
 
-/* Return the derivative of x gt_gelu_gate(x). */
+/* Return the derivative of x * gt_gelu_gate(x). */
 template <class W> __device__ __forceinline__ W gt_gelu_gate_slope(W x)
 {
 	const W scale = (W)0.79788456080286535588, cubic = (W)0.044715;
@@ -41,7 +42,8 @@ template <class W> __device__ __forceinline__ W gt_gelu_density(W x)
 	return (W)0.39894228040143267794 * gt_exp((W)-0.5 * x * x);
 }
 
-/* Functors for gt_map(): y = gelu(x), and dx = dy gelu'(x). TANH chooses the tanh form. */
+/* Functors for gt_map(): y = gelu(x), and dx = dy * gelu'(x), where gelu' is the derivative. If
+ * TANH is true, gelu has the tanh form. */
 template <bool TANH> struct gt_gelu_f : gt_map_always {
 	template <class W> __device__ void operator()(W &y, W x)
 	{

@@ -1,10 +1,10 @@
-/* gpu.cuh - macros and functions for kernels that differ between nvcc and the simulator. */
+/* gpu.cuh - macros and 16-bit types for kernels, which nvcc and the GPU simulator can compile. */
 #ifndef GT_KERNELS_CUDA_GPU_CUH
 #define GT_KERNELS_CUDA_GPU_CUH
 
 /*
  * nvcc compiles the .cu files of this folder for GPUs. For tests, a C++ compiler compiles the same
- * files, with the headers of a simulator (tests/cudasim/) in place of the toolkit's headers.
+ * files, with the headers of a simulator (tests/cudasim/) in place of the CUDA toolkit's headers.
  * Kernels are written in CUDA C++17 with these macros:
  *
  *   GT_SHARED(type, name, count)    Declare `count` elements of shared memory; `name` points to
@@ -44,8 +44,8 @@ struct gt_bf16 {
 	uint16_t bits;
 };
 
-/* gt_from_float() rounds to nearest, ties to even. Each NaN becomes the same bits as in
- * lib/base/half.h. */
+/* gt_from_float() rounds to nearest, ties to even. A NaN is converted to the same bits as by the
+ * functions of lib/base/half.h. */
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -95,9 +95,9 @@ inline void gt_from_float(gt_bf16 *to, float x)
 }
 #endif
 
-/* The wide type of T: kernels compute in this type if their elements have type T. gt_load()
- * converts an element to the wide type. gt_store() converts a value of the wide type to T and
- * stores it. */
+/* gt_wide<T>::type is the wide type of T. Kernels with elements of type T compute in this type: in
+ * float for 16-bit types, in T itself for other types. gt_load() converts an element to the wide
+ * type. gt_store() converts a value of the wide type to T and stores it. */
 template <class T> struct gt_wide {
 	typedef T type;
 };

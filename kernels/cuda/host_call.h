@@ -1,4 +1,4 @@
-/* host_call.h - call functions on the host from a stream of a GPU. */
+/* host_call.h - host calls: functions that the host runs when a GPU's stream reaches them. */
 #ifndef GT_KERNELS_CUDA_HOST_CALL_H
 #define GT_KERNELS_CUDA_HOST_CALL_H
 
@@ -6,8 +6,9 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* host_call() of gt_cuda_backend, described in lib/device/backend.h. A thread of the host makes the
- * calls of a stream; the first call starts this thread. */
+/* This is the function host_call() of gt_cuda_backend, described in lib/device/backend.h. Each
+ * stream has its own thread of the host, which makes the host calls of this stream. The first host
+ * call of the stream starts the thread. */
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err);
 
@@ -15,24 +16,24 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
  * the stream is done, or when its device has failed. */
 void gt_cuda_end_calls(struct gt_stream *stream);
 
-/* The type of the driver's function cuStreamWaitValue32(), which lets a stream wait for a value in
- * memory. */
+/* The type of cuStreamWaitValue32(), a function of the CUDA driver. The function makes a stream
+ * wait until a number in memory has a given value. */
 typedef __typeof__(cuStreamWaitValue32) gt_cuda_wait_value_fn;
-/* Find this function in the driver. `index` is the index of the device, for errors. Errors:
- * GT_EDEVICE. */
+/* Find cuStreamWaitValue32() in the driver. `index` is the index of the device; it is used in error
+ * messages. Errors: GT_EDEVICE if the driver is too old. */
 int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err);
 
-/* Store an error for the device with this index. Later calls for the device return the error, as
- * they do after a host call that failed. If an error is already stored, it is kept. */
+/* Store an error for the device with this index. Later calls for the device return the error. A
+ * host call that fails has the same effect. If an error is already stored, it is kept. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
-/* Return the stored error of the device with this index, or 0 if there is none. It is the error of
- * the first host call that failed, or of gt_cuda_fail(). It is cleared when the last stream of the
- * device is freed. */
+/* Return the stored error of the device with this index, or 0 if there is none. It is the first
+ * error of a host call, or the first one that gt_cuda_fail() has stored. It is cleared when the
+ * last stream of the device is freed. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
-/* Add `by` (1, -1 or 0) to the number of streams of the device with this index, and return the
- * result. If it is 0, clear the stored error of the device. */
+/* Add `by` (1, -1 or 0) to the number of streams of the device with this index, and return the new
+ * number. If it is 0, clear the stored error of the device. */
 int gt_cuda_count_stream(int index, int by);
 
 #endif

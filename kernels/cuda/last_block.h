@@ -5,10 +5,11 @@
 #include "kernels/cuda/cuda.h"
 
 /* Each stream has GT_CUDA_BLOCK_COUNTERS counters in device memory, directly after its scratch
- * memory. A kernel finds all counters 0 and must leave them 0: its last block resets them. */
+ * memory. All counters are 0 when a kernel starts, and must be 0 when it ends: the last block of
+ * the kernel resets them. */
 enum { GT_CUDA_BLOCK_COUNTERS = 256, GT_CUDA_BLOCK_COUNTER_BYTES = GT_CUDA_BLOCK_COUNTERS * 4 };
 
-/* Return the counters of a stream [GT_CUDA_BLOCK_COUNTERS], in device memory. */
+/* Return the address of the counters [GT_CUDA_BLOCK_COUNTERS] of a stream, in device memory. */
 
 static inline unsigned *gt_cuda_block_counters(const struct gt_stream *stream)
 {

@@ -1,4 +1,4 @@
-/* loss.cuh - parts of kernels for losses over classes, with all classes or a shard of them. */
+/* loss.cuh - functions that the kernels of classification losses share. */
 #ifndef GT_KERNELS_CUDA_LOSS_CUH
 #define GT_KERNELS_CUDA_LOSS_CUH
 
@@ -10,22 +10,24 @@
 
 enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
 
-/* A row with a NaN among its logits gets at least this position (gt_sort_position). It is larger
- * than any number of classes. */
+/* The position of the target in its row (struct gt_sort_position) is at least this number if the
+ * row has a NaN among its logits. The number is larger than any number of classes. */
 static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
-/* The kinds of a target: negative (ignored), a class (counts), or too large (bad). If a row has two
- * targets, the larger kind is the kind of the row. */
+/* The kinds of targets: negative (ignored), a class (counts), or too large (bad). If a row has two
+ * targets, the larger of their two kinds is the kind of the row. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
 /* The targets of a batch. */
 struct gt_targets {
 	const int32_t *of_row; /* one target per row, or rows of struct gt_mixed_target */
-	int64_t classes;       /* number of classes of the model, not of a shard */
+	/* number of classes of the model, even if the call's logits belong to some classes only */
+	int64_t classes;
 	struct gt_fault_slot *faults;
 
-	/* Return the kind of the target of row r, or of a target t of row r. Report a bad target as
-	 * a fault (fault.cuh). Use a target as an index only if its kind is GT_TARGET_COUNTS. */
+	/* kind() returns the kind of the only target of row r. kind_of() returns the kind of t, one
+	 * of the targets of row r. Both report a bad target as a fault (fault.cuh). Use a target as
+	 * an index only if its kind is GT_TARGET_COUNTS. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
 		return kind_of(of_row[r], r);
@@ -80,15 +82,16 @@ template <class W, int CLASSES> struct gt_row_target {
 	}
 };
 
-/* Return whether input i of a call holds targets of mixtures: it then has more elements than rows.
- */
+/* Return whether input i of a call holds targets of mixtures (lib/base/mixed_target.h). Such an
+ * input has more elements than rows. */
 static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
 {
 	return gt_tensor_elements(&call->in[i]) != rows;
 }
 
 /* Return the targets in input i of a call. `classes` is the number of classes of the call's logits.
- * If the logits are a shard of the classes, the attributes give the number of all classes. */
+ * If the logits are a shard (the logits of some classes only: lib/graph/attrs.h), the attributes
+ * give the number of all classes. */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
 {
 	int64_t whole = call->attrs.loss.whole;
@@ -146,15 +149,15 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 }
 
 /*
- * The position of an element in its row, sorted in descending order: the number of elements before
- * it. Equal elements are sorted by index. The element has the value `own` and the index t. If the
- * row is a shard of a longer row, t may be outside the shard. Then only elements of the shard are
- * counted. Each thread of a team has one gt_sort_position.
+ * The position of an element in its row: the number of elements that come before it if the row is
+ * sorted in descending order. Equal elements are sorted by index. The element has the value `own`
+ * and the index t. If the row is a shard of a longer row, only elements of the shard are counted,
+ * and t may be outside the shard. Each thread of a team (teams.cuh) has one gt_sort_position.
  */
 template <class W> struct gt_sort_position {
 	W own;            /* value of the element */
 	int64_t t;        /* index of the element; at most the length of the row */
-	int count = 0;    /* elements before it, of those that this thread has read */
+	int count = 0;    /* number of elements before it that this thread has read */
 	bool nan = false; /* this thread has read a NaN */
 
 	__device__ __forceinline__ gt_sort_position(W own_, int64_t t_, int64_t cols)
@@ -162,7 +165,7 @@ template <class W> struct gt_sort_position {
 	{
 	}
 
-	/* Read v[GT_TEAM_PACK]: the elements with the indices i, i + step, i + 2 step, ... */
+	/* Read v[GT_TEAM_PACK]: the elements with the indices i, i + step, i + 2 * step, ... */
 	__device__ __forceinline__ void take(const W *v, int64_t i, int step)
 	{
 		for (int k = 0; k < GT_TEAM_PACK; k++) {
@@ -171,8 +174,8 @@ template <class W> struct gt_sort_position {
 		}
 	}
 
-	/* Combine the values of all threads of the team. Return the position to each thread. It is
-	 * at least GT_POSITION_NAN if the row has a NaN. */
+	/* Combine the values of all threads of the team. Return the position to each thread. The
+	 * position is at least GT_POSITION_NAN if the row has a NaN. */
 	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
 	{
 		return TEAM::sum(count + (nan ? GT_POSITION_NAN : 0));
@@ -233,8 +236,8 @@ struct gt_stats_sum {
 	}
 };
 
-/* A functor for gt_by_teams(): computes the terms of classify_stats for each row of a chunk of the
- * logits. */
+/* A functor for gt_by_teams() (teams.cuh): computes the terms of classify_stats for each row of a
+ * chunk of the logits. */
 template <class T> struct gt_classify_stats {
 	double *of_row;          /* output [all rows, GT_STATS] */
 	const T *logits;         /* [rows of the chunk, stride] */

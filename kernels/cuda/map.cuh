@@ -9,20 +9,20 @@
  * gt_map(stream, name, count, f, err, buffers...) queues a kernel that calls f(...) once for each
  * of `count` elements. f gets one argument per buffer:
  *
- *   gt_in(p)      the element of p, converted to its wide type (gt_wide)
+ *   gt_in(p)      the element of p, converted to its wide type (gt_wide in gpu.cuh)
  *   gt_out(p)     a reference to a variable of the wide type; after the call, the variable is
  *                 converted and stored as the element of p
  *   gt_inout(p)   both: the variable first holds the element of p and is stored after the call
  *   gt_index()    the index of the element, as int64_t
  *
- * f is a struct with a member bool begin(). Each thread calls begin() once before its first
- * element. begin() may read scalars from device memory. If it returns false, the thread does
- * nothing. An output may use the same memory as an input, because element e of an output depends
- * only on elements e of the inputs.
+ * f is an object with operator() and the member function bool begin(). Each thread calls begin()
+ * once before its first element. begin() may read scalars from device memory. If it returns false,
+ * the thread does nothing. An output may use the same memory as an input, because element e of an
+ * output depends only on elements e of the inputs.
  *
- * If all buffers are aligned, as tensors are, a thread processes several elements at a time: as
- * many as fit into 16 bytes of the widest type. The last elements, and all elements of unaligned
- * buffers, are processed one by one.
+ * If all buffers are aligned, as tensors are, a thread processes several elements at a time: 16
+ * bytes divided by the size of the widest type of all buffers. The last elements, and all elements
+ * of unaligned buffers, are processed one by one.
  */
 
 /* A base class for functors f whose begin() has nothing to read. */
@@ -38,8 +38,9 @@ template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
 	T at[W];
 };
 
-/* A buffer of gt_map(). lanes<W> holds W neighbouring elements while a thread works on them. READS:
- * load() reads the elements from memory. WRITES: store() writes them to memory. */
+/* A buffer of gt_map(). lanes<W> holds W neighbouring elements while a thread works on them. If
+ * READS is true, load() reads the elements from memory. If WRITES is true, store() writes them to
+ * memory. */
 template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	typedef typename gt_wide<T>::type wide;
 	enum { SIZE = sizeof(T) };
@@ -123,7 +124,7 @@ __device__ __forceinline__ void gt_map_lanes(F &f, int64_t i, L... lanes)
 	(lanes.store(i), ...);
 }
 
-/* The kernel of gt_map(). The first packs * W of the `count` elements are processed W at a time,
+/* The kernel of gt_map(). The first `packs * W` of the `count` elements are processed W at a time,
  * the remaining elements one by one. */
 template <int W, class F, class... B>
 __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)

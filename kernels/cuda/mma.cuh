@@ -5,14 +5,15 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * This file extends gpu.cuh: it has one version for nvcc and one for the simulator.
+ * Like gpu.cuh, this file has two versions of its functions: one for nvcc, and one for the
+ * simulator that runs kernels on the CPU in tests.
  *
  * gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds the matrix product of a[16, 16] and b[16, 16] to the
  * tile sum[16, 16]. All lanes of a warp call it together.
  *
  *   sum    Each lane holds 8 elements in its registers. Element e of a lane is at row
- *          gt_tile_row(e) and column gt_tile_col(e) of the tile. So lanes 4 r to 4 r + 3 hold rows
- *          r and r + 8.
+ *          gt_tile_row(e) and column gt_tile_col(e) of the tile. So the lanes 4 * r to 4 * r + 3
+ *          hold the rows r and r + 8.
  *   a, b   Both factors are in shared memory.
  *          Element (m, k) of a is a[m * lda + k], or a[k * lda + m] if A is GT_TILE_TRANSPOSED.
  *          Element (k, n) of b is b[k * ldb + n], or b[n * ldb + k] if B is GT_TILE_TRANSPOSED.
@@ -20,7 +21,8 @@
  * For 16-bit types, the sums are float32, and each row of a and b in memory must begin at a
  * multiple of 16 bytes.
  *
- * This is the layout of two instructions mma.m16n8k16 for the left and the right half of the tile
+ * The lanes hold the elements of `sum` as two instructions mma.m16n8k16 need them, one instruction
+ * for the left half of the tile and one for the right half
  * (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Two instructions mma.m16n8k8 of TF32 have the
  * same layout.
  */
@@ -32,8 +34,8 @@ enum { GT_TILE = 16, GT_TILE_LANE = 8 };
 /*
  * A float32 that tensor cores multiply as TF32. gt_tile_mma() rounds it to 10 bits of mantissa, to
  * nearest, ties away from zero. It is loaded and stored unrounded, and everything else is computed
- * in float32. Kernels for float32 are compiled for this type, too. A call that is marked tf32 uses
- * that version.
+ * in float32. Kernels for float32 are compiled for this type, too. A kernel call with the attribute
+ * tf32 (lib/graph/attrs.h) uses that version.
  */
 struct gt_tf32 {
 	float value;
@@ -52,7 +54,8 @@ __device__ __forceinline__ void gt_store(gt_tf32 *to, float x)
 	to->value = x;
 }
 
-/* The type of elements in calls that are marked tf32: gt_tf32 for float, T for other types. */
+/* The type of elements in kernel calls with the attribute tf32: gt_tf32 instead of float; other
+ * types T stay the same. */
 template <class T> struct gt_rounded {
 	typedef T type;
 };
@@ -60,7 +63,7 @@ template <> struct gt_rounded<float> {
 	typedef gt_tf32 type;
 };
 
-/* gt_has_mma<T>::value is true if tensor cores multiply elements of type T here. */
+/* gt_has_mma<T>::value is true if gt_tile_mma() uses tensor cores for elements of type T. */
 template <class T> struct gt_has_mma {
 	enum { value = sizeof(T) == 2 };
 };
@@ -79,8 +82,9 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
-/* Unroll the following loop completely, or only by a few iterations. Complete unrolling can need
- * too many registers, because the compiler loads the values of later iterations early. */
+/* GT_UNROLL unrolls the following loop completely, GT_UNROLL_SOME only by a few iterations.
+ * Complete unrolling can need too many registers, because the compiler loads the values of later
+ * iterations early. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
@@ -164,8 +168,8 @@ __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
 		             : "memory");
 }
 
-/* Instruction mma.m16n8k16: add a[16, 16] b[16, 8] of a 16-bit type to the left or right half of a
- * tile. The arguments are the registers of the calling lane. */
+/* Instruction mma.m16n8k16: add the product of a[16, 16] and b[16, 8], which have a 16-bit type, to
+ * the left or right half of a tile. The arguments are the registers of the calling lane. */
 #define GT_TILE_HALF(type)                                                                         \
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
 	             ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
@@ -193,7 +197,8 @@ __device__ __forceinline__ uint32_t gt_tile_round(gt_tf32 x)
 	return r;
 }
 
-/* Instruction mma.m16n8k8: add a[16, 8] b[8, 8] of TF32 to the left or right half of a tile. */
+/* Instruction mma.m16n8k8: add the product of a[16, 8] and b[8, 8], which are TF32, to the left or
+ * right half of a tile. */
 __device__ __forceinline__ void gt_tile_eight(
     float *sum, const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
@@ -203,8 +208,8 @@ __device__ __forceinline__ void gt_tile_eight(
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* gt_tile_mma() for TF32. In each instruction, lane 4 r + c passes a[r][k], a[r + 8][k] and b[k][r]
- * for k = c and k = c + 4 (PTX ISA, "Matrix Fragments for mma.m16n8k8"). */
+/* gt_tile_mma() for TF32. In each instruction, lane 4 * r + c passes a[r][k], a[r + 8][k] and
+ * b[k][r] for k = c and k = c + 4 (PTX ISA, "Matrix Fragments for mma.m16n8k8"). */
 template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
 __device__ __forceinline__ void gt_tile_mma(
     float (&sum)[GT_TILE_LANE], const gt_tf32 *a, int lda, const gt_tf32 *b, int ldb)
@@ -260,11 +265,12 @@ inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T
 /*
  * Compute M x N tiles at once, for a 16-bit type T. Tile (m, n) is
  *
- *   sum[m][n] += rows [16 m, 16 m + 16) of a, times the transpose of rows [16 n, 16 n + 16) of b
+ *   sum[m][n] += rows [16 * m, 16 * m + 16) of a, times the transpose of
+ *                rows [16 * n, 16 * n + 16) of b
  *
- * a[16 M, 16] and b[16 N, 16] are in shared memory; their rows are lda and ldb elements apart. Each
- * factor is read from shared memory once. M * N calls of gt_tile_mma() would read a N times and b M
- * times.
+ * a[16 * M, 16] and b[16 * N, 16] are in shared memory; their rows are lda and ldb elements apart.
+ * Each factor is read from shared memory once. M * N calls of gt_tile_mma() would read the factor
+ * `a` N times, and the factor `b` M times.
  */
 template <int M, int N, class T>
 __device__ __forceinline__ void gt_tile_grid(

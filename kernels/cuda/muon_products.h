@@ -1,4 +1,4 @@
-/* muon_products.h - matrix products of the optimizer Muon by cuBLASLt, for large matrices. */
+/* muon_products.h - products of large matrices for the optimizer Muon, computed by cuBLASLt. */
 #ifndef GT_KERNELS_CUDA_MUON_PRODUCTS_H
 #define GT_KERNELS_CUDA_MUON_PRODUCTS_H
 
@@ -8,18 +8,21 @@
 extern "C" {
 #endif
 
-/* The three prepared products of one iteration, for parameters of one shape. */
+/* The matrix products of one Newton-Schulz iteration of Muon, prepared for parameters of one shape.
+ * An iteration has three products. */
 struct gt_muon_products;
 
 /*
- * Prepare the products for parameters [rows, cols]; they belong to the stream. This function is
- * prepare_muon of struct gt_range_kernels (lib/device/backend.h).
+ * Prepare the products for parameters of the shape [rows, cols]. The stream owns the products. This
+ * function is the member prepare_muon of struct gt_range_kernels (lib/device/backend.h).
  *
- * The products need no workspace. They use the first algorithm that the library proposes and that
- * works, without timing. So all ranks and runs get the same bits.
+ * The products use only algorithms that need no workspace. Among those that cuBLASLt proposes, they
+ * use the first one that works. No algorithm is timed, because timing could choose different
+ * algorithms in different runs or on different ranks. So all ranks and runs get the same bits.
  *
- * Nothing is prepared, and 0 is returned, if the shape is too small, or if its matrices would not
- * be aligned in the workspace of an update. Errors: GT_ENOMEM; the errors of gt_product_new().
+ * If the shape is too small, or if its matrices would not be aligned in the workspace of Muon's
+ * update, the function prepares nothing and returns 0. Errors: GT_ENOMEM, and the errors of
+ * gt_product_new() (product.h).
  */
 int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 
@@ -30,8 +33,9 @@ void gt_muon_products_free(struct gt_stream *stream);
 const struct gt_muon_products *gt_muon_products_find(
     const struct gt_stream *stream, int64_t rows, int64_t cols);
 
-/* Queue the products of one Newton-Schulz iteration (muon.cu), which computes next[rows, cols] from
- * x[rows, cols]. gram and poly are workspace [side, side], where side = min(rows, cols). */
+/* Queue the products of one Newton-Schulz iteration (muon.cu). The iteration computes the matrix
+ * `next` from the matrix `x`; both are [rows, cols]. `gram` and `poly` are workspace: two square
+ * matrices with min(rows, cols) rows each. */
 int gt_muon_products_run(const struct gt_muon_products *m, struct gt_stream *stream, float *next,
     const float *x, float *gram, float *poly, struct gt_err *err);
 

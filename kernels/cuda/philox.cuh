@@ -5,7 +5,8 @@
 #include "kernels/cuda/gpu.cuh"
 
 /* Compute a block of Philox4x32-10: four random words from the key and the counter (block, stream,
- * step). lib/base/philox.h gives the source, and gtrain's meaning of key and counter. */
+ * step). lib/base/philox.h names the source, and explains how gtrain uses the key and the
+ * counter. */
 static __device__ void gt_draw_block(
     uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t word[4])
 {

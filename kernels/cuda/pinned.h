@@ -12,8 +12,9 @@
  * freed.
  *
  * The reason is a deadlock: cudaFreeHost() may wait for all streams of the device. A stream may
- * wait for a host call, and that call may wait for another rank. If the thread of that rank is
- * inside cudaFreeHost(), neither the stream nor the thread can go on.
+ * wait for a host call (host_call.h), and the host call may wait for another rank, which can be a
+ * thread of the same process. If this thread is inside cudaFreeHost(), it waits for the stream, and
+ * the stream waits for it.
  *
  * `index` is the index of the device. All functions may be called from any thread.
  */

@@ -15,7 +15,7 @@ extern "C" {
 /*
  * A product computes
  *
- *   y [m, n] = alpha op(a) op(b) + bias + beta c
+ *   y [m, n] = alpha * op(a) * op(b) + bias + beta * c
  *
  * and then the epilogue, an operation on y before it is stored (enum gt_product_end). op(a) is
  * a or its transpose, as trans_a says; op(b) is b or its transpose, as trans_b says. The options
@@ -24,9 +24,10 @@ extern "C" {
  *   a      [m, k], or [k, m] if trans_a is set
  *   b      [k, n], or [n, k] if trans_b is set
  *   bias   [n], added to every row if `bias` is set
- *   c      [m, n]; it may be y. It is not read if beta is 0
+ *   c      [m, n]; may be the same memory as y; not read if beta is 0
  *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
- *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A or GT_PRODUCT_SUMS_B; there is no bias then
+ *   sums   [m], written by GT_PRODUCT_SUMS_A, or [n], written by GT_PRODUCT_SUMS_B; a product with
+ *          sums cannot have a bias
  *
  * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
  * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
@@ -34,18 +35,18 @@ extern "C" {
  * rounded once. If `tf32` is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied
  * by tensor cores.
  *
- * Algorithms are not used if their sums depend on the order in which blocks finish. So one
- * algorithm always gives the same bits for the same product on the same GPU. Another algorithm may
- * give other bits.
+ * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
+ * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
+ * algorithm may give other bits.
  *
- * cuBLASLt's matrices are column-major: for cuBLASLt, the memory of y holds y^T. So gtrain asks
- * cuBLASLt for y^T = op(b)^T op(a)^T.
+ * cuBLASLt's matrices are column-major, so for cuBLASLt the memory of y holds y^T. Therefore gtrain
+ * asks cuBLASLt for y^T = op(b)^T * op(a)^T.
  */
 enum gt_product_end {
 	GT_PRODUCT_PLAIN,
 	GT_PRODUCT_GELU,      /* y = gelu(y), the tanh form */
 	GT_PRODUCT_GELU_KEEP, /* aux = y, then y = gelu(y) */
-	GT_PRODUCT_GELU_GRAD, /* y = y gelu'(aux) */
+	GT_PRODUCT_GELU_GRAD, /* y = y * gelu'(aux) */
 	GT_PRODUCT_SUMS_A,    /* sums[i] = sum over k of a[k, i]; trans_a must be set */
 	GT_PRODUCT_SUMS_B     /* sums[j] = sum over k of b[k, j]; trans_b must not be set */
 };
@@ -57,8 +58,8 @@ struct gt_product_shape {
 	enum gt_product_end end; /* the epilogue */
 	bool wide;               /* 16-bit types: y, c and sums are float32 */
 	bool tf32;               /* F32: use TF32; needs compute capability 8.0 or above */
-	/* elements from one row in memory to the next, a_stride of a, y_stride of y and c; 0: no
-	 * gap */
+	/* The distance from one row to the next in memory, in elements: a_stride is that of a, and
+	 * y_stride is that of y and c. 0 means that there is no gap between rows. */
 	int64_t a_stride, y_stride;
 	bool untimed;      /* use the first proposed algorithm that works, without timing */
 	bool no_workspace; /* use only algorithms that need no workspace */
@@ -70,14 +71,14 @@ enum { GT_PRODUCT_WORKSPACE = 32 << 20 };
 struct gt_product;
 
 /*
- * Prepare a product on the calling thread's current device. *out is yours to free with
+ * Prepare a product on the calling thread's current device. The caller frees *out with
  * gt_product_free().
  *
- * The first time a shape is seen, this function times the algorithms that cuBLASLt proposes. It
- * does so on its own stream and in its own device memory. The fastest algorithm is remembered
+ * When a shape is used for the first time, this function times the algorithms that cuBLASLt
+ * proposes, on its own stream and in its own device memory. The fastest algorithm is remembered
  * (choices.h). If there is not enough memory for timing, the first proposed algorithm is used.
  *
- * Errors: GT_ENOMEM; GT_EDEVICE; GT_ENOTSUP if the library has no algorithm for the product.
+ * Errors: GT_ENOMEM; GT_EDEVICE; GT_ENOTSUP if cuBLASLt has no algorithm for the product.
  */
 int gt_product_new(
     struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err);
@@ -86,8 +87,9 @@ void gt_product_free(struct gt_product *p);
 /* Return the bytes of workspace that gt_product_run() needs. */
 size_t gt_product_workspace(const struct gt_product *p);
 
-/* Set the device memory of the bias or the sums, and of aux. If the product has such a tensor, call
- * this before gt_product_run(). Errors: GT_EDEVICE. */
+/* gt_product_set_bias() sets the device memory of the bias or of the sums; gt_product_set_aux()
+ * sets that of aux. If the product has such a tensor, call the function before gt_product_run().
+ * Errors: GT_EDEVICE. */
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
 int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* real.cuh - mathematical functions with one name for float and double. */
+/* real.cuh - mathematical functions for GPU code, each with the same name for float and double. */
 #ifndef GT_KERNELS_CUDA_REAL_CUH
 #define GT_KERNELS_CUDA_REAL_CUH
 

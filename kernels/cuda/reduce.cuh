@@ -4,7 +4,8 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-/* Return the sum of x over the 32 threads of a warp, to each of these threads. */
+/* Return the sum of the values x of the 32 threads of a warp. Each of these threads gets the
+ * sum. */
 template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 {
 	for (int step = 16; step; step /= 2)
@@ -12,9 +13,9 @@ template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 	return x;
 }
 
-/* Return the sum of x over all threads of a block, to each thread. The block must have one
- * dimension and a multiple of 32 threads. `shared` is shared memory with 32 elements; it can be
- * used again when the function returns. */
+/* Return the sum of the values x of all threads of a block. Each thread gets the sum. The block
+ * must be one-dimensional, and its number of threads a multiple of 32. `shared` is shared memory
+ * for 32 elements; the caller can use it again when the function has returned. */
 template <class T> __device__ T gt_block_sum(T x, T *shared)
 {
 	int warps = (int)blockDim.x / 32;
@@ -30,8 +31,8 @@ template <class T> __device__ T gt_block_sum(T x, T *shared)
 	return x;
 }
 
-/* Return the largest x of a warp, or of a block, to each thread. No x may be NaN. `shared` is as in
- * gt_block_sum(). */
+/* Return the largest of the values x of a warp, or of a block (gt_block_max()). Each thread gets
+ * the result. No x may be NaN. The block and `shared` are as in gt_block_sum(). */
 template <class T> __device__ __forceinline__ T gt_warp_max(T x)
 {
 	for (int step = 16; step; step /= 2) {

@@ -1,12 +1,12 @@
-/* rows.cuh - macros for kernel tables, with a row for each of the four floating-point types. */
+/* rows.cuh - macros that write rows of kernel tables, one row for each floating-point type. */
 #ifndef GT_KERNELS_CUDA_ROWS_CUH
 #define GT_KERNELS_CUDA_ROWS_CUH
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gpu.cuh"
 
-/* Return the data of output i, or of input i, of a call; nullptr if an optional tensor is absent.
- */
+/* gt_out_data() returns the data of output i of a call, gt_in_data() those of input i. Both return
+ * nullptr if the tensor is optional and absent. */
 template <class T> inline T *gt_out_data(const struct gt_call *call, int i = 0)
 {
 	return i < call->outputs && call->out[i].present ? (T *)call->out[i].data : nullptr;
@@ -17,8 +17,8 @@ template <class T> inline const T *gt_in_data(const struct gt_call *call, int i)
 	return i < call->inputs && call->in[i].present ? (const T *)call->in[i].data : nullptr;
 }
 
-/* The unsigned integer type with the size of T. Kernels that only copy elements use it, because a
- * copy of an integer keeps all bits, also for a NaN. */
+/* The unsigned integer type with the size of T. Kernels that only copy elements copy them as this
+ * type: a copy of an integer keeps all bits, also those of a NaN. */
 template <class T> struct gt_bits {
 	typedef uint16_t type;
 };
@@ -29,9 +29,9 @@ template <> struct gt_bits<double> {
 	typedef uint64_t type;
 };
 
-/* One row of a kernel table (struct gt_kernel, lib/graph/kernel.h): op `name` for element type
- * `type`, computed by `function`. If `accepts` is nullptr, the row accepts all calls. If `prepare`
- * is nullptr, nothing is prepared. A table ends with the row {}. */
+/* One row of a kernel table (struct gt_kernel, lib/graph/kernel.h): `function` computes the op
+ * `name` for the element type `type`. If `accepts` is nullptr, the row accepts all calls. If
+ * `prepare` is nullptr, nothing is prepared. The last row of a table is {}. */
 #define GT_ROW(name, type, function, accepts, prepare)                                             \
 	{                                                                                          \
 #name, type, accepts, prepare, nullptr, function, nullptr                          \

@@ -27,7 +27,7 @@ template <int WARPS> struct gt_team {
 	/* SIZE: threads per team; ROWS: rows (and teams) per block */
 	enum { SIZE = WARPS * 32, ROWS = WARPS == 1 ? 4 : 1 };
 
-	/* Return the row of the calling thread. It can be past the last row. */
+	/* Return the index of the calling thread's row. The index can be past the last row. */
 	static __device__ __forceinline__ int64_t row()
 	{
 		return (int64_t)blockIdx.x * ROWS + threadIdx.x / SIZE;
@@ -39,7 +39,8 @@ template <int WARPS> struct gt_team {
 		return (int)threadIdx.x % SIZE;
 	}
 
-	/* Return the sum, or the maximum, of x over the threads of the team, to each thread. */
+	/* Return the sum, or the maximum, of the values x of all threads of the team. All threads
+	 * of the team call this, and each gets the same result. */
 	template <class W> static __device__ __forceinline__ W sum(W x)
 	{
 		if constexpr (WARPS == 1) {
@@ -63,8 +64,8 @@ template <int WARPS> struct gt_team {
 
 /*
  * Read the row x[cols] and call f(v, i, step) until all elements are processed. Each thread of the
- * team processes some of the elements. v[GT_TEAM_PACK] holds elements i, i + step, i + 2 step, ...
- * in the wide type (gt_wide), with -infinity for elements past the end of the row.
+ * team processes some of the elements. v[GT_TEAM_PACK] holds elements i, i + step, i + 2 * step,
+ * ... in the wide type (gt_wide), with -infinity for elements past the end of the row.
  *
  * If PACKED is true, step is 1, and 16 bytes are read at a time. If PACKED is false, rows may begin
  * at any address. Then step is TEAM::SIZE, because memory is read fastest if neighbouring threads
@@ -100,7 +101,7 @@ template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, 
 		f.template row<TEAM, PACKED>(r);
 }
 
-/* Launch the kernel for one type of team. PACKS: PACKED may be true. */
+/* Launch the kernel for one type of team. If PACKS is false, PACKED is always false. */
 template <bool PACKS, class TEAM, class F>
 static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols, F f)
 {
@@ -114,7 +115,8 @@ static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols
 		    stream->queue, f, rows);
 }
 
-/* See the top of this file. `name` is the name of the op, for errors. Errors: GT_EDEVICE. */
+/* See the top of this file. `name` is the name of the op, for error messages. If PACKS is false,
+ * PACKED is always false. Errors: GT_EDEVICE. */
 template <bool PACKS = true, class F>
 static int gt_by_teams(
     struct gt_stream *stream, const char *name, int64_t rows, int64_t cols, F f, struct gt_err *err)

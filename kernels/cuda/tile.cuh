@@ -14,16 +14,17 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
 }
 
 /*
- * The product is y [m, n] = a [m, k] b [k, n]. A block computes a tile of SIDE x SIDE elements of
- * y. It loops over k in steps of 64 bytes, which are DEPTH elements. While the block multiplies one
- * step, its threads already read the next step into registers.
+ * The product is y = a * b, with y [m, n], a [m, k] and b [k, n]. A thread block computes a tile of
+ * SIDE x SIDE elements of y. It loops over k in steps of 64 bytes, which are DEPTH elements. While
+ * the block multiplies one step, its threads already read the next step into registers.
  *
- * A side of an operand is a row of a, or a column of b. In shared memory, one step of an operand is
- * a matrix [DEPTH, SIDE] of type T: the first index is along k, the second counts sides. Tensor
+ * A side of an operand is a row of `a`, or a column of b. In shared memory, one step of an operand
+ * is a matrix [DEPTH, SIDE] of type T: the first index is along k, the second counts sides. Tensor
  * cores can read this form. They multiply 16-bit types and TF32 (gt_tile_sums). Each element of y
  * is summed in the order of k, in the wide type of T (gt_wide).
  *
- * An operand is a struct that reads a or b, or computes its elements (conv.cu has examples):
+ * An operand is a struct that reads the elements of `a` or b from memory, or computes them (conv.cu
+ * has examples):
  *
  *   Operand(args, first)   Constructor, for the operand's sides `first` to first + SIDE - 1.
  *   load(k, end)           Read this thread's part of the step that begins at k into registers.
@@ -37,14 +38,16 @@ template <class T> struct gt_tile {
 		SIDE = 64,
 		/* elements of a pack, which a thread reads and writes at once */
 		W = 16 / sizeof(T),
-		DEPTH = 4 * W, /* elements along k per step: one pack of a and b per thread */
-		/* elements between rows of shared memory: packs stay aligned */
+		/* elements along k per step; so a thread reads one pack of `a` and one of b */
+		DEPTH = 4 * W,
+		/* elements from one row of shared memory to the next; a multiple of W, so that
+		 * packs are aligned */
 		STRIDE = SIDE + (W > 4 ? W : 4)
 	};
 	typedef gt_pack<T, W> pack;
 
 	/* The position of this thread's pack in a step, if the W elements of a pack are neighbours
-	 * along k: their side, and the first k. */
+	 * along k. The functions return the side of all elements, and the k of the first one. */
 	static __device__ __forceinline__ int side_by_k()
 	{
 		return (int)threadIdx.x / 4;
@@ -55,8 +58,8 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x % 4 * W;
 	}
 
-	/* The position of this thread's pack in a step, if the W elements of a pack are neighbours
-	 * along the sides: the first side, and their k. */
+	/* The position of this thread's pack in a step, if the W elements of a pack are in
+	 * neighbouring sides. The functions return the side of the first one, and the k of all. */
 	static __device__ __forceinline__ int side_by_side()
 	{
 		return (int)threadIdx.x % (SIDE / W) * W;
@@ -67,7 +70,7 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x / (SIDE / W);
 	}
 
-	/* Write this thread's pack to shared memory, for each of the two cases. */
+	/* Write this thread's pack to shared memory, in the first and in the second case. */
 	static __device__ __forceinline__ void put_by_k(T *shared, const pack &v)
 	{
 		for (int i = 0; i < W; i++)
@@ -83,10 +86,10 @@ template <class T> struct gt_tile {
 /*
  * The 16 elements of the block's tile that one thread computes.
  *
- *   multiply(a, b)   Add the products of one step. a and b point to the step's operands in shared
+ *   multiply(a, b)   Add the products of one step. `a` and b point to the step's operands in shared
  *                    memory.
  *   store(end, m, n, rows, cols)
- *                    Store the elements by end.store() (gt_tile_end). The block's tile begins at
+ *                    Store the elements with end.store() (gt_tile_end). The block's tile begins at
  *                    row m and column n of y [rows, cols]. Elements outside y are not stored.
  *
  * This version computes with multiply-adds. The elements of a thread are a square of 4 x 4.
@@ -143,11 +146,13 @@ template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
  * elements by gt_tile_mma(). */
 template <class T> struct gt_tile_sums<T, true> {
 	typedef gt_tile<T> tile;
-	/* TILES: tiles of 16 x 16 per warp, side by side; DOWN: warps one below the other */
+	/* TILES: tiles of 16 x 16 elements that a warp computes, side by side; DOWN: number of
+	 * warps that are one below the other */
 	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE };
 	float sum[TILES][GT_TILE_LANE] = {};
 
-	/* Return the first row, and the first column of tile t, of the calling thread's warp. */
+	/* The position of the calling thread's warp in the block's tile: row() returns its first
+	 * row, and col(t) returns the first column of its tile t. */
 	static __device__ __forceinline__ int row()
 	{
 		return (int)threadIdx.x / 32 % DOWN * GT_TILE;
@@ -184,8 +189,8 @@ template <class T> struct gt_tile_sums<T, true> {
 	}
 };
 
-/* The last step of a product: optionally add the bias and the residual, apply relu, and store the
- * result to y. */
+/* The end of a product: optionally add the bias and the residual, apply relu, and store the result
+ * to y. */
 template <class T> struct gt_tile_end {
 	typedef typename gt_wide<T>::type wide;
 	T *y; /* [m, n] */
@@ -204,9 +209,9 @@ template <class T> struct gt_tile_end {
 		return relu && v < 0 ? 0 : v;
 	}
 
-	/* Store neighbouring elements of row m, from column n on. v[EACH] are their sums. The row
-	 * has `count` elements from column n on; if that is less than EACH, only these are stored.
-	 */
+	/* Store EACH neighbouring elements of row m of y, from column n on. v[EACH] are the sums of
+	 * their products. The row has `count` elements from column n on; if `count` is less than
+	 * EACH, only `count` elements are stored. */
 	template <int EACH>
 	__device__ __forceinline__ void store(
 	    int64_t m, int64_t n, int64_t count, const wide *v) const
@@ -225,15 +230,16 @@ template <class T> struct gt_tile_end {
 	}
 };
 
-/* The sizes of a product. Blocks with index z of the grid (blockIdx.z) sum only over the part
- * [z * split, (z + 1) * split) of k. They store these partial sums to y + z * m * stride. If split
- * is k, there is only z = 0. */
+/* The sizes of a product. Thread blocks with blockIdx.z = z sum only over the part
+ * [z * split, (z + 1) * split) of k. They store these partial sums to y + z * m * stride. If
+ * `split` is equal to k, there is only z = 0. */
 struct gt_tile_sizes {
 	int64_t m, n, k;
 	int64_t split;
 };
 
-/* The kernel. A and B are the types of the operands, constructed from a and b. V is the type of y.
+/* The kernel. A and B are the types of the operands, which are constructed from `a` and b. V is the
+ * type of the elements of y.
  * Shared memory has two buffers for each operand, used in turn. So a thread can write the next step
  * while other threads still multiply the current step. */
 template <class T, class V, class A, class B>

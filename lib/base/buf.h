@@ -14,7 +14,7 @@
  * gt_buf_keep() reports that text is missing.
  */
 struct gt_buf {
-	char *text; /* ends with a zero byte, and may contain more of them; NULL: empty */
+	char *text; /* ends with a zero byte, and may contain other zero bytes; NULL: empty */
 	/* Bytes of text without the zero byte at the end, and bytes allocated. */
 	size_t length, capacity;
 	bool failed; /* text is missing, because memory ran out */
@@ -34,8 +34,9 @@ const char *gt_buf_text(const struct gt_buf *b);
 /* Return 0 if the text is complete, or GT_ENOMEM if text is missing. */
 int gt_buf_check(const struct gt_buf *b, struct gt_err *err);
 
-/* Move the text to *text, yours to free(), and its length to *length. `length` may be NULL. The
- * buffer is empty afterwards. Errors: GT_ENOMEM if text is missing; *text is then NULL. */
+/* Move the text to *text, which the caller frees, and write its length to *length. `length` may be
+ * NULL. The buffer is empty afterwards. Errors: GT_ENOMEM if text is missing; *text is then NULL.
+ */
 int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *err);
 
 /* Copy the text into an arena, release the buffer, and return the copy. NULL with err set if text
@@ -52,7 +53,7 @@ struct gt_name_list {
 	size_t count, max;
 };
 
-/* Add a name, which is formatted like printf() does. */
+/* Add a name. It is formatted as by printf(). */
 void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,4 +1,4 @@
-/* copy.h - copy bytes from file to file inside the kernel. */
+/* copy.h - copy bytes from one file to another inside the operating system's kernel. */
 #ifndef GT_BASE_COPY_H
 #define GT_BASE_COPY_H
 
@@ -17,8 +17,8 @@
  * kernel copies the bytes within its cache. If the kernel cannot do this, a loop of reads and
  * writes copies the bytes.
  *
- * If write_back is true, the kernel starts to write to the disk during its copy. Set it if the next
- * step is fsync(). It has no effect on the loop of reads and writes.
+ * If write_back is true, the kernel starts to write to the disk during its copy. Set it if the
+ * caller calls fsync() next. The flag has no effect on the loop of reads and writes.
  *
  * Errors: GT_EIO, also if `in` has too few bytes; GT_ENOMEM.
  */

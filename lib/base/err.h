@@ -15,13 +15,14 @@
  */
 enum gt_code {
 	GT_OK = 0,
-	GT_EINVAL = -1,   /* an argument or option is wrong */
-	GT_ENOMEM = -2,   /* memory ran out */
-	GT_EIO = -3,      /* the system could not open, read or write something */
-	GT_EFORMAT = -4,  /* bytes of a file or a message break the rules of their format */
-	GT_EDEVICE = -5,  /* a device or its library failed */
-	GT_ENOTSUP = -6,  /* the request is valid, but this program or build cannot do it */
-	GT_EDIVERGED = -7 /* weights or results are not finite, or parallel modes differ */
+	GT_EINVAL = -1,  /* an argument or option is wrong */
+	GT_ENOMEM = -2,  /* memory ran out */
+	GT_EIO = -3,     /* the system could not open, read or write something */
+	GT_EFORMAT = -4, /* bytes of a file or a message break the rules of their format */
+	GT_EDEVICE = -5, /* a device or its library failed */
+	GT_ENOTSUP = -6, /* the request is valid, but this program or build cannot do it */
+	/* weights or results are not finite, or two parallel modes give different results */
+	GT_EDIVERGED = -7
 };
 
 /* An error. */
@@ -29,13 +30,15 @@ struct gt_err {
 	int code; /* enum gt_code */
 	char text[480];
 	char hint[480]; /* how to solve the problem; "" if there is no hint */
-	bool follows;   /* another rank failed first, and the error of that rank has the cause */
+	/* another rank of the job failed first; the error of that rank states the cause */
+	bool follows;
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })
 
-/* Pass this as `err` to ignore the error of a call. It is valid until the end of the block. */
+/* Pass this as `err` to ignore the error of a call. The pointer is valid until the end of the block
+ * of C code. */
 #define GT_ERR_IGNORED (&(struct gt_err){ 0 })
 
 /*
@@ -49,9 +52,10 @@ struct gt_err {
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Set the text of an error of a system call, with ": " and the description of errno at the end. The
- * code is GT_ENOMEM if errno is ENOMEM, otherwise GT_EIO. Set a hint if this errno has one common
- * cause: a limit, a full or failing disk, or a wrong path. Return the code. */
+/* Set the error of a system call that has just failed. The text is the formatted text, then ": "
+ * and the description of errno. The code is GT_ENOMEM if errno is ENOMEM, otherwise GT_EIO. If
+ * errors with this errno have one common cause (a limit, a full or failing disk, or a wrong path),
+ * set a hint about this cause. Return the code. */
 int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Set the hint of an error. Return err->code. */

@@ -23,12 +23,14 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 
-/* Read the file descriptor `fd`, which may be a pipe, to its end. *out gets the *size bytes, yours
- * to free(). Errors: GT_EIO; GT_ENOMEM, also if there are more than `max` bytes. */
+/* Read from the file descriptor `fd`, which may be a pipe, until its end. Set *out to the bytes,
+ * which the caller frees, and *size to their number. Errors: GT_EIO; GT_ENOMEM, also if there are
+ * more than `max` bytes. */
 int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *err);
 
 /*
- * Copy `size` bytes at `offset` of a mapped file to `out`. The range must lie within map->size.
+ * Copy `size` bytes from `offset` of a mapped file to `out`. offset + size must be at most
+ * map->size.
  *
  * Another process may write to the file at any time, and the mapping shows each write at once. So a
  * number that was checked in the mapping may be different when it is used. Copy offsets, sizes and
@@ -61,17 +63,17 @@ int gt_map_shrank(struct gt_err *err);
  * for other bytes can skip it. If the file system does not report holes, or the bytes do not come
  * from a file, the file counts as one without holes.
  *
- * gt_map_data() returns the first offset, `offset` or larger, that is not inside a hole, or
- * map->size if there is none. gt_map_data_end() searches backwards: it returns an offset, `end` or
- * smaller, and all bytes from this offset to `end` are in holes.
+ * gt_map_data() returns the first offset that is not inside a hole and not below `offset`, or
+ * map->size if there is none. gt_map_data_end() searches backwards from `end`. It returns an offset
+ * that is not above `end`, so that all bytes from this offset to `end` are in holes.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
 
 /*
- * Remove `size` bytes at `offset` from the memory of this process, because they will not be needed
- * soon. The pages around them that the system has mapped with them are removed, too. All these
- * pages stay in the system's cache, and can be read again.
+ * Remove `size` bytes at `offset` from the memory of this process. Call this if the bytes will not
+ * be needed soon. The system may have mapped more pages around these bytes; those are removed, too.
+ * All these pages stay in the system's cache, and can be read again.
  */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
@@ -88,7 +90,7 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * - Hard links: other hard links to the old file keep the old content.
  * - Symbolic links: gt_atomic_open() follows them, also to a file that does not exist yet. The link
  *   stays, and the temporary file is in the folder of the link's target. gt_atomic_open_at() with a
- *   folder does not follow links. The folder must stay open until commit or abandon.
+ *   folder does not follow links. The caller must keep this folder open until commit or abandon.
  * - Errors: opening fails if the path exists and is not a regular file.
  *
  * If a process is killed, its temporary files stay. The next open of the same path removes them if
@@ -100,8 +102,8 @@ struct gt_atomic_file {
 	char *path, *temporary;
 	int folder;  /* descriptor of the folder, borrowed; or AT_FDCWD */
 	size_t name; /* both paths, from this offset on, are relative to `folder` */
-	/* The caller may set this after opening: there is no fsync(), and the file may be lost if
-	 * the power fails. */
+	/* The caller may set this after opening. fsync() is then not called, so the file may be
+	 * lost if the power fails. */
 	bool no_sync;
 };
 
@@ -119,7 +121,7 @@ void gt_atomic_abandon(struct gt_atomic_file *f);
 
 /*
  * Do the first half of a commit: flush, sync and close the file. The file keeps its temporary name,
- * and can be read under this name. Then commit or abandon it.
+ * and can be read under this name. Afterwards the caller must commit or abandon it.
  */
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
 
@@ -130,8 +132,8 @@ int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
  * again. All files are closed afterwards, also after an error.
  *
  * - An error before the first rename: all old files are unchanged.
- * - An error or a kill between two renames: some files are new, and the other ones are old. The
- *   text of the error has the number of new files.
+ * - An error between two renames, or the process is killed there: some files are new, and the other
+ *   ones are old. The text of the error gives the number of new files.
  * - An error after the last rename: the text says "the new content is in place".
  */
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
@@ -144,17 +146,17 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
 int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err);
 
 /*
- * Remove all temporary files and folders of this process. Call this before the process is ended
- * early, from any thread, but not from a signal handler. If another thread opens, commits or
+ * Remove all temporary files and temporary folders of this process. Call this before the process is
+ * ended early, from any thread, but not from a signal handler. If another thread opens, commits or
  * abandons a file afterwards, it blocks until the process ends.
  */
 void gt_atomic_end(void);
 
 /*
- * Remove all temporary files, but not the folders, of this process. Call this from the handler of a
- * signal that the running thread has caused, such as SIGBUS. It waits at most 0.1 s for the lock
- * that gt_atomic_enter() takes. If the lock does not become free, for example because the thread
- * itself holds it, the files stay.
+ * Remove the temporary files of this process, but not its temporary folders. Call this from the
+ * handler of a signal that the running thread has caused, such as SIGBUS. This function waits at
+ * most 0.1 s for the lock that gt_atomic_enter() takes. If the lock does not become free, for
+ * example because the thread itself holds it, the files stay.
  */
 void gt_atomic_end_by_fault(void);
 

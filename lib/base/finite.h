@@ -9,8 +9,8 @@
 
 /*
  * gt_finite_TYPE(p, n) returns true if none of the n numbers at p is NaN or infinite. The numbers
- * are contiguous, in the byte order of this machine, and need not be aligned. The functions are as
- * fast as the memory can be read.
+ * are contiguous, in the byte order of this machine, and need not be aligned. The functions are so
+ * fast that the time to read the memory is the limit.
  *
  * If a number is not finite, all bits of its exponent are 1. In float8_e4m3fn, all bits of its
  * fraction are 1, too. The function clears the sign, and adds 1 at the lowest of these bits. The

@@ -1,4 +1,4 @@
-/* folder.h - open folders, and access to files by their names in an open folder. */
+/* folder.h - open a folder, and open and check files by their names in the open folder. */
 #ifndef GT_BASE_FOLDER_H
 #define GT_BASE_FOLDER_H
 
@@ -21,24 +21,25 @@ struct gt_folder {
 /* Open a folder by its path. Symbolic links in the path are followed. Errors: GT_EIO, GT_ENOMEM. */
 int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err);
 
-/* Open the folder `name` in the folder `parent`. If it does not exist: with `make`, create it;
- * otherwise return 0 and leave *out closed. Errors: GT_EIO, also if `name` is a symbolic link;
- * GT_ENOMEM. */
+/* Open the folder `name` in the folder `parent`. If `name` does not exist and `make` is true,
+ * create it. If `name` does not exist and `make` is false, return 0 and leave *out closed. Errors:
+ * GT_EIO, also if `name` is a symbolic link; GT_ENOMEM. */
 int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, const char *name,
     bool make, struct gt_err *err);
 
 /* Close a folder. Do nothing if it is closed or the struct is zeroed. */
 void gt_folder_close(struct gt_folder *folder);
 
-/* Return a stream of the names in a folder, yours to closedir(). NULL with err set on failure. */
+/* Return a stream of the names in a folder. The caller closes it with closedir(). Return NULL with
+ * err set on failure. */
 DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
 
 /* Read the next name of the stream `dir` into *name. *name is valid until the next call, and NULL
  * after the last name. Errors: GT_EIO if the folder cannot be read. */
 int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err);
 
-/* Return the path FOLDER/NAME, yours to free(), for use in struct gt_file_name. NULL with err set
- * if memory runs out. */
+/* Return the path FOLDER/NAME, which is needed for struct gt_file_name. The caller frees it with
+ * free(). Return NULL with err set if memory runs out. */
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
 
 /* Create a folder and its missing parents. It is not an error if the folder exists. Symbolic links
@@ -59,24 +60,26 @@ struct gt_file_name {
 	const char *path;
 };
 
-/* Get the first two arguments for openat() and similar functions. Return the descriptor of the
- * folder, or AT_FDCWD without a folder. Set *name to the path relative to the folder. */
+/* Get the first two arguments for openat() and similar functions. Return the descriptor of
+ * file.folder, and set *name to the path relative to this folder. If file.folder is NULL, return
+ * AT_FDCWD, and set *name to file.path. */
 int gt_file_at(struct gt_file_name file, const char **name);
 
-/* Return whether a file with this name exists. Return true also if the system cannot decide this;
- * the attempt to open the file then reports the reason. With a folder, a symbolic link counts as an
- * existing file. */
+/* Return whether a file with this name exists. If the system cannot decide this, return true, too;
+ * the attempt to open the file then reports the reason. If file.folder is set, a symbolic link
+ * counts as an existing file. */
 bool gt_file_exists(struct gt_file_name file);
 
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.
- * Errors: GT_EIO if it is not a regular file but a directory, a device or a pipe; with a folder,
- * also if it is a symbolic link. */
+ * Errors: GT_EIO if it is not a regular file but a directory, a device or a pipe. If file.folder is
+ * set, a symbolic link is an error, too. */
 int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct gt_err *err);
 
 /*
  * Open a regular file. `flags` are those of open(2), such as O_RDONLY. If the file is created, its
- * permissions are 0666 without the bits of the umask. If the name is a pipe, the function fails and
- * never waits for the other end. *fd is the descriptor, or -1 on failure. Errors: GT_EIO.
+ * permissions are 0666 without the bits of the umask. If the file is a pipe, the function fails and
+ * never waits for the other end of the pipe. *fd is the descriptor, or -1 on failure. Errors:
+ * GT_EIO.
  */
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err);
 

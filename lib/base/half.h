@@ -6,16 +6,17 @@
 #include <string.h>
 
 /*
- * f16 is the half precision of IEEE 754: 1 sign bit, 5 bits of exponent, 10 bits of fraction. Its
- * largest number is 65504, and its smallest positive number is 2^-24. bf16 is bfloat16: the upper
- * 16 bits of a float.
+ * In names of this file, f16 is the half precision of IEEE 754: 1 sign bit, 5 bits of exponent, 10
+ * bits of fraction. Its largest number is 65504, and its smallest positive number is 2^-24. bf16 is
+ * bfloat16: the upper 16 bits of a float.
  *
  * A float is rounded once, to nearest even. A number that is too large becomes infinity, and a NaN
- * gets the same bits as in PyTorch (c10/util/BFloat16.h, Half.h). The functions have no branches:
- * they compute all cases and select one. So the compiler can vectorise loops that call them.
+ * gets the same bits as in PyTorch (c10/util/BFloat16.h and c10/util/Half.h). The functions have no
+ * branches: they compute all cases and select one. So the compiler can vectorise loops that call
+ * them.
  */
 
-/* Convert a float to its 32 bits, and 32 bits to a float. */
+/* gt_float_bits() returns the 32 bits of a float, gt_float_of_bits() the float with these bits. */
 static inline uint32_t gt_float_bits(float f)
 {
 	uint32_t u;
@@ -45,8 +46,9 @@ static inline float gt_float_of_bf16(uint16_t h)
 	return gt_float_of_bits((uint32_t)h << 16);
 }
 
-/* The f16 numbers below 2^-14 are the multiples of 2^-24. In float32, the addition of 0.5 rounds
- * the number to such a multiple. */
+/* The f16 numbers below 2^-14 are the multiples of 2^-24. To round a float below 2^-14 to such a
+ * multiple, the function adds 0.5 to it: between 0.5 and 1, the float32 numbers are the multiples
+ * of 2^-24. */
 static inline uint16_t gt_f16_of_float(float f)
 {
 	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;

@@ -16,7 +16,8 @@ enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
  * before a message, and appears again with its next update.
  *
  * The formats of messages have no line feed at the end. They may contain names of options in braces
- * (option_names.h). Write errors are ignored, because results are never written to a log.
+ * (option_names.h). If a message cannot be written, the error is ignored, because results are never
+ * written to a log.
  */
 struct gt_log {
 	FILE *stream;

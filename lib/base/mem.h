@@ -6,18 +6,21 @@
 
 #include "lib/base/err.h"
 
-/* Allocate n * size zeroed bytes, yours to free(). NULL with err set if memory runs out or n * size
- * overflows. If n or size is 0, the result is still a valid pointer for free(). */
+/* Allocate n * size zeroed bytes. The caller frees them with free(). Return NULL with err set if
+ * memory runs out or n * size overflows. If n or size is 0, the result is not NULL; the caller may
+ * pass it to free(), but must not access it. */
 void *gt_calloc(size_t n, size_t size, struct gt_err *err);
 
 /* Resize the memory at `old` to n * size bytes, and return its new address. On failure, return NULL
  * with err set; `old` then stays valid. */
 void *gt_reallocarray(void *old, size_t n, size_t size, struct gt_err *err);
 
-/* Return a copy of a string, yours to free(). NULL with err set if memory runs out. */
+/* Return a copy of a string. The caller frees it with free(). NULL with err set if memory runs
+ * out. */
 char *gt_strdup(const char *s, struct gt_err *err);
 
-/* Return a formatted string, yours to free(). NULL with err set if memory runs out. */
+/* Return a formatted string. The caller frees it with free(). NULL with err set if memory runs
+ * out. */
 char *gt_asprintf(struct gt_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -30,7 +33,7 @@ char *gt_asprintf(struct gt_err *err, const char *format, ...)
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);
 
 /* An arena: all memory that is allocated in it is freed together. A zeroed struct is an empty
- * arena. Set `limit` if a file determines how much memory is allocated. */
+ * arena. Set `limit` if the contents of a file determine how much memory is allocated. */
 struct gt_arena {
 	struct gt_arena_block *block; /* list of memory blocks */
 	size_t used;                  /* bytes allocated */

@@ -6,8 +6,9 @@
 
 /*
  * The target of one sample in training with mixup. The targets of a batch are an int32 tensor of
- * the shape [rows, GT_MIXED_TARGET_WORDS]. Each row is such a struct: its third word contains the
- * bits of the weight, a float32. The data loader writes the rows, and the loss functions read them.
+ * the shape [rows, GT_MIXED_TARGET_WORDS]. Each row is one struct gt_mixed_target: its third word
+ * contains the bits of `weight`, a float32. The data loader writes the rows, and the loss functions
+ * read them.
  *
  * If a class is negative, it is left out of the loss; the weight of the other class stays the same.
  */

@@ -10,8 +10,9 @@
  * either gt_new_folder_commit(), which renames the folder, or gt_new_folder_abandon(), which
  * removes the folder and the files in it.
  *
- * gt_atomic_end() also removes the folder. If a process is killed, its temporary folder stays. The
- * next gt_new_folder_open() with the same path removes it, on the conditions in file.h.
+ * If the process is ended early, gt_atomic_end() (file.h) removes the folder. If a process is
+ * killed, its temporary folder stays. The next gt_new_folder_open() with the same path removes it,
+ * under the conditions that file.h gives for temporary files.
  */
 struct gt_new_folder {
 	struct gt_folder folder;     /* the open folder, under its temporary name: write here */
@@ -25,7 +26,7 @@ int gt_new_folder_open(struct gt_new_folder *out, const char *path, struct gt_er
  * Rename the folder to its final name. Commit or close all files in it before this call. Unless
  * `no_sync` is set, also sync the parent folder, to make the name durable. Errors: GT_EIO. After an
  * error, the folder is removed, with one exception: if the text of the error says "the new content
- * is in place", only the sync has failed.
+ * is in place", only the sync has failed, and the folder stays under its final name.
  */
 int gt_new_folder_commit(struct gt_new_folder *f, bool no_sync, struct gt_err *err);
 

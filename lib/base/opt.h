@@ -25,13 +25,13 @@
  * - to read and write config.json (opt_json.h).
  */
 
-/* The kind of a value, and the type of the field it is stored in. */
+/* The kind of a value, and the type of the field in which it is stored. */
 enum gt_opt_type {
 	GT_OPT_END = 0,
 	GT_OPT_HEADING,  /* not an option: `help` is the title of the options that follow */
 	GT_OPT_FLAG,     /* bool, true if the option is given; the option has no value */
 	GT_OPT_YESNO,    /* bool; the value is "yes" or "no" */
-	GT_OPT_INT,      /* int64_t, or int if `min` and `max` fit; 0 without a default */
+	GT_OPT_INT,      /* int64_t, or int if both limits fit into an int; 0 without a default */
 	GT_OPT_DOUBLE,   /* double; 0 without a default */
 	GT_OPT_PAIR,     /* double[2]; the value is "A,B"; the row must have `initial` or `given` */
 	GT_OPT_SIZE,     /* int64_t, bytes; the units K, M, G are allowed; 0 without a default */
@@ -71,11 +71,13 @@ struct gt_opt {
 	const char *metavar; /* the word for the value in the help, such as "FILE" */
 	const char *help;    /* one line: lower case, no full stop */
 	const char *initial; /* the default, as it would be typed; NULL: no default */
-	/* The value if the option is given without a value; NULL: a value is required. If `implied`
-	 * is set, a value that is not one of `words` has to be written as --name=VALUE. */
+	/* The value that the option gets if the user gives its name only. NULL: the user must give
+	 * a value. If `implied` is set, a value that is not one of `words` has to be written as
+	 * --name=VALUE. */
 	const char *implied;
-	const char *otherwise; /* description of the default, for help; used before `initial` */
-	/* Limits of a number, inclusive. Both 0: no limits. `max` may be INFINITY. */
+	const char *otherwise; /* how the help describes the default; NULL: it shows `initial` */
+	/* Limits of a number, inclusive without GT_OPT_ABOVE and GT_OPT_BELOW. Both 0: no limits.
+	 * `max` may be INFINITY. */
 	double min, max;
 	/* For a CHOICE option, the allowed words; for other types, words that completion proposes.
 	 * Ended by NULL. With GT_COMPLETE_FILE, completion proposes file names, too. */
@@ -89,9 +91,10 @@ struct gt_opt {
 	/* The names of options, ended by NULL. The default of this option depends on their values:
 	 * see gt_opts_reset_stale(). */
 	const char *const *follows;
-	/* For fields in which 0 is a valid value: the bit that tells whether the field has a value.
-	 * `bit` is a mask for the `unsigned` at `offset` in the command's struct. Code that
-	 * computes a default must also set the bit. If `bit` is 0, there is no such bit. */
+	/* For fields in which 0 is a valid value: a bit that tells whether the field has a value.
+	 * The bit is in an `unsigned` at `offset` in the command's struct, and `bit` is its mask.
+	 * Code that computes a default for the field must also set this bit. If `bit` is 0, the
+	 * field has no such bit. */
 	struct {
 		size_t offset;
 		unsigned bit;
@@ -117,8 +120,8 @@ struct gt_opts {
 	unsigned char *source; /* [rows of the table] enum gt_opt_source */
 	char **operands;       /* [operand_count] words that are not options, borrowed from argv */
 	int operand_count;
-	/* [operand_count] For each operand, the option directly before it, if this option has an
-	 * optional value and was given without a value; otherwise NULL. Used for error messages. */
+	/* [operand_count] For each operand, the option directly before it in argv; NULL if there is
+	 * none, or if its value is not optional, or was given. Used for error messages. */
 	const struct gt_opt **before;
 	struct gt_arena arena; /* memory of lists, and of strings from configuration files */
 };
@@ -168,7 +171,8 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
  * zero byte at the end. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
 
-/* Return whether the option can have a value, or whether it must have a value. */
+/* gt_opt_takes_value() returns whether the option can have a value. gt_opt_needs_value() returns
+ * whether it must have one. */
 bool gt_opt_takes_value(const struct gt_opt *row);
 bool gt_opt_needs_value(const struct gt_opt *row);
 

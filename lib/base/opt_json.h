@@ -48,9 +48,10 @@ json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
  * out. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
-/* Return a JSON document as text, yours to free(). All its numbers have the same precision: the
- * fewest digits, 15 to 17, from which a reader gets the same numbers (0.9, not
- * 0.90000000000000002). `flags` are those of json_dumps(). NULL if memory runs out. */
+/* Return a JSON document as text, which the caller frees. All its numbers are written with the same
+ * precision: with the smallest number of digits, from 15 to 17, from which a reader gets the same
+ * numbers again (0.9, not 0.90000000000000002). `flags` are the flags of json_dumps(). NULL if
+ * memory runs out. */
 char *gt_json_dumps(const json_t *json, size_t flags);
 
 #endif

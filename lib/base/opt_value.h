@@ -1,15 +1,15 @@
-/* opt_value.h - inside base: check the value of one option, and store it in its field. */
+/* opt_value.h - inside base: check and store the value of one row of an option table (opt.h). */
 #ifndef GT_BASE_OPT_VALUE_H
 #define GT_BASE_OPT_VALUE_H
 
 #include "lib/base/opt.h"
 
 /*
- * Check a value against the type and the limits in `row`, and store it in the field. `text` is the
- * value as the user wrote it. gt_opt_set_text() also parses it; the other functions use it only for
- * the text of an error. The text of an error does not name the option, so the caller puts the name
- * before it. Strings are not copied: the field points to `text`. Errors: GT_EINVAL; GT_ENOMEM for a
- * LIST option.
+ * Check a value against the type and the limits in `row`, and store it in the field that the row
+ * describes, a member of the struct opts->values. `text` is the value as the user wrote it.
+ * gt_opt_set_text() parses `text`; the other functions use `text` only in error messages. An error
+ * message does not name the option, so the caller adds the name. Strings are not copied: the field
+ * points to `text`. Errors: GT_EINVAL; GT_ENOMEM for a LIST option.
  */
 int gt_opt_set_text(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err);
@@ -21,7 +21,7 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
 /* Store the value of a FLAG or YESNO option. */
 void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
 
-/* Store the default in the field, and set the source to GT_OPT_DEFAULT. */
+/* Store the default value in the field, and set the source of the value to GT_OPT_DEFAULT. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
 /* Set the source of the value. If the row has a bit `given`, clear the bit for GT_OPT_DEFAULT, and
@@ -41,8 +41,8 @@ bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
  * all values that the limits allow. */
 bool gt_opt_is_sound(const struct gt_opt *row);
 
-/* Check options that cannot be combined. Errors: GT_EINVAL if both options of such a pair have
- * values from `source`. */
+/* Check pairs of options that cannot be combined (gt_opt.excludes). Errors: GT_EINVAL if both
+ * options of a pair have values from `source`. */
 int gt_opt_check_exclusions(
     const struct gt_opts *opts, enum gt_opt_source source, struct gt_err *err);
 

@@ -23,8 +23,8 @@
  *	--chunks: 3 do not divide --batch 8
  *
  * A name consists of lower-case letters, digits and hyphens, or is "%s". All other braces in a
- * format, and all braces in its arguments, are ordinary text. A formatted text may be an argument
- * of another format; it keeps its marks.
+ * format, and all braces in its arguments, are ordinary text. If a formatted text is an argument of
+ * another format, its marks stay in the text.
  */
 #define GT_OPTION_MARK '\x1f'
 

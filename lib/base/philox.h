@@ -15,7 +15,8 @@
  *
  *   key         the seed of the run
  *   words 0, 1  the index of the element or the sample, low half first
- *   word 2      the stream: the purpose of the numbers (enum gt_rng_stream), or the id of a node
+ *   word 2      the stream: the purpose of the numbers (enum gt_rng_stream), or the id of a graph
+ *               node
  *   word 3      the step or the epoch
  *
  * Two draws must never have the same key and counter.
@@ -56,8 +57,9 @@ enum gt_rng_stream {
 	GT_RNG_GENERATE, /* sampling of tokens; words 0, 1: index of the generated token */
 	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
 	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
-	/* weights of mixtures (gt_mixup_weight()); words 0, 1: number of the group, times
-	 * GT_MIXUP_BLOCKS, plus index of the block; word 3: epoch */
+	/* weights of mixtures of samples (gt_mixup_weight() in lib/data/source.h); words 0, 1: the
+	 * number of the group of mixed samples, times GT_MIXUP_BLOCKS, plus the index of a block in
+	 * this group; word 3: epoch */
 	GT_RNG_MIXUP,
 	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
 	 * index of the element, divided by 4 */
@@ -86,8 +88,8 @@ static inline double gt_philox_double(uint64_t bits)
 	return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* Return a random integer from 0 to n - 1, for n > 0: the upper 64 bits of bits * n. The
- * probability of each result differs from 1 / n by less than 2^-64. */
+/* Return a random integer from 0 to n - 1, for n > 0: the upper 64 bits of the 128-bit product
+ * `bits * n`. The probability of each result differs from 1 / n by less than 2^-64. */
 static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)bits * n) >> 64);

@@ -12,8 +12,8 @@
  *	step 1200/2000 [==========>       ] 60% loss 1.93 17.2k tok/s ETA 0:21
  *
  * If the total is not known, the line has neither the bar nor the estimated time; it shows the time
- * since the start instead. In a file or a pipe no line is redrawn. The caller calls
- * gt_progress_print() to print lines with the same content, without the bar.
+ * since the start instead. If the output is a file or a pipe, no line is redrawn. Instead, the
+ * caller calls gt_progress_print(), which prints lines with the same content, but without the bar.
  *
  * No memory is allocated, and the line is drawn by one write. Only one thread may update the line.
  * Other threads may write messages to the same terminal, but only with gt_log_warn() and the other
@@ -25,8 +25,8 @@ struct gt_progress {
 	bool terminal; /* draw the line; if false, only gt_progress_print() writes */
 	bool color;
 	int width; /* columns of the line; 0: ask the terminal each time */
-	/* Columns of the launcher's terminal, if the launcher shows the line of this process there
-	 * (lib/comm/launch/launch.h); otherwise 0. */
+	/* If a launcher (lib/comm/launch/launch.h) has started this process and shows the line of
+	 * this process on a terminal: the columns of this terminal. Otherwise 0. */
 	int launcher_columns;
 	const char *unit; /* the unit of the work, such as "step" */
 	int64_t total;    /* units of work; 0: unknown */
@@ -38,7 +38,7 @@ struct gt_progress {
 	/* The times, in seconds, of gt_progress_start() and of the last drawing. */
 	double started, drawn;
 	int64_t first; /* units done before the start; not 0 for a resumed job */
-	bool visible;  /* the line is on the terminal now, without a line feed */
+	bool visible;  /* the line is on the terminal now, and no line feed follows it */
 };
 
 /* Start to measure the time. `done` units of work were done before, for example before a resumed
@@ -58,8 +58,9 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 
-/* Return the width for the line in columns: p->width or p->lent if one is set. Otherwise ask the
- * terminal for its present width, because windows can be resized; 80 if this fails. */
+/* Return the width of the line in columns: p->width if it is set, otherwise p->lent if it is set.
+ * If neither is set, ask the terminal for its present width, because windows can be resized. If the
+ * terminal does not tell it, return 80. */
 int gt_progress_columns(const struct gt_progress *p);
 
 /* Erase the line before other text is printed. The next update draws it again. */

@@ -4,12 +4,13 @@
 
 /*
  * Set `word` to the mistyped word, and pass all valid words to gt_suggest_offer() one after the
- * other. `best` is then the most similar one; if several are equally similar, it is the first.
+ * other. Afterwards `best` is the most similar valid word; if several are equally similar, the
+ * first.
  *
  * A valid word is similar if a small number of edits changes `word` into it. An edit inserts,
  * removes or changes a letter, or swaps two neighbouring letters. The maximum number of edits is a
  * third of the length of `word`, but at least 1. If a valid word begins with `word`, and `word` has
- * two letters or more, this counts as one edit.
+ * two letters or more, all the missing letters together count as one edit.
  *
  * Words are borrowed, and no memory is allocated.
  *

@@ -7,13 +7,16 @@
 #include "lib/base/file.h"
 
 /*
- * Create a file or a folder with a temporary name, open it and lock it. The name PATH.tmp-PID-N was
- * not in use before. The permissions are `mode` without the bits of the umask. Set *fd to its
- * descriptor, and f->temporary to its path. The caller must have set f->path, f->folder and
+ * Create a file or a folder with a temporary name, open it and lock it. The name is PATH.tmp-PID-N:
+ * PATH is f->path, PID is the id of this process, and N is a number for which the name was not in
+ * use. The permissions are `mode` without the bits of the umask. Set *fd to the descriptor of the
+ * file or folder, and f->temporary to its path. The caller must have set f->path, f->folder and
  * f->name.
  *
- * Until gt_temporary_drop(), gt_atomic_end() removes the file or folder. This function also removes
- * temporary files (or folders) of the same path that belong to processes that no longer exist.
+ * If gt_atomic_end() is called before gt_temporary_drop(), it removes the file or folder.
+ *
+ * gt_temporary_create() also removes temporary files (or folders) of the same path that were left
+ * by processes that no longer exist.
  *
  * Errors: GT_EIO, GT_ENOMEM.
  */
@@ -25,8 +28,8 @@ int gt_temporary_create(
  * with errno set. If a rename fails, the file or folder keeps its temporary name. */
 int gt_temporary_drop(struct gt_atomic_file *f, bool kept);
 
-/* Sync the folder that contains the file. A rename survives a power failure only after this.
- * Errors: GT_EIO. */
+/* Sync the folder that contains the file. Only after this, a rename of the file is sure to survive
+ * a power failure. Errors: GT_EIO. */
 int gt_temporary_sync_folder(const struct gt_atomic_file *f, struct gt_err *err);
 
 #endif

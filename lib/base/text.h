@@ -23,9 +23,9 @@ bool gt_text_parse_size(int64_t *out_bytes, const char *s);
  * duration and for wrong text. */
 bool gt_text_parse_duration(double *out_seconds, const char *s);
 
-/* Bytes of the buffer `out` of the printing functions below, with the zero at the end. These
- * functions return `out`, so several calls with different buffers can be arguments of one
- * printf(). */
+/* Size in bytes of the buffer `out` to which the printing functions below write, including the zero
+ * at the end. These functions return `out`. So several calls, each with a buffer of its own, can be
+ * arguments of one printf(). */
 enum { GT_TEXT_SIZE = 32 };
 
 /* Print a number of bytes as "512 B", "1.5 KiB" or "25 MiB": three digits, and a unit that is a
@@ -47,9 +47,9 @@ char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 /* Return whether `s` ends with `ending`. */
 bool gt_text_ends_with(const char *s, const char *ending);
 
-/* Decode the first UTF-8 code point of the `left` bytes at p, left > 0, and write it to *code.
- * Return its length in bytes, or 0 if the bytes are not valid UTF-8. Surrogates and overlong forms
- * are not valid. */
+/* Decode the UTF-8 code point that begins at `p`, and write it to *code. `left` is the number of
+ * bytes that can be read at `p`; it must not be 0. Return the length of the code point in bytes, or
+ * 0 if the bytes are not valid UTF-8. Surrogates and overlong forms are not valid. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
 /* Return the number of bytes at the start of `bytes` that are valid UTF-8. The result is `size` if

@@ -1,4 +1,4 @@
-/* thread_pool.h - run many tasks on a thread pool. */
+/* thread_pool.h - run many tasks on several threads, which form a thread pool. */
 #ifndef GT_BASE_THREAD_POOL_H
 #define GT_BASE_THREAD_POOL_H
 
@@ -13,9 +13,9 @@
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /*
- * Return the number of threads of a pool. It is `wanted`, but at most 64. If `wanted` is 0, it is
- * the number of processors that this process may use, but at most 16: more threads do not make
- * gtrain's tasks faster, because the speed of memory limits them.
+ * Return the number of threads of a pool: `wanted`, but at most 64. If `wanted` is 0, return the
+ * number of processors that this process may use, but at most 16: more threads do not make gtrain's
+ * tasks faster, because the speed of memory limits them.
  */
 size_t gt_thread_pool_size(size_t wanted);
 
@@ -25,16 +25,16 @@ typedef int gt_task_fn(void *self, size_t task, struct gt_err *err);
 
 /*
  * Call work(self, i, err) once for each task i, 0 <= i < tasks, and wait for the end of all calls.
- * The pool has gt_thread_pool_size(threads) threads, including the calling thread. Tasks are begun
- * in the order of their indices: a thread that has finished a task begins the next one. If a thread
- * cannot be started, the other threads do all tasks.
+ * The pool has gt_thread_pool_size(threads) threads, including the calling thread, but not more
+ * threads than tasks. Tasks are begun in the order of their indices: a thread that has finished a
+ * task begins the next one. If a thread cannot be started, the other threads do all tasks.
  *
  * If a task fails, no new tasks are begun, but tasks that have begun are completed. The result is
- * the error of the failed task with the lowest index. It does not depend on the number of threads:
- * all tasks with lower indices have begun before.
+ * the error of the failed task with the lowest index. This error does not depend on the number of
+ * threads, because all tasks with lower indices were begun earlier and are completed.
  *
- * OpenMP is not used here, because of a limit of GNU's OpenMP library: after a process has used it,
- * child processes that are created by fork() cannot use it.
+ * The pool does not use OpenMP, because of a limit of GNU's OpenMP library: after a process has
+ * used it, child processes that are created by fork() cannot use it.
  */
 int gt_thread_pool_run(
     size_t threads, size_t tasks, gt_task_fn *work, void *self, struct gt_err *err);

@@ -50,8 +50,8 @@ static inline int gt_compare_numbers(const void *a, const void *b)
 }
 
 /*
- * Return whether the range [offset, offset + length) lies within [0, size). The sum cannot
- * overflow.
+ * Return whether the range [offset, offset + length) lies within [0, size). The result is also
+ * correct if offset + length overflows.
  */
 static inline bool gt_inside(uint64_t offset, uint64_t length, uint64_t size)
 {

@@ -18,8 +18,9 @@
  * classes are kept as a description: the name of the class and its arguments. This module reads and
  * writes such trees; it knows nothing of models or graphs. Nothing in a file is executed: a pickle
  * names functions and classes, and gtrain compares these names but never calls them. The other
- * operations on checkpoints have headers of their own: edit.h, convert.h, select.h, merge.h,
- * inventory.h, stats.h, diff.h, verify.h. write.h writes a tree in any format that gtrain writes.
+ * operations on checkpoints have headers of their own: edit/edit.h, and in the folder tools/
+ * convert.h, select.h, merge.h, inventory.h, stats.h, diff.h and verify.h. The functions of
+ * lib/ckpt/write.h write a tree in any format that gtrain can write.
  */
 
 enum gt_tree_kind {
@@ -45,7 +46,7 @@ enum { GT_TREE_MAX_DIMS = 32 }; /* maximum number of dimensions of a tensor */
 
 /* A block of bytes that holds the elements of one or more tensors. */
 struct gt_storage {
-	const void *bytes; /* borrowed: they are in a file's mapping or in the caller's memory */
+	const void *bytes; /* borrowed, from the mapping of a file or from the caller's memory */
 	size_t size_bytes;
 	/* the name of the storage in a torch file; "" in formats without such names */
 	const char *key;
@@ -53,13 +54,14 @@ struct gt_storage {
 	bool swapped;         /* the bytes have the endianness that the host does not have */
 
 	/*
-	 * The file that contains the bytes, and their offset in it. A caller can copy the bytes
-	 * with these fields, without reading them. map is NULL if the bytes are only in memory.
+	 * The file that contains the bytes, and their offset in it. With these fields, a caller can
+	 * copy the bytes to another file without reading them into memory (lib/base/copy.h). `map`
+	 * is NULL if the bytes are not in a file.
 	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
 
-	bool has_crc; /* the file contains a CRC-32 of the bytes, `crc` */
+	bool has_crc; /* the file contains a CRC-32 of the bytes, which is stored in `crc` */
 	uint32_t crc;
 	atomic_bool checked; /* gt_storage_check() has compared the bytes with `crc` */
 	const char *name;    /* name of the zip record or the tensor, for messages */
@@ -69,7 +71,7 @@ struct gt_tree_tensor {
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape, *stride; /* [ndim] each; strides are in elements */
-	int64_t offset;                /* offset in the storage of the first element, in elements */
+	int64_t offset;                /* position of the first element in `storage`, in elements */
 	struct gt_storage *storage;    /* contains all elements; other tensors may share it */
 	bool requires_grad;
 	bool parameter; /* the tensor is an nn.Parameter */
@@ -80,8 +82,8 @@ struct gt_tree_tensor {
 	 */
 	const char *storage_class;
 	/*
-	 * Attributes that Python code has added to the tensor: a dict, or a tuple of a dict and
-	 * slots. NULL if there are none.
+	 * Attributes that Python code has added to the tensor: a dict, or a tuple of a dict and the
+	 * attributes of `__slots__`. NULL if there are none.
 	 */
 	struct gt_tree *attributes;
 };
@@ -101,7 +103,8 @@ enum gt_tree_made {
 
 struct gt_tree {
 	enum gt_tree_kind kind;
-	unsigned visits : 24, height : 8; /* used by gt_tree_check() while it runs; otherwise 0 */
+	/* used by gt_tree_check() (tree/tree.h) while it runs; otherwise 0 */
+	unsigned visits : 24, height : 8;
 	union {
 		bool boolean;
 		int64_t integer;
@@ -115,7 +118,7 @@ struct gt_tree {
 			size_t length;
 		} string;
 		/*
-		 * Dicts, lists and tuples. Lists and tuples leave the `key` of each item unset.
+		 * Dicts, lists and tuples. In lists and tuples, the `key` of each item is NULL.
 		 * Items of a dict are in the order of the file.
 		 */
 		struct {
@@ -129,16 +132,16 @@ struct gt_tree {
 			bool ordered; /* the dict is an OrderedDict */
 			bool is_size; /* the tuple is a torch.Size */
 			/*
-			 * Only in a dict that is a collections.defaultdict: its arguments, a tuple
-			 * that holds one class or nothing. Otherwise NULL.
+			 * Only in a dict that is a collections.defaultdict: the arguments of the
+			 * defaultdict, which are a tuple with one class, or an empty tuple.
+			 * Otherwise NULL.
 			 */
 			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
 		struct {
 			/*
-			 * Opaque objects. A pointer that is NULL means that the object has no such
-			 * part.
+			 * Opaque objects. If a pointer is NULL, the object does not have this part.
 			 */
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
 			/*
@@ -159,9 +162,10 @@ struct gt_tree_item {
 	const struct gt_tree *key;
 	struct gt_tree *value;
 	/*
-	 * Only in trees that were read from a pickle: the offsets in the pickle of the opcodes that
-	 * put the key and the value on the stack. An edit of a string changes the opcode at this
-	 * offset (see pickle.h).
+	 * Only in trees that were read from a pickle: positions of opcodes, in bytes from the start
+	 * of the pickle. The opcode at `key_at` pushes the key on the stack, the one at `value_at`
+	 * the value. If the key or the value is a string, an edit can replace it by changing this
+	 * opcode (see pickle/pickle.h).
 	 */
 	size_t key_at, value_at;
 };
@@ -172,21 +176,22 @@ struct gt_ckpt;
 
 /*
  * Open a checkpoint and check its headers. `path` names one of these:
- *   - a torch file, zip or legacy;
+ *   - a torch file, which torch.save() wrote in its zip format or its legacy format;
  *   - a safetensors file;
  *   - NumPy arrays, npz or npy;
- *   - Hugging Face's index of a checkpoint in several files, called shards (see safetensors.h);
+ *   - Hugging Face's index of a checkpoint in several files, called shards (see
+ *     safetensors/safetensors.h);
  *   - a folder that contains such an index, a model.safetensors or a pytorch_model.bin (see
- *     gt_shards_in_folder()).
+ *     gt_shards_in_folder() in safetensors/safetensors.h).
  * The bytes of tensors are not read yet. The files are mapped: tensors borrow the mappings and are
  * valid until gt_ckpt_close(). If the file has checksums, gt_ckpt_tensor_read() and
  * gt_storage_check() compare them when they read tensors. Zip files have checksums, and so have
  * safetensors files that gtrain wrote; legacy files have none.
  *
  * The root of a safetensors or npz checkpoint is a dict of tensors. A safetensors header may
- * contain a dict of strings, named `__metadata__`. It becomes an attribute of the root.
+ * contain a dict of strings, named `__metadata__`. This dict becomes an attribute of the root.
  *
- * A function may recurse over the tree without further checks:
+ * A function may recurse over the tree without further checks, because gt_ckpt_open() ensures that:
  *   - The tree is at most 128 levels deep.
  *   - It has no cycles. An opaque object of class "(cycle)" stands for a reference to an enclosing
  *     object.
@@ -207,7 +212,8 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
  * Open a file that Python's pickle module wrote with any protocol. Some data sets are such files.
  * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors, and its
  * keys that are bytes become strings. Python 3 writes keys as bytes if it loads a pickle of Python
- * 2 and saves it again. The whole file is read into memory and takes about twice its size.
+ * 2 and saves it again. The whole file is read into memory. The memory needed is about twice the
+ * size of the file.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* Return the root of the tree, borrowed. */
@@ -268,7 +274,10 @@ int gt_ckpt_tensor_read(
 /* ---- the state_dict in a checkpoint ---- */
 
 struct gt_state_entry {
-	/* without the prefixes `module.` and `_orig_mod.`, except after _find_as_is() */
+	/*
+	 * without the prefixes `module.` and `_orig_mod.`; with them after
+	 * gt_state_dict_find_as_is()
+	 */
 	const char *name;
 	const struct gt_tree_tensor *tensor;
 };
@@ -279,15 +288,17 @@ struct gt_state_dict {
 	const struct gt_tree *node; /* the dict or the module that has the tensors */
 	/* tensors that are not listed, because gtrain does not interpret their kind */
 	size_t left_out;
-	/* one line about the place where it was found and about removed prefixes; or "" */
+	/*
+	 * one line that says where the state_dict was found and which prefixes were removed; or ""
+	 */
 	const char *note;
 	struct gt_index by_name; /* index of `entries` by name */
 	struct gt_arena arena;
 };
 
 /*
- * Find the state_dict in a tree, that is, the dict of a model's tensors by name. The rules, in this
- * order:
+ * Find the state_dict in a tree. A state_dict is a dict of a model's tensors, with their names as
+ * keys. These rules are tried in this order:
  *   1. A pickled nn.Module, or a TorchScript module: take the dict that its state_dict() would
  *      return.
  *   2. A dict that contains only tensors (or None): take it.
@@ -297,16 +308,16 @@ struct gt_state_dict {
  *      copies (`ema`, `model_ema`, ...). The note names other keys of this list that have a
  *      state_dict.
  *   4. A dict that contains some tensors: take it, and leave out its other values (`_extra_state`).
- *   5. A dict in which exactly one value contains a state_dict: take that one.
- *   6. A tuple or list, such as (model, optimizer): take the first of its first four items that
- *      contains a state_dict.
+ *   5. A dict in which exactly one value contains a state_dict: take the state_dict in this value.
+ *   6. A tuple or list, such as (model, optimizer): look at its first four items, and take the
+ *      state_dict in the first of these items that contains one.
  * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is
  * not a state_dict. Tensors of special kinds (quantised, sparse) are left out; the note counts
  * them.
  *
  * Then all prefixes `module.` and `_orig_mod.` are removed from every key. If two keys become
- * equal, this is an error. A note reads "state_dict found under 'state_dict'; 'module.' taken off
- * 65 keys; saved on cuda:0".
+ * equal, this is an error. Example of a note: "state_dict found under 'state_dict'; 'module.' taken
+ * off 65 keys; saved on cuda:0".
  *
  * The tensors are borrowed from the tree. Errors: GT_EFORMAT, with the keys of the tree.
  */
@@ -322,10 +333,11 @@ const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, c
 void gt_state_dict_release(struct gt_state_dict *sd);
 
 /*
- * Return a text that the file stores with its weights: the entry `name` of `__metadata__`, a dict
- * of strings. Programs ignore entries that they do not know. In a safetensors file the dict is in
- * the header (README of the format, "Format"). In a file of PyTorch it is an attribute of the
- * OrderedDict of weights. The text is borrowed; NULL if there is no such entry.
+ * Return a text that the file stores together with its weights: the entry `name` of a dict of
+ * strings called `__metadata__`. Programs ignore entries of this dict that they do not know. In a
+ * safetensors file the dict is in the header (README of the format, "Format"). In a file of PyTorch
+ * the dict is an attribute of the OrderedDict of weights. The text is borrowed; it is NULL if there
+ * is no such entry.
  */
 const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name);
 
@@ -351,15 +363,17 @@ struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim
     const int64_t *shape, const void *data, struct gt_err *err);
 
 /*
- * Add a text to a dict. gt_state_dict_metadata() returns the text again. The dict becomes an
- * OrderedDict, because a plain dict of Python cannot have attributes. Errors: GT_ENOMEM.
+ * Add a text to the metadata of a dict: gt_state_dict_metadata() returns this text for the same
+ * `name`. The dict becomes an OrderedDict, because a plain dict of Python cannot have attributes.
+ * Errors: GT_ENOMEM.
  */
 int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
     struct gt_arena *a, struct gt_err *err);
 
 /*
- * Append a value to a dict, list or tuple. If `value` is NULL, an earlier call failed and has set
- * err; then this call fails, too. So calls can be nested without a check of each:
+ * Append a value to a dict, list or tuple. If `value` is NULL, the call that should have created
+ * the value failed and has set err. Then this call fails, too. So calls can be nested, and only the
+ * result of the outer call must be checked:
  *
  *   gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err)
  */
@@ -376,7 +390,7 @@ int gt_tree_append(
  *   - Records are stored without compression, aligned to 64 bytes, with CRC-32, and with zip64
  *     fields where needed.
  *   - Every storage is on the CPU.
- *   - The archive also contains a digest of each tensor (digest.h).
+ *   - The archive also contains a digest, which is a checksum, of each tensor (tools/digest.h).
  *   - A dict is written as an OrderedDict if it was read as one or has attributes, otherwise as a
  *     dict.
  *   - Tensors with the same data pointer and dtype share one storage, as tied weights do. Bytes at

@@ -28,7 +28,8 @@ struct gt_ckpt {
 	bool locked;        /* `lock` is a file descriptor that holds a lock against other edits */
 	int lock;
 
-	/* Only for an index of shards: the open shards. The tree borrows from their trees. */
+	/* Only for an index of shards: the open shards. `root` borrows from the trees of the
+	 * shards. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
 
@@ -41,13 +42,13 @@ struct gt_ckpt {
 	 */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
-	uint64_t pickle_at;        /* legacy: offset of the pickle in the file, in bytes */
-	const char *pickle_record; /* zip: name of the record that contains the pickle */
+	uint64_t pickle_at;        /* torch-legacy: offset of the pickle in the file, in bytes */
+	const char *pickle_record; /* torch-zip: name of the record that contains the pickle */
 	const struct gt_torch_location *locations;
 
-	uint64_t tail_bytes; /* legacy: number of unused bytes after the last storage */
+	uint64_t tail_bytes; /* torch-legacy: number of unused bytes after the last storage */
 
-	/* the record that digest.h describes; NULL if the file has none */
+	/* the record that tools/digest.h describes; NULL if the file has none */
 	struct gt_storage *digests;
 };
 
@@ -55,9 +56,9 @@ struct gt_ckpt {
  * A row of the table of formats.
  *   sniff   Return whether the first bytes of the file look like this format.
  *   open    Set ckpt->root. This may fail for a file that `sniff` accepted.
- *   apply   Apply an edit; NULL if the format cannot be edited. The caller makes sure that the
- *           target is another file than the input, or that an edit in place has at least one
- *           change. `result` is zeroed. To write to the input itself, open it with gt_edit_begin()
+ *   apply   Apply an edit; NULL if the format cannot be edited. The caller has checked the target:
+ *           it is either another file than the input, or the edit is in place and has at least one
+ *           change. `result` is zeroed. An edit in place opens the input with gt_edit_begin()
  *           (edit/private.h).
  *   write   Do the work of gt_ckpt_write(); NULL if gtrain can only read the format.
  */
@@ -72,8 +73,9 @@ struct gt_ckpt_format {
 };
 
 /*
- * Return GT_EINVAL if `path` is a file of one of options->inputs, otherwise 0. Writers call this
- * for each path that they derive from the path of the user, such as the paths of shards.
+ * Return GT_EINVAL if `path` is a file of one of the checkpoints options->inputs, otherwise 0.
+ * Writers call this for each path that they derive from the user's path, such as the paths of
+ * shards.
  */
 int gt_ckpt_check_output(
     const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
@@ -85,8 +87,8 @@ int gt_ckpt_check_output(
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 
 /*
- * Call `write` to write a file, which appears whole or not at all. Errors come from `write`, or
- * name the file.
+ * Write a file by calling `write`. The file appears whole or not at all. Errors: the errors of
+ * `write`, unchanged; other errors, which name the file.
  */
 int gt_ckpt_write_file(
     struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);

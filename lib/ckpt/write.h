@@ -1,12 +1,12 @@
-/* write.h - write a tree as a checkpoint of any format that gtrain writes. */
+/* write.h - write a tree (struct gt_tree) as a checkpoint, in one of several formats. */
 #ifndef GT_CKPT_WRITE_H
 #define GT_CKPT_WRITE_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Number of finite values that became infinite when they were converted, and number of tensors with
- * such values.
+ * Losses of a conversion: the number of finite values that became infinite, and the number of
+ * tensors with such values.
  */
 struct gt_ckpt_write_losses {
 	uint64_t values;
@@ -22,19 +22,23 @@ struct gt_ckpt_write_options {
 	 */
 	bool cast;
 	enum gt_dtype dtype;
-	/* torch formats: write the device of each storage as it was read; false: write "cpu" */
+	/* formats of PyTorch: true: storages keep the device that was read; false: "cpu" */
 	bool keep_devices;
 	bool no_sync;         /* do not call fsync() */
 	uint64_t shard_bytes; /* maximum bytes of tensors per file; 0: write one file */
 
 	/*
-	 * The checkpoints that the tree was read from. Writing over one of their files is an error.
+	 * The checkpoints from which the tree was read. It is an error to write over one of their
+	 * files.
 	 */
 	struct gt_ckpt *const *inputs;
 	size_t input_count;
 
-	struct gt_ckpt_write_losses *losses; /* the losses are added to it; or NULL */
-	/* If shards are written, set to the path of the index, yours to free(). May be NULL. */
+	struct gt_ckpt_write_losses *losses; /* NULL, or gt_ckpt_write() adds losses to it */
+	/*
+	 * May be NULL. Otherwise, if shards are written, *index is set to the path of their index.
+	 * The caller frees *index with free().
+	 */
 	char **index;
 };
 
@@ -47,11 +51,12 @@ struct gt_ckpt_write_options {
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           NumPy arrays                         a dict of tensors
  *
- * Shards and their index are several files. When all are complete and on the disk, they are renamed
+ * If shard_bytes is not 0, the tensors may be divided among several files, called shards. Another
+ * file, the index, lists them. When all these files are complete and on the disk, they are renamed
  * to their names one after the other, the index last. This takes far less than a second. If the
- * process is killed or fails between two renames, new shards are left without an index. If they
- * replace an older checkpoint with the same number of shards, the old index is left with new and
- * old shards.
+ * process is killed or fails between two renames, some of the new shards have their names, but
+ * there is no new index. If the new files replace an older checkpoint with the same number of
+ * shards, the old index remains, with new and old shards.
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
  * Errors: GT_EINVAL for another format, or if an output file is an input; GT_ENOTSUP for a tree or

@@ -1,4 +1,4 @@
-/* comm.h - connect a rank with all other ranks: rendezvous, and a group of all ranks. */
+/* comm.h - connect the ranks of a run: choose how they exchange data, and make a group of them. */
 #ifndef GT_COMM_COMM_H
 #define GT_COMM_COMM_H
 
@@ -10,29 +10,32 @@
 
 /* The user's choice of how ranks exchange data. */
 enum gt_comm_backend {
-	/* choose automatically: between GPUs nccl or ring; between CPUs shm if all ranks are on one
-	 * host, otherwise mpi */
+	/* choose automatically: between GPUs `nccl` or `ring`; between CPUs `shm` if all ranks are
+	 * on one host, otherwise `mpi` */
 	GT_COMM_AUTO,
-	GT_COMM_SHM,  /* shared memory of one host */
-	GT_COMM_RING, /* a ring of ranks on one host; auto chooses a ring only between GPUs */
+	GT_COMM_SHM, /* shared memory of one host */
+	/* a ring of ranks on one host (`auto` chooses a ring only between GPUs, not between
+	 * CPUs) */
+	GT_COMM_RING,
 	GT_COMM_MPI,  /* MPI, for ranks on several hosts */
-	GT_COMM_NCCL, /* as auto, but fail if GPUs cannot use NCCL */
+	GT_COMM_NCCL, /* as `auto`, but fail if the GPUs cannot use NCCL */
 	GT_COMM_BACKENDS
 };
 
 /* "auto", "shm", "ring", "mpi", "nccl", NULL. An enum gt_comm_backend is the index of its name. */
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
-/* Return the name of the groups for device memory that this backend requires (device_group.h), or
- * NULL for the fastest groups. */
+/* Return the name of the way (a kind of group for device memory: device_group.h) that this backend
+ * requires. Return NULL if the backend allows the fastest way. */
 const char *gt_comm_way(enum gt_comm_backend backend);
 
 struct gt_comm_options {
 	enum gt_comm_backend backend;
 	/* settings that must be the same on all ranks; see gt_rendezvous_meet() */
 	const char *agreement;
-	double timeout_s;    /* give up on a rank that does not respond within this time */
-	const char *command; /* "gtrain train ...", for hints; or NULL */
+	double timeout_s; /* give up on a rank that does not respond within this time */
+	/* the user's command, such as "gtrain train ...", for the hints of errors; or NULL */
+	const char *command;
 };
 
 /* A rank's connection with all other ranks. */
@@ -45,19 +48,20 @@ struct gt_comm {
 };
 
 /*
- * Connect with all ranks of this world, and make a group of all ranks in out->group. This is a
- * collective call: all ranks must call it. If it returns 0, call gt_comm_leave() at the end, and do
- * not move *out before that.
+ * Connect with all ranks of this world (world/world.h), and make a group of all ranks in
+ * out->group. This is a collective call: all ranks must call it. If it returns 0, call
+ * gt_comm_leave() at the end, and do not move *out before that.
  *
  * Errors: the errors of rendezvous.h, mpi.h and group.h. GT_EINVAL for shm or ring on several
  * hosts, and if MPI's rank or number of ranks is not the one in *world. GT_ENOTSUP if there are
- * several hosts but mpirun did not start the ranks; the hint is then the mpirun command.
+ * several hosts, but mpirun did not start the ranks; the hint of this error is the mpirun command.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);
 
-/* End communication after success: a collective call, before the process ends. Do not call it after
- * an error; gt_mpi_finish() says why. */
+/* End the communication of a run that has succeeded. A collective call, which each rank makes
+ * before its process ends. Do not call it after an error; the reason is given at
+ * gt_mpi_finish(). */
 int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 
 /* Free the group and all connections of this rank. */

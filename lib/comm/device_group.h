@@ -1,4 +1,4 @@
-/* device_group.h - groups for device memory: choose the fastest kind, and make a group. */
+/* device_group.h - groups of ranks for device memory: choose the fastest kind, and make a group. */
 #ifndef GT_COMM_DEVICE_GROUP_H
 #define GT_COMM_DEVICE_GROUP_H
 
@@ -9,13 +9,14 @@
  * A group for device memory is made from a group for host memory with the same ranks. There are
  * several kinds, called ways:
  *
- *   host     if the device uses the host's memory: the group for host memory itself
+ *   host     the group for host memory itself, if the device uses the memory of the host
  *   nccl     for GPUs (kernels/cuda/nccl/)
  *   ring     for GPUs of one host (kernels/cuda/ring/)
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
- * `nccl` and `ring` are the CUDA backend's own groups. The way is chosen once for all ranks of the
- * world, and all their groups are of this kind. A group of one rank copies within its device.
+ * `nccl` and `ring` are the CUDA backend's own groups. The world is the group of all ranks of a
+ * run. The way is chosen once for the world, and all groups for device memory are then of this
+ * kind. A group of one rank copies within its device.
  *
  * Functions with an argument `world`, `host` or `group` are collective calls. Errors: the errors of
  * group.h and of the backend.
@@ -28,7 +29,7 @@ struct gt_device_way {
 
 /* names of ways */
 #define GT_WAY_BY_HOST "staged"
-/* the backend's own `ring`; if it has none, staged over a host group that is a ring */
+/* the backend's own `ring`; if the backend has none: `staged`, over a `ring` for host memory */
 #define GT_WAY_RING "ring"
 
 struct gt_device_way_options {
@@ -42,7 +43,8 @@ struct gt_device_way_options {
  *
  * Errors: GT_EINVAL if these devices cannot use the named way. GT_ENOTSUP if the named way is not
  * ordered, but options->ordered is set. gt_device_way_check() finds these two errors without the
- * other ranks. GT_EDEVICE or GT_ENOTSUP if the ranks check the named way and cannot use it.
+ * other ranks. GT_EDEVICE or GT_ENOTSUP if the ranks together find that they cannot use the named
+ * way.
  */
 int gt_device_way_check(const struct gt_backend *backend,
     const struct gt_device_way_options *options, struct gt_err *err);
@@ -50,18 +52,19 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *options,
     struct gt_err *err);
 
-/* Predict the way that gt_device_way_choose() would choose, without the other ranks. A plan of
- * memory uses this prediction. `shared`: some ranks share a device. */
+/* Predict the way that gt_device_way_choose() would choose, without the other ranks. A dry run,
+ * which only plans memory, uses this prediction. `shared`: some ranks share a device. */
 void gt_device_way_expect(struct gt_device_way *out, const struct gt_device *device, bool shared,
     const struct gt_device_way_options *options);
 
-/* Add the device memory, in bytes, that a group of `ranks` ranks takes on this device to *bytes.
- * The memory of its streams is not included. A staged group takes no device memory. Returns false,
- * and adds nothing, if the size is not known. */
+/* Add to *bytes the device memory, in bytes, that a group of `ranks` ranks takes on this device.
+ * The memory of the group's streams is not included. A staged group takes no device memory. If the
+ * size is not known, add nothing and return false. */
 bool gt_device_way_add_memory(
     uint64_t *bytes, const struct gt_device_way *way, const struct gt_device *device, int ranks);
 
-/* Return the name of the way for messages: "ring", for instance, or "way of the host". */
+/* Return the name of a way for messages: "nccl" or "ring" for the backend's own groups, otherwise
+ * "way of the host". */
 const char *gt_device_way_text(const struct gt_device_way *way);
 
 /* Make a group for device memory with the ranks of `host`. *out is `host` itself if the device uses
@@ -71,8 +74,8 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
     const struct gt_device *device, const struct gt_device_way *way, struct gt_err *err);
 
 /* Replace *group, a group for host memory that has no other callers, by a group for device memory.
- * The new group owns the old one, and gt_group_free() frees both. If the device uses the host's
- * memory, or if *group is NULL, *group does not change. On failure *group is unchanged. */
+ * The new group owns the old one, and gt_group_free() frees both. *group does not change if the
+ * device uses the host's memory, if *group is NULL, or on failure. */
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 

@@ -13,9 +13,10 @@
 struct gt_stream; /* lib/device/backend.h */
 
 /*
- * With the module comm, ranks find each other, exchange data and fail together. It does not depend
- * on graphs, models or training. A struct gt_group is one rank's handle of a group. It holds the
- * rank, the number of ranks (size), and the functions of a backend:
+ * With the module comm, ranks (processes or threads) find each other, exchange data and fail
+ * together. The module does not depend on graphs, models or training. A struct gt_group is one
+ * rank's handle of a group. It holds the rank, the number of ranks (size), and the functions of a
+ * backend:
  *
  *   for host memory     `shm` or `ring` on one host, `mpi` on several hosts
  *   for device memory   `nccl` or `ring`, or `staged` on top of a group for host memory
@@ -30,10 +31,10 @@ struct gt_stream; /* lib/device/backend.h */
  * Collectives of a group for device memory are queued on a stream. The call returns when the
  * collective is queued. The collective begins when all earlier work of the stream is done.
  *
- * GT_EIO means that another rank did not respond in time. The message names the late rank, the
- * collective (its label and its number) and the last collective that this rank took part in. After
- * an error a group can only be freed. The other ranks get the same error at their next call or
- * wait.
+ * GT_EIO means that another rank did not respond in time. The text of the error names the late
+ * rank, the collective (its label and its number) and the last collective that the late rank took
+ * part in. After an error a group can only be freed. The other ranks get the same error at their
+ * next call or wait.
  */
 
 enum gt_reduction {
@@ -62,9 +63,10 @@ enum gt_collective_kind {
  * One call of a collective, or of a send or receive of a message.
  *
  * Buffers. `count` is a number of elements, and may be 0. For GT_REDUCE_SCATTER and GT_ALL_GATHER,
- * the larger buffer has size * count elements. A collective is in place if in == out. These two
- * kinds are in place if the smaller buffer is elements [rank * count, (rank + 1) * count) of the
- * larger one. Otherwise `in` and `out` must not overlap. Buffers must be aligned to their elements.
+ * the larger buffer has size * count elements. These two kinds are in place if the smaller buffer
+ * is elements [rank * count, (rank + 1) * count) of the larger one. Other kinds are in place if
+ * in == out. If a collective is not in place, `in` and `out` must not overlap. Buffers must be
+ * aligned to their elements.
  *
  * Types. Reductions accept GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32 and GT_I64; other collectives
  * accept any type. F16 and BF16 are summed in float32, and the sum is rounded once, to nearest
@@ -87,7 +89,7 @@ struct gt_collective {
 	enum gt_dtype dtype;
 	enum gt_reduction reduction; /* for GT_ALL_REDUCE, GT_REDUCE and GT_REDUCE_SCATTER */
 	int peer;                    /* for GT_REDUCE, GT_BROADCAST, GT_SEND and GT_RECV */
-	/* label for error messages: "bucket 3"; may be NULL. The string is not copied */
+	/* label for error messages, such as "bucket 3"; may be NULL; the string is not copied */
 	const char *what;
 	/* receives the begin and end time of the collective; groups for device memory ignore it;
 	 * may be NULL */
@@ -138,9 +140,9 @@ struct gt_group_ops {
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
-/* Run a collective after all started collectives, and wait until it has ended. A group for device
- * memory does not wait, but queues the collective: work that is queued on c->stream afterwards
- * begins when the collective has ended. */
+/* Run a collective after all collectives of gt_group_start(), and wait until it has ended. A group
+ * for device memory does not wait, but queues the collective: work that is queued on c->stream
+ * afterwards begins when the collective has ended. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
@@ -189,8 +191,8 @@ void gt_group_release(struct gt_group *g, void *memory);
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 
-/* Free the group, and give up collectives that have not ended. This is not a collective call. NULL
- * is fine. */
+/* Free the group, and cancel its collectives that have not ended. This is not a collective call.
+ * NULL is fine. */
 void gt_group_free(struct gt_group *g);
 
 /* ---- short forms of gt_group_run() for buffer[count], in place, without a label ---- */

@@ -11,7 +11,8 @@
 #include "lib/comm/group_meet.h"
 #include "lib/comm/ring/peers.h"
 
-/* bytes of a cache line; bytes of a collective's label, including the zero */
+/* GT_COMM_LINE: bytes of a cache line. GT_COMM_LABEL_BYTES: bytes of the longest label of a
+ * collective, including the zero at its end. */
 enum { GT_COMM_LINE = 64, GT_COMM_LABEL_BYTES = 40 };
 
 /* ---- group.c ---- */
@@ -25,13 +26,13 @@ bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 /* A description of a collective that a rank calls. Ranks compare these descriptions byte by byte,
  * so unused bytes are zero. */
 struct gt_group_call {
-	/* position of the call in its group, from 1 on; for a message, position among the messages
-	 * from its sender to its receiver, from 1 on */
+	/* position of the call among all calls of its group, from 1 on; for a message, position
+	 * among the messages from the same sender to the same receiver, from 1 on */
 	uint64_t number;
 	int64_t count;
 	uint8_t kind, dtype, reduction, unused;
 	int32_t peer;
-	char what[GT_COMM_LABEL_BYTES]; /* label; longer labels are cut off; "" for no label */
+	char what[GT_COMM_LABEL_BYTES]; /* the label, cut off if it is too long; "": no label */
 };
 _Static_assert(sizeof(struct gt_group_call) == GT_COMM_LINE, "one line");
 
@@ -53,8 +54,8 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
     const struct gt_group_call *wanted);
 
 /*
- * Set GT_EIO for a rank that does not respond. For example, `who` is "rank 2", `verb` "is late" and
- * `preposition` "for":
+ * Set GT_EIO for a rank that does not respond, the lost rank. For example, `who` is "rank 2",
+ * `verb` "is late" and `preposition` "for":
  *
  *   rank 2 is late for all-reduce 'bucket 3' (number 7): the last one that it took part in was
  *   number 6, broadcast
@@ -66,13 +67,15 @@ struct gt_lost {
 	const char *who, *verb, *preposition; /* see the example */
 	int by;                               /* the rank that reports the error */
 	bool begun;                           /* the lost rank has begun the current collective */
-	/* the current collective, and the one before; last is NULL if `call` is the first one */
+	/* call: the current collective; last: the collective preposition it, or NULL if there is
+	 * none */
 	const struct gt_group_call *call, *last;
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
 /* Divide m elements among `size` ranks: the slice of `rank` is [*from, *to). Slices begin at
- * multiples of 64 elements, so they are whole cache lines. If m is small, some slices are empty. */
+ * multiples of 64 elements, so no cache line belongs to two slices. If m is small, some slices are
+ * empty. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
 /* The arguments that one rank passes to gt_group_split(). */
@@ -81,8 +84,8 @@ struct gt_split_choice {
 };
 
 /* Find the ranks that passed `color`, in the order of their keys, then of their ranks. Write them
- * to members[], which has space for `size` ranks, and return how many there are. all[size] holds
- * the arguments of all ranks. */
+ * to members[], which has space for `size` ranks, and return their number. all[size] holds the
+ * arguments of all ranks. */
 int gt_choose(int *members, const struct gt_split_choice *all, int size, int color);
 
 /* ---- group_reduce.c: arithmetic ---- */
@@ -113,8 +116,9 @@ void gt_reduce_step(const struct gt_reduce_step *s);
  * Compute this rank's result of a collective from the inputs of all ranks.
  *
  *   out        the result, as `out` of struct gt_collective; NULL: this rank gets no result
- *   src[size]  the inputs of all ranks, c->count elements each. For a reduce-scatter, only the
- *              elements for this rank. For a broadcast, only src[c->peer] is read.
+ *   src[size]  the inputs of all ranks, c->count elements each. For a reduce-scatter, these are
+ *              only the elements whose sum this rank gets. For a broadcast, only src[c->peer] is
+ *              read.
  */
 void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);
 
@@ -149,8 +153,9 @@ void gt_queue_drain(struct gt_queue *q);
  * too. */
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
-/* End the thread. Collectives that have not begun are dropped. If one has begun, wait until it has
- * ended: its run() must notice that the group is closing. */
+/* End the thread. Collectives that have not begun are dropped. If a collective has begun, wait
+ * until it has ended. So before this call, the owner of the queue must make run() return soon,
+ * because the group is closing. */
 void gt_queue_free(struct gt_queue *q);
 
 #endif

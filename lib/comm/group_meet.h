@@ -1,4 +1,4 @@
-/* group_meet.h - compare the calls of ranks on the host, for groups for device memory. */
+/* group_meet.h - the ranks of a group for device memory compare their calls through the host. */
 #ifndef GT_COMM_GROUP_MEET_H
 #define GT_COMM_GROUP_MEET_H
 
@@ -24,12 +24,12 @@ int gt_group_check_peers(struct gt_group *g, bool *gone, struct gt_err *err);
  * the error of that rank and copy it to *err. Returns err->code. */
 int gt_group_fail(struct gt_group *g, struct gt_err *err);
 
-/* Allocate zeroed host memory, in whole pages, that all ranks of the group share. *out is the
- * address of this memory in the rank's own process. A collective call. The group owns the memory.
- * Errors: the errors of gt_group_alloc(); GT_ENOTSUP if the ranks cannot share memory. */
+/* Allocate zeroed host memory, rounded up to whole pages, that all ranks of the group share. *out
+ * is the address of this memory in the rank's own process. A collective call. The group owns the
+ * memory. Errors: the errors of gt_group_alloc(); GT_ENOTSUP if the ranks cannot share memory. */
 int gt_group_share(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 
-/* A text for error messages. */
+/* A short text for error messages. */
 struct gt_text {
 	char s[160];
 };

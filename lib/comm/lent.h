@@ -4,8 +4,9 @@
 
 #include "lib/device/backend.h"
 
-/* A block in a list of allocated blocks; NULL is an empty list. Groups for device memory use such a
- * list, because their ranks do not access each other's buffers. */
+/* A block of device memory, in a list of all blocks that a group has allocated. NULL is an empty
+ * list. Groups for device memory (lib/comm/group.h) use such a list. Their ranks do not access each
+ * other's buffers, so the blocks are ordinary memory of the rank's own device. */
 struct gt_device_block;
 
 /* Implement gt_group_alloc() and gt_group_release(). Memory that is not in the list is not

@@ -23,8 +23,8 @@
  *
  * gt_staged_new() replaces *group, a group for host memory that has no other callers, by a staged
  * group. The new group owns the old one. `chunk_bytes` is the size of a slot, which holds the data
- * of all ranks for one chunk; 0 means 1 MiB. It must be the same on all ranks. Free the group
- * before the device.
+ * of all ranks for one chunk; 0 means 1 MiB. `chunk_bytes` must be the same on all ranks. Free the
+ * new group before the device.
  *
  * Errors: GT_ENOMEM, and the errors of the backend. *group is then unchanged.
  */

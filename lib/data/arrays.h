@@ -17,13 +17,14 @@ enum { GT_ARRAYS_MAX_DIMS = 4 };
  *   targets [n] or [n, 1]                            classes, or numbers for regression
  *
  * Inputs are not copied: each sample is converted when it is read, so a file may be larger than
- * memory. Targets are copied, because the number of classes is the largest target plus 1.
+ * memory. Targets are copied, because gt_arrays_take() has to read all of them: the number of
+ * classes is the largest target plus 1.
  */
 struct gt_arrays {
 	struct gt_source source;
-	/* The open files. An npz file holds both arrays, so both pointers are equal. */
+	/* The open files. If both arrays are in one npz file, both pointers are equal. */
 	struct gt_ckpt *inputs_file, *targets_file;
-	struct gt_tree_tensor inputs; /* [n, ...]; its shape and stride point to the next fields */
+	struct gt_tree_tensor inputs; /* [n, ...]; inputs.shape and inputs.stride point to these: */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
 	const char *inputs_name, *targets_name; /* names of the arrays, for messages */
 	int32_t *targets; /* [n] classes; for regression, the bits of float32 numbers */

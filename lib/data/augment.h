@@ -37,7 +37,7 @@ enum gt_augmentation {
 
 struct gt_data_info;
 
-enum { GT_AUGMENT_SETTINGS = 4 }; /* an augmentation has at most so many settings */
+enum { GT_AUGMENT_SETTINGS = 4 }; /* maximum number of settings of an augmentation */
 
 /* The augmentations that a user chose. A zeroed struct means none. */
 struct gt_augment {
@@ -54,7 +54,8 @@ int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *er
 /* Return whether any augmentation is chosen. */
 bool gt_augment_any(const struct gt_augment *a);
 
-/* Return whether mixup is chosen, so that batches have the form for mixtures (struct gt_batch). */
+/* Return whether mixup is chosen. If so, batches have the form for mixtures (struct gt_batch,
+ * lib/data/data.h). */
 bool gt_augment_mixes(const struct gt_augment *a);
 
 /* Check that the chosen augmentations can be applied to the samples that `info` describes. Errors:

@@ -17,7 +17,8 @@
  */
 struct gt_byte_stream;
 
-/* Open a file. Errors: GT_EIO and the other errors of gt_map(), which name the file; GT_ENOMEM. */
+/* Open a file. Errors: GT_EIO and the other errors of gt_map() (lib/base/file.h), which name the
+ * file; GT_ENOMEM. */
 int gt_byte_stream_open(struct gt_byte_stream **out, const char *path, struct gt_err *err);
 void gt_byte_stream_close(struct gt_byte_stream *s);
 

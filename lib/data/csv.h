@@ -1,36 +1,38 @@
-/* csv.h - inside data: a data set from CSV tables, and the state while they are read. */
+/* csv.h - inside data: a data set from CSV tables, and the state of reading these tables. */
 #ifndef GT_DATA_CSV_H
 #define GT_DATA_CSV_H
 
 #include "lib/data/csv_reader.h"
 #include "lib/data/source.h"
 
-/* GT_CSV_NOWHERE: a field is not a column, see struct gt_csv. */
+/* GT_CSV_NOWHERE means that a field is not a column (see struct gt_csv). */
 enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 
 /*
  * An open table. A *field* is a position in the rows of the file. A *column* is a field that is
- * used as input; the target and skipped fields are not columns. The columns are described in
- * source.columns. A column has either numbers or words from a list (categories).
+ * used as input; the target and skipped fields are not columns. The member source.columns has a
+ * description of each column. The values of a column are either numbers or words (categories).
  */
 struct gt_csv {
 	struct gt_source source;
-	/* [samples, columns] numbers as in the file; for a word, its index in the column's list */
+	/* [samples, columns] numbers as in the file; for a word, its index in the column's list of
+	 * words */
 	float *cells;
-	/* [samples] classes; for regression, the bits of float32 numbers as in the file. NULL: the
-	 * table is an input for predictions, without targets. */
+	/* [samples] the class of each sample; for regression, the bits of the float32 number in the
+	 * file. NULL: the table has no targets, because it is an input for predictions. */
 	int32_t *targets;
-	/* [samples] "FILE:LINE" of each row, for tables without targets; NULL for others. */
+	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
 	const char **names;
-	/* Mean and deviation of the columns are already known: from the training data, or because
-	 * the spec has standardise=no. Then gt_dataset_fit() measures nothing. */
+	/* gt_dataset_fit() has nothing to measure: the mean and the deviation of the columns are
+	 * known from the training data, or the spec has standardise=no. */
 	bool known;
 };
 
 enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };
 enum gt_csv_header { GT_CSV_HEADER_AUTO, GT_CSV_HEADER_YES, GT_CSV_HEADER_NO };
 
-/* A word of a column. `number` is the count of different words that the file has before it. */
+/* A word of a column. `number` is the number of different words that come before it in the
+ * column. */
 struct gt_csv_word {
 	const char *text;
 	int number;
@@ -38,59 +40,61 @@ struct gt_csv_word {
 
 /* The words of one column, collected while rows are read. */
 struct gt_csv_words {
-	struct gt_csv_word *items; /* [count], sorted by their bytes */
+	struct gt_csv_word *items; /* [count], sorted by the bytes of the words */
 	size_t count, capacity;
 	bool text;       /* the column has words, not numbers */
-	bool categories; /* the setting categories= names the column, so numbers are words, too */
-	long line;       /* line of the first row, for messages */
-	char *first;     /* the first row's field */
+	bool categories; /* the setting categories= names this column: its numbers are words */
+	long line;       /* number of the first row's line, for messages */
+	char *first;     /* the field of this column in the first row */
 };
 
-/* The state while tables are read: one table with targets, or all inputs of a request. */
+/* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
 struct gt_csv_table {
 	struct gt_csv *csv;
 	const struct gt_spec *spec;
 	const struct gt_data_request *request;
-	const struct gt_data_description *like; /* describes the expected columns; NULL: unknown */
+	const struct gt_data_description *like; /* the expected columns; NULL: unknown */
 	const char *path;                       /* name of the file that is being read */
 	char separator;
 	int header; /* enum gt_csv_header */
 	int task;   /* enum gt_csv_task */
 	bool standardise;
 	struct gt_arena arena;
-	size_t fields, target;      /* number of fields in a row, and index of the target */
+	size_t fields, target;      /* number of fields in a row; index of the target */
 	char **names;               /* [fields]; NULL: no header */
 	int *place;                 /* [fields] index of the field's column, or GT_CSV_NOWHERE */
 	size_t columns;             /* number of columns */
 	struct gt_csv_words *words; /* [columns]; NULL before the first row */
-	size_t rows, cell_capacity; /* rows read so far, and rows that csv->cells has memory for */
-	char **targets;             /* [rows] targets as written; for inputs, names of the rows */
+	size_t rows, cell_capacity; /* rows read so far; rows that fit in csv->cells */
+	char **targets;             /* [rows] targets as in the file; for inputs, names of rows */
 	size_t target_capacity;
-	long *lines; /* [rows] number of each row's line in its file */
+	long *lines; /* [rows] line number of each row in its file */
 	size_t line_capacity;
 };
 
 /* Parse a number. Return false unless it is finite and in the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 
-/* Return whether a field stands for a missing value: empty, NA, NaN and the like. */
+/* Return whether the text of a field means that the value is missing: empty, NA, NaN and the
+ * like. */
 bool gt_csv_is_missing(const char *s);
 
-/* Write "column 3" or "column 'age'", the name of a field for messages, to text [size]. Return
- * text. */
+/* Write the name of a field for messages, "column 3" or "column 'age'", to text[size]. Return
+ * `text`. */
 const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size);
 
 /* ---- csv_columns.c ---- */
 
-/* Choose the field of the target and the column of every other field: set t->target, t->place and
- * t->columns. */
+/* Choose which field is the target, and which of the other fields are columns: set t->target,
+ * t->place and t->columns. */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 
-/* Write the fields of a row to row t->rows of the cells. The caller has allocated this row. */
+/* Write the columns of a row of the file to row t->rows of t->csv->cells. The caller has allocated
+ * memory for this row. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
 
-/* After the last row: renumber the words of each column in the order of their bytes, and describe
- * columns and features in the source. */
+/* After the last row: renumber the words of each column in the order of their bytes, and write
+ * descriptions of the columns and features to t->csv->source. */
 int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err);
 
 /* Free t->words. */

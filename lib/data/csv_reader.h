@@ -1,4 +1,4 @@
-/* csv_reader.h - inside data: parse rows of comma-separated fields from memory. */
+/* csv_reader.h - inside data: split CSV text in memory into rows of fields. */
 #ifndef GT_DATA_CSV_READER_H
 #define GT_DATA_CSV_READER_H
 
@@ -9,11 +9,13 @@
 /* Limits of a row: number of fields, and bytes of text. A longer row is an error. */
 enum { GT_CSV_MAX_FIELDS = 1 << 20, GT_CSV_MAX_ROW_BYTES = 64 << 20 };
 
-/* A reader of rows. Before the first row, zero it, and set at, end, separator and next_line = 1. */
+/* A reader of rows. Before the first call of gt_csv_next_row(), zero the reader, set `at`, `end`
+ * and `separator`, and set next_line to 1. */
 struct gt_csv_reader {
 	char separator;       /* the character between fields, such as ',' */
 	const char *at, *end; /* the bytes still to be read */
-	/* Line numbers from 1: where the row in `fields` begins, and where the next row begins. */
+	/* Line numbers, from 1: of the line where the row in `fields` begins, and of the line where
+	 * the next row begins. */
 	long line, next_line;
 	char **fields; /* [count] strings, borrowed until the next row is read */
 	size_t count;
@@ -24,11 +26,12 @@ struct gt_csv_reader {
 };
 
 /*
- * Read the next row that is not blank. Return 1, 0 after the last row, or a negative code.
+ * Read the next row that is not blank. Return 1 if there is one, 0 after the last row, or a
+ * negative error code.
  *
  * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
- * spaces; "" inside quotes is a quote. Lines end in LF or CRLF. Source: RFC 4180, except for the
- * spaces.
+ * spaces; "" inside quotes is a quote. Lines end in LF or CRLF. Source: RFC 4180, but there spaces
+ * are part of a field.
  *
  * Errors: GT_EFORMAT (a quote that is never closed, text after a closing quote, a zero byte, a row
  * beyond the limits), GT_ENOMEM. The message names the line.

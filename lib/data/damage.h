@@ -13,13 +13,15 @@
  * the target GT_DATA_IGNORE, so batches do not depend on threads or ranks. The loss ignores a
  * damaged image, but batch statistics include its pixels.
  *
- * struct gt_damage records the damaged samples of a data set. All views of the data set share the
- * record (gt_dataset_damage()). Its functions may be called from several threads.
+ * struct gt_damage records the damaged samples of a data set. All views of the data set, such as
+ * its parts for training and validation, share the record (gt_dataset_damage()). The functions
+ * below may be called from several threads.
  */
 struct gt_damage;
 
 enum {
-	/* Number of error texts that are kept, those of the samples with the lowest indices. */
+	/* Number of error texts that are kept. They are the texts of the damaged samples with the
+	 * lowest indices. */
 	GT_DAMAGE_TEXTS = 64,
 	GT_DAMAGE_TEXT = 480 /* bytes of an error text, with its terminating zero */
 };
@@ -31,8 +33,8 @@ void gt_damage_free(struct gt_damage *d);
 
 /*
  * Record that a sample could not be read because of *err, and return 0. Return err->code instead if
- * the record is strict, or if all samples are damaged now. In the second case *err names the
- * error of the first sample. Other errors: GT_ENOMEM.
+ * the record is strict, or if all samples are damaged now. If all samples are damaged, *err
+ * contains the error of the first sample. Other errors: GT_ENOMEM.
  */
 int gt_damage_record(struct gt_damage *d, int64_t sample, struct gt_err *err);
 
@@ -44,8 +46,8 @@ int64_t gt_damage_count(const struct gt_damage *d);
 /* Return the number of all samples of the data set. */
 int64_t gt_damage_samples(const struct gt_damage *d);
 
-/* Write the error text of the damaged sample with the lowest index; each text is given only once.
- * Return false if no text is left. */
+/* Write the next error text to `text`, and return true. Texts come in the order of sample indices,
+ * each text only once. Return false if no text is left. */
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT]);
 
 /*

@@ -44,12 +44,12 @@ struct gt_data_info {
 	size_t targets;             /* int32 values in one sample's target: 1 or block */
 	const char *note;           /* a warning about how the data were opened; NULL: none */
 	const char *interpretation; /* a line about how the data were interpreted; NULL: none */
-	/* Two texts about the training data that the request describes (`like`). `adopted` lists
-	 * settings that were taken from there; `overruled` lists settings for which the spec has
-	 * another value. NULL: none. */
+	/* Two texts, if gt_data_request.like describes the training data. `adopted` lists settings
+	 * that were taken from this description. `overruled` lists settings for which the spec
+	 * (gt_dataset_open()) has another value than the description. NULL: none. */
 	const char *adopted, *overruled;
-	/* The data have classes that the training data lack. This is possible only if the request
-	 * sets new_classes. */
+	/* The data have classes that the training data lack. This is possible only if
+	 * gt_data_request.new_classes is set. */
 	bool other_classes;
 	/* Images: pixels are normalized as (pixel / 255 - mean) / std. mean is 0 and std is 1,
 	 * unless other values are given or known. */
@@ -79,12 +79,12 @@ struct gt_data_request {
 	int block; /* texts: tokens per sample, as the model needs; for `text`, 0 means 64 */
 	/* `random`: shape of the images, as the model needs; `images`: resize to this shape. */
 	int height, width, channels;
-	/* From the model: number of features of a sample, and number of classes. They are used for
-	 * `random`, for `inputs`, and (classes: the size of the vocabulary) for `tokens`. */
+	/* From the model: number of features of a sample, and number of classes. Both are used for
+	 * `random` and for `inputs`. For `tokens`, `classes` is the size of the vocabulary. */
 	int features, classes;
 	uint64_t seed; /* the run's seed; `random` data are generated from it */
 	/* `images`: training will read random parts of the original pictures (GT_AUGMENT_RRC). So
-	 * pictures that are resized are not kept in memory. */
+	 * if any picture has to be resized, no decoded pictures are kept in memory. */
 	bool parts;
 	bool strict; /* `images`: a damaged image is an error, see gt_dataset_open() */
 	/* Limit of the memory that the data set may take; mapped files do not count. */
@@ -94,8 +94,8 @@ struct gt_data_request {
 	struct gt_file_name vocab;
 	struct gt_log *log; /* shows the progress of long work; NULL: nothing is shown */
 	/*
-	 * A description of the training data, for data that are read as in training. NULL: the data
-	 * set is read on its own.
+	 * A description of the training data. With it, this data set is read as the training data
+	 * were read. NULL: the data set is read on its own.
 	 *
 	 * Tokens and classes are matched by name, and get the ids that they have in the
 	 * description. The number of classes is that of the description, even if some classes have
@@ -128,13 +128,13 @@ struct gt_data_request {
 
 /*
  * Open the data set of a spec, KIND:PATH[,key=value...]. A comma inside a path is written `\,`. The
- * manual gtrain-data(7) is made from the forms above. An unknown kind or key is an error that
- * lists the known ones.
+ * manual gtrain-data(7) is made from the forms of all kinds (gt_data_form()). An unknown kind or
+ * key is an error that lists the known ones.
  *
  * This call reads or indexes everything, and checks every file. After that, reading a sample fails
- * only if an image cannot be decoded, or if an array has a feature that is NaN or infinite. Images
- * that are decoded only when they are read are not fully checked here: their headers are checked
- * only if all images must have the same size.
+ * only if an image cannot be decoded, or if an array (of `npy` or `npz`) has a feature that is NaN
+ * or infinite. Images that are decoded only when they are read are not fully checked here: their
+ * headers are checked only if all images must have the same size.
  *
  * Damaged images are recorded (damage.h). They are errors if request->strict is set, or if all
  * images are damaged.
@@ -157,10 +157,11 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
     struct gt_dataset **val, struct gt_err *err);
 
 /*
- * Measure mean and deviation of a table's columns on the training samples. From now on, all views
- * of the data set are normalized with them (`standardise` in gtrain-data(7)). Call it after the
- * data set is opened and divided, and before anything reads or describes it. It does nothing to
- * other data, and to a table that was opened with the description of other data. Errors: GT_ENOMEM.
+ * Measure mean and standard deviation of a table's columns on the training samples. From now on,
+ * all views of the data set are normalized with them (`standardise` in gtrain-data(7)). Call it
+ * after the data set is opened and divided, and before anything reads or describes it. The
+ * call does nothing to other data, and to a table that was opened with the description of other
+ * data. Errors: GT_ENOMEM.
  */
 int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 
@@ -190,13 +191,13 @@ struct gt_draw {
  *   target   [info.targets]
  *
  * The result is a pure function of (index, draw). Several threads may call this at once. A damaged
- * image gives zeros and the target GT_DATA_IGNORE. The call allocates memory only to decode or
- * resize an image, and frees it again, and to record damage.
+ * image gives zeros and the target GT_DATA_IGNORE. Only two things allocate memory: to
+ * decode or resize an image (the memory is freed before the call returns), and to record damage.
  *
- * Text in training: a sample is a window of `block` tokens. Windows are `block` apart, and shifted
- * by a number below `block` that is drawn from (seed, epoch). So an epoch reads each token about
- * once, and every epoch cuts the text at other positions. A window that passes the end of the text
- * continues at its beginning, so every window is full.
+ * Text in training: a sample is a window of `block` tokens. Windows begin `block` tokens apart. In
+ * each epoch, all windows are shifted by a number below `block` that is drawn from (seed, epoch).
+ * So an epoch reads each token about once, and every epoch cuts the text at other positions. A
+ * window that passes the end of the text continues at its beginning, so every window is full.
  *
  * Text in evaluation: the windows follow each other from the first token. The last window is padded
  * (input 0, target GT_DATA_IGNORE). So every token but the first is predicted exactly once.
@@ -222,8 +223,8 @@ const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
 
-/* Return the usual name of this file: "vocab.json" or "tokenizer.json"; NULL: the data set has no
- * vocabulary. */
+/* Return the usual name of the file that gt_dataset_save_vocab() writes: "vocab.json" or
+ * "tokenizer.json"; NULL: the data set has no vocabulary. */
 const char *gt_dataset_vocab_name(const struct gt_dataset *data);
 
 void gt_dataset_close(struct gt_dataset *data);
@@ -299,14 +300,15 @@ void gt_token_writer_end(struct gt_token_writer *w);
  * `drop_last`, a last step with fewer batches is also dropped. So the number of steps in an epoch
  * depends only on the product of world, batch and per_step.
  *
- * A sampler may draw for several virtual ranks, numbers `rank` to `rank + virtual_ranks - 1` of
- * `world`. Each batch then has equally many samples of each virtual rank, in the order of their
- * numbers. This needs `pad` or `drop_last`, and `batch` must be a multiple of `virtual_ranks`.
+ * A sampler may draw for several virtual ranks (lib/parallel/virtual/rewrite.h): for those with the
+ * numbers `rank` to `rank + virtual_ranks - 1` of `world`. Each batch then has equally many samples
+ * of each virtual rank, in the order of their numbers. This needs `pad` or `drop_last`, and `batch`
+ * must be a multiple of `virtual_ranks`.
  *
  * With `by_batch`, the permutation is cut into batches first, and ranks take whole batches in turn:
  * rank r reads batches r, r + world, ... . The last batch may be smaller. So the content of a batch
- * does not depend on the number of ranks. by_batch cannot be combined with pad, drop_last and
- * virtual_ranks.
+ * does not depend on the number of ranks. `by_batch` cannot be combined with `pad`, `drop_last` or
+ * `virtual_ranks`.
  */
 struct gt_sampler {
 	/* Number of samples to use. If the data set has more, its first ones are used. */
@@ -337,10 +339,11 @@ int gt_sampler_batch(
  * A batch in host memory, borrowed from the loader. It stays valid while the caller takes up to
  * `hold` later batches, and at most until gt_loader_close().
  *
- * In training with GT_AUGMENT_MIXUP, each sample is a mixture of two. input is then float32 [count,
- * height, width, channels] on the scale of the bytes, 0 to 255, and target is struct
- * gt_mixed_target [count]. Samples of a virtual rank are mixed only with each other; each virtual
- * rank has its own weight. A damaged image is mixed like any other, and its class does not count.
+ * In training with GT_AUGMENT_MIXUP, each sample is a mixture of two. `input` is then float32
+ * [count, height, width, channels], on the scale of the pixels' bytes (0 to 255), and `target` is
+ * struct gt_mixed_target [count] (lib/base/mixed_target.h). Samples of a virtual rank are mixed
+ * only with each other; each virtual rank has its own weight. A damaged image is mixed like any
+ * other, and its class does not count.
  */
 struct gt_batch {
 	int count;       /* number of samples, 1 to the sampler's `batch` */
@@ -385,7 +388,8 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 
 /* Get the next batch. Batches come in order, whatever the number of threads. Return 1 and set
  * *batch, 0 after the last batch, or a negative code. If a batch cannot be read, this call returns
- * its error in place of the batch, and so do all later calls. It allocates nothing. */
+ * its error in place of the batch, and so do all later calls. The call allocates no memory, except
+ * that of gt_dataset_read() if there are no workers. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 
 /* Return whether gt_loader_next() would return without waiting for other threads. Without workers

@@ -32,7 +32,7 @@ struct gt_data_specials {
 	int32_t ends[GT_DATA_MAX_ENDS]; /* [end_count] a text ends with any of these tokens */
 };
 
-/* The properties that all data for one model must share. In a zeroed struct, none is known. */
+/* The properties that all data for one model must share. In a zeroed struct, nothing is known. */
 struct gt_data_description {
 	bool kind_known;
 	enum gt_data_kind kind;
@@ -43,11 +43,11 @@ struct gt_data_description {
 	const char *const *class_names;       /* [classes]; NULL: the names are 0, 1, ... */
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
-	int column_count;                     /* tables; 0: features are numbers, not scaled */
+	int column_count;                     /* tables; 0: features are unscaled numbers */
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
 	struct gt_data_column target;         /* regression: name, mean and std of the target */
-	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
+	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* For a tokenizer of byte-pair encoding, the digest of its file. "": the digest is not
 	 * known, or the tokenizer is of another kind. */
 	char tokenizer_digest[GT_DATA_DIGEST];
@@ -56,8 +56,8 @@ struct gt_data_description {
 	struct gt_tokenizer *own;         /* a tokenizer that was read from JSON; NULL: none */
 };
 
-/* Return the token that was put before every text in training; -1: none. It comes from the specials
- * if they know it, else from the tokenizer, which may be NULL. */
+/* Return the token that was put before every text in training; -1: none. The token comes from `s`
+ * if s->begin_known is set, otherwise from the tokenizer, which may be NULL. */
 int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenizer *tok);
 
 /* Describe an open data set. Names and tokenizer are borrowed from the data set, so *out needs no
@@ -65,8 +65,9 @@ int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenize
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
 /* Return the description as a JSON object, which the caller frees. A name that is not UTF-8 becomes
- * an array of its bytes. With `whole`, the object includes the tokenizer. A run directory does not
- * need this, because it has the vocabulary in a file (vocab.json). Errors: GT_ENOMEM. */
+ * an array of its bytes. Of a tokenizer of byte-pair encoding, the object has only the digest. Of
+ * other tokenizers, it has all tokens if `whole` is true. A run directory does not need the tokens
+ * in the object, because it has the vocabulary in a file (vocab.json). Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err);
 
@@ -85,7 +86,7 @@ int gt_data_description_from_spec(
  * description of the training data; if it is NULL or has no digest, there is nothing to check.
  *
  *   tok    the tokenizer; NULL: it is missing
- *   from   its file; with a folder if the file is in the run's folder
+ *   from   the tokenizer's file; from.folder is set if the file is in the run's folder
  *
  * Errors: GT_EFORMAT if a tokenizer from the run's folder differs; GT_EINVAL if a tokenizer that
  * the user named differs; GT_EIO if the tokenizer is missing.

@@ -25,11 +25,12 @@ int gt_ids_width(int size);
 /*
  * Tokenize files [count], one after the other. Each file is a separate text.
  *
- * If all files together have 1 MiB or more, their ids are stored in the user's cache, and mapped
- * from there. The file is tokens/KEY.ids below gt_user_cache_path(). KEY is a digest of the texts
- * and the tokenizer. If several processes need the same ids, the first one tokenizes, and the
- * others wait. A cache file that is damaged or belongs to another text is written again. Without a
- * cache folder, the ids stay in memory, up to the memory limit of the request.
+ * If all files together have 1 MiB or more, their ids are stored in a file in the user's cache, and
+ * this file is mapped into memory. The file is tokens/KEY.ids below gt_user_cache_path(). KEY is a
+ * digest of the texts and the tokenizer. If several processes need the same ids, the first one
+ * tokenizes, and the others wait. A cache file that is damaged or belongs to another text is
+ * written again. If the user has no cache folder, or the file cannot be written, the ids stay in
+ * memory; their size is limited by request->memory_bytes.
  *
  * Progress is shown by request->log, which only rank 0 has. Errors: GT_ENOMEM, and the errors of
  * gt_bpe_encode().

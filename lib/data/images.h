@@ -1,4 +1,4 @@
-/* images.h - inside data: lists of image files, decoding, resizing. */
+/* images.h - inside data: find the image files of a data set, decode them and resize them. */
 #ifndef GT_DATA_IMAGES_H
 #define GT_DATA_IMAGES_H
 
@@ -17,13 +17,14 @@
 struct gt_listed {
 	/* Relative to the listed folder or archive, without "./" or "/" at its beginning. */
 	const char *path;
-	bool folder;
+	bool folder; /* true for a folder, false for a file */
 	/* [size] content of an image in an archive, borrowed; NULL for other files. */
 	const unsigned char *bytes;
 	size_t size;
 };
 
-/* Size and times of a folder or an archive when it was listed. They show later changes. */
+/* Properties of a folder or an archive when it was listed. If they have changed since, the folder
+ * or archive must be listed again. */
 struct gt_stamp {
 	uint64_t inode;
 	int64_t size, mtime_s, mtime_ns, ctime_s, ctime_ns; /* size in bytes */
@@ -42,12 +43,12 @@ struct gt_list {
 	struct gt_listed *items;
 	size_t count, capacity;
 	uint64_t limit_bytes;             /* limit of the memory of all fields; 0: no limit */
-	struct gt_byte_stream **archives; /* plain archives; items borrow their bytes */
+	struct gt_byte_stream **archives; /* uncompressed archives; items borrow their bytes */
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
 	bool has_dangling_links; /* a symbolic link was found that leads to no file */
-	void **indexes;          /* contents of cache files; items borrow their paths and bytes */
+	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
@@ -56,8 +57,8 @@ struct gt_list {
 
 enum { GT_LABEL_BYTES = 32 }; /* limit of the size of a .cls file */
 
-/* Add a copy of an item to the list. Hidden items are left out: a part of their path begins with a
- * dot. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
+/* Add a copy of an item to the list. An item is hidden if a part of its path begins with a dot.
+ * Hidden items are left out. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
 
 /* Remove "." parts and unneeded slashes (leading, doubled, trailing) from a path, in place. */
@@ -67,8 +68,8 @@ void gt_list_tidy_path(char *path);
  * path must be tidy (gt_list_tidy_path()). */
 bool gt_list_is_image(const char *path);
 
-/* Add an item with the path FRONT/PATH. Only PATH decides whether the item is hidden. `front` NULL:
- * do the same as gt_list_add(). */
+/* Add an item with the path FRONT/PATH: FRONT is `front`, and PATH is item->path. Only PATH decides
+ * whether the item is hidden. If `front` is NULL, do the same as gt_list_add(). */
 int gt_list_add_below(
     struct gt_list *list, const char *front, const struct gt_listed *item, struct gt_err *err);
 
@@ -79,8 +80,8 @@ unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *e
 /* Return GT_ENOMEM if `more` bytes of memory would exceed the list's limit, else 0. */
 int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *err);
 
-/* Sort the items by path. The slash counts as the smallest character, so folders are in the order
- * of their names. */
+/* Sort the items by path. The slash counts as the smallest character, so the items of a folder are
+ * together, and folders are in the order of their names. */
 void gt_list_sort(struct gt_list *list);
 
 /* Add everything below a folder to the list, following symbolic links. The order of the items is
@@ -111,10 +112,11 @@ struct gt_image_file {
  *   images   [*count], sorted by class and then by path; the caller frees it with free()
  *   classes  number of classes
  *   name     the listed folder or archive, for messages
- *   split    the sub-folder that has the class folders; NULL: `train`, if there is a folder of this
- *            name that has class folders
+ *   split    the sub-folder that has the class folders; NULL: the sub-folder `train` if it exists
+ *            and has class folders, otherwise none
  *
- * If a folder contains only one folder, and that one has the class folders, it is used instead.
+ * If the listed folder contains only one folder, and the class folders are in this inner folder,
+ * the inner folder is used.
  * Errors: GT_EINVAL, GT_ENOMEM.
  */
 int gt_list_images(struct gt_list *list, const char *name, const char *split,
@@ -134,15 +136,15 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
  *
  * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
  * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
- * before that: the clock of the file system may be too coarse to show another change. Nothing is
- * stored, either, if list->has_dangling_links. If the file cannot be written, there is no error:
- * the next run lists the folder again.
+ * before `began_s`: the clock of the file system may be too coarse to show another change. Nothing
+ * is stored, either, if list->has_dangling_links is true. If the file cannot be written, there is
+ * no error: the next run lists the folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
     const struct gt_byte_stream *archive, int64_t began_s);
 
-/* ---- images.c ---- */
+/* ---- images.c: data sets of images ---- */
 
 /* The images of a data set. */
 struct gt_image_set {
@@ -155,9 +157,9 @@ struct gt_image_set {
 	char *below;
 };
 
-/* A function that finds the images of a spec. It sets the fields of `set`, which is zeroed except
- * for list.limit_bytes, and the classes and class names of `s`. The caller releases both, also
- * after an error. */
+/* A function that finds the images of a spec (spec.h). It sets the fields of `set`, and the classes
+ * and class names of `s`. Before the call, `set` is zeroed except for list.limit_bytes. The caller
+ * releases `set` and `s`, also after an error. */
 typedef int gt_find_images_fn(struct gt_image_set *set, struct gt_source *s,
     const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err);
 
@@ -177,7 +179,7 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 	{ "std", "a/b/c", "1", "then divides them, by channel or for all" }
 /* clang-format on */
 
-/* ---- images_tar.c ---- */
+/* ---- images_tar.c: the images in a tar archive ---- */
 
 /*
  * Add the files of a tar archive to the list: ustar, GNU long names, pax paths.
@@ -193,9 +195,10 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
  */
 int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
 
-/* ---- images_decode.c ---- */
+/* ---- images_decode.c: decode and resize an image ---- */
 
-/* Limits of an image. The limit of its file is 4 bytes per pixel, as if it were not compressed. */
+/* Limits of an image. The limit of the size of its file is 4 bytes for each pixel of the largest
+ * image, as if the image were not compressed. */
 enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
 
 /* Return whether a file begins like a JPEG or a PNG. */
@@ -210,8 +213,8 @@ int gt_image_open(
     struct gt_image **out, const unsigned char *data, size_t size, struct gt_err *err);
 void gt_image_close(struct gt_image *image);
 
-/* Return the height or width of the upright picture, in pixels. A picture is turned upright by the
- * orientation in the Exif part of a JPEG. */
+/* Return the height or width of the upright picture, in pixels. If the Exif part of a JPEG has an
+ * orientation, the picture is turned upright accordingly. */
 int gt_image_height(const struct gt_image *image);
 int gt_image_width(const struct gt_image *image);
 
@@ -234,8 +237,8 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  *
  * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
  * upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK. Values of
- * 16 bits are reduced to their upper 8 bits. Here grey PNGs differ from Pillow, which clips their
- * values at 255 and so makes them white.
+ * 16 bits are reduced to their upper 8 bits. Pillow treats 16-bit grey PNGs in another way: it
+ * clips their values at 255, and so makes the images white.
  *
  * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
  *

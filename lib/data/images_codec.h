@@ -7,12 +7,13 @@
 
 /* Check that an image has 1 to GT_IMAGE_MAX_PIXELS pixels. Errors: GT_EFORMAT. */
 int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
-/* Set and return GT_EFORMAT: a file of `size` bytes is too small for so many pixels. */
+/* Set *err to GT_EFORMAT and return this code. The message says that a file of `size` bytes is too
+ * small for width * height pixels. */
 int gt_image_fail_too_small(
     const char *format, int width, int height, size_t size, struct gt_err *err);
 
-/* Convert `count` pixels in place from `native` channels to `channels` channels; both are
- * 1 or 3. `pixels` must have memory for the larger number. */
+/* Convert `count` pixels in place from `native` channels to `channels` channels; both are 1 or 3.
+ * `pixels` must have memory for `count` pixels with the larger of these numbers of channels. */
 void gt_image_convert(uint8_t *pixels, size_t count, int native, int channels);
 
 /* ---- images_jpeg.c ---- */
@@ -21,13 +22,13 @@ struct gt_jpeg;
 
 /* Return whether the bytes begin like a JPEG. */
 bool gt_jpeg_is(const unsigned char *data, size_t size);
-/* Read the header. The bytes are borrowed until gt_jpeg_close(). Height and width are in pixels, as
- * the file stores the picture. */
+/* Read the header. The bytes are borrowed until gt_jpeg_close(). Height and width are in pixels.
+ * They are those of the stored picture, which the orientation in the file's metadata may turn. */
 int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
-/* Decode the picture at eighths/8 of its size, and pass the rows that `resize` needs to
- * gt_resize_put(). Only the needed part of the file is read and decoded. Call this once for each
- * gt_jpeg_open(). */
+/* Decode the picture at eighths/8 of its size. Pass to gt_resize_put() (lib/data/resize.h) the rows
+ * that `resize` needs. Only the needed part of the file is read and decoded. Call this once for
+ * each gt_jpeg_open(). */
 int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struct gt_err *err);
 void gt_jpeg_close(struct gt_jpeg *j);
 

@@ -1,4 +1,4 @@
-/* resize.h - inside data: resize a part of a picture, row by row while it is decoded. */
+/* resize.h - inside data: resize a part of a picture, row by row, while the picture is decoded. */
 #ifndef GT_DATA_RESIZE_H
 #define GT_DATA_RESIZE_H
 
@@ -10,24 +10,25 @@
 
 /*
  * A view is a part of a picture and its size after resizing. struct gt_view_axis is one direction
- * of a view: `length` pixels of the input, from `start` on, are resized to `output` pixels. Of the
- * output, only `count` pixels from `offset` on are computed. Input pixels before `start`, and from
- * `start + length` on, have no effect.
+ * of a view: `length` pixels of the input, from `start` on, are resized to `output` pixels. Only
+ * `count` of these output pixels are computed, beginning with pixel `offset`. Input pixels outside
+ * of these `length` pixels have no effect on the output.
  *
- * For example, torchvision's Resize(224) and CenterCrop(224) of 500 x 375 pixels are
+ * For example, this is the view of a picture of 500 x 375 pixels (width x height) that has the
+ * effect of torchvision's Resize(224) and CenterCrop(224):
  *
  *   across { 0, 500, 298, 37, 224 }    500 pixels become 298, of which the middle 224 are computed
  *   down   { 0, 375, 224, 0, 224 }     375 pixels become 224, and all of them are computed
  *
- * torchvision's resized_crop() of 100 pixels from pixel 30 on, resized to 224 pixels, is
- * { 30, 100, 224, 0, 224 }.
+ * In one direction, torchvision's resized_crop() of 100 pixels from pixel 30 on, resized to 224
+ * pixels, is { 30, 100, 224, 0, 224 }.
  */
 struct gt_view_axis {
 	double start, length;
 	int output, offset, count;
 };
 
-/* A view in both directions. The result has down.count x across.count pixels. */
+/* A view in both directions. The result has down.count rows of across.count pixels. */
 struct gt_view {
 	struct gt_view_axis down, across;
 };
@@ -37,18 +38,18 @@ struct gt_box {
 	int top, left, height, width;
 };
 
-/* Return the view of a rectangle that is resized to to_height x to_width. The result is the same as
- * if the picture were cropped to the rectangle first. */
+/* Return the view in which a rectangle of a picture is resized to to_height x to_width pixels. The
+ * result is the same as if the picture were cropped to the rectangle first. */
 struct gt_view gt_view_box(const struct gt_box *box, int to_height, int to_width);
 
-/* Return the view of a whole picture at its own size. */
+/* Return the view of a whole picture in its own size, which changes nothing. */
 struct gt_view gt_view_whole(int height, int width);
 
 /*
- * Set *out to the view of the middle of a picture: the picture is resized, with its aspect ratio,
- * to the smallest size that covers to_height x to_width, and the centre is taken. This is
- * torchvision's Resize(N), CenterCrop(N).
- * Errors: GT_EFORMAT (the picture is too narrow).
+ * Set *out to the view of the middle of a picture: the picture is resized to the smallest size that
+ * covers to_height x to_width pixels and keeps the aspect ratio, and then cut to to_height x
+ * to_width pixels around its centre. This is torchvision's Resize(N), CenterCrop(N). Errors:
+ * GT_EFORMAT (the picture is too narrow).
  */
 int gt_view_fit(
     struct gt_view *out, int height, int width, int to_height, int to_width, struct gt_err *err);
@@ -58,11 +59,12 @@ int gt_view_fit(
  * direction as the resized picture. */
 int gt_view_eighths(const struct gt_view *view);
 
-/* Return the same view of a picture that is reduced to eighths/8 of its size. */
+/* Return the view of a reduced picture that gives the same result as `view` of the original
+ * picture. The picture was reduced to eighths/8 of its size. */
 struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 
 /*
- * The weights of one direction. Output pixel i is
+ * A filter has the weights for resizing in one direction. Output pixel i is
  *
  *   sum over k of weights[i * max_taps + k] * input[first[i] + k],  0 <= k < taps[i],
  *
@@ -72,28 +74,30 @@ struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 enum { GT_WEIGHT_BITS = 22 };
 
 struct gt_filter {
-	/* Number of output pixels, and of weights stored for each of them; unused weights are 0. */
+	/* count: number of output pixels. max_taps: number of weights stored for each output pixel;
+	 * those that are not used are 0. */
 	int count, max_taps;
-	int *first, *taps; /* [count] first input pixel, and number of input pixels */
+	int *first, *taps; /* [count] first input pixel; number of input pixels */
 	int32_t *weights;  /* [count, max_taps] */
-	bool copies;       /* output pixel i is equal to input pixel first[0] + i */
-	/* The weights again, in the layout that vector instructions need (images_kernels.c). */
-	int quads; /* groups of 4 taps, for the output pixel with the most taps */
+	bool copies;       /* output pixel i is a copy of input pixel first[0] + i */
+	/* Copies of the weights, in the layouts that vector instructions need
+	 * (images_kernels.c). */
+	int quads; /* number of groups of 4 taps, for the pixel with the most taps */
 	int32_t *starts, *pair_weights;
 	int16_t *quad_weights;
 };
 
-/* Functions that compute pixels with the instructions of a processor. All kernels give the same
- * bytes. */
+/* A resize kernel: functions that compute pixels, written for the vector instructions of some
+ * processors. All resize kernels give the same bytes. */
 struct gt_resize_kernel {
 	const char *name;
 	bool (*is_usable)(void); /* return whether this processor has the instructions */
-	/* Resize a row of RGB pixels to out [f->count, 3]. It reads up to 12 * f->quads + 16 bytes
-	 * after the last pixel of the row, and writes up to GT_RESIZE_SLACK bytes after the last
-	 * pixel of out. */
+	/* Resize a row of RGB pixels in the horizontal direction, to out[f->count, 3]. The function
+	 * reads up to 12 * f->quads + 16 bytes after the last pixel of the row, and writes up to
+	 * GT_RESIZE_SLACK bytes after the last pixel of out. */
 	void (*across_rgb)(const struct gt_filter *f, const uint8_t *row, uint8_t *out);
-	/* Compute row `output` of the result, out [n]: the weighted sum of rows[k] [n], 0 <= k <
-	 * f->taps[output]. */
+	/* Compute row number `output` of the result, which has n bytes. Byte i, out[i], is the
+	 * weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
 	void (*down)(const struct gt_filter *f, int output, const uint8_t *const *rows, size_t n,
 	    uint8_t *out);
 };
@@ -103,7 +107,8 @@ enum { GT_RESIZE_SLACK = 64 }; /* bytes */
 /* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. */
 extern const struct gt_resize_kernel *const gt_resize_kernels[];
 
-/* Allocate and fill the layout of weights that across_rgb() or down() reads. Errors: GT_ENOMEM. */
+/* Allocate and fill the copies of the weights: gt_filter_pack_across() those that across_rgb()
+ * reads, gt_filter_pack_down() those that down() reads. Errors: GT_ENOMEM. */
 int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err);
 int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
 
@@ -113,30 +118,32 @@ int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
  * Resizing is bilinear with antialiasing; the result is equal to Pillow's BILINEAR in every bit.
  */
 struct gt_resize {
-	/* Set by gt_resize_init(): the needed part of the input is rows [top, bottom) and columns
-	 * [left, right). */
+	/* Set by gt_resize_init(): the result depends only on rows [top, bottom) and columns [left,
+	 * right) of the input. */
 	int top, bottom, left, right;
-	/* Each input row must be followed by so many bytes of memory. They are read, but their
-	 * values do not matter. */
+	/* Also set by gt_resize_init(): the number of bytes of memory that must follow each input
+	 * row. These bytes are read, but their values do not matter. */
 	size_t slack;
-	/* Private. */
+	/* The members below are private. */
 	const struct gt_resize_kernel *kernel;
 	struct gt_filter across, down;
 	int channels, next; /* next: the next row of the output */
 	size_t row_bytes;   /* bytes of an output row */
-	/* ring: the last down.max_taps input rows, resized in the horizontal direction only. */
+	/* ring: the last down.max_taps input rows, already resized in the horizontal direction.
+	 * out: where the result is written. */
 	uint8_t *ring, *out;
 	const uint8_t **window; /* [down.max_taps] the rows of `ring` that an output row needs */
 };
 
-/* Start to resize. The result is written to out [view->down.count, view->across.count, channels];
- * it is complete after the last needed row. Release r also after an error. Errors: GT_ENOMEM. */
+/* Start to resize. The result is written to out[view->down.count, view->across.count, channels]. It
+ * is complete after gt_resize_put() of row bottom - 1. Release *r also after an error. Errors:
+ * GT_ENOMEM. */
 int gt_resize_init(struct gt_resize *r, const struct gt_view *view, int channels, uint8_t *out,
     struct gt_err *err);
 void gt_resize_release(struct gt_resize *r);
 
-/* Pass row y of the input. Call this for all rows from `top` to `bottom - 1`, in order. `row`
- * points to the pixel in column `left`. */
+/* Pass row y of the input to the resizer. Call this for all rows from `top` to `bottom - 1`, in
+ * order. `row` points to the pixel in column `left`. */
 void gt_resize_put(struct gt_resize *r, int y, const uint8_t *row);
 
 #endif

@@ -1,11 +1,12 @@
-/* shard_names.h - inside data: expand a pattern of file names to the list of files. */
+/* shard_names.h - inside data: expand a pattern such as x-{0..9}.tar to a list of file names. */
 #ifndef GT_DATA_SHARD_NAMES_H
 #define GT_DATA_SHARD_NAMES_H
 
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-enum { GT_MAX_SHARDS = 1 << 16 }; /* limit of files */
+/* The largest number of files. They are the shards of one data set. */
+enum { GT_MAX_SHARDS = 1 << 16 };
 
 struct gt_shard_names {
 	struct gt_arena arena;
@@ -20,9 +21,9 @@ struct gt_shard_names {
  *              {000..009}, all numbers get as many digits as the longer end.
  *   {a,b}      Each word of the list. Braces do not nest.
  *   * ? [      All files that match, in the order of their names. This is done after braces are
- *              expanded. If a file has exactly this name, only this file is used.
+ *              expanded. If a file has the pattern itself as its name, only this file is used.
  *
- * Other names are used unchanged; such a file may be missing.
+ * A name without these three characters is used unchanged, even if there is no such file.
  *
  *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
  *

@@ -1,4 +1,4 @@
-/* source.h - inside data: the functions of every kind of data set. */
+/* source.h - inside data: what every kind of data set implements, and the augmentations. */
 #ifndef GT_DATA_SOURCE_H
 #define GT_DATA_SOURCE_H
 
@@ -35,8 +35,8 @@ struct gt_source_ops {
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* Return the name of a sample, borrowed. NULL: samples have no names. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
-	/* Measure mean and deviation for gt_dataset_fit() on the samples index [count]. NULL: there
-	 * is nothing to measure. */
+	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the numbers
+	 * index[count]. NULL: there is nothing to measure. */
 	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
 	/* Return the tokenizer of a text, borrowed. NULL for other data. */
 	const struct gt_tokenizer *(*tokenizer)(const struct gt_source *self);
@@ -58,17 +58,20 @@ struct gt_source {
 	int64_t length; /* number of tokens of a stream; for other data, number of samples */
 	const char *const *class_names;   /* [info.classes]; NULL: classes have no names */
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
-	int column_count;                 /* tables; 0: features are numbers, not scaled */
+	int column_count;                 /* columns of a table; 0: features are unscaled numbers */
 	struct gt_data_column *columns;   /* [column_count] */
 	struct gt_data_column target;     /* regression: name, mean and std of the target */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
-	/* The samples are inputs for predictions and have no targets. read() gives GT_DATA_IGNORE;
-	 * for lines of text (text_lines.c) it gives the position of the line's last token. */
+	/* The samples are inputs for predictions and have no targets. read() sets the target to
+	 * GT_DATA_IGNORE, or, for lines of text (text_lines.c), to the position of the line's last
+	 * token. */
 	bool unlabelled;
-	bool takes_parts;         /* read() reads the random part that gt_augment_part() draws */
+	/* read() reads only the part of an image that gt_augment_part() draws at random */
+	bool takes_parts;
 	bool resizes;             /* images of any size are resized to the size in `info` */
 	struct gt_damage *damage; /* NULL: a sample that cannot be read is an error */
-	/* [info.classes] the class to return for each class that read() gives; NULL: the same */
+	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
+	 * is i */
 	int32_t *renumber;
 	struct gt_arena names; /* memory of the names above; close() releases it */
 	atomic_int views;      /* number of views that are open */
@@ -91,14 +94,14 @@ struct gt_source_kind {
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
     gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
 
-/* Apply the augmentations of draw->augment to one image in place: pixels [height, width, channels].
- * `is_part`: the pixels already are a random part, so GT_AUGMENT_RRC is skipped. Errors:
- * GT_ENOMEM. */
+/* Apply the augmentations of draw->augment (lib/data/augment.h) to one image in place: pixels
+ * [height, width, channels]. `is_part`: the pixels already are a random part of an image, so
+ * GT_AUGMENT_RRC (random resized crop) is skipped. Errors: GT_ENOMEM. */
 int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t sample,
     const struct gt_draw *draw, bool is_part, struct gt_err *err);
 
-/* Draw the random part of a picture of height x width pixels for GT_AUGMENT_RRC. Return false if
- * this augmentation is not chosen, or if the draw is for evaluation. */
+/* For GT_AUGMENT_RRC: draw a random part of a picture of height x width pixels. Return false if
+ * this augmentation is not chosen, or if draw->train is false. */
 bool gt_augment_part(
     struct gt_box *out, const struct gt_draw *draw, int64_t sample, int height, int width);
 
@@ -107,7 +110,8 @@ bool gt_augment_part(
  *
  *   settings  four numbers: the least and the largest share of the picture's area; the least and
  *             the largest ratio of width to height
- *   bits      key and counter for the random words. Each attempt draws area, ratio, top and left.
+ *   bits      Key and counter for the random words (lib/base/philox.h). The function tries random
+ *             rectangles; each attempt draws area, ratio, top and left.
  */
 struct gt_box gt_rrc_box(int height, int width, const double *settings, const uint32_t bits[4]);
 /* Check that the settings are above 0, and that no maximum is below its minimum. Errors:
@@ -121,22 +125,26 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
 /*
  * jitter.c: vary the colours of an image of 1 or 3 channels in place.
  *
- *   settings  brightness b, contrast c, saturation s, hue h. The first three are changed by a
- *             factor from max(0, 1 - b) to 1 + b; the hue is shifted by -h to h, as a fraction of
- *             its circle. A setting of 0 changes nothing.
- *   bits      The upper 24 bits of word k draw factor k. The lower 8 bits of all words together
- *             draw one of the 24 orders of the four adjustments.
+ *   settings  brightness b, contrast c, saturation s, hue h. Brightness is changed by a random
+ *             factor from max(0, 1 - b) to 1 + b; contrast and saturation likewise, with c and s.
+ *             The hue is shifted by -h to h, as a fraction of its circle. A setting of 0 changes
+ *             nothing.
+ *   bits      Four random words. The upper 24 bits of word k give the factor or shift of setting k.
+ *             The lower 8 bits of all words together choose one of the 24 orders of the four
+ *             adjustments.
  */
 int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err);
 
 /*
- * mixup.c: return the random weight of a group of samples, from Beta(alpha, alpha), alpha > 0.
+ * mixup.c: return the random weight with which a group of samples is mixed. Its distribution is
+ * Beta(alpha, alpha), alpha > 0.
  *
  *   number    the number of the group in its epoch
  *
- * Each group has GT_MIXUP_BLOCKS blocks of the random stream. The weight is computed from two
- * random numbers of a gamma distribution; each of them uses one half of the blocks.
+ * Each group has GT_MIXUP_BLOCKS blocks of the random stream (lib/base/philox.h). The weight is
+ * computed from two random numbers of a gamma distribution; each of them uses one half of the
+ * blocks.
  */
 enum { GT_MIXUP_BLOCKS = 256 };
 double gt_mixup_weight(double alpha, uint64_t seed, uint64_t number, uint32_t epoch);
@@ -148,7 +156,7 @@ double gt_mixup_weight(double alpha, uint64_t seed, uint64_t number, uint32_t ep
  *   out      [count, size] mixtures on the scale of the pixels, 0 to 255
  *   target   [count]
  *   pixels   [count, size] the samples as they were read
- *   classes  [count] their classes
+ *   classes  [count] classes of the samples
  *   weight   weight of sample i; the weight of sample i - 1 is 1 - weight
  */
 void gt_mixup_rows(float *out, struct gt_mixed_target *target, const uint8_t *pixels,
@@ -157,12 +165,13 @@ void gt_mixup_rows(float *out, struct gt_mixed_target *target, const uint8_t *pi
 /* Check that alpha = settings[0] is above 0. Errors: GT_EINVAL. */
 int gt_mixup_check(const double *settings, struct gt_err *err);
 
-/* Write a random permutation of 0 .. n-1 to order [n], by the method of Fisher and Yates. It
- * depends on (seed, stream, step) only (lib/base/philox.h). */
+/* Write a random permutation of 0 .. n-1 to order[n], by the method of Fisher and Yates. The
+ * permutation depends only on n, seed, `stream` and `step` (lib/base/philox.h). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
 /* text_lines.c: open the lines of request->inputs. Each line is a separate text, for which a model
- * predicts the next token. The source owns `tok` from now on, even if this call fails. */
+ * predicts the next token. This call takes ownership of `tok`: the source closes it, or the call
+ * itself if it fails. */
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 

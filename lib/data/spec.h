@@ -1,4 +1,4 @@
-/* spec.h - inside data: parse KIND:PATH[,key=value...]. */
+/* spec.h - inside data: parse a spec, the value of --data: KIND:PATH[,key=value...]. */
 #ifndef GT_DATA_SPEC_H
 #define GT_DATA_SPEC_H
 
@@ -12,10 +12,11 @@ struct gt_set;
 /* A parsed spec. An option is a pair key=value. */
 struct gt_spec {
 	char *buffer; /* copy of the text; the pointers below point into it */
-	/* The well-known data set that the spec names instead of KIND:PATH; NULL: none. */
+	/* The well-known data set (lib/data/get/sets.h) that the spec names instead of KIND:PATH;
+	 * NULL: the spec names none. */
 	const struct gt_set *set;
-	/* The path of this data set; the file or folder may be missing. NULL: the user has no cache
-	 * folder for data sets. */
+	/* The path of this data set in the user's cache; the file or folder may be missing. NULL:
+	 * `set` is NULL, or the user has no cache folder for data sets. */
 	char *set_path;
 	const char *kind;
 	const char *path; /* "" if the spec has no path */
@@ -27,7 +28,7 @@ struct gt_spec {
  * Parse a spec. In the path and in values, `\,` is a comma; any other backslash is an ordinary
  * character. The first colon ends the kind if it comes before the first comma; otherwise there is
  * no path, as in `random,samples=8`. If there is no path, and the kind is the name of a well-known
- * data set (get/sets.h), the kind and path of this data set in the user's cache are used.
+ * data set, *out gets the kind of this data set and its path in the user's cache.
  *
  * Release *out with gt_spec_release(). Errors: GT_EINVAL, GT_ENOMEM.
  */

@@ -41,15 +41,15 @@ bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
 int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 
 /* Set and return GT_EFORMAT: the code point at byte `offset` of a text is not a token. The message
- * names it. */
+ * names the code point. */
 int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
 /* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, which the caller
  * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's
  * digest. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
-/* Create a tokenizer from such JSON. A digest alone cannot be read. After an error *out is NULL.
- * Errors: GT_EFORMAT, GT_ENOMEM. */
+/* Create a tokenizer from such JSON. JSON for byte-pair encoding is an error, because it has only a
+ * digest. After an error *out is NULL. Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* backend.h - the interface to devices: backends as tables of functions, and open devices. */
+/* backend.h - devices: a table of functions for each kind (a backend), and open devices. */
 #ifndef GT_DEVICE_BACKEND_H
 #define GT_DEVICE_BACKEND_H
 
@@ -10,22 +10,22 @@
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
-/* This folder only passes on pointers to these structs. Graphs use gt_kernel (lib/graph/kernel.h),
- * and ranks use gt_device_groups (lib/comm/device_group.h). */
+/* lib/device only passes on pointers to these structs. struct gt_kernel is for graphs
+ * (lib/graph/kernel.h), and struct gt_device_groups for ranks (lib/comm/device_group.h). */
 struct gt_kernel;
 struct gt_device_groups;
 
 /*
  * A device works asynchronously. A stream is a queue of work for a device, and the device does this
  * work in the order of the queue. Two streams are independent, unless one of them waits for an
- * event recorded on the other. A function that takes a stream queues work and returns. The work may
- * be done later: until then, do not touch the memory that it uses. On the CPU, the work is done
- * when the function returns.
+ * event recorded on the other. A function with an argument `stream` queues work and returns. The
+ * work may be done later. Until it is done, do not read or change the memory that it uses. On the
+ * CPU, work is already done when the function returns.
  *
  * If work fails after the function has returned, a later call on that device returns the error. A
- * kernel may find a fault in its data (lib/graph/fault.h). The host's next wait on that device,
- * stream_sync() or event_sync(), then returns the fault as an error, once. If there are several
- * faults, one of them is returned.
+ * kernel may find a fault in its data (lib/graph/fault.h). In that case the host's next wait on
+ * that device, by stream_sync() or event_sync(), returns the fault as an error, once. If there are
+ * several faults, one of them is returned.
  *
  * A stream and its events may be used by only one thread at a time.
  */
@@ -44,10 +44,11 @@ enum { GT_DEVICE_ALIGN = 256 };
  * rounded. To add or subtract two sums, add or subtract their elements one by one.
  *
  * An exact sum does not depend on the order of additions or on the number of ranks. Its elements,
- * except the last one, are digits: element i is a number of units of 2^(24 i - 298). This number is
- * an integer of at most 53 bits, so additions do not round it. (The smallest square is 2^-298. A
- * digit has 24 bits, half as many as the fraction of a square.) An exact sum can hold 2^20 sums of
- * up to 2^16 squares each. The last element is the sum of all squares that are not finite.
+ * except the last one, are digits: element i of the array stands for `element * 2^(24 * i - 298)`.
+ * Each of these elements is an integer of at most 53 bits, so additions do not round it. (The
+ * smallest square is 2^-298. A digit has 24 bits, half as many as the fraction of a square.) An
+ * exact sum can hold 2^20 sums of up to 2^16 squares each. The last element is the sum of all
+ * squares that are not finite.
  *
  * A rounded sum is stored in element 0, and the other elements are 0.
  *
@@ -55,14 +56,16 @@ enum { GT_DEVICE_ALIGN = 256 };
  */
 enum { GT_SQUARES = 25 };
 
-/* The step block: settings of a step. The host copies the block to the device before the step. */
+/* The step block: the settings of one training step. The host copies it to the device before the
+ * step. */
 struct gt_step_block {
-	float lr;            /* learning rate of this step */
-	float fallback_lr;   /* learning rate of updates with gt_update_options.use_fallback_lr */
-	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
+	float lr; /* learning rate of this step */
+	float
+	    fallback_lr; /* learning rate of updates for which gt_update_options.use_fallback_lr is 1 */
+	float clip;      /* largest allowed norm of the gradients; 0: no clipping */
 	double beta1, beta2; /* Adam, AdamW */
 	double stop;         /* 1: this rank was asked to stop; 0: it was not */
-	bool exact;          /* sums of squares are exact (GT_SQUARES); false: rounded */
+	bool exact;          /* true: sums of squares are exact (GT_SQUARES); false: rounded */
 	/* The loss scale is multiplied by `growth` after growth_interval updates without an
 	 * overflow, and by `backoff` after an overflow. growth_interval 0: the loss is not scaled.
 	 */
@@ -71,13 +74,14 @@ struct gt_step_block {
 };
 
 /*
- * The result block: scalars that kernels compute in a step and that other kernels read. After the
- * step, the block is copied to the host. The host reads this copy later, so kernels never wait for
- * the host.
+ * The result block: scalars that kernels compute in a step, and that later kernels read. After the
+ * step, the block is copied to the host. The host may read this copy later, so kernels never wait
+ * for the host.
  */
 struct gt_step_result {
-	/* Sums so far: of the step's losses, and of gt_step_block.stop over the ranks. The two
-	 * members are adjacent, so that ranks add up both in one call. */
+	/* loss: the sum of the step's losses so far. stop: gt_step_block.stop, later its sum over
+	 * all ranks. The two members are adjacent, so that one collective can sum both over the
+	 * ranks. */
 	double loss, stop;
 	float grad_norm; /* L2 norm of all gradients, before clipping, without the loss scale */
 	/* gradients are multiplied by this factor: min(1, clip / (norm + 1e-6)) / scale */
@@ -121,7 +125,8 @@ struct gt_update_options {
  */
 enum { GT_MUON_STEPS = 5 };
 static const double gt_muon_coefficients[] = { 3.4445, -4.7750, 2.0315 };
-/* The momentum is divided by its norm, or by this number if the norm is smaller. */
+/* Before the iterations, Muon divides the momentum by its norm, or by this number if the norm is
+ * smaller. */
 static const double gt_muon_eps = 1e-7;
 
 /* Return the size of muon()'s workspace, in floats: two matrices [rows, cols] and two square
@@ -140,15 +145,17 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 static const double gt_scale_min = 0x1p-14;
 
 /*
- * Kernels that work on ranges of the flat buffers. Each function queues its work on a stream.
- * Elements are float32 if no other type is named. A range may have any length, and it begins at a
- * multiple of 64 bytes. Arrays, *s and *first are in device memory; *o is in host memory. Results
- * are the same for any number of threads. Errors: GT_EDEVICE, and errors of earlier work on this
- * device.
+ * Kernels that work on ranges of flat buffers. A flat buffer holds the values of many tensors, one
+ * after the other: all parameters, or all gradients (lib/graph/store.h). Each function queues its
+ * work on a stream. Elements are float32, unless another type is given. A range may have any
+ * length, and it begins at a multiple of 64 bytes. Arrays and the arguments *s and *first are in
+ * device memory. *o is in host memory. Results are the same for any number of threads. Errors:
+ * GT_EDEVICE, and errors of earlier work on this device.
  *
- * The rules of all updates (sgd, adam, muon): p are the parameters, g the gradients, and the other
- * arrays the state of the optimizer. Gradients are multiplied by s->result.grad_factor. If
- * s->result.skip is set, an update changes nothing. *o is not read after the call has returned.
+ * For all updates (sgd, adam, muon): `p` is the array of parameters, `g` that of gradients, and the
+ * other arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
+ * s->result.skip is set, an update changes nothing. The caller may change or free *o when the call
+ * has returned.
  */
 struct gt_range_kernels {
 	/* x[count] += y[count] */
@@ -159,12 +166,12 @@ struct gt_range_kernels {
 	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
 	/* Add the sum of losses[count], count >= 1, to s->result.loss, in double. The order of
 	 * additions is the order of ordered groups (lib/comm/group.h): the sum of the first 2^k
-	 * losses, plus the sum of the other losses. 2^k is the largest power of two below count.
-	 * The two sums are computed in the same way. */
+	 * losses, plus the sum of the other losses. 2^k is the largest power of two below `count`.
+	 * Each of these two sums is computed by the same rule. */
 	int (*add_losses)(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
 	    int64_t count, struct gt_err *err);
 	/* Add the sum of the squares of g[count] to s->result.squares. The sum is exact if
-	 * s->block.exact is set, and otherwise in double (GT_SQUARES). */
+	 * s->block.exact is set. Otherwise it is rounded: it is computed in double (GT_SQUARES). */
 	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
 	    struct gt_step_scalars *s, struct gt_err *err);
 	/* Compute all other members of s->result from `loss` and `squares`. If the loss is scaled
@@ -174,7 +181,7 @@ struct gt_range_kernels {
 	 * grad_factor; torch._amp_update_scale_, of torch.amp.GradScaler, for the loss scale. */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* p[count] -= lr * step, as in torch.optim.SGD. buf[count] is momentum_buffer, or NULL if
+	/* p[count] -= `lr * step`, as in torch.optim.SGD. buf[count] is momentum_buffer, or NULL if
 	 * there is no momentum. */
 	int (*sgd)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
 	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
@@ -183,29 +190,29 @@ struct gt_range_kernels {
 	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
-	/* Optional (NULL): prepare faster matrix products for updates of a matrix of this shape.
-	 * They live as long as the stream. Without this call, muon() needs less memory and may be
-	 * slower. Do not call this while work is captured (capture_begin()). */
+	/* Optional (NULL): prepare faster matrix products for muon() with a matrix of this shape.
+	 * What is prepared lives as long as the stream. Without this call, muon() needs less memory
+	 * and may be slower. Do not call this while work is captured (capture_begin()). */
 	int (*prepare_muon)(
 	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 	/* Update one matrix p[rows, cols] as torch.optim.Muon does, with Nesterov momentum.
 	 * buf[rows, cols] is momentum_buffer. work[gt_muon_work(rows, cols)] is workspace: its
-	 * contents are lost. Matrix products are computed in float32, too. */
+	 * contents are lost. Matrix products are also computed in float32. */
 	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
 	    int64_t cols, float *work, const struct gt_update_options *o,
 	    const struct gt_step_scalars *s, struct gt_err *err);
-	/* y[count] += weight * (x[count] - y[count]), as torch.lerp. The formula is exact for the
-	 * weights 0 and 1. */
+	/* Compute y[count] += weight * (x[count] - y[count]), as torch.lerp does. The formula is
+	 * exact for the weights 0 and 1. */
 	int (*lerp)(struct gt_stream *stream, float *y, const float *x, int64_t count, float weight,
 	    struct gt_err *err);
 	/* Exchange x[count] and y[count]. */
 	int (*swap)(
 	    struct gt_stream *stream, float *x, float *y, int64_t count, struct gt_err *err);
-	/* Convert x[count] to half[count], of type `dtype`, GT_F16 or GT_BF16. Round to nearest
-	 * even (lib/base/half.h). */
+	/* Convert x[count] to half[count], whose type is `dtype`: GT_F16 or GT_BF16. Round to
+	 * nearest even (lib/base/half.h). */
 	int (*narrow)(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
 	    enum gt_dtype dtype, struct gt_err *err);
-	/* Convert half[count], of type `dtype`, GT_F16 or GT_BF16, to x[count]. */
+	/* Convert half[count], whose type is `dtype` (GT_F16 or GT_BF16), to x[count]. */
 	int (*widen)(struct gt_stream *stream, float *x, const uint16_t *half, int64_t count,
 	    enum gt_dtype dtype, struct gt_err *err);
 	/* Store in *first the index of the first element of x[count] that is NaN or infinite. Store
@@ -226,11 +233,12 @@ struct gt_backend {
 	/* the layout in which kernels expect tensors of four dimensions */
 	enum gt_layout image_layout;
 	/*
-	 * Limits for the pass fuse_head, which replaces a model's last product and its loss by one
-	 * node, linear_cross_entropy. The pass does so if the logits have more than logits_bytes
-	 * bytes; the node then computes chunks of at most that size. It also does so if the bytes
-	 * of one row of logits are not a multiple of logits_align (0: any size is fine). If
-	 * logits_bytes is 0, or the backend has no kernels for the node, the pass does nothing.
+	 * Limits for the pass fuse_head, which replaces a model's last matrix product and its loss
+	 * by one node, linear_cross_entropy. The pass replaces them if the logits have more than
+	 * logits_bytes bytes; the node then computes the logits in chunks of at most that size. The
+	 * pass also replaces them if the size of one row of logits in bytes is not a multiple of
+	 * logits_align (0: any size is fine). If logits_bytes is 0, or the backend has no kernels
+	 * for the node, the pass does nothing.
 	 */
 	size_t logits_bytes, logits_align;
 
@@ -245,21 +253,21 @@ struct gt_backend {
 	 * of device memory in bytes. */
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
-	/* Optional (NULL): write to text[size] a list of the other processes that hold memory of
-	 * this device (gt_holders_read()). The text is "" if there are none or none are known. */
+	/* Optional (NULL): write a list of other processes that hold memory of this device to
+	 * text[size] (gt_holders_read()). The text is "" if there are none or none are known. */
 	void (*holders)(char *text, size_t size, int index);
 
-	/* Optional (NULL): return the peak rate of matrix products of this type, in floating-point
-	 * operations per second; 0 if it is not known. tf32: the factors of float32 products are
-	 * rounded to TF32. */
+	/* Optional (NULL): return the peak rate of matrix products of the type `dtype`, in
+	 * floating-point operations per second, or 0 if the rate is not known. If `tf32` is set,
+	 * the factors of float32 products are rounded to TF32. */
 	double (*peak_flops)(int index, enum gt_dtype dtype, bool tf32);
 	/* Optional (NULL: no device supports TF32): check that a device can compute float32
 	 * products with factors rounded to TF32. Errors: GT_ENOTSUP if it cannot, with the name of
 	 * the device in the text; GT_EDEVICE. */
 	int (*check_tf32)(int index, struct gt_err *err);
 
-	/* Allocate zeroed device memory, aligned to GT_DEVICE_ALIGN. Free the memory only after all
-	 * work that uses it is done. `bytes` is the same number in both calls. */
+	/* Allocate zeroed device memory, aligned to GT_DEVICE_ALIGN. Call free() only after all
+	 * work that uses the memory is done, and with the same `bytes`. */
 	int (*alloc)(int index, size_t bytes, void **out, struct gt_err *err);
 	void (*free)(int index, void *p, size_t bytes);
 	/* Allocate zeroed, pinned host memory. Copies between pinned memory and the device run at
@@ -317,16 +325,17 @@ struct gt_backend {
 	 *
 	 * Between capture_begin() and capture_end(), work queued on the stream is recorded and not
 	 * done: kernels, copies within the device, events, and waits of streams. If another stream
-	 * waits for an event of the capture, that stream joins the capture. Before capture_end(),
-	 * the first stream has to wait for all streams that have joined. Captured work must not
-	 * wait for work outside the capture. These are errors during a capture: copies from or to
-	 * host memory, host_call(), and waits of the host for a captured stream. capture_end() ends
-	 * the capture even if it returns an error; *out is then NULL.
+	 * waits for an event that was recorded during the capture, that stream joins the capture.
+	 * Before capture_end(), the first stream has to wait for all streams that have joined.
+	 * Captured work must not wait for work outside the capture. During a capture, the following
+	 * are errors: copies from or to host memory, host_call(), and a wait of the host for a
+	 * stream of the capture. capture_end() ends the capture even if it returns an error; *out
+	 * is then NULL.
 	 *
-	 * replay() queues all work of the capture, on the stream of capture_begin(). Addresses and
-	 * arguments are those of the recording, so values that differ from one replay to the next
-	 * must be read from device memory. A capture may be freed while a replay is still running.
-	 * Memory that the work uses may be freed only after the replay is done.
+	 * replay() queues all work of the capture on the stream that was passed to capture_begin().
+	 * The work uses the same addresses and arguments in each replay, so values that change
+	 * between replays must be read from device memory. A capture may be freed while a replay is
+	 * still running. Memory that the work uses may be freed only after the replay is done.
 	 */
 	int (*capture_begin)(struct gt_stream *stream, struct gt_err *err);
 	int (*capture_end)(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
@@ -336,9 +345,10 @@ struct gt_backend {
 	/*
 	 * Queue a call of fn(self, err) on the host. fn begins when all earlier work of the stream
 	 * is done, and later work of the stream begins when fn has returned. fn runs on a thread of
-	 * the backend; on the CPU, it runs within host_call(). fn may wait, also for host calls of
-	 * other streams. It must not call functions of a backend. The only pinned memory that fn
-	 * may access is memory[bytes]. If fn fails, later calls on the device return its error.
+	 * the backend; on the CPU, it runs within host_call(). fn may wait, for example for host
+	 * calls of other streams. It must not call functions of a backend. The only pinned memory
+	 * that fn may access is memory[bytes]. If fn fails, later calls on the device return its
+	 * error.
 	 */
 	int (*host_call)(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
 	    size_t bytes, struct gt_err *err);
@@ -346,7 +356,7 @@ struct gt_backend {
 	/* Return a NULL-terminated list of kernel tables. A table ends with a row that has op NULL.
 	 * If several rows can compute a call, the first one is used. */
 	const struct gt_kernel *const *(*kernels)(void);
-	/* Return the kernels for ranges of the flat buffers. */
+	/* Return the kernels for ranges of flat buffers. */
 	const struct gt_range_kernels *(*ranges)(void);
 
 	/* Optional (NULL): the backend's implementations of collectives between its devices. The
@@ -354,8 +364,8 @@ struct gt_backend {
 	const struct gt_device_groups *const *groups;
 };
 
-/* The backends: the CPU, in every build, and NVIDIA's GPUs, in builds with CUDA's toolkit. Their
- * code is in kernels/. */
+/* The backends: one for the CPU, in every build, and one for NVIDIA GPUs, in builds with CUDA.
+ * Their code is in kernels/. */
 extern const struct gt_backend gt_cpu_backend, gt_cuda_backend;
 
 /* All backends of this build, NULL-terminated. */
@@ -366,19 +376,21 @@ const struct gt_backend *gt_backend_find(const char *name);
 
 /* ---- device.c ---- */
 
-/* An open device, for one thread. The thread that opens a device also enters it. */
+/* An open device, to be used by one thread. That thread opens the device and thereby also enters
+ * it. */
 struct gt_device {
 	const struct gt_backend *backend;
 	int index;
 	struct gt_stream *compute;     /* for plans and updates */
 	struct gt_stream *copies;      /* for copies of batches to the device, while plans run */
 	struct gt_stream *collectives; /* for collectives, while plans run */
-	/* do not choose algorithms by timing them: all ranks and runs then use the same ones */
+	/* do not choose algorithms by timing them, so that all ranks and runs use the same ones */
 	bool untimed;
 };
 
 /*
- * Enter a device and create its streams. Close the device after everything that uses its memory.
+ * Enter a device and create its streams. Before you close the device, close everything that uses
+ * its memory.
  *
  * Errors: errors of the backend; GT_EINVAL if backend is NULL or there is no device `index`.
  */
@@ -390,13 +402,14 @@ void gt_device_close(struct gt_device *d); /* NULL is fine */
  * free memory that queued work may still use. */
 int gt_device_sync(const struct gt_device *d, struct gt_err *err);
 
-/* Allocate zeroed memory of the device, aligned to GT_DEVICE_ALIGN; free memory of `bytes` bytes.
- * Freeing NULL does nothing. */
+/* gt_device_alloc() allocates zeroed memory of the device, aligned to GT_DEVICE_ALIGN.
+ * gt_device_free() frees it; `bytes` must be the same number. If `p` is NULL, it does nothing. */
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);
 void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
 
-/* Copy from host to device, or from device to host. The copy begins after all earlier work of the
- * compute stream, and the functions return when it is done. For use outside the steps of a run. */
+/* gt_device_write() copies from host to device, and gt_device_read() from device to host. The copy
+ * begins when all earlier work of the compute stream is done, and the functions return when the
+ * copy is done. The host waits for these copies, so do not use them in every training step. */
 int gt_device_write(
     const struct gt_device *d, void *device, const void *host, size_t bytes, struct gt_err *err);
 int gt_device_read(

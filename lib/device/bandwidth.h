@@ -31,7 +31,7 @@ struct gt_copies;
  */
 int gt_copies_open(struct gt_copies **out, const struct gt_device_name *names, size_t count,
     size_t bytes, struct gt_err *err);
-void gt_copies_close(struct gt_copies *c); /* NULL is fine */
+void gt_copies_close(struct gt_copies *c); /* `c` may be NULL */
 
 /* Return true if copies of this kind exist. Copies to or from the host do not exist if device
  * memory is host memory. Copies between devices do not exist if there is only one device, or if the

@@ -5,8 +5,9 @@
 #include "lib/device/maybe.h"
 
 struct gt_cgroup {
-	double cpus;                  /* CPU time, in CPUs: 1.5 is 1.5 CPUs; 0: no limit */
-	struct gt_maybe memory_bytes; /* unknown: no limit */
+	/* limit of CPU time, in CPUs: 1.5 is as much as 1.5 CPUs give; 0: no limit */
+	double cpus;
+	struct gt_maybe memory_bytes; /* limit of memory; unknown: no limit */
 	/* Bytes that can still be allocated before the first memory limit is reached. Cached file
 	 * data that the kernel can drop counts as free. Unknown: no limit. */
 	struct gt_maybe memory_free_bytes;
@@ -15,8 +16,8 @@ struct gt_cgroup {
 /*
  * Read the limits of this process's control group and of all groups above it, and store the
  * smallest ones. Control groups of version 1 and of version 2 are read. `root` is a prefix for the
- * paths /proc and /sys: "" for the real ones, or a folder with a copy. Groups outside this
- * container cannot be seen here, so they are skipped.
+ * paths /proc and /sys: "" for the real files, or a folder with copies of them. If this process is
+ * in a container, it cannot see the groups above the container, so their limits are not read.
  *
  * Source: kernel documentation, admin-guide/cgroup-v1 and cgroup-v2.
  */

@@ -13,7 +13,7 @@ enum gt_severity {
 /* One problem. */
 struct gt_finding {
 	enum gt_severity severity;
-	const char *id; /* name of the problem for programs, which never changes: "gpu-full" */
+	const char *id; /* a name of the problem that never changes, for programs: "gpu-full" */
 	char text[GT_REASON_SIZE], fix[240]; /* the problem and its fix, one line each */
 };
 
@@ -30,10 +30,10 @@ struct gt_check_facts {
 	bool cudnn;       /* libcudnn.so.9 can be opened */
 	const struct gt_bandwidth *copies; /* borrowed; NULL: copies were not tested */
 	struct gt_maybe shm_bytes;         /* size of /dev/shm */
-	/* limits of this process; unknown: no limit */
-	struct gt_maybe open_files;    /* number of open files */
-	struct gt_maybe address_bytes; /* bytes of address space */
-	struct gt_maybe locked_bytes;  /* bytes of locked memory */
+	/* Limits of this process. An unknown number means that there is no limit. */
+	struct gt_maybe open_files;    /* maximum number of open files */
+	struct gt_maybe address_bytes; /* maximum bytes of address space */
+	struct gt_maybe locked_bytes;  /* maximum bytes of locked memory */
 };
 
 /*

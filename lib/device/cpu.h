@@ -42,15 +42,17 @@ struct gt_cpu {
 	struct gt_cpu_cache cache[GT_CPU_CACHES_MAX]; /* [cache_count] */
 	size_t cache_count;
 	struct gt_maybe memory_total_bytes;
-	struct gt_maybe memory_available_bytes; /* the kernel's estimate, at most the limit */
-	struct gt_maybe memory_limit_bytes;     /* limit from the cgroup; unknown: no limit */
+	/* the kernel's estimate of the memory that can be allocated; at most memory_limit_bytes */
+	struct gt_maybe memory_available_bytes;
+	struct gt_maybe memory_limit_bytes; /* limit from the cgroup; unknown: no limit */
 };
 
 /*
  * Read the facts about the CPU from /proc and /sys. `root` is a prefix for these paths: "" for the
  * real ones, or, in tests, a folder with files of another machine. Numbers that cannot be read stay
- * 0 or unknown. quota and memory_limit_bytes are the smallest limits of this process's cgroup and
- * of all cgroups above it, of version 1 and version 2. Release *out with gt_cpu_release().
+ * 0 or unknown. quota and memory_limit_bytes are the smallest limits among this process's cgroup
+ * and all cgroups above it. Cgroups of version 1 and of version 2 are read. Release *out with
+ * gt_cpu_release().
  *
  * Errors: only GT_ENOMEM; *out is then empty.
  * Source: kernel documentation, admin-guide/cputopology, cgroup-v1, cgroup-v2.
@@ -64,7 +66,8 @@ uint64_t gt_cpu_memory_bytes(void);
 
 /* Bytes of memory that can still be allocated; UINT64_MAX if unknown. */
 struct gt_cpu_available {
-	/* by all processes together: the smaller of the machine's free memory and the cgroup's */
+	/* by all processes together: the free memory of the machine or what is left in the cgroup,
+	 * whichever is smaller */
 	uint64_t host_bytes;
 	uint64_t process_bytes; /* by this process alone, within its address space (RLIMIT_AS) */
 };

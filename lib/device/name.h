@@ -12,7 +12,7 @@ enum { GT_DEVICE_NAME_SIZE = 16 };
 /* One device. */
 struct gt_device_name {
 	const struct gt_backend *backend;
-	int index; /* from 0; only GPUs that CUDA_VISIBLE_DEVICES shows have an index */
+	int index; /* from 0 on; GPUs that CUDA_VISIBLE_DEVICES hides are not counted */
 };
 
 /*
@@ -25,14 +25,14 @@ struct gt_device_name {
  * The order of the list is kept, because rank r of a host uses device r % count. `backends` is a
  * NULL-terminated list, such as gt_backends.
  *
- *   *out  [*count], at least one device; yours to free(); NULL on failure
+ *   *out  [*count], at least one device; the caller frees it with free(); NULL on failure
  *
  * Errors:
  *   GT_EINVAL   the list or an element is empty, an element is not the name of a device, a device
  *               is listed twice, or the list has devices of two backends
  *   GT_ENOTSUP  a backend is not in `backends`
- *   GT_EDEVICE  this machine does not have the device; if it has no device of this kind at all,
- *               the backend writes the text
+ *   GT_EDEVICE  this machine does not have the device; if it has no device of the backend at all,
+ *               the backend provides the text of the error
  *   GT_ENOMEM
  */
 int gt_device_names_read(struct gt_device_name **out, size_t *count, const char *text,

@@ -32,7 +32,7 @@ struct gt_gpu {
 	char pci_bus_id[32];
 	struct gt_maybe capability; /* compute capability, 10 * major + minor: 90 is 9.0 */
 	struct gt_maybe memory_total_bytes, memory_used_bytes, memory_free_bytes;
-	/* percentage of the driver's last sample period in which a kernel ran */
+	/* a CUDA kernel was running during this percentage of the driver's last sample period */
 	struct gt_maybe utilization_percent;
 	struct gt_maybe temperature_c;
 	struct gt_maybe power_mw, power_limit_mw; /* milliwatts */
@@ -55,7 +55,7 @@ enum gt_nvml_state {
 	GT_NVML_OK,            /* at least one GPU */
 	GT_NVML_NO_LIBRARY,    /* no driver is installed */
 	GT_NVML_BAD_LIBRARY,   /* the library of NVML exists, but cannot be used */
-	GT_NVML_NO_DRIVER,     /* a driver is installed, but the kernel module is not loaded */
+	GT_NVML_NO_DRIVER,     /* a driver is installed, but its kernel module is not loaded */
 	GT_NVML_MISMATCH,      /* the versions of the library and the kernel module differ */
 	GT_NVML_NO_PERMISSION, /* this user may not open the devices */
 	GT_NVML_NO_GPU,        /* the driver works, but there is no GPU */

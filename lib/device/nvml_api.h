@@ -1,4 +1,4 @@
-/* nvml_api.h - inside device: the functions of NVML, NVIDIA's management library, that are used. */
+/* nvml_api.h - inside device: open NVML, NVIDIA's management library, and declare its functions. */
 #ifndef GT_DEVICE_NVML_API_H
 #define GT_DEVICE_NVML_API_H
 
@@ -20,7 +20,7 @@ enum gt_nvml_status {
 	NVML_LIB_RM_VERSION_MISMATCH = 18
 };
 
-/* Constants of NVML: arguments of functions, and values that functions return. */
+/* Constants of NVML: arguments of its functions, and values that its functions return. */
 enum { NVML_TEMPERATURE_GPU = 0, NVML_MIG_ENABLED = 1 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_ERROR_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
@@ -35,7 +35,7 @@ enum {
 };
 enum { NVML_NVLINK_SWITCH = 2, NVML_SCOPE_NODE = 0 };
 
-/* A count of more GPUs than this is taken for an error of the driver. */
+/* If NVML reports more GPUs than this, gtrain takes the number for an error of the driver. */
 enum { GT_NVML_GPUS_MAX = 1024 };
 
 /* NVML writes this value instead of a number of bytes that is not known. */
@@ -68,12 +68,12 @@ struct gt_nvml_process {
 _Static_assert(sizeof(struct gt_nvml_process) == 24, "nvmlProcessInfo_v2_t has 24 bytes");
 
 typedef void *gt_nvml_device;
-/* Write the processes on a GPU to an array. Before the call, *count is the capacity of the array;
- * after it, the number of processes. */
+/* Write the processes on a GPU to an array. *count is the capacity of the array before the call,
+ * and the number of processes after the call. */
 typedef int gt_nvml_processes_fn(gt_nvml_device, unsigned *count, struct gt_nvml_process *);
 
-/* The functions of an open library. A function that this library does not have is NULL. A table in
- * nvml.c has NVML's name of each function. */
+/* The functions of the opened NVML library. If the library does not have a function, the pointer is
+ * NULL. A table in nvml.c has NVML's name of each function. */
 struct gt_nvml {
 	void *handle; /* from dlopen() */
 	int (*init)(void);
@@ -107,32 +107,34 @@ struct gt_nvml {
 	int (*memory_affinity)(gt_nvml_device, unsigned words, unsigned long *, int scope);
 };
 
-/* Call a function that may be NULL. True if there is such a function and it succeeded. */
+/* Call a function of NVML. The value is true if the pointer is not NULL and the call succeeded. */
 #define GT_NVML_ASK(function, ...) ((function) && (function)(__VA_ARGS__) == NVML_SUCCESS)
 
-/* Finish a text that a call of NVML has written to text[size]. If `answered` is true, the call has
- * succeeded: make sure that the text ends with a zero byte. Otherwise set the text to "". */
+/* Call this after a function of NVML that writes a text to text[size]. If `answered` is true, the
+ * function has succeeded: make sure that the text ends with a zero byte. Otherwise set the text to
+ * "". */
 static inline void gt_nvml_end_text(bool answered, char *text, size_t size)
 {
 	text[answered ? size - 1 : 0] = '\0';
 }
 
-/* Return a number that is known. */
+/* Return `value` as a known number (struct gt_maybe). */
 static inline struct gt_maybe gt_nvml_known(uint64_t value)
 {
 	return (struct gt_maybe){ .known = true, .value = value };
 }
 
 /*
- * Open and initialize the library (nvml.c). `library` is its path or soname; NULL or "" is
- * "libnvidia-ml.so.1". Return true if it can be used; call gt_nvml_close() only then. Set
- * why->state; if the library cannot be used, set why->reason, too.
+ * Open and initialize the NVML library. `library` is its path or soname; NULL or "" is
+ * "libnvidia-ml.so.1". Return true if the library can be used. Only in this case, call
+ * gt_nvml_close() at the end. Set why->state; if the library cannot be used, set why->reason, too.
+ * Defined in nvml.c.
  */
 bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
 void gt_nvml_close(struct gt_nvml *nvml);
 
-/* Read all facts about GPU number `index` (nvml_gpu.c). *gpu must be zeroed before. Errors: only
- * GT_ENOMEM. */
+/* Read all facts about GPU number `index`. *gpu must be zeroed before the call. Errors: only
+ * GT_ENOMEM. Defined in nvml_gpu.c. */
 int gt_nvml_gpu_read(
     const struct gt_nvml *nvml, unsigned index, struct gt_gpu *gpu, struct gt_err *err);
 

@@ -9,7 +9,8 @@
 #include "lib/device/cpu.h"
 #include "lib/device/nvml.h"
 
-/* The size of a buffer for the text of a struct gt_err and its hint in parentheses, in bytes. */
+/* The size, in bytes, of a buffer for the text of a struct gt_err, followed by its hint in
+ * parentheses. */
 enum { GT_REASON_SIZE = 968 };
 
 /* The libraries with which the CPU backend computes. */
@@ -26,7 +27,7 @@ struct gt_cpu_math {
  * kernels/cpu/math.c. */
 void gt_cpu_math_read(struct gt_cpu_math *out);
 
-/* The CPU backend and the CUDA backend. */
+/* Number of backends: the CPU backend and the CUDA backend. */
 enum { GT_PROBE_BACKENDS = 2 };
 
 /* One of the two backends. */
@@ -47,7 +48,8 @@ struct gt_probe {
 	char reason[240];      /* why cuda_available is false; "" if it is true */
 	char note[240];  /* a problem in CUDA_VISIBLE_DEVICES, one line; "" if there is none */
 	bool driver_old; /* the driver is too old to run the CUDA code of this build */
-	/* CUDA's cuda:N may not be the GPU with `logical` N: see gt_visible_order_unsure() */
+	/* CUDA may number the GPUs in another order than the probe (gt_gpu.logical): see
+	 * gt_visible_order_unsure() in visible.h */
 	bool order_unsure;
 	struct gt_backend_status backend[GT_PROBE_BACKENDS]; /* the CPU, then CUDA */
 };

@@ -6,27 +6,28 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The size of a buffer for one line, in bytes. No line of these files is longer, not even the flags
- * of a CPU. */
+/* The size of a buffer for one line, in bytes. No line of the files that gtrain reads is longer,
+ * not even the flags of a CPU. */
 #define GT_SYSFS_LINE 8192
 
-/* Open the file with the path `root` followed by the formatted text. Return NULL if the file cannot
- * be opened or the path is too long. The result is yours to fclose(). */
+/* Open a file. Its path is `root` followed by the formatted text: `root` is "", or a folder with
+ * copies of /proc and /sys. Return NULL if the file cannot be opened or the path is too long. The
+ * caller closes the file with fclose(). */
 FILE *gt_sysfs_open(const char *root, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Read the first line of such a file to line[size], without the newline. Return false if the file
- * cannot be opened or is empty. */
+/* Read the first line of a file to line[size], without the newline. The path of the file is as in
+ * gt_sysfs_open(). Return false if the file cannot be opened or is empty. */
 bool gt_sysfs_line(char *line, size_t size, const char *root, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Find the value in a line "KEY : VALUE\n". Replace the newline by a zero byte and return a pointer
- * into the line, or NULL if the line has another key. */
+/* Find the value in a line "KEY : VALUE\n". Replace the newline by a zero byte, and return a
+ * pointer to the value in the line. Return NULL if the line has another key. */
 char *gt_sysfs_value(char *line, const char *key);
 
-/* Return how many numbers are in a list of the kernel such as "0-3,8,10-11" (7 numbers). The list
- * ends at the first character that does not belong to a list. If `visit` is not NULL, call it with
- * each number and `context`. */
+/* Return how many numbers are in a list in the format of the Linux kernel, such as "0-3,8,10-11" (7
+ * numbers). The list ends at the first character that does not belong to a list. If `visit` is not
+ * NULL, call it with each number and `context`. */
 size_t gt_sysfs_list(const char *list, void (*visit)(int id, void *context), void *context);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "lib/device/nvml.h"
 
-/* The kind of connection between two GPUs. A kind further down means a greater distance. The names
- * are from the output of `nvidia-smi topo -m`. */
+/* The kind of connection between two GPUs. After GT_LINK_UNKNOWN, the kinds are in the order of
+ * distance, the shortest one first. The names are from the output of `nvidia-smi topo -m`. */
 enum gt_link {
 	GT_LINK_UNKNOWN,
 	GT_LINK_SELF,   /* the GPU itself */
@@ -27,15 +27,16 @@ struct gt_gpu_link {
 	unsigned nvlinks;
 };
 
-/* The size of a buffer for a list of numbers in the kernel's format, in bytes: "0-15,32-47". */
+/* The size, in bytes, of a buffer for a list of numbers such as "0-15,32-47". If a list does not
+ * fit, it is cut off and ends with "...". */
 #define GT_TOPOLOGY_LIST 128
 
 struct gt_topology {
 	size_t count; /* number of GPUs, in NVML's order */
 	/* [count * count]: links[i * count + j] is from GPU i to GPU j */
 	struct gt_gpu_link *links;
-	/* [count]: the CPUs and the NUMA nodes that are closest to each GPU, as lists of numbers;
-	 * "" if they are unknown */
+	/* [count]: for each GPU, the CPUs and the NUMA nodes that are closest to it, as lists of
+	 * numbers. A list is "" if it is unknown. */
 	struct gt_gpu_affinity {
 		char cpus[GT_TOPOLOGY_LIST], nodes[GT_TOPOLOGY_LIST];
 	} * affinity;
@@ -43,8 +44,9 @@ struct gt_topology {
 
 /*
  * Read the topology from NVML. `library` is the path or soname of NVML's library; NULL or "" is
- * "libnvidia-ml.so.1". If there is no driver or no GPU, the count is 0. Facts that the driver does
- * not report are unknown. Release *out with gt_topology_release().
+ * "libnvidia-ml.so.1". If there is no driver or no GPU, out->count is 0. If the driver does not
+ * report a fact, the fact is unknown: GT_LINK_UNKNOWN or "". Release *out with
+ * gt_topology_release().
  *
  * Errors: only GT_ENOMEM; *out is then empty.
  * Source: NVML API reference, nvmlGpuTopologyLevel_t; nvidia-smi(1), "topo".

@@ -8,7 +8,7 @@
 #include "lib/device/nvml.h"
 
 /*
- * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has this value. Set `logical` and
+ * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has the value `value`. Set `logical` and
  * `logical_mig` of each GPU in gpus[count]. They are -1 for a hidden GPU.
  *
  *   value               visible GPUs
@@ -25,8 +25,8 @@
  * number of visible devices.
  *
  * Source: CUDA Programming Guide, "CUDA Environment Variables". The guide does not say how numbers
- * are parsed, nor that a list with the same GPU twice is invalid. In both cases, PyTorch's
- * torch.cuda.device_count() follows the driver.
+ * are parsed, nor that a list with the same GPU twice is invalid. In both cases this function does
+ * what the driver does, as PyTorch's torch.cuda.device_count() also does.
  */
 size_t gt_visible_apply(
     struct gt_gpu *gpus, size_t count, const char *value, char *note, size_t note_size);

@@ -14,18 +14,20 @@ enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
 enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
 
-/* linear_cross_entropy computes logits in chunks of rows. If the rows of a chunk are a multiple of
- * this number, every chunk begins at a multiple of 32 bytes, in all data types. */
+/* The op linear_cross_entropy computes logits in chunks of rows. If the number of rows of a chunk
+ * is a multiple of GT_HEAD_ROWS, every chunk begins at a multiple of 32 bytes, in all data
+ * types. */
 enum { GT_HEAD_ROWS = 16 };
 
 /*
- * One member per family of ops. Zero the union before setting members: the common-subexpression
- * pass compares the bytes of two nodes to decide whether they compute the same.
+ * The attributes of a node (struct gt_node, lib/graph/graph.h): one member for each family of ops.
+ * Zero the union before you set a member: the common-subexpression pass compares the bytes of two
+ * nodes to decide whether they compute the same.
  *
- * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism a
- * node may work on a shard: a range of the heads, table rows or classes of a layer. Then `first` or
- * `first_head` is the index where the range begins. `whole` or `all_heads` is the number of all
- * heads, rows or classes of the layer.
+ * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism
+ * (lib/parallel/tensor/) a node may work on a shard: a range of the heads, table rows or classes of
+ * a layer. Then `first` or `first_head` is the index where the range begins. `whole` or `all_heads`
+ * is the number of all heads, rows or classes of the layer.
  */
 union gt_attrs {
 	/* This member covers every byte. It comes first, because `= { 0 }` zeroes only the first
@@ -34,7 +36,8 @@ union gt_attrs {
 	struct {
 		bool trans_a, trans_b;
 		bool relaxed; /* the kernel may change the order of additions; forward only */
-		bool tf32;    /* the kernel may round float32 factors to TF32 (pass tf32) */
+		/* the kernel may round float32 factors to TF32; set by the pass tf32 */
+		bool tf32;
 	} matmul;
 	struct {
 		int kernel, stride, pad; /* in pixels, equal for height and width */
@@ -43,13 +46,14 @@ union gt_attrs {
 		 * only */
 		bool relaxed;
 		bool tf32; /* the kernel may round float32 factors to TF32 */
-		/* conv2d_input_grad: image size of the input of the forward pass, in pixels */
+		/* only for the op conv2d_input_grad: height and width of the forward op's input, in
+		 * pixels */
 		int64_t in_height, in_width;
 	} conv;
 	struct {
 		int kernel, stride, pad; /* in pixels, equal for height and width */
-		/* gradient ops, patch_tokens_grad included: image size of the forward pass's input,
-		 * in pixels */
+		/* only for gradient ops, including patch_tokens_grad: height and width of the
+		 * forward op's input, in pixels */
 		int64_t in_height, in_width;
 	} pool;
 	struct {
@@ -66,7 +70,8 @@ union gt_attrs {
 	} gelu;
 	struct {
 		double p; /* probability that an element becomes 0 */
-		/* counter word 2 of Philox; each dropout of a model has a different stream */
+		/* word 2 of the counter of Philox (lib/base/philox.h); each dropout of a model has
+		 * a different one */
 		uint32_t stream;
 		/* If x has only some rows of each sample: the index of the first element of these
 		 * rows, and the number of elements of a whole sample. 0, 0: x has whole samples. */
@@ -75,20 +80,21 @@ union gt_attrs {
 	struct {
 		int heads;       /* heads of the queries */
 		double p;        /* dropout probability of the attention probabilities */
-		uint32_t stream; /* counter word 2 of Philox, as for dropout */
+		uint32_t stream; /* word 2 of the counter of Philox, as for dropout */
 		/* shard: index of the first query head, and number of query heads of the whole
 		 * layer; 0, 0: no shard */
 		int first_head, all_heads;
-		int kv_heads; /* heads of the keys, equal to heads of the values; 0: `heads` */
+		int kv_heads; /* heads of the keys, and also of the values; 0: as many as `heads` */
 		bool full;    /* a token also attends to later tokens; false: causal attention */
 		bool tf32;    /* the kernel may round float32 factors to TF32 */
 	} attention;
 	struct {
-		int heads, kv_heads; /* heads of the queries; heads of the keys and of the values */
-		double theta;        /* base of the rotation frequencies */
+		/* heads of the queries; heads of the keys, and also of the values */
+		int heads, kv_heads;
+		double theta; /* base of the rotation frequencies */
 	} rope;
 	struct {
-		int64_t rows; /* gradient ops: rows of the table */
+		int64_t rows; /* only for gradient ops: number of rows of the table */
 		/* shard: index of the first row, and number of rows of the whole table; 0, 0: no
 		 * shard */
 		int64_t first, whole;
@@ -105,7 +111,8 @@ union gt_attrs {
 	struct {
 		int stride;          /* keep every stride-th row and column */
 		int64_t front, back; /* channels of zeros added before and after */
-		/* gradient op: image size of the forward pass's input, in pixels */
+		/* only for the gradient op: height and width of the forward op's input, in
+		 * pixels */
 		int64_t in_height, in_width;
 	} subsample;
 	struct {
@@ -129,8 +136,10 @@ union gt_attrs {
 		int64_t count; /* elements of the bucket */
 	} bucket;              /* a bucket of gradients, see lib/parallel/data/buckets.h */
 	struct {
-		int axis;      /* enum gt_axis of lib/parallel/parallel.h */
-		int ranks;     /* all_gather: number of ranks, or of virtual ranks, of the axis */
+		int axis; /* enum gt_axis of lib/parallel/parallel.h */
+		/* all_gather: number of ranks of the axis, or of virtual ranks
+		 * (lib/parallel/virtual/rewrite.h) */
+		int ranks;
 		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
 	} collective;
 	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a token
@@ -139,12 +148,12 @@ union gt_attrs {
 		enum gt_dtype dtype;
 		int ndim; /* -1: pipe_send has no output */
 		int64_t shape[GT_MAX_DIMS];
-		/* enum gt_pipe_link of lib/parallel/pipeline/stage.h; from GT_PIPE_LINKS on: the
-		 * link for a tied parameter */
+		/* enum gt_pipe_link of lib/parallel/pipeline/stage.h; GT_PIPE_LINKS + i: the link
+		 * for tied parameter number i */
 		int link;
 		bool wait; /* pipe_send: wait until the data have been sent */
 	} pipe;
-	/* see lib/parallel/data/scatter.h */
+	/* the ops scatter and gather, see lib/parallel/data/scatter.h */
 	struct {
 		enum gt_dtype dtype; /* scatter: dtype, ndim and shape of the output */
 		int ndim;

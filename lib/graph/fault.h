@@ -1,4 +1,4 @@
-/* fault.h - faults that kernels find in their input data, and the error text of each. */
+/* fault.h - faults (invalid values) that kernels find in their input, and their error texts. */
 #ifndef GT_GRAPH_FAULT_H
 #define GT_GRAPH_FAULT_H
 
@@ -7,14 +7,17 @@
 #include "lib/base/err.h"
 
 /*
- * The kinds of faults. A comment lists the values[] of each kind. A CPU kernel returns the error
- * from run(). A GPU kernel stores the fault in a slot, which the host reads when it waits for the
- * GPU (kernels/cuda/fault.cuh). The text is the same for both.
+ * The kinds of faults. The comment above each kind lists its values[] in struct gt_fault. In a CPU
+ * kernel, run() returns the fault as an error. A GPU kernel stores the fault in a slot, which the
+ * host reads when it waits for the GPU (kernels/cuda/fault.cuh). The error text is the same for CPU
+ * and GPU.
  */
 enum gt_fault_kind {
-	/* embedding: token id, index of the sample, position in the sample, rows of the table */
+	/* embedding: token id, index of the sample, position in the sample, number of rows of the
+	 * table */
 	GT_FAULT_ID,
-	/* embedding: number of tokens, number of earlier tokens, rows of the position table */
+	/* embedding: number of tokens, number of earlier tokens, number of rows of the position
+	 * table */
 	GT_FAULT_POSITIONS,
 	/* attention: number of tokens, number of earlier tokens, capacity of the cache in tokens */
 	GT_FAULT_CACHE,

@@ -55,7 +55,7 @@ struct gt_value {
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
 	struct gt_node *producer;   /* the node that writes it; NULL: declared, not computed */
-	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: the parameter */
+	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: of which parameter */
 	struct gt_init init;        /* parameters and buffers */
 	bool decay;                 /* parameters: weight decay applies */
 	double lr_scale;            /* parameters: factor of the learning rate */
@@ -63,11 +63,12 @@ struct gt_value {
 	/* Parameters: the weight of a product or convolution between hidden features; false for
 	 * embeddings, the output head, biases and norms. The model sets it (gt_model_build()). */
 	bool hidden;
-	bool low; /* mixed precision: sent to another pipeline stage in the 16-bit type */
+	bool low; /* mixed precision: another pipeline stage gets the value in the 16-bit type */
 	/* parameters and buffers: only other ranks hold it, and no node of this graph reads it */
 	bool on_other_ranks;
 	/* If not NULL, the value has no memory of its own: its memory is a part of this temporary,
-	 * from element within_first on. A write to one changes the other. */
+	 * from element within_first on. So a node that writes the value changes the temporary, and
+	 * vice versa. */
 	struct gt_value *within;
 	int64_t within_first;
 };
@@ -96,9 +97,11 @@ struct gt_node {
 	int inputs, outputs;
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL: an optional input that the node lacks */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* NULL: an optional output that the node lacks */
-	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
-	unsigned runs;     /* enum gt_run_flags: runs of a step that execute the node; 0: all */
-	bool is_repeat;    /* the node repeats an earlier one and must not be merged with it */
+	/* the part of the model that the node belongs to, such as "layer1.0.conv1"; shown in
+	 * errors, profiles and the dry run */
+	const char *scope;
+	unsigned runs;  /* enum gt_run_flags: runs of a step that execute the node; 0: all runs */
+	bool is_repeat; /* the node repeats an earlier node and must not be merged with it */
 };
 
 struct gt_graph {
@@ -129,10 +132,10 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Return the length of the block's name at the start of a scope. The name ends with the first
- * component that is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj",
- * "encoder_layer_0" in "encoder_layer_0.mlp.0". If no component matches, the whole scope is the
- * name: "lm_head". */
+/* A block is a part of a model that is repeated, such as a layer of a transformer. Return the
+ * length of the block's name at the start of a scope. The name ends with the first component that
+ * is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj", "encoder_layer_0" in
+ * "encoder_layer_0.mlp.0". If no component matches, the whole scope is the name: "lm_head". */
 size_t gt_scope_block(const char *scope);
 
 /* Declare a value that no node computes. The order of declaration is the order of the state_dict
@@ -144,9 +147,9 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
 struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_init init);
 
-/* Declare a cache: device memory that plans of one store share under this name. A node that writes
- * the cache (gt_op.writes) finds the data there in the next run. A cache is zero at first, and is
- * never saved in a state_dict. */
+/* Declare a cache: device memory in the store. All plans of the store that declare a cache of this
+ * name share the memory. A node that writes the cache (gt_op.writes) finds the data there in the
+ * next run. A cache is zero at first, and is never saved in a state_dict. */
 struct gt_value *gt_cache(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 
@@ -155,9 +158,9 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 
 /*
  * For passes that lay out memory. gt_temporary() adds a temporary of `count` elements. Nodes may
- * write it part by part. It lives as long as nodes use it or values within it (gt_value.within).
- * gt_temporary_within() returns a temporary within `whole`: the elements from element `first` on,
- * with the type and shape of `like`.
+ * write it part by part. It lives until the last node that uses it, or that uses a value within it
+ * (gt_value.within). gt_temporary_within() returns a temporary within `whole`: the elements from
+ * element `first` on, with the type and shape of `like`.
  */
 struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
 struct gt_value *gt_temporary_within(

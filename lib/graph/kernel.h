@@ -1,4 +1,4 @@
-/* kernel.h - the interface of kernels: rows of a backend's kernel table, and kernel calls. */
+/* kernel.h - kernels, which compute the nodes of a graph: kernel tables and kernel calls. */
 #ifndef GT_GRAPH_KERNEL_H
 #define GT_GRAPH_KERNEL_H
 
@@ -15,8 +15,8 @@ struct gt_stream; /* lib/device/backend.h */
 
 enum { GT_MAX_INPUTS = 8, GT_MAX_OUTPUTS = 4 };
 
-/* An input or output of a kernel. The elements are contiguous in the given layout, and `data` is
- * aligned to 64 bytes. */
+/* An input or output of a kernel. The elements are contiguous in the order that `layout` names, and
+ * `data` is aligned to 64 bytes. */
 struct gt_tensor {
 	bool present; /* false: an optional input or output that this node lacks */
 	enum gt_dtype dtype;
@@ -36,9 +36,9 @@ static inline int64_t gt_tensor_elements(const struct gt_tensor *t)
 	return n;
 }
 
-/* Kernels that work row by row treat any tensor as a matrix [rows, last]. gt_tensor_last() returns
- * the size of the last dimension, and gt_tensor_rows() the product of all other dimensions. A
- * scalar is one row of one element. */
+/* Some kernels work row by row. They treat any tensor as a matrix [rows, last]. gt_tensor_last()
+ * returns the size of the last dimension, and gt_tensor_rows() the product of all other dimensions.
+ * A scalar is one row of one element. */
 static inline int64_t gt_tensor_last(const struct gt_tensor *t)
 {
 	return t->ndim ? t->shape[t->ndim - 1] : 1;
@@ -53,9 +53,9 @@ static inline int64_t gt_tensor_rows(const struct gt_tensor *t)
 	return n;
 }
 
-/* The call of a kernel for one node of a plan. The inputs, outputs and formula of each op are in
- * lib/graph/ops/ops.h. An output may share memory with an input only if the op allows it
- * (gt_op.inplace). */
+/* The call of a kernel for one node of a plan (lib/graph/plan.h). The inputs, outputs and formula
+ * of each op are in lib/graph/ops/ops.h. An output may share memory with an input only if the op
+ * allows it (gt_op.inplace). */
 struct gt_call {
 	const struct gt_kernel *kernel; /* the row of the kernel table that runs this call */
 	struct gt_stream *stream;       /* run() queues work on it; NULL until the plan is bound */
@@ -68,8 +68,9 @@ struct gt_call {
 	/* Number of kernels that run() queues: 1, unless prepare() sets another number. A call of a
 	 * library counts as one kernel. */
 	int launches;
-	/* Bytes that this kernel moves in addition to gt_node_cost(); negative if it moves fewer.
-	 * 0, unless prepare() sets another number. */
+	/* Difference between the bytes that this kernel reads and writes and those of
+	 * gt_node_cost(); negative if the kernel moves fewer. 0, unless prepare() sets other
+	 * numbers. */
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
@@ -85,11 +86,12 @@ static inline const struct gt_tensor *gt_optional_input(const struct gt_call *ca
 /* A row of a kernel table. Functions marked "optional" may be NULL. */
 struct gt_kernel {
 	const char *op; /* name of the op */
-	/* Data type of the first floating-point input of the call. If no input is floating point:
-	 * of the first floating-point output. If neither exists: GT_F32. */
+	/* The row is for calls with this data type. The data type of a call is that of its first
+	 * floating-point input. If no input is floating point, it is that of the first
+	 * floating-point output, and if there is none, GT_F32. */
 	enum gt_dtype dtype;
 	/* Optional: return whether this row can compute the call. The plan uses the first row of
-	 * the table that can. NULL: the row accepts every call. */
+	 * the table that can compute the call. NULL: the row can compute every call. */
 	bool (*accepts)(const struct gt_call *call);
 	/* Optional: choose algorithms, create the state, ask for workspace. The plan calls it once,
 	 * when the plan is made. The data pointers are still NULL. */
@@ -108,15 +110,16 @@ struct gt_kernel {
 };
 
 /*
- * The fields of `rng`, an input of ops that draw random numbers: int64 [4] in device memory,
- * written before every step. Element e of sample i of this batch has the counter
+ * The fields of `rng`, an input of ops that draw random numbers. It is an int64 [4] in device
+ * memory, and is written before every step. A sample is one index of the first dimension. Element e
+ * of sample i of this batch has the counter
  *
  *   c = (first + i * stride) * (elements per sample) + e
  *
- * The element uses word c mod 4 of a Philox block. The key of the block is the seed. Words 0 and 1
- * of the block's counter are c / 4, word 2 is the attribute `stream`, word 3 is the step. So
- * results do not depend on the number of ranks, threads or micro-batches. A sample is one index of
- * the first dimension.
+ * The random number of the element is word `c mod 4` of a block of the Philox generator. The key of
+ * the block is the seed. Words 0 and 1 of the block's counter are `c / 4`, word 2 is the attribute
+ * `stream`, word 3 is the step. So results do not depend on the number of ranks, threads or
+ * micro-batches.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

@@ -1,4 +1,4 @@
-/* op.h - an op: a row with its shape rule, its gradient and its cost, the same for all devices. */
+/* op.h - the table of ops: for each op its shape rule, gradient and cost, for all devices. */
 #ifndef GT_GRAPH_OP_H
 #define GT_GRAPH_OP_H
 
@@ -17,17 +17,19 @@ struct gt_shard_rule; /* lib/graph/shard.h */
 /*
  * Mixed precision: how the autocast pass (passes/autocast.c) casts the inputs of an op. The low
  * type is bfloat16 or float16, gt_pass_options.low. Only inputs of float32 or the low type are
- * cast. Each op is in the class that torch.autocast on the CPU gives it. torch.autocast has no
- * option low_sums (gt_pass_options.low_sums).
+ * cast. Each op is in the same class as in torch.autocast for the CPU. torch.autocast has nothing
+ * like low_sums below, an option of the pass (gt_pass_options.low_sums in pass.h).
  */
 enum gt_autocast {
-	/* If inputs have both types, all become float32, or with low_sums the low type. */
+	/* If some inputs are float32 and others have the low type, all become float32. With
+	 * low_sums, all become the low type. */
 	GT_AUTOCAST_WIDEST,
 	/* Embeddings: inputs keep their types. With low_sums the pass sets attrs.embedding.low. */
 	GT_AUTOCAST_LOOKUP,
 	GT_AUTOCAST_LOW,  /* products and convolutions: inputs become the low type */
 	GT_AUTOCAST_HIGH, /* losses: inputs become float32 */
-	/* Inputs keep their types: the op takes float32 vectors with data of the low type. */
+	/* Inputs keep their types: the op accepts float32 vectors together with data of the low
+	 * type. */
 	GT_AUTOCAST_KEEP,
 	/* The op has no inputs. An output that is marked as low (gt_value.low) gets the low type.
 	 */
@@ -73,9 +75,9 @@ struct gt_op {
 	unsigned writes;
 	/* Bit i: the node looks up rows of in[i] by index, without a product (embeddings). */
 	unsigned lookups;
-	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time,
-	 * with the same bits. The new node reads the other outputs of `node`, and inputs of `node`
-	 * that no node changes. */
+	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time.
+	 * The result has the same bits. The new node reads the other outputs of `node`, and inputs
+	 * of `node` that no node changes. */
 	struct gt_node *(*repeat)(struct gt_graph *g, const struct gt_node *node);
 	/* The op communicates with other ranks. Passes keep the node even if no other node reads
 	 * its outputs, and never merge it with another node. The outputs depend on parameters of
@@ -102,8 +104,8 @@ struct gt_op {
 /* All ops that models and passes may use on any backend, NULL-terminated. */
 extern const struct gt_op *const gt_ops[];
 
-/* Set *cost to the cost of a node. A view costs nothing. An input that the node names twice is read
- * once. */
+/* Set *cost to the cost of a node. A view costs nothing. If two inputs of the node are the same
+ * value, the value is read once. */
 void gt_node_cost(const struct gt_node *node, struct gt_cost *cost);
 
 #endif

@@ -4,13 +4,14 @@
 
 #include "lib/graph/op.h"
 
-/* The pass recompute saves memory: it does not keep the temporaries of a block of the model, but
- * computes the forward part of the block again before the backward part. */
+/* Options and results of the pass recompute, which saves memory. It chooses blocks of the model,
+ * such as the layers of a transformer. The temporaries of a chosen block are not kept; instead, the
+ * forward part of the block is computed again just before its backward part. */
 struct gt_recompute {
 	/* in: recompute at most this number of blocks; INT_MAX: all. The pass chooses the blocks
 	 * that free the most memory. */
 	int max;
-	int blocks; /* out: the number of blocks that would free memory */
+	int blocks; /* out: the number of blocks that free memory if they are recomputed */
 	int done;   /* out: the number of recomputed blocks */
 };
 
@@ -18,11 +19,12 @@ struct gt_recompute {
 struct gt_pass_options {
 	struct gt_value *loss; /* the scalar to differentiate; NULL: forward part only */
 	bool scaled;           /* the gradient of the loss is the input "scale" instead of 1 */
-	/* nodes add gradients to the gradients in the store, for several micro-batches a step */
+	/* nodes add gradients to the gradients in the store (lib/graph/store.h), so that a step can
+	 * have several micro-batches */
 	bool accumulate;
 	enum gt_layout images; /* the layout that the backend wants for images */
-	/* Mixed precision: the low type, in which products and convolutions are computed: bfloat16
-	 * or float16. GT_F32: no mixed precision. */
+	/* Mixed precision: the low type (bfloat16 or float16), in which products and convolutions
+	 * are computed. GT_F32: no mixed precision. */
 	enum gt_dtype low;
 	/* true: embeddings, and sums of a float32 and a low value, also have the low type; false:
 	 * they are float32 */
@@ -32,14 +34,15 @@ struct gt_pass_options {
 	/* The backend's kernel tables, NULL-terminated. Passes insert an op that not all backends
 	 * have only if these tables have a row for it. NULL: passes insert no such op. */
 	const struct gt_kernel *const *kernels;
-	struct gt_recompute *recompute;    /* NULL: recompute nothing */
-	size_t logits_bytes, logits_align; /* for the pass fuse_head, see struct gt_backend */
+	struct gt_recompute *recompute; /* NULL: recompute nothing */
+	/* for the pass fuse_head, see struct gt_backend (lib/device/backend.h) */
+	size_t logits_bytes, logits_align;
 };
 
 /*
  * A pass may replace an output or a gradient by a new value of the same name. So callers have to
- * look up these values again after the passes (gt_graph_find()). A pass may call the clean-up
- * passes.
+ * look up these values again after the passes (gt_graph_find()). A pass may run the clean-up
+ * passes, gt_pass_common and gt_pass_dead.
  */
 struct gt_pass {
 	const char *name;
@@ -66,13 +69,15 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
 
 /* ---- functions that passes share: rewrite.c ---- */
 
-/* Return the number of reads of each value, indexed by value id, or NULL on error. The caller frees
- * the array. Each input of a node is one read. A read by the host (outputs, gradients) counts too.
+/* Return an array with the number of reads of each value, indexed by value id, or NULL on error.
+ * The caller frees the array with free(). Each input of a node is one read. If the host reads the
+ * value (outputs, gradients), this is one more read.
  */
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
 /* Return the node that writes the temporary v, if the op of the node is `op` and v has exactly one
- * reader. Else return NULL. v may be NULL. `uses` is the result of gt_count_uses(), here and below.
+ * reader. Else return NULL. v may be NULL. In this function and the next one, `uses` is the result
+ * of gt_count_uses().
  */
 struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses);
 
@@ -94,7 +99,8 @@ void gt_replace_uses(
 /* Make v the output of n with index `output`. If v is NULL, n lacks that output. */
 void gt_make_output(struct gt_node *n, int output, struct gt_value *v);
 
-/* Remove a node from the list: the node at `index`, or node n. If n is NULL, do nothing. */
+/* Remove a node from the graph's list of nodes. gt_remove_node() removes the node at `index`, and
+ * gt_drop_node() the node n. If n is NULL, nothing is done. */
 void gt_remove_node(struct gt_graph *g, size_t index);
 void gt_drop_node(struct gt_graph *g, const struct gt_node *n);
 

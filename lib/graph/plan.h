@@ -13,9 +13,10 @@
  * graph that are not in the store. A temporary has its place in the arena from its first writer to
  * its last reader. Values that are not needed at the same time may share memory.
  *
- * gt_plan_new() chooses a kernel for each node, calls its prepare(), and computes the offsets. It
- * allocates no device memory, so a dry run needs none. gt_plan_bind() sets the address of the
- * arena. Plans that do not run at the same time may share an arena.
+ * gt_plan_new() chooses a kernel for each node, calls the kernel's prepare(), and computes the
+ * offset of each value in the arena. It allocates no device memory, so a dry run needs none.
+ * gt_plan_bind() sets the address of the arena. Plans that do not run at the same time may share an
+ * arena.
  */
 
 /* One kernel call of a plan. A view (gt_op.view) needs no step. */
@@ -24,14 +25,15 @@ struct gt_step {
 	const struct gt_kernel *kernel;
 	struct gt_call call;
 	int index; /* index of the node in the graph's list */
-	/* it runs on the stream for collectives (gt_op.collective), not on the compute stream */
+	/* true: the step runs on the stream for collectives (gt_op.collective), not on the compute
+	 * stream */
 	bool crosses;
 	size_t workspace_offset; /* offset of call.workspace in the arena, in bytes */
 };
 
 /* The memory of a plan and the cost of one run, for --dry-run. */
 struct gt_plan_summary {
-	/* bytes in the store; parameter_bytes includes the working copies */
+	/* bytes in the store; parameter_bytes includes the working copies (GT_WORKING_COPY) */
 	size_t parameter_bytes, gradient_bytes, buffer_bytes;
 	size_t arena_bytes;     /* size of the arena */
 	size_t temporary_bytes; /* bytes of temporaries and workspaces if they shared no memory */
@@ -50,8 +52,9 @@ struct gt_plan_extra {
 
 /*
  * Plan a graph on the store's device. The graph and the store must outlive the plan. All passes
- * must have run. `extra` (NULL: none) is searched before the backend's tables. If no kernel accepts
- * a node, the error names node, op and dtype.
+ * must have run. The kernel of a node comes from `extra` (unless it is NULL), or, if no row there
+ * accepts the node, from the tables of the backend. If no kernel accepts a node, the error names
+ * node, op and dtype.
  */
 int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
     const struct gt_plan_extra *extra, struct gt_err *err);
@@ -70,7 +73,8 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
  *
  * A backend that can replay work captures the second run. Later runs replay the capture and call no
  * kernel's run(), so all data that change between runs must be in device memory. Capturing may
- * allocate memory; nothing else does. A plan that uses rows of `extra` is not captured.
+ * allocate memory; nothing else in this function does. A plan that uses rows of `extra` is not
+ * captured.
  */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
@@ -95,8 +99,8 @@ int gt_plan_read(
 /* Set *out to the summary of a plan. */
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* Record the time span in which the host calls run() of each step, in spans[number of steps], from
- * now on. NULL: stop recording. */
+/* From now on, record in spans[i] the time span in which the host calls run() of step i. `spans`
+ * has an element for each step. If `spans` is NULL, stop recording. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
 
 /* A part of a plan: all steps of one op, or of one block of the model. The numbers are for one run.
@@ -122,8 +126,8 @@ void gt_step_cost(const struct gt_step *step, struct gt_cost *cost);
 /* Return the steps in the order in which they run, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);
 
-/* Set the offset in the arena and the size of a value, both in bytes. Returns false if the value is
- * in the store. For tests of the memory plan. */
+/* Set *offset to the offset of a value in the arena, and *bytes to its size, both in bytes. Returns
+ * false if the value is in the store. Tests use this to check how memory is laid out. */
 bool gt_plan_place(
     const struct gt_plan *plan, const struct gt_value *v, size_t *offset, size_t *bytes);
 

@@ -15,7 +15,7 @@
  *   one rank                        each of two ranks
  *   y = matmul(x [2,8], W [6,8])    x' = copy(x)              f: sums the gradient of x over ranks
  *                                   y = matmul(x', W [3,8])   y [2,3], sharded
- *   z = relu(y)                     z = relu(y)               sharded as y
+ *   z = relu(y)                     z = relu(y)               sharded like y
  *   u = matmul(z, V [5,6]) + b      u' = matmul(z, V [5,3])   a summand of u on each rank
  *                                   u = sum(u') + b           g: gradient of u' = gradient of u
  *
@@ -25,8 +25,8 @@
  * 1909.08053, figure 3 and section 3.
  */
 
-/* How the columns of a value are sharded. blocks and units are defined in struct gt_sharding. If
- * units is 0, the value is whole. */
+/* A shards: how the columns of a value are sharded. `blocks` and `units` are defined in struct
+ * gt_sharding. If `units` is 0, the value is whole. */
 struct gt_column_shards {
 	int64_t blocks, units;
 };
@@ -68,14 +68,15 @@ struct gt_shard_pass {
 	/* index of this rank among the ranks that share each layer, and their number */
 	int rank, ranks;
 	const struct gt_shard_nodes *nodes;
-	/* Called for every sharded parameter. It must copy sharding->name if it keeps the name. */
+	/* A callback for every sharded parameter. It must copy sharding->name if it keeps the
+	 * name. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
 	void *self; /* passed to note() */
 	struct gt_err *err;
 	/* Private to the pass: */
 	struct gt_column_shards *shards; /* [shards_count], by value id */
 	size_t shards_count;
-	size_t at; /* index in the list of nodes at which the next node is placed */
+	size_t at; /* index in the list of nodes at which the next new node is placed */
 	bool past; /* `at` is after the current node, or the current node was removed */
 };
 
@@ -123,7 +124,7 @@ struct gt_value *gt_shard_max(struct gt_shard_pass *s, struct gt_value *x);
 struct gt_value *gt_shard_place(struct gt_shard_pass *s, struct gt_value *v);
 void gt_shard_place_after(struct gt_shard_pass *s);
 
-/* Replace the input `from` by `to` in all nodes after the last placed node. If `from` is an output
+/* In all nodes after the last placed node, replace the input `from` by `to`. If `from` is an output
  * of the graph, `to` becomes this output. */
 void gt_shard_replace(struct gt_shard_pass *s, struct gt_value *from, struct gt_value *to);
 

@@ -8,16 +8,17 @@
 #include "lib/graph/attrs.h"
 
 /*
- * How a parameter is sharded. Dimension `dim` consists of `blocks` consecutive blocks. Each block
- * consists of `units` units of the same size. Shard r of n holds the same units of every block:
+ * How a parameter is divided into shards, one for each rank. Dimension `dim` consists of `blocks`
+ * consecutive blocks. Each block consists of `units` units of the same size. Shard r of n holds
+ * units with the same numbers from every block:
  *
  *   units floor(units * r / n) to floor(units * (r + 1) / n) - 1
  *
  * So the sizes of shards differ by at most one unit per block.
  *
- * Example: a matrix [in, 3 * heads * D] of queries, keys and values. It has 3 blocks, and a unit is
- * the D columns of one head. With 2 heads the columns are q0 q1 k0 k1 v0 v1. With 2 ranks, rank 0
- * holds q0 k0 v0, and rank 1 holds q1 k1 v1.
+ * Example: a matrix [in, 3 * heads * D] that computes queries, keys and values. It has 3 blocks of
+ * columns, and a unit is the D columns of one head. With 2 heads the columns are q0 q1 k0 k1 v0 v1.
+ * With 2 ranks, rank 0 holds q0 k0 v0, and rank 1 holds q1 k1 v1.
  */
 struct gt_sharding {
 	const char *name; /* name of the parameter */
@@ -37,7 +38,8 @@ int64_t gt_sharding_length(const struct gt_sharding *s, int shard, int count);
 
 /*
  * Some elements of an array: `rows` rows of `length` consecutive elements. The first row begins at
- * element `first`. Each next row begins `stride` elements later. rows 0: no elements.
+ * element `first`. Each next row begins `stride` elements later. If `rows` is 0, the slice has no
+ * elements.
  */
 struct gt_slice {
 	int64_t first, length, stride, rows;

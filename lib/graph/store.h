@@ -6,18 +6,19 @@
 #include "lib/graph/graph.h"
 
 /*
- * One flat buffer holds all parameters. Each parameter is a range of this buffer, padded with zeros
- * to 64 bytes. Its gradient is the same range of a second flat buffer. The states of an optimizer
- * are in flat buffers, too (lib/optim/optim.h). The ranges are in the order in which the backward
- * pass finishes the gradients, which is the reverse order of first use. So updates, norms,
- * all-reduces and broadcasts work on long ranges with many parameters. Several plans (training, the
- * last short batch, evaluation) share one store.
+ * One flat buffer holds all trained parameters. Each parameter is a range of this buffer, padded
+ * with zeros to a multiple of 64 bytes. The gradient of a parameter is the same range of a second
+ * flat buffer. The states of an optimizer are in flat buffers, too (lib/optim/optim.h). The
+ * parameters are in the order in which the backward pass finishes their gradients: the parameter
+ * that the forward pass reads first is the last one. So updates, norms, all-reduces and broadcasts
+ * work on long ranges with many parameters. Several plans (lib/graph/plan.h) share one store: those
+ * of training, of the last, shorter batch, and of evaluation.
  */
 
 /* A parameter, buffer or cache in the store. */
 struct gt_slot {
 	const char *name;
-	enum gt_role role; /* GT_PARAMETER, GT_BUFFER or GT_CACHE */
+	enum gt_role role; /* GT_PARAMETER, GT_BUFFER (also frozen parameters) or GT_CACHE */
 	enum gt_dtype dtype;
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
@@ -25,19 +26,20 @@ struct gt_slot {
 	bool decay;
 	double lr_scale;
 	bool hidden, frozen; /* as in struct gt_value */
-	bool on_other_ranks; /* only other ranks hold it: it has no memory on this rank */
+	bool on_other_ranks; /* only other ranks hold the slot: it has no memory on this rank */
 	int index;           /* parameters, frozen or not: index in the order of declaration */
 	/* number of elements of the whole tensor; `shape` also describes the whole tensor */
 	int64_t count;
-	/* number of elements in this rank's memory: `count`, or the elements of its shard */
+	/* number of elements in this rank's memory: `count`, or less if this rank holds only a
+	 * shard */
 	int64_t held;
 	/* offset of the first element: in elements for parameters, in bytes for others */
 	int64_t offset;
 };
 
-/* A part: the range [offset, offset + count) of the flat layout, which this process updates. In
- * memory that holds only the parts, one after the other, it is the range [at, at + count). All
- * members are in elements. */
+/* A part is a range of the flat layout that this process updates: [offset, offset + count). Some
+ * memory holds only the parts, one after the other; there, the part is the range [at, at + count).
+ * All members are in elements. */
 struct gt_part {
 	int64_t offset, count, at;
 };
@@ -50,11 +52,12 @@ struct gt_store {
 	int64_t parameter_count; /* elements of trained parameters, without padding */
 	int64_t frozen_count;    /* elements of frozen parameters */
 	int64_t flat_count;      /* elements of trained parameters on this rank, with padding */
-	size_t buffer_bytes;  /* size of `buffers`: buffers that change, then frozen parameters */
-	size_t running_bytes; /* size of the buffers that change in a run */
+	size_t buffer_bytes; /* size of `buffers`: first changing buffers, then frozen parameters */
+	size_t running_bytes; /* size of the changing buffers alone */
 	/* The parts that this process updates, sorted by offset; borrowed. NULL: this process
-	 * updates everything. The optimizer has state only for these parts. Gradients and
-	 * parameters are kept only for these parts if the flags below are set. */
+	 * updates everything. The optimizer has state only for these parts. If gradients_in_parts
+	 * is set, gradients are kept only for these parts; parameters_in_parts says the same of
+	 * parameters. */
 	const struct gt_part *parts;
 	size_t part_count;
 	int64_t part_elements; /* elements of all parts together */
@@ -85,20 +88,22 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 void gt_store_free(struct gt_store *store);
 
 /*
- * Keep working copies of all parameters, in the same order, in a 16-bit type. Call this before
- * gt_store_alloc(), and before a plan is made. The parameters must be float32, and must not be kept
- * in parts. An optimizer writes the copies together with the parameters (gt_update_options.copy).
- * Other code that changes parameters must call gt_store_refresh_copies().
+ * Keep a working copy of each parameter in a 16-bit type. The copies have the layout of the
+ * parameters. Call this before gt_store_alloc(), and before a plan is made. The parameters must be
+ * float32, and must not be kept in parts. An optimizer writes the copies together with the
+ * parameters (gt_update_options.copy). Other code that changes parameters must call
+ * gt_store_refresh_copies().
  */
 void gt_store_keep_copies(struct gt_store *store, enum gt_dtype type);
 
-/* Queue an update of all working copies from the parameters on the compute stream. Does nothing if
- * there are no copies. */
+/* Queue work on the compute stream that computes all working copies anew from the parameters. Do
+ * nothing if there are no copies. */
 int gt_store_refresh_copies(const struct gt_store *store, struct gt_err *err);
 
-/* Use this device memory for the gradients, or for the parameters, instead of allocating it. This
- * is for memory that other ranks can access. It must be zeroed. The caller owns it, and it must
- * outlive the store. Call this before gt_store_alloc(). */
+/* Use `memory`, which is device memory, for the gradients or for the parameters. The store then
+ * does not allocate memory for them. This is for memory that other ranks can access. `memory` must
+ * be zeroed. The caller owns `memory`, which must outlive the store. Call this before
+ * gt_store_alloc(). */
 void gt_store_lend_gradients(struct gt_store *store, void *memory);
 void gt_store_lend_parameters(struct gt_store *store, void *memory);
 
@@ -106,9 +111,9 @@ void gt_store_lend_parameters(struct gt_store *store, void *memory);
 int64_t gt_slot_padded(const struct gt_slot *slot);
 
 /* Change the layout of the parameters. Call this before gt_store_alloc(), and before a plan is
- * made. offsets [slot_count] are in elements; each must be a multiple of 64 bytes. flat_count is
- * the new size of the layout in elements. Offsets of buffers and of slots without memory are not
- * read. */
+ * made. offsets[slot_count] has the new offset of each slot, in elements; each offset must be a
+ * multiple of 64 bytes. flat_count is the new size of the layout in elements. Offsets of buffers
+ * and of slots without memory are not read. */
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
 /* Declare that the memory of this slot holds only a shard of a parameter. `shape` is the shape of
@@ -123,8 +128,8 @@ void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t
  */
 int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
 
-/* Return the number of bytes of the whole flat layout, and of the parameters, gradients and working
- * copies that this rank holds. */
+/* Return a number of bytes: gt_store_flat_bytes() that of the whole flat layout, the other
+ * functions that of the parameters, gradients or working copies that this rank holds. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
 size_t gt_store_gradient_bytes(const struct gt_store *store);
@@ -137,11 +142,12 @@ int64_t gt_store_updated(const struct gt_store *store);
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 
 /* Set every parameter and buffer to its initial value, a pure function of seed, slot->index and the
- * index of the element. The parameters must not be kept in parts, and must not be sharded. */
+ * index of the element. This needs whole parameters: they must not be kept in parts, and must not
+ * be sharded. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
-/* Write the initial values of one whole slot, as gt_store_init() does, to host memory
- * [slot->count]. */
+/* Compute the initial values of one whole slot as gt_store_init() does, but write them to
+ * host[slot->count], in host memory. */
 void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
 
 /* Return the slot with this name, or NULL. gt_store_find() finds parameters and buffers,

@@ -1,4 +1,4 @@
-/* arch.h - inside model: the row of an architecture, and the layers that architectures share. */
+/* arch.h - inside model: the table row of an architecture, and layers that architectures share. */
 #ifndef GT_MODEL_ARCH_H
 #define GT_MODEL_ARCH_H
 
@@ -7,16 +7,19 @@
 
 enum { GT_MODEL_MAX_LAYERS = 16 };
 
-/* The settings that a model's spec can give. Each architecture has a row of defaults, and a list of
- * the settings that it accepts. */
+/* The settings that a model's spec, NAME[:key=value,...] (model.h), can give. Each architecture has
+ * a row of defaults, and a list of the settings that it accepts. */
 struct gt_arch_config {
-	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10: inputs, hidden, outputs */
-	int depth;                                  /* ResNets: number of layers, 18, 20, ... */
+	/* mlp: numbers of features; mlp:784,256,10 has 784 inputs, 256 hidden features, 10
+	 * outputs */
+	int sizes[GT_MODEL_MAX_LAYERS], size_count;
+	int depth; /* ResNets: number of layers, 18, 20, ... */
 	/* Height and width of images, and number of classes. 0: taken from the data. */
 	int image, classes;
-	int layers, heads, width, block, vocab; /* transformers; vocab 0: from the data */
-	int patch;                              /* ViTs: height and width of a patch, in pixels */
-	int hidden;   /* transformers: features inside an MLP; 0: computed from width */
+	/* transformers; if vocab is 0, it is taken from the data */
+	int layers, heads, width, block, vocab;
+	int patch;    /* ViTs: height and width of a patch, in pixels */
+	int hidden;   /* transformers: hidden features of each MLP; 0: computed from `width` */
 	int kv_heads; /* LLaMAs: heads of keys and values */
 	/* theta: base of the angles of rotary positions; eps: added to the variance, or mean
 	 * square, in norms. */
@@ -35,7 +38,7 @@ struct gt_arch {
 	 * of numbers without keys. */
 	const char *keys;
 	struct gt_arch_config defaults;
-	/* Write the preferred input, see gt_model_preferred_input(). */
+	/* Write to *out the input that the architecture prefers, see gt_model_preferred_input(). */
 	void (*preferred_input)(const struct gt_arch_config *c, struct gt_model_input *out);
 	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
 	 * `rng` is the random state, or NULL (struct gt_model_io). `train`: the graph is for
@@ -58,8 +61,8 @@ struct gt_arch {
 	const struct gt_model_alias *tied_aliases; /* used instead if `tied` is set; NULL: none */
 	double lr_adam, lr_sgd;                    /* see gt_model_default_lr() */
 	const char *family; /* Hugging Face's model_type of this network; NULL: it has none */
-	/* Return the number of features inside an MLP: the setting `hidden`, or the value computed
-	 * from width. NULL: the model has no such setting. */
+	/* Return the number of hidden features of each MLP: the setting `hidden`, or a number
+	 * computed from `width`. NULL: the model has no such setting. */
 	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
@@ -90,9 +93,10 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
 /*
  * ---- layers.c ----
  *
- * Each function declares the parameters of a layer, NAME.weight and so on, and emits its node in
- * the scope NAME. It returns the output of the layer. If x is NULL, because an earlier layer
- * failed, it returns NULL. `out` is the number of output features or channels.
+ * Each function declares the parameters of a layer, NAME.weight and so on, and emits the node of
+ * the layer in the scope NAME (the argument `name`). It returns the output of the layer. If x is
+ * NULL, because an earlier layer failed, the function returns NULL. `out` is the number of output
+ * features or channels.
  */
 
 extern const struct gt_init gt_init_zeros, gt_init_ones;
@@ -129,7 +133,7 @@ struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_v
     int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
 
 /* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked.
- * `train`: normalize with the statistics of the batch; otherwise with the running ones.
+ * `train`: normalize with the statistics of the batch; otherwise with the running statistics.
  * `weight`: the initial values of the weight, which are ones in PyTorch. */
 struct gt_value *gt_layer_batch_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, struct gt_init weight, bool train);

@@ -22,9 +22,10 @@
  * Errors: GT_EFORMAT (not a config.json), GT_ENOTSUP, GT_ENOMEM. Messages begin with the key. */
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err);
 
-/* Write the config.json from which transformers builds the same network. It has no id2label. `in`
- * is the input that the model was trained with. The caller frees *out. Errors: GT_ENOTSUP for a
- * model or a setting that transformers does not have, GT_ENOMEM. */
+/* Write the config.json from which transformers builds the same network. It has no key `id2label`
+ * (names of classes). `in` is the input that the model was trained with. The caller frees *out with
+ * json_decref(). Errors: GT_ENOTSUP for a model or a setting that transformers does not have,
+ * GT_ENOMEM. */
 int gt_hf_from_model(
     json_t **out, const struct gt_model *m, const struct gt_model_input *in, struct gt_err *err);
 

@@ -7,51 +7,52 @@
 #include "lib/graph/graph.h"
 
 /*
- * A model is a description of a network. It emits the nodes of a graph, and declares parameters
- * under the names that the reference PyTorch code uses, so that each program can load the other's
- * files. It holds no weights (lib/graph/store.h does), and knows nothing of files, training or
- * devices.
+ * A model is a description of a network. It emits the nodes of a graph, and declares parameters.
+ * The parameters have the same names as in the reference PyTorch code, so that gtrain and that code
+ * can load each other's files. A model holds no weights (lib/graph/store.h does), and knows nothing
+ * of files, training or devices.
  */
 
 enum gt_model_kind { GT_MODEL_IMAGE, GT_MODEL_VECTOR, GT_MODEL_TOKENS };
 
 /* The shape of a sample, and the number of classes (or tokens). Both come from the data, or from
- * the model if its spec sets them. */
+ * the model if its spec (see gt_model_open()) sets them. */
 struct gt_model_input {
 	enum gt_model_kind kind;
 	int height, width, channels;                       /* images: uint8 [H, W, C] */
-	float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS]; /* of pixels on the scale 0..1 */
+	float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS]; /* of pixels with values from 0 to 1 */
 	int features;                                      /* vectors: float32 [features] */
 	int block;                                         /* tokens: int32 [block] */
-	int classes;                                       /* or the size of the vocabulary */
-	bool regression; /* one output; the target is a number, float32 [batch] */
-	/* Training samples are mixtures of two images: float32 [H, W, C] on the scale of the bytes,
-	 * 0 to 255. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
+	int classes;     /* number of classes, or of tokens in the vocabulary */
+	bool regression; /* the model has one output, and the target is a number: float32 [batch] */
+	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
+	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
 };
 
 /* The inputs and outputs of a forward graph. Values that the graph does not have are NULL. */
 struct gt_model_io {
-	struct gt_value *input; /* [batch, ...], the shape is that of struct gt_model_input */
+	struct gt_value *input; /* [batch, ...]: a batch of samples, see struct gt_model_input */
 	/*
 	 * classes              int32 [batch]
 	 * tokens               int32 [batch, block]
 	 * mixtures             int32 [batch, GT_MIXED_TARGET_WORDS]
 	 * regression           float32 [batch]
-	 * GT_MODEL_PREDICT     of tokens: int32 [batch], the position of each text's last token
+	 * GT_MODEL_PREDICT     for tokens: int32 [batch], the position of each text's last token
 	 */
 	struct gt_value *target;
-	struct gt_value *rng; /* int64 [4], see lib/graph/kernel.h; NULL: nothing is random */
-	/* Training: float32 [], 1 / (number of targets that count in the step). */
+	struct gt_value *rng; /* int64 [4], see enum gt_rng_field; NULL: nothing is random */
+	/* For training: float32 [], the value `1 / n`, where n is the number of targets that the
+	 * step counts. */
 	struct gt_value *weight;
 	struct gt_value *scale; /* float32 [], factor of the loss; NULL: the loss is not scaled */
-	struct gt_value *past;  /* int32 [], number of tokens in caches; GT_MODEL_CONTINUE only */
-	/* float32 [batch, classes]; for training and evaluation of tokens [batch, block, classes].
-	 * For GT_MODEL_PREDICT, GENERATE and CONTINUE it is the output "logits"; for tokens, it has
-	 * the logits of one position only. */
+	struct gt_value *past;  /* int32 [], number of tokens in caches; for GT_MODEL_CONTINUE */
+	/* float32 [batch, classes]; for training and evaluation on tokens: [batch, block, classes].
+	 * For GT_MODEL_PREDICT, GT_MODEL_GENERATE and GT_MODEL_CONTINUE, this value is the output
+	 * "logits" of the graph; for tokens, it has the logits of only one position. */
 	struct gt_value *logits;
-	struct gt_value *loss; /* float32 [], training: the output "loss" */
-	/* Evaluation: the output "stats", float64 [4] (classify_stats), or float64 [5] for
+	struct gt_value *loss; /* float32 [], for training: the output "loss" */
+	/* For evaluation: the output "stats", float64 [4] (classify_stats), or float64 [5] for
 	 * regression (regress_stats). NULL if the graph predicts the next token of a text. */
 	struct gt_value *stats;
 };
@@ -60,12 +61,14 @@ struct gt_model_io {
 enum gt_model_purpose {
 	GT_MODEL_TRAIN, /* the loss */
 	GT_MODEL_EVAL,  /* statistics */
-	/* Statistics, and the logits of each sample. For texts there are no statistics; the logits
-	 * are those of the next token after the text, which may be shorter than `block`. */
+	/* Statistics, and the logits of each sample. For texts there are no statistics, and the
+	 * logits are those of the next token after the text. The text may be shorter than
+	 * `block`. */
 	GT_MODEL_PREDICT,
 	GT_MODEL_GENERATE, /* logits of the next token after a window of `block` tokens */
 	/* Logits of the next token after `block` tokens, which follow `past` earlier tokens. Layers
-	 * read their results for the earlier tokens from caches (gt_cache()), and add new ones. */
+	 * read their results for the earlier tokens from caches (gt_cache()), and add the results
+	 * for the new tokens to the caches. */
 	GT_MODEL_CONTINUE
 };
 
@@ -104,31 +107,32 @@ int gt_model_check_rules(
 
 /* ---- names and settings ---- */
 
-/* Return the name of the model in row i of the table, or NULL after the last row. */
+/* Return the name of model i (0, 1, ...) of all models that gtrain has, or NULL after the last
+ * one. */
 const char *gt_model_at(int i);
 
-/* Return Hugging Face's `model_type` of this network; NULL: it has none. */
+/* Return the `model_type` that this network has at Hugging Face; NULL: it has none. */
 const char *gt_model_family(const struct gt_model *m);
 
 /* Return the number of features inside an MLP of a transformer; 0 for other models. */
 int64_t gt_model_mlp_width(const struct gt_model *m);
 
-/* Return a description of half a line. */
+/* Return a description of the model, which is about half a line long. */
 const char *gt_model_summary(const struct gt_model *m);
 
 /*
  * Describe setting i of a model. Return false after the last setting.
  *
- *   value          the setting's value in this model: from the spec, or the default; "" if it is
- *                  taken from the data or computed
+ *   value          the setting's value in this model: from the spec, or the default; "" if the
+ *                  value is taken from the data or computed
  *   out->initial   the same value, or words that say where the value comes from
  */
 enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(
     const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE]);
 
-/* Return the model's spec with all settings, gpt:layers=6,heads=6,...; the caller frees it with
- * free(). NULL if memory runs out. */
+/* Return the model's spec with all settings: gpt:layers=6,heads=6,... The caller frees it with
+ * free(). Returns NULL if memory runs out. */
 char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 
 /* Return whether two specs mean the same model. For example, `gpt` and `gpt:layers=4` are the same,
@@ -136,45 +140,48 @@ char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 bool gt_model_same(const char *a, const char *b);
 
 /* Return whether two models compute the same results from the same weights: they have the same
- * architecture and the same settings. Dropout may differ. A setting that one of the specs leaves to
- * the data is not compared. */
+ * architecture and the same settings. Dropout may differ. If one of the specs does not set a
+ * setting that is taken from the data, this setting is not compared. */
 bool gt_model_same_network(const char *a, const char *b);
 
-/* Write the input that the model prefers. It is used for properties that the data do not determine,
- * such as the shape of random data, or the block of a text. Fields without a preference are 0. */
+/* Write the properties of the input that the model prefers to *out. They are used where the data do
+ * not determine them, as for the shape of random data or the block of a text. Fields without a
+ * preference are 0. */
 void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *out);
 
 /*
  * Emit the forward graph for `batch` samples into g, and set *io to its inputs and outputs.
  *
- * Dropout and statistics of the batch are used only for GT_MODEL_TRAIN. Caches have as many
- * positions as the model (its setting `block`), so graphs with a smaller in->block can share them.
+ * Only graphs for GT_MODEL_TRAIN use dropout, and normalize with the statistics of the batch. The
+ * number of positions in a cache is the model's setting `block`, also if in->block is smaller. So
+ * graphs with a smaller in->block can share the caches.
  *
  * If the model cannot take the input, the error names the property that does not fit.
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
-/* Write the names of the parameters of the last layer, which computes the logits: weight and bias.
- * They are the only parameters whose shape depends on the classes. `io` is from gt_model_build().
- * Return the number of names. */
+/* Write the names of the parameters (weight and bias) of the last layer, which computes the logits,
+ * to `names`. They are the only parameters whose shape depends on the number of classes. `io` is
+ * from gt_model_build(). Return the number of names. */
 enum { GT_MODEL_HEAD = 4 };
 int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD]);
 
-/* Return a learning rate that trains this model well. `adaptive`: the step size of the optimizer
- * does not grow with the gradients (AdamW), unlike SGD. */
+/* Return a learning rate that trains this model well. Set `adaptive` for an optimizer whose step
+ * size does not grow with the gradients, such as AdamW; SGD is not adaptive. */
 double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 
 /*
- * Another name for a value in state_dicts, as files of the reference code have it: for example for
- * tied weights, or for buffers of older code. If `written` is false, `name` may have one "*", which
- * stands for the number of a layer; `own` may then have one, too.
+ * An alias: another name for a value, which state_dicts of the reference code contain. Examples are
+ * tied weights, and buffers of older code. If `written` is false, `name` may contain one "*", which
+ * stands for the number of a layer. In this case `own` may contain a "*", too.
  */
 struct gt_model_alias {
-	/* Name in the file, and the name in the model. own NULL: the value in the file is
-	 * ignored. */
+	/* The name in the file, and the name in the model. If `own` is NULL, the value in the file
+	 * is ignored. */
 	const char *name, *own;
-	/* Files of the reference code have this name, too: write it, with the same storage. */
+	/* Files of the reference code contain both names: write the alias, too, with the same
+	 * storage as `own`. */
 	bool written;
 };
 

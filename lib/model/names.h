@@ -1,10 +1,10 @@
-/* names.h - the names that other programs give to the parameters of a model. */
+/* names.h - convert between gtrain's names of a model's parameters and those of other programs. */
 #ifndef GT_MODEL_NAMES_H
 #define GT_MODEL_NAMES_H
 
 #include "lib/model/model.h"
 
-/* The programs, in the order of gt_names_words. */
+/* Which program's names a file uses, in the order of gt_names_words. */
 enum gt_names {
 	/* Choose by the location of the file: Hugging Face's names if it is in a model folder of
 	 * Hugging Face, otherwise the model's own names. */
@@ -29,22 +29,24 @@ const struct gt_names_table *gt_names_find(
  * are one matrix in the model, and three parameters in a file. */
 struct gt_names_place {
 	char name[256];
-	int part, parts; /* index of the part, from 0, and number of parts; 0 and 1: not divided */
+	/* part: index of the part, from 0 on; parts: number of parts. If the parameter is not
+	 * divided, `part` is 0 and `parts` is 1. */
+	int part, parts;
 };
 
 /*
  * Convert `theirs`, the program's name of a parameter, to the model's own name. Return false if the
- * table has no rule for it.
+ * table has no rule for this name.
  *
  * Some files have the network without its last layer, the head. Their names lack the first word,
- * for example "h.0.ln_1.weight" instead of "transformer.h.0.ln_1.weight". With `without_head`,
- * `theirs` is such a name.
+ * for example "h.0.ln_1.weight" instead of "transformer.h.0.ln_1.weight". If `without_head` is
+ * true, `theirs` is such a name.
  */
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
     bool without_head);
 
-/* Convert `own`, the model's name of a parameter, to the program's name of part i, from i = 0.
- * out->parts is the number of parts. Return false after the last part. */
+/* Convert `own`, the model's name of a parameter, to the program's name of its part i; the first
+ * part is part 0. Set out->parts to the number of parts. Return false if there is no part i. */
 bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i);
 

@@ -10,10 +10,10 @@
  *
  *   mean = decay * mean + (1 - decay) * parameters
  *
- * The first update of the mean copies the parameters. If ranks divide the updates, each rank has
- * the mean of the parameters that it updates. Buffers have no mean: an evaluation with the mean
- * uses the current buffers of the model. Source: torch.optim.swa_utils.AveragedModel with
- * get_ema_multi_avg_fn(decay).
+ * The first update of the mean copies the parameters. If ranks divide the updates of the
+ * parameters, each rank has only the mean of the parameters that it updates. Buffers have no mean:
+ * an evaluation with the mean uses the current buffers of the model. Source:
+ * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay).
  */
 struct gt_ema;
 
@@ -27,7 +27,7 @@ void gt_ema_free(struct gt_ema *e); /* NULL is fine */
 int gt_ema_update(struct gt_ema *e, struct gt_err *err);
 
 /* Queue an exchange of the mean and the parameters that this process updates. A second call
- * restores every bit. Other ranks get the exchanged parameters by gt_parallel_publish(). */
+ * restores every bit. gt_parallel_publish() sends the exchanged parameters to the other ranks. */
 int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
 
 /* Return the mean: device memory [gt_store_updated()], in the order of the store's layout, or of

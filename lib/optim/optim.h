@@ -1,4 +1,4 @@
-/* optim.h - optimizers that update flat ranges, learning-rate schedules, gradient clipping. */
+/* optim.h - optimizers, gradient clipping, loss scaling and learning-rate schedules. */
 #ifndef GT_OPTIM_OPTIM_H
 #define GT_OPTIM_OPTIM_H
 
@@ -6,8 +6,9 @@
 
 /*
  * This module updates parameters and computes learning rates. It owns the state of the optimizer,
- * such as momentum. The state is in flat buffers, and exists only for parameters that need it. The
- * update rules are those of torch.optim. The backend does the arithmetic (struct gt_range_kernels).
+ * such as momentum. The state is in flat buffers (lib/graph/store.h), and exists only for
+ * parameters that need it. The update rules are those of torch.optim. The backend does the
+ * arithmetic (struct gt_range_kernels).
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
@@ -15,7 +16,7 @@ enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
 /* How the step size of Muon depends on the shape of a matrix: adjust_lr_fn of torch.optim.Muon. */
 enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KINDS };
 
-/* The names by enum gt_adjust_lr: "original", "match_rms_adamw", NULL. */
+/* The names, indexed by enum gt_adjust_lr: "original", "match_rms_adamw", NULL. */
 extern const char *const gt_adjust_lr_names[GT_ADJUST_KINDS + 1];
 
 /*
@@ -41,7 +42,7 @@ struct gt_optim_options {
 	double beta1, beta2, eps;    /* Adam, AdamW */
 	enum gt_adjust_lr adjust_lr; /* Muon */
 	double weight_decay;         /* only for parameters with gt_slot.decay set */
-	double clip; /* largest allowed L2 norm of all gradients together; 0: no clipping */
+	double clip;                 /* largest L2 norm of all gradients together; 0: no clipping */
 	/* the norm has the same bits for any number of processes (gt_step_block.exact) */
 	bool exact_norm;
 	/* factor of the learning rate for parameters that gt_optim_rule.fallback updates */
@@ -51,8 +52,8 @@ struct gt_optim_options {
 
 /* ---- rules.c: the optimizers ---- */
 
-/* The type of a gt_optim_member, and the source of its value. "The option" is the member of struct
- * gt_optim_options at `offset`. */
+/* The type of a struct gt_optim_member, and the source of its value. "The option" is the member of
+ * struct gt_optim_options at `offset`. */
 enum gt_member_type {
 	GT_MEMBER_NUMBER,    /* the option, a double */
 	GT_MEMBER_PAIR,      /* a tuple: the option, a double, and the double after it */
@@ -77,7 +78,7 @@ struct gt_optim_member {
 
 enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
 
-/* The operand of an update: a range of the flat buffers, which may begin anywhere, or one whole
+/* What one update works on: a range of the flat buffers, which may begin anywhere, or one whole
  * tensor. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 
@@ -87,27 +88,32 @@ struct gt_optim_range {
 	const float *gradients;
 	float *states[GT_OPTIM_STATES]; /* in the order of gt_optim_rule.states; NULL: not kept */
 	int64_t count;
-	const struct gt_slot *tensor; /* GT_OPERAND_TENSORS: the tensor; else NULL */
-	/* GT_OPERAND_TENSORS: workspace of gt_optim_rule.work() elements; its contents are lost */
+	const struct gt_slot *tensor; /* for GT_OPERAND_TENSORS: the tensor; else NULL */
+	/* for GT_OPERAND_TENSORS: workspace of as many elements as gt_optim_rule.work() returns;
+	 * its contents are lost */
 	float *work;
 };
 
 /*
- * The row of an optimizer. To add an optimizer, add a name to gt_optim_names and a row (in rules.c,
- * or in a separate file). If its arithmetic is new, also add a kernel to struct gt_range_kernels.
+ * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
+ * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If its
+ * arithmetic is new, also add a kernel to struct gt_range_kernels.
  *
- * takes, fallback, work, adjust and prepare are only used with GT_OPERAND_TENSORS.
+ * The members `takes`, `fallback`, `work`, `adjust` and `prepare` are used only if `operand` is
+ * GT_OPERAND_TENSORS.
  */
 struct gt_optim_rule {
 	enum gt_operand operand;
 	/* Return whether this optimizer updates the parameter. The optimizer `fallback` updates all
-	 * other parameters, with the learning rate times gt_optim_options.fallback_lr_factor. */
+	 * other parameters, with the learning rate multiplied by
+	 * gt_optim_options.fallback_lr_factor. */
 	bool (*takes)(const struct gt_slot *slot);
 	enum gt_optim_kind fallback;
 	/* Return the number of floats of workspace that an update of this tensor needs. NULL: none.
 	 */
 	int64_t (*work)(const struct gt_slot *slot);
-	const char *const *states;             /* names in torch.optim, NULL-terminated */
+	/* names of the states in torch.optim, NULL-terminated */
+	const char *const *states;
 	const struct gt_optim_member *members; /* the last element has the name NULL */
 	/* names of the options that this optimizer reads, NULL-terminated: "momentum", "betas" */
 	const char *const *settings;
@@ -123,7 +129,7 @@ struct gt_optim_rule {
 	/* Optional: return a default learning rate for all models. If the result is 0, or the
 	 * function is NULL, the model defines the default, which depends on `adaptive`. */
 	double (*default_lr)(const struct gt_optim_options *options);
-	/* Return whether the optimizer keeps its states with these options. */
+	/* Return whether an optimizer with these options keeps the states. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
 	/* Optional: set the members of *update that depend on the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
@@ -140,14 +146,14 @@ struct gt_optim_rule {
 	bool decoupled;
 };
 
-/* The names by enum gt_optim_kind: "sgd", "adam", "adamw", "muon", NULL. */
+/* The names, indexed by enum gt_optim_kind: "sgd", "adam", "adamw", "muon", NULL. */
 extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
 
 /* Return the row of an optimizer. */
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind);
 
-/* Return the rule that updates this parameter with optimizer `kind`: the rule of `kind`, or of its
- * `fallback`. */
+/* Return the row of the optimizer that updates this parameter if the optimizer of the run is
+ * `kind`: the row of `kind`, or that of its `fallback`. */
 const struct gt_optim_rule *gt_optim_rule_of(enum gt_optim_kind kind, const struct gt_slot *slot);
 
 /* Return whether this optimizer reads an option, such as "momentum" or "betas". */
@@ -160,8 +166,8 @@ void gt_optim_readers(char *out, size_t size, const char *setting);
 
 struct gt_optim;
 
-/* Check that a positive value of the option `name` does not become 0 or `limit` when it is rounded
- * to float32. Updates are computed in float32. Errors: GT_EINVAL. */
+/* Updates are computed in float32. Check that a positive value of the option `name` does not become
+ * 0 or `limit` when it is rounded to float32. Errors: GT_EINVAL. */
 int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err);
 
 /* Create an optimizer. Its states are zero at first. The store must have float32 parameters with
@@ -171,8 +177,8 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 void gt_optim_free(struct gt_optim *o);
 
 /*
- * A training step calls these functions in this order. They queue work on the device's compute
- * stream, and allocate no memory:
+ * A training step calls these functions in this order. The functions queue work on the device's
+ * compute stream, and allocate no memory:
  *
  *   gt_optim_begin()   copy the step block (struct gt_step_block) to the device: the learning rate
  *                      lr, and whether this rank was asked to stop
@@ -182,18 +188,18 @@ void gt_optim_free(struct gt_optim *o);
  *   gt_optim_end()     copy the result block (struct gt_step_result) to the host
  *
  * gt_optim_result() waits for the result block of one step, and copies it to *out. Each call reads
- * the oldest step that was not read yet. At most GT_OPTIM_AHEAD steps may begin before their
- * results are read.
+ * the result of the oldest step whose result was not read yet. At most GT_OPTIM_AHEAD steps may
+ * begin before their results are read.
  *
  * If the loss or the norm of a step is not finite, this step and all later steps update nothing
- * (gt_step_result.diverged). If the loss is scaled, a norm that is not finite only skips the update
- * of this step, and later steps use a smaller scale.
+ * (gt_step_result.diverged). But if the loss is scaled and only the norm is not finite, only the
+ * update of this step is skipped, and later steps use a smaller scale.
  *
- * Several processes may update parts of the same parameters (gt_store.parts). Then
- * gt_optim_update() calls add_up() before it computes the norm. squares[GT_SQUARES], in device
+ * Several processes may update different parts of the same parameters (gt_store.parts). In this
+ * case gt_optim_update() calls add_up() before it computes the norm. squares[GT_SQUARES], in device
  * memory, holds the sum of the squares of this process's gradients. add_up() replaces it by the sum
- * over all processes. `self` is passed to add_up(). If add_up is NULL, this process has all
- * gradients. Errors of add_up() are returned.
+ * over all processes. `self` is passed to add_up(). If this process has all gradients, `add_up` is
+ * NULL. Errors of add_up() are returned.
  */
 enum { GT_OPTIM_AHEAD = 4 };
 
@@ -203,26 +209,28 @@ struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o);
 int gt_optim_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
 /* Like gt_optim_update(), but update no parameters. A process calls this if another process updates
- * the parameters. Then both processes have equal scalars, such as the norm. */
+ * the parameters, so that both processes have equal scalars, such as the norm. */
 int gt_optim_begin_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
 
-/* Call gt_optim_begin(), gt_optim_update(), gt_optim_end() and gt_optim_result() for gradients that
- * are already computed. *grad_norm (may be NULL) is the global norm before clipping. */
+/* Do a whole step with gradients that are already computed: call gt_optim_begin(),
+ * gt_optim_update(), gt_optim_end() and gt_optim_result(). *grad_norm (may be NULL) is the global
+ * norm before clipping. */
 int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
 
 /* Queue the zeroing of all gradients. Call this before the first micro-batch of a step that
  * accumulates gradients. */
 int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err);
 
-/* Get the number of updates so far, as of the last result that was read; or set it, to resume a
- * run. */
+/* gt_optim_steps() returns the number of updates so far, as of the last result that was read.
+ * gt_optim_set_steps() sets this number, to resume a run. */
 int64_t gt_optim_steps(const struct gt_optim *o);
 int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
 
-/* Get the loss scale, as of the last result that was read; or set it, to resume a run. */
+/* gt_optim_scaler() returns the loss scale, as of the last result that was read.
+ * gt_optim_set_scaler() sets the loss scale, to resume a run. */
 const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o);
 int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, struct gt_err *err);
 
@@ -231,9 +239,9 @@ int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, stru
  * "exp_avg_sq"). `which` is the index of the state: 0, 1, ... Returns NULL if the parameter has no
  * more states.
  *
- * *flat is device memory. The state is at the same index in *flat as the parameter is in the
- * store's layout, or in the layout of its parts (gt_store.parts). *flat is only valid for this
- * parameter, so call this for each parameter.
+ * *flat is set to an array in device memory. In this array the state begins at the index at which
+ * the parameter begins in the layout of the store, or, if the store has parts (gt_store.parts), in
+ * the layout of the parts. *flat is only valid for this parameter, so call this for each parameter.
  */
 const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
@@ -242,7 +250,7 @@ const char *gt_optim_state(
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
 
 /* Return the bytes of device memory that an optimizer with these options allocates for a store: the
- * states, and workspace for the largest tensor that it updates as a whole. */
+ * states, and workspace for the largest tensor that one update works on (GT_OPERAND_TENSORS). */
 int64_t gt_optim_bytes(const struct gt_store *store, const struct gt_optim_options *options);
 
 /* Return the largest number of states that an optimizer with these options keeps for a parameter.
@@ -253,14 +261,14 @@ int gt_optim_state_count(const struct gt_optim_options *options);
 
 enum gt_schedule_kind { GT_CONSTANT, GT_STEP, GT_COSINE, GT_WSD, GT_SCHEDULE_KINDS };
 
-/* The names by enum gt_schedule_kind: "constant", "step", "cosine", "wsd" (warm-up, stable, decay),
- * NULL. */
+/* The names, indexed by enum gt_schedule_kind: "constant", "step", "cosine", "wsd" (short for
+ * warm-up, stable, decay), NULL. */
 extern const char *const gt_schedule_names[GT_SCHEDULE_KINDS + 1];
 
 struct gt_schedule {
 	enum gt_schedule_kind kind;
-	double lr, min_lr; /* rate after the warm-up; smallest rate (step, cosine, wsd) */
-	int64_t warmup;    /* steps of linear warm-up: lr * (step + 1) / (warmup + 1) */
+	double lr, min_lr; /* rate after the warm-up; smallest rate, not for constant */
+	int64_t warmup;    /* steps of the warm-up; rate: lr * (step + 1) / (warmup + 1) */
 	int64_t total;     /* steps of the whole run */
 	/* step: after the warm-up, the rate is multiplied by gamma once every `every` steps */
 	int64_t every;
@@ -269,13 +277,14 @@ struct gt_schedule {
 };
 
 /*
- * Return the learning rate of a step (0 <= step), a pure function. After the warm-up:
+ * Return the learning rate of step number `step` (0, 1, ...). The result depends only on the
+ * arguments. After the warm-up:
  *
  *   constant  the rate stays lr
  *   step      the rate is multiplied by gamma every `every` steps, but is at least min_lr
  *   cosine    the rate follows half a cosine from lr to min_lr at step `total` (Loshchilov and
  *             Hutter, ICLR 2017)
- *   wsd       the rate stays lr, then falls linearly to min_lr over the last `decay` steps (Hu et
+ *   wsd       the rate stays lr, and falls linearly to min_lr in the last `decay` steps (Hu et
  *             al., arXiv 2404.06395)
  */
 double gt_schedule_lr(const struct gt_schedule *s, int64_t step);

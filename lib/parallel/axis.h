@@ -1,4 +1,4 @@
-/* axis.h - inside parallel: the table of axes, and the functions of each axis. */
+/* axis.h - inside parallel: the axes of the grid of ranks, and the functions of each axis. */
 #ifndef GT_PARALLEL_AXIS_H
 #define GT_PARALLEL_AXIS_H
 
@@ -6,58 +6,60 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * Ranks form a grid. Each axis with ranks is a dimension of the grid. The seat of a rank on an axis
- * is its coordinate in this dimension, from 0 on:
+ * Ranks form a grid. Three axes (pipeline, data, tensor) are the dimensions of the grid. The seat
+ * of a rank on an axis is its coordinate in this dimension, from 0 on:
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * Two axes are not dimensions of the grid. On the virtual axis one rank simulates several virtual
- * ranks. The sequence axis uses the ranks of the tensor axis.
+ * Two more axes are not dimensions of the grid. On the virtual axis, one rank simulates several
+ * virtual ranks (virtual/rewrite.h). The sequence axis uses the ranks of the tensor axis.
  *
- * Each axis may divide the parameters among its seats. The pipeline is the outermost axis: each
- * stage holds some of the parameters. Each seat of the tensor axis holds a shard of each parameter
- * of its stage. With zero1 to zero3, each seat of the data axis updates a range of this shard. The
- * table of axes has the order of enum gt_axis, the innermost axis first.
+ * Each axis may divide the parameters among its seats. The pipeline is the outermost axis. Its
+ * seats are called stages: each stage holds some of the parameters. Each seat of the tensor axis
+ * holds a shard (lib/graph/sharding.h) of each parameter of its stage. In the modes zero1 to zero3
+ * (enum gt_parallel_kind), each seat of the data axis updates a range of this shard. The table of
+ * axes has the order of enum gt_axis, the innermost axis first.
  *
- * Example: a matrix of 2 x 4 elements that stage 1 holds. There are 2 stages, 2 shards by columns,
- * and zero1 on 2 seats of the data axis:
+ * Example: there are 2 stages, 2 seats on the tensor axis, and 2 seats on the data axis with the
+ * mode zero1. Stage 1 holds a matrix of 2 x 4 elements, which is divided into 2 shards by columns.
+ * Each seat updates these elements of the matrix:
  *
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * For one axis, held() returns the elements that a seat holds. held.c uses it to gather tensors
- * over all axes for files, and to scatter them. norm.c uses divides() and counts() to count the
- * square of each element of the gradients once.
+ * For one axis, held() returns the elements that a seat holds. With it, held.c gathers whole
+ * tensors from all ranks to save them in files, and scatters tensors that were read from files.
+ * With divides() and counts(), norm.c counts the square of each element of the gradients exactly
+ * once.
  */
 
-/* An axis. Functions without a comment do the part of this axis in the function of parallel.h with
- * the same name: attach() is called by gt_parallel_attach(). `name` and `size` are required. Other
- * functions may be NULL. */
+/* An axis. The members `name` and `size` are required. All other members may be NULL. */
 struct gt_axis_row {
 	const char *name;
-	/* Return the number of seats on this axis in a world of `ranks` ranks. */
+	/* Return the number of seats on this axis if there are `ranks` ranks in all. */
 	int (*size)(const struct gt_parallel_options *o, int ranks);
-	/* Check that the options can be combined with this axis. */
+	/* Check that this axis supports the options. */
 	int (*check)(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err);
 	/* Create the state of the axis. The groups of all axes already exist. release() frees the
 	 * state. release() is called even if open() has failed or was not called. */
 	int (*open)(struct gt_parallel *p, struct gt_err *err);
 	void (*release)(struct gt_parallel *p);
-	/* survey() reads a forward graph before any axis has changed it. Then rewrite() changes the
-	 * graph. */
+	/* survey() reads a forward graph before any axis has changed it. After the survey() of all
+	 * axes, rewrite() changes the graph. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	/* Do the part of this axis in gt_parallel_attach() (parallel.h). */
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
-	/* Add the memory of the axis's groups for device memory to *m, except the group of all
-	 * seats of the axis. */
+	/* Add the memory of the axis's groups for device memory to *m. The group of all seats of
+	 * the axis is not included. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
-	/* Return the number of parts of a batch (gt_parallel_chunks()). `chunks` is the result of
-	 * the previous row of the table; 1 for the first row. */
+	/* Return the number of parts into which a batch is divided (gt_parallel_chunks()). `chunks`
+	 * is the result of the previous row of the table; 1 for the first row. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
 	/* Change a graph with a backward pass (gt_parallel_insert()). prepare() changes the graph
 	 * of one part of a batch. insert() turns it into the graph of all `chunks` parts, and adds
 	 * collectives. finish() appends nodes at the end of the graph. insert() is called for the
-	 * outermost axis first, the other two for the innermost axis first. */
+	 * outermost axis first; prepare() and finish() are called for the innermost axis first. */
 	int (*prepare)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
@@ -66,9 +68,9 @@ struct gt_axis_row {
 	/* Return whether the seats hold different elements of a slot. The result is the same on all
 	 * ranks. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
-	/* Called if cuts() is true. Return the elements that a seat holds, as a slice of the
-	 * elements that the outer axes leave to this rank. If a seat holds all elements, their
-	 * order does not change. */
+	/* Called if cuts() is true. Return the elements that the seat `seat` holds, as a slice of
+	 * those elements that remain for this rank after the division by the outer axes. If a seat
+	 * holds all of these elements, their order does not change. */
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Return whether the seats have different gradients. If so, the norm of the gradients is
@@ -78,7 +80,7 @@ struct gt_axis_row {
 	 * hold the same gradient, only the first of them counts it. NULL: every seat counts its
 	 * gradients. */
 	bool (*counts)(const struct gt_parallel *p, const struct gt_slot *slot);
-	/* Return the number of bytes that a rank sends over the axis in a step. */
+	/* Return the number of bytes that a rank sends to other seats of the axis in a step. */
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);
 };
 
@@ -91,9 +93,9 @@ extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, 
  * seats. */
 int gt_axes_parts(const struct gt_parallel_options *o);
 
-/* Make the groups of all axes and the state of each axis. A dry run has no groups; it uses
- * gt_parallel.seats. A collective call. The caller calls gt_axes_close() in any case, even after an
- * error. */
+/* Make the groups of all axes and the state of each axis. A dry run (a plan without memory) has no
+ * groups; it uses gt_parallel.seats. A collective call. The caller calls gt_axes_close() in any
+ * case, even after an error. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 
@@ -103,8 +105,8 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 /* Add the device memory of a group of `ranks` ranks to *m. */
 void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks);
 
-/* Find the gradients that this rank counts in the norm over all ranks. The layout of the store must
- * be final. Errors: GT_ENOMEM, and errors of the device. */
+/* Find the gradients that this rank counts when all ranks compute their norm. The layout of the
+ * store must be final. Errors: GT_ENOMEM, and errors of the device. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err);
 void gt_norm_release(struct gt_parallel *p);
 

@@ -1,4 +1,4 @@
-/* collective_nodes.h - inside parallel: helpers for nodes of collectives, and their insertion. */
+/* collective_nodes.h - inside parallel: functions of collective nodes, and inserting nodes. */
 #ifndef GT_PARALLEL_COLLECTIVE_NODES_H
 #define GT_PARALLEL_COLLECTIVE_NODES_H
 
@@ -31,7 +31,8 @@ struct gt_insertion {
 	size_t at;
 	int bucket, gather; /* values for attrs.bucket.index and attrs.bucket.gather */
 	unsigned runs;      /* value for gt_node.runs */
-	/* input and output of the node; in NULL: no input; out NULL: the output is a new value */
+	/* input and output of the node; if `in` is NULL, it has no input; if `out` is NULL, its
+	 * output is a new value */
 	struct gt_value *in, *out;
 };
 

@@ -1,28 +1,29 @@
-/* collectives.h - collectives as nodes of a graph. */
+/* collectives.h - add collectives over an axis of ranks to a graph, as nodes with gradients. */
 #ifndef GT_PARALLEL_COLLECTIVES_H
 #define GT_PARALLEL_COLLECTIVES_H
 
 #include "lib/parallel/parallel.h"
 
-/* Each function emits a node and returns its output y, or NULL with the graph's error set, as
- * gt_emit() does. Except for gt_copy_to(), the node waits for the slowest rank of the axis. */
+/* Each function that returns a value emits a node. It returns the node's output y, or NULL with the
+ * graph's error set, as gt_emit() does. The ranks of an axis (enum gt_axis in parallel.h) work
+ * together: each node, except that of gt_copy_to(), waits for the slowest rank of the axis. */
 
 /*
- * Sum x, a value of any shape, over the ranks of an axis (all_reduce). All ranks get the same y.
- * The node may work in place. The gradient of x is the gradient of y, without communication,
- * because all ranks compute the same values from y. This is g in figure 3 of Shoeybi et al.,
+ * Sum x, a value of any shape, over the ranks of an axis (all_reduce). All ranks get the same y. y
+ * may use the memory of x. The gradient of x is the gradient of y, without communication, because
+ * all ranks compute the same values from y. This function is g in figure 3 of Shoeybi et al.,
  * "Megatron-LM", arXiv 1909.08053.
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
-/* Like gt_sum_over(), but take the maximum, element by element. It has no gradient. */
+/* Like gt_sum_over(), but take the maximum, element by element. The node has no gradient. */
 struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
 /*
  * Return y = x, where x is the same on all ranks of the axis, and each rank computes different
  * values from y. The gradient of x is the sum of the gradients of y over the ranks: an all-reduce
- * in the backward pass. The node is a view, so it costs nothing in the forward pass. This is f in
- * the figure named above.
+ * in the backward pass. The node is a view, so it costs nothing in the forward pass. This function
+ * is f in the same figure.
  */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 /* Return whether n is a node of gt_copy_to(). */
@@ -30,13 +31,15 @@ bool gt_is_copy_to(const struct gt_node *n);
 
 /*
  * Gather the vectors x [n] of all ranks of an axis: y [ranks, n], in the order of the ranks. n must
- * be the same on all ranks. `ranks` is the size of the axis. If each rank simulates several virtual
- * ranks, it is the number of all virtual ranks. The node has no gradient.
+ * be the same on all ranks. `ranks` is the number of ranks of the axis. If each rank simulates
+ * several virtual ranks (virtual/rewrite.h), `ranks` is the number of all virtual ranks. The node
+ * has no gradient.
  */
 struct gt_value *gt_gather_over(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks);
 
-/* The ops of gt_sum_over() and gt_max_over(), and of gt_gather_over(). */
+/* gt_op_all_reduce is the op of gt_sum_over() and gt_max_over(). gt_op_all_gather is the op of
+ * gt_gather_over(). */
 extern const struct gt_op gt_op_all_reduce, gt_op_all_gather;
 
 #endif

@@ -10,9 +10,9 @@
 #include "lib/optim/optim.h"
 
 /*
- * This module combines the plans of all ranks into one training run. Passes insert collectives into
- * a graph, and kernels execute them. The training loop is in lib/train. It calls the functions of
- * this header at the points that their comments name, in every mode.
+ * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Passes
+ * insert collectives into a graph, and kernels execute them. The training loop is in lib/train. In
+ * every mode it calls the functions of this header at the points that their comments name.
  *
  * A mode is a kind of data parallelism, implemented by a table of functions (data/modes.h). All
  * modes are SPMD (single program, multiple data): each rank is in a group, builds the same graph,
@@ -24,28 +24,30 @@
 enum gt_parallel_kind {
 	GT_PARALLEL_DDP,      /* every rank holds all weights; ranks add up their gradients */
 	GT_PARALLEL_MIRRORED, /* as ddp, but ranks are threads of one process */
-	/* ranks are threads; rank 0 reads the samples, holds the weights and updates them: dp.h */
+	/* ranks are threads; rank 0 reads the samples, holds the weights and updates them
+	 * (data/dp.h) */
 	GT_PARALLEL_DP,
-	GT_PARALLEL_ZERO1, /* as ddp, but a rank updates only a shard of the weights: zero.h */
+	/* as ddp, but a rank updates only its shard, a part of the weights (data/zero.h) */
+	GT_PARALLEL_ZERO1,
 	GT_PARALLEL_ZERO2, /* as zero1, but a rank also keeps only the gradients of its shard */
 	GT_PARALLEL_ZERO3, /* as zero2, but a rank also holds only its shard of the weights */
 	GT_PARALLEL_KINDS
 };
 
-/* The names by enum gt_parallel_kind: "ddp", "mirrored", ..., NULL. */
+/* The names, indexed by enum gt_parallel_kind: "ddp", "mirrored", ...; NULL at the end. */
 extern const char *const gt_parallel_names[GT_PARALLEL_KINDS + 1];
 
 /* Return whether ranks are threads of one process (lib/comm/launch/threads.h), not processes. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
-/* Return whether rank 0 reads the samples of all ranks. Then a batch has the samples of all ranks
- * together. */
+/* Return whether rank 0 reads the samples of all ranks. If so, a batch that it reads has the
+ * samples of all ranks together. */
 bool gt_parallel_reads_on_one(enum gt_parallel_kind kind);
 
-/* The order in which a stage of a pipeline runs the chunks of a batch (pipeline.h). */
+/* The order in which a stage of a pipeline runs the chunks of a batch (pipeline/pipeline.h). */
 enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B, GT_PIPELINE_SCHEDULES };
 
-/* The names by enum gt_pipeline_schedule: "gpipe", "1f1b", NULL. */
+/* The names, indexed by enum gt_pipeline_schedule: "gpipe", "1f1b"; NULL at the end. */
 extern const char *const gt_pipeline_schedule_names[GT_PIPELINE_SCHEDULES + 1];
 
 /* The data type in which gradients are sent. */
@@ -57,31 +59,34 @@ enum gt_compress {
 	GT_COMPRESS_KINDS
 };
 
-/* The names by enum gt_compress: "none", "fp16", "bf16", NULL. */
+/* The names, indexed by enum gt_compress: "none", "fp16", "bf16"; NULL at the end. */
 extern const char *const gt_compress_names[GT_COMPRESS_KINDS + 1];
 
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* bytes of gradients that one collective sums */
-	int ranks, rank; /* dry run: number of all ranks, and of this rank; otherwise not used */
-	int sharing;     /* dry run: number of ranks that share this rank's device */
-	bool forward;    /* no training: each rank holds all weights, and no gradients */
-	int stages;      /* stages of a pipeline, a divisor of the ranks; 0 or 1: no pipeline */
-	int chunks;      /* parts of a batch in the pipeline; 0: as many as stages */
+	/* dry run (gt_parallel_new()): how many ranks there are, and which of them is planned;
+	 * otherwise not used */
+	int ranks, rank;
+	int sharing;  /* dry run: number of ranks that share this rank's device */
+	bool forward; /* no training: each rank holds all weights, and no gradients */
+	int stages;   /* stages of a pipeline, a divisor of the ranks; 0 or 1: no pipeline */
+	int chunks;   /* parts of a batch in the pipeline; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
-	bool sync_bn;      /* batch normalization over the samples of all ranks (sync_bn.h) */
+	bool sync_bn;      /* batch normalization over the samples of all ranks (data/sync_bn.h) */
 	bool own_buffers;  /* every rank keeps its own running statistics */
 	bool reproducible; /* give the same bits on 1, 2, 4 and 8 ranks (virtual/rewrite.h) */
-	/* micro-batches of a step; with `reproducible`, one run of the plan computes all of them; 0
-	 * means 1 */
+	/* Number of micro-batches in a step; 0 means 1. With `reproducible`, one run of the plan
+	 * computes all of them. */
 	int micro_batches;
-	/* virtual ranks that each rank simulates: gt_parallel_virtual_ranks(); 0 means 1 */
+	/* number of virtual ranks (virtual/rewrite.h) that each rank simulates, from
+	 * gt_parallel_virtual_ranks(); 0 means 1 */
 	int virtual_ranks;
 	int64_t check_every; /* steps between two comparisons of the ranks' weights; 0: never */
 	int tensor;          /* number of ranks that share each layer; 0 means 1 */
-	/* ranks that share layers also divide the rows (tokens) between layers: tensor/sequence.c
-	 */
+	/* between layers, the ranks that share layers divide the rows (tokens) among them
+	 * (tensor/sequence.c) */
 	bool sequence;
 	/* mixed precision: as in struct gt_pass_options */
 	enum gt_dtype low;
@@ -89,17 +94,18 @@ struct gt_parallel_options {
 	/* name of the way of collectives over device memory (lib/comm/device_group.h); NULL: the
 	 * fastest way */
 	const char *way;
-	/* The optimizer that updates the weights. If ranks divide the updates, each tensor that
-	 * this optimizer updates as a whole has one owner. */
+	/* The optimizer that updates the weights. Some optimizers must update certain tensors as a
+	 * whole. If ranks divide the updates, one rank updates all of such a tensor. */
 	enum gt_optim_kind optimizer;
 };
 
 /* The axes of the grid of ranks. Ranks of one axis differ only in the named property. */
 enum gt_axis {
-	GT_AXIS_DATA,     /* the samples that a rank reads */
-	GT_AXIS_TENSOR,   /* the shard of each layer that a rank holds (tensor.h) */
-	GT_AXIS_SEQUENCE, /* not in the grid: uses the ranks of the tensor axis (sequence.c) */
-	GT_AXIS_PIPELINE, /* the stage of the model that a rank holds (pipeline.h) */
+	GT_AXIS_DATA,   /* the samples that a rank reads */
+	GT_AXIS_TENSOR, /* the shard of each layer that a rank holds (tensor/tensor.h) */
+	/* not in the grid: uses the ranks of the tensor axis (tensor/sequence.c) */
+	GT_AXIS_SEQUENCE,
+	GT_AXIS_PIPELINE, /* the stage of the model that a rank holds (pipeline/pipeline.h) */
 	/* not in the grid: one rank simulates several virtual ranks (virtual/rewrite.h) */
 	GT_AXIS_VIRTUAL,
 	GT_AXES
@@ -115,11 +121,11 @@ struct gt_device_way; /* lib/comm/device_group.h */
 enum { GT_VIRTUAL_RANKS = 8 };
 
 /*
- * Return the number of virtual ranks that each of `ranks` ranks simulates, with micro-batches of
+ * Return the number of virtual ranks that each of `ranks` ranks simulates, if a micro-batch has
  * `batch` samples. gt_parallel_check() must have accepted the arguments. Without
- * options->reproducible the result is 1. With it, all ranks together have a number of virtual ranks
- * that does not depend on the number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS,
- * that divides the samples of a step.
+ * options->reproducible the result is 1. With options->reproducible, all ranks together have a
+ * number of virtual ranks that does not depend on the number of ranks: the largest power of two, at
+ * most GT_VIRTUAL_RANKS, that divides the number of samples in a step.
  */
 int gt_parallel_virtual_ranks(const struct gt_parallel_options *options, int ranks, int batch);
 
@@ -129,8 +135,8 @@ int gt_parallel_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
- * The world, all ranks together, is a grid. The seat of a rank on an axis is its coordinate in this
- * dimension, from 0 on:
+ * The world, which is the group of all ranks, is a grid. Its dimensions are called axes. The seat
+ * of a rank on an axis is its coordinate in this dimension, from 0 on:
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
@@ -146,14 +152,15 @@ int gt_parallel_check(
  * gt_parallel_attach() returns the same error for options->way.
  *
  * Call next, in this order: gt_parallel_rewrite() for a graph, gt_store_new() with that graph,
- * gt_parallel_attach(), gt_store_alloc(). Then make the programs (lib/train/program.h).
+ * gt_parallel_attach(), gt_store_alloc(). After these calls, make the programs
+ * (lib/train/program.h). The store (lib/graph/store.h) holds the parameters, gradients and buffers.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Return the way of the groups for device memory, with the reason why no faster way can be used.
- * Returns NULL if the fastest way, or the way of options->way, is used. Valid after
- * gt_parallel_attach(). */
+/* If the groups for device memory use a slower way than the fastest one, and options->way does not
+ * ask for it, return this way, with the reason why no faster way can be used. Otherwise return
+ * NULL. Valid after gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory of groups. */
@@ -167,20 +174,22 @@ struct gt_group_memory {
  * make. Valid after gt_parallel_attach(). */
 struct gt_group_memory gt_parallel_group_memory(const struct gt_parallel *p);
 
-/* After an error: cancel all started collectives that no stream waits for. Call this when the
- * device's streams have ended their work, and before memory is freed. NULL is fine. */
+/* After an error: cancel all collectives that run in the background and that no stream waits for.
+ * Call this when the device's streams have ended their work, and before memory is freed. NULL is
+ * fine. */
 void gt_parallel_stop(struct gt_parallel *p);
 
 /* Free the object; NULL is fine. Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* Return the ranks of an axis, as a group for host memory. A group of size 1 may have no functions:
- * do not call it. Borrowed from p. */
+/* Return a group for host memory that consists of this rank and the other ranks of an axis. If the
+ * size of the group is 1, do not call functions of the group, because it may have none. Borrowed
+ * from p. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
-/* Return a group for host memory. The sum of the losses, or of the statistics, over this group is
- * the result of the model. Pipeline stages that do not compute results have zeros. Ranks that share
- * layers have equal results, so only one of them is in the group. Borrowed from p. */
+/* Return the group, for host memory, over which losses and statistics are summed: these sums are
+ * the results of the model. Pipeline stages that do not compute results have zeros. Ranks that
+ * share layers have equal results, so only one of them is in the group. Borrowed from p. */
 struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
 /* Return this rank's number in the world. Rank 0 writes files. */
@@ -202,9 +211,9 @@ struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int 
  * for the graph of every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* Set the range [*first, *first + *count) of the samples that this rank computes. `samples` is the
- * size of the training micro-batch that is read. The range has all samples, unless rank 0 reads
- * for all ranks. */
+/* Set *first and *count: this rank computes the samples [*first, *first + *count) of a training
+ * micro-batch of `samples` samples. The range has all samples, unless rank 0 reads for all ranks.
+ */
 void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count);
 
 /* Rewrite a forward graph for training if rank 0 reads for all ranks; otherwise do nothing. Before
@@ -218,9 +227,10 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
  * allocated its memory yet. A collective call. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
-/* Return the number of parts of a batch. With `reproducible` it is the number of virtual ranks of
- * this rank. In a pipeline it is options->chunks; if that does not divide `batch` (a short last
- * batch), it is the largest smaller number that does. Otherwise it is 1. */
+/* Return the number of parts into which a batch of this rank is divided. With `reproducible` it is
+ * the number of virtual ranks of this rank. In a pipeline it is options->chunks; if that does not
+ * divide `batch` (a short last batch), it is the largest smaller number that does. In all other
+ * cases it is 1. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
 /* Return whether the parts of a batch belong to virtual ranks. If so, the samples are distributed
@@ -246,14 +256,15 @@ bool gt_parallel_forward_together(const struct gt_parallel *p);
  * gt_pass_options.accumulate. */
 bool gt_parallel_adds(const struct gt_parallel *p);
 
-/* Return the kernels of the nodes that these passes insert, for gt_plan_new(). Borrowed from p. */
+/* Return the kernels of the nodes that gt_parallel_rewrite() and the other passes above insert, for
+ * gt_plan_new(). Borrowed from p. */
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 
 /*
- * The tensors that ranks hold for a slot: the data of the parameter or buffer, the states of the
- * optimizer, and the gradient. The gradient is valid after the last micro-batch of a step, when it
- * is the sum over ranks. A slot describes the whole tensor. A rank may hold only some of its
- * elements.
+ * A slot (lib/graph/store.h) describes a parameter or a buffer. Ranks hold these tensors for a
+ * slot: its data, the states of the optimizer, and the gradient. The gradient is valid after the
+ * last micro-batch of a step, when it is the sum over ranks. The slot describes the whole tensor,
+ * but a rank may hold only some of its elements.
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
@@ -263,11 +274,12 @@ bool gt_parallel_is_sharded(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 
 /*
- * Gather a slot in host memory on rank 0 of the world, from the shards that ranks hold.
+ * Gather the elements of a slot from all ranks, and write them to host memory of rank 0 of the
+ * world.
  *
- *   held   device: this rank's flat memory of the kind `what`: the store's parameters, buffers or
- *          gradients, or a state from gt_optim_state()
- *   whole  host: [slot->count]; NULL on other ranks
+ *   held   this rank's device memory for all slots: the parameters, buffers or gradients of the
+ *          store, or a state from gt_optim_state(), as `what` says
+ *   whole  host memory for all elements, [slot->count]; NULL on ranks other than 0
  *
  * A collective call.
  */
@@ -327,7 +339,7 @@ int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
 
 /* Update the weights once, after all gradients are complete. Most modes call gt_optim_update() with
- * the norm over all ranks. A collective call. */
+ * the norm of the gradients over all ranks. A collective call. */
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 /* Send the parameters that this rank updates to the other ranks that need them. Call this after
@@ -336,12 +348,12 @@ int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err);
 
 /* ---- for profiles ---- */
 
-/* Return whether nodes of this op communicate with other ranks, or wait for such nodes. */
+/* Return whether nodes of the op `name` communicate with other ranks, or wait for such nodes. */
 bool gt_parallel_has_op(const char *name);
 
 /* A collective that plans or updates run in the background. */
 struct gt_parallel_event {
-	char what[48];       /* "bucket 3" (its reduction), or "gather of bucket 3" */
+	char what[48];       /* "bucket 3" for its reduction, or "gather of bucket 3" */
 	struct gt_span span; /* time span of the latest such collective; zeros if there was none */
 };
 

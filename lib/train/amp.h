@@ -14,9 +14,9 @@ extern const char *const gt_amp_names[GT_AMPS + 1];
 /* Return the data type in which matrix products and convolutions are computed; GT_F32 for "off". */
 enum gt_dtype gt_amp_type(enum gt_amp amp);
 
-/* Return whether residual sums also have the type of gt_amp_type(): low_sums of struct
- * gt_pass_options. This is true only for "bf16". In "fp16" these sums stay float32, because they
- * may exceed 65504, the largest number of float16. */
+/* Return the value for gt_pass_options.low_sums: whether residual sums also have the type of
+ * gt_amp_type(). This is true only for "bf16". In "fp16" these sums stay float32, because they may
+ * exceed 65504, the largest number of float16. */
 bool gt_amp_low_sums(enum gt_amp amp);
 
 #endif

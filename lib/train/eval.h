@@ -1,4 +1,4 @@
-/* eval.h - evaluate a checkpoint on a data set, or predict from inputs, on one or several ranks. */
+/* eval.h - evaluate a checkpoint on a data set, or compute predictions for given inputs. */
 #ifndef GT_TRAIN_EVAL_H
 #define GT_TRAIN_EVAL_H
 
@@ -8,22 +8,24 @@
 
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
-	/* ckpt: a checkpoint file or a run directory; data: KIND:PATH... */
+	/* ckpt: path of a checkpoint file or of a run directory. data: KIND:PATH...
+	 * (lib/data/data.h) */
 	const char *ckpt, *data;
 	const char *model; /* NULL: the model of the run that wrote the checkpoint */
 	/* path of the vocabulary (gt_tokenizer_open()); NULL: the vocabulary of that run */
 	const char *vocab;
 	struct gt_load_options load; /* how to load the weights */
 
-	/* Inputs without classes, which replace `data`: see struct gt_data_request. Their kind is
-	 * the kind of data that the model reads. NULL: evaluate `data`. */
+	/* Files with inputs that have no targets: see `inputs` in struct gt_data_request. They are
+	 * read instead of `data`, and as the kind of data that the model reads. NULL: evaluate
+	 * `data`. */
 	char *const *inputs;
 	int input_count;
 	/* settings for reading the inputs: key=value,... as for `images`; NULL: none */
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
-	struct gt_evaluate_options how; /* batch, precision, number of predictions */
+	struct gt_evaluate_options how; /* batch size, precision, number of predictions */
 	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
 	bool strict_data; /* see strict in struct gt_data_request */
 
@@ -31,7 +33,7 @@ struct gt_eval_options {
 	 * options. NULL: there is one rank. */
 	struct gt_group *group;
 	int host_ranks;  /* number of ranks that share this host's memory; 0: all ranks */
-	int host_rank;   /* index of this rank among them; it selects the rank's device */
+	int host_rank;   /* index of this rank among these ranks; selects its device */
 	const char *way; /* see `way` in struct gt_parallel_options */
 };
 
@@ -46,9 +48,10 @@ int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 struct gt_eval;
 
 /*
- * Open checkpoint, data and model, allocate memory and load the weights. Rank 0 logs notes about
- * the checkpoint and the data. It also warns if model or data are used in another way than in
- * training, because the results then differ. A collective call. *out is NULL on failure.
+ * Open the checkpoint, the data and the model, allocate memory, and load the weights. Rank 0 logs
+ * notes about the checkpoint and the data. Rank 0 also logs a warning if the model or the data are
+ * used in another way than in training, because this changes the results. A collective call. *out
+ * is NULL on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
     struct gt_err *err);
@@ -57,15 +60,15 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 /* Return the description of the data that is evaluated; borrowed. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
-/* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). They exist only
- * if options.how.top is not 0. */
+/* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). There are
+ * predictions only if options.how.top is not 0. */
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 
 /* Return the name of a class, borrowed. If classes have no names, write the class's number to
  * `number` and return `number`. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 
-/* Return the name of a sample, borrowed. NULL: samples have only numbers. */
+/* Return the name of a sample, borrowed. NULL: samples have no names, only numbers. */
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 
 /* Return the number of damaged samples, which are not evaluated. Call this after gt_eval_run(). */
@@ -80,9 +83,9 @@ enum { GT_EVAL_TOKEN = 1024 }; /* bytes */
  * and bytes that are not UTF-8 become \xNN. If the token has no text, write its id. */
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 
-/* Evaluate the data or the inputs by gt_evaluate(). A collective call. The results do not depend on
+/* Call gt_evaluate() for the data or the inputs. A collective call. The results do not depend on
  * the number of ranks. Rank 0 logs a warning for each damaged input, up to GT_DAMAGE_TEXTS
- * (lib/data/damage.h). If `data` is evaluated, it logs a warning for each of the first
+ * (lib/data/damage.h). If `data` is evaluated, rank 0 logs a warning for each of the first
  * GT_DAMAGE_NAMES damaged samples, and the number of all damaged samples. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 

@@ -1,22 +1,22 @@
-/* evaluate.h - measure a model on every sample of a data set, each counted once. */
+/* evaluate.h - measure the loss and accuracy of a model on every sample of a data set. */
 #ifndef GT_TRAIN_EVALUATE_H
 #define GT_TRAIN_EVALUATE_H
 
 #include "lib/train/session.h"
 
 struct gt_metrics {
-	double loss;       /* mean cross-entropy in nats; for regression see below */
+	double loss;       /* mean cross-entropy in nats; for regression: see `regression` */
 	double top1, top5; /* top-1 and top-5 accuracy, 0 to 1 */
 	double perplexity; /* exp(loss) */
-	int64_t n;         /* number of targets: samples, or tokens */
-	int64_t right;     /* number of right answers: top1 * n */
-	/* Whether the model predicts a number (regression). Then `loss` is the mean squared error
-	 * of normalized targets, as in training. The three fields below use the target's own scale.
-	 * top1, top5, right and perplexity are 0. */
+	int64_t n;         /* number of targets that were measured: of samples, or of tokens */
+	int64_t right;     /* number of right answers: `top1 * n` */
+	/* Whether the model predicts a number (regression). If so, `loss` is the mean squared error
+	 * of normalized targets, as in training, and top1, top5, `right` and `perplexity` are 0.
+	 * The next three fields are for regression, and use the scale of the original targets. */
 	bool regression;
 	double mse, mae; /* mean squared error, mean absolute error */
-	/* 1 - (sum of squared errors) / (sum of squared deviations of targets from their mean); NaN
-	 * if all targets are equal */
+	/* coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of
+	 * targets from their mean); NaN if all targets are equal */
 	double r2;
 	double seconds; /* duration of the evaluation, including the reading of data */
 };
@@ -26,13 +26,13 @@ struct gt_predictions {
 	int64_t count;   /* number of samples */
 	int top;         /* number of classes per sample */
 	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
-	/* [count, top] the classes with the largest logits, in descending order; of equal logits,
-	 * the class with the lower number comes first */
+	/* [count, top] the classes with the largest logits, in descending order of logits; of two
+	 * classes with equal logits, the one with the lower number comes first */
 	int32_t *predicted;
 	float *probability; /* [count, top] the probabilities of these classes, by softmax */
-	/* For regression: [count] the predicted numbers, on the target's own scale; otherwise NULL.
-	 * Then target[i] holds the bits of the float (number - target_mean) / target_std, or
-	 * GT_DATA_IGNORE. */
+	/* For regression: [count] the predicted numbers, on the scale of the original targets.
+	 * Otherwise NULL. For regression, target[i] holds the bits of the float `(number -
+	 * target_mean) / target_std`, where `number` is the original target, or GT_DATA_IGNORE. */
 	float *value;
 	float target_mean, target_std;
 };
@@ -40,7 +40,7 @@ struct gt_predictions {
 void gt_predictions_release(struct gt_predictions *p);
 
 struct gt_evaluate_options {
-	int batch, workers; /* per rank: samples in a batch, and threads that read data */
+	int batch, workers; /* for each rank: samples in a batch; threads that read data */
 	bool pageable;      /* see gt_feeder_open() */
 	enum gt_amp amp;
 	/* Number of classes per sample for which gt_evaluate() keeps predictions; 0: no
@@ -58,16 +58,16 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
  * Evaluate the whole data set in order, without augmentation. A collective call. `pair` comes from
  * gt_evaluate_plan() with the same data and options. The ranks of the data axis evaluate batches in
  * turn. Then each rank sums the statistics of all batches in the order of the data set. So all
- * ranks have the same bits, for any number of ranks.
+ * ranks get the same result, bit by bit, for any number of ranks.
  *
  * If options->top is not 0, all ranks get the predictions of all samples in *each, which the caller
  * releases. Otherwise `each` may be NULL.
  *
- * Samples without a target are not measured. Errors: GT_EINVAL if no sample has a target and
+ * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
  * options->top is 0.
  *
- * Memory: 32 bytes of statistics per batch, for regression 40 bytes. The host holds them for each
- * batch of the data set, the device for each batch of this rank.
+ * Memory: 32 bytes of statistics for each batch, or 40 bytes for regression. The host holds the
+ * statistics of all batches of the data set, and the device those of the batches of this rank.
  */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,

@@ -1,4 +1,4 @@
-/* finite.h - check that the weights of a run, and all data saved with them, are finite. */
+/* finite.h - find NaN and infinity in the weights, buffers and optimizer state of a run. */
 #ifndef GT_TRAIN_FINITE_H
 #define GT_TRAIN_FINITE_H
 
@@ -7,28 +7,31 @@
 
 /* A number that is NaN or infinite, and the tensor that holds it. */
 struct gt_nonfinite {
-	const struct gt_slot *slot; /* the tensor, borrowed; NULL: all numbers are finite */
-	/* the name of the optimizer state that holds the number, for this tensor; NULL: the tensor
-	 * itself holds the number */
+	/* the tensor (lib/graph/store.h), borrowed; NULL: all numbers are finite */
+	const struct gt_slot *slot;
+	/* if the number is in an optimizer state of this tensor: the name of the state; NULL: the
+	 * number is in the tensor itself */
 	const char *state;
 	double value; /* NaN, inf or -inf; the sign of a NaN is not kept */
 };
 
 /*
  * Find the first parameter or buffer, in the order of the state_dict, that holds a NaN or an
- * infinity. If there is none, search the states of `optim`, too (NULL: no optimizer).
+ * infinity. If no parameter or buffer does, search the states of `optim`, too. `optim` is NULL if
+ * there is no optimizer.
  *
  * A collective call of the ranks of `group` (NULL: there is one rank). Each rank searches the
  * memory that it holds and updates, and all ranks get the same result. A search of 124 million
- * weights takes about 0.1 s, and three times as long with the states of Adam.
+ * weights takes about 0.1 s. If the states of Adam are searched, too, it takes three times as long.
  *
  * Errors: any error of the group or the device.
  */
 int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
     const struct gt_optim *optim, struct gt_group *group, struct gt_err *err);
 
-/* Return whether all numbers of host[count] are finite; integers always are. If not, set *value to
- * the first NaN or infinity. A NaN loses its sign. */
+/* Return whether all numbers of host[count], an array in host memory, are finite. Integers are
+ * always finite. If a number is not finite, set *value to the first NaN or infinity. The sign of a
+ * NaN is not kept. */
 bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value);
 
 enum { GT_NONFINITE_SIZE = 160 }; /* bytes */

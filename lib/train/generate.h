@@ -1,4 +1,4 @@
-/* generate.h - text from a language model, one token after the other. */
+/* generate.h - generate text with a language model, one token after the other. */
 #ifndef GT_TRAIN_GENERATE_H
 #define GT_TRAIN_GENERATE_H
 
@@ -14,15 +14,15 @@ struct gt_generator_options {
 };
 
 /*
- * A growing text, and the programs that compute the logits of its next token. The model reads at
- * most `block` tokens.
+ * A growing text, and the programs (program.h) that compute the logits of its next token. The model
+ * reads at most `block` tokens.
  *
  * While the text is not longer than `block`, the program `first` reads the prompt, and `next` reads
- * one token at a time. Their layers read the keys and values of earlier tokens from caches in the
- * store. For a longer text, the program `window` reads the last `block` tokens. Positions count
- * from the beginning of this window. So each new token shifts the positions of all other tokens,
- * and all keys and values change. Therefore `window` computes all `block` tokens again for each new
- * token, without caches.
+ * one token at a time. The attention layers of these two programs read the keys and values of
+ * earlier tokens from caches in the session's store (lib/graph/store.h). For a longer text, the
+ * program `window` reads the last `block` tokens. Positions count from the beginning of this
+ * window. So each new token shifts the positions of all other tokens, and all keys and values
+ * change. Therefore `window` computes all `block` tokens again for each new token, without caches.
  */
 struct gt_generator {
 	/* If a program is not needed for the text, its plan is NULL. */
@@ -36,15 +36,16 @@ struct gt_generator {
 /*
  * Make the programs in a session that is being opened, and lay out their caches in its store. The
  * session's input must be tokens; s->input.block becomes out->block. The session releases the
- * programs. *out must not move until the session is closed. After that, call
- * gt_generator_release(), even if this call failed.
+ * programs. *out must not move until the session is closed. After the session is closed, call
+ * gt_generator_release(), even if gt_generator_init() failed.
  */
 int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
-/* Plan shorter texts, and the same text on the CPU, and add each plan's memory to `trials`. Call
- * this in gt_session_purpose.try_others of a session for generation. */
+/* For a session that does not fit into memory: make plans for shorter texts, and for the same text
+ * on the CPU, and add the memory that each plan needs to `trials` (memory_limit.h). Call this in
+ * gt_session_purpose.try_others of a session for generation. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 
@@ -52,13 +53,14 @@ void gt_generator_try_others(const struct gt_session *s, const struct gt_generat
  * gt_generator_append(). */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 
-/* Append this token to the text. */
+/* Append the token `id` to the text. */
 void gt_generator_append(struct gt_generator *g, int32_t id);
 
 /*
- * Generate up to `tokens` tokens. Token i is drawn by gt_token_sampler_draw() with draw i, and
- * passed to `emit`. If `emit` returns GT_GENERATE_END, the text ends before this token; any other
- * value except 0 is an error. The text is the same on all machines that compute the same logits.
+ * Generate up to `tokens` tokens. Token i, from 0 on, is drawn by gt_token_sampler_draw() with the
+ * argument `draw` = i, and passed to `emit`. If `emit` returns GT_GENERATE_END, the text ends
+ * before this token; any other value except 0 is an error. The text is the same on all machines
+ * that compute the same logits.
  *
  * Errors: GT_EDIVERGED if a logit is NaN or infinite; the text of the error gives the number of the
  * token, from 1 on. Errors of `emit` are returned.

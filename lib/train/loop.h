@@ -63,8 +63,8 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
 /* Check that parameters, buffers and optimizer state are finite, before an evaluation or a
- * checkpoint. The loss does not show this, because the loss of a step is computed before its
- * update. A collective call. Errors: GT_EDIVERGED if a number is not finite. */
+ * checkpoint. A finite loss is no proof of this, because the loss of a step is computed before the
+ * update of the step. A collective call. Errors: GT_EDIVERGED if a number is not finite. */
 int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err);
 
 /* Set *err to GT_EDIVERGED: "WHAT is VALUE at step STEP", with a hint. Return the code. `what`

@@ -9,12 +9,13 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * The programs of a model share a store. They also share an arena, because only one program runs at
- * a time.
+ * The programs of a model share a store, the memory of weights and gradients (lib/graph/store.h).
+ * They also share an arena, the memory of temporary values, because only one program runs at a
+ * time.
  *
  * In training, a plan may compute a batch in several chunks: one chunk for each virtual rank of
- * this rank, or the chunks of a pipeline (gt_parallel_chunks()). Each chunk has its own inputs and
- * outputs.
+ * this rank (lib/parallel/virtual/rewrite.h), or the chunks of a pipeline (gt_parallel_chunks()).
+ * Each chunk has its own inputs and outputs.
  */
 struct gt_program {
 	struct gt_graph *graph;
@@ -36,11 +37,11 @@ struct gt_program {
 
 	/* gt_program_bind() allocates the memory and the events below. */
 
-	/* device: [input_bytes + target_bytes], where a batch is stored before it is copied to the
-	 * inputs; NULL if device memory is host memory */
+	/* device memory [input_bytes + target_bytes]: a batch is stored in it, and then copied to
+	 * the inputs. NULL if device memory is host memory */
 	char *staging;
-	/* device: [chunks] copies of the losses of all chunks, to be added up; NULL for one
-	 * chunk */
+	/* device memory [chunks]: copies of the losses of all chunks, to be added up. NULL if there
+	 * is only one chunk */
 	float *losses;
 	/* Pinned host memory: [setting_count][setting_bytes]. A row holds the loss weight and the
 	 * random number counters of one run. Calls of gt_program_set() use the rows in turn. */
@@ -49,7 +50,9 @@ struct gt_program {
 	int setting_count;
 	/* number of calls of gt_program_set() and of gt_program_feed() so far */
 	int64_t set, fed;
-	struct gt_event **settings_copied; /* [setting_count], done when row i has been copied */
+	/* [setting_count]: event i is done when row i of `settings` has been copied to the
+	 * device */
+	struct gt_event **settings_copied;
 	/* Done when a batch has been copied from host memory. Calls of gt_program_feed() use the
 	 * two events in turn. */
 	struct gt_event *batch_copied[2];
@@ -64,8 +67,9 @@ void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *in
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);
 
-/* Make the store that all programs of this model share. It is laid out, but has no memory yet. The
- * caller frees it by gt_store_free(). A collective call of the ranks of `parallel`. */
+/* Make the store that all programs of this model share. The positions of all tensors in it are set,
+ * but it has no memory yet. The caller frees it by gt_store_free(). A collective call of the ranks
+ * of `parallel`. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
     struct gt_parallel *parallel, struct gt_err *err);
@@ -92,8 +96,8 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Let the plan use this arena, which is borrowed. Allocate device memory for batches and losses,
- * and pinned host memory for settings. Errors: any error of the backend. */
+/* Let the plan use the memory `arena`, which is borrowed. Allocate device memory for batches and
+ * losses, and pinned host memory for settings. Errors: any error of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /* ---- the functions from here to feeder.c queue work on the device's compute stream ---- */
@@ -109,7 +113,8 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /* Return the event that is done when the batch of the last gt_program_feed() has been copied. The
- * program owns the event. The second gt_program_feed() from now records it again. */
+ * program owns the event. The next call of gt_program_feed() uses another event; the call after
+ * that uses this event again. */
 struct gt_event *gt_program_fed(const struct gt_program *p);
 
 /* Set the weight of each target's loss, and the random number counters of the batch's first sample.

@@ -1,4 +1,4 @@
-/* session.h - a model opened for one purpose: device, ranks, weights, programs and their memory. */
+/* session.h - a session: an open model with its device, ranks, weights, programs and memory. */
 #ifndef GT_TRAIN_SESSION_H
 #define GT_TRAIN_SESSION_H
 
@@ -13,10 +13,10 @@ struct gt_session_options {
 	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
 	/* index of this rank among the ranks of this host; it selects the rank's device */
 	int host_rank;
-	int host_ranks; /* number of ranks on this host; 0: all ranks */
-	/* the ranks that compute together; NULL: one rank, or the session is dry */
+	int host_ranks; /* number of ranks on this host; 0: all ranks are on this host */
+	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
 	struct gt_group *group;
-	bool dry;  /* plan for parallel.ranks ranks, and allocate no memory */
+	bool dry;  /* make only a plan, for parallel.ranks ranks; allocate no memory */
 	bool tf32; /* see tf32 in struct gt_pass_options */
 	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 	struct gt_parallel_options parallel;
@@ -29,7 +29,7 @@ enum { GT_SESSION_PROGRAMS = 4 };
 struct gt_session {
 	struct gt_device *device;
 	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
-	/* a group of one rank, made if options.group is NULL and the session is not dry; else
+	/* a group of this rank only, if options.group is NULL and the session is not dry; else
 	 * NULL */
 	struct gt_group *own_group;
 	struct gt_model *model;
@@ -40,9 +40,10 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks; /* number of ranks on this host */
-	/* number of ranks that share this device; if device memory is host memory, host_ranks */
+	/* number of ranks that share this device; equal to host_ranks if device memory is host
+	 * memory */
 	int sharing;
-	/* free device memory before the session allocated any; 0: not known yet */
+	/* free bytes of device memory, before the session has allocated any; 0: not known yet */
 	uint64_t free_bytes;
 	void *arena; /* device memory for the temporary values of all programs */
 	size_t arena_bytes;
@@ -52,7 +53,7 @@ struct gt_session {
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
 	uint64_t caches;      /* keys and values of earlier tokens */
-	uint64_t arena;       /* activations and other temporary values of a run */
+	uint64_t arena;       /* activations and other temporary values */
 	uint64_t batches;     /* staging memory: batches on their way to the inputs */
 	uint64_t collectives; /* buffers of the groups for device memory */
 	/* the memory of some groups is not known, and is not counted in `collectives` */
@@ -62,73 +63,80 @@ struct gt_session_memory {
 
 struct gt_trials; /* lib/train/memory_limit.h */
 
-/* The purpose of a session: the functions that differ between training, evaluation and generation.
- * Their argument `self` is the one that was passed to gt_session_open(). */
+/* The purpose of a session: training, evaluation or generation. The members below differ between
+ * these purposes. The argument `self` of the functions is the one that was passed to
+ * gt_session_open(). */
 struct gt_session_purpose {
-	/* used in messages: "the NAME needs 3 GiB of memory"; NULL: do not check the memory */
+	/* for messages: "the NAME needs 3 GiB of memory"; NULL: do not check whether there is
+	 * enough memory */
 	const char *name;
 	bool trains; /* the store holds gradients */
-	/* Open the data that the model reads, and set s->input. Called when the model and the ranks
-	 * are open. */
+	/* Open the data that the model reads, and set s->input. input() is called when the model
+	 * and the ranks are open. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Make the programs. Call gt_session_add() for each program before it is made. Called when
-	 * the store is laid out, but has no memory yet. */
+	/* Make the programs (lib/train/program.h). Before each program is made, this function calls
+	 * gt_session_add() for it. plan() is called when the layout of the store is known, but the
+	 * store has no memory yet. */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
 	/* Optional: add to *m the memory that gt_session_memory() does not count. */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
 	/* Optional: plan with other options, and report the memory of each plan by gt_trial_add()
-	 * (lib/train/memory_limit.h). Each plan needs a session of gt_session_plan_open(). Called
-	 * if there is too little memory. */
+	 * (lib/train/memory_limit.h). Each plan needs its own session, from gt_session_plan_open().
+	 * try_others() is called if there is too little memory. */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
-	/* Set the weights. Called when memory is allocated and the programs use it; not called if
-	 * the session is dry. After this call all ranks get the weights of rank 0. */
+	/* Set the weights. weights() is called when the memory is allocated and bound to the
+	 * programs; it is not called if the session is dry. After this call, rank 0 sends its
+	 * weights to all ranks. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices in `list`, that they exist, and that collectives
- * between them can use `way` (see gt_device_way_choose(); NULL: any). With `tf32`, also check that
- * all devices support TF32. A program that starts ranks calls this before it starts them. Errors:
- * any error of gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device
- * does not support TF32. */
+/* Check that this build supports the devices in `list`, and that they exist. Also check that
+ * collectives between them can use the way `way` (gt_device_way_choose()); NULL stands for any way.
+ * With `tf32`, also check that all devices support TF32. A program that starts ranks calls this
+ * before it starts them. Errors: any error of gt_device_names_read() or gt_device_way_check();
+ * GT_EINVAL or GT_ENOTSUP if a device does not support TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
- * Open a session: open device, model and ranks, call purpose->input(), lay out the store, and call
- * purpose->plan(). Unless the session is dry, then check and allocate memory, and call
- * purpose->weights(). A collective call. Close *s even after an error.
+ * Open a session: open the device, the model and the ranks, call purpose->input(), compute the
+ * layout of the store, and call purpose->plan(). If the session is not dry, also check that there
+ * is enough memory, allocate it, and call purpose->weights(). A collective call. Close *s even
+ * after an error.
  *
- * Errors: any error of these calls; GT_ENOMEM if there is too little memory, with the text and the
+ * Errors: any error of these steps; GT_ENOMEM if there is too little memory, with the text and the
  * hint of gt_memory_limit_check().
  */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Wait for the device, and give up unfinished collectives. Call this before you free memory that
- * they may use. gt_session_close() calls it, too. */
+/* Wait for the device, and give up collectives that have not ended. Call this before you free
+ * memory that collectives may use. gt_session_close() calls it, too. */
 void gt_session_stop(struct gt_session *s);
 
-/* Close the session, and release the programs that were added to it. */
+/* Close the session, and release the programs that were added to the session. */
 void gt_session_close(struct gt_session *s);
 
-/* Add a program to the session: it will use the session's arena, and gt_session_close() releases
- * it. The program may be made after this call. *p must not move until the session is closed. */
+/* Add a program to the session: the program will use the session's arena, and gt_session_close()
+ * releases the program. The program may be made after this call. *p must not move until the session
+ * is closed. */
 void gt_session_add(struct gt_session *s, struct gt_program *p);
 
 /* Add both programs of a pair, as gt_session_add() does. */
 void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 
-/* Return the size in bytes of an arena for the programs: the largest size that one of them
+/* Return the size of an arena for the programs, in bytes: the largest size that any of the programs
  * needs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* Compute the memory that the session needs. Call this when its programs are made. out->optimizer
- * is 0: gt_session_purpose.memory adds it. */
+/* Compute the memory that the session needs. Call this after its programs are made. out->optimizer
+ * is set to 0, because gt_session_purpose.memory() adds this memory. */
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*
- * Open a session for plans that are never run. It borrows `device`, and model and input of *of. It
- * makes ranks with the options `parallel`, and a store. Close it by gt_session_plan_close(), even
- * after an error; that also releases the programs that were added to it.
+ * Open a session for plans that are never run. The session borrows `device`, and the model of the
+ * session *of, and copies the input of *of. It has its own ranks, made with the options `parallel`,
+ * and its own store. Close it with gt_session_plan_close(), even after an error. This also releases
+ * the programs that were added to the session.
  */
 int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
@@ -142,7 +150,7 @@ struct gt_program_options gt_session_program_options(
 /* How to find the parameters of the model in a checkpoint of another program. */
 struct gt_load_options {
 	struct gt_opt_list map; /* rules REGEX=REPLACEMENT that change keys of the checkpoint */
-	enum gt_names names;    /* the program that wrote the checkpoint; `map` is applied first */
+	enum gt_names names;    /* the program that wrote the checkpoint; used after `map` */
 	bool lenient;           /* report missing and unexpected keys, but load the others */
 };
 
@@ -153,9 +161,10 @@ int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
  * frees the list, but not its strings. NULL if memory runs out. */
 const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
 
-/* Load the state_dict of a checkpoint file by gt_weights_load_file(). The fields maps, names and
- * lenient of *options are not used: they come from *load. `parallel` comes from the session.
- * Weights that the file does not have are not changed. Release *report even after an error. */
+/* Load the state_dict of a checkpoint file with gt_weights_load_file(). The members `maps`,
+ * `names`, `lenient` and `parallel` of *options are not used: the first three come from *load, and
+ * `parallel` comes from the session. Weights that the file does not have are not changed. Release
+ * *report even after an error. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
@@ -163,8 +172,8 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
 /* Log a warning for each missing and each unexpected key. */
 void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report);
 
-/* Return this rank's index on the data axis, and the number of ranks on this axis. Ranks of the
- * data axis read different samples. */
+/* Return this rank's index on the data axis (lib/parallel/axis.h), and the number of ranks on this
+ * axis. Ranks of the data axis read different samples. */
 int gt_session_data_rank(const struct gt_session *s);
 int gt_session_data_world(const struct gt_session *s);
 

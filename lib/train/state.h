@@ -31,7 +31,7 @@ struct gt_train {
 	/* the data set that was divided into `data` and `val`; NULL: they are separate */
 	struct gt_dataset *whole;
 	struct gt_dataset *data, *val; /* training data, validation data; val may be NULL */
-	/* for `data`, and for `val` if it is a separate data set */
+	/* logs of damaged samples: of `data`, and of `val` if it is a separate data set */
 	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
 	struct gt_ema *ema;                  /* running mean of the weights; NULL: none */
@@ -42,7 +42,7 @@ struct gt_train {
 	int batch, runs;
 	struct gt_sampler sampler;
 	bool reads;                                 /* this rank reads samples */
-	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
+	int64_t batches_per_epoch, steps_per_epoch; /* per epoch: runs of a plan; optimizer steps */
 	int64_t step;                               /* steps done so far */
 	/* steps done, and position in the data, at the start; see gt_resume_position() */
 	int64_t from_step, from_position;
@@ -51,11 +51,12 @@ struct gt_train {
 	struct gt_log *log;
 };
 
-/* Return this rank's index in the world, and the number of ranks. */
+/* Return the index of this rank among all ranks of the run; return the number of all ranks. */
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
-/* Return the number of virtual ranks of this rank: gt_parallel_virtual_ranks(). */
+/* Return the number of virtual ranks (lib/parallel/virtual/rewrite.h) that this rank simulates:
+ * gt_parallel_virtual_ranks(). */
 int gt_train_virtual_ranks(const struct gt_train *t);
 
 /* Return whether the gradients of several runs or chunks are added up in a step. If so, they must
@@ -75,15 +76,18 @@ int gt_train_host_ranks(const struct gt_train *t);
 /* Compute the memory that the run needs on this rank. Call this when the plans are made. */
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 
-/* Add the memory for optimizer state, and for gradients in the data type in which they are sent.
- * This is gt_session_purpose.memory; `self` is a struct gt_train. */
+/* Add to *m the memory for optimizer state. If gradients are sent in another data type than their
+ * own, also add the memory for gradients in that type. This is gt_session_purpose.memory; `self` is
+ * a struct gt_train. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
-/* Log a line with the memory by use, and the number of blocks that are computed again. Only one
- * rank of each pipeline stage logs it. */
+/* Log a line with the memory needed for each use (parameters, gradients and others), and with the
+ * number of blocks of the model that are computed again. Only one rank of each pipeline stage logs
+ * it. */
 void gt_train_log_memory(const struct gt_train *t);
 
-/* Return the counts of blocks that the plans for training compute again; borrowed. */
+/* Return the numbers of blocks that can be, and that are, computed again in the plans for training;
+ * borrowed. */
 const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
 
 /* Add the programs for training and validation to the session, and make them. After an error,
@@ -111,8 +115,8 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 /* Return the options for evaluating the validation data. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
-/* Return the bytes of device memory for optimizer state and for the running mean of the weights, if
- * the run had this store. */
+/* Return the bytes of device memory that a run with the store `store` needs for optimizer state and
+ * for the running mean of the weights. */
 int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store);
 
 /* describe_stages.c: return a JSON array, which the caller frees, with an object for each stage of

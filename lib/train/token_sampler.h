@@ -22,7 +22,7 @@ struct gt_sampling {
 /* Set all fields to the defaults of `gtrain generate`. */
 void gt_sampling_init(struct gt_sampling *out);
 
-/* A sampler of tokens, with its memory: only gt_token_sampler_init() allocates. */
+/* A sampler of tokens, with the memory that draws need. Only gt_token_sampler_init() allocates. */
 struct gt_token_sampler {
 	struct gt_sampling o;
 	int64_t vocab;  /* number of tokens in the vocabulary */
@@ -35,19 +35,20 @@ int gt_token_sampler_init(
 void gt_token_sampler_release(struct gt_token_sampler *s);
 
 /*
- * Set s->weights [vocab] to the probability of each token times a common factor. Tokens that are
- * not in the draw get 0. Return the sum of the weights. `logits` [vocab] must be finite, and the
+ * Set s->weights [vocab] to the probability of each token times a common factor. Tokens that top-k
+ * or top-p exclude get 0. Return the sum of the weights. `logits` [vocab] must be finite, and the
  * temperature above 0.
  *
  * Top-p keeps the smallest set of most likely tokens with a total probability of at least top_p,
- * but at least one token. These are the probabilities after temperature and top-k. Of equally
- * likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The curious case
- * of neural text degeneration", ICLR 2020.
+ * but at least one token. The probabilities in this sum are those after temperature and top-k. Of
+ * equally likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The
+ * curious case of neural text degeneration", ICLR 2020.
  */
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits);
 
-/* Draw a token and return its id. The random number is Philox (seed, GT_RNG_GENERATE, draw), so the
- * same `draw` and logits give the same token. `logits` [vocab] must be finite. */
+/* Draw a token and return its id. The random number is computed by Philox from the seed,
+ * GT_RNG_GENERATE (lib/base/philox.h) and `draw`. So the same `draw` and logits give the same
+ * token. `logits` [vocab] must be finite. */
 int32_t gt_token_sampler_draw(struct gt_token_sampler *s, const float *logits, int64_t draw);
 
 #endif

@@ -1,4 +1,4 @@
-/* train.h - the training loop: options in, a run directory out. */
+/* train.h - train a model: options of a run, and the training loop, which writes checkpoints. */
 #ifndef GT_TRAIN_TRAIN_H
 #define GT_TRAIN_TRAIN_H
 
@@ -25,8 +25,8 @@ enum gt_recompute_mode {
 /* The names "none", "all", "auto", indexed by enum gt_recompute_mode; NULL at the end. */
 extern const char *const gt_recompute_names[GT_RECOMPUTE_MODES + 1];
 
-/* Bits for gt_train_options.given: options with defaults that depend on model, data or other
- * options. */
+/* Bits for gt_train_options.given. There is a bit for each option whose default depends on the
+ * model, the data or other options. */
 enum {
 	GT_GIVEN_LR = 1,            /* lr_schedule.lr */
 	GT_GIVEN_MIN_LR = 2,        /* lr_schedule.min_lr */
@@ -35,7 +35,7 @@ enum {
 	GT_GIVEN_DECAY_STEPS = 16,  /* lr_schedule.decay */
 	GT_GIVEN_WEIGHT_DECAY = 32, /* optim.weight_decay */
 	GT_GIVEN_MOMENTUM = 64,     /* optim.momentum */
-	/* adam_lr; it has a default only if the optimizer leaves tensors to AdamW */
+	/* adam_lr; this option has a default only if the optimizer leaves some tensors to AdamW */
 	GT_GIVEN_ADAM_LR = 128
 };
 
@@ -44,36 +44,39 @@ enum { GT_TRAIN_MAX_BATCHES = 65536 };
 
 /* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {
-	/* GT_GIVEN_ bits of the fields that the caller has set. gt_train_open() sets the other
-	 * fields to their defaults, and sets their bits. */
+	/* The GT_GIVEN_ bits of the fields that the caller has set. gt_train_open() sets the other
+	 * fields with such a bit to their defaults, and sets their bits. */
 	unsigned given;
 
 	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
-	/* NAME[:key=value,...] or a folder of transformers; KIND:PATH... */
+	/* `model` is NAME[:key=value,...] or a model folder of Hugging Face's transformers. `data`
+	 * is KIND:PATH[,key=value...]. */
 	const char *model, *data;
-	const char *val;       /* validation data; NULL: see val_split */
+	const char *val;       /* validation data, like `data`; NULL: see val_split */
 	double val_split;      /* fraction of data to hold out for validation; 0: none */
 	int64_t samples;       /* train only on the first `samples` samples; 0: all */
 	const char *out;       /* run directory; NULL: write no files */
 	const char *init_from; /* checkpoint of the initial weights; NULL: draw them at random */
-	/* options for loading init_from; load.map is also used for `resume` */
+	/* options for loading the checkpoint init_from; load.map is also used for `resume` */
 	struct gt_load_options load;
 	/* checkpoint from which to resume; "auto": the latest one in `out`, if any; NULL: none */
 	const char *resume;
 	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 
-	/* The length of the run: `steps` optimizer steps or, if steps is 0, `epochs` passes over
-	 * the data. If both are 0, it is 10 epochs. */
+	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over
+	 * the data. If both are 0, the length is 10 epochs. */
 	int64_t epochs, steps;
-	int batch, accumulate; /* samples in a micro-batch of a rank; micro-batches in a step */
+	/* `batch` is the number of samples in a micro-batch of a rank, and `accumulate` the number
+	 * of micro-batches in a step. */
+	int batch, accumulate;
 	uint64_t seed;
 	enum gt_amp amp; /* also used in evaluations */
 	/* round float32 factors of matrix products and convolutions to TF32, also in evaluations */
 	bool tf32;
 	enum gt_recompute_mode recompute;
 
-	/* optim.fallback_lr_factor is computed from adam_lr. optim.scaler is used only with
-	 * GT_AMP_FP16; if its growth_interval is 0, it is set to gt_scaler_default. */
+	/* optim.others_lr is computed from adam_lr. optim.scaler is used only with GT_AMP_FP16; if
+	 * its growth_interval is 0, optim.scaler is set to gt_scaler_default. */
 	struct gt_optim_options optim;
 	/* The highest learning rate of the tensors that the optimizer leaves to AdamW. The schedule
 	 * changes it by the same factor as lr_schedule.lr. */
@@ -81,11 +84,11 @@ struct gt_train_options {
 	double ema; /* decay of the running mean of the weights (lib/optim/ema.h); 0: no mean */
 	struct gt_schedule lr_schedule; /* gt_train_open() sets its `total` */
 
-	int workers, prefetch; /* threads that read data; batches to read ahead */
-	bool pageable;         /* batches are in ordinary memory: see gt_feeder_open() */
+	int workers, prefetch; /* number of threads that read data; of batches to read ahead */
+	bool pageable;         /* batches are in memory that is not pinned: gt_feeder_open() */
 	bool drop_last;        /* leave out a short batch at the end of an epoch */
 	const char *augment;   /* for gt_augment_parse(), as in "crop,flip"; NULL: none */
-	bool strict_data;      /* see strict in struct gt_data_request; for data and val */
+	bool strict_data;      /* for `data` and `val`: gt_data_request.strict */
 
 	int64_t save_every; /* steps between checkpoints; 0: save only at the end */
 	int64_t keep;       /* number of newest checkpoints to keep; 0: keep all */
@@ -94,59 +97,62 @@ struct gt_train_options {
 	int64_t patience;
 
 	/* The ranks that train together. Each rank calls the same functions with the same options.
-	 * Rank 0 writes the files. NULL: there is one rank. NULL in a dry run: plan for `nproc`
-	 * ranks. */
+	 * Rank 0 writes the files. NULL means that there is only one rank. In a dry run, NULL
+	 * means: plan for `nproc` ranks. */
 	struct gt_group *group;
 	int nproc;      /* number of ranks; 0 means 1 */
 	int host_ranks; /* number of ranks on this host; 0: all ranks */
-	int host_rank;  /* index of this rank among them; it selects the rank's device */
-	/* gt_train_open() sets its fields ranks, micro_batches, virtual_ranks, optimizer, low and
-	 * low_sums. */
+	int host_rank;  /* index of this rank on this host; selects the rank's device */
+	/* gt_train_open() sets the fields `ranks`, `micro_batches`, `virtual_ranks`, `optimizer`,
+	 * `low` and `low_sums` of this struct. */
 	struct gt_parallel_options parallel;
 
 	const char *profile; /* for gt_profile_parse(); NULL: no profile */
 };
 
-/* Set all options to the defaults of `gtrain train`. Defaults that depend on model and data are set
- * later, by gt_train_open(). The caller then sets model and data, and may set other options, such
- * as steps or epochs. */
+/* Set all options to the defaults of `gtrain train`. After this, the caller sets `model` and
+ * `data`, and may set other options, such as `steps` or `epochs`. Defaults that depend on model and
+ * data are set later, by gt_train_open(). */
 void gt_train_options_init(struct gt_train_options *out);
 
-/* Check that texts in the options can be parsed, and that `ranks` ranks can divide the work as the
- * options say. Neither model nor data are opened. A program that starts ranks calls this before it
- * starts them. gt_train_open() makes the same checks on each rank. Errors: GT_EINVAL. */
+/* Check that the options given as text can be parsed, and that `ranks` ranks can divide the work as
+ * the options say. Neither the model nor the data are opened. A program that starts ranks calls
+ * this before it starts them. gt_train_open() makes the same checks on each rank. Errors:
+ * GT_EINVAL. */
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
-/* Check that a run can write into the folder o->out: no other run is writing there, and config.json
- * in it, if any, belongs to a run, and all files of a run are regular files. If o->resume is NULL,
- * the folder must not hold checkpoints after step 0, which are from an earlier run. A program that
- * starts ranks calls this before it starts them. Errors: GT_EINVAL, GT_EIO. */
+/* Check that a run can write into the folder o->out. No other run may be writing there. If the
+ * folder has a config.json, this file must belong to a run. All files of a run in the folder must
+ * be regular files. If o->resume is NULL, the folder must not hold checkpoints after step 0,
+ * because they are from an earlier run. A program that starts ranks calls this before it starts
+ * them. Errors: GT_EINVAL, GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;
 
 /*
- * Open data and model, resolve the defaults, lay out memory and allocate it, and initialise or load
- * the weights. The resolved options are copied to *options. options->model then has all settings of
- * the model, and is valid until gt_train_close(). Notes and warnings are written to `log`. A
- * collective call. *out is NULL on failure.
+ * Open the data and the model, set options that were not given to their defaults, plan and allocate
+ * memory, and initialise or load the weights. *options is set to the options with all defaults.
+ * After that, options->model has all settings of the model, and is valid until gt_train_close().
+ * Notes and warnings are written to `log`. This is a collective call: all ranks must call it. *out
+ * is NULL on failure.
  *
- * With `dry`, the run is only planned: no memory is allocated for it, and no file is written. Then
- * only gt_train_describe() and gt_train_close() may be called.
+ * If `dry` is true, the run is only planned: no memory is allocated for it, and no file is written.
+ * After a dry gt_train_open(), only gt_train_describe() and gt_train_close() may be called.
  */
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
     struct gt_log *log, struct gt_err *err);
 void gt_train_close(struct gt_train *t);
 
-/* Return a description of the run as a JSON object, which the caller frees: parameters, FLOPs,
- * memory by use, steps. NULL with err set on failure. */
+/* Return a description of the run as a JSON object: parameters, FLOPs, memory by use, steps. The
+ * caller frees the object, which is NULL with err set on failure. */
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err);
 
 /* How a run ended. */
 struct gt_train_result {
-	bool stopped;           /* it was asked to stop before step `total` */
-	bool ended;             /* options.patience ended it before step `total` */
-	int64_t step, total;    /* steps done; steps of the whole run */
+	bool stopped;           /* the run was asked to stop, and stopped before step `total` */
+	bool ended;             /* options.patience ended the run before step `total` */
+	int64_t step, total;    /* number of steps done; number of steps of the whole run */
 	bool evaluated;         /* there was an evaluation */
 	struct gt_metrics last; /* the metrics of the last evaluation */
 	int64_t best_step;      /* steps done at the best evaluation; -1: there was none */
@@ -155,19 +161,20 @@ struct gt_train_result {
 };
 
 /*
- * Train until the end of the run, or until *stop is set on one of the ranks. Then all ranks finish
- * the current step, and a checkpoint is saved. A collective call.
+ * Train until the end of the run, or until *stop is set on one of the ranks. If *stop is set, all
+ * ranks finish the current step, and a checkpoint is saved. A collective call.
  *
- * `config` holds the options of the run. It is saved in the checkpoints, and in config.json with a
- * description of the data (about.h). If it is NULL, only the options that identify a run are saved.
- * Each rank passes its own observers; only observers of rank 0 may write files. Between evaluations
- * and checkpoints, the loop does not allocate memory.
+ * `config` holds the options of the run. It is saved in the checkpoints, and in config.json
+ * together with a description of the data (run/about.h). If `config` is NULL, only the options that
+ * identify a run are saved. Each rank passes its own observers; only observers of rank 0 may write
+ * files. Between evaluations and checkpoints, the loop does not allocate memory.
  *
- * Errors: GT_EDIVERGED on all ranks if the loss or a gradient is not finite. If the loss is scaled,
- *         such a gradient only skips the update and lowers the scale; it is an error if the scale
- *         falls below gt_scale_min. GT_EDIVERGED also if parameters, buffers or optimizer state are
- *         not finite; they are checked before each evaluation and checkpoint, and at the end of the
- *         run. Checkpoints that were saved earlier are not changed.
+ * Errors: GT_EDIVERGED on all ranks if the loss or a gradient is not finite. But if the loss is
+ *         scaled, a gradient that is not finite only causes the update to be skipped and the scale
+ *         to be lowered. GT_EDIVERGED is then returned if the scale falls below gt_scale_min.
+ *         GT_EDIVERGED is also returned if parameters, buffers or optimizer state are not finite.
+ *         They are checked before each evaluation and checkpoint, and at the end of the run.
+ *         Checkpoints that were saved earlier are not changed.
  */
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result,

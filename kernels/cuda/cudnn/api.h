@@ -1,4 +1,4 @@
-/* api.h - declarations of cuDNN, which is opened at run time when it is needed. */
+/* api.h - declarations of cuDNN's types and functions; the library is opened when it is needed. */
 #ifndef GT_KERNELS_CUDA_CUDNN_API_H
 #define GT_KERNELS_CUDA_CUDNN_API_H
 
@@ -37,7 +37,8 @@ enum gt_cudnn_number {
 	GT_CUDNN_F16 = 2,
 	GT_CUDNN_BF16 = 9,
 	GT_CUDNN_CROSS_CORRELATION = 1, /* convolution mode: the kernel is not flipped */
-	/* modes of heuristics, which propose engines; conv.c tries them in this order */
+	/* modes of the heuristics that propose engines (see below); cudnn/conv.c tries the modes in
+	 * this order */
 	GT_CUDNN_HEUR_A = 3,
 	GT_CUDNN_HEUR_B = 1,
 	GT_CUDNN_HEUR_FALLBACK = 2,
@@ -51,7 +52,7 @@ enum gt_cudnn_number {
 	GT_CUDNN_NOTE_WINOGRAD_4X4 = 6,
 	GT_CUDNN_NOTE_WINOGRAD_6X6 = 7,
 	GT_CUDNN_NOTE_WINOGRAD_13X13 = 8,
-	/* types of attribute values */
+	/* types of the values of attributes */
 	GT_CUDNN_HANDLE = 0,
 	GT_CUDNN_DATA_TYPE = 1,
 	GT_CUDNN_INT64 = 3,
@@ -137,8 +138,8 @@ enum gt_cudnn_attribute {
 	GT_CUDNN_PROPERTIES_JSON = 2702
 };
 
-/* The functions of cuDNN that gtrain calls: X(result, name, arguments). The names are without their
- * prefix cudnn. */
+/* The functions of cuDNN that gtrain calls: X(result, name, arguments). The names lack their prefix
+ * `cudnn`. */
 #define GT_CUDNN_FUNCTIONS(X)                                                                      \
 	X(size_t, GetVersion, (void))                                                              \
 	X(const char *, GetErrorString, (int status))                                              \
@@ -155,7 +156,7 @@ enum gt_cudnn_attribute {
 	        void *values))                                                                     \
 	X(int, BackendExecute, (void *handle, void *plan, void *pack))
 
-/* Pointers to these functions. Call cudnnNAME() as gt_cudnn->NAME(). */
+/* Pointers to these functions. To call cudnnNAME(), write gt_cudnn->NAME(). */
 struct gt_cudnn_api {
 #define GT_CUDNN_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_CUDNN_FUNCTIONS(GT_CUDNN_MEMBER)
@@ -166,8 +167,8 @@ struct gt_cudnn_api {
 extern const struct gt_cudnn_api *const gt_cudnn;
 
 /*
- * Open the library, unless it is open. It stays open until the process ends. Any thread may call
- * this, any number of times.
+ * Open cuDNN's library, unless it is already open. It stays open until the process ends. Any thread
+ * may call this, any number of times.
  *
  * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is not
  * supported.
@@ -175,13 +176,13 @@ extern const struct gt_cudnn_api *const gt_cudnn;
 int gt_cudnn_open(struct gt_err *err);
 
 /*
- * Lock cuDNN's handle for the calling thread's current device. Return the handle, borrowed, in
- * *handle and the index of the device in *device. The first call for a device creates the handle.
+ * Lock cuDNN's handle for the calling thread's current device. Set *handle to the handle, which is
+ * borrowed, and *device to the index of the device. The first call for a device creates the handle.
  * Call gt_cudnn_open() first.
  *
  * Only one thread can use a handle at a time. Other threads that call gt_cudnn_enter() for the
- * device wait until this thread calls gt_cudnn_leave(). After an error the handle is not locked; do
- * not call gt_cudnn_leave() then.
+ * device wait until this thread calls gt_cudnn_leave(). After an error the handle is not locked, so
+ * do not call gt_cudnn_leave().
  *
  * Errors: GT_EDEVICE.
  */

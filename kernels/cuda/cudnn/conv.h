@@ -1,4 +1,4 @@
-/* conv.h - convolutions by cuDNN: describe one, get engines for it, plan and run an engine. */
+/* conv.h - convolutions by cuDNN: describe one, ask for engines (algorithms), and run one. */
 #ifndef GT_KERNELS_CUDA_CUDNN_CONV_H
 #define GT_KERNELS_CUDA_CUDNN_CONV_H
 
@@ -12,9 +12,11 @@ extern "C" {
 #endif
 
 /* A convolution or one of its gradients: conv2d of lib/graph/ops/ops.h, without bias, residual and
- * relu. x is the input [N, C, H, W], w is the weight, and y is the output; for gradients, the
- * gradient with respect to a tensor takes the tensor's place. x and y are channels-last in memory;
- * w is in the order of its shape. */
+ * relu. x is the input [N, C, H, W], w is the weight, and y is the output. For GT_CUDNN_INPUT_GRAD,
+ * x and y are instead the gradients with respect to the input and the output; for
+ * GT_CUDNN_WEIGHT_GRAD, w and y are the gradients with respect to the weight and the output. x and
+ * y are channels-last in memory; w is contiguous, and its dimensions have the order of conv2d's
+ * weight. */
 struct gt_cudnn_shape {
 	enum gt_cudnn_kind kind; /* GT_CUDNN_FORWARD, _INPUT_GRAD or _WEIGHT_GRAD */
 	enum gt_dtype dtype;     /* GT_F32, GT_BF16 or GT_F16 */
@@ -24,7 +26,7 @@ struct gt_cudnn_shape {
 	bool tf32;    /* GT_F32: engines may round factors to TF32 */
 };
 
-/* The device for which plans are made: the device of the cuDNN handle `handle`. If `handle` is
+/* The device for which plans are made. `handle` is a cuDNN handle of this device. If `handle` is
  * NULL, the descriptor `properties` (GT_CUDNN_PROPERTIES) describes the device instead. Then plans
  * can be made without a GPU (cuDNN 9.8 or later), but not run. */
 struct gt_cudnn_target {
@@ -33,15 +35,15 @@ struct gt_cudnn_target {
 
 struct gt_cudnn_conv;
 
-/* Largest number of engines that gt_cudnn_conv_new() finds. cuDNN proposes the best engines first.
+/* Largest number of engines that gt_cudnn_conv_new() keeps. cuDNN proposes the best engines first.
  */
 enum { GT_CUDNN_OFFERS = 6 };
 
 /*
- * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. *out is yours to
- * free with gt_cudnn_conv_free(). It holds the first engines that gtrain can use. These are
- * deterministic, sum in float32, and round GT_F32 to TF32 only if `tf32` is set. There may be none:
- * then gt_cudnn_conv_count() is 0.
+ * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. The caller frees
+ * *out with gt_cudnn_conv_free(). *out holds the first of the proposed engines that gtrain can use.
+ * Such engines are deterministic, sum in float32, and round GT_F32 to TF32 only if `tf32` is set.
+ * There may be none: then gt_cudnn_conv_count() is 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
  */
@@ -49,13 +51,13 @@ int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *s
     struct gt_cudnn_target target, struct gt_err *err);
 void gt_cudnn_conv_free(struct gt_cudnn_conv *c);
 
-/* Return the number of engines; and an array with one gt_choice per engine, borrowed, which names
- * the engine and its settings. */
+/* gt_cudnn_conv_count() returns the number of engines. gt_cudnn_conv_choices() returns a borrowed
+ * array with one element per engine, which names the engine and its settings. */
 int gt_cudnn_conv_count(const struct gt_cudnn_conv *c);
 const struct gt_choice *gt_cudnn_conv_choices(const struct gt_cudnn_conv *c);
 
-/* Create the plan of engine i, unless it exists, and return the size of its workspace. Errors:
- * GT_EDEVICE; plans of other engines may still succeed. */
+/* Create the plan of engine i, unless it exists, and set *workspace_bytes to the size of its
+ * workspace. If this fails, the plans of other engines may still succeed. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err);
 
 /* Set the device memory of later runs: the tensors x, w and y of struct gt_cudnn_shape, and the
@@ -63,7 +65,7 @@ int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, 
 int gt_cudnn_conv_bind(
     struct gt_cudnn_conv *c, void *x, void *w, void *y, void *workspace, struct gt_err *err);
 
-/* Queue the plan of engine i on a stream. The caller must have locked the target's handle by
+/* Queue the plan of engine i on a stream. The caller must have locked the target's handle with
  * gt_cudnn_enter(). Errors: GT_EDEVICE. */
 int gt_cudnn_conv_run(
     const struct gt_cudnn_conv *c, int i, cudaStream_t stream, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* group.h - groups for GPU memory: the queue, thread and errors that all kinds of links use. */
+/* group.h - groups of ranks for collectives on GPU memory: their stream, host thread and errors. */
 #ifndef GT_KERNELS_CUDA_GROUP_GROUP_H
 #define GT_KERNELS_CUDA_GROUP_GROUP_H
 
@@ -12,23 +12,28 @@
 #include "lib/comm/lent.h"
 
 /*
- * Each group has its own stream. Its collectives are queued on this stream in the order of their
- * calls. `came`, `begun` and `ended` are events; gt_group_await() makes a stream wait for `ended`:
+ * A group of ranks (lib/comm/group.h) runs collectives. A group for GPU memory contains a second
+ * group of the same ranks, g->host, for host memory.
+ *
+ * Each group has its own stream. Its collectives are queued on this stream in the order in which
+ * they are called. `came`, `begun` and `ended` are events; gt_group_await() makes a stream wait for
+ * `ended`:
  *
  *   caller's stream   ... work | came                      (await: ended) | work ...
  *   group's stream               wait for came | begun | the links' work | ended
  *
  * The links move data between the GPUs. There are two kinds: NCCL (kernels/cuda/nccl/) and the ring
  * (kernels/cuda/ring/). Links do not detect that ranks call different collectives or that a rank is
- * late. They do not always detect that a rank is dead. Without help, GPUs would then wait for ever.
+ * late. They do not always detect that a rank is dead. In these cases a GPU would wait for ever for
+ * the other rank.
  *
- * So each rank of a group has a host thread, called the watch. It handles one collective after the
- * other, in three steps:
+ * So each rank of a group has a host thread, called the watch. The watch handles one collective
+ * after the other. For each collective it does three steps:
  *
  *   1. Wait until this GPU has begun the collective.
- *   2. Call gt_group_check_calls() on the group for host memory (group_meet.h): the watches of all
- *      ranks compare their calls. This finds a rank that is late, is dead or calls another
- *      collective.
+ *   2. Call gt_group_check_calls() on g->host (lib/comm/group_meet.h): the watches of all ranks
+ *      compare their calls. This step detects a rank that is late or dead, or that calls
+ *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
  * On an error the watch aborts the links, and the GPUs stop waiting. All later calls for the device
@@ -37,9 +42,10 @@
 
 struct gt_cuda_group;
 
-/* The functions of one kind of links. Errors: GT_EDEVICE, and the errors of group.h. */
+/* The functions of one kind of links. Errors: GT_EDEVICE, and the errors of
+ * lib/comm/group.h. */
 struct gt_cuda_links {
-	/* name and properties of the groups that use these links */
+	/* the name and the properties of groups that use these links */
 	const struct gt_device_groups *groups;
 
 	/* Connect this GPU with the GPUs of the other ranks, and set g->link. All ranks call this,
@@ -62,15 +68,17 @@ struct gt_cuda_links {
 	 * stream has no more work. */
 	void (*drain)(struct gt_cuda_group *g);
 
-	/* Free g->link. The watch has ended, and abort() was called or all collectives have ended.
-	 * Living ranks all call this, but some ranks may be dead. */
+	/* Free g->link. Called when the watch has ended, and when either abort() was called or all
+	 * collectives have ended. All living ranks call this, but other ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
-	/* start of the hint if a collective does not end: "NAME=VALUE does this; ", or "" */
+	/* If a collective does not end, the hint of the error begins with this text, which names a
+	 * setting to use: "NCCL_DEBUG=INFO ... makes NCCL say more; ". "": there is no such
+	 * setting. */
 	const char *hint;
 };
 
-/* A started collective. */
+/* A collective that was started. */
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
@@ -83,7 +91,8 @@ struct gt_cuda_group {
 	struct gt_group_ops ops;
 	const struct gt_cuda_links *links;
 	void *link; /* state that only the links read and write; NULL: not connected */
-	/* group for host memory; owned; only the watch calls it while collectives run */
+	/* the group for host memory; owned; while collectives run, only the watch calls functions
+	 * of this group */
 	struct gt_group *host;
 	const struct gt_device *device;
 	struct gt_stream *stream;
@@ -94,16 +103,16 @@ struct gt_cuda_group {
 	bool has_watch;
 	pthread_mutex_t lock;  /* protects the members below */
 	pthread_cond_t change; /* signaled when one of the members below changes */
-	/* ticket t is the element t modulo GT_GROUP_STARTED */
+	/* ticket number t is in the element t % GT_GROUP_STARTED */
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
 	/* number of started collectives; only the caller's thread changes it */
 	uint64_t started;
-	uint64_t ended; /* number of collectives that the watch has seen end */
+	uint64_t ended; /* number of collectives whose end the watch has seen */
 	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
-	/* this rank gave up: the watch does not send its error, and other ranks only see that this
-	 * rank has left */
+	/* this rank gave up: the watch does not send the error of this rank to the other ranks,
+	 * which only see that this rank has left */
 	bool given_up;
-	bool over;          /* the watch has to return when all collectives have ended */
+	bool over;          /* the watch must return as soon as all collectives have ended */
 	atomic_bool failed; /* written with the lock held, read without the lock */
 	struct gt_err err;  /* the first error; valid if `failed` */
 };
@@ -111,20 +120,20 @@ struct gt_cuda_group {
 /* ---- group.c ---- */
 
 /* Replace *group, a group for host memory that has no other caller, by a group for the memory of
- * this GPU. The new group owns the old one. On failure *group is unchanged. This is the function
- * make() of struct gt_device_groups, with the links as an argument. */
+ * this GPU. The new group owns the old one. On failure *group is unchanged. The functions make() of
+ * struct gt_device_groups (lib/comm/device_group.h) call this with their own links. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
     const struct gt_cuda_links *links, struct gt_err *err);
 
-/* Sleep for *pause_s seconds in a loop that polls, and make *pause_s longer for the next call. Set
- * it to 0 before the loop. */
+/* Sleep for *pause_s seconds, then make *pause_s longer for the next call, up to a maximum. Callers
+ * that poll in a loop set *pause_s to 0 before the loop. */
 void gt_cuda_group_pause(double *pause_s);
 
 /* Make the group fail with *err and abort its links. If the group has failed before, only copy its
  * first error to *err. Returns err->code. May be called on any thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
 
-/* Return 0, or copy the error with which the group has failed to *err and return its code. */
+/* If the group has failed, copy its error to *err and return the code. Otherwise return 0. */
 int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);
 
 /* ---- watch.c ---- */

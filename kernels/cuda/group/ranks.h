@@ -1,4 +1,4 @@
-/* ranks.h - exchange descriptions of GPUs, and errors, between ranks. */
+/* ranks.h - exchange errors and descriptions of GPUs between the ranks of a group. */
 #ifndef GT_KERNELS_CUDA_GROUP_RANKS_H
 #define GT_KERNELS_CUDA_GROUP_RANKS_H
 
@@ -7,11 +7,12 @@
 #include "kernels/cuda/cuda.h"
 #include "lib/comm/group.h"
 
-/* Functions with an argument `host`, a group for host memory, are collective calls: all ranks of
- * the group must call them. Errors: the errors of group.h. */
+/* Some functions have an argument `host`, a group of ranks for host memory. They are collective
+ * calls: all ranks of the group must call them. Their errors are those of lib/comm/group.h. */
 
-/* The outcome of a step on one rank, as bytes that ranks exchange: an error, or code 0 for success.
- * If some ranks have an error, all ranks fail with the error of the lowest of these ranks. */
+/* Whether an operation succeeded on one rank, as bytes that ranks exchange: an error, or code 0 for
+ * success. If some ranks have an error, all ranks fail with the same error: that of the rank with
+ * the lowest number among them. */
 struct gt_cuda_verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -21,18 +22,18 @@ struct gt_cuda_verdict {
 /* Convert *err to a verdict. */
 struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
 
-/* Copy the error *v of rank `rank` to *err; v->code is not 0. For ranks other than 0 the text gets
- * the prefix "rank N". Returns err->code. */
+/* Copy the error *v of rank `rank` to *err. v->code must not be 0. If `rank` is not 0, the text
+ * gets the prefix "rank N". Returns err->code. */
 int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, struct gt_err *err);
 
 /* Gather `bytes` bytes from every rank, in the order of ranks, into a new array *all. The caller
- * frees *all, which is NULL on failure. If one rank has no memory for the array, all ranks return
+ * frees *all. On failure *all is NULL. If one rank has no memory for the array, all ranks return
  * GT_ENOMEM, and none of them waits for that rank. */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
 
 /* Return 0 on all ranks if no rank has an error in *mine. Otherwise all ranks fail with the error
- * of the lowest rank that has one. */
+ * of the lowest rank that has an error. */
 int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err);
 
 /* A description of a rank: its host, its process and its GPU. */
@@ -47,8 +48,9 @@ struct gt_cuda_card {
 	char process[64];
 };
 
-/* Return a description of this rank. If *err has a code on entry, the verdict is this error. If the
- * function itself fails, it sets *err, and the verdict is the new error. */
+/* Return a description of this rank. If *err already holds an error when this is called, the
+ * verdict is that error. If gt_cuda_card_of() itself fails, it sets *err, and the verdict is the
+ * new error. */
 struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err);
 
 bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b);

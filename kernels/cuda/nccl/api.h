@@ -11,10 +11,11 @@ extern "C" {
 #endif
 
 /*
- * gtrain has its own declarations of NCCL's interface, as cublaslt.h has for cuBLASLt. So gtrain
- * compiles without NCCL's header, and one program runs with all NCCL versions from GT_NCCL_VERSION
- * to the last 2.x. If NCCL's header is installed, abi.cu compares these declarations with that
- * header. Communicators are opaque pointers (void *), and NCCL's enumerations are ints.
+ * gtrain has its own declarations of NCCL's interface, as it has for cuBLASLt
+ * (kernels/cuda/cublaslt.h). So gtrain compiles without NCCL's header, and one program runs with
+ * all NCCL versions from GT_NCCL_VERSION to the last 2.x. If NCCL's header is installed, abi.cu
+ * compares these declarations with that header. Communicators are opaque pointers (void *), and
+ * NCCL's enumerations are ints.
  *
  * Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
  */
@@ -47,8 +48,8 @@ struct gt_nccl_id {
 	char bytes[128];
 };
 
-/* ncclConfig_t of version 2.14. Newer versions of NCCL have more members, and treat these as not
- * set. */
+/* ncclConfig_t of version 2.14. In newer versions of NCCL the struct has more members. NCCL treats
+ * the members that are missing here as not set. */
 struct gt_nccl_config {
 	size_t size;
 	unsigned magic; /* must be gt_nccl_magic */
@@ -91,7 +92,7 @@ static const unsigned gt_nccl_magic = 0xcafebeef;
 	X(int, Recv,                                                                               \
 	    (void *out, size_t count, int dtype, int peer, void *comm, cudaStream_t stream))
 
-/* Pointers to these functions: call ncclNAME() as gt_nccl->NAME(). */
+/* Pointers to the functions of GT_NCCL_FUNCTIONS: call ncclNAME() as gt_nccl->NAME(). */
 struct gt_nccl_api {
 #define GT_NCCL_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_NCCL_FUNCTIONS(GT_NCCL_MEMBER)

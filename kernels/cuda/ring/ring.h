@@ -17,6 +17,7 @@
  *   inbox    the part of a window that one other rank writes to. A window has one inbox for each
  *            other rank. Collectives use the inbox for the previous rank in the ring. The other
  *            inboxes are only for messages (GT_SEND), and have shorter slots.
+ *   chunk    the part of a buffer or of a message that is sent at once.
  *   slot     space for one chunk. An inbox has GT_RING_SLOTS slots. Chunk k uses slot
  *            k modulo GT_RING_SLOTS.
  *   post     set a counter that another rank waits for.
@@ -31,32 +32,32 @@
  * waits. So the host can queue a whole collective without waiting.
  *
  * The algorithm is the one in lib/comm/ring/peers.h, with the steps and bytes given there. Sums are
- * ordered (group.h). Messages are sent directly to the receiver. The sender waits while all slots
- * of the inbox are full.
+ * ordered (lib/comm/group.h). Messages are sent directly to the receiver. The sender waits while
+ * all slots of the inbox are full.
  *
- * Aborting. A rank that has an error sets its word `halt`. Then it moves each counter that its own
- * stream waits for far ahead, which ends the waits. It repeats this until the stream is idle. The
- * rank's kernels find `halt` set, and from then on neither write data nor post. So no other rank
- * reads an unfinished result: each of them waits until it also learns of the error.
+ * Aborting. A rank that has an error sets its word `halt`. Then it sets each counter that its own
+ * stream waits for to a value far ahead, which ends these waits. It repeats this until its stream
+ * is idle. The rank's kernels find `halt` set, and from then on neither write data nor post. So no
+ * other rank reads an unfinished result: each other rank waits until it learns of the error, too.
  *
  * The ring relies on these guarantees of CUDA:
  * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
  *   API, "Stream Memory Operations", CU_STREAM_WAIT_VALUE_GEQ).
- * - A thread calls __threadfence_system() and then writes a counter. If the host or another GPU
- *   sees the new counter, it also sees the writes of earlier kernels of that stream (CUDA C++
- *   Programming Guide, "Memory Fence Functions"; PTX ISA, "Memory Consistency Model": causality
- *   order is cumulative).
+ * - A thread of a kernel calls __threadfence_system() and then writes a counter. If the host or
+ *   another GPU sees the new value of the counter, it also sees the writes of earlier kernels of
+ *   the same stream (CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "Memory
+ *   Consistency Model": causality order is cumulative).
  * - Other processes can open memory of cudaMalloc(), and must close it before its owner frees it. A
  *   process cannot open its own memory (CUDA Runtime API, cudaIpcOpenMemHandle()).
  * - Processes that share a GPU run on it one after the other. A stream that waits for a counter
  *   does not occupy the GPU. Streams of one process may share a hardware queue of the GPU, and then
- *   wait for each other: see host_call.c.
+ *   wait for each other: see kernels/cuda/host_call.c.
  */
 
 /*
- * One line of the array lines[size * size]; all ranks share this array. Line r * size + s, with r
- * not s, holds the counters of the inbox that rank r has for rank s. Line r * size + r holds the
- * state of rank r.
+ * A line of the array lines[size * size], which all ranks share. If r and s are different ranks,
+ * line r * size + s holds the counters of the inbox that rank r has for rank s. The state of rank r
+ * is in line r * size + r.
  */
 struct gt_cuda_ring_line {
 	/* counters of an inbox: chunks that were written into it and read from it */
@@ -65,7 +66,8 @@ struct gt_cuda_ring_line {
 	/* state of rank r */
 	uint32_t halt;   /* 1: kernels of the rank must do nothing */
 	uint32_t closed; /* 1: the rank has closed the windows of other ranks */
-	/* number of ranks of a process that have left; only in the line of its lowest rank */
+	/* only used if rank r is the lowest rank of its process: number of ranks of this process
+	 * that have left */
 	uint32_t left;
 	uint32_t unused[11];
 };
@@ -78,23 +80,25 @@ struct gt_cuda_ring_lane {
 	uint32_t sent, received;
 };
 
-/* This rank's state of the links (g->link). */
+/* The state of the links of one rank: g->link points to it (kernels/cuda/group/group.h). */
 struct gt_cuda_ring {
 	struct gt_cuda_group *g;
 	struct gt_ring_seat seat; /* this rank's position in the ring */
-	/* size of a slot in an inbox for messages; size of this rank's window */
+	/* message_bytes: size of a slot in an inbox for messages. window_bytes: size of this rank's
+	 * window. */
 	size_t message_bytes, window_bytes;
 	unsigned char *window; /* this rank's window */
-	void *token;           /* an element in device memory; a barrier is its all-reduce */
+	void *token;           /* one element in device memory; a barrier all-reduces it */
 	struct gt_cuda_ring_lane *lanes; /* [size]; element r: the connection with rank r */
 	struct gt_cuda_ring_line *lines; /* [size * size], in host memory */
 	uintptr_t d_lines;               /* address of `lines` on this GPU */
-	/* number of the group's ranks in this process; the lowest of them, which registers
-	 * `lines` */
+	/* number of ranks of the group that are in this process; the lowest of these ranks, which
+	 * registers `lines` with CUDA */
 	int mates, first_mate;
 	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
-	/* this rank has set its `halt`; the caller's thread is queuing a collective */
+	/* halted: this rank has set its word `halt`. calling: the caller's thread is queuing a
+	 * collective. */
 	atomic_bool halted, calling;
 };
 
@@ -112,8 +116,8 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 
 /* Sizes of slots. */
 enum {
-	/* bytes of a slot for each partial sum that a rank sends (peers.h); copying so many bytes
-	 * takes longer than starting the kernels */
+	/* A slot has this many bytes for each partial sum that a rank sends
+	 * (lib/comm/ring/peers.h). Copying so many bytes takes longer than starting the kernels. */
 	GT_CUDA_RING_CHUNK = 2 << 20,
 	/* all slots of the inbox for collectives together take at most 1 / 4096 of the memory of
 	 * the smallest GPU */
@@ -127,8 +131,9 @@ enum {
 /* Implements connect() of struct gt_cuda_links. */
 int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err);
 
-/* Connect with slots of slot_bytes bytes for collectives and message_bytes bytes for messages. The
- * sizes must be the same on all ranks. */
+/* Connect this GPU with the GPUs of the other ranks. slot_bytes is the size of a slot for
+ * collectives, message_bytes the size of a slot for messages. The sizes must be the same on all
+ * ranks. */
 int gt_cuda_ring_connect_by(
     struct gt_cuda_group *g, size_t slot_bytes, size_t message_bytes, struct gt_err *err);
 
@@ -145,8 +150,8 @@ size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender)
 
 extern const struct gt_ring_peers gt_cuda_ring_peers;
 
-/* End every wait of the group's stream, and return when the stream is idle. Return at once if the
- * ring is not halted. */
+/* End every wait of the group's stream, and return when the stream is idle. If this rank has not
+ * set its word `halt`, return at once. */
 void gt_cuda_ring_drain(struct gt_cuda_ring *r);
 
 #endif

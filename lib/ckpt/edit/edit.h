@@ -6,28 +6,31 @@
 
 /*
  * An edit is a list of changes. gt_edit_compute() computes it from the tree of an open checkpoint;
- * gt_edit_apply() writes the result in the format of that checkpoint. Only the metadata is written
- * again.
+ * gt_edit_apply() writes the result in the format of that checkpoint. Only the metadata changes;
+ * the bytes of the tensors stay the same.
  *
- * Names are edited in every state_dict of the file, at any depth; tree/classify.h defines which
- * dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds, if it
- * contains only tensors. So the names in {"rng": tensor, "epoch": 3} are not edited.
+ * Names are edited in every state_dict of the file, at any depth; lib/ckpt/tree/classify.h defines
+ * which dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds,
+ * if it contains only tensors. So the names in {"rng": tensor, "epoch": 3} are not edited.
  *
  * An edit of a state_dict also changes the keys of its `_metadata`, which are paths of modules. In
- * the state of an optimizer, an edit changes the keys of `state` and the elements of lists in a
- * parameter group, if they equal a name in a state_dict.
+ * the state of an optimizer, an edit changes those keys of `state`, and those elements of lists in
+ * a parameter group, that are equal to a name in a state_dict.
  */
 
 enum gt_edit_kind {
-	GT_EDIT_STRIP,  /* remove prefixes. words: the prefixes; none: "module.", "_orig_mod." */
-	GT_EDIT_ADD,    /* add a prefix. words: the prefix; none: "module." */
-	GT_EDIT_RENAME, /* replace matches. words: REGEX=REPLACEMENT, see rename.h */
-	GT_EDIT_REMAP   /* change devices. words: FROM=TO; the first word that matches is used */
+	/* Remove prefixes. Each word is a prefix; without words: "module." and "_orig_mod.". */
+	GT_EDIT_STRIP,
+	GT_EDIT_ADD,    /* Add a prefix, the only word; without words: "module.". */
+	GT_EDIT_RENAME, /* Replace matches. Each word is REGEX=REPLACEMENT (rename.h). */
+	GT_EDIT_REMAP   /* Change devices. Each word is FROM=TO; the first that matches is used. */
 };
 
 struct gt_edit_request {
 	enum gt_edit_kind kind;
-	const char *const *words; /* ended by a NULL pointer; NULL: no words */
+	/* Their meaning depends on `kind`. The array ends with NULL. If `words` is NULL, there are
+	 * no words. */
+	const char *const *words;
 };
 
 /* The role of a text that an edit changes. */
@@ -43,8 +46,9 @@ struct gt_edit_change {
 	const char *from, *to; /* the text before and after the edit */
 	enum gt_edit_use use;
 	/*
-	 * The place of the change. For a name: the keys that lead to its dict, such as
-	 * "model.state_dict"; "" for the root. For a device: the key of its storage.
+	 * The place of the change. For a device: the key of its storage. For other texts: the keys
+	 * that lead from the root to the dict or list that holds the text, such as
+	 * "model.state_dict"; "" if it is the root.
 	 */
 	const char *where;
 	/* only in a pickle: offset of the opcode that put the text on the stack (pickle.h) */
@@ -70,10 +74,10 @@ struct gt_edit {
  * seconds. Then fail with GT_EIO; the message contains the id of that process, if known. If the
  * file cannot be written, or the file system has no locks, open the file without a lock.
  *
- * gt_edit_apply() can also edit a file in place that was opened without a lock. It then fails if
- * the file has changed or if another process has locked it.
+ * gt_edit_apply() can also edit in place a file that was opened without a lock. It fails if this
+ * file has changed or if another process has locked it.
  */
-enum { GT_EDIT_WAIT_S = 10 }; /* a `wait_s` for several edits that copy large files */
+enum { GT_EDIT_WAIT_S = 10 }; /* usual `wait_s`: enough for some edits that copy large files */
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
 
 /*
@@ -83,16 +87,17 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
  *
  *   strip   removes the prefixes from the front of each name, in any order and number. A name never
  *           becomes empty. The keys of `_metadata` change in the same way: "module" becomes "".
- *           The entry that had the key "" describes the wrapper; it gets the key "module", which is
- *           now free.
+ *           The entry that had the key "" describes the wrapper around the model, such as
+ *           DistributedDataParallel. It gets the key "module", which is now free.
  *   add     puts the prefix, which must end with ".", before each name.
- *   rename  applies the rules, one after the other, to each name. A rule replaces its first match.
+ *   rename  applies the rules, one after the other, to each name. A rule replaces its first match
+ *           in the name.
  *   remap   changes devices, for example "cuda:0=cpu". FROM may be "cuda:*" or "*". In FROM and in
  *           TO, "cuda" means "cuda:0". Storages outside of state_dicts change, too.
  *
  * Errors: GT_EINVAL for a malformed request. GT_EFORMAT if two names would become equal; the
- * message contains the first few and their number. GT_EFORMAT also if the file has no state_dict;
- * the message describes the contents of the file.
+ * message contains the number of such pairs and the first few of them. GT_EFORMAT also if the file
+ * has no state_dict; the message describes the contents of the file.
  */
 int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
     const struct gt_edit_request *request, struct gt_err *err);
@@ -109,13 +114,13 @@ struct gt_edit_result {
 	uint64_t copied_bytes;  /* bytes that were copied unchanged */
 	uint64_t dead_bytes;    /* bytes of the result that are no longer used */
 	/*
-	 * The edit in place could not change the file itself: a copy was written and renamed over
-	 * the file.
+	 * The file could not be edited in place: an edited copy was written and renamed over the
+	 * file.
 	 */
 	bool replaced;
 	/* if `replaced`: the reason, such as "the format has no space for a new header" */
 	const char *why;
-	/* if `replaced`: number of other hard links to the old file, which is unchanged */
+	/* if `replaced`: number of other hard links; they lead to the old, unchanged file */
 	uint64_t other_links;
 };
 
@@ -134,8 +139,8 @@ struct gt_edit_result {
  * padded to the old length. If the format leaves no space, a copy is written and renamed over the
  * file.
  *
- * Errors: GT_EINVAL if output is the input. GT_EFORMAT if the digests of the file do not agree with
- * its checksums. GT_EIO if the file has changed since it was opened, or a system call fails.
+ * Errors: GT_EINVAL if the output is the input. GT_EFORMAT if the digests of the file do not agree
+ * with its checksums. GT_EIO if the file has changed since it was opened, or a system call fails.
  * GT_ENOTSUP if gtrain cannot edit the format.
  */
 int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

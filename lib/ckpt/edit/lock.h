@@ -5,20 +5,22 @@
 #include "lib/base/err.h"
 
 /*
- * Open a file for writing and lock it with flock(). The lock is held until *fd is closed. Edits in
- * place and repairs take the lock before they read the file, so each of them reads the result of
- * the previous one. Programs that only read take no lock.
+ * Open the file `path` for writing, set *fd to its descriptor, and lock it with flock(). The lock
+ * is held until *fd is closed. Code that edits or repairs a file in place takes the lock before it
+ * reads the file. So it always reads the complete result of an earlier edit or repair. Programs
+ * that only read take no lock.
  *
- * If another process holds the lock, try again for `wait_s` seconds. Then fail; the message
- * contains the id of that process, if /proc/locks shows it. If another file was renamed to this
- * path meanwhile, open that file. On file systems without locks, succeed without a lock. Errors:
- * GT_EIO; *fd is then -1.
+ * If another process holds the lock, try again for `wait_s` seconds. After that, fail; the message
+ * contains the id of the other process, if /proc/locks shows it. During the wait, another file may
+ * be renamed to `path`: then open and lock that file instead. On file systems that do not support
+ * locks, succeed without a lock. Errors: GT_EIO. After an error, *fd is -1.
  */
 int gt_lock_file(int *fd, const char *path, double wait_s, struct gt_err *err);
 
 /*
- * Lock a file like gt_lock_file(), if this process can write it. If it cannot, set *fd to -1 and
- * return 0. A later attempt to read or write the file then reports the reason.
+ * If `path` is a regular file that this process can write, open and lock it like gt_lock_file().
+ * Otherwise set *fd to -1 and return 0: the caller finds the reason when it later tries to read or
+ * write the file.
  */
 int gt_lock_if_writable(int *fd, const char *path, double wait_s, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* private.h - inside ckpt: declarations that the files of an edit share. */
+/* private.h - inside ckpt: functions shared by the .c files that compute and apply an edit. */
 #ifndef GT_CKPT_EDIT_PRIVATE_H
 #define GT_CKPT_EDIT_PRIVATE_H
 
@@ -6,7 +6,7 @@
 #include "lib/ckpt/edit/rename.h"
 #include "lib/ckpt/format.h"
 
-/* ---- computing (edit.c, edit/names.c, edit/paths.c, edit/remap.c) ---- */
+/* ---- computing (edit.c, names.c, paths.c, remap.c) ---- */
 
 enum { GT_EDIT_MAX_PREFIXES = 16 };
 
@@ -14,7 +14,7 @@ enum { GT_EDIT_MAX_PREFIXES = 16 };
 struct gt_edit_naming {
 	enum gt_edit_kind kind;
 	const char *const *prefixes; /* strip and add: ended by a NULL pointer */
-	/* strip: met[i] is set once prefix i was removed from a name */
+	/* strip: met[i] becomes true when prefix i is removed from a name */
 	bool met[GT_EDIT_MAX_PREFIXES];
 	struct gt_renames renames; /* rename: the rules */
 	struct gt_arena *arena;
@@ -26,7 +26,7 @@ struct gt_edit_naming {
  */
 const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err);
 
-/* Append a copy of `change`, unless its `to` equals its `from`. */
+/* Append a copy of `change` to the edit, unless its `to` equals its `from`. */
 int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err);
 
 /* Add the changes of all names in the tree `root`. Set *dicts to the number of state_dicts. */
@@ -37,7 +37,7 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 struct gt_edit_key {
 	const char *from, *to;
 	const struct gt_tree_item *item;
-	/* only for the path of a module: a name of the state_dict begins with this path */
+	/* if the key is the path of a module: a name of the state_dict begins with this path */
 	bool used;
 };
 
@@ -71,20 +71,20 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 
 /*
  * Open the input with gt_edit_begin(), call `write` to change it in place, then call fsync() and
- * close it. `self` is the first argument of `write`. Errors name the file.
+ * close the file. `self` is the first argument of `write`. Errors name the file.
  */
 int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
 
 /*
  * Call `write` to write a new file, which appears whole or not at all. The new file is the output.
- * If the edit is in place, it is a file that replaces the input; if the input is a symbolic link,
- * it replaces the file to which the link leads. GT_EIO if the input has changed since it was
- * opened. Errors name the files.
+ * If the edit is in place, the new file replaces the input, or the file to which the input leads if
+ * it is a symbolic link. GT_EIO if the input has changed since it was opened. Errors name the
+ * files.
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
-/* Implement `apply` in the tables of two formats (format.h). */
+/* The functions `apply` of two formats (lib/ckpt/format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

@@ -1,4 +1,4 @@
-/* rename.h - change names by rules of the form REGEX=REPLACEMENT. */
+/* rename.h - change names of tensors by rules of the form REGEX=REPLACEMENT. */
 #ifndef GT_CKPT_EDIT_RENAME_H
 #define GT_CKPT_EDIT_RENAME_H
 
@@ -18,8 +18,8 @@ struct gt_renames {
  * and \w match characters of any script. In REPLACEMENT, \0 to \9 stand for the text of the groups;
  * all other characters stand for themselves.
  *
- * Errors: GT_EINVAL; the message contains the rule and the byte of REGEX. Call gt_renames_release()
- * in any case.
+ * Errors: GT_EINVAL; the message contains the rule and the position, in bytes, at which REGEX is
+ * wrong. Call gt_renames_release() even after an error.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);

@@ -13,10 +13,10 @@
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  *
  * gtrain accepts only this pattern, with the keys in any order; it evaluates nothing. `descr`
- * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a
- * list), strings and dates are errors that name the type, because they are pickles or not numbers.
- * NumPy has no bfloat16 and no float8. Libraries save these types as raw bytes ('|V2', '<V1'),
- * which do not name the type, so gtrain neither reads nor writes them.
+ * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O') are pickles;
+ * structures (a list), strings and dates are not numbers. All these types are errors, and the
+ * message names the type. NumPy has no bfloat16 and no float8. Libraries save these types as raw
+ * bytes ('|V2', '<V1'), which do not name the type, so gtrain neither reads nor writes them.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
  */
 struct gt_npy {
@@ -30,8 +30,8 @@ struct gt_npy {
 };
 
 /*
- * Set *dtype to the type that NumPy calls `name`. A name has no byte order, such as "f4". Return
- * false if gtrain has no such type.
+ * Set *dtype to the type that NumPy calls `name`: a kind and a size, such as "f4", without a byte
+ * order. Return false if gtrain has no such type.
  */
 bool gt_npy_dtype(const char *name, enum gt_dtype *dtype);
 
@@ -46,8 +46,8 @@ bool gt_npy_begins(const void *bytes, size_t size);
 
 /*
  * Return the number of bytes before the elements of a .npy file. `bytes` are the first 12 or more
- * bytes of the file, or all if it is shorter. Return `size` if the bytes are too few to contain the
- * length of the header, or if the header is longer than GT_NPY_HEADER_MAX.
+ * bytes of the file, or the whole file if it is shorter. Return `size` if the bytes are too few to
+ * contain the length of the header, or if the header is longer than GT_NPY_HEADER_MAX.
  */
 size_t gt_npy_header_bytes(const void *bytes, size_t size);
 
@@ -60,9 +60,9 @@ int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);
 
 /*
- * Format a header of version 1 as NumPy does, for elements in little-endian row-major order.
- * *header is yours to free(); *size is its length in bytes. Errors: GT_ENOTSUP for a dtype that
- * NumPy does not have.
+ * Format a header of version 1 as NumPy does, for elements in little-endian row-major order. Set
+ * *header to the header, which the caller frees with free(), and *size to its length in bytes.
+ * Errors: GT_ENOTSUP for a dtype that NumPy does not have.
  */
 int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_err *err);

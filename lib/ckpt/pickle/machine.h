@@ -1,4 +1,4 @@
-/* machine.h - inside ckpt: the pickle machine's state, and helpers that its opcodes share. */
+/* machine.h - inside ckpt: the state of the machine that reads pickles, and helpers for opcodes. */
 #ifndef GT_CKPT_PICKLE_MACHINE_H
 #define GT_CKPT_PICKLE_MACHINE_H
 
@@ -9,6 +9,7 @@
 #include "lib/ckpt/tree/tree.h"
 
 /*
+ * A pickle is a program for a stack machine, which builds a tree of values (lib/ckpt/tree/tree.h).
  * The machine reads one opcode after the other. An opcode has operands: bytes that follow it in the
  * pickle, and values on the stack. It pushes its result onto the stack. The memo is a table of
  * values that later opcodes fetch again. A mark is a position on the stack: some opcodes use all
@@ -17,14 +18,14 @@
  * To take bytes means to read them at the current position and to move past them. To take values
  * means to remove them from the top of the stack.
  *
- * Error texts of these functions do not contain the position; gt_pickle_read() adds the offset of
- * the byte.
+ * Error texts of these functions do not contain the position in the pickle; gt_pickle_read() adds
+ * it, as the offset of a byte.
  */
 
 enum {
 	/* size of a buffer for the name of a module or class, in bytes */
 	GT_PICKLE_NAME_BYTES = 512,
-	/* size of the table of integer nodes that later uses of the same integers share */
+	/* size of the table of recent integers: if an integer occurs again, its node is shared */
 	GT_PICKLE_RECENT_INTS = 512,
 	GT_PICKLE_MAX_MARKS = 1 << 10, /* number of marks that may be open at the same time */
 	/* number of values that may be pushed; limits memory and time */
@@ -36,7 +37,8 @@ struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	/* number of bytes available in `bytes`; maximum number of bytes of the pickle */
+	/* have: number of bytes available in `bytes`; size: maximum number of bytes of the
+	 * pickle */
 	size_t have, size;
 	/* the file with the bytes that are not available yet; or NULL */
 	const struct gt_mapping *map;
@@ -51,7 +53,7 @@ struct gt_machine {
 	 */
 	struct gt_tree **args;
 	size_t count;
-	size_t frame_end;       /* end of the current frame, an offset; 0: there is no frame */
+	size_t frame_end;       /* offset of the end of the frame (opcode FRAME); 0: no frame */
 	struct gt_tree **stack; /* [depth], the last value is the top */
 	size_t *origins; /* [depth], for each value, the offset of the opcode that pushed it */
 	size_t depth, stack_capacity, origin_capacity;
@@ -60,7 +62,8 @@ struct gt_machine {
 	size_t mark_count, mark_capacity;
 	struct gt_tree **memo; /* entries that are not set are NULL */
 	size_t memo_count, memo_capacity;
-	size_t pushes, name_bytes; /* number of values pushed; bytes of all names of globals */
+	/* pushes: number of values pushed; name_bytes: length of the names of all globals */
+	size_t pushes, name_bytes;
 	/* nodes that several places of the tree share; they are never changed */
 	struct gt_tree *none, *truth[2], *recent[GT_PICKLE_RECENT_INTS];
 	bool stopped; /* the opcode STOP was executed */
@@ -68,9 +71,9 @@ struct gt_machine {
 };
 
 /*
- * A handler executes one opcode. It takes operands from the bytes and from `args`; the table in
- * pickle/read.c has the number of args. If several opcodes share a handler, the handler looks at
- * `op`.
+ * A handler executes one opcode. It takes operands from the bytes of the pickle and from `args`.
+ * The table in pickle/read.c says how many values of the stack each opcode gets in `args`. If
+ * several opcodes share a handler, the handler looks at `op`.
  */
 typedef int gt_opcode(struct gt_machine *m);
 
@@ -92,8 +95,8 @@ static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 }
 
 /*
- * Copy more bytes of the file, at least up to m->at + length; the file has these bytes. m->bytes
- * may move. (pickle/read.c)
+ * Copy more bytes of the file, at least up to m->at + length. The caller has checked that the file
+ * has these bytes. m->bytes may move. Defined in pickle/read.c.
  */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
@@ -144,7 +147,8 @@ static inline int gt_machine_too_much(struct gt_machine *m)
 	return GT_EFORMAT;
 }
 
-/* Take a length, a number of `width` bytes, and then a block of that many bytes. */
+/* Take a number of `width` bytes: the length of a block of bytes. Then take this block. Set *p to
+ * the address of the block, and *length to its length. */
 static inline int gt_machine_take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
 {
@@ -260,8 +264,8 @@ static inline int gt_machine_pop_mark(struct gt_machine *m)
 }
 
 /*
- * Append *value to the container `seq`, with the key *key if `key` is not NULL. Both pointers point
- * into the memory of the stack.
+ * Append *value to the container `seq`, with the key *key if `key` is not NULL. `key` and `value`
+ * point into the memory of the stack.
  */
 static inline int gt_machine_keep_item(
     struct gt_machine *m, struct gt_tree *seq, struct gt_tree **key, struct gt_tree **value)
@@ -294,7 +298,8 @@ static inline int gt_machine_push_seq(
 }
 
 /*
- * Return an opaque object of class `class_name` with the arguments `args`; NULL if memory runs out.
+ * Return an opaque object (enum gt_tree_kind, lib/ckpt/ckpt.h) of class `class_name` with the
+ * arguments `args`; NULL if memory runs out.
  */
 static inline struct gt_tree *gt_machine_object_of(
     struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)

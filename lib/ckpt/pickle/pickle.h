@@ -1,4 +1,4 @@
-/* pickle.h - inside ckpt: read Python's pickles without executing them, and write them. */
+/* pickle.h - inside ckpt: read Python pickles without running their code; write and edit them. */
 #ifndef GT_CKPT_PICKLE_PICKLE_H
 #define GT_CKPT_PICKLE_PICKLE_H
 
@@ -9,12 +9,13 @@
 
 /*
  * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but only
- * builds a tree: where Python imports a class and calls it, gtrain stores the name ("module.name")
- * and the arguments. The memo of the machine is a table of values; later opcodes fetch values from
- * it again. Numbers in a pickle are little-endian, except in BINFLOAT.
+ * builds a tree (struct gt_tree, lib/ckpt/ckpt.h): where Python imports a class and calls it,
+ * gtrain stores the name ("module.name") and the arguments. The memo is a table of the machine: an
+ * opcode can store a value in it, and later opcodes can fetch that value again. Numbers in a pickle
+ * are little-endian, except in BINFLOAT.
  * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5).
  *
- * Values that have no kind of their own in ckpt.h become opaque nodes:
+ * Values for which enum gt_tree_kind (ckpt.h) has no kind become opaque nodes:
  *
  *   value                            class name                      other fields
  *   a global that is not called      its name, e.g. torch.float32    args NULL
@@ -23,25 +24,30 @@
  *   a set                            builtins.set or frozenset       items
  *   a call of the result of a call   (call)                          args (the object, a tuple)
  *
- * Older protocols write some of these values as a call; they become the same node. Names of the
- * modules of Python 2 `__builtin__` and `copy_reg` are replaced by those of Python 3, `builtins`
- * and `copyreg`. Several places of the tree may share a node for None, a bool or a small int. A
- * string of Python 2 consists of bytes; it becomes a string if it is UTF-8, otherwise bytes.
+ * Older protocols of pickle write some of these values as a call. From such a call, gtrain builds
+ * the same node. The module names `__builtin__` and `copy_reg` of Python 2 are replaced by
+ * `builtins` and `copyreg`, the names of these modules in Python 3. Nodes for None, a bool or a
+ * small int may be in several places of the tree. A string of Python 2 consists of bytes. It
+ * becomes a string node if the bytes are UTF-8, and otherwise a node for `bytes`.
  */
 
 /*
- * The layout of a pickle: the opcodes that put strings on the stack. gt_pickle_edit() needs it to
- * change strings and keep all other bytes. One opcode contains the string and puts it on the stack.
- * Later opcodes fetch the string from the memo, or copy it from the top of the stack (DUP). Each of
- * these opcodes is called a use of the string. In the tree, key_at and value_at of an item are the
- * offsets of the uses that the key and the value came from.
+ * The layout of a pickle: a list of its opcodes that put strings on the stack, and of its frames.
+ * With this list, gt_pickle_edit() can change strings and keep all other bytes. One opcode contains
+ * the string and puts it on the stack. Later opcodes fetch the string from the memo, or copy it
+ * from the top of the stack (DUP). Each of these opcodes is called a use of the string. In the
+ * tree, struct gt_tree_item has the members key_at and value_at. If the key or the value is a
+ * string, they are the offset of its use.
  */
 struct gt_pickle_use {
-	/* offset in the pickle and length of the opcode with its operand, in bytes */
+	/*
+	 * offset of the opcode in the pickle, and length of the opcode with its operand, in
+	 * bytes
+	 */
 	size_t at, length;
 	/*
-	 * the node of the string; all uses of a string have the same node, and the first use
-	 * contains the text
+	 * the node of the string; all uses of a string have the same node. In the pickle, only the
+	 * opcode of the first use contains the text.
 	 */
 	const struct gt_tree *string;
 };
@@ -60,9 +66,10 @@ void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 /*
  * The globals (classes and functions) that a pickle names, in the order of its opcodes. There is
  * one item for each opcode that puts a global on the stack, and one for each opcode that calls a
- * global. All ways to name a global are covered: GLOBAL, INST, and STACK_GLOBAL with strings from
- * the memo. The names are in the arena. If the pickle contains a byte that is not an opcode, the
- * globals before it are listed, because Python would have executed that part.
+ * global. All opcodes that name a global are covered: GLOBAL, INST, and STACK_GLOBAL, also if its
+ * strings come from the memo. The arena of gt_pickle_read() holds the names. If the pickle contains
+ * a byte that is not an opcode, the globals before it are listed, because Python would execute that
+ * part before it fails.
  */
 struct gt_pickle_global {
 	const char *name; /* "posix.system" */
@@ -76,8 +83,8 @@ struct gt_pickle_globals {
 };
 
 /*
- * Functions by which a file format builds its own objects. `call` and `persistent` set *out to NULL
- * if they do not know the name or the id.
+ * Functions that a file format passes to gt_pickle_read(), to build its own objects from a pickle.
+ * `call` and `persistent` set *out to NULL if they do not know the name or the id.
  */
 struct gt_pickle_hooks {
 	void *self;
@@ -98,17 +105,18 @@ struct gt_pickle_hooks {
 };
 
 /*
- * Read the pickle at the start of [bytes, bytes + size) into nodes of the arena. Set *used to its
- * length in bytes. hooks may be NULL. A value that the pickle mentions twice is one shared node.
- * The tree has passed gt_tree_check(). Error messages name the byte: "pickle: byte 17: ...".
+ * Read the pickle at the start of [bytes, bytes + size), and build its tree in the arena. Set *used
+ * to the length of the pickle in bytes. `hooks` may be NULL. A value that the pickle mentions twice
+ * is one shared node. The tree has passed gt_tree_check(). Error messages contain the offset of the
+ * byte: "pickle: byte 17: ...".
  */
 int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
     size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);
 
 /*
- * Read a pickle like gt_pickle_read(), from offset `at` of a file. The end of the pickle is found
- * while reading. The machine works on a copy of the bytes that it has read. If `copy` is not NULL,
- * set *copy to the bytes of the pickle, in the arena.
+ * Read a pickle like gt_pickle_read(), but from offset `at` of the file `map`. The caller need not
+ * know where the pickle ends. The machine copies the bytes that it reads, and works on this copy.
+ * If `copy` is not NULL, set *copy to a copy of the bytes of the pickle, in the arena.
  */
 int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const struct gt_mapping *map,
     uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
@@ -116,14 +124,14 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
 
 /*
  * Convert a node that is a NumPy array into a tensor. The tensor borrows the bytes of the node. Set
- * *out to NULL if the node is not an array, or if gtrain does not have its dtype. GT_EFORMAT if the
- * array is larger than its bytes.
+ * *out to NULL if the node is not an array, or if gtrain does not support the dtype of the array.
+ * Errors: GT_EFORMAT if the array needs more bytes than the node has.
  */
 int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Write a tensor. Each file format has its own function, because pickles have no opcode for
+ * A function that writes a tensor. Each file format has its own, because pickles have no opcode for
  * tensors.
  */
 struct gt_pickle_writer;
@@ -132,8 +140,8 @@ typedef int gt_pickle_tensor(
 
 /*
  * Return whether `text` can name a module or a class: it is not empty and has no control
- * characters. GLOBAL writes a name as a line. A reader would take the text after a line break in
- * the name for opcodes.
+ * characters. The opcode GLOBAL contains a name as a line of text. If a name contained a line
+ * break, a reader would take the text after the line break for opcodes.
  */
 bool gt_pickle_is_name(const char *text);
 
@@ -155,25 +163,26 @@ struct gt_pickle_writer {
 		uint32_t index; /* index in the memo */
 	} names[GT_PICKLE_NAMES];
 	/*
-	 * index of all nodes of the tree except scalars and strings, to find nodes that occur twice
+	 * all nodes of the tree except scalars and strings, to find nodes that occur twice in it
 	 */
 	struct gt_index nodes;
 	struct gt_arena arena;
 };
 
 /*
- * Write a tree as a pickle. The tree must have passed gt_tree_check(). *bytes is yours to free();
- * *size is its length. A node that the tree mentions twice becomes one object for Python. Opaque
- * objects are written as they were read: class, arguments, items, state. GT_ENOTSUP for a value
- * that protocol 2 cannot express, and for an object that contains itself.
+ * Write a tree as a pickle. The tree must have passed gt_tree_check(). Set *bytes to the pickle,
+ * which the caller frees with free(), and *size to its length. A node that occurs twice in the tree
+ * becomes one object in Python. Opaque objects are written as they were read: class, arguments,
+ * items, state. Errors: GT_ENOTSUP for a value that protocol 2 cannot express, and for an object
+ * that contains itself.
  */
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
 /*
- * Functions that a gt_pickle_tensor uses. `text` of gt_pickle_put_word() and `name` of
- * gt_pickle_put_global() must live as long as `w`: they are written once and fetched from the memo
- * later. A global has the form "module\nname\n".
+ * Functions for writing a tensor (gt_pickle_tensor). The arguments `text` of gt_pickle_put_word()
+ * and `name` of gt_pickle_put_global() must live as long as `w`: the text is written once, and
+ * later calls with the same text only fetch it from the memo. `name` has the form "module\nname\n".
  */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
 void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value);
@@ -181,14 +190,17 @@ void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
 void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
-void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* an empty one */
+void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* write an empty OrderedDict */
 
-/* Write a value. If it was written before, write an opcode that fetches it from the memo. */
+/*
+ * Write the value of a node. If the node was written before, write an opcode that fetches it from
+ * the memo.
+ */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /*
- * Write a class, "module.name". The last dot separates module and name, because protocol 2 has no
- * nested classes. GT_ENOTSUP for a name of another form.
+ * Write a class; `name` has the form "module.name". The last dot separates the module and the
+ * class, because protocol 2 has no nested classes. Errors: GT_ENOTSUP for a name of another form.
  */
 int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
 
@@ -201,16 +213,17 @@ struct gt_pickle_change {
 };
 
 /*
- * Write the pickle [bytes, bytes + size) again, with `count` changes. `layout` was filled when the
- * pickle was read. The changes are sorted by `at`; no two have the same `at`. *out is yours to
- * free().
+ * Write the pickle [bytes, bytes + size) again, with `count` changes. gt_pickle_read() has filled
+ * `layout` when it read this pickle. The changes are sorted by `at`; no two have the same `at`. The
+ * caller frees *out with free().
  *
  * A pickle contains the text of a string at its first use; later uses fetch the string from the
- * memo. If the first use changes, the new text is written there. A later use that has the same new
- * text still fetches it from the memo. A later use that has another text (the old one, for
- * instance) contains that text itself. So each change affects only its own use. Opcodes keep their
- * kind, except that a short opcode becomes a long one for a long text. So a restricted unpickler
- * that accepted the old pickle accepts the new one. The lengths of frames are computed again.
+ * memo. If the first use changes, the new text is written at this use. A later use that has the
+ * same new text still fetches it from the memo. A later use that must have another text (the old
+ * text, for instance) gets an opcode that contains this text. So each change affects only its own
+ * use. The opcodes that contain text keep their kind, except that a short opcode becomes a long one
+ * for a long text. So a restricted unpickler that accepted the old pickle accepts the new one. The
+ * lengths of frames are computed again.
  *
  * Example: in {"m.w": 1, "x": "m.w"}, the key "m.w" becomes "w".
  *
@@ -234,8 +247,9 @@ int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *b
 
 /* How torch.load(weights_only=True) treats a global. */
 enum gt_global_verdict {
-	GT_GLOBAL_ALLOWED,  /* in the list of globals that PyTorch allows */
-	GT_GLOBAL_UNLISTED, /* refused, but not known as dangerous: a class of a model or library */
+	GT_GLOBAL_ALLOWED, /* in the list of globals that PyTorch allows */
+	/* refused, but not known to be dangerous; for example a class of a model or of a library */
+	GT_GLOBAL_UNLISTED,
 	/* refused: it can run commands or code, or open files; no checkpoint needs it */
 	GT_GLOBAL_DANGEROUS
 };

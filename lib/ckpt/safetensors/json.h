@@ -9,10 +9,10 @@
 #include "lib/base/err.h"
 
 /*
- * Headers of safetensors and indexes of shards are JSON objects with many small members. For a
- * whole document, jansson needs about twenty times the size of the text in memory. So these
- * functions find the members one by one, and jansson parses only one key or value at a time. `text`
- * is borrowed and need not be zero-terminated.
+ * The headers of safetensors files, and the index files of checkpoints in several files, are JSON
+ * objects with many small members. For a whole document, jansson needs about twenty times the size
+ * of the text in memory. So these functions find the members one by one, and jansson parses only
+ * one key or value at a time. `text` is borrowed and need not be zero-terminated.
  */
 struct gt_json {
 	const char *text;
@@ -24,11 +24,12 @@ struct gt_json {
 int gt_json_enter(struct gt_json *json, struct gt_err *err);
 
 /*
- * Read the next key of the object that was entered. `first` is true for the first key of the
- * object. *key is yours to free() and contains no zero byte. At the end of the object, set *key to
- * NULL and skip the "}". Set *at to the offset in the text of the '"' before the key, and *length
- * to the number of bytes of the key in the text, with quotes and escapes. The caller then reads the
- * value: with gt_json_value(), or, if it is an object, with gt_json_enter() and gt_json_key().
+ * Read the next key of the object that was entered with gt_json_enter(). `first` is true for the
+ * first key of the object. The caller frees *key, which contains no zero byte. At the end of the
+ * object, set *key to NULL and skip the "}". Set *at to the offset in the text of the quote before
+ * the key, and *length to the number of bytes that the key takes in the text, with its quotes and
+ * escapes. The caller then reads the value: with gt_json_value(), or, if it is an object, with
+ * gt_json_enter() and gt_json_key().
  */
 int gt_json_key(
     struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);
@@ -40,8 +41,8 @@ struct gt_json_key {
 };
 
 /*
- * Read the value of a member, with gt_json_value() or gt_json_enter(). If this function returns an
- * error, gt_json_members() stops and returns it. The key is borrowed.
+ * A caller's function that reads the value of a member, with gt_json_value() or gt_json_enter(). If
+ * this function returns an error, gt_json_members() stops and returns it. The key is borrowed.
  */
 typedef int gt_json_member(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err);
@@ -53,12 +54,12 @@ typedef int gt_json_member(
 int gt_json_members(struct gt_json *json, gt_json_member *member, void *self, struct gt_err *err);
 
 /*
- * Parse the value at the current position. Its text may have at most `limit` bytes. If it is an
- * object that has a key twice, this is an error. Release *value with json_decref().
+ * Parse the value at the current position. Its text may have at most `limit` bytes. An object that
+ * has a key twice is an error. Release *value with json_decref().
  */
 int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_err *err);
 
-/* Skip white space. Returns true at the end of the text. */
+/* Skip white space. Return true if this reaches the end of the text. */
 bool gt_json_at_end(struct gt_json *json);
 
 /*

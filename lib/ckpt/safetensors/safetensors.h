@@ -28,15 +28,16 @@
  *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file; for the
  *                           computation, these 8 digits are replaced by zeros
  *
- * A file has both or none; if it has only one, this is an error. "gtrain.crc32.tensors" does not
- * depend on names, so renaming a tensor does not change it. A program that rewrites the header must
- * update "gtrain.crc32.header" or remove both.
+ * A file has both entries or none; if it has only one, this is an error. "gtrain.crc32.tensors"
+ * does not depend on names, so renaming a tensor does not change it. A program that rewrites the
+ * header must update "gtrain.crc32.header" or remove both entries.
  *
- * Tied tensors (names for the same tensor) are stored once. Each other name is an entry of
- * __metadata__, such as {"lm_head.weight": "wte.weight"}. The safetensors library writes the same
- * entries in save_model(). But the library does this also for views of a tensor, and a view cannot
- * be restored from such an entry. gtrain does it only for tensors with the same storage, offset,
- * dtype, shape and strides. It adds the entry:
+ * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
+ * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
+ * safetensors library writes the same entries in save_model(). But the library does this also for
+ * views of a tensor, and a view cannot be restored from such an entry. gtrain writes such entries
+ * only for tensors with the same storage, offset, dtype, shape and strides. To a file with tied
+ * tensors, gtrain adds this entry:
  *
  *   "gtrain.tied"           "1": the number of entries at the end of __metadata__ that are other
  *                           names of tensors. A reader that knows this entry gives the tensors
@@ -62,7 +63,7 @@ struct gt_st_tensor {
 	const char *name;
 	const char *type; /* "F32" */
 	unsigned bits;    /* bits per element */
-	bool known;       /* gtrain has this type: `dtype` */
+	bool known;       /* gtrain has this type; `dtype` is set */
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape; /* [ndim] */
@@ -80,7 +81,8 @@ struct gt_st_string {
 
 struct gt_st_header {
 	/*
-	 * The header, not zero-terminated. It is borrowed; gt_st_open() allocates it in the arena.
+	 * The text of the header, not zero-terminated. gt_st_parse() borrows it from its caller;
+	 * gt_st_open() allocates a copy in the arena.
 	 */
 	const char *text;
 	size_t size;
@@ -93,17 +95,17 @@ struct gt_st_header {
 };
 
 /*
- * Parse a header of `size` bytes. Check all rules of the format, except that the data has the right
- * length; set *data_bytes to this length. The results are in the arena; the text is borrowed.
- * Errors: GT_EFORMAT, which names the tensor or the byte (counted from the start of the file);
- * GT_ENOTSUP for an unknown dtype.
+ * Parse a header of `size` bytes. Check all rules of the format, but not the length of the data:
+ * set *data_bytes to the length that the data must have. The results are allocated in the arena;
+ * the text is borrowed. Errors: GT_EFORMAT, with a message that names the tensor or the byte
+ * (counted from the start of the file); GT_ENOTSUP for an unknown dtype.
  */
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);
 
 /*
- * Parse the header of a file like gt_st_parse(), from a copy of the header. Check the length of the
- * file, too.
+ * Read the header of the file that `map` maps, and parse it by gt_st_parse(). Check the length of
+ * the file, too. The header is copied first, because other processes may change a mapped file.
  */
 int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct gt_arena *arena,
     struct gt_err *err);
@@ -113,8 +115,8 @@ const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, con
 
 /*
  * Return the number of entries at the end of __metadata__ that are other names of tensors. Return 0
- * if the file has no digests, or if the value of GT_ST_TIED differs from the number of entries
- * after it.
+ * if the file has no digests, or if the value of GT_ST_TIED differs from the number of entries that
+ * follow the entry GT_ST_TIED.
  */
 size_t gt_st_ties(const struct gt_st_header *header);
 
@@ -147,10 +149,10 @@ int gt_st_rank(enum gt_dtype dtype);
  */
 
 /*
- * Find the file in a folder that must be opened to open the checkpoint: an index or a single file.
- * It is the first of these that exists: model.safetensors.index.json, pytorch_model.bin.index.json,
- * the only *.index.json of the folder, model.safetensors, pytorch_model.bin. *path is yours to
- * free(). Errors: GT_EIO if none exists.
+ * Find the checkpoint in a folder: an index or a single file. Set *path to its path, which the
+ * caller frees with free(). It is the first of these files that exists:
+ * model.safetensors.index.json, pytorch_model.bin.index.json, the only *.index.json of the folder,
+ * model.safetensors, pytorch_model.bin. Errors: GT_EIO if none exists.
  */
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err);
 

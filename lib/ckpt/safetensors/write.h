@@ -19,7 +19,7 @@ struct gt_st_output {
 	const struct gt_ckpt_write_options *options;
 };
 
-/* Implement `write` of the format table (format.h). */
+/* Implement `write` of the format table (lib/ckpt/format.h). */
 int gt_st_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
@@ -27,8 +27,9 @@ int gt_st_write(const char *path, const struct gt_tree *root,
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
 /*
- * Write one file like gt_st_write_file(), but do not rename it to its name. *file is complete; the
- * caller calls gt_atomic_commit() or gt_atomic_commit_all().
+ * Write one file like gt_st_write_file(), but leave it under its temporary name. *file is complete
+ * afterwards. To give it its final name, the caller calls gt_atomic_commit() or
+ * gt_atomic_commit_all() (lib/base/file.h).
  */
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err);
@@ -37,30 +38,34 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * Write a checkpoint as shards: files with at most options->shard_bytes bytes of tensors each, or
  * with one larger tensor. The shards are split and named as Hugging Face does: for the PATH
  * "model.safetensors", the files are model-00001-of-00003.safetensors, ..., and the index
- * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() renames them to
- * their names, the index last. If all tensors fit into one shard, they are written to PATH without
- * an index, unless PATH ends with ".index.json". If one of the output files is an input, nothing is
- * written. Tensors are assigned to shards in the order of the tree.
+ * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() gives them
+ * their final names, the index last. If all tensors fit into one shard, they are written to PATH
+ * without an index, unless PATH ends with ".index.json". If one of the output files belongs to a
+ * checkpoint in options->inputs, nothing is written. Tensors are assigned to shards in the order of
+ * the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* Compute the CRC-32 of a header and write its 8 digits into the text at offset `digits_at`. */
+/* Compute the CRC-32 of a header, text[size], and write its 8 digits to `text` at offset
+ * `digits_at`. */
 void gt_st_write_crc(char *text, size_t size, size_t digits_at);
 
 /*
- * Implement `apply` of the format table (format.h) for one safetensors file. GT_EDIT_REMAP changes
- * nothing: these files contain no device names.
+ * Implement `apply` of the format table (lib/ckpt/format.h) for one safetensors file. GT_EDIT_REMAP
+ * changes nothing, because these files contain no device names.
  *
- * The edit writes a new header. In place, one write overwrites the old header; spaces pad the new
- * one to the old length. If the new header is longer than the old one, the edit writes a copy and
- * renames it over the file. In a copy, each byte of data keeps its offset within its block, so a
- * file system can share the blocks. The padding that this needs leaves space for later edits.
+ * The edit writes a new header. An edit in place overwrites the old header with one write; spaces
+ * pad the new header to the length of the old one. If the new header is longer than the old one,
+ * the edit writes a copy of the file and renames it over the file. In a copy, each byte of data
+ * keeps its offset within its file system block, so a file system can share the blocks with the old
+ * file. The header gets padding for this purpose, which leaves space for later edits.
  *
  * If a write in place fails, it is undone. If the power fails during the write, the header may be a
- * mixture of old and new bytes, which cannot be repaired. If gtrain wrote the file, the CRC-32 of
- * such a header is wrong, so the file cannot be opened. Otherwise the header may be invalid JSON.
- * If old and new names have the same lengths, it may also be valid and have both old and new names.
+ * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of
+ * its header. A mixed header does not agree with it, so the file cannot be opened. In other files,
+ * a mixed header may be invalid JSON. If old and new names have the same lengths, the header may
+ * also be valid, and have both old and new names.
  */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
@@ -73,8 +78,8 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
 
 /*
  * Implement `apply` of the format table for shards of safetensors: copy each shard with a new
- * header, and write a new index. All files appear when all are complete. Errors: GT_ENOTSUP for an
- * edit in place, because several files cannot change in one step.
+ * header, and write a new index. No file appears before all files are complete. Errors: GT_ENOTSUP
+ * for an edit in place, because several files cannot change in one step.
  */
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

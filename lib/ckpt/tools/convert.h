@@ -7,7 +7,7 @@
 
 /*
  * Set *format to the format for the word `to`. If `to` is NULL, the ending of `path` decides; upper
- * and lower case are the same.
+ * and lower case of the ending do not matter.
  *
  *   word          endings                            format
  *   pth           .pth .pt .th .bin .ckpt .tar       torch-zip
@@ -27,12 +27,12 @@ int gt_convert_format(const char **format, const char *to, const char *path, str
 extern const char *const gt_convert_words[];
 
 /*
- * Build the tree that is to be written in `format`. It is in the arena; tensors are borrowed from
- * `root`. Lines are appended to `note` about parts that are converted or left out.
+ * Build the tree that is to be written in `format`. The tree is in the arena; its tensors are
+ * borrowed from `root`. Lines about parts that are converted or left out are appended to `note`.
  *
- * torch-zip and torch-legacy: the tree contains all of `root`, which may be changed. Each pickled
- * module becomes the OrderedDict that its state_dict() would return, so that the file can be loaded
- * without the source code of the module. The note names other objects that
+ * torch-zip and torch-legacy: the tree contains all of `root`; the call may change `root`. Each
+ * pickled module becomes the OrderedDict that its state_dict() would return, so that the file can
+ * be loaded without the source code of the module. The note names other objects that
  * torch.load(weights_only=True) refuses. With `weights_only`, these objects are left out: a dict
  * loses the key, a list gets None in their place, and a defaultdict becomes a plain dict.
  *
@@ -47,15 +47,16 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 /*
  * Return a state_dict as a tree: a dict of tensors that are not marked as parameters. The dict is
  * an OrderedDict if the original was one or was a module. It keeps the `_metadata` of its tensors
- * (metadata.h). NULL with err set if memory runs out.
+ * (lib/ckpt/tree/metadata.h). NULL with err set if memory runs out.
  */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Append a line to `note` that lists the parts of `root` that are not in its state_dict `sd`:
- * values outside of it, and values in it that are not tensors. The line is "FILE: left behind:
- * ...", without "FILE: " if `path` is NULL. If there are no such parts, append nothing.
+ * Append a line to `note` that lists the parts of `root` that are not tensors of its state_dict
+ * `sd`: all values outside of `sd`, and values in `sd` that are not tensors. The line is "FILE:
+ * left behind: ...", without "FILE: " if `path` is NULL. If there are no such parts, append
+ * nothing.
  */
 void gt_convert_note_left_out(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);

@@ -10,7 +10,8 @@ enum gt_diff_kind {
 	GT_DIFF_ONLY_A, /* only a has the key */
 	GT_DIFF_ONLY_B, /* only b has the key */
 	GT_DIFF_SHAPE,  /* the tensors have different shapes; their elements are not compared */
-	/* the tensors have different dtypes; `differing` counts different elements */
+	/* the tensors have different dtypes; gt_diff_row.differing counts the elements that
+	 * differ */
 	GT_DIFF_DTYPE,
 	GT_DIFF_NUMBERS, /* the tensors have the same dtype and shape, but different elements */
 	GT_DIFF_VALUE    /* at least one value is not a tensor, and the values differ */
@@ -20,35 +21,39 @@ struct gt_diff_row {
 	const char *key;
 	enum gt_diff_kind kind;
 	/*
-	 * The values in the two checkpoints. NULL if the checkpoint does not have the key. With
-	 * gt_diff_options.state_dict, both are NULL.
+	 * The values of the key in the two checkpoints. A value is NULL if its checkpoint does not
+	 * have the key. With gt_diff_options.state_dict, both values are NULL.
 	 */
 	const struct gt_tree *a, *b;
 	const struct gt_tree_tensor *tensor_a, *tensor_b; /* NULL if the value is not a tensor */
 	/*
-	 * number of elements that differ by more than the tolerance; number of all elements, or 0
-	 * if the types cannot be compared
+	 * `differing` is the number of elements that differ by more than the tolerance. `count` is
+	 * the number of all elements, or 0 if the types of the tensors cannot be compared.
 	 */
 	uint64_t differing, count;
-	/* number of elements that are NaN in one tensor only; included in `differing` */
+	/* number of elements that are NaN in only one of the two tensors; `differing` includes them
+	 */
 	uint64_t one_nan;
-	double max_abs; /* maximum of |a - b|, without NaN */
-	double max_rel; /* maximum of |a - b| / max(|a|, |b|) over the elements that differ */
+	double max_abs; /* maximum of |a - b| over all elements that are not NaN */
+	/* maximum of |a - b| / max(|a|, |b|) over the elements that differ and are not NaN */
+	double max_rel;
 };
 
 struct gt_diff {
 	struct gt_diff_row *rows; /* sorted by key; keys without a difference have no row */
 	size_t count;
-	/* number of keys that are tensors in both; number of other keys in both */
+	/* Keys that both checkpoints have: `tensors` is the number of keys that are tensors in both
+	 * checkpoints, and `values` is the number of all other common keys. */
 	size_t tensors, values;
 	/*
-	 * With gt_diff_options.state_dict: for each checkpoint, the note of gt_state_dict_find().
-	 * Otherwise "".
+	 * With gt_diff_options.state_dict: for each checkpoint, the note that gt_state_dict_find()
+	 * gave. Otherwise "".
 	 */
 	const char *note[2];
 	/*
-	 * Number of tensors that the two state_dicts have in common if wrappers and prefixes are
-	 * removed. It is 0 unless it is larger than `tensors`.
+	 * A hint: the number of tensor names that the two state_dicts have in common after
+	 * gt_state_dict_find() has removed wrappers and prefixes. If this number is not larger than
+	 * `tensors`, `agree` is 0.
 	 */
 	size_t agree;
 	size_t capacity; /* number of elements allocated for `rows` */
@@ -57,8 +62,10 @@ struct gt_diff {
 
 struct gt_diff_options {
 	double tolerance; /* elements with |a - b| <= tolerance are equal */
-	bool state_dict; /* compare only the state_dicts that gt_state_dict_find() finds, by name */
-	size_t threads;  /* 0: one per processor */
+	/* compare only the two state_dicts that gt_state_dict_find() finds, by the names of their
+	 * tensors */
+	bool state_dict;
+	size_t threads; /* 0: one per processor */
 };
 
 /* An open checkpoint and its name in messages. */
@@ -70,10 +77,13 @@ struct gt_diff_side {
 /*
  * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
- * the same place. Floats of different widths are compared as doubles, and integers exactly.
+ * the same place. Integers are compared exactly if both or none of the two types are u64. All other
+ * pairs of real types are compared as doubles. Complex numbers can be compared only with complex
+ * numbers.
  *
- * First, the bytes of each checkpoint are compared with its own checksums. Then all elements are
- * read: two tensors may differ although their CRC-32 is the same.
+ * First, the bytes of each checkpoint are compared with its own checksums. Then the elements of all
+ * tensors are compared. The CRC-32 values of two tensors are not used for this, because different
+ * tensors may have the same CRC-32.
  *
  * Memory: about 1 MiB per thread.
  * Errors: GT_EFORMAT for a damaged file, or if options->state_dict is set and there is no

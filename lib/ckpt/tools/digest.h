@@ -1,17 +1,19 @@
-/* digest.h - digests: one checksum per tensor, in a zip record that other readers ignore. */
+/* digest.h - digests: a checksum for each tensor of a zip checkpoint, for gtrain only. */
 #ifndef GT_CKPT_TOOLS_DIGEST_H
 #define GT_CKPT_TOOLS_DIGEST_H
 
 #include "lib/ckpt/ckpt.h"
 
 /*
- * A zip archive written by gtrain contains the record ROOT/.gtrain/digests, JSON in UTF-8:
+ * A checkpoint that gtrain writes as a zip archive contains the record ROOT/.gtrain/digests, JSON
+ * in UTF-8:
  *
  *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
  *
- * For each tensor of the tree, the record has its path and its digest: the CRC-32 of the elements,
- * contiguous, row-major, little-endian. So a digest does not depend on the way the values are
- * stored. If the bytes of two tensors are exchanged, the digests show this, too.
+ * For each tensor of the checkpoint's tree (struct gt_tree), the record has the path and the
+ * digest: the CRC-32 of the elements, contiguous, row-major, little-endian. So a digest does not
+ * depend on the way the values are stored. If the bytes of two tensors are exchanged, the digests
+ * show this, too.
  *
  * A path consists of steps from the root to the tensor, with a '/' before each step, as in JSON
  * Pointer (RFC 6901). The steps are:
@@ -32,12 +34,14 @@
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
 /*
- * Compare every tensor with its digest. A tensor without a digest, or a digest without a tensor, is
- * an error. If the file is an index, do the same for each shard. Return 0 if a file has no digests.
+ * Compare every tensor of a checkpoint with its digest. A tensor without a digest, or a digest
+ * without a tensor, is an error. If the checkpoint is an index of several files, the shards, do the
+ * same for each shard. A file without digests is not an error.
  *
  * A tensor that fills its storage is not read: its digest is compared with the checksum of the
  * storage in the file. gt_storage_check() compares the bytes with this checksum later. Other
- * tensors are mostly views; if `read` is true, they are read, otherwise they are not compared.
+ * tensors are mostly views. If `read` is true, they are read and compared; otherwise they are not
+ * compared.
  *
  * Errors: GT_EFORMAT, with the path of the first tensor that differs.
  */
@@ -46,7 +50,7 @@ int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
 /* ---- inside ckpt: computing digests ---- */
 
 struct gt_digest {
-	const char *path; /* path in the current tree */
+	const char *path; /* path of the tensor in the current tree */
 	/* path in the tree after an edit; equal to `path` if there is no edit */
 	const char *renamed;
 	const struct gt_tree_tensor *tensor;
@@ -61,8 +65,8 @@ struct gt_digests {
 };
 
 /*
- * Return the text of a string key of `dict` after an edit, or the current text if it does not
- * change. NULL: out of memory.
+ * An edit can rename string keys. Return the new text of the key of `item`, an item of `dict`, or
+ * the present text if the edit does not change it. NULL: out of memory.
  */
 typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
@@ -70,24 +74,26 @@ typedef const char *gt_digest_rename(
 /*
  * List the tensors of a tree that has passed gt_tree_check(); set their `crc` to 0. `rename` may be
  * NULL. Call gt_digests_release() in every case.
- * Errors: GT_ENOTSUP for more than 2^18 tensors, and for paths of more than 128 KiB each or 64 MiB
- * together, because readers would refuse such a record.
+ *
+ * Errors: GT_ENOTSUP for more than 2^18 tensors, for a path of more than 128 KiB, and for paths of
+ * more than 64 MiB together, because readers would refuse such a record.
  */
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
     void *self, struct gt_err *err);
 void gt_digests_release(struct gt_digests *digests);
 
 /*
- * Format the record, with the paths in `renamed`. *json is yours to free(). The size of the record
- * does not depend on the values of `crc`.
+ * Set *json to the text of the record, and *size to its length. The paths are those in `renamed`.
+ * The caller frees *json with free(). The size of the record does not depend on the values of
+ * `crc`.
  */
 int gt_digests_print(
     const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);
 
 /*
- * For edits: format the record of an open file, with the paths that its tree will have. *json is
- * yours to free(). If the file has no digests, or digests of an unknown version, return 0 and set
- * *json to NULL.
+ * For edits: set *json to the record of an open file, with the paths that the tree will have after
+ * the edit, and *size to its length. The caller frees *json with free(). If the file has no
+ * digests, or digests of an unknown version, return 0 and set *json to NULL.
  */
 int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
     gt_digest_rename *rename, void *self, struct gt_err *err);

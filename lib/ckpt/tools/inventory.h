@@ -17,14 +17,19 @@ struct gt_path {
 
 struct gt_inventory_row {
 	const char *key; /* the steps joined by '.', like the names in a state_dict */
-	/* the last of the steps, because names may contain dots; NULL: the root */
+	/*
+	 * the last step of the path to the value; a name may contain dots, so only this list of
+	 * steps, and not `key`, is unambiguous. NULL: the value is the root
+	 */
 	const struct gt_path *path;
 	const struct gt_tree *value;
 
 	/* The other fields are only for tensors. */
 	/* index of the tensor's storage; storages are numbered in the order of first use */
 	size_t storage;
-	/* index of the first row with this storage; this row, if no earlier one has it */
+	/*
+	 * index of the first row with this storage; if no earlier row has it, the index of this row
+	 */
 	size_t first;
 	bool shared;     /* another row has the same storage */
 	bool partial;    /* the elements have fewer bytes than the storage */
@@ -73,15 +78,16 @@ struct gt_tally {
 
 /*
  * Count the tensors of a tree; there is no limit. As in an inventory, tensors in the arguments,
- * items and state of objects count; tensors in attributes of dicts and tensors do not. Errors:
- * GT_ENOMEM.
+ * items and state of objects count; tensors in the attributes of a dict, or of another tensor, do
+ * not. Errors: GT_ENOMEM.
  */
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
 
 /*
- * Get the size of the file, or of an index and all its shards, and the number of bytes in it that
- * are no longer used. A zip contains unused bytes after an edit in place, because the old pickle
- * and directory stay in the file. Other formats have none.
+ * Get two sizes: *file_bytes is the size of the checkpoint's file, or of its index and all shards
+ * together. *dead_bytes is the number of these bytes that are no longer used. A zip contains unused
+ * bytes after an edit in place, because the old pickle and directory stay in the file. Other
+ * formats have none.
  */
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* merge.h - merge checkpoints: the union of their names, or the mean of their values. */
+/* merge.h - merge checkpoints: the union of their tensors, or the mean of equally named tensors. */
 #ifndef GT_CKPT_TOOLS_MERGE_H
 #define GT_CKPT_TOOLS_MERGE_H
 
@@ -10,11 +10,12 @@ struct gt_merge_input {
 };
 
 /*
- * Build the union of the state_dicts of `count` trees, in the order of the trees, with unchanged
- * names. *out is in the arena; tensors are borrowed. Append lines to `note` that list the parts of
- * each tree that are left out. If a name occurs in several trees, its tensors must have the same
- * type, shape and bytes. Otherwise the function fails with GT_EFORMAT; the message contains the
- * first few such names and their number.
+ * Build a dict with the tensors of the state_dicts of `count` trees, in the order of the trees,
+ * with unchanged names. *out is allocated in `arena`, and borrows the tensors of the trees. The
+ * function appends text to `note`, which says for each tree which of its parts are left out. If a
+ * name occurs in several trees, its tensors must have the same type, shape and bytes. Otherwise the
+ * function fails with GT_EFORMAT; the message contains the number of such names, and the first few
+ * of them.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
@@ -25,18 +26,19 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
  */
 struct gt_merge_mean {
 	struct gt_tree *root;  /* a dict of tensors, in the arena */
-	struct gt_mapping map; /* the mapping of this file */
+	struct gt_mapping map; /* the memory mapping of the file */
 	struct gt_arena arena;
 };
 
 /*
  * Compute the mean of the state_dicts of `count` trees, tensor by tensor. All trees must have the
- * same names, with the same types and shapes; otherwise GT_EFORMAT names a tensor that differs.
- * Floats and complex numbers are summed in float64, in the order of the trees, divided, and rounded
- * once to their type. Integers and bools (num_batches_tracked) are taken from the first tree; the
- * note contains the number of such tensors that differ in other trees. Tied tensors (several names
- * for one tensor) stay tied if they are tied in all trees. torch.optim.swa_utils computes means in
- * the same way, and also copies integers.
+ * same names, with the same types and shapes; otherwise the function fails with GT_EFORMAT, and the
+ * message names a tensor that differs. Floats and complex numbers are summed in float64, in the
+ * order of the trees, divided by `count`, and rounded once to their type. Integers and bools, such
+ * as num_batches_tracked, are taken from the first tree; the text in `note` contains the number of
+ * such tensors that differ in other trees. Tied tensors (several names for one tensor) stay tied if
+ * they are tied in all trees. torch.optim.swa_utils computes means in the same way, and also copies
+ * integers.
  *
  * The results are written to an unnamed file in `folder`. This file has the size of one checkpoint.
  * Call gt_merge_release() in every case.

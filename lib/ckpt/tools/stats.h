@@ -11,7 +11,7 @@
  * is NaN: for example the minimum of no elements, or the std of fewer than two.
  */
 struct gt_stats {
-	/* number of all elements; of NaN; of infinite elements; of zeros */
+	/* number of all elements; of elements that are NaN; of infinite elements; of zeros */
 	uint64_t count, nan, inf, zeros;
 	double min, max, mean, std;
 	bool summed;  /* the tensor fills its storage, and `crc` is set */
@@ -19,14 +19,16 @@ struct gt_stats {
 };
 
 /*
- * Compute the statistics of `count` tensors in out[count], with `threads` threads (0: one per
- * processor). The CRC-32 of every storage is compared, too. The result does not depend on the
- * number of threads: tensors are split into pieces of a fixed size; each piece is summed in float64
- * relative to its own mean, and the pieces are combined in order.
+ * Compute the statistics of `count` tensors, and write them to out[count]. `threads` is the number
+ * of threads (0: one per processor). If a storage has a CRC-32, the function also compares the
+ * bytes of the storage with this CRC-32. The result does not depend on the number of threads:
+ * tensors are split into pieces of a fixed size; each piece is summed in float64 relative to its
+ * own mean, and the pieces are combined in order.
  *
  * Memory: about 1 MiB per thread, for tensors of any size; mapped pages are released after use.
- * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP if the strides of tensors repeat their
- * storages more than a thousand times (gt_repeats_end()).
+ * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP if the tensors have far more elements than
+ * their storages have, because strides repeat the same bytes more than a thousand times
+ * (gt_repeats_end(), tree/tree.h).
  * Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
  * variances", Stanford STAN-CS-79-773, 1979.
  */
@@ -34,8 +36,8 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
     size_t threads, struct gt_err *err);
 
 /*
- * Compute only count, nan, inf, summed and crc, like gt_stats_of(); the other fields are undefined.
- * Checksums are not compared; the caller has to do that.
+ * Compute the fields count, nan, inf, summed and crc, as gt_stats_of() does; the other fields are
+ * undefined. Checksums are not compared; the caller has to compare them.
  */
 int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);

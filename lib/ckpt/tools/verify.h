@@ -1,4 +1,4 @@
-/* verify.h - check whether a checkpoint is sound: structure, checksums, globals of pickles, NaN. */
+/* verify.h - check a checkpoint for damage, unsafe pickles and NaN; repair a zip archive. */
 #ifndef GT_CKPT_TOOLS_VERIFY_H
 #define GT_CKPT_TOOLS_VERIFY_H
 
@@ -28,11 +28,12 @@ struct gt_verify_global {
 	const char *name; /* "posix.system" */
 	/* the pickle: "archive/data.pkl", or "archive/data.pkl, in a string of it" */
 	const char *where;
-	size_t at;      /* offset in that pickle of the first opcode that names the global */
-	size_t count;   /* number of opcodes that name the global */
-	bool called;    /* the pickle calls the global */
-	bool allowed;   /* torch.load(weights_only=True) accepts the global */
-	bool dangerous; /* it can run commands or code, or open files; no checkpoint needs it */
+	size_t at;    /* offset in that pickle of the first opcode that names the global */
+	size_t count; /* number of opcodes that name the global */
+	bool called;  /* the pickle calls the global */
+	bool allowed; /* torch.load(weights_only=True) accepts the global */
+	/* the global can run commands or code, or open files; no checkpoint needs it */
+	bool dangerous;
 };
 
 /* The result of a check. */
@@ -43,17 +44,19 @@ struct gt_verify {
 	size_t kinds[GT_FINDING_NOTE + 1]; /* number of findings of each kind */
 	struct gt_verify_global *globals;  /* sorted by `where`, then by `name` */
 	size_t global_count;
-	size_t records;         /* number of records, if the file is a zip */
+	size_t records;         /* if the file is a zip: number of records */
 	size_t tensors;         /* number of tensors */
 	uint64_t checked_bytes; /* number of bytes that were compared with a checksum */
 	/*
-	 * size of the file, or of an index and its shards; number of bytes in zip files that are no
-	 * longer used
+	 * `file_bytes` is the size of the file. If the checkpoint consists of an index and shards,
+	 * it is the size of all these files. `dead_bytes` is the number of bytes in zip files that
+	 * are no longer used, such as records that edits in place have replaced.
 	 */
 	uint64_t file_bytes, dead_bytes;
 	/* number of elements allocated for `findings` and for `globals` */
 	size_t finding_capacity, global_capacity;
-	const char *shard; /* while checking: file name of the current shard; NULL: not a shard */
+	/* during the check: file name of the shard that is being checked; NULL: not a shard */
+	const char *shard;
 	struct gt_arena arena;
 };
 
@@ -61,8 +64,8 @@ struct gt_verify {
  * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). The
  * checks are:
  *   - The file opens.
- *   - Every record of a zip, used or not, has the right CRC-32 and a local header that agrees with
- *     the directory. No record overlaps another one.
+ *   - Every record of a zip, even one that the checkpoint does not use, has the right CRC-32, and
+ *     its local header agrees with the zip's directory. No record overlaps another one.
  *   - Tensors agree with the digests that gtrain wrote (tools/digest.h).
  *   - Tensors contain no NaN and no Inf.
  *   - Pickles name no globals that PyTorch refuses, however a name is spelled. Pickles of any
@@ -85,18 +88,18 @@ struct gt_repair {
 };
 
 /*
- * Restore the state that a zip archive had before an edit in place was interrupted. Search backward
- * from the end of the file for an end record with these properties: its directory can be read; all
- * records have the right CRC-32; one record is a data.pkl of torch. Then cut the bytes after this
- * end record, and call fsync(). A sound file is not changed.
+ * Undo an interrupted edit in place of a zip archive: restore the state that the archive had before
+ * the edit. Search backward from the end of the file for a zip end record with these properties:
+ * its directory can be read; all records have the right CRC-32; one record is a data.pkl of torch.
+ * Then cut the bytes after this end record, and call fsync(). A sound file is not changed.
  *
- * The file is locked before it is read. If another process edits it, wait at most `wait_s` seconds,
- * then fail with GT_EIO.
+ * The file is locked before it is read. If another process is editing the file, wait at most
+ * `wait_s` seconds, then fail with GT_EIO.
  *
  * Errors: GT_EFORMAT if there is no such end record, GT_ENOTSUP for other formats, GT_EIO. After an
  * error the file is unchanged, unless fsync() failed after the cut.
  */
-enum { GT_REPAIR_WAIT_S = 10 }; /* a suitable `wait_s`, in seconds */
+enum { GT_REPAIR_WAIT_S = 10 }; /* a suitable value of `wait_s` */
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);
 
 #endif

@@ -5,19 +5,21 @@
 #include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/zip/zip.h"
 
-/* Add a finding with a text in the form of printf(). Texts are copied. Errors: GT_ENOMEM. */
+/* Add a finding. Its text is formatted as by printf(). Text and hint are copied. Errors: GT_ENOMEM.
+ */
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * List in v->globals the globals of the pickle at offset `at` of a file. If a NumPy array begins
- * there, list the globals of the pickle after its header, because arrays of objects contain a
- * pickle. Set *used to the length of the pickle, or to 0 if it cannot be read; the globals before
- * the faulty byte are listed even then. A pickle that cannot be read is not a finding here, because
- * opening the file reports it. `where` is copied.
+ * Read the pickle at offset `at` of the file `map`, and add its globals to v->globals. If a NumPy
+ * array begins at this offset, read the pickle after the header of the array, because arrays of
+ * objects contain a pickle. Set *used to the length of the pickle, or to 0 if it cannot be read;
+ * the globals before the faulty byte are added even then. This function adds no finding for a
+ * pickle that cannot be read, because opening the file reports the fault. `where` names the pickle
+ * (gt_verify_global.where), and is copied.
  *
  * `is_one` is true if the bytes are certainly a pickle. Other data may look like the name of a
- * global by chance. So if `is_one` is false, globals are listed only if the bytes call one, or if
+ * global by chance. So if `is_one` is false, globals are added only if the bytes call one, or if
  * the bytes begin like a pickle of protocol 2 or later.
  */
 int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
@@ -30,8 +32,8 @@ int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
 /*
- * The CRC-32 of some bytes of a mapping. An index by address keeps these structs. So the bytes are
- * read only once.
+ * The CRC-32 of some bytes of a mapping. These structs are kept in an index by address, so that the
+ * bytes need to be read only once.
  */
 struct gt_known_sum {
 	const void *bytes;
@@ -41,13 +43,14 @@ struct gt_known_sum {
 
 /*
  * Check a zip: headers, overlaps and checksums of all records, and the globals of their pickles.
- * `known` is an index of struct gt_known_sum, or NULL; checksums in it are not computed again.
+ * `known` is an index of struct gt_known_sum, or NULL. Checksums in this index are not computed
+ * again.
  */
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err);
 
 /*
- * Compare the records of an archive with their CRC-32, with `threads` threads. If `bad` is not
+ * Compare the records of an archive with their CRC-32, on `threads` threads. If `bad` is not
  * NULL, set bad[i] to true if record i differs. If `bad` is NULL, the first record that differs is
  * an error. Set *checked_bytes to the number of bytes that were compared. `known` is the same as
  * for gt_verify_zip().

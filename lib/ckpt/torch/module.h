@@ -13,13 +13,14 @@
  *   _modules       dict from names to modules or None; "NAME." is put before the names of their
  *                  tensors
  *
- * The attributes of an object are in its state. The state is a dict, or a tuple of a dict and the
- * slots. A GraphModule of torch.fx has no state; its attributes are the first argument of the call
- * that creates it.
+ * The attributes of an object are in its state. The state is a dict. If the class has __slots__,
+ * the state is a tuple of this dict and a dict of the slots. A GraphModule of torch.fx has no
+ * state; its attributes are the first argument of the call that creates it.
+ *
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */
 
-/* Return whether a node is a module. All other code calls this function to decide it. */
+/* Return whether a node is a module. All code that needs to know this calls this function. */
 bool gt_module_is(const struct gt_tree *node);
 
 /* The three attributes listed above. */
@@ -33,7 +34,7 @@ enum gt_module_part {
 /* Return the name of an attribute, such as "_parameters". */
 const char *gt_module_part_name(enum gt_module_part which);
 
-/* Return one of the three attributes of an object, a dict; NULL if the object does not have it. */
+/* Return the dict that is one of the three attributes of an object; NULL if the object lacks it. */
 struct gt_tree *gt_module_part(const struct gt_tree *object, enum gt_module_part which);
 
 /*
@@ -53,12 +54,12 @@ bool gt_module_hides(const struct gt_index *hidden, const struct gt_tree *name);
 
 /* The tensors found so far. */
 struct gt_module_list {
-	/* the tensors are added to its entries; names are allocated in its arena */
+	/* the tensors are added to sd->entries; their names are allocated in the arena of sd */
 	struct gt_state_dict *sd;
 	size_t capacity; /* number of elements allocated for sd->entries */
 	/* number of tensors that are not listed, because gtrain does not interpret their kind */
 	size_t left_out;
-	/* for the first of these: the name of the function that would rebuild it */
+	/* the name of the function with which PyTorch rebuilds the first tensor that is left out */
 	const char *left_out_class;
 };
 
@@ -71,8 +72,8 @@ int gt_module_add_dict(struct gt_module_list *list, const char *prefix, const st
     struct gt_err *err);
 
 /*
- * Add to the dict `paths` an item {PATH: {"version": N}} for `module` and for each module inside
- * it, if it has the attribute `_version`. `path` is the PATH of `module`.
+ * Add to the dict `paths` an item {PATH: {"version": N}} for each module that has the attribute
+ * `_version`: for `module` itself and for all modules inside it. `path` is the PATH of `module`.
  */
 int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* torch.h - inside ckpt: classes, storages and tensors in torch files. */
+/* torch.h - inside ckpt: turn the pickle of a torch file into tensors and their storages. */
 #ifndef GT_CKPT_TORCH_TORCH_H
 #define GT_CKPT_TORCH_TORCH_H
 
@@ -14,25 +14,28 @@
  * for them.
  *
  * So reading has two steps. First, gt_pickle_read() with the hooks below creates tensors without
- * bytes, and the list of their storages. Then the reader of the format finds the bytes of each
- * storage, and gt_torch_objects_finish() checks that every tensor lies inside its storage.
+ * bytes, and the list of their storages. Then the reader of the zip format or the legacy format
+ * finds the bytes of each storage, and gt_torch_objects_finish() checks that every tensor lies
+ * inside its storage.
  *
  * Some tensors are not plain: quantised, sparse, nested, on the device 'meta', or of a subclass.
- * They become opaque objects, which keep the function that would rebuild the tensor, and its
- * arguments. The arguments may contain tensors. If gtrain does not interpret the elements of a
- * storage, the storage becomes a tensor of integers of the same width.
+ * They become opaque objects (GT_TREE_OPAQUE), which keep the name of the function that would
+ * rebuild the tensor, and its arguments. The arguments may contain tensors. If gtrain does not
+ * interpret the elements of a storage (untyped or quantised), it treats them as integers of the
+ * same width.
  * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
  */
 
 /* A storage that the pickle mentions. */
 struct gt_torch_storage {
 	/*
-	 * key and location come from the pickle; the reader of the format sets bytes, which are
-	 * NULL before
+	 * base.key and base.location come from the pickle. base.bytes is NULL until the reader of
+	 * the format has found the bytes.
 	 */
 	struct gt_storage base;
-	enum gt_dtype dtype; /* type of the elements, according to its class; u8 if it is untyped */
-	uint64_t bytes;      /* size according to the pickle, in bytes */
+	/* type of the elements, according to the class of the storage; u8 if it is untyped */
+	enum gt_dtype dtype;
+	uint64_t bytes; /* size according to the pickle, in bytes */
 	struct gt_torch_storage *next;
 };
 
@@ -50,14 +53,14 @@ struct gt_torch_location {
 struct gt_torch_objects {
 	struct gt_arena *arena;
 	size_t tensor_count;
-	/* a list with one entry per key, in no particular order */
+	/* linked list of storages, one for each key, in no particular order */
 	struct gt_torch_storage *storages;
 	struct gt_index by_key; /* index of `storages` by key */
-	/* list of tensors that gt_torch_objects_finish() will check */
+	/* linked list of the tensors that gt_torch_objects_finish() will check */
 	struct gt_torch_pending *pending;
-	/* list with one entry per persistent id; the last id is first */
+	/* linked list with one entry for each persistent id, the last id of the pickle first */
 	struct gt_torch_location *locations;
-	struct gt_pickle_hooks hooks; /* give these to gt_pickle_read() */
+	struct gt_pickle_hooks hooks; /* the caller passes these to gt_pickle_read() */
 };
 
 void gt_torch_objects_init(struct gt_torch_objects *objects, struct gt_arena *arena);
@@ -67,9 +70,10 @@ struct gt_torch_storage *gt_torch_storage_get(
     const struct gt_torch_objects *objects, const char *key);
 
 /*
- * Finish the tensors when their storages have bytes: set `swapped` in the storages, and check that
- * all elements of every tensor lie inside its storage. `swapped` is true if the bytes have the
- * endianness that the host does not have. A storage without bytes is an error, unless it is empty.
+ * Finish the tensors after their storages have got their bytes: set `swapped` in the storages, and
+ * check that all elements of every tensor lie inside its storage. `swapped` is true if the byte
+ * order of the file is not that of the host. A storage without bytes is an error, unless it is
+ * empty.
  */
 int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
 void gt_torch_objects_release(struct gt_torch_objects *objects);
@@ -93,13 +97,13 @@ struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_stor
     enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err);
 
 /*
- * Set the device of a storage to `location`. `at` is the offset of the opcode in the pickle that
- * names this device. Nothing changes if the pickle has mentioned the storage before.
+ * Set the device of a storage to `location`. `at` is the offset in the pickle of the opcode that
+ * names this device. If the pickle has mentioned the storage before, nothing changes.
  */
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
 
-/* Implement `persistent` of struct gt_pickle_hooks. */
+/* The function for the member `persistent` of struct gt_pickle_hooks. */
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 
 /* ---- names ---- */
@@ -112,8 +116,8 @@ bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
 
 /*
  * Return the storage class of a dtype as it is written in pickles, such as "torch\nFloatStorage\n".
- * Return NULL if torch has no such class; tensors of this dtype are saved as _rebuild_tensor_v3()
- * of an untyped storage (torch/_tensor.py, 2.4).
+ * Return NULL if torch has no such class. Tensors of such a dtype are saved as a call of
+ * _rebuild_tensor_v3() with an untyped storage (torch/_tensor.py, 2.4).
  */
 const char *gt_torch_storage_global(enum gt_dtype dtype);
 

@@ -1,4 +1,4 @@
-/* write.h - inside ckpt: declarations that the writers of torch's two formats share. */
+/* write.h - inside ckpt: declarations for the writers of PyTorch's zip and legacy formats. */
 #ifndef GT_CKPT_TORCH_WRITE_H
 #define GT_CKPT_TORCH_WRITE_H
 
@@ -8,29 +8,34 @@
 #include "lib/ckpt/write.h"
 
 /*
- * A storage that is written: a range of a storage in memory or in another file, from the first to
- * the last element that a tensor of the tree uses. In torch, a storage has one type. So if tensors
- * use the same memory as two types, it is written twice.
+ * A storage that is written to the output. It is a part of a storage that is in memory or in
+ * another file: from the first to the last element that tensors of the tree use. In torch, a
+ * storage has one type. So if tensors use the same memory as two types, the memory is written
+ * twice.
  */
 struct gt_torch_source {
-	/* the storage that contains the bytes; the first one, if several have the same bytes */
+	/* the storage that contains the bytes; if several storages share them, the first one */
 	struct gt_storage *storage;
-	enum gt_dtype dtype, as;   /* type of the elements in the tree; type in the output */
-	int64_t first, count;      /* first element and number of elements in the storage */
-	int64_t stride;            /* always 1: the stride of `all` */
-	size_t key;                /* number that is its name in the output */
+	/* dtype: type of the elements in the tree; as: type of the elements in the output */
+	enum gt_dtype dtype, as;
+	/* the part of `storage` that is written: index of the first element, number of elements */
+	int64_t first, count;
+	int64_t stride;            /* the stride of `all`, always 1 */
+	size_t key;                /* a number: the name of the written storage in the output */
 	struct gt_tree_tensor all; /* the same elements as a tensor, for gt_copy_tensors() */
 };
 
-/* The state of writing a tree. */
+/* The state of a writer while it writes a tree. */
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
 	bool views; /* persistent ids get the sixth item `view`, which the legacy format needs */
-	/* while the tree is walked: inside the state of an optimizer; inside its `step` */
+	/* While the tree is walked. in_optimizer: the walk is inside the state of an optimizer.
+	 * at_step: the walk is inside an item with the key "step". */
 	bool in_optimizer, at_step;
 	struct gt_torch_source **sources; /* sources[key] */
 	size_t count, capacity;
-	struct gt_index by_data; /* index of `sources` by address of the data and type */
+	/* finds an element of `sources` by the address of its data and its type */
+	struct gt_index by_data;
 	struct gt_storage empty; /* the storage of all tensors without elements */
 	struct gt_arena arena;
 };
@@ -42,7 +47,8 @@ struct gt_torch_writer {
 int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err);
 void gt_torch_writer_release(struct gt_torch_writer *w);
 
-/* Write the pickle of the tree to memory. *bytes is yours to free(); *size is its length. */
+/* Write the pickle of the tree to memory. Set *bytes to the pickle, which the caller frees with
+ * free(), and *size to its length. */
 int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
@@ -52,16 +58,18 @@ const struct gt_torch_source *gt_torch_writer_source(
 
 /*
  * gt_torch_source_bytes() returns the size of a source in the output, in bytes.
- * gt_torch_source_units() returns its `numel` in the pickle: the number of elements, or of bytes if
- * torch has no storage class for the type.
+ * gt_torch_source_units() returns the `numel` of a source in the pickle: the number of elements, or
+ * of bytes if torch has no storage class for the type.
  */
 uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 
-/* Return the place of a source in the output, which begins at `offset`, for gt_copy_tensors(). */
+/* Return a place for gt_copy_tensors(), which writes this source at the byte `offset` of the
+ * output. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
-/* Implement `write` of the format table (format.h): gt_torch_save() with options. */
+/* Do the same as gt_torch_save(), but with options. This is the function `write` of PyTorch's zip
+ * format in the table of formats (lib/ckpt/format.h). */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* zip.h - inside ckpt: the archives of torch.save and torch.jit.save, record by record. */
+/* zip.h - inside ckpt: read the zip archives that torch.save() and torch.jit.save() write. */
 #ifndef GT_CKPT_TORCH_ZIP_H
 #define GT_CKPT_TORCH_ZIP_H
 
@@ -12,16 +12,16 @@
  *
  *   ROOT/data.pkl                  the pickle
  *   ROOT/data/KEY                  the bytes of a storage
- *   ROOT/byteorder                 "little" or "big"; gtrain takes "little" if the record is absent
+ *   ROOT/byteorder                 "little" or "big"; if absent, gtrain assumes "little"
  *   ROOT/version                   version of the format
  *   ROOT/.data/serialization_id    not needed
  *   ROOT/.format_version           not needed
  *   ROOT/.storage_alignment        not needed
  *
- * PyTorch before 2.1 writes no ROOT/byteorder; the bytes are then in the byte order of the host
- * that wrote them. TorchScript adds:
+ * PyTorch before 2.1 writes no ROOT/byteorder, although it writes the bytes in the byte order of
+ * its host. TorchScript adds these records:
  *
- *   ROOT/constants.pkl             tensors of the code
+ *   ROOT/constants.pkl             a pickle with the tensors that the code uses as constants
  *   ROOT/constants/KEY             the bytes of their storages
  *   ROOT/code/...                  source code of the classes of the objects in data.pkl
  *
@@ -33,7 +33,7 @@ struct gt_torch_archive {
 	struct gt_zip zip;
 	const char *root; /* ROOT, such as "archive"; root_length bytes, not zero-terminated */
 	int root_length;
-	bool swapped; /* numbers have the endianness that the host does not have */
+	bool swapped; /* the byte order of numbers is not that of the host */
 	struct gt_arena *arena;
 };
 
@@ -46,22 +46,22 @@ struct gt_torch_part {
 	struct gt_tree *tree;
 	const unsigned char *pickle; /* borrowed from the archive or the arena */
 	size_t pickle_bytes;
-	const char *record;                        /* name of the record */
+	const char *record;                        /* name of the record of the pickle */
 	const struct gt_torch_location *locations; /* see struct gt_torch_objects */
 };
 
 /*
- * Read the part `part` of an archive, such as "data". Tensors borrow the mapping of the file. The
- * tree is in the arena of the archive.
+ * Read one part of an archive. `part` is its name, such as "data". The tensors borrow their bytes
+ * from the mapping of the file. The tree is allocated in the arena of the archive.
  */
 int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
     struct gt_torch_part *out, struct gt_err *err);
 
 /*
  * Change the objects of TorchScript modules to the form of pickled nn.Modules, so that
- * gt_state_dict_find() handles both in the same way. The state then has `_parameters`, `_buffers`
- * and `_modules`, followed by the other attributes. The constants of the code are added to the
- * state of the root, under "constants.pkl".
+ * gt_state_dict_find() handles both in the same way. The state of each module then has
+ * `_parameters`, `_buffers` and `_modules`, followed by the other attributes. The tensors of
+ * constants.pkl are added to the state of the root module, under "constants.pkl".
  */
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* cast.h - inside ckpt: convert elements from one type to another, and to numbers. */
+/* cast.h - inside ckpt: convert elements of tensors to another type, to double or to int64_t. */
 #ifndef GT_CKPT_TREE_CAST_H
 #define GT_CKPT_TREE_CAST_H
 
@@ -22,12 +22,12 @@ enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
 bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to);
 
 /*
- * Convert n elements from the type `from` to the type `to`. src and dst are packed, may have any
- * alignment, are in the host's byte order, and must not overlap. Floats are rounded once, to
- * nearest even. A number that is too large for `to` becomes infinity, or NaN in float8_e4m3fn,
- * which has no infinity. PyTorch does the same (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating
- * Point Specification", 1.0, section 5.2, calls it "non-saturating". Conversion to bool gives 0 or
- * 1.
+ * Convert n elements from the type `from` to the type `to`. src and dst have no gaps between
+ * elements, may have any alignment, and must not overlap. Elements are in the byte order of the
+ * host. Floats are rounded once, to nearest even. A number that is too large for `to` becomes
+ * infinity, or NaN in float8_e4m3fn, which has no infinity. PyTorch does the same
+ * (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating Point Specification", 1.0, section 5.2, calls
+ * this "non-saturating". Conversion to bool gives 0 or 1.
  * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_supported()
  * returns false.
  */
@@ -37,8 +37,8 @@ int gt_cast(
 /*
  * gt_cast_real() converts n elements to doubles. A complex element becomes 2 doubles. A large
  * integer becomes the nearest double. gt_cast_integer() converts n elements of an integer type to
- * int64_t. From an element of type uint64, 2^63 is subtracted: the result fits into int64_t, and
- * differences stay the same.
+ * int64_t. It subtracts 2^63 from elements of type uint64. So the results fit into int64_t, and the
+ * difference of two elements stays the same.
  */
 void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out);
 void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out);

@@ -1,4 +1,4 @@
-/* classify.h - inside ckpt: tell models, state_dicts and optimizer states in a tree apart. */
+/* classify.h - inside ckpt: is a node of a tree a model, a state_dict or an optimizer state? */
 #ifndef GT_CKPT_TREE_CLASSIFY_H
 #define GT_CKPT_TREE_CLASSIFY_H
 
@@ -25,14 +25,16 @@ enum gt_class {
 struct gt_content {
 	/* the node itself, or the items of an object whose class derives from dict; or NULL */
 	const struct gt_tree *dict;
-	/* number of tensors that gtrain interprets; number of them that have a dot in their name */
+	/* tensors: number of tensors that gtrain interprets; dotted: number of these tensors whose
+	 * names contain a dot */
 	size_t tensors, dotted;
-	/* number of values that are not entries; number of bools, numbers and strings among them */
+	/* others: number of values that are not entries; simple: number of these values that are
+	 * bools, numbers or strings */
 	size_t others, simple;
 	bool weight; /* one of the tensors is named "weight" */
 	/*
-	 * The key of one value that is not an entry; or NULL. It is a value that is not a bool,
-	 * number or string, if there is one.
+	 * The key of one value that is not an entry; NULL if all values are entries. If one of the
+	 * values is neither an entry nor a bool, number or string, this is the key of such a value.
 	 */
 	const char *other;
 };
@@ -61,8 +63,9 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 extern const char *const gt_state_dict_wrappers[];
 
 /*
- * Return a name without the prefixes at its front, in any order and number. The result is never
- * empty and points into `name`. Set met[i] to true if prefix i was removed.
+ * Remove the prefixes at the front of a name, as long as it begins with one of them, and return the
+ * rest. `prefixes` ends with NULL. The result is never empty, and points into `name`. Set met[i] to
+ * true if prefix i was removed.
  */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
 

@@ -1,4 +1,4 @@
-/* cursor.h - inside ckpt: read the elements of a tensor in runs; split work into pieces. */
+/* cursor.h - inside ckpt: read a tensor's elements block by block; split work among threads. */
 #ifndef GT_CKPT_TREE_CURSOR_H
 #define GT_CKPT_TREE_CURSOR_H
 
@@ -7,9 +7,10 @@
 /*
  * A cursor reads the elements [at, end) of a tensor, in order, in runs: blocks of consecutive
  * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
- * zero the others, and call gt_cursor_release() in every case. The cursor does not compare the
- * storage with its CRC-32. The caller calls gt_storage_check() to do so. If the tensor fills its
- * storage, the caller may instead set `sum` and compare `crc` after the last run.
+ * and zero the others. In the end call gt_cursor_release(), also after an error. The cursor does
+ * not compare the storage (struct gt_storage) with its CRC-32. A caller that wants this calls
+ * gt_storage_check(). If the tensor fills its storage, the caller may instead set `sum`, and
+ * compare `crc` with the CRC-32 of the storage after the last run.
  *
  *	struct gt_cursor c = { .tensor = t, .end = count, .max = 1024 };
  *
@@ -41,19 +42,19 @@ struct gt_cursor {
 /*
  * Read the next run: set *run to its address and *n to its number of elements. The elements are
  * packed and in the host's byte order; their address need not be aligned. They are in the mapping
- * of the file or in `buffer`. In `buffer`, they are valid until the next call. Return 1, or 0 after
- * the last run. If the elements are few or far apart, a system call reads them instead of the
- * mapping. So their pages are not loaded into memory.
- * Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
+ * of the file or in the buffer `buffer`. In the buffer, they are valid until the next call. Return
+ * 1, or 0 after the last run. If the elements are few or far apart, the cursor does not touch the
+ * mapping, but reads them from the file with a system call. So the pages of the mapping are not
+ * loaded into memory. Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
  */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err);
 void gt_cursor_release(struct gt_cursor *c);
 
 /*
- * Set *out to a tensor that has the elements of `t` in the order of the storage. It has no
+ * Set *out to a tensor that has the elements of `t` in the order of the storage. *out has no
  * dimensions of size 1 and no expanded dimensions (stride 0); neighbouring dimensions are joined
- * where possible. Each of its elements stands for *repeats elements of `t`. Use it for results that
- * do not depend on the order of elements, such as sums and minima: reading in the order of the
+ * where possible. Each element of *out stands for *repeats elements of `t`. Use *out for results
+ * that do not depend on the order of elements, such as sums and minima: reading in the order of the
  * storage is much faster. out->shape and out->stride point into `dims`.
  */
 void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
@@ -71,7 +72,7 @@ struct gt_piece {
 
 /*
  * A growing array of structs of `size` bytes. The first member of each struct is a struct gt_piece.
- * To make an empty array, set `size` and zero the other fields. free(items) releases it.
+ * To make an empty array, set `size` and zero the other fields. free(items) releases the array.
  */
 struct gt_pieces {
 	size_t size, count, capacity;

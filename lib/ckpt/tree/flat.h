@@ -1,12 +1,12 @@
-/* flat.h - inside ckpt: list a dict of tensors, for formats that can store nothing else. */
+/* flat.h - inside ckpt: list the tensors of a dict, for formats that can store nothing else. */
 #ifndef GT_CKPT_TREE_FLAT_H
 #define GT_CKPT_TREE_FLAT_H
 
 #include "lib/ckpt/write.h"
 
 /*
- * Limit of the number of tensors in a list. Without it, a small file that names one tensor very
- * often would give a very long list.
+ * Limit of the number of tensors in a list. Without a limit, a small file that names one tensor
+ * very often would give a very long list.
  */
 enum { GT_FLAT_MAX = 1 << 18 };
 
@@ -16,12 +16,12 @@ struct gt_flat_tensor {
 	enum gt_dtype as;    /* type of the elements in the output */
 	uint64_t size_bytes; /* size of the elements in the output, in bytes */
 	/*
-	 * NULL if this tensor is stored. If several tensors have the same memory, type, shape and
-	 * strides, only one is stored: the first in the order of names. `kept` of the others points
-	 * to it.
+	 * If several tensors have the same memory, type, shape and strides, only one is stored: the
+	 * first in the order of names. `kept` of the others points to the stored one. `kept` of a
+	 * tensor that is stored is NULL.
 	 */
 	const struct gt_flat_tensor *kept;
-	size_t shard; /* private to a writer: index of the output file */
+	size_t shard; /* used by a writer of several files: index of the file for this tensor */
 };
 
 struct gt_flat {
@@ -32,9 +32,9 @@ struct gt_flat {
 /*
  * List the tensors of the dict `root`. Tensors and names are borrowed. `format` is the name of the
  * format, for messages.
- * Errors: GT_ENOTSUP if `root` is not a dict, or contains other values than tensors (as a
- * checkpoint with an optimizer does; the hint says so), or has more than GT_FLAT_MAX items. The
- * message names the key and the format.
+ * Errors: GT_ENOTSUP if `root` is not a dict, has more than GT_FLAT_MAX items, or contains a value
+ * that is not a tensor. The message names the format, and the key of such a value. A checkpoint
+ * with an optimizer has such values; the hint says to write its state_dict alone.
  */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

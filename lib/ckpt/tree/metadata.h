@@ -1,4 +1,4 @@
-/* metadata.h - inside ckpt: copy the attributes of a state_dict to a new dict with its tensors. */
+/* metadata.h - inside ckpt: copy the attributes of a state_dict to a new dict of its tensors. */
 #ifndef GT_CKPT_TREE_METADATA_H
 #define GT_CKPT_TREE_METADATA_H
 
@@ -15,11 +15,12 @@
 const struct gt_tree *gt_metadata_of(const struct gt_tree *dict);
 
 /*
- * Set the attributes of `dict`, which contains entries of `sd`. `_metadata` is copied completely if
- * `dict` has all tensors of the state_dict. Otherwise a path is copied only if it has a name of
- * `dict` under it. If `sd` comes from a pickled model, `_metadata` is built from the versions
- * in the module objects of the model. `__metadata__` (gt_state_dict_metadata()) is copied
- * unchanged. Errors: GT_ENOMEM.
+ * Set the attributes of `dict`, which contains the entries of `sd`. These may be only some of the
+ * tensors of the state_dict in the file. `_metadata` is copied completely if they are all of them.
+ * Otherwise the path of a module is copied only if a tensor in `dict` belongs to this module: the
+ * path "", or a path such as "layer1.0" if the name of a tensor begins with "layer1.0.". If `sd`
+ * comes from a pickled model, `_metadata` is built from the versions in the module objects of the
+ * model. `__metadata__` (gt_state_dict_metadata()) is copied unchanged. Errors: GT_ENOMEM.
  */
 int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
     struct gt_err *err);

@@ -1,4 +1,4 @@
-/* tree.h - inside ckpt: create nodes, walk trees, and check a tree before it is used. */
+/* tree.h - inside ckpt: create, walk and check the tree of nodes that a checkpoint is read into. */
 #ifndef GT_CKPT_TREE_TREE_H
 #define GT_CKPT_TREE_TREE_H
 
@@ -7,20 +7,20 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * The limits of a tree. They make sure that a recursive function ends and does not use too much
- * stack.
+ * The limits of a tree (struct gt_tree in lib/ckpt/ckpt.h). With them, a recursive function ends
+ * and does not use too much stack.
  */
 enum {
-	/* levels of nested containers; 40 levels of nn.Module need about 120 */
+	/* Levels of nested containers; 40 levels of nn.Module need about 120. */
 	GT_TREE_MAX_DEPTH = 128,
 	/*
-	 * number of nodes that a walk visits; a shared node counts at each visit. Also the maximum
-	 * of gt_tree.visits.
+	 * Number of nodes that a walk of the tree visits; a node that occurs several times
+	 * in the tree counts each time. This is also the maximum of gt_tree.visits.
 	 */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/*
-	 * Number of visits to nodes in shared containers, without the first visit to each
-	 * container. Such visits cost time, but no bytes in the file.
+	 * Number of repeated visits: visits to the nodes of a container that the walk has visited
+	 * before. Such visits cost time, but no bytes in the file.
 	 */
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
@@ -35,11 +35,11 @@ struct gt_tree *gt_tree_bytes(
 /* Create an opaque node with a copy of `class_name`, without arguments or state. */
 struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struct gt_err *err);
 
-/* Append an item to a dict, list or tuple. `key` is NULL except for a dict. */
+/* Append an item to a dict, list or tuple. `key` is NULL for a list or tuple. */
 int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
     struct gt_arena *a, struct gt_err *err);
 
-/* Allocate memory for n more items. */
+/* Allocate memory for n more items of a dict, list or tuple. */
 int gt_tree_reserve(struct gt_tree *seq, size_t n, struct gt_arena *a, struct gt_err *err);
 
 /* ---- tests for the kind of a node ---- */
@@ -72,7 +72,7 @@ static inline bool gt_tree_is_count(const struct gt_tree *node)
 	return gt_tree_is(node, GT_TREE_INT) && node->integer >= 0;
 }
 
-/* Return whether `node` is the name of a class or function, and not an object. */
+/* Return whether `node` is a class or function itself, and not an object of a class. */
 static inline bool gt_tree_is_class(const struct gt_tree *node)
 {
 	return gt_tree_is(node, GT_TREE_OPAQUE) && !node->opaque.args;
@@ -100,7 +100,7 @@ static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 	return i < seq->seq.count ? seq->seq.items[i].value : NULL;
 }
 
-/* ---- the parts of a node: all functions that walk trees use this ---- */
+/* ---- the parts of a node: all functions that walk trees use gt_walk_next() ---- */
 
 /* The relation of a part to the node that holds it. */
 enum gt_walk_part {
@@ -116,7 +116,7 @@ enum gt_walk_part {
 struct gt_walk {
 	enum gt_walk_part part;
 	struct gt_tree *node; /* the part */
-	/* the pointer to the part in its parent; it can be changed to replace the part */
+	/* the pointer to the part in its parent; change this pointer to replace the part */
 	struct gt_tree **slot;
 	size_t index; /* for keys and values: index of the item */
 	size_t next;  /* private to gt_walk_next(); 0 at the start */
@@ -136,25 +136,25 @@ struct gt_walk {
  *			count(w.node, nodes);
  *	}
  *
- * This ends, because trees are checked before they are used. A node that is mentioned twice is
- * visited twice.
+ * The recursion ends, because trees are checked before they are used. A node that occurs twice
+ * in the tree is visited twice.
  */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 /*
  * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
- * most GT_TREE_MAX_VISITS nodes (shared nodes count each time), and at most GT_TREE_MAX_REPEATS of
- * the visits are repeated. Also check that no dict has a key twice. If `a` is an arena, replace a
- * reference to an enclosing object by an opaque node of class "(cycle)". If `a` is NULL, the tree
- * is not changed, and a cycle is an error.
+ * most GT_TREE_MAX_VISITS nodes (a node that occurs several times counts each time), and at most
+ * GT_TREE_MAX_REPEATS of the visits are repeated visits. Also check that no dict has a key twice.
+ * If `a` is an arena, replace a reference to an enclosing object by an opaque node of class
+ * "(cycle)". If `a` is NULL, the tree is not changed, and such a reference (a cycle) is an error.
  * Errors: GT_EFORMAT, GT_EINVAL for a cycle, GT_ENOMEM.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
 /*
  * Release the mapped pages of the bytes [start, start + size) of a storage, and pages around them
- * that the system has read ahead. If another thread still uses some of these pages, they are read
- * again.
+ * that the system has read ahead. If another thread still uses some of these pages, the system
+ * reads them again from the file.
  */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
@@ -165,8 +165,9 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Compare `crc` with the CRC-32 of the storage in the file, for a caller that has computed `crc`
- * while it read the bytes. This is the second half of gt_storage_check(). Errors: GT_EFORMAT.
+ * Compare `crc` with the CRC-32 that the file gives for the storage. Use this if `crc` was computed
+ * while the bytes were read for another purpose. This is the second half of gt_storage_check(),
+ * which computes `crc` itself. Errors: GT_EFORMAT.
  */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 
@@ -180,7 +181,8 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 /*
  * Strides of 0, overlapping strides, and tensors that share a storage can make a small file stand
  * for very many elements. A program that reads or writes all of them would fill a disk or never
- * end. No trained model has such tensors. gt_repeats limits the ratio:
+ * end. No trained model has such tensors. So gt_repeats limits how many bytes are visited for
+ * each byte that is stored:
  *
  * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
  * of bytes that will be visited there. Then call gt_repeats_end() in every case. `rc` is the result
@@ -189,7 +191,8 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
  * bytes of the storages; each storage counts once.
  */
 struct gt_repeats {
-	uint64_t visited, stored; /* bytes: to be visited; of all storages, each counted once */
+	uint64_t visited;         /* bytes that will be visited */
+	uint64_t stored;          /* bytes of all storages; each storage counts once */
 	struct gt_index storages; /* storages that have been counted */
 };
 
@@ -198,8 +201,8 @@ int gt_repeats_add(
 int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err);
 
 /*
- * Compute the strides, [ndim], of contiguous row-major memory for the shape, [ndim], in elements.
- * Return false if a dimension is negative or the number of elements overflows.
+ * Compute stride[ndim], in elements, of a contiguous row-major tensor of shape[ndim]. Return false
+ * if a dimension is negative or the number of elements overflows.
  */
 bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 
@@ -210,7 +213,7 @@ bool gt_ckpt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *s
 bool gt_ckpt_tensor_is_contiguous(const struct gt_tree_tensor *t);
 bool gt_ckpt_tensor_is_whole(const struct gt_tree_tensor *t);
 
-/* Return the size of the elements, in bytes. */
+/* Return the number of bytes of all elements of the tensor together. */
 uint64_t gt_ckpt_tensor_bytes(const struct gt_tree_tensor *t);
 
 /*

@@ -6,15 +6,16 @@
 #include <stdint.h>
 
 /*
- * Return the CRC-32 that zip, gzip and PNG use (ISO 3309, polynomial 0x04c11db7 reflected). `crc`
- * is the CRC-32 of the bytes before, or 0 at the start; the result is that of these bytes followed
- * by the `size` bytes at `bytes`. ISA-L computes it if gtrain was built with ISA-L, otherwise zlib.
+ * Add bytes[size] to the data of a CRC-32, and return the CRC-32 of all data so far. `crc` is the
+ * CRC-32 of the data before these bytes, or 0 if there is none. The kind of CRC-32 is the one that
+ * zip, gzip and PNG use (ISO 3309, polynomial 0x04c11db7 reflected). ISA-L computes it if gtrain
+ * was built with ISA-L, otherwise zlib.
  */
 uint32_t gt_crc32(uint32_t crc, const void *bytes, size_t size);
 
 /*
- * Return the CRC-32 of two blocks of bytes, one after the other. `first` and `second` are their
- * CRC-32s; second_size is the length of the second block in bytes.
+ * Return the CRC-32 of a first block of bytes followed by a second block. `first` and `second` are
+ * the CRC-32s of the two blocks. second_size is the length of the second block in bytes.
  */
 uint32_t gt_crc32_join(uint32_t first, uint32_t second, uint64_t second_size);
 

@@ -14,7 +14,7 @@
  * A zip archive consists of records, a directory and an end record. A record has a local header and
  * bytes, which are stored or deflated (compressed). The directory has one entry per record, which
  * repeats the local header and gives its offset. The end record gives the offset of the directory.
- * gtrain supports no encryption, and only archives on one disk.
+ * gtrain supports neither encrypted archives nor archives in several parts.
  * Source: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3 and 4.5.3
  * (zip64).
  */
@@ -94,7 +94,7 @@ struct gt_zip {
  *     CRC-32. Sizes and CRC-32 may be 0 in the header if a data descriptor follows the bytes.
  *   - No two records overlap, and none overlaps the directory. Bytes between them that belong to no
  *     record are called dead bytes; an edit in place leaves dead bytes.
- *   - Two names differ in more than upper and lower case, because PyTorch ignores case when it
+ *   - Any two names differ in more than upper and lower case, because PyTorch ignores case when it
  *     looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Only names of arrays
  *     (.npy) may differ just in case, because NumPy distinguishes "W" from "w".
  *
@@ -109,9 +109,9 @@ int gt_zip_read(
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
- * Set *bytes to a copy of the bytes of a record, in the arena. The bytes are inflated if they are
- * deflated, and compared with the CRC-32. A CRC-32 of 0 means that there is none: PyTorch writes 0
- * if it does not compute the checksum (pytorch/pytorch#125184).
+ * Set *bytes to a copy of the bytes of a record, in the arena. Deflated bytes are inflated. The
+ * result is compared with the CRC-32 of the record. A CRC-32 of 0 means that the record has none:
+ * PyTorch writes 0 if it does not compute the checksum (pytorch/pytorch#125184).
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
@@ -146,9 +146,9 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 /*
  * Find an earlier state of the archive: the size to which the file must be cut to undo an append.
  * Search backward from offset *below, over at most `reach` bytes, for an end record with a
- * directory that can be read. If there is one, return true, set *out_size to the size, and set
- * *below to the offset of this end record; the next call continues from there. Otherwise return
- * false. The bytes of records are not checked.
+ * directory that can be read. If such an end record is found, return true, set *out_size to the
+ * size, and set *below to the offset of this end record; the next call continues the search from
+ * there. Otherwise return false. The bytes of records are not checked.
  *
  * *tries is the number of end records that may still be examined; each may cost a read of a whole
  * directory. The function decreases it. GT_ZIP_TRIES is a suitable start.
@@ -160,13 +160,14 @@ bool gt_zip_earlier(
 
 /*
  * Add a hint to the error of opening a damaged archive: if an earlier state ends in the last 16 MiB
- * of the file, the hint says that the file can be repaired. Return err->code.
+ * of the file, the hint says that the file can be repaired (gt_repair(), lib/ckpt/tools/verify.h).
+ * Return err->code.
  */
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
 /* ---- writing ---- */
 
-/* alignment of records in bytes, as in PyTorch; a record can be mapped and used */
+/* alignment of the bytes of records, as in PyTorch; so a program can use them in a mapped file */
 enum { GT_ZIP_ALIGN = 64 };
 
 /* A record that is being written. */
@@ -196,8 +197,8 @@ struct gt_zip_writer {
 int gt_zip_add(
     struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
 /*
- * Write the bytes of the record with index `record`, in the order of gt_zip_add(), to the file
- * `fd`, and set its `crc`.
+ * Write the bytes of a record to the file `fd`, and set its `crc`. `record` is the index of the
+ * record: 0 is the record of the first gt_zip_add().
  */
 int gt_zip_put(
     struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
@@ -238,9 +239,9 @@ void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t
  *   4520                      end: 4420
  *
  * Readers begin at the end of the file, so they find the new directory. If the system stops during
- * the write, the file does not end with a complete end record. Then readers reject the file, and
- * gt_repair() cuts it after the old end record. If the edit writes a copy, it writes data.pkl and
- * weights, and leaves out the dead bytes.
+ * the write, the file does not end with a complete end record. Then readers reject the file, until
+ * gt_repair() (lib/ckpt/tools/verify.h) cuts it after the old end record. An edit may also write a
+ * copy of the archive instead. The copy has the new data.pkl and the weights, and no dead bytes.
  */
 
 /* New bytes for a record. */
@@ -267,7 +268,8 @@ struct gt_zip_replacement {
 /*
  * Replace records in the archive itself, which is open for writing as `fd`. One write appends the
  * new records, a directory and an end record. If the write fails, the file is cut to its old size,
- * so the archive is unchanged. After success, the caller calls gt_change_finish().
+ * so the archive is unchanged. After success, the caller calls gt_change_finish()
+ * (lib/base/file.h).
  */
 int gt_zip_replace_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* job.h - inside comm: the launcher's state of a job, its ranks and their output. */
+/* job.h - inside comm: the launcher's data about a job, its ranks and their output. */
 #ifndef GT_COMM_LAUNCH_JOB_H
 #define GT_COMM_LAUNCH_JOB_H
 
@@ -12,7 +12,7 @@
 
 enum {
 	GT_LAST_LINES = 10,       /* number of last lines kept for each rank */
-	GT_LAST_LINE_BYTES = 512, /* longest kept line, including the zero */
+	GT_LAST_LINE_BYTES = 512, /* bytes kept of each of these lines, including the zero */
 	GT_LINE_BYTES = 8192      /* longest printed line; longer lines are printed in parts */
 };
 
@@ -26,7 +26,8 @@ struct gt_lines {
 	char before[24];          /* prefix of each printed line: "rank 3: " or "" */
 	char line[GT_LINE_BYTES]; /* the current line, which is not complete yet */
 	size_t used;              /* bytes in `line` */
-	/* true: a line that begins with a carriage return is a progress line (progress.h) */
+	/* true: a line that begins with a carriage return is a progress line
+	 * (lib/base/progress.h) */
 	bool may_draw;
 	bool drawing; /* the current line is a progress line */
 	/* the last complete lines: line k is the element k modulo GT_LAST_LINES */
@@ -34,11 +35,12 @@ struct gt_lines {
 	size_t count; /* number of complete lines so far */
 };
 
-/* Read the bytes that have arrived. Close the pipe at its end. `last`: the rank has ended, so close
- * the pipe after reading. */
+/* Read the bytes that have arrived in the pipe. If its end is reached, close it. If `last` is set,
+ * the rank has ended; then close the pipe in any case. */
 void gt_lines_read(struct gt_lines *lines, bool last);
 
-/* Print the kept last lines to `log`, each with the prefix "rank N: ". */
+/* Print the last lines of the rank, which `lines` has kept, to `log`. Each line gets the prefix
+ * "rank N: ". */
 void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log);
 
 /* Write out the current line, even if it is not complete, and close the pipe and the log file. */
@@ -57,13 +59,17 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
-	int stop_requests;        /* number of signals received that request the end of the job */
-	double last_request_s;    /* time of the last counted one of these signals */
-	double kill_at;           /* time at which the remaining ranks are killed; 0: never */
-	int signals;              /* file descriptor of signalfd(), from which signals are read */
-	/* the signals that are blocked and read; the signal mask to restore */
+	/* number of received signals that request the end of the job; see last_request_s */
+	int stop_requests;
+	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
+	 * once is not counted */
+	double last_request_s;
+	double kill_at; /* time at which the remaining ranks are killed; 0: never */
+	int signals;    /* file descriptor of signalfd(), from which signals are read */
+	/* the signals that are blocked and read from `signals`; the signal mask to restore at the
+	 * end */
 	sigset_t caught, old_mask;
-	struct sigaction old_child; /* the handling of SIGCHLD to restore */
+	struct sigaction old_child; /* the handling of SIGCHLD, to be restored at the end */
 	/* the progress line of rank 0, which is erased before another line is printed */
 	struct gt_progress drawing;
 };
@@ -74,10 +80,11 @@ int gt_launch_take_signals(struct gt_launch *launch, struct gt_err *err);
 /* Undo gt_launch_take_signals(). */
 void gt_launch_give_back_signals(struct gt_launch *launch);
 
-/* Start all ranks. If this fails, some ranks may run; rank[] holds them. */
+/* Start all ranks. If the start of a rank fails, earlier ranks may already run; launch->rank has
+ * their process ids. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 
-/* Watch the ranks until all have ended. `failed`: do not watch, but kill all ranks at once. */
+/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
 /* The processors and threads of one rank. */

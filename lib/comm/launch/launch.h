@@ -1,4 +1,4 @@
-/* launch.h - start the ranks of a job on this host, watch them, and end all of them. */
+/* launch.h - start the ranks of a job on this host, watch them, and end all if one fails. */
 #ifndef GT_COMM_LAUNCH_LAUNCH_H
 #define GT_COMM_LAUNCH_LAUNCH_H
 
@@ -16,14 +16,15 @@ struct gt_launch_options {
 	const struct gt_folder *log_dir;
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
-	int max_restarts;   /* how often the whole job may be restarted after a rank has failed */
-	struct gt_log *log; /* log that writes to the launcher's standard error */
+	int max_restarts;   /* maximum number of restarts of the whole job, after failures */
+	struct gt_log *log; /* a log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
 	 * must not draw one */
 	int columns;
 };
 
-/* If a rank fails, the launcher sends SIGTERM to the other ranks, with this value (sigqueue()). */
+/* If a rank fails, the launcher sends SIGTERM to the other ranks. The signal carries this value
+ * (sigqueue(3)). */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
 /*
@@ -39,10 +40,10 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  * standard output. The standard output of other ranks is discarded. The launcher reads the standard
  * error of each rank:
  *
- *   with log_dir        It is appended to the rank's log file. The launcher prints the lines of
- *                       rank 0, and the last ten lines of the rank that fails first.
+ *   with log_dir        The launcher appends this output to the rank's log file. It prints the
+ *                       lines of rank 0, and the last ten lines of the rank that fails first.
  *   without log_dir     The launcher prints all lines of all ranks. With rank_0_prints it prints
- *                       only the lines that it would print with log_dir.
+ *                       only those lines that it would print with log_dir.
  *
  * Printed lines go to the launcher's standard error. Lines of ranks other than 0 have the prefix
  * "rank N: ". If `columns` is not 0, rank 0 gets it as GTRAIN_COLUMNS, and may draw a progress line
@@ -50,25 +51,26 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  *
  * Processors. If there are two or more ranks and OMP_NUM_THREADS is not set, the ranks divide the
  * processors. Each rank gets OMP_NUM_THREADS = processors / nproc (at least 1). If there are at
- * least as many processors as ranks, each rank is bound to its own processors. These are whole
- * cores of one package, if the cores can be divided evenly.
+ * least as many processors as ranks, each rank is bound to its own processors. If the cores can be
+ * divided evenly, these are whole cores of one processor package (socket).
  *
  * Failure of a rank. If a rank exits with a status other than 0 or is killed, the launcher prints
- * its rank and the path of its log file. It sends SIGTERM with GT_LAUNCH_RANK_LOST to all other
- * ranks, and kills them 1.5 seconds later. So all ranks end within 2 seconds. Then it starts all
- * ranks again, up to max_restarts times.
+ * the number of this rank and the path of its log file. It sends SIGTERM with the value
+ * GT_LAUNCH_RANK_LOST to all other ranks, and kills them 1.5 seconds later. So all ranks end within
+ * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times.
  *
- * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks, which may take time to
- * end. A second one of these signals kills the ranks. After such a signal the job is not restarted.
- * SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and the launcher until the launcher is
- * continued.
+ * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
+ * time to end, but if the launcher receives another of these signals, it kills them. After such a
+ * signal the job is not restarted. SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and
+ * the launcher until the launcher is continued.
  *
  * Child processes. Each rank leads a process group, which is killed when the rank has ended. If the
  * launcher dies in any way, the system kills the ranks (PR_SET_PDEATHSIG). Processes that the ranks
  * have started may then survive.
  *
- * *status is set to the exit status for the launcher: 0 if all ranks returned 0. Otherwise it is
- * the exit status of the first rank that failed, or 128 + N if signal N killed this rank.
+ * *status is set to the exit status that the launcher should return: 0 if all ranks returned 0.
+ * Otherwise it is the exit status of the first rank that failed, or 128 + N if this rank was killed
+ * by signal N.
  *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs.

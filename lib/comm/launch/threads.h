@@ -8,7 +8,7 @@
 
 struct gt_threads_options {
 	struct gt_shm_options shm;
-	bool ring; /* make the groups rings (lib/comm/ring/ring.h) over shared memory */
+	bool ring; /* the groups are rings (lib/comm/ring/ring.h) over shared memory */
 };
 
 /* The function that each rank runs. It communicates through `group`, but must not free it. It must
@@ -21,8 +21,9 @@ typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err)
  * with the caller's signal mask. Return when all ranks have ended. A rank that fails leaves its
  * group, so ranks that wait for it fail, too.
  *
- * Errors: the error of the rank that failed first. Most errors of other ranks only say that this
- * rank has left. The text begins with "rank R: ", unless R is 0 or rank 0 has the same text.
+ * Errors: the error of the rank R that failed first. The errors of other ranks are not returned,
+ * because most of them only say that rank R has left. The text begins with "rank R: ", unless R is
+ * 0 or rank 0 has failed with the same text.
  */
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);

@@ -1,4 +1,4 @@
-/* calls.h - inside comm: the MPI functions that groups call, as a table in a shared library. */
+/* calls.h - inside comm: a table of MPI functions, which a separate shared library exports. */
 #ifndef GT_COMM_MPI_CALLS_H
 #define GT_COMM_MPI_CALLS_H
 
@@ -7,11 +7,11 @@
 /*
  * MPI defines no binary interface: each MPI library has its own types of handles. So only calls.c
  * is compiled with mpicc. It becomes the shared library libgtrain-mpi.so, which exports this table
- * and nothing else. The program opens this library when a group on MPI is requested. Otherwise it
- * runs without MPI.
+ * and nothing else. The program opens this library only if a group of ranks over MPI is requested,
+ * so it also runs on hosts without MPI.
  *
  * Only init and finalize block. Any thread may call these functions. A lock serializes the calls,
- * as MPI_THREAD_SERIALIZED requires. The functions return 0 or an error code of MPI.
+ * as MPI_THREAD_SERIALIZED requires. The functions return 0, or an error code of MPI.
  */
 
 #define GT_MPI_CALLS_VERSION 1
@@ -26,18 +26,20 @@ struct gt_mpi_calls {
 	uint32_t version, bytes; /* GT_MPI_CALLS_VERSION; size of this struct */
 
 	/* Call MPI_Init_thread. Set *rank, *size (number of ranks) and *tag_max (the largest tag).
-	 * Return -1 if MPI was initialised or finalised before, or if threads cannot call it. */
+	 * Return -1 if MPI was already initialised or finalised, or if this MPI cannot be called by
+	 * threads. */
 	int (*init)(int *rank, int *size, int *tag_max);
 
-	/* Call MPI_Finalize. It waits until all ranks have called it. */
+	/* Call MPI_Finalize. MPI_Finalize waits until all ranks have called it. */
 	int (*finalize)(void);
 
-	/* Call MPI_Isend and MPI_Irecv. A negative `rank` receives a message from any rank. */
+	/* send() calls MPI_Isend, and receive() calls MPI_Irecv. With a negative `rank`, receive()
+	 * accepts a message from any rank. */
 	int (*send)(struct gt_mpi_request *out, const void *p, int bytes, int rank, int tag);
 	int (*receive)(struct gt_mpi_request *out, void *p, int bytes, int rank, int tag);
 
-	/* Call MPI_Test, which also lets MPI continue with all other requests. If *done is set, the
-	 * request has ended and must not be used again. */
+	/* Call MPI_Test. During this call MPI also works on all other requests. If *done is set to
+	 * 1, the request has ended and must not be used again. */
 	int (*test)(struct gt_mpi_request *request, int *done);
 
 	/* Call MPI_Cancel for a receive. Call test() for the request afterwards. */

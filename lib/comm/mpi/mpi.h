@@ -23,17 +23,16 @@
  *   all-gather      -                                 rank r sends its elements to all ranks
  *   broadcast       root sends slice r to rank r      rank r sends slice r to all but the root
  *
- * In an all-reduce each rank sends and receives 2 (n - 1) / n times the buffer. Buffers are cut
- * into pieces. The slices of the next piece are sent while the current piece is reduced. Each phase
- * takes n - 1 messages per rank. The numbers of bytes and steps are the smallest possible; a tree
- * would need fewer messages.
+ * In an all-reduce each rank sends 2 * (n - 1) / n times the bytes of the buffer, and receives as
+ * many. Buffers are cut into pieces. The slices of the next piece are sent while the current piece
+ * is reduced. Each phase takes n - 1 messages per rank. These numbers of bytes and of phases are
+ * the smallest possible. The number of messages is not: with a tree of ranks it would be smaller.
  *
  * A rank that waits polls MPI, first without pauses and later with pauses. MPI makes progress only
  * during these polls. So a thread polls for collectives in the background.
  *
- * After an error, messages that MPI had begun to transfer get 0.2 seconds to end. A message that
- * does not end may still be written into its buffer at a later call of MPI. So the process should
- * end soon.
+ * After an error, messages that MPI had begun to transfer get 0.2 seconds to end. If a message does
+ * not end, a later call of MPI may still write it into its buffer. So the process should end soon.
  */
 
 struct gt_mpi; /* the state of MPI in this process; there is only one */

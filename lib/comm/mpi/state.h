@@ -12,7 +12,7 @@
 #include "lib/comm/mpi/mpi.h"
 
 /*
- * Kinds of messages between ranks of a group:
+ * The kinds of messages that the ranks of a group send to each other:
  *
  *   notice   says that a rank has failed or left
  *   slip     starts a collective: the call, and the data if they are short (mpi.h)
@@ -25,8 +25,9 @@
 enum {
 	GT_MPI_HOST_BYTES = 64, /* bytes of a host name, including the zero */
 	/* Bytes of data in a slip. Open MPI sends small messages at once, without waiting for the
-	 * receiver. Its limit is 4 KiB within a host, with its own header (btl_vader_eager_limit),
-	 * and 64 KiB between hosts. A slip with its call stays below this limit. */
+	 * receiver. A message is small up to 4 KiB within a host (btl_vader_eager_limit, which
+	 * includes a header of Open MPI), and up to 64 KiB between hosts. A slip, which also
+	 * contains the call, stays below both limits. */
 	GT_MPI_SLIP_BYTES = 3 * 1024,
 	GT_MPI_LETTER_BYTES = 16 * 1024 /* bytes of data in a letter */
 };
@@ -34,16 +35,16 @@ enum {
 struct gt_mpi {
 	const struct gt_mpi_calls *calls;
 	int rank, size, tag_max; /* from calls->init() */
-	/* The MPI tags of a group are computed from a number, its context. This is the lowest
-	 * context that no group of this process has used. */
+	/* The MPI tags of a group are computed from a number, the context of the group.
+	 * next_context is the lowest context that no group of this process has used. */
 	int next_context;
 	bool finished, knows_hosts;
 	/* [size] host names; NULL: all ranks are on one host, or the names are not known yet */
 	char (*hosts)[GT_MPI_HOST_BYTES];
 };
 
-/* Kinds of messages. In each group, each kind has its own MPI tag. Messages with the same tag
- * arrive in the order in which they were sent. */
+/* The kinds of messages, described above. In each group, each kind has its own MPI tag. Messages
+ * with the same tag arrive in the order in which they were sent. */
 enum gt_mpi_tag {
 	GT_MPI_TAG_NOTICE,
 	GT_MPI_TAG_SLIP,
@@ -65,8 +66,8 @@ struct gt_mpi_letter {
 };
 
 /* A rank sends a notice to all other ranks once, when it fails or leaves. A notice of leaving is
- * sent without text and hint. Within a host, Open MPI delivers about 200 bytes even if the receiver
- * does not poll. */
+ * sent without `text` and `hint`, because within a host Open MPI delivers about 200 bytes even if
+ * the receiver does not poll. */
 struct gt_mpi_notice {
 	int32_t rank, code; /* the sender's rank in the group; its error code, 0: it has left */
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -77,8 +78,8 @@ struct gt_mpi_notice {
 struct gt_mpi_flight {
 	struct gt_mpi_request request;
 	int peer;
-	/* receives: the message comes from `peer`, otherwise it goes to `peer`; active: the request
-	 * has not ended */
+	/* receives: true if the message comes from `peer`, false if it goes to `peer`. active: the
+	 * request has not ended. */
 	bool receives, active;
 };
 
@@ -88,17 +89,18 @@ struct gt_mpi_set {
 	int count;
 };
 
-/* The last letter to one rank. MPI may still be sending it; the next letter to this rank waits
- * until this has ended. */
+/* The last letter to one rank. MPI may still be sending it; the next letter to this rank is sent
+ * only after that has ended. */
 struct gt_mpi_mail {
 	struct gt_mpi_letter *letter; /* NULL until the first letter is sent */
 	struct gt_mpi_set set;        /* holds only `flight` */
 	struct gt_mpi_flight flight;
 };
 
-/* Indices of sets. Slices and results have two sets each, for even and odd pieces of a buffer. */
+/* Indices into gt_mpi_group.sets. Slices and results have two sets each, for even and odd pieces of
+ * a buffer. */
 enum {
-	GT_MPI_SET_MEETING, /* slips; also letters that are received, and bodies */
+	GT_MPI_SET_MEETING, /* slips, bodies, and the letters that this rank receives */
 	GT_MPI_SET_SLICES,
 	GT_MPI_SET_RESULTS = GT_MPI_SET_SLICES + 2,
 	GT_MPI_SETS = GT_MPI_SET_RESULTS + 2
@@ -108,19 +110,19 @@ struct gt_mpi_group {
 	struct gt_group group;
 	struct gt_mpi *mpi;
 	int context; /* the number from which the group's MPI tags are computed */
-	int *ranks;  /* [size]: MPI's rank of each rank of the group */
-	/* give up on a rank that does not respond within timeout_s; during the first spin_s of a
-	 * wait, poll without pauses */
+	int *ranks;  /* [size]: the number that MPI gives to each rank of the group */
+	/* timeout_s: give up on a rank that does not respond within this time. spin_s: poll without
+	 * pauses during the first spin_s seconds of a wait. */
 	double timeout_s, spin_s;
 	size_t piece_bytes; /* bytes per piece of a buffer */
 
 	uint64_t number;           /* number of collectives so far */
 	struct gt_group_call call; /* the current collective or message */
-	/* the latest collective; the collective before it */
+	/* met: the latest collective. last: the collective before that. */
 	struct gt_group_call met, last;
 	bool begun;                /* all ranks have begun the current collective */
 	uint64_t *sent, *received; /* [size]: messages of GT_SEND to and from each rank */
-	bool *left;                /* [size]: this rank has left */
+	bool *left;                /* [size]: left[r] is true if rank r has left */
 
 	struct gt_mpi_slip *out, *in; /* [size] each */
 	/* [2][size][staging_part]: received slices of even and odd pieces; allocated by the first
@@ -130,10 +132,10 @@ struct gt_mpi_group {
 	struct gt_mpi_flight *flights; /* memory of all sets */
 	struct gt_mpi_set sets[GT_MPI_SETS];
 	struct gt_mpi_mail *mail; /* [size]: letters to each rank */
-	/* receives the next letter; allocated with the first letter */
+	/* memory into which this rank receives letters; allocated for the first letter */
 	struct gt_mpi_letter *letter;
 
-	struct gt_mpi_notice inbox; /* receives the next notice */
+	struct gt_mpi_notice inbox; /* memory into which the next notice is received */
 	struct gt_mpi_request inbox_request;
 	struct gt_err failed; /* the first error of any rank of the group */
 
@@ -146,7 +148,7 @@ struct gt_mpi_group {
 
 /* ---- mpi/open.c ---- */
 
-/* Set an error with MPI's text for its error code `error`: "MPI cannot `doing`: ...". */
+/* Set *err to "MPI cannot DOING: TEXT", where TEXT is MPI's text for its error code `error`. */
 int gt_mpi_error(struct gt_mpi *mpi, int error, const char *doing, struct gt_err *err);
 
 /* ---- mpi/wait.c: messages, deadlines and failing together ---- */
@@ -174,8 +176,8 @@ int gt_mpi_check_peers(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 /* Begin to receive notices. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
 
-/* Leave the group: cancel all messages that have not ended, and stop receiving notices. `notify`:
- * send a notice to the other ranks. */
+/* Leave the group: cancel all messages that have not ended, and stop receiving notices. If `notify`
+ * is true, also send a notice to the other ranks. */
 void gt_mpi_leave(struct gt_mpi_group *g, bool notify);
 
 /* ---- mpi/collectives.c, mpi/message.c: the calls ---- */

@@ -1,4 +1,4 @@
-/* messages.h - inside comm: the messages of a rendezvous, and its sockets with deadlines. */
+/* messages.h - inside comm: messages with which ranks find each other over TCP, and sockets. */
 #ifndef GT_COMM_RENDEZVOUS_MESSAGES_H
 #define GT_COMM_RENDEZVOUS_MESSAGES_H
 
@@ -11,8 +11,8 @@
 #include "lib/comm/rendezvous/rendezvous.h"
 
 /*
- * The host is rank 0. A guest is any other rank, or a process that claims to be one. They exchange
- * these messages over TCP; all integers are little-endian:
+ * The host is rank 0. A guest is any other rank, or a process that claims to be one. In a
+ * rendezvous (rendezvous.h), they exchange these messages over TCP; all integers are little-endian:
  *
  *   guest                                       host
  *   hello: magic, version, size, rank,
@@ -25,7 +25,7 @@
  *                                          <--  DATA: exchange number, bytes of all ranks
  *
  * A nonce is a new random number. A hash is HMAC-SHA256, with the job's secret as the key, over the
- * word "guest" or "host", the hello, the host's nonce and the agreement (rendezvous.h).
+ * word "guest" or "host", the hello, the host's nonce and the agreement (gt_rendezvous_meet()).
  *
  * Instead of any of its messages, the host may send ERROR: an error code, a text, a zero byte and a
  * hint. The host sends nothing after this.
@@ -68,35 +68,35 @@ static inline uint32_t gt_wire_get(const unsigned char *p)
 }
 
 struct gt_hello {
-	uint32_t version, size, rank, restart; /* size: number of ranks */
+	uint32_t version, size, rank, restart; /* `size` is the number of ranks */
 	unsigned char nonce[GT_WIRE_NONCE];
 };
 
 /* Write a hello as bytes. */
 void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello);
 
-/* Read a hello. Returns false if the bytes do not begin with the magic, so the sender is not
- * gtrain. */
+/* Read a hello. Return false if the bytes do not begin with the magic: the sender is not gtrain. */
 bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO]);
 
 /* Fill out[] with random bytes from the system. */
 int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
 /* Compute the hash with which `side` ("guest" or "host") proves that it knows the secret. `nonce`
- * is the host's nonce. `agreement` has `size` bytes, without a zero. */
+ * is the host's nonce. `agreement` has `size` bytes, without a terminating zero. */
 void gt_wire_proof(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size);
 
 /*
- * Send or receive exactly `size` bytes on a non-blocking socket. `deadline` is a value of
- * gt_clock_s(); with 0 the functions do not wait at all. Returns 0 or a negative errno: -ETIMEDOUT
- * if the deadline has passed, -ECONNRESET if the other side has closed the connection.
+ * Send or receive exactly `size` bytes on a non-blocking socket. `deadline` is a time of
+ * gt_clock_s() (lib/base/clock.h); if it is 0, the functions do not wait at all. They return 0 or a
+ * negative errno: -ETIMEDOUT if the deadline has passed, -ECONNRESET if the other side has closed
+ * the connection.
  */
 int gt_wire_send(int fd, const void *bytes, size_t size, double deadline);
 int gt_wire_receive(int fd, void *bytes, size_t size, double deadline);
 
-/* Wait until poll() reports one of `events` for the socket. Returns 0 or a negative errno, as
+/* Wait until poll() reports one of `events` for the socket. Return 0 or a negative errno, as
  * gt_wire_send() does. */
 int gt_wire_wait(int fd, short events, double deadline);
 
@@ -108,19 +108,20 @@ int gt_wire_left_ms(double deadline);
  * has no space for the message, return a negative errno. */
 int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size);
 
-/* Send an ERROR message in the same way, and ignore failures. */
+/* Send an ERROR message as gt_wire_send_message() does, and ignore failures. */
 void gt_wire_send_error(int fd, const struct gt_err *error);
 
 /* Read *out from the body of an ERROR message. */
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size);
 
 /* Write a list of ranks to `out`: "rank 3", "ranks 1 and 3" or "ranks 1, 2, 3, 4 and 27 more". Rank
- * r is listed if set[r], 0 <= r < size. Returns `out`. */
+ * r is listed if set[r], 0 <= r < size. Return `out`. */
 enum { GT_RANKS_TEXT = 96 };
 char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
 
 /* Compare the agreement of rank 0, `ours`, with the agreement of another rank. If they differ,
- * return GT_EINVAL; the text has the first key that differs and both values. */
+ * return GT_EINVAL; the text of the error has the first key whose values differ, and both
+ * values. */
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
 /* On rank 0: open a socket that listens at the world's address, or use world->listen_fd if it is
@@ -132,15 +133,15 @@ int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);
 
-/* Set the options of a socket: send small messages at once, close on exec, do not block. Returns 0,
+/* Set the options of a socket: send small messages at once, close on exec, do not block. Return 0,
  * or -1 with errno. */
 int gt_socket_prepare(int fd);
 
 /* Return the host name or address at which rank 0 listens and other ranks connect. */
 const char *gt_rendezvous_host(const struct gt_world *world);
 
-/* Return a time, in seconds. Guests wait for this time longer than the host. So they receive the
- * host's error, which names late ranks, before their own time is over. */
+/* Return how many seconds longer guests wait than the host. Because they wait longer, they receive
+ * the host's error, which names late ranks, before their own time is over. */
 static inline double gt_rendezvous_grace_s(double timeout_s)
 {
 	return timeout_s < 1 ? timeout_s : 1;
@@ -156,11 +157,11 @@ struct gt_rendezvous {
 	struct gt_err failed; /* the first error; all later exchanges return it */
 };
 
-/* Implements gt_rendezvous_meet() on rank 0: accept all guests, and set r->fd. */
+/* The part of gt_rendezvous_meet() for rank 0: accept all guests, and set r->fd. */
 int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *world,
     const char *agreement, struct gt_err *err);
 
-/* Implements gt_rendezvous_meet() on other ranks: connect to rank 0, and set r->fd[0]. */
+/* The part of gt_rendezvous_meet() for other ranks: connect to rank 0, and set r->fd[0]. */
 int gt_rendezvous_join(struct gt_rendezvous *r, const struct gt_world *world, const char *agreement,
     struct gt_err *err);
 

@@ -8,9 +8,11 @@
 #include "lib/comm/world/world.h"
 
 /*
- * Rank 0 listens at the world's address and port (world.h). The other ranks connect and identify
- * themselves, and rank 0 accepts or rejects each of them. Afterwards there is one operation, the
- * exchange. Groups use it to set up shared memory and to agree on errors.
+ * The world (world/world.h) is the position of this process among all ranks, and the address of
+ * rank 0. Rank 0 listens at the world's address and port. The other ranks connect and identify
+ * themselves, and rank 0 accepts or rejects each of them. After this meeting, the ranks have one
+ * operation, the exchange: each rank sends bytes to all other ranks. Groups (lib/comm/group.h) use
+ * it to set up shared memory and to agree on errors.
  *
  * If all ranks are on one host, rank 0 listens on the loopback interface. Otherwise it listens on
  * the one interface that has the world's address.
@@ -24,10 +26,11 @@
  * Other processes may connect, too. Rank 0 limits how many of them may wait, how long, and how much
  * they may send. A process without the secret is rejected, and the ranks continue to wait. So a
  * process that is left over from another job does no harm. If a process has the secret, but its
- * rank, world size or agreement does not match, the rendezvous fails on all ranks at once.
+ * rank, world size or agreement (see gt_rendezvous_meet()) does not match, the rendezvous fails on
+ * all ranks at once.
  */
 
-/* largest agreement in bytes, including its zero */
+/* maximum size of an agreement (see gt_rendezvous_meet()) in bytes, including its zero */
 #define GT_RENDEZVOUS_MAX_AGREEMENT 16384
 /* largest number of bytes that each rank can contribute to an exchange */
 #define GT_RENDEZVOUS_MAX_BYTES 65536
@@ -41,7 +44,7 @@ struct gt_rendezvous;
  *
  * `agreement` lists the settings that must be the same on every rank (version, model, batch), one
  * per line, as "KEY VALUE". If a rank differs from rank 0, the error names the key and both values.
- * `world` is not kept. Rank 0 takes over world->listen_fd and closes it.
+ * The function keeps no pointer to `world`. Rank 0 takes over world->listen_fd and closes it.
  *
  * Errors:
  *   GT_EINVAL on all ranks at once    the agreement or the world size of a rank differs, or two
@@ -55,20 +58,22 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
     const char *agreement, double timeout_s, struct gt_err *err);
 
 /*
- * Gather `bytes` bytes of each rank into all[size * bytes], in the order of ranks. All ranks must
- * call this with the same `bytes`, at most GT_RENDEZVOUS_MAX_BYTES. With 0 bytes it is a barrier.
+ * Exchange: each rank passes `bytes` bytes in `mine`, and gets the bytes of all ranks in `all`,
+ * which has size * bytes bytes. They are in the order of ranks. All ranks must call this function
+ * with the same `bytes`, at most GT_RENDEZVOUS_MAX_BYTES. With 0 bytes, an exchange is a barrier.
  *
  * Errors: GT_EIO if a rank has died or is more than timeout_s late; the text names it. GT_EINVAL if
  * a rank calls with another number of bytes. Rank 0 sends the error to the other ranks at once.
  * Every later exchange returns this error, too.
  *
- * Cost: rank 0 receives size - 1 messages of `bytes` bytes, and sends size - 1 messages of
- * size * bytes bytes.
+ * Cost: rank 0 receives one message of `bytes` bytes from each other rank, and sends one message of
+ * size * bytes bytes to each other rank.
  */
 int gt_rendezvous_exchange(
     struct gt_rendezvous *r, const void *mine, size_t bytes, void *all, struct gt_err *err);
 
-/* Close the connections, and free `r`. The next exchange fails on other ranks. NULL is fine. */
+/* Close the connections, and free `r`. Afterwards the next exchange of the other ranks fails. NULL
+ * is fine. */
 void gt_rendezvous_leave(struct gt_rendezvous *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* host_ring.h - inside comm: ring groups for host memory. */
+/* host_ring.h - inside comm: a ring group for host memory, and the functions of a kind of ring. */
 #ifndef GT_COMM_RING_HOST_RING_H
 #define GT_COMM_RING_HOST_RING_H
 
@@ -6,7 +6,8 @@
 #include "lib/comm/ring/peers.h"
 #include "lib/comm/ring/ring.h"
 
-/* The functions of one kind of ring. `self` is the state of a rank in such a ring. */
+/* The functions of one kind of ring (peers.h). Their argument `self` is the state of a rank in such
+ * a ring. */
 struct gt_ring_kind {
 	struct gt_ring_peers peers;
 
@@ -14,14 +15,16 @@ struct gt_ring_kind {
 	void (*stop)(void *self);
 	void (*free)(void *self);
 
-	/* Replace *group by a ring of the same kind, as gt_ring_of_shm() does. Called for a group
-	 * that was split from `below`. */
+	/* Replace *group by a ring of the same kind, as gt_ring_of_shm() does. *group is a group
+	 * that was split from gt_ring.below. */
 	int (*make)(struct gt_group **group, struct gt_err *err);
 };
 
 struct gt_ring {
 	struct gt_group group;
-	struct gt_group *below; /* runs messages and barriers, and allocates memory; owned */
+	/* The group from which the ring was made; owned. It runs messages and barriers, and
+	 * allocates memory. */
+	struct gt_group *below;
 	const struct gt_ring_kind *kind;
 	struct gt_ring_seat seat; /* seat.self is owned */
 	struct gt_queue queue;
@@ -30,7 +33,7 @@ struct gt_ring {
 /* ---- ring.c ---- */
 
 /* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. `chunk_bytes`
- * is the size of a slot, see struct gt_ring_seat. */
+ * is the size of a slot (struct gt_ring_seat in peers.h). */
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,
     void *self, size_t chunk_bytes, struct gt_err *err);
 

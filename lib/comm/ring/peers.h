@@ -10,16 +10,20 @@
  * to the next rank.
  */
 enum {
-	GT_RING_FLIGHT = 4, /* chunks of one slice that are transferred at the same time */
-	GT_RING_SLOTS = 8   /* chunks that the receive buffer of a rank can hold */
+	/* A long buffer is processed part by part. Each part is divided into one slice per rank,
+	 * and each slice into this number of chunks. While a rank adds up one chunk, the other
+	 * chunks of the slice are on their way. */
+	GT_RING_FLIGHT = 4,
+	GT_RING_SLOTS = 8 /* chunks that the receive buffer of a rank can hold */
 };
 
 /* ---- sums from rank to rank ---- */
 
 /*
- * Rings are ordered groups: each element is summed as the fixed tree of group.h. But in a ring the
- * first rank of a sum may be any rank. So a rank sends not one sum, but all partial sums of the
- * tree that are complete so far. Example: the sum over four ranks that begins at rank 1.
+ * Rings are ordered groups: each element is summed in the order of a fixed tree over the ranks
+ * (lib/comm/group.h). But in a ring the first rank of a sum may be any rank. So a rank sends not
+ * one sum, but all partial sums of the tree that are complete so far. Example: the sum over four
+ * ranks that begins at rank 1.
  *
  *   rank 1 sends    1
  *   rank 2 sends    1   2             not 1 + 2, which is not a partial sum of (0 + 1) + (2 + 3)
@@ -31,15 +35,15 @@ enum {
  * largest number of partial sums that a rank sends is 1 for two ranks, 2 for up to four, 3 for up
  * to eight, and about log2(n) for n ranks.
  */
-enum { GT_RING_PARTIALS = 20 }; /* upper limit: 2 log2 of the number of ranks */
+enum { GT_RING_PARTIALS = 20 }; /* upper limit of partial sums: 2 * log2(number of ranks) */
 
-/* How one rank treats the partial sums of a chunk. Received partial sums are numbered from 0 on.
- * The rank sends the kept ones first, and then its own partial sum. */
+/* A hop: what one rank does with the partial sums of a chunk. Received partial sums are numbered
+ * from 0 on. The rank sends those that it keeps unchanged first, and then its own partial sum. */
 struct gt_ring_hop {
 	int received, sent; /* number of partial sums */
 	int added_count, kept_count;
-	/* numbers of the received partial sums that the rank adds to its own elements, in this
-	 * order; numbers of the received partial sums that the rank copies unchanged */
+	/* Numbers of received partial sums. `added`: the rank adds these to its own elements, in
+	 * this order. `kept`: the rank copies these unchanged. */
 	int added[GT_RING_PARTIALS], kept[GT_RING_PARTIALS];
 };
 
@@ -86,8 +90,9 @@ struct gt_reduce_step {
  *
  * Chunks arrive in the order of the calls of signal(). The ring algorithm itself never reads data;
  * it only passes addresses to copy() and reduce(). So there are two ways to implement these
- * functions. They may wait and work at once, as on the CPU. Or they may queue all this on a stream
- * and return at once, as on GPUs. In both cases the work is done in the order of the calls.
+ * functions. They may wait and work at once, as on the CPU. Or they may queue the waiting and the
+ * work on a stream and return at once, as on GPUs. In both cases the work is done in the order of
+ * the calls.
  *
  * The functions return 0 or a negative code with *err. After an error, no more functions are called
  * for this collective.
@@ -104,27 +109,29 @@ struct gt_ring_peers {
 	/* Copy `bytes` bytes from src to each of dst[dsts]. One dst may be equal to src. */
 	int (*copy)(void *self, void *const *dst, int dsts, const void *src, size_t bytes,
 	    struct gt_err *err);
+	/* Do one step of a reduction. */
 	int (*reduce)(void *self, const struct gt_reduce_step *step, struct gt_err *err);
 };
 
-/* The position of a rank in a ring, called its seat. */
+/* The seat of a rank: its position in the ring, and the functions that copy to its neighbours. */
 struct gt_ring_seat {
 	int rank, size;
 	const struct gt_ring_peers *peers;
 	void *self;         /* first argument of the functions of `peers` */
 	size_t chunk_bytes; /* size of a slot: 512 or more, the same on all ranks */
-	int partials;       /* gt_ring_most_partials(size), stored because it takes size^2 steps */
+	/* gt_ring_most_partials(size); stored, because its computation takes size^2 steps */
+	int partials;
 };
 
 /*
  * Run a collective in a ring of two or more ranks: any kind except messages and barriers.
  *
  * Cost. Let n be the number of ranks, P = gt_ring_most_partials(n), and B the bytes of the whole
- * buffer. Partial sums of F16 and BF16 are sent as float32, so B is twice as large for them. Each
- * rank sends:
+ * buffer. Partial sums of F16 and BF16 are sent as float32, so each of them has twice the number of
+ * bytes given here. Each rank sends:
  *
- *   reduce-scatter   n - 1 steps, B (n - 1) / n bytes for each partial sum; 1 to P partial sums
- *   all-gather       n - 1 steps, B (n - 1) / n bytes
+ *   reduce-scatter   n - 1 steps, B * (n - 1) / n bytes for each partial sum; 1 to P partial sums
+ *   all-gather       n - 1 steps, B * (n - 1) / n bytes
  *   all-reduce       a reduce-scatter and an all-gather
  *   broadcast        B bytes, in chunks that go once around the ring
  *   reduce           B bytes for each partial sum; 1 to P partial sums

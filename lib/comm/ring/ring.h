@@ -7,21 +7,25 @@
 /*
  * In a ring of n ranks, rank r sends to rank r + 1 and receives from rank r - 1. The last rank
  * sends to rank 0. An all-reduce is a reduce-scatter followed by an all-gather, with one slice of
- * the buffer per rank. Each takes n - 1 steps.
+ * the buffer per rank. Each of these two parts takes n - 1 steps.
  *
- * In an all-reduce, the smallest amount that each rank can send is 2 (n - 1) / n times its buffer.
- * Two ranks send exactly this amount. More ranks also send additional partial sums (ring/peers.h).
- * The data of a broadcast or a reduce go once around the ring, in chunks. Messages and barriers are
- * run by the group from shm.h, because a ring does not make them faster.
+ * In an all-reduce, the smallest number of bytes that each rank can send is 2 * (n - 1) / n times
+ * the bytes of its buffer. With two ranks, each rank sends exactly this number. With more ranks, a
+ * rank also sends additional partial sums (ring/peers.h). The data of a broadcast or a reduce go
+ * once around the ring, in chunks. A ring is made on top of a group from shm/shm.h. That group runs
+ * messages and barriers, because a ring does not make them faster.
  *
- * If ranks can read each other's buffers, `shm` (shm.h) copies fewer bytes, because it reduces
- * buffers in place. A ring is useful if only neighbours can access each other's memory fast, for
- * example GPUs that are connected in pairs. It needs only copies between neighbours (ring/peers.h).
- * Here, CPU ranks (threads or processes) make these copies in shared memory.
+ * If all ranks can read each other's buffers, a group from shm/shm.h copies fewer bytes than a
+ * ring, because it reduces buffers in place. A ring is useful if only neighbours can access each
+ * other's memory fast, for example GPUs that are connected in pairs. A ring needs only copies
+ * between neighbours (ring/peers.h). In the rings of this header, CPU ranks (threads or processes)
+ * make these copies in shared memory.
  *
- * Sums are ordered (group.h): ranks send the partial sums of the tree. So the result does not
- * depend on the rank at which the sum begins. Slice j begins at rank j + 1 and ends at rank j. Only
- * the sign of a zero from GT_MAX may differ from other ordered groups.
+ * A ring is an ordered group: it adds the numbers of all ranks in the fixed order of group.h,
+ * because ranks send partial sums of that order. So a sum does not depend on the rank at which it
+ * begins. The reduction of slice j begins at rank j + 1 and ends at rank j. Results have the same
+ * bits as in other ordered groups, with one exception: if the result of GT_MAX is zero, its sign
+ * may differ.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC
@@ -29,8 +33,8 @@
  */
 
 /*
- * Replace *group, a group from shm.h, by a ring of the same ranks: a collective call. The ring owns
- * the old group. Errors name late and dead ranks as in shm.h.
+ * Replace *group, a group from shm/shm.h, by a ring of the same ranks: a collective call. The ring
+ * owns the old group. Errors name late and dead ranks, as those of shm/shm.h do.
  *
  * Errors: GT_ENOMEM and the errors of group.h, on all ranks. *group is then unchanged.
  */

@@ -14,8 +14,8 @@
 #include "lib/comm/shm/shm.h"
 
 /*
- * A segment is a block of memory that all ranks of a group share. It begins with a struct
- * gt_shm_segment. Then follow the rank areas, the channels and the staging areas:
+ * A segment is a block of memory that all ranks of a group (lib/comm/group.h) share. It begins with
+ * a struct gt_shm_segment. After this struct come the areas, the channels and the staging areas:
  *
  *   rank area       the part of a segment that one rank writes and all ranks read
  *   channel         messages (GT_SEND) from one rank to another rank
@@ -29,7 +29,8 @@
  */
 enum {
 	GT_SHM_RANKS_MAX = GT_SHM_MAX_RANKS,
-	/* bytes: up to this size of a rank's input, one meeting completes the collective */
+	/* if the input of each rank has at most this number of bytes, a collective needs only one
+	 * meeting */
 	GT_SHM_SMALL_BYTES = 4 * 1024,
 	GT_SHM_STAGING_SLOTS = 3, /* slots in the staging area of a rank: see shm/collectives.c */
 	GT_SHM_CHANNEL_SLOTS = 2, /* slots in a channel */
@@ -58,7 +59,8 @@ struct gt_shm_rank_area {
 	struct gt_shm_flag phase; /* number of meetings that the rank has reached */
 	alignas(GT_COMM_LINE) _Atomic uint32_t left; /* 1: the rank has called gt_group_free() */
 	_Atomic int32_t cpu; /* the processor on which the rank began its last collective */
-	/* the rank for which this rank sleeps, plus 1; 0: this rank does not sleep */
+	/* the rank for which this rank waits while it sleeps, plus 1; 0: this rank does not
+	 * sleep */
 	_Atomic int32_t awaits;
 	/* the call, and the positions of its buffers */
 	alignas(2 * GT_COMM_LINE) struct {
@@ -119,12 +121,14 @@ struct gt_shm {
 
 	bool processes;               /* true: ranks are processes; false: threads */
 	pid_t pids[GT_SHM_RANKS_MAX]; /* process id of each rank */
-	/* pidfd_open() of each process; -1: this rank itself, or not available */
+	/* file descriptor of each process, from pidfd_open(); -1: this rank itself, or not
+	 * available */
 	int pidfds[GT_SHM_RANKS_MAX];
-	/* the number of each rank in error messages: its rank in the first group that was split */
+	/* the number of each rank in error messages: its rank in the original group, from which
+	 * this group was split, perhaps in several steps */
 	int names[GT_SHM_RANKS_MAX];
-	pid_t all[GT_SHM_RANKS_MAX]; /* process ids of all ranks of that first group */
-	int all_count;               /* size of that first group */
+	pid_t all[GT_SHM_RANKS_MAX]; /* process ids of all ranks of the original group */
+	int all_count;               /* size of the original group */
 
 	uint32_t phase;            /* number of meetings so far */
 	uint32_t piece;            /* number of staged pieces so far, modulo GT_SHM_STAGING_SLOTS */
@@ -137,7 +141,8 @@ struct gt_shm {
 		uint64_t messages;
 	} sent[GT_SHM_RANKS_MAX], received[GT_SHM_RANKS_MAX];
 
-	/* additional flags that gt_shm_wake_all() wakes: a ring that uses this group has them */
+	/* flags of a ring that uses this group; gt_shm_wake_all() also wakes the ranks that sleep
+	 * on them */
 	struct gt_shm_flag *more[2 * GT_SHM_RANKS_MAX];
 	int more_count;
 
@@ -179,7 +184,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
  * them; each thread gets a copy of *out, and releases it. */
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
 
-/* Unmap the memory. Between threads, the last one that releases it does so. */
+/* Unmap the memory. If the ranks are threads, only the call of the last thread unmaps it. */
 void gt_shm_share_release(struct gt_shm_share *share);
 
 /* Take part in the exchanges of gt_shm_share_make() without using the memory. A rank without the
@@ -191,12 +196,12 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 void gt_shm_release(struct gt_group *group, void *memory);
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 
-/* Return the position of `bytes` bytes at p in this rank's part of a region. If they are not in any
- * region, the result has region 0. */
+/* Find the region that contains the `bytes` bytes at `p`, and return their position in this rank's
+ * part of the region. If no region contains them, the member `region` of the result is 0. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
-/* Return the address of `bytes` bytes at a place that `rank` has written to its area, or NULL if
- * the place is not valid. */
+/* Return the address, in this process, of the `bytes` bytes at `place`, which rank `rank` has
+ * written to its seat. Return NULL if the place is not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
 /* ---- shm/wait.c: flags, deadlines and failing together ---- */

@@ -7,7 +7,7 @@
 /*
  * Ranks on one host read each other's buffers directly. Each rank reduces one slice of the buffers
  * of all ranks, and writes the result to the buffers of all ranks. In an all-reduce of n ranks, the
- * data that leave the memory of a rank are 2 (n - 1) / n times its buffer. This is the smallest
+ * data that leave the memory of a rank are 2 * (n - 1) / n times its buffer. This is the smallest
  * possible amount.
  *
  * Buffers in memory from gt_group_alloc() are reduced in place, at any offset. Other buffers are
@@ -21,12 +21,13 @@
 
 struct gt_shm_options {
 	double timeout_s; /* give up on a rank that does not respond within this time; 0: 600 s */
-	size_t staging_bytes; /* staging area of each rank, the same on all ranks; 0: default */
+	/* size of each rank's staging area, the same on all ranks; 0: the default size */
+	size_t staging_bytes;
 };
 
-/* A function with which processes exchange descriptions of their memory. It gathers `bytes` bytes,
- * at most 256, of each rank in the order of ranks, as gt_rendezvous_exchange() does. It is called
- * only while a group is made. */
+/* A function with which processes exchange descriptions of their memory, and its first argument
+ * `self`. Like gt_rendezvous_exchange(), run() gathers the bytes mine[bytes] of all ranks in `all`,
+ * in the order of ranks; `bytes` is at most 256. run() is called only while a group is made. */
 struct gt_exchange {
 	int (*run)(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err);
 	void *self;

@@ -6,7 +6,7 @@
 
 #include "lib/comm/world/world.h"
 
-/* An environment: get(self, NAME) returns the value of a variable. */
+/* An environment: get(self, NAME) returns the value of the variable NAME. */
 struct gt_world_env {
 	gt_world_get_fn *get;
 	void *self;
@@ -21,24 +21,27 @@ int gt_world_number(int *out, const struct gt_world_env *env, const char *name, 
     struct gt_err *err);
 
 /* Set world->address to an address of `length` bytes. `name` is the variable that contains the
- * address, for the error. GT_EINVAL if the address is empty or too long. */
+ * address; the text of an error names it. GT_EINVAL if the address is empty or too long. */
 int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
     const char *name, struct gt_err *err);
 
-/* Return whether this process is a task of a Slurm step. The batch script itself is not a task. */
+/* Return whether this process is a task of a Slurm step (srun). The batch script itself is not a
+ * task. */
 bool gt_world_in_slurm_step(const struct gt_world_env *env);
 
 /* Return Slurm's list of the nodes of the step or the job, or NULL. */
 const char *gt_world_slurm_nodes(const struct gt_world_env *env);
 
-/* Set *out to the number of tasks on this node. If Slurm does not set it, *out is unchanged. */
+/* Set *out to the number of tasks on this node. If Slurm has set no variable with this number, *out
+ * is unchanged. */
 int gt_world_slurm_local_size(int *out, const struct gt_world_env *env, struct gt_err *err);
 
 /* Set world->address, the address of rank 0, to the first node in Slurm's list. */
 int gt_world_slurm_address(
     struct gt_world *world, const struct gt_world_env *env, struct gt_err *err);
 
-/* Read the whole world, with ranks and addresses, from `text`, the value of TF_CONFIG. */
+/* Set the ranks, the address and the other members of *world from `text`, the value of
+ * TF_CONFIG. */
 int gt_world_tf_config(struct gt_world *world, const char *text, struct gt_err *err);
 
 #endif

@@ -9,7 +9,7 @@
 /* The launcher that has set the environment variables. */
 enum gt_world_source {
 	GT_WORLD_ALONE,    /* no launcher: one rank */
-	GT_WORLD_GTRAIN,   /* gtrain's own launcher (launch.h) */
+	GT_WORLD_GTRAIN,   /* gtrain's own launcher (lib/comm/launch/launch.h) */
 	GT_WORLD_TORCHRUN, /* RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE */
 	GT_WORLD_MPI,      /* OMPI_COMM_WORLD_*, PMI_* */
 	GT_WORLD_SLURM,    /* SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID */
@@ -20,49 +20,50 @@ enum gt_world_source {
 struct gt_world {
 	enum gt_world_source source;
 	int rank, size; /* this rank; number of ranks on all hosts, at most GT_WORLD_MAX_RANKS */
-	/* index of this rank on this host, from 0 on; number of ranks on this host, which is less
-	 * than `size` if there are several hosts */
+	/* local_rank: index of this rank among the ranks of this host, from 0 on. local_size:
+	 * number of ranks on this host, which is less than `size` if there are several hosts. */
 	int local_rank, local_size;
 	char address[256]; /* host name or IP address of rank 0; "" if there is only one rank */
 	char hosts[256];   /* all hosts, as for mpirun's --host: "a:2,b:2"; "": unknown */
 	int port;          /* port of rank 0; 0 if there is only one rank */
 	char secret[65];   /* secret of the job, or "" */
-	int restart;       /* number of restarts of the job by the launcher */
+	int restart;       /* how often the launcher has restarted the job */
 	int listen_fd;     /* rank 0: a socket that already listens on the port; 0: none */
 };
 
 /*
- * Read the world of this process from its environment.
+ * Set *out from the environment variables of this process.
  *
  * Source. The sources are tried in the order of enum gt_world_source, from GT_WORLD_GTRAIN on. The
- * first source with its variables set is used. There is one exception: if PMI_RANK is set without
- * variables for local ranks, Slurm is tried first. Slurm's batch script itself is not a rank, but
- * tasks of srun are.
+ * first source whose variables are set is used. There is one exception: if PMI_RANK is set without
+ * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. A process that Slurm's
+ * batch script starts directly has no rank from Slurm; a process that srun starts has one.
  *
  * Address. The address of rank 0 is MASTER_ADDR. If this is not set:
  *
  *   torchrun    an error, unless there is only one rank
- *   MPI         127.0.0.1 if there is one host; none for several hosts, because MPI needs none
+ *   MPI         127.0.0.1 if there is one host; otherwise none, because MPI needs none
  *   Slurm       127.0.0.1 if there is one host; otherwise the first host in the node list of the
  *               step or the job
  *
- * Port. The port of rank 0 is MASTER_PORT. If this is not set, MPI and Slurm use a hash of the
- * job's id, from 15000 to 29999; for torchrun it is an error. So all ranks of a job use the same
- * port, and two jobs rarely use the same one. These ports are below the range of ports that Linux
- * assigns automatically. If torchrun uses MASTER_PORT for its own store
+ * Port. The port of rank 0 is MASTER_PORT. If this is not set, it is an error for torchrun. For MPI
+ * and Slurm, the port is then a hash of the job's id, from 15000 to 29999. So all ranks of a job
+ * use the same port, and two jobs rarely use the same one. The ports of this range are below the
+ * range of ports that Linux assigns automatically. If torchrun uses MASTER_PORT for its own store
  * (TORCHELASTIC_USE_AGENT_STORE=True), the port is MASTER_PORT + 1.
  *
- * TF_CONFIG. Address and port always come from the first chief or worker in TF_CONFIG.
+ * TF_CONFIG. With this source, address and port always come from the first chief or worker in
+ * TF_CONFIG.
  *
  * Local ranks. Some schedulers set only RANK and WORLD_SIZE. Then all ranks are on one host if
- * MASTER_ADDR is a loopback address; otherwise each host has one rank. Without MASTER_ADDR, all
- * ranks are on one host with MPI, and with Slurm if there is no node list.
+ * MASTER_ADDR is a loopback address; otherwise each host has one rank. If MASTER_ADDR is not set,
+ * all ranks are on one host for MPI. The same holds for Slurm, if there is no node list.
  *
- * GTRAIN_SECRET is read with all sources.
+ * GTRAIN_SECRET, the secret of the job, is read for every source.
  *
  * Errors: GT_EINVAL if a number is not a whole decimal number, if variables contradict each other
- * (for example a rank that is not below the size, or an invalid port), or if a set of variables is
- * incomplete. The error names the variable and its value.
+ * (for example a rank that is not less than the number of ranks, or an invalid port), or if a set
+ * of variables is incomplete. The error names the variable and its value.
  *
  * Sources of these rules: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's manual
  * (docs.open-mpi.org, tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*;
@@ -71,8 +72,8 @@ struct gt_world {
  */
 int gt_world_from_environment(struct gt_world *out, struct gt_err *err);
 
-/* Read the world from any set of variables, as gt_world_from_environment() does. get(self, NAME)
- * returns the value of a variable, or NULL if it is not set. */
+/* Set *out from any set of variables, as gt_world_from_environment() does. get(self, NAME) returns
+ * the value of the variable NAME, or NULL if it is not set. */
 typedef const char *gt_world_get_fn(void *self, const char *name);
 int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct gt_err *err);
 

@@ -25,31 +25,33 @@
  *                normalizer is Prepend, Replace or none (llama 2).
  * 3. Split each word into symbols (single characters or bytes), and merge pairs of adjacent symbols
  *    into tokens. The file lists the pairs to merge; the position of a pair in this list is its
- *    rank. The pair with the lowest rank is merged first; of equal pairs, the leftmost one. A
- *    character that is not a symbol is replaced by its bytes (byte_fallback) or by unk_token.
+ *    rank. The pair with the lowest rank is merged first; of equal pairs, the leftmost one is
+ *    merged first. A character that is not a symbol is replaced by its bytes (byte_fallback) or by
+ *    unk_token.
  *
  * If a text is not UTF-8, each maximal ill-formed part is read as one U+FFFD, as Python's
  * errors="replace" does.
  *
- * Any other field of tokenizer.json is an error that names the field. Character classes in patterns
- * follow PCRE2's version of Unicode (14.0 in 10.42). Characters that Unicode added later are
- * neither letters nor numbers.
+ * Any field of tokenizer.json that is not supported is an error that names the field. Character
+ * classes in patterns follow PCRE2's version of Unicode (Unicode 14.0 in PCRE2 10.42). Characters
+ * that Unicode added later are neither letters nor numbers.
  */
 struct gt_bpe;
 
 enum {
 	GT_BPE_MAX_TOKENS = 1 << 22,
-	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known file has 33 million */
-	/* Limit of commas in a file. The JSON parser takes some hundred bytes of memory per value;
-	 * the largest known files have two million values. */
+	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known file has 33 million bytes */
+	/* Limit of commas in a file, which limits the number of JSON values. The JSON parser takes
+	 * some hundred bytes of memory per value; the largest known files have two million
+	 * values. */
 	GT_BPE_MAX_COMMAS = 4000000,
 	GT_BPE_MAX_TOKEN = 1 << 12, /* bytes of one token's text */
 	GT_BPE_DIGEST = 65          /* bytes: SHA-256 in hexadecimal, and a terminating zero */
 };
 
 /* Read a tokenizer from a file, or from a folder that has tokenizer.json, or vocab.json and
- * merges.txt. For the last two, the other settings are GPT-2's. "<|endoftext|>" is then an added
- * token, if vocab.json has it. Close *out with gt_bpe_close().
+ * merges.txt. vocab.json and merges.txt have no settings, so the settings of GPT-2 are used, with
+ * the added token "<|endoftext|>" if vocab.json has it. Close *out with gt_bpe_close().
  * Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field that is not supported), GT_ENOMEM. */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err);
 
@@ -68,13 +70,14 @@ int gt_bpe_size(const struct gt_bpe *bpe);
  * does not add this token. */
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
-/* Return the bytes of the tokenizer.json, and their SHA-256 in hexadecimal. Both are borrowed. */
+/* gt_bpe_source() returns the bytes of the tokenizer.json; gt_bpe_digest() returns the SHA-256 of
+ * these bytes, in hexadecimal. Both results are borrowed. */
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
 
 /*
- * Return the text of a token, borrowed, with *length bytes. It may end inside a UTF-8 character.
- * NULL: no token has this id.
+ * Return the text of a token, borrowed, or NULL if no token has this id. The text has *length
+ * bytes, and may end inside a UTF-8 character.
  *
  *   first   the token is the first one of a text; some decoders drop spaces there
  *   *skip   the number of bytes at the start of the text that must not be written
@@ -100,7 +103,7 @@ typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
  * Memory: the text is processed about 64 MiB at a time, which limits the memory used, with two
  * exceptions. The merges of a single long word need memory for the whole word. And the whole text
  * is copied if it is not UTF-8, if the tokenizer adds a space before it, or if a pattern is
- * interpreted (gt_bpe_pattern_is_interpreted()).
+ * interpreted (gt_bpe_pattern_is_interpreted() in inside.h).
  *
  * The text may be a mapped file. If another process writes to the file at the same time, the ids
  * may be wrong, but memory is not damaged.

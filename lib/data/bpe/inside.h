@@ -12,13 +12,13 @@
 /*
  * Terms, from coarse to fine (bpe.h explains the steps):
  *
- *   segment   a stretch of text between added tokens
+ *   segment   a stretch of text between added tokens (such as `<|endoftext|>`)
  *   chunk     a part of a segment that one thread tokenizes
  *   word      a part of a segment; merges never cross its ends
  *   symbol    a character or byte of a word, before merges
  */
 
-/* Borrowed bytes p [n]. */
+/* Borrowed bytes: `n` bytes at `p`. */
 struct gt_bpe_string {
 	const unsigned char *p;
 	uint32_t n;
@@ -45,21 +45,21 @@ struct gt_bpe_vocab {
 	struct gt_arena arena;
 };
 
-/* Return a hash of bytes, for tables with keys from untrusted files. Such keys can make a table
- * slow, but their number is limited. */
+/* Return a hash of bytes, for tables with keys from untrusted files. Keys that are chosen to
+ * collide can make a table slow, but the number of keys is limited. */
 uint64_t gt_bpe_hash(const unsigned char *p, size_t n);
 
 /* Allocate memory for tokens with ids below `size`. */
 int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err);
-/* Add a token; its bytes text [n] are copied. Errors: GT_EFORMAT if another token has this id or
+/* Add a token, and copy its bytes, text[n]. Errors: GT_EFORMAT if another token has this id or
  * these bytes, GT_ENOMEM. */
 int gt_bpe_vocab_add(
     struct gt_bpe_vocab *v, int32_t id, const char *text, size_t n, struct gt_err *err);
 /* Return the id of the token with these bytes, or -1. */
 int32_t gt_bpe_vocab_find(const struct gt_bpe_vocab *v, const unsigned char *p, size_t n);
 
-/* Allocate memory for `count` merges. Then add each one with gt_bpe_merges_add(); if a pair is
- * added twice, the later rank counts. */
+/* Allocate memory for `count` merges. The caller then adds each merge with gt_bpe_merges_add(). If
+ * a pair is added twice, the second merge replaces the first one. */
 int gt_bpe_merges_init(struct gt_bpe_vocab *v, size_t count, struct gt_err *err);
 void gt_bpe_merges_add(struct gt_bpe_vocab *v, const struct gt_bpe_merge *merge);
 /* Return the merge of a pair, borrowed; NULL if this pair is never merged. */
@@ -73,7 +73,7 @@ struct gt_bpe_heap;
 
 /* Memory that is used again for each word. */
 struct gt_bpe_scratch {
-	uint32_t *ids; /* [capacity] ids of the symbols; after gt_bpe_merge_word(), of the tokens */
+	uint32_t *ids; /* [capacity] ids of symbols; after gt_bpe_merge_word(), ids of tokens */
 	size_t capacity;
 	struct gt_bpe_heap *heap; /* for long words; NULL before the first one */
 };
@@ -91,7 +91,8 @@ struct gt_bpe_pattern;
 struct gt_bpe_matcher; /* memory for matching; each thread has its own */
 
 /* Compile a pattern with PCRE2. The pattern is in the syntax of Oniguruma, the library that Hugging
- * Face's package uses. Errors: GT_ENOTSUP names syntax that has another meaning in PCRE2. */
+ * Face's package `tokenizers` uses. Errors: GT_ENOTSUP names syntax that has another meaning in
+ * PCRE2. */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
@@ -113,13 +114,15 @@ int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
 struct gt_bpe_added {
 	struct gt_bpe_string text;
 	int32_t id;
-	bool left, right; /* white space on this side becomes part of the token */
-	/* The token is found in the second pass, in the text between tokens of the first pass. */
+	bool left, right; /* white space to the left or right of the token becomes part of it */
+	/* The token is searched for in the second pass, which reads only the text between the
+	 * tokens that the first pass found. */
 	bool normalized;
 };
 
 struct gt_bpe_added_list {
-	/* [count], owned; sorted by pass, then by first byte, then by length, longest first */
+	/* [count], owned; sorted by pass, then by first byte, then by length; longer tokens come
+	 * first */
 	struct gt_bpe_added *tokens;
 	size_t count;
 	/* Tokens of pass p that begin with byte b are tokens[first[p][b]] up to, but not including,
@@ -152,12 +155,12 @@ int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char
 /* Limits: stages of a tokenizer, and bytes of a prefix or a replacement. */
 enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
-/* For tokenizers of bytes: a step that cuts text into smaller pieces. The first step cuts a
- * segment; each later step cuts the pieces of the step before. The pieces of the last step are
+/* A step of a tokenizer of bytes (bpe.h), which cuts text into smaller pieces. The first step cuts
+ * a segment; each later step cuts the pieces of the step before. The pieces of the last step are
  * words. */
 struct gt_bpe_stage {
-	/* A piece is cut at both ends of each match. NULL: nothing is cut; instead, a space is
-	 * added before each piece that does not begin with one. */
+	/* A piece is cut at both ends of each match of this pattern. NULL: nothing is cut; instead,
+	 * a space is added before each piece that does not begin with a space. */
 	struct gt_bpe_pattern *pattern;
 	bool drop_matches, drop_gaps; /* drop the matches, or the text between matches */
 };
@@ -172,19 +175,22 @@ struct gt_bpe_joins {
 	uint64_t ascii[128][2];
 };
 
-/* When the prefix is put before a segment. FIRST: only at the beginning of the text. */
+/* Before which segments the prefix (struct gt_bpe_chars) is put. FIRST: only before a segment at
+ * the beginning of the text. */
 enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FIRST };
 
-/* For tokenizers of characters: how text is normalized, and where words may end. */
+/* The settings of a tokenizer of characters (bpe.h): how text is normalized, and where words may
+ * end. */
 struct gt_bpe_chars {
 	/* A text that is put before a segment, such as U+2581. */
 	unsigned char prefix[GT_BPE_MAX_REPLACED];
 	int prefix_size; /* bytes */
 	enum gt_bpe_prefix when;
-	bool unless_there; /* only if the segment does not already begin with the prefix */
+	bool unless_there; /* not before a segment that already begins with the prefix */
 	/* The prefix and the replacement come from the normalizer, not from the pre_tokenizer. */
 	bool normalizer;
-	/* Each character `from` is replaced by the text `to`; from 0: nothing is replaced. */
+	/* Each character `from` is replaced by the text `to`. If `from` is 0, nothing is
+	 * replaced. */
 	uint32_t from;
 	unsigned char to[GT_BPE_MAX_REPLACED];
 	int to_size;                /* bytes */
@@ -199,11 +205,13 @@ struct gt_bpe {
 	struct gt_bpe_vocab vocab;
 	int model_size; /* number of tokens of the model, without added tokens */
 	bool bytes;     /* true: a tokenizer of bytes; false: a tokenizer of characters */
-	/* Fields of the model in tokenizer.json. all_bytes: byte_ids has an id for every byte. */
+	/* byte_fallback, fuse_unk and ignore_merges are fields of the model in tokenizer.json.
+	 * all_bytes: byte_ids has an id for every byte. */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
 	int32_t begin; /* result of gt_bpe_begin() */
-	int32_t unk;   /* id for unknown symbols; -1: unknown symbols are left out */
-	/* The id of the symbol for each byte, -1: none. For characters, it is <0x00> .. <0xFF>. */
+	int32_t unk;   /* id that stands for unknown symbols; -1: they are left out */
+	/* For each byte, the id of its symbol; -1: it has none. In a tokenizer of characters, these
+	 * symbols are <0x00> to <0xFF>. */
 	int32_t byte_ids[256];
 	uint32_t letters[256]; /* the character that stands for each byte in the vocabulary */
 	struct gt_bpe_added_list added;
@@ -224,18 +232,18 @@ struct gt_bpe {
 	atomic_int owners; /* number of references, see gt_bpe_share() */
 };
 
-/* Read the root object of a tokenizer.json into *bpe. The caller has zeroed its fields, and set
- * begin = -1. */
+/* Read the root object of a tokenizer.json into *bpe. The caller has set bpe->begin to -1 and all
+ * other fields to zero. */
 int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* read_model.c: read "model", or "added_tokens", of the root object `json`. */
+/* read_model.c: read the value of "model" or "added_tokens" in the root object `json`. */
 int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 /* read_words.c: read the value of "pre_tokenizer" or "normalizer"; NULL or null: there is none. */
 int gt_bpe_read_pre_tokenizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_normalizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* Read a Metaspace, which may be a pre_tokenizer or a decoder (`where`, for messages): the
- * character that stands for a space, when it is put before a segment, and whether words end before
- * it. */
+/* Read a Metaspace object. *mark is the character that stands for a space, *when says before which
+ * segments the character is put, and *split whether words end before the character. `where` is
+ * "pre_tokenizer" or "decoder", for messages. */
 int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split, const json_t *json,
     const char *where, struct gt_err *err);
 /* decode.c: read the value of "decoder"; NULL or null: there is none. */
@@ -246,7 +254,8 @@ int gt_bpe_convert_gpt2(
 
 /* fields.c: in all functions, `where` names the object in messages. */
 
-/* Return GT_ENOTSUP unless all keys of the object are in `known`, a list divided by spaces. */
+/* Return GT_ENOTSUP unless all keys of the object are in `known`, a list of keys with spaces
+ * between them. */
 int gt_bpe_check_keys(
     const json_t *object, const char *where, const char *known, struct gt_err *err);
 /* Return the string "type" of an object, borrowed; "" if it has none. */
@@ -258,11 +267,12 @@ int gt_bpe_read_bool(bool *out, const json_t *object, const char *key, bool othe
     const char *where, struct gt_err *err);
 /* Read a string of exactly one character. */
 int gt_bpe_read_char(uint32_t *out, const json_t *string, const char *where, struct gt_err *err);
-/* Return "x" of the object {"String": "x"}, borrowed. For anything else, return NULL and set
- * err. */
+/* `pattern` should be an object {"String": "x"}: return "x", borrowed. For any other value, return
+ * NULL and set *err. */
 const json_t *gt_bpe_read_literal(const json_t *pattern, const char *where, struct gt_err *err);
 
-/* alphabet.c: GPT-2 writes each byte as a printable character. Return the character of `byte`. */
+/* alphabet.c: in the files of GPT-2, a printable character stands for each byte. Return the
+ * character that stands for `byte`. */
 uint32_t gt_bpe_letter_of(unsigned char byte);
 /* Return the byte that a character stands for, or -1. */
 int gt_bpe_byte_of(uint32_t letter);
@@ -280,7 +290,7 @@ bool gt_bpe_is_space(uint32_t code);
 int gt_bpe_repair(unsigned char **out, size_t *size, int64_t *parts, const unsigned char *p,
     size_t n, struct gt_err *err);
 
-/* chars.c: compute the fields of bpe->chars that follow from the vocabulary. */
+/* chars.c: compute those fields of bpe->chars that depend on the vocabulary. */
 int gt_bpe_chars_prepare(struct gt_bpe *bpe, struct gt_err *err);
 void gt_bpe_chars_release(struct gt_bpe_chars *c);
 
@@ -297,7 +307,7 @@ struct gt_bpe_ids {
 /* Append ids [n] to the list. */
 int gt_bpe_ids_put(struct gt_bpe_ids *out, const uint32_t *ids, size_t n, struct gt_err *err);
 
-struct gt_bpe_words; /* a cache: the ids of words that this thread met before */
+struct gt_bpe_words; /* a cache: the ids of words that this thread tokenized before */
 
 /* Memory of a thread. */
 struct gt_bpe_worker {
@@ -305,11 +315,11 @@ struct gt_bpe_worker {
 	struct gt_bpe_scratch scratch;
 	struct gt_bpe_matcher *matcher;
 	struct gt_bpe_words *words;
-	/* For characters, buffers[0] holds the normalized word. For bytes, buffers[i] holds a piece
-	 * to which stage i added a space. */
+	/* In a tokenizer of characters, buffers[0] holds the normalized word. In a tokenizer of
+	 * bytes, buffers[i] holds a piece to which stage i added a space. */
 	unsigned char *buffers[GT_BPE_MAX_STAGES + 1];
 	size_t sizes[GT_BPE_MAX_STAGES + 1]; /* bytes of each buffer */
-	struct gt_bpe_worker *next;          /* next one in the list of idle workers */
+	struct gt_bpe_worker *next;          /* next worker in the list of idle workers */
 };
 
 int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err);
@@ -321,24 +331,26 @@ int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct 
 int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struct gt_bpe_ids *out,
     struct gt_err *err);
 
-enum { GT_BPE_MARKS = 64 }; /* limit of the marks of a chunk, see below */
+enum { GT_BPE_MARKS = 64 }; /* largest number of marks in a struct gt_bpe_chunk */
 
 /* A chunk of a segment. It begins at byte `from`. Its last word is the first one that ends at or
  * after byte `until`. */
 struct gt_bpe_chunk {
 	const unsigned char *p; /* the segment [n] */
 	size_t n, from, until;
-	bool prefixed; /* for characters: the prefix is put before the first word */
-	size_t end;    /* result: the byte after the last word */
+	/* only in a tokenizer of characters: the prefix is put before the first word */
+	bool prefixed;
+	size_t end; /* result: the byte after the last word */
 	struct gt_bpe_ids ids;
-	/* For bytes: the beginnings of the first words of the chunk. Word i begins at byte
-	 * mark_at[i] of the segment; mark_ids[i] is the number of ids before it. */
+	/* Only in a tokenizer of bytes: marks at the beginnings of the first words of the chunk.
+	 * Word i begins at byte mark_at[i] of the segment; mark_ids[i] is the number of ids of the
+	 * chunk before this word. */
 	size_t marks;
 	size_t mark_at[GT_BPE_MARKS], mark_ids[GT_BPE_MARKS];
 };
 
-/* Tokenize a chunk, for tokenizers of bytes or of characters: append its ids to chunk->ids, and set
- * chunk->end (for bytes, also the marks). */
+/* Tokenize a chunk with a tokenizer of bytes, or with a tokenizer of characters: append its ids to
+ * chunk->ids, and set chunk->end. gt_bpe_split_bytes() also sets the marks. */
 int gt_bpe_split_bytes(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
 int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
 /* For tokenizers of characters: return the first byte of the segment p [n], at or after `at`, where

@@ -11,8 +11,9 @@
  * known (NULL), *same is true. Errors: GT_EIO, GT_ENOMEM. */
 int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt_err *err);
 
-/* Check size and checksum of the file at `path`. Set *there to whether the file exists; a missing
- * file is not an error. Errors: GT_EFORMAT if the content is not the published one; GT_EIO. */
+/* Check size and checksum of the file at `path` against those of `file`. Set *there to whether the
+ * file at `path` exists; a missing file is not an error. Errors: GT_EFORMAT if the content is not
+ * the published one; GT_EIO. */
 int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, struct gt_err *err);
 
 #endif

@@ -1,21 +1,21 @@
-/* curl_api.h - inside data: libcurl's functions, from a library that is opened when needed. */
+/* curl_api.h - inside data: the libcurl functions that gtrain uses, loaded when needed. */
 #ifndef GT_DATA_GET_CURL_API_H
 #define GT_DATA_GET_CURL_API_H
 
 #include "lib/base/err.h"
 
 /*
- * The part of libcurl's binary interface that is used here. It is declared from libcurl's
+ * The part of libcurl's binary interface that gtrain uses. These declarations follow libcurl's
  * documentation, so building gtrain does not need libcurl's headers. The numbers of options and
  * error codes have not changed since libcurl.so.4 appeared in 2006. Where <curl/curl.h> is
- * installed, tests/unit/test_data_curl.c compares these numbers with it.
+ * installed, tests/unit/test_data_curl.c compares these numbers with those in that file.
  *
- * The library is opened at run time, not linked: libcurl loads some 30 other libraries, and linking
- * it would make every command start 10 ms later.
+ * libcurl is opened at run time. It is not linked, because it loads some 30 other libraries: every
+ * command would start 10 ms later.
  *
  * Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3).
  */
-enum gt_curl_option {                    /* the comments give the type of the argument */
+enum gt_curl_option {                    /* comments: the type of the argument */
 	GT_CURL_LOW_SPEED_LIMIT = 19,    /* long, bytes per second */
 	GT_CURL_LOW_SPEED_TIME = 20,     /* long, seconds */
 	GT_CURL_FAILONERROR = 45,        /* long */
@@ -61,8 +61,8 @@ enum gt_curl_code {
 	GT_CURLE_HTTP2_STREAM = 92
 };
 
-/* A callback that receives size * n bytes and returns this number. Any other return value stops the
- * transfer with the error GT_CURLE_WRITE. */
+/* A callback that receives `size * n` bytes and returns this number. Any other return value stops
+ * the transfer with the error GT_CURLE_WRITE. */
 typedef size_t gt_curl_receive(char *bytes, size_t size, size_t n, void *self);
 
 /* libcurl's functions, and a handle (`easy`) that keeps connections open. After gt_curl_open() no
@@ -78,8 +78,8 @@ struct gt_curl {
 	void *easy;
 };
 
-/* Open the library, and create a handle. Errors: GT_ENOTSUP if libcurl is not installed (the hint
- * names its package), GT_ENOMEM. */
+/* Open libcurl, and create a handle. Errors: GT_ENOTSUP if libcurl is not installed (the hint names
+ * its package), GT_ENOMEM. */
 int gt_curl_open(struct gt_curl **out, struct gt_err *err);
 void gt_curl_close(struct gt_curl *curl);
 

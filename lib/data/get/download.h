@@ -8,7 +8,7 @@
 #include "lib/base/progress.h"
 #include "lib/data/get/curl_api.h"
 
-/* Bytes of a host's name in messages, with a terminating zero. */
+/* Size in bytes of a buffer for the name of a host, including the terminating zero. */
 enum { GT_HOST_SIZE = 128 };
 
 struct gt_download {
@@ -35,9 +35,9 @@ enum gt_download_remedy {
  * Download the missing bytes of a file, and append them to the local file. If the server ignores
  * the requested range and sends the whole file, the local file is written again from its start.
  *
- * After an error the local file holds a correct beginning, and the next call continues after it.
- * The local file is emptied if the received bytes cannot belong to it. *remedy is set after every
- * call.
+ * After an error the local file holds the correct bytes received so far, and the next call
+ * continues after them. But if the server's answer does not fit (another part, or a file of another
+ * size), the local file is emptied. *remedy is set in every case.
  *
  * Only HTTP and HTTPS are used, also after redirects. Redirects from HTTPS to HTTP are not
  * followed. Proxies are taken from the environment (http_proxy, https_proxy, no_proxy).
@@ -47,7 +47,8 @@ enum gt_download_remedy {
 int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,
     struct gt_err *err);
 
-/* Write the host of an address to `out`, without the user's name and password. Return out. */
+/* Write the host of an address to `out`, without the user name and the password that the address
+ * may contain. Return `out`. */
 const char *gt_download_host(char out[GT_HOST_SIZE], const char *address);
 
 #endif

@@ -22,8 +22,8 @@ struct gt_get {
 	bool force;       /* download files even if they exist */
 	double timeout_s; /* give up if no connection is made, or no data arrive, in this time */
 	int retries;      /* retries per address if the server fails or cuts the connection */
-	double
-	    pause_s; /* pause before the first retry; it doubles for each later one, up to 16 s */
+	/* seconds before the first retry; the pause doubles for each later retry, up to 16 s */
+	double pause_s;
 	struct gt_log *log; /* messages, and progress if the terminal can show it */
 
 	struct gt_curl *curl; /* private; opened when first used */
@@ -32,8 +32,8 @@ struct gt_get {
 
 /*
  * Provide the files of a data set: download missing files, compare the size and SHA-256 of all
- * files, and unpack an archive. An existing file with another content is an error, and is not
- * changed unless `force` is set.
+ * files, and unpack an archive. If an existing file has another content, this is an error, and the
+ * file is not changed. But if `force` is set, the file is downloaded again.
  *
  * A file is downloaded as NAME.part. It is renamed when it is complete and its SHA-256 is correct.
  * After an interruption NAME.part stays, and the next call continues it. If another process is

@@ -7,7 +7,7 @@
 
 #include "lib/base/err.h"
 
-enum { GT_SET_ADDRESSES = 3 }; /* limit of the addresses of a file */
+enum { GT_SET_ADDRESSES = 3 }; /* largest number of addresses of a file */
 
 /* A file of a data set. */
 struct gt_set_file {
@@ -28,8 +28,9 @@ struct gt_set {
 	const char *license; /* as the publisher states it, or an address where to read about it */
 	const char *model;   /* a value of --model that suits the data; '@' stands for the folder */
 	const char *data;    /* a value of --data that reads it; '@' stands for the folder */
-	/* `--data NAME` means KIND:FOLDER/PATH with this kind of data and this path. A path of ""
-	 * is the folder itself. Both are NULL if the set has no data to train on. */
+	/* `--data NAME` means KIND:FOLDER/PATH: KIND is `kind`, FOLDER is the folder of the set,
+	 * and PATH is `path`. If `path` is "", KIND:FOLDER is meant. `kind` and `path` are NULL if
+	 * the set has no data to train on. */
 	const char *kind;
 	const char *path;
 	bool weights;                    /* the folder has pretrained weights */
@@ -54,8 +55,8 @@ char *gt_sets_folder(void);
 char *gt_set_path(
     const struct gt_set *set, const char *folder, const char *path, struct gt_err *err);
 
-/* Return whether the files that commands read exist and have the right sizes: the unpacked files if
- * there is an archive, otherwise the files themselves. `folder` is the folder of all data sets. */
+/* Return whether the data set exists in `folder`, the folder of all data sets: its files exist and
+ * have the right sizes. If the publisher offers an archive, only the unpacked files are checked. */
 bool gt_set_is_there(const struct gt_set *set, const char *folder);
 
 /* Return the number of bytes to download for all files. */

@@ -1,4 +1,4 @@
-/* infer.h - helpers for the shape rules of ops (gt_op.infer). */
+/* infer.h - helpers for the functions gt_op.infer, which compute the shapes of outputs of ops. */
 #ifndef GT_GRAPH_OPS_INFER_H
 #define GT_GRAPH_OPS_INFER_H
 
@@ -28,27 +28,27 @@ int64_t gt_value_last(const struct gt_value *v);
 /* Check that v is floating point and has `ndim` dimensions (-1: at least one). */
 int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err);
 
-/* Check that v has this dtype and shape [n]. v may be NULL. */
+/* Check that v has this dtype and shape [n]. If v is NULL, there is nothing to check. */
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
 
-/* Check that v has the type int32 and the shape []: it is the number of earlier tokens of a text. v
- * may be NULL. */
+/* Check that v, the number of earlier tokens of a text, has the type int32 and the shape []. If v
+ * is NULL, there is nothing to check. */
 int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 
-/* Check that b has the dtype and shape of a. `what` names b. */
+/* Check that `b` has the dtype and shape of `a`. `what` names `b`. */
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);
 
-/* Check that the `count` elements from `first` on are a range within `whole` elements, which makes
- * them a shard. If `whole` is 0, there is no shard, and `first` must be 0. `what` names the
- * elements: "rows". */
+/* Check the shard that an op works on (lib/graph/attrs.h): the elements [first, first + count) must
+ * be among the elements [0, whole). If `whole` is 0, there is no shard, and `first` must be 0.
+ * `what` names the elements, for example "rows". */
 int gt_infer_shard(
     int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err);
 /* Print a shard as " from 4 of 16". Print nothing if `whole` is 0. */
 void gt_infer_print_shard(int64_t first, int64_t whole, FILE *f);
 
-/* Emit a node as gt_emit() does, but return its out[0]. */
+/* Emit a node as gt_emit() does, but return the output out[0] of the node. */
 struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
 

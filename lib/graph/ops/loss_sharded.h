@@ -1,10 +1,11 @@
-/* loss_sharded.h - inside graph: how losses are sharded over classes, and checks of targets. */
+/* loss_sharded.h - inside graph: losses when ranks divide the classes, and checks of targets. */
 #ifndef GT_GRAPH_OPS_LOSS_SHARDED_H
 #define GT_GRAPH_OPS_LOSS_SHARDED_H
 
 #include "lib/graph/shard.h"
 
-/* The shard rules (gt_op.shard) of cross_entropy and classify_stats. */
+/* The shard rules (gt_op.shard, lib/graph/shard.h) of cross_entropy and classify_stats. With tensor
+ * parallelism, each rank has the logits of some of the classes. */
 extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
 /* Check that `target` is int32 with one element for each row of the logits. Defined in loss.c. */

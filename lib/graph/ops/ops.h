@@ -1,4 +1,4 @@
-/* ops.h - the ops that models and passes emit, with shapes and formulas. */
+/* ops.h - all ops of the graph: shapes and formulas, and the functions that emit them. */
 #ifndef GT_GRAPH_OPS_OPS_H
 #define GT_GRAPH_OPS_OPS_H
 
@@ -6,38 +6,44 @@
 
 /*
  * Notation:
- *   F         float32, float64, bfloat16 or float16; the same type for all F values of a node
+ *   F         float32, float64, bfloat16 or float16; all F values of a node have the same type
  *   W         the type of statistics and of vectors over channels: float32 if F is bfloat16 or
  *             float16, else F
- *   I32, I64, U8, F32, F64   the other types: integers, unsigned bytes, floats, by number of bits
+ *   I32, I64  integers of 32 and 64 bits
+ *   U8        unsigned bytes
+ *   F32, F64  float32, float64
  *   [B, T, C] a shape: B samples, T tokens, C channels; [] is a scalar
  *   ...       any number of leading dimensions, which the op treats as one dimension of rows
- *   like x    with the type and shape of x
+ *   rows      the product of these leading dimensions
+ *   like x    the type and shape of x
  *   dx        the gradient of the loss with respect to x
- *   optional  the input or output may be missing (NULL); optional (0): 0 is used instead
- *   "may overwrite x"  the output may use the memory of x (gt_op.inplace)
+ *   optional  the input or output may be missing (NULL)
+ *   optional (0)       the input may be missing; 0 is used instead
+ *   may overwrite x    the output may use the memory of x (gt_op.inplace)
+ *   attrs.OP.NAME      an attribute of the node (attrs.h)
  *
- * All ops are documented here, and only here. Kernels follow these formulas. An op without a
- * function below is emitted by a pass or as a gradient. The functions append a node and return its
- * out[0]. They return NULL if a required input is NULL or the graph has failed (graph.h).
+ * This header is the only documentation of the ops, and kernels follow its formulas. If an op has
+ * no function below, a pass emits it, or it is emitted for the gradient of another op. Each
+ * function appends a node to the graph and returns the node's out[0]. It returns NULL if a required
+ * input is NULL or the graph has failed (graph.h).
  */
 
 /* ---- matmul.c ---- */
 
 /*
- * matmul: y = op(a) op(b) + bias.
- *   in   a F [..., K], or [..., M] with trans_a   (treated as two-dimensional)
- *        b F [K, N] (leading dimensions are treated as one), or [N, K] with trans_b
+ * matmul: the matrix product y = op(a) * op(b) + bias.
+ *   in   a F [..., K], or [..., M] with trans_a; treated as two-dimensional
+ *        b F [K, N], or [N, K] with trans_b; leading dimensions are treated as one
  *        bias F [N], optional
  *   out  y F [..., N]; with trans_a [M, N]
  * op(a) is a, or its transpose with trans_a; likewise op(b) with trans_b. trans_a and trans_b
- * cannot be combined. torch.nn.Linear is (x, weight, bias, trans_b), Hugging Face's Conv1D is
- * (x, weight, bias). If attrs.matmul.relaxed is set, the kernel may add the terms of a sum in
- * another order; only forward-only graphs set it.
+ * cannot be combined. torch.nn.Linear is matmul of (x, weight, bias) with trans_b. Hugging Face's
+ * Conv1D is matmul of (x, weight, bias) without trans_b. If attrs.matmul.relaxed is set, the kernel
+ * may add the terms of a sum in another order. Only forward-only graphs have this attribute set.
  *
- * The attribute tf32 exists for products, convolutions, attention, their gradients, and
- * linear_cross_entropy. If it is set, the kernel may round float32 factors to 10 bits of mantissa
- * (pass tf32).
+ * Products, convolutions, attention, the gradients of these ops, and linear_cross_entropy have an
+ * attribute tf32, which the pass tf32 sets. If it is set, the kernel may round float32 factors to
+ * 10 bits of mantissa.
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
@@ -45,37 +51,39 @@ struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_val
 /*
  * Products fused with other ops. The pass fuse_products emits these ops if the backend has kernels
  * for them.
- * matmul_gelu: p = the result of matmul, and y = gelu(p) in the tanh form.
+ * matmul_gelu: p = the result of matmul, and y = gelu(p) in the tanh form (see gelu below).
  *   in   as matmul
  *   out  y F;  p F like y (missing if no node reads it)
- * matmul_gelu_grad: y = op(a) op(b) gelu'(p), the last product element by element.
+ * matmul_gelu_grad: y = (op(a) * op(b)) * gelu'(p). The product with gelu'(p) is element by
+ * element.
  *   in   a, b as matmul;  p F like y     out  y F
- * weight_grad: y = a^T b, and the gradient of a bias: the sums over the rows of a or of b.
- *   in   a F [..., M];  b F [..., N];  third input: a again, to ask for the sums over a, optional;
- *        fourth input: b again, to ask for the sums over b, optional; at most one of the two
+ * weight_grad: y = a^T * b, and the gradient of a bias: the sums over the rows of a or of b.
+ *   in   a F [..., M];  b F [..., N];  third input: a again, if the sums over the rows of a are
+ *        wanted, optional;  fourth input: b again, if the sums over the rows of b are wanted,
+ *        optional. At most one of the third and the fourth input may be given.
  *   out  y W [M, N];  sums W [M] or [N] (missing without a third or fourth input)
  */
 
 /* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
 struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias);
 
-/* bias_grad: the sums of dy over all dimensions except the channel. The channel is dimension 1 of
- * an image with four dimensions, else the last dimension.
+/* bias_grad: for each channel, the sum of dy over all other dimensions. The dimension of channels
+ * is dimension 1 for an image with four dimensions, otherwise the last dimension.
  *   in   dy F [..., N] or [B, N, H, W]     out  F [N] */
 struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 
 /* ---- conv.c ---- */
 
 /*
- * conv2d: cross-correlation, as torch.nn.functional.conv2d. Then bias and residual are added. Then
- * max(0, .) is applied if attrs.conv.relu is set.
+ * conv2d: cross-correlation, as torch.nn.functional.conv2d. Then bias and residual are added. After
+ * that, max(0, .) is applied if attrs.conv.relu is set.
  *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
  *        optional
- *   out  y F [B, O, H', W'],  H' = (H + 2 pad - k) / stride + 1, W' likewise; may overwrite
+ *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, W' likewise; may overwrite
  *        residual
- * Only fusion passes of forward-only graphs set residual, relu and attrs.conv.relaxed. A node with
- * them has no gradient. If relaxed is set, the kernel may use an algorithm that rounds more often
- * than a plain sum.
+ * Only fusion passes of forward-only graphs set residual, attrs.conv.relu and attrs.conv.relaxed. A
+ * node that has one of them set has no gradient. If attrs.conv.relaxed is set, the kernel may use
+ * an algorithm that rounds more often than a plain sum.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
  * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
  */
@@ -87,9 +95,9 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 /*
  * layer_norm: normalize each row over the last dimension C.
  *   in   x F [..., C];  weight W [C];  bias W [C], optional
- *   out  y F [..., C], or in the type attrs.norm.low;  mean W [rows];  rstd W [rows] =
- *        1 / sqrt(biased variance + eps)
- *   y = (x - mean) rstd weight + bias
+ *   out  y [..., C], of the type F, or of the type attrs.norm.low if it has 16 bits;
+ *        mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
+ *   y = (x - mean) * rstd * weight + bias
  * layer_norm_grad:
  *   in   dy like y;  x, weight, mean, rstd;  acc like x, optional (0);  bias, optional: its values
  *        are not read
@@ -101,14 +109,15 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
 
 /*
  * add_layer_norm: add, then layer_norm, in one pass over memory. A fusion pass emits this op.
- *   in   x F [..., C];  residual F or W, shape of x;  weight W [C];  bias W [C], optional
+ *   in   x F [..., C];  residual F or W, with the shape of x;  weight W [C];  bias W [C], optional
  *   out  y F like x;  sum like residual = x + residual;  mean, rstd W [rows], of the sum
- *   y = (sum - mean) rstd weight + bias; may overwrite x
+ *   y = (sum - mean) * rstd * weight + bias; may overwrite x
  * add_layer_norm_grad:
  *   in   dy, sum, weight, mean, rstd;  dsum like sum, optional (0);  bias, optional: its values are
  *        not read
- *   out  d like sum, the gradient of x and of residual, may overwrite dsum;  dweight W [C];  dbias
- *        W [C] (missing without bias);  d in the type of dy (missing if sum has this type)
+ *   out  d like sum, the gradient of x and of residual, may overwrite dsum;  dweight W [C];
+ *        dbias W [C] (missing without bias);  a copy of d in the type of dy (missing if sum has
+ *        this type)
  */
 
 /*
@@ -117,12 +126,13 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
  *        num_batches_tracked I64 []
  *   out  y like x;  mean W [C];  rstd W [C] = 1 / sqrt(biased variance + eps)
- *   y = (x - mean) rstd weight + bias, then max(0, .) if attrs.norm.relu (set by a fusion pass)
- *   running = (1 - momentum) running + momentum batch, with the unbiased variance (divided by n -
- *   1, n = B H W);  num_batches_tracked += 1
+ *   y = (x - mean) * rstd * weight + bias. After that, max(0, .) is applied if attrs.norm.relu is
+ *   set, which a fusion pass does.
+ *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. This
+ *   variance is unbiased: divided by n - 1, with n = B * H * W.  num_batches_tracked += 1
  * batch_norm_grad:
- *   in   dy, x, weight, mean, rstd;  y, optional, present with relu: then elements of dy count only
- *        where y > 0
+ *   in   dy, x, weight, mean, rstd;  y, optional, present if attrs.norm.relu is set: elements of dy
+ *        then count only where y > 0
  *   out  dx, may overwrite dy;  dweight W [C];  dbias W [C]
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
@@ -132,24 +142,25 @@ struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt
 
 /* batch_norm_eval: batch_norm with the running statistics instead of the statistics of the batch;
  * no gradient.
- *   in   x, weight, bias, running_mean, running_var     out  y (relu as above; may overwrite x)
+ *   in   x, weight, bias, running_mean, running_var
+ *   out  y, with attrs.norm.relu as in batch_norm; may overwrite x
  * batch_norm_fold: the weight and bias of one convolution that replaces a convolution and a
  * batch_norm_eval. A fusion pass of forward-only graphs emits this op.
  *   in   w F [O, C, k, k]; weight, bias, running_mean, running_var F [O]; conv_bias F [O], optional
- *   out  w weight / sqrt(running_var + eps);  bias +
- *        (conv_bias - running_mean) weight / sqrt(running_var + eps) */
+ *   out  the new w: w * weight / sqrt(running_var + eps);  the new bias:
+ *        bias + (conv_bias - running_mean) * weight / sqrt(running_var + eps) */
 struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var, double eps);
 
 /* ---- rms_norm.c ---- */
 
 /*
- * rms_norm: divide each row (the last dimension, C) by its root mean square.
+ * rms_norm: divide each row, the C elements of the last dimension, by its root mean square.
  *   in   x F [..., C];  weight W [C]
  *   out  y F like x;  rstd W [rows] = 1 / sqrt(mean of x^2 + eps)
- *   y = x rstd weight
+ *   y = x * rstd * weight
  * rms_norm_grad:  in dy like x, x, weight, rstd
- *   out  dx = rstd (dy weight - x rstd^2 mean(dy weight x));  dweight W [C]
+ *   out  dx = rstd * (dy * weight - x * rstd^2 * mean(dy * weight * x));  dweight W [C]
  * Source: Zhang and Sennrich, "Root mean square layer normalization", NeurIPS 2019.
  */
 struct gt_value *gt_rms_norm(
@@ -158,7 +169,8 @@ struct gt_value *gt_rms_norm(
 /* ---- swiglu.c ---- */
 
 /*
- * swiglu: y = a / (1 + e^-a) * b.     in   a F [...];  b like a     out  y like a
+ * swiglu: y = a / (1 + e^-a) * b. a is the argument `gate`, b the argument `up`.
+ *   in   a F [...];  b like a     out  y like a
  * swiglu_grad:  in dy, a, b     out  da, db
  * Source: Shazeer, "GLU variants improve transformer", arXiv 2002.05202.
  */
@@ -168,16 +180,16 @@ struct gt_value *gt_swiglu(struct gt_graph *g, struct gt_value *gate, struct gt_
 
 /*
  * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.
- *   in   q F [B, T, heads D];  k, v F [B, T, kv_heads D], D even;  past I32 [], optional (0): the
+ *   in   q F [B, T, heads * D];  k, v F [B, T, kv_heads * D];  past I32 [], optional (0): the
  *        number of earlier tokens of the text
- *   out  qkv F [B, T, (heads + 2 kv_heads) D]: rotated q, rotated k, and v
- *   D is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are a pair (x1, x2).
- *   For token t the pair becomes
- *   (x1 cos a - x2 sin a, x2 cos a + x1 sin a) with a = (past + t) theta^(-2 j / D).
+ *   out  qkv F [B, T, (heads + 2 * kv_heads) * D]: rotated q, rotated k, and v
+ *   D, an even number, is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are
+ *   a pair (x1, x2). For token t the pair becomes
+ *   (x1 * cos a - x2 * sin a, x2 * cos a + x1 * sin a) with a = (past + t) * theta^(-2 * j / D).
  * Frequencies, angles, cos and sin are computed in float64 for float64 data, and in float32 for all
  * other types. The pairing of columns and the precision are those of Hugging Face's
  * LlamaRotaryEmbedding.
- * rope_grad:  in dqkv     out  dq, dk, dv: dq and dk are rotated by -a
+ * rope_grad:  in dqkv     out  dq, dk, dv, where dq and dk are rotated by the angle -a
  * Source: Su et al., "RoFormer", arXiv 2104.09864.
  */
 struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
@@ -187,22 +199,24 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 
 /*
  * Ops that replace batch_norm and batch_norm_grad if ranks combine their statistics of the batch
- * (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B H W for the samples of
- * one rank, or the sum of these over all ranks. C is the number of channels, R the number of ranks.
+ * (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B * H * W for the samples
+ * of one rank, or the sum of these products over all ranks. C is the number of channels, R the
+ * number of ranks.
  *
  * batch_norm_moments:     in x
- *   out  F64 [1 + 2 C]: n, the means [C], the sums of squared deviations from the mean [C]
+ *   out  F64 [1 + 2 * C]: n, the means [C], the sums of squared deviations from the mean [C]
  * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
- *                            batch_norm does), moments F64 [R, 1 + 2 C], one row for each rank
- *   out  mean W [C];  rstd W [C], for the samples of all ranks
- * batch_norm_apply:       in x, weight, bias, mean, rstd     out y (relu as in batch_norm)
+ *                            batch_norm does), moments F64 [R, 1 + 2 * C], one row for each rank
+ *   out  mean W [C];  rstd W [C];  both for the samples of all ranks
+ * batch_norm_apply:       in x, weight, bias, mean, rstd
+ *   out  y, with attrs.norm.relu as in batch_norm
  * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as in batch_norm_grad)
- *   out  sums F64 [1 + 2 C]: n, sums of dy [C], sums of dy (x - mean) [C];  dweight, dbias W [C]
- *        for the samples of this rank
- * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 C] over all ranks,
- *                            y (optional)
- *   out  dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n); may
- *        overwrite dy
+ *   out  sums F64 [1 + 2 * C]: n, sums of dy [C], sums of dy * (x - mean) [C];
+ *        dweight, dbias W [C];  all of them for the samples of this rank
+ * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 * C] over all ranks,
+ *                            y (optional, as in batch_norm_grad)
+ *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
+ *        may overwrite dy
  * These ops have no gradient, because they are inserted after the backward pass was added.
  * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
  * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
@@ -210,17 +224,17 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 
 /* ---- elementwise.c ---- */
 
-/* add: y = a + b, same shapes; may overwrite a or b. */
+/* add: y = a + b, where a and b have the same shape; may overwrite a or b. */
 struct gt_value *gt_add(struct gt_graph *g, struct gt_value *a, struct gt_value *b);
 
-/* relu: y = max(0, x), NaN stays NaN; may overwrite x.
+/* relu: y = max(0, x), where NaN stays NaN; may overwrite x.
  * relu_grad:  in dy, y     out  dx = dy where y > 0, else 0; may overwrite dy */
 struct gt_value *gt_relu(struct gt_graph *g, struct gt_value *x);
 
 /*
  * gelu, two forms (enum gt_gelu):
- *   erf   y = x/2 (1 + erf(x / sqrt 2))
- *   tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+ *   erf   y = x/2 * (1 + erf(x / sqrt(2)))
+ *   tanh  y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))
  * gelu_grad:  in dy, x     out  dx, may overwrite dy
  * Source: Hendrycks and Gimpel, arXiv 1606.08415.
  */
@@ -229,20 +243,21 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
 /*
  * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. The gradient is dropout
  * of dy with the same random numbers.
- *   in   x F [B, ...];  rng I64 [4] (enum gt_rng_field)
+ *   in   x F [B, ...];  rng I64 [4] (enum gt_rng_field in lib/graph/kernel.h)
  * Element e of sample i (in row-major order) has the counter
  *   c = (first + i * stride) * (elements per sample) + e
- * The element draws word (c mod 4) of the Philox block at floor(c / 4), converted by
- * gt_philox_float(). If the number is below p, y is 0. If x has only some rows of each sample,
- * attrs.dropout.first and attrs.dropout.sample give the range. Then each element draws the same
- * number as in the whole sample.
+ * `first` and `stride` are the elements GT_RNG_FIRST and GT_RNG_STRIDE of rng. The random number of
+ * the element is word (c mod 4) of the Philox block at floor(c / 4), converted by
+ * gt_philox_float(). If the random number is below p, y is 0. If x has only some rows of each
+ * sample, attrs.dropout.first and attrs.dropout.sample say which rows. Each element then gets the
+ * same random number as in the whole sample.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
-/* fill: a tensor with the same constant in each element.     out  F, of the given shape
+/* fill: a tensor with the same constant in each element.     out  F, with the given shape
  * copy: y = x.
  * cast: y = x in the floating-point type `to`, rounded to nearest even. The gradient of x is dy,
- * cast back. gt_cast_to() returns x itself if x already has the type.
+ * cast to the type of x. gt_cast_to() returns x itself if x already has the type `to`.
  * accumulate: acc += x, in place.     in acc, x     no output */
 struct gt_value *gt_fill(
     struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, double value);
@@ -253,22 +268,24 @@ void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x)
 /* ---- shape.c ---- */
 
 /* reshape: a view (gt_op.view) of x: the same elements in row-major order, with another shape.
- * reorder: copy x to another layout; the shape does not change. */
+ * reorder: copy x to the layout `to` (lib/device/layout.h); the shape does not change. */
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
 struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layout to);
 
 /*
- * subsample: keep every stride-th row and column, and add channels of zeros: `front` before and
- * `back` after the channels of x. This is the parameter-free "option A" shortcut of He et al., CVPR
- * 2016.
+ * subsample: keep every stride-th row and column of the image. Then add channels of zeros: `front`
+ * channels before those of x, and `back` channels after them. This is the parameter-free "option A"
+ * shortcut of He et al., CVPR 2016.
  *   in   x F [B, C, H, W]     out  y F [B, front + C + back, ceil(H / stride), ceil(W / stride)]
- * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero for pixels not kept
+ * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero for pixels that were not
+ * kept
  */
 struct gt_value *gt_subsample(
     struct gt_graph *g, struct gt_value *x, int stride, int64_t front, int64_t back);
 
-/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without `at`; no gradient. at[b] is the index
- * of the last token of sequence b. An index below 0 counts as 0, an index above T - 1 as T - 1.
+/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without `at`. at[b] is the index of the last
+ * token of sequence b. An index below 0 counts as 0, an index above T - 1 as T - 1. The op has no
+ * gradient.
  *   in   x F [B, T, C];  at I32 [B], optional     out  y F [B, C] */
 struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct gt_value *at);
 
@@ -282,14 +299,15 @@ struct gt_value *gt_image_normalize(
 /*
  * patch_tokens: turn an image of features into a sequence of tokens: first the learned class token,
  * then one token for each pixel of x. A learned position embedding is added to each token.
- *   in   x F [B, C, H, W];  token F [1, 1, C];  position F [1, 1 + H W, C]
- *   out  y F [B, 1 + H W, C]:  y[b, 0] = token + position[0];
- *        y[b, 1 + h W + w] = x[b, :, h, w] + position[1 + h W + w]
- * patch_tokens_grad:  in dy     out dx;  dtoken, dposition: sums over b
+ *   in   x F [B, C, H, W];  token F [1, 1, C];  position F [1, 1 + H * W, C]
+ *   out  y F [B, 1 + H * W, C]:  y[b, 0] = token + position[0];
+ *        y[b, 1 + h * W + w] = x[b, :, h, w] + position[1 + h * W + w]
+ * patch_tokens_grad:  in dy     out  dx;  dtoken;  dposition.  The last two are sums over b.
  * Source: Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, equation 1.
  *
  * first_position: y[b] = x[b, 0].     in   x F [B, T, C]     out  y F [B, C]
- * first_position_grad:  in dy     out dx F [B, T, C]: dy in row 0 of each sample, else zero
+ * first_position_grad:  in dy     out  dx F [B, T, C]: dy in row 0 of each sample, zero in other
+ * rows
  */
 struct gt_value *gt_patch_tokens(
     struct gt_graph *g, struct gt_value *x, struct gt_value *token, struct gt_value *position);
@@ -298,13 +316,16 @@ struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x);
 /* ---- pool.c ---- */
 
 /*
- * max_pool2d: the largest element of each window of k * k elements, k = attrs.pool.kernel, as
- * torch.nn.functional.max_pool2d. Padding counts as -inf. If an element is NaN, the result is NaN.
+ * max_pool2d: the largest element of each window of k * k elements, as in
+ * torch.nn.functional.max_pool2d; k is attrs.pool.kernel. Padding counts as -inf. If an element of
+ * a window is NaN, the result is NaN.
  *   in   x F [B, C, H, W]
- *   out  y F [B, C, H', W'], H' and W' as in conv2d;  index U8, shape of y: the index of the
- *        largest element in its window; the first one if several are equal
+ *   out  y F [B, C, H', W'], H' and W' as in conv2d;  index U8, with the shape of y: the index of
+ *        the largest element in its window. If several elements are the largest, it is the index of
+ *        the first one.
  * max_pool2d_grad:  in dy, index     out  dx
- * avg_pool2d: the mean of each window. The zeros of the padding are included (count_include_pad).
+ * avg_pool2d: the mean of each window, including the zeros of the padding (PyTorch's
+ * count_include_pad).
  *   in   x F [B, C, H, W]     out  y F [B, C, H', W']
  * avg_pool2d_grad:  in dy   out  dx
  */
@@ -317,18 +338,20 @@ struct gt_value *gt_avg_pool2d(
 
 /*
  * embedding: y[b, t] = table[ids[b, t]] + position[past + t]. An id outside the table is an error;
- * its text gives the id.
+ * the error's text contains the id.
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
  *        past I32 [], optional (0): the number of earlier tokens of the text
- *   out  y F [B, T, C], in the type attrs.embedding.low if that has 16 bits
+ *   out  y [B, T, C], of the type F, or of the type attrs.embedding.low if it has 16 bits
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
- *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
- * position_grad:   in dy     out  dposition F [rows, C] = sum of dy over b; zero from row T on
- *   If y has a 16-bit type, both gradients have the type of the table.
- * If attrs.embedding.whole > 0, the table is a shard: the rows from attrs.embedding.first on, of a
- * table of attrs.embedding.whole rows. If a row is in another shard, y is zero there, and no
- * position is added. So the sum of y over all shards is the y of the whole table. The gradient of
- * this sum is also the gradient of each shard's y.
+ *   out  dtable = acc + the sum of the rows of dy for each id, added in the order of (b, t);
+ *        overwrites acc
+ * position_grad:   in dy     out  dposition F [attrs.embedding.rows, C] = sum of dy over b; zero
+ *        from row T on
+ * If y has a 16-bit type, dtable and dposition have the type of the table.
+ * If attrs.embedding.whole > 0, the table is a shard of a whole table with attrs.embedding.whole
+ * rows: it has the rows from attrs.embedding.first on. If the row of ids[b, t] is in another shard,
+ * y[b, t] is zero, and no position is added. So the sum of y over all shards is the y of the whole
+ * table. The gradient of this sum is also the gradient of each shard's y.
  */
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
     struct gt_value *position, struct gt_value *past);
@@ -337,18 +360,20 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 
 /*
  * attention: scaled dot-product self-attention over packed projections. No T x T matrix is stored.
- *   in   qkv F [B, T, C + 2 kv_heads D]: the columns of q, then k, then v; C = heads * D, D is the
- *        size of a head;  rng I64 [4], optional: required for dropout, attrs.attention.p > 0
+ *   in   qkv F [B, T, C + 2 * kv_heads * D]: the columns of q, then k, then v; C = heads * D, where
+ *        D is the size of a head;  rng I64 [4], required only for dropout (attrs.attention.p > 0)
  *   out  y F [B, T, C];  lse W [B, heads, T]: log-sum-exp of each row of scores
- *   score[i, j] = q_i . k_j / sqrt(D) for j <= i, or for all j if attrs.attention.full is set;
- *   p = softmax(score), then dropout;  y_i = sum_j p[i, j] v_j
+ *   score[i, j] = dot(q_i, k_j) / sqrt(D) for j <= i, or for all j if attrs.attention.full is set;
+ *   p = softmax(score), then dropout;  y_i = sum over j of p[i, j] * v_j
  *   Head h of q uses head h / (heads / kv_heads), rounded down, of k and v.
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
  * For dropout, element (b, head, i, j) is element ((head * T) + i) * T + j of sample b. If the node
- * computes only a shard of the heads of a layer, attrs.attention.first_head and all_heads give the
- * range. Then dropout draws the same numbers as in the whole layer.
- * gt_attention() is causal, gt_attention_full() is not causal. Both have as many heads of keys as
- * of queries. gt_attention_grouped() is causal and has no dropout.
+ * computes only a shard of the heads of a layer, attrs.attention.first_head and
+ * attrs.attention.all_heads say which heads. Dropout then draws the same numbers as in the whole
+ * layer.
+ * gt_attention() is causal, gt_attention_full() is not causal. Both have as many heads for keys as
+ * for queries. gt_attention_grouped() may have fewer heads for keys than for queries; it is causal
+ * and has no dropout.
  * Sources: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn); Ainslie et
  * al., arXiv 2305.13245 (heads that share keys and values).
  */
@@ -361,12 +386,13 @@ struct gt_value *gt_attention_grouped(
 
 /*
  * attention_cached: causal attention for the next T tokens of a text. Earlier runs stored the keys
- * and values of the `past` earlier tokens in the caches `keys` and `values`. No gradient.
+ * and values of the `past` earlier tokens in the caches `keys` and `values`. The op has no
+ * gradient.
  *   in   qkv F as in attention;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D],
  *        both updated: rows past to past + T - 1 become k and v of these T tokens
  *   out  y F [B, T, C]
- *   score[i, j] = q_i . keys_j / sqrt(D) for j <= past + i;
- *   y_i = sum_j softmax(score)[i, j] values_j
+ *   score[i, j] = dot(q_i, keys_j) / sqrt(D) for j <= past + i;
+ *   y_i = sum over j of softmax(score)[i, j] * values_j
  * The kernel reads only the first past + T rows of the caches.
  */
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
@@ -375,36 +401,38 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
 /* ---- loss.c ---- */
 
 /*
- * cross_entropy: loss = weight * sum over rows r with target[r] >= 0 of (lse[r] - logits[r,
- * target[r]]).
+ * cross_entropy: the loss is the sum over all rows r with target[r] >= 0 of
+ *   weight * (lse[r] - logits[r, target[r]])
  *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (number of targets >= 0 in the
- *        whole step); then the loss of the step is the sum over micro-batches and ranks
+ *        whole step), so that the loss of the step is the sum over its micro-batches and ranks
  *   out  loss F [];  lse F [rows]: log-sum-exp of each row of logits
  * Rows with a negative target (torch's ignore_index -100) are ignored. A target >= V is an error;
- * its text gives the target. The sum is computed in float64.
+ * the error's text contains the target. The sum is computed in float64.
  * Mixtures: target is I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h). Each row has two
- * classes a and b and a weight w. The term of the row is w (lse - logits[a]) + (1 - w) (lse -
- * logits[b]). If a class is negative, its summand is left out.
+ * classes a and b and a weight w. In the loss, such a row r has the term
+ *   weight * (w * (lse[r] - logits[r, a]) + (1 - w) * (lse[r] - logits[r, b]))
+ * If a class is negative, its summand is left out.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
  *   out  dlogits, may overwrite logits
- *   dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that are ignored;
- *   mixtures: dlogits = dloss weight (w (exp(logits - lse) - onehot(a)) + (1 - w) (exp(logits -
- *        lse) - onehot(b))), without the summand of a negative class
- *   If attrs.loss.whole > 0, logits are a shard: the classes from attrs.loss.first on, of
- *   attrs.loss.whole classes.
+ *   dlogits = dloss * weight * (exp(logits - lse) - onehot(target)), 0 for rows that are ignored
+ *   Mixtures: dlogits = dloss * weight * (w * (exp(logits - lse) - onehot(a)) +
+ *        (1 - w) * (exp(logits - lse) - onehot(b))), without the summand of a negative class
+ *   If attrs.loss.whole > 0, `logits` is a shard: of attrs.loss.whole classes, it has those from
+ *   attrs.loss.first on.
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
 
-/* Return whether these are the targets of mixtures. Only cross_entropy, cross_entropy_grad, pick
- * and cross_entropy_sharded accept them. */
+/* Return whether `target` has the form for mixtures. Only cross_entropy, cross_entropy_grad, pick
+ * and cross_entropy_sharded accept such targets. */
 bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *target);
 
 /* classify_stats: sums over rows with target >= 0.
  *   in   logits F [..., V];  target I32 [...]
  *   out  F64 [4]: cross-entropy, number of rows, top-1 hits, top-5 hits
- * A logit is ahead of the target's logit if it is greater, or equal with a lower index. A row is a
- * top-k hit if fewer than k logits are ahead. A row with a NaN is never a hit. */
+ * A logit is ahead of the target's logit if it is greater, or if it is equal and has a lower index.
+ * A row is a top-k hit if fewer than k logits are ahead of the target's logit. A row with a NaN is
+ * never a hit. */
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
@@ -417,14 +445,15 @@ struct gt_value *gt_classify_stats(
  *   out  loss F []
  * NaN marks a missing target. The sum is computed in float64.
  * square_error_grad:  in dloss F [], y, target, weight
- *   out  dy = dloss weight 2 (y - target), 0 for missing targets; may overwrite y
+ *   out  dy = dloss * weight * 2 * (y - target), 0 for missing targets; may overwrite y
  */
 struct gt_value *gt_square_error(
     struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight);
 
 /* regress_stats: sums over all targets that are not NaN.
  *   in   y F [...];  target F, as many elements as y
- *   out  F64 [5]: sum of (y - target)^2, number of targets, sums of |y - target|, target, target^2
+ *   out  F64 [5]: sum of (y - target)^2, number of targets, sum of |y - target|, sum of target, sum
+ *        of target^2
  */
 enum { GT_REGRESS_STATS = 5 };
 struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target);
@@ -432,25 +461,26 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
 /* ---- linear_cross_entropy.c ---- */
 
 /*
- * linear_cross_entropy: cross_entropy, or classify_stats, of the logits x w^T, together with the
- * gradients of the loss. The kernel computes the logits of attrs.head.rows rows at a time. No
- * tensor holds all logits.
+ * linear_cross_entropy: either cross_entropy of the logits x * w^T and, if dloss is given, its
+ * gradients; or classify_stats of these logits. The kernel computes the logits of attrs.head.rows
+ * rows at a time, so no tensor holds all logits.
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
  *        optional; requires weight
  *   out  loss W [] (missing without weight);  stats F64 [4], as classify_stats (missing with
  *        weight);  dx like x and dw W [V, C] (both missing without dloss)
- * If F is a 16-bit type, logits and their gradients are rounded to F, as if tensors held them. The
- * sums over rows for dw are computed in W. The op has no gradient: the pass fuse_head replaces both
- * the forward and the backward nodes by one node of this op.
+ * If F is a 16-bit type, logits and their gradients are rounded to F, as if they were stored in
+ * tensors. The sums over rows for dw are computed in W. The op has no gradient, because the pass
+ * fuse_head replaces both the forward and the backward nodes by one node of this op.
  */
 
 /* ---- loss_sharded.c ---- */
 
 /*
  * Ops that replace cross_entropy and classify_stats if logits are sharded over classes. Each rank
- * has logits F [..., V]: the V classes from attrs.loss.first on, of attrs.loss.whole classes. The
- * ranks never exchange logits, only a few numbers per row, by collectives between these nodes. The
- * backward pass treats the outputs of these nodes as constants, except cross_entropy_sharded.
+ * has logits F [..., V]: of attrs.loss.whole classes, the V classes from attrs.loss.first on. The
+ * ranks never exchange logits. By collectives between these nodes, they exchange only a few numbers
+ * per row. The backward pass treats the outputs of these nodes as constants, except the loss of
+ * cross_entropy_sharded.
  *
  *   lse_r = log_sum_exp(logits)               of this rank's classes
  *   max = maximum over ranks of lse_r
@@ -463,24 +493,25 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
  * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
  * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
  * pick:            in logits, target I32 [...]     out F [rows]: the logit of the target; 0 if the
- *                  target is negative or a class of another rank. Mixtures: w logits[a] + (1 - w)
- *                  logits[b], where a class that is negative or of another rank adds 0. A target >=
- *                  attrs.loss.whole is an error.
+ *                  target is negative or a class of another rank. Mixtures: w * logits[a] +
+ *                  (1 - w) * logits[b], where a class that is negative or of another rank adds 0.
+ *                  A target >= attrs.loss.whole is an error.
  * count_before:    in logits, target, picked F [rows]     out F64 [rows]: the number of this rank's
  *                  logits that are ahead of the target's logit, as defined for classify_stats;
  *                  infinity for a row with a NaN, 0 for a row with a negative target
  * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
- *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked). Mixtures: lse is
- *        multiplied by the sum of the weights of the classes that are not negative.
- *        The gradient with respect to logits is cross_entropy_grad. It already includes the
- *        gradients that go through lse and picked, which are computed from the logits. The forward
- *        kernel does not read the logits.
+ *   out  loss F [] = weight * (sum over all rows with target >= 0 of (lse - picked)). Mixtures: lse
+ *        is multiplied by the sum of the weights of those classes that are not negative.
+ *        The gradient with respect to the logits is computed by cross_entropy_grad. It already
+ *        includes the gradients that go through lse and picked, because these are computed from
+ *        the logits. The kernel of the forward op does not read the logits.
  * classify_stats_sharded:  in lse, picked, before, target
  *   out  F64 [4], as classify_stats
  * Source: Shoeybi et al., arXiv 1909.08053, section 3.
  */
 
-/* The rows of the op table, for passes and gradients, which call gt_emit() directly. */
+/* The rows of the op table. Passes and gradient functions need them, because they call gt_emit()
+ * directly. */
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
     gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_add_layer_norm,
     gt_op_add_layer_norm_grad, gt_op_batch_norm, gt_op_batch_norm_grad, gt_op_batch_norm_eval,

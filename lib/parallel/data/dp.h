@@ -1,4 +1,4 @@
-/* dp.h - inside parallel: data parallelism around one rank that holds the weights. */
+/* dp.h - inside parallel: the mode dp, in which rank 0 reads samples and updates weights. */
 #ifndef GT_PARALLEL_DATA_DP_H
 #define GT_PARALLEL_DATA_DP_H
 
@@ -21,13 +21,15 @@
  * rank without samples all gradients are 0, and the rank computes nothing else.
  *
  * In reproducible training (virtual/rewrite.h) each rank computes the loss of its own logits, and
- * losses are summed like gradients. Then logits are not gathered, and targets are scattered too.
+ * losses are summed like gradients. So logits are not gathered, and targets are scattered like
+ * inputs.
  *
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */
 
-/* Set the range [*first, *first + *count) of the samples of a rank. gt_dp_part_of() is for rank
- * `rank` of the group, gt_dp_part() for this rank. `samples` is the size of the micro-batch. */
+/* Compute which samples of a micro-batch a rank has: the range [*first, *first + *count).
+ * gt_dp_part_of() does so for rank `rank` of the group, gt_dp_part() for this rank. `samples` is
+ * the size of the micro-batch. */
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count);
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count);
 

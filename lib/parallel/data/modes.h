@@ -1,4 +1,4 @@
-/* modes.h - inside parallel: the modes of the data axis, and the state of all axes. */
+/* modes.h - inside parallel: the kinds of data parallelism (modes), and the state of a rank. */
 #ifndef GT_PARALLEL_DATA_MODES_H
 #define GT_PARALLEL_DATA_MODES_H
 
@@ -6,10 +6,11 @@
 #include "lib/graph/sharding.h"
 #include "lib/parallel/parallel.h"
 
-struct gt_pipeline; /* pipeline/stage.h */
-struct gt_shards;   /* tensor.c */
+struct gt_pipeline; /* lib/parallel/pipeline/stage.h */
+struct gt_shards;   /* lib/parallel/tensor/tensor.c */
 
-/* The state of one rank, for all axes. Kernels find it in call->context. */
+/* The state of one rank, for all axes of the grid of ranks (lib/parallel/axis.h). Kernels find this
+ * struct in call->context. */
 struct gt_parallel {
 	const struct gt_parallel_mode *mode; /* mode of the data axis */
 	struct gt_parallel_options o;
@@ -17,64 +18,71 @@ struct gt_parallel {
 	bool dry;               /* a dry run: allocate no memory, and call no function of a group */
 	/* dry run: a group without functions; its rank and size are o.rank and o.ranks */
 	struct gt_group nobody;
-	struct gt_group *axes[GT_AXES]; /* the group of each axis, or its member of `seats` */
-	/* Groups without functions, which only have a rank and a size. If the group of an axis does
-	 * not exist, its member of `seats` is used instead. They are never called. */
+	/* axes[i] is the group of the ranks on axis i. If this group does not exist, axes[i] points
+	 * to seats[i]. */
+	struct gt_group *axes[GT_AXES];
+	/* Groups without functions, which are never called. They only have a rank (the seat of this
+	 * rank on the axis) and a size (the number of seats). */
 	struct gt_group seats[GT_AXES];
-	struct gt_group *results; /* gt_parallel_results() */
+	struct gt_group *results; /* the result of gt_parallel_results() */
 	/* Groups for device memory, with the ranks of world, axes and results. They exist from
 	 * gt_parallel_attach() on; kernels call them with a stream. If device memory is host
 	 * memory, they are the groups above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
-	struct gt_device_way way; /* the way of the groups for device memory (device_group.h) */
+	/* the kind of the groups for device memory (lib/comm/device_group.h) */
+	struct gt_device_way way;
 	struct gt_store *store;
-	bool stale; /* dp: rank 0's weights have changed since they were last sent to all ranks */
-	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); NULL: none */
+	/* mode dp: rank 0's weights have changed since rank 0 last sent them to all ranks */
+	bool stale;
+	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); or NULL */
 	size_t event_count;
 	void *state;                  /* private to the mode */
 	struct gt_shards *shards;     /* private to tensor.c */
-	bool divides_rows;            /* sequence.c: at least one graph divides rows among ranks */
-	int64_t sequence_bytes;       /* sequence.c: bytes sent in a run of the largest graph */
+	bool divides_rows;            /* sequence axis: ranks divide the rows of some graph */
+	int64_t sequence_bytes;       /* sequence axis: bytes sent in a run of the largest graph */
 	struct gt_pipeline *pipeline; /* NULL: no pipeline */
-	/* replicas.c: checksums [1 + data seats][slots]: of this rank, then of all ranks of the
-	 * data axis; NULL: weights are not compared */
+	/* Checksums of the weights, [1 + ranks of the data axis][slots], for replicas.c. Row 0 has
+	 * the checksums of this rank. The other rows have those of all ranks of the data axis.
+	 * NULL: weights are not compared. */
 	uint32_t *sums;
-	/* norm.c: the ranges of the gradients that this rank counts in the norm. `at` is the index
-	 * of a range in store->gradients. */
+	/* For norm.c, which computes the norm of the gradients: the ranges of the gradients whose
+	 * squares this rank adds to the norm. norm_ranges[i].at is the index in store->gradients of
+	 * the first element of range i. */
 	struct gt_part *norm_ranges;
 	size_t norm_range_count;
-	/* norm.c: this rank also holds gradients that another rank counts */
+	/* this rank also holds gradients whose squares another rank adds to the norm */
 	bool counts_some;
-	/* norm.c: device memory to sum the squares of norm_ranges; NULL unless counts_some */
+	/* device memory in which norm.c sums the squares of norm_ranges; NULL if counts_some is
+	 * false */
 	struct gt_step_scalars *scalars;
 	const struct gt_device *device; /* the store's device; the store is freed first */
-	struct gt_plan_extra extra;     /* gt_parallel_kernels() */
+	struct gt_plan_extra extra;     /* the result of gt_parallel_kernels() */
 };
 
 /* A mode of the data axis. Functions without a comment do the mode's part in the function of
- * parallel.h with the same name: attach() is called by gt_parallel_attach(). If a function is NULL,
- * the mode does nothing there, with two exceptions. If `update` is NULL, gt_norm_update() is
- * called. If `part` is NULL, a rank computes all samples that it reads. */
+ * parallel.h with the same name: for example, gt_parallel_attach() calls attach(). If a function is
+ * NULL, the mode has nothing to do in this step, with two exceptions. If `update` is NULL,
+ * gt_norm_update() is called. If `part` is NULL, a rank computes all samples that it reads. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
 	bool compresses; /* can send gradients in the data type gt_parallel_options.compress */
 	bool replicates; /* after an update, all ranks of the data axis hold the same parameters */
 	bool main;       /* rank 0 reads all samples, and only rank 0 has the sum of gradients */
-	bool divides;    /* only the owner of a shard has the complete gradient of the shard */
-	bool shards;     /* can be combined with the tensor axis */
-	bool stages;     /* can be combined with a pipeline */
+	bool divides; /* as in zero.h: only the owner of a shard has the shard's summed gradient */
+	bool shards;  /* can be combined with the tensor axis */
+	bool stages;  /* can be combined with a pipeline */
 	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);
 	int (*scatter)(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* As in struct gt_axis_row. */
+	/* cuts() and held() are described in struct gt_axis_row (lib/parallel/axis.h). */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Called if cuts() is true. Return the index in flat memory of the first element of the
-	 * slot that this rank holds. */
+	/* Called if cuts() is true. Return the index, in this rank's flat buffer for `what`
+	 * (lib/graph/store.h), of the first of the slot's elements that this rank holds. */
 	int64_t (*place)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
@@ -91,7 +99,7 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
 extern const struct gt_parallel_mode *const gt_parallel_modes[GT_PARALLEL_KINDS];
 
 /* Return the number of bytes that a rank sends in a reduce-scatter of all gradients. An all-gather
- * of all parameters sends as many. */
+ * of all parameters sends the same number. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
 /* Queue a collective on the compute stream, in place: sum buffer[count] over the ranks of the group

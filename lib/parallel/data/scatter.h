@@ -1,31 +1,32 @@
-/* scatter.h - inside parallel: nodes by which rank 0 scatters samples and gathers results. */
+/* scatter.h - inside parallel: graph nodes by which rank 0 scatters samples and gathers results. */
 #ifndef GT_PARALLEL_DATA_SCATTER_H
 #define GT_PARALLEL_DATA_SCATTER_H
 
 #include "lib/graph/graph.h"
 
 /*
- * Here "rank" means the seat of a rank on the data axis. A row is the data of one sample.
- * gt_dp_part() defines the rows that belong to each rank. A rank without rows has neither of these
- * nodes. The functions return the output of the node, or NULL with the graph's error set.
+ * In this file "rank" means the seat of a rank on the data axis (lib/parallel/axis.h). A row is the
+ * data of one sample. gt_dp_part() (lib/parallel/data/dp.h) defines the rows that belong to each
+ * rank. The graph of a rank without rows contains neither of these nodes. A token is a scalar, F32
+ * [], without meaning: it stands for the output of a rank that has no result. The functions return
+ * the output of the node, or NULL with the graph's error set.
  *
  * scatter: rank 0 sends each rank its rows of x.
- *   in   rank 0: x [rows, ...]; other ranks: x is NULL, or a value that is not read (the gradient
- *        of a token)
+ *   in   rank 0: x [rows, ...]; other ranks: x is NULL or the gradient of a token, and is not read
  *   out  y with the type and shape of `like`: the rows of this rank
  * scatter has no gradient.
  *
- * gather: each rank sends its rows to rank 0. `rows` is the total number of rows on rank 0, and 0
- * on other ranks.
+ * gather: each rank sends its rows to rank 0. On rank 0, `rows` is the number of all ranks' rows
+ * together; on other ranks, it is 0.
  *   in   x [rows of this rank, ...]
- *   out  rank 0: y [rows, ...]; other ranks: a token, F32 [], with the value 0
+ *   out  rank 0: y [rows, ...]; other ranks: a token with the value 0
  * The gradient of gather is a scatter.
  */
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like);
 struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows);
 
-/* Emit the node broadcast_weights: rank 0 sends its weights to all ranks, in the first run of a
- * step. The node has no inputs and no outputs. */
+/* Emit the node broadcast_weights: in the first run of a step, rank 0 sends its weights to all
+ * ranks. The node has no inputs and no outputs. */
 void gt_broadcast_weights(struct gt_graph *g);
 
 #endif

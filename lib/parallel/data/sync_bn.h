@@ -6,22 +6,24 @@
 
 /*
  * Change a training graph: every batch_norm uses the statistics of the samples of all ranks of the
- * data axis, and its gradient uses the sums over these samples. `ranks` is the number of ranks of
- * the axis, or of virtual ranks in reproducible training. If it is 1, the graph does not change.
- * Each node is replaced by several nodes, one of them a collective (see norm_sync.c in
- * lib/graph/ops/ops.h):
+ * data axis, and its gradient uses the sums over these samples. (Axes are defined in
+ * lib/parallel/parallel.h.) `ranks` is the number of ranks of the axis, or of virtual ranks in
+ * reproducible training (lib/parallel/virtual/rewrite.h). If `ranks` is 1, the graph does not
+ * change. Each node is replaced by several nodes, one of which is a collective. lib/graph/ops/ops.h
+ * describes them in the section norm_sync.c:
  *
  *   batch_norm       batch_norm_moments, all_gather, batch_norm_combine, batch_norm_apply
  *   batch_norm_grad  batch_norm_grad_sums, all_reduce, batch_norm_grad_apply
  *
- * Ranks exchange 1 + 2 C doubles for C channels, so the precision is the same as on one rank. The
+ * Ranks exchange 1 + 2 * C doubles for C channels, so the precision is the same as on one rank. The
  * running statistics are updated with the statistics of the whole batch of n values, with the
- * factor n / (n - 1) for the variance. They have the same bits on all ranks. The gradients of
- * weight and bias are sums over the samples of one rank. The data axis adds them up like other
- * gradients.
+ * factor n / (n - 1) for the variance. The running statistics have the same bits on all ranks. The
+ * gradients of weight and bias are sums over the samples of one rank; they are added up over the
+ * data axis like other gradients.
  *
- * This pass runs after all passes of lib/graph, for two reasons: the graph has its backward pass by
- * then, and fusions with batch_norm and the layouts of images are the same as on one rank.
+ * This pass runs after all passes of lib/graph, for two reasons: it needs the backward pass in the
+ * graph, and the passes that fuse batch_norm with other nodes or choose the layouts of images then
+ * do the same as on one rank.
  *
  * Source: torch.nn.SyncBatchNorm.
  */

@@ -6,23 +6,24 @@
 #include "lib/parallel/data/modes.h"
 
 /*
- * With ddp, every rank keeps all gradients, parameters and optimizer states. Here the ranks of the
- * data axis divide them. Each bucket (buckets.h) is divided into equal shards, one for each rank.
- * gt_zero_cut() pads the layout to make this possible. Rank r owns shard r: only rank r updates
- * this shard, and keeps its optimizer state. There are three stages:
+ * With ddp, every rank keeps all gradients, parameters and optimizer states. In the modes of this
+ * file, the ranks of the data axis (lib/parallel/parallel.h) divide them. Each bucket (buckets.h)
+ * is divided into equal shards, one for each rank. gt_zero_cut() pads the layout to make this
+ * possible. Rank r owns shard r: only rank r updates this shard, and keeps its optimizer state.
+ * There are three stages, one for each mode:
  *
  *   zero1  Each rank has memory for all gradients. A bucket is reduce-scattered in the background
  *          as soon as it is complete. After the update, the parameters are all-gathered. The two
  *          collectives together send as many bytes as the all-reduce of ddp.
  *   zero2  In addition, a rank keeps only the gradients of its shards. The gradients of a bucket
  *          are computed in a temporary of the plan's arena, which lives until the bucket is
- *          reduced. While one bucket is reduced, the next one is computed; then it waits until the
- *          first one is finished. In each micro-batch, the reduced gradients are added to the
- *          gradients that the rank keeps.
+ *          reduced. While one bucket is reduced, the gradients of the next bucket are computed.
+ *          The next bucket is reduced only after the first one is finished. In each micro-batch,
+ *          the reduced gradients are added to the gradients that the rank keeps.
  *   zero3  In addition, a rank keeps only its shards of the parameters. A bucket is gathered into a
  *          temporary before the first node that reads it, freed after the last one, and gathered
- *          again for the backward pass. While nodes use one bucket, the next one is sent. So a
- *          forward pass is a collective call.
+ *          again for the backward pass. While nodes use one bucket, the next one is sent. So all
+ *          ranks have to run a forward pass together: it is a collective call.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
@@ -33,8 +34,8 @@ struct gt_zero {
 	struct gt_part *parts; /* [buckets.size]: this rank's shard of each bucket */
 	struct gt_part *gaps;  /* [gap_count]: ranges of padding between parameters */
 	size_t gap_count;
-	/* [buckets.size]: tickets (lib/comm/group.h) of the latest reduce-scatter and all-gather of
-	 * each bucket; 0: none yet */
+	/* [buckets.size]: for each bucket, the tickets (lib/comm/group.h) of its latest
+	 * reduce-scatter and of its latest all-gather; 0: none yet */
 	struct gt_zero_tickets {
 		uint64_t reduced, gathered;
 	} * tickets;
@@ -46,20 +47,21 @@ struct gt_zero {
 /*
  * Change the layout of the store: divide it into buckets of about `bytes` bytes each, which can be
  * divided into `ranks` equal shards. A shard may begin or end in the middle of a parameter, unless
- * whole() returns true for the parameter. whole NULL: false for all parameters.
+ * whole() returns true for the parameter. If `whole` is NULL, this is so for no parameter.
  *
  * Parameters that must stay whole are in separate buckets. A shard of such a bucket contains only
  * whole parameters: the parameters are taken by size, the largest first, and each goes to the rank
  * with the fewest elements so far. Then all shards are padded to the size of the largest shard.
  * Such a bucket is extended until it has at least `ranks` times the elements of its largest
- * parameter. Then at most half of it is padding. The last such bucket is merged with earlier ones
- * until it is that large. If there are too few whole parameters for that, other parameters that fit
- * replace padding.
+ * parameter. Then at most half of it is padding. If the last such bucket is smaller, it is merged
+ * with earlier ones until it is that large. If there are too few parameters that must stay whole,
+ * other parameters take the place of padding where they fit.
  *
  * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
  *
- *   none whole      | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
- *   A, C, D whole   | A C D b p |   256 elements: rank 0 owns A; rank 1 owns C, D, b and the
+ *   whole() is true for:
+ *   no parameter    | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
+ *   A, C and D      | A C D b p |   256 elements: rank 0 owns A; rank 1 owns C, D, b and the
  *                                 padding p of 32 elements
  *
  * The caller calls gt_buckets_release() for *out in any case. Errors: GT_ENOMEM.
@@ -67,8 +69,8 @@ struct gt_zero {
 int gt_zero_cut(struct gt_buckets *out, struct gt_store *store, int ranks, int64_t bytes,
     bool (*whole)(const struct gt_slot *slot), struct gt_err *err);
 
-/* The functions insert and insert_forward of these modes (struct gt_parallel_mode), in
- * zero_nodes.c. */
+/* The functions `insert` and `insert_forward` of zero1, zero2 and zero3 (struct gt_parallel_mode in
+ * modes.h). They are in zero_nodes.c. */
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 

@@ -6,25 +6,27 @@
 #include "lib/parallel/virtual/replicate.h"
 
 /*
- * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis. A stage
- * begins with the first node that reads a parameter. The graph is cut only where exactly one
- * computed value passes from earlier to later nodes. Inputs (targets, random numbers) exist on all
- * ranks.
+ * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis (enum
+ * gt_axis). A stage begins at the first node that reads some parameter: no earlier node of the
+ * graph reads this parameter. The graph is cut only where exactly one computed value passes from
+ * earlier to later nodes. Inputs (targets, random numbers) exist on all ranks.
  *
- * The node `pipe_send` of one stage sends this value, and the node `pipe_recv` of the next stage
+ * A node `pipe_send` of one stage sends this value, and a node `pipe_recv` of the next stage
  * receives it. In the backward pass the gradient of the value is sent back: the gradient of a
  * pipe_send node is a pipe_recv node, and the gradient of pipe_recv is pipe_send. Only the last
- * stage computes the loss, or the statistics of an evaluation. Other stages have an output of the
- * same name with the value zero. So the sum over all stages is the result of the model.
+ * stage computes the loss, or the statistics of an evaluation. The other stages have an output with
+ * the same name and the value zero. So the sum of this output over all stages is the model's
+ * result.
  *
  * A batch is divided into chunks, and the gradients of the chunks are added up. While one stage
  * works on a chunk, other stages work on other chunks. With P stages and C chunks, a stage waits
- * for (P - 1) / (C + P - 1) of the time.
+ * for its neighbours during (P - 1) / (C + P - 1) of the time.
  *
  * A parameter that several stages read is called tied. Each of these stages holds a copy of it. An
- * example is an embedding table that is also the output layer. Once a step the stages add up their
- * gradients, so the copies stay the same. In reproducible training chunks are virtual ranks
- * (virtual/rewrite.h). Then the gradients of each chunk are sent to the first of these stages.
+ * example is an embedding table that is also the output layer. Once in each step, these stages add
+ * up their gradients of the parameter, so the copies stay the same. In reproducible training,
+ * however, chunks are virtual ranks (virtual/rewrite.h), and the gradients of each chunk are sent
+ * to the first of these stages.
  *
  * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
  * (PipeDream-Flush) and 2104.04473.
@@ -41,11 +43,11 @@ struct gt_pipeline_task {
  * in the order in which the stage runs them.
  *
  * GPipe: first the forward passes of all chunks, then all backward passes. 1F1B: first as many
- * forward passes as there are later stages, then alternately one forward and one backward pass. So
- * the number of chunks in progress is at most the number of stages. In both schedules the backward
- * passes begin with the first chunk. So gradients are added up in the same order as on one rank
- * that accumulates micro-batches. (In the GPipe paper the backward passes begin with the last
- * chunk; this takes the same time.)
+ * forward passes as there are stages after this one, then alternately one forward and one backward
+ * pass. So with 1F1B, the number of chunks in progress is at most the number of stages. In both
+ * schedules the backward passes begin with the first chunk. So gradients are added up in the same
+ * order as on one rank that accumulates micro-batches. (In the GPipe paper the backward passes
+ * begin with the last chunk; this takes the same time.)
  *
  * Example: 1F1B with 3 stages and 4 chunks. F2 is the forward pass of chunk 2, B2 its backward
  * pass; each takes one unit of time. A dot means that the stage waits for its neighbour.
@@ -67,23 +69,25 @@ void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule
 /* The division of a model into stages. */
 struct gt_pipeline_cut {
 	int stages;
-	/* [stages]: the name of a parameter; the stage begins with the first node that reads it */
+	/* [stages]: for each stage, the name of a parameter. The stage begins with the first node
+	 * that reads this parameter. */
 	const char **first;
 	double *flops; /* [stages]: FLOPs of the forward pass, in the graph that was cut */
 };
 
 /*
- * Divide a forward graph into stages. The FLOPs of the largest stage are as small as possible. Only
- * the forward pass is counted, because a backward pass takes about twice the FLOPs in each stage.
- * The places of the cuts are stored as names of parameters. So graphs of other batch sizes and
- * purposes are divided in the same way. The caller calls gt_pipeline_cut_release(). Errors:
- * GT_EINVAL if the graph has too few places where it can be cut.
+ * Divide a forward graph into stages, so that the FLOPs of the largest stage are as few as
+ * possible. Only the FLOPs of the forward pass are counted, because a backward pass takes about
+ * twice the FLOPs in each stage. The places of the cuts are stored as names of parameters. So
+ * graphs of the model for other batch sizes, or for evaluation, can be cut at the same places. The
+ * caller calls gt_pipeline_cut_release(). Errors: GT_EINVAL if the graph has too few places where
+ * it can be cut.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);
 void gt_pipeline_cut_release(struct gt_pipeline_cut *cut);
 
-/* Return the stages of the model. Borrowed from p, which must have a pipeline. */
+/* Return the stages of the model. The result is borrowed from `p`, which must have a pipeline. */
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p);
 
 #endif

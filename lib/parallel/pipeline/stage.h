@@ -1,4 +1,4 @@
-/* stage.h - inside parallel: declarations that the files of the pipeline share. */
+/* stage.h - inside parallel: what the files of pipeline parallelism share, such as its state. */
 #ifndef GT_PARALLEL_PIPELINE_STAGE_H
 #define GT_PARALLEL_PIPELINE_STAGE_H
 
@@ -29,15 +29,16 @@ struct gt_pipeline_tied {
 
 /* The state of the pipeline axis. */
 struct gt_pipeline {
-	int stages, stage;          /* number of stages, and index of this rank's stage */
-	struct gt_pipeline_cut cut; /* made for the first graph that gt_parallel_rewrite() gets */
+	int stages, stage; /* number of stages, and index of this rank's stage */
+	/* where the model is cut; made for the first graph that gt_parallel_rewrite() gets */
+	struct gt_pipeline_cut cut;
 	/* groups for host memory; from gt_parallel_attach() on, groups for device memory */
 	struct gt_group *links[GT_PIPE_LINKS];
 	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send over each link; 0: none yet */
 	bool *holds; /* [slots of the store][stages]: whether the stage reads the slot */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
-	int64_t sent_bytes; /* bytes that pipe_send sends in a run of the largest graph */
+	int64_t sent_bytes; /* bytes that pipe_send nodes send in a run of the largest graph */
 };
 
 /* ---- pipeline/cut.c ---- */
@@ -80,8 +81,8 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
  * At the end of a step, the stages that share a tied parameter add up their gradients. In
  * reproducible training the order of the sums matters, and at most two stages may share a
  * parameter. For each chunk, the second stage sends its gradient to the first stage, and the first
- * stage adds both. One rank adds in the same order if its graph uses the parameter twice. At the
- * end of the step, the first stage sends the result to the second one.
+ * stage adds both. Without a pipeline, one rank adds the gradients of the two uses in the same
+ * order. At the end of the step, the first stage sends the result to the second one.
  */
 
 /* For reproducible training: insert the nodes that send or receive the gradients of tied
@@ -100,11 +101,11 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 /* ---- pipeline/ops.c ---- */
 
 /*
- * Emit a node that receives or sends a value. `link` is one of enum gt_pipe_link. GT_PIPE_LINKS + i
- * is the link of the tied parameter i.
+ * Emit a node that receives or sends a value. `link` is a value of enum gt_pipe_link; or
+ * GT_PIPE_LINKS + i, which means the group of tied parameter i.
  *
- * gt_pipe_recv() returns a value with the type and shape of `like`, marked as low if `like` is. Its
- * gradient is sent back, unless `constant` is true.
+ * gt_pipe_recv() returns a value with the type and shape of `like`, and with the same mark
+ * gt_value.low. The gradient of the returned value is sent back, unless `constant` is true.
  *
  * gt_pipe_send() sends x. The output of its node is a token with the type and shape of `token`; if
  * `token` is NULL, there is no output. The token replaces a result, such as the loss, that only a
@@ -119,7 +120,8 @@ struct gt_node *gt_pipe_send(
  * this after the backward pass was added, if there is one. */
 void gt_pipeline_fill_tokens(struct gt_graph *g);
 
-/* Emit a node that waits for the latest send over the link, of value x. */
+/* Emit a node that waits until the latest send over `link` has ended. x is the value that is sent.
+ * The node reads x, so the memory of x is not used for other values before this node. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
 /* Return whether n is a node of gt_pipe_send(). */

@@ -6,18 +6,19 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * A pass rewrites the forward graph. lib/graph/shard.h describes it with an example, and the row of
- * each op has a rule for it. This module provides the nodes by which the ranks communicate
- * (collectives.h). copy_to (f in the Megatron-LM paper) comes before a layer with a weight that is
- * sharded by columns. all_reduce (g) comes after a layer with a weight that is sharded by rows.
- * Between the two nodes the ranks exchange nothing.
+ * A pass rewrites the forward graph. lib/graph/shard.h describes the pass with an example. The rule
+ * of an op for this pass is gt_op.shard. This module provides the nodes by which the ranks
+ * communicate (lib/parallel/collectives.h). A node copy_to (f in the Megatron-LM paper) comes
+ * before a layer with a weight that is sharded by columns. A node all_reduce (g) comes after a
+ * layer with a weight that is sharded by rows. Between the two nodes the ranks exchange nothing.
  *
  *   - Attention: each rank holds the columns of some heads of the queries, keys and values, and
  *     computes these heads.
  *   - Embedding: the table is sharded by rows. If the table is also the output layer, each rank
  *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
- *     exchange a few numbers per row (loss_sharded.c in lib/graph/ops/ops.h).
- *   - All ranks compute everything else (norms, residuals, a product without a partner) on the same
+ *     exchange a few numbers per row (lib/graph/ops/ops.h, part "loss_sharded.c").
+ *   - A product sharded by columns and the next product, sharded by rows, form a pair. All ranks
+ *     compute everything else (norms, residuals, products without such a partner) on the same
  *     values, with the same results. Dropout draws the same numbers as on one rank.
  *
  * Shards need not be equal: 3 ranks can share 4 heads.

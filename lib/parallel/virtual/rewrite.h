@@ -1,4 +1,4 @@
-/* rewrite.h - inside parallel: one rank simulates several virtual ranks, with the same bits. */
+/* rewrite.h - inside parallel: virtual ranks, for the same bits on 1, 2, 4 and 8 ranks. */
 #ifndef GT_PARALLEL_VIRTUAL_REWRITE_H
 #define GT_PARALLEL_VIRTUAL_REWRITE_H
 
@@ -37,9 +37,10 @@ int gt_virtual_check(
 
 /*
  * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
- * ranks, a power of two. blocks[count] give the order of the nodes, as in replicate.h; `copy` of a
- * block is the index of the virtual rank. Without blocks (count 0), the copies of each node for all
- * virtual ranks are consecutive. Graphs with collectives over the data axis need this order.
+ * ranks, a power of two. blocks[count] give the order of the nodes, as in replicate.h;
+ * blocks[i].copy is the index of the virtual rank. Without blocks (count 0), the copies of each
+ * node for all virtual ranks are consecutive. Graphs with collectives over the data axis need this
+ * order.
  *
  * Each virtual rank has separate inputs, outputs and temporaries, named as in replicate.h. Nodes
  * that read only parameters, or the result of a collective, are not repeated. Gradients, and inputs
@@ -48,8 +49,8 @@ int gt_virtual_check(
  * gathers the vectors of all virtual ranks in their order. So its attribute `ranks` must be the
  * number of all virtual ranks. Only virtual rank 0 updates buffers.
  *
- * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate). Also
- * GT_EINVAL if blocks are given for a graph with collectives over the data axis.
+ * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate), or if
+ * blocks are given for a graph with collectives over the data axis.
  */
 int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err);

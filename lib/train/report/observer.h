@@ -1,4 +1,4 @@
-/* observer.h - observers of a run: callbacks that the training loop calls. */
+/* observer.h - observers: callbacks of the training loop, for metrics, progress and advice. */
 #ifndef GT_TRAIN_REPORT_OBSERVER_H
 #define GT_TRAIN_REPORT_OBSERVER_H
 
@@ -9,10 +9,11 @@
 
 /* The state of a run when it begins. */
 struct gt_start_report {
-	/* the run directory; open on rank 0 if the run writes files */
+	/* the run directory (lib/train/run/run_dir.h); open only on rank 0, and only if the run
+	 * writes files */
 	const struct gt_folder *dir;
-	int64_t step, total; /* steps done before this start; steps at the end of the run */
-	/* a language model is trained: rates are in tokens per second, and perplexity is defined */
+	int64_t step, total; /* number of steps done before this start; steps of the whole run */
+	/* true for a language model: rates are in tokens per second, and perplexity is defined */
 	bool tokens;
 	bool images;      /* the training data are images */
 	int workers;      /* threads that read data */
@@ -23,14 +24,17 @@ struct gt_start_report {
 struct gt_step_report {
 	int64_t step;  /* steps done, including this step */
 	int64_t epoch; /* epoch of this step, from 0 on */
-	/* mean loss per target; learning rate; global norm of the gradients before clipping */
+	/* `loss` is the mean loss per target, `lr` the learning rate, and `grad_norm` the global
+	 * norm of the gradients before clipping. */
 	double loss, lr, grad_norm;
-	bool skipped;            /* the scaled gradients overflowed: no update */
-	double loss_scale;       /* scale of the next step's loss; 0: the loss is not scaled */
-	int64_t samples, tokens; /* in this step, of all ranks; tokens: 0 for images and vectors */
+	bool skipped;      /* the scaled gradients overflowed: no update */
+	double loss_scale; /* scale of the next step's loss; 0: the loss is not scaled */
+	/* number of samples and tokens of all ranks in this step; `tokens` is 0 for images and
+	 * vectors */
+	int64_t samples, tokens;
 	/* seconds spent in training steps since gt_train_run() was called */
 	double train_s;
-	/* part of train_s: seconds in which this rank waited for data; 0 if it reads none */
+	/* part of train_s: seconds in which this rank waited for data; 0 if it reads no data */
 	double data_s;
 	double time_s; /* seconds since gt_train_run() was called */
 };
@@ -38,13 +42,13 @@ struct gt_step_report {
 struct gt_eval_report {
 	int64_t step; /* steps done */
 	const struct gt_metrics *metrics;
-	bool best;     /* better than all earlier evaluations */
+	bool best;     /* this evaluation is better than all earlier ones */
 	bool ema;      /* the running mean of the weights was evaluated (lib/optim/ema.h) */
 	double time_s; /* seconds since gt_train_run() was called */
 };
 
-/* The callbacks of an observer, and their first argument. A callback may be NULL. A callback that
- * returns a negative error code ends the run with this error. */
+/* The callbacks of an observer, and their first argument `self`. A callback may be NULL. If a
+ * callback returns a negative error code, the run ends with this error. */
 struct gt_observer {
 	void *self;
 	int (*start)(void *self, const struct gt_start_report *r, struct gt_err *err);
@@ -52,8 +56,8 @@ struct gt_observer {
 	 * complete. */
 	int (*gradients)(void *self, int64_t step, struct gt_err *err);
 	/* Called when the results of a step are known. The next step may have begun by then, unless
-	 * an observer has `gradients`. It must not allocate memory, because the loop calls it in
-	 * every step. */
+	 * some observer has the callback `gradients`. step() must not allocate memory, because the
+	 * training loop calls it in every step. */
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	/* Called after a checkpoint was written to `path`. */
@@ -68,14 +72,14 @@ struct gt_observer {
 struct gt_metrics_writer;
 
 /*
- * Make a writer of metrics.jsonl; gt_metrics_observer() returns its observer. It writes a line of
- * JSON every `every` steps, after the last step and for each evaluation. The loss in a line about
- * steps is the mean of the steps since the previous such line.
+ * Make a writer of metrics.jsonl; gt_metrics_observer() returns its observer. The writer writes a
+ * line of JSON every `every` steps, after the last step, and for each evaluation. The loss in a
+ * line about steps is the mean of the losses of all steps since the previous line about steps.
  *
  * When a run is resumed at some step, gtrain's lines for later steps are removed first. If the last
  * of gtrain's lines is incomplete, it is removed, too. Lines of other programs are kept. time_s
- * continues from the last line that is kept. Free the writer by gt_metrics_writer_free() after the
- * run.
+ * continues from the last line that is kept. After the run, free the writer with
+ * gt_metrics_writer_free().
  */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
@@ -83,8 +87,9 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
-/* An observer that shows a progress line on a terminal. Without a terminal it prints a line every
- * `every` steps. It logs a line for each evaluation. The caller sets the first three fields. */
+/* An observer that shows a progress line on a terminal. Without a terminal, it prints a line every
+ * `every` steps. In both cases it logs a line for each evaluation. The caller sets `log`,
+ * `progress` and `every`. */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
@@ -97,19 +102,19 @@ struct gt_watch {
 
 struct gt_observer gt_watch_observer(struct gt_watch *w);
 
-/* ---- data_wait.c: training that waits for its data ---- */
+/* ---- data_wait.c: advice if training waits for its data ---- */
 
 /* An observer that logs advice, once in a run, if the rank waited for data in more than 5 % of the
- * training time. It checks this every `every` steps after 10 s of training, and at the end of the
- * run if that took at least 3 s. The first step always waits, so its time is not counted. The
- * caller sets the first two fields. */
+ * training time. After 10 s of training, it checks this every `every` steps. It also checks at the
+ * end of a run without error, if at least 3 s were spent in training. The first step always waits,
+ * so its time is not counted. The caller sets `log` and `every`. */
 struct gt_data_wait {
 	struct gt_log *log;
 	int64_t every;
 	/* The fields below are the observer's state. */
 	struct gt_start_report start;
 	bool begun, said;
-	double train_s, data_s; /* the fields of gt_step_report after the first step */
+	double train_s, data_s; /* train_s and data_s of the first step's report */
 	struct gt_step_report latest;
 };
 

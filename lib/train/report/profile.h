@@ -6,8 +6,8 @@
 #include "lib/graph/plan.h"
 #include "lib/parallel/parallel.h"
 
-/* The steps to record, counted from the first step of this run: skip `wait` steps, then `warmup`
- * steps, then record `active` steps (torch.profiler.schedule with repeat=1). */
+/* The steps to record, counted from the first step of this run: skip `wait` steps, skip `warmup`
+ * more steps, then record `active` steps, as torch.profiler.schedule does with repeat=1. */
 struct gt_profile_options {
 	int64_t wait, warmup, active; /* active 0: no profile */
 };
@@ -16,7 +16,7 @@ struct gt_profile_options {
  * value in this example. Errors: GT_EINVAL. */
 int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err);
 
-/* Sums over the recorded steps. */
+/* Sums and means over the recorded steps. */
 struct gt_profile_summary {
 	/* first and last recorded step, counted from 1; last 0: no step was recorded */
 	int64_t first, last;

@@ -1,4 +1,4 @@
-/* about.h - facts about a run, stored in its config.json and its checkpoints. */
+/* about.h - facts about a run's training data, stored in its config.json and its checkpoints. */
 #ifndef GT_TRAIN_RUN_ABOUT_H
 #define GT_TRAIN_RUN_ABOUT_H
 
@@ -17,17 +17,19 @@
  *   {"model": "lenet", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
- * Other programs ignore this text. gtrain reads it like a config.json with these two entries.
+ * Other programs ignore this text. gtrain reads it like a config.json that has only the entries
+ * "model" and "about".
  */
 #define GT_ABOUT_NAME "gtrain.about"
 
-/* Make the contents of config.json: a copy of `config`, the options of a run, with an entry
- * GT_OPT_ABOUT. This entry is an object with gtrain's version as "version", and a description of
- * the training data as "data". The caller frees the result. NULL with err set on failure. */
+/* Make the contents of config.json: a copy of `config`, the options of a run, with the additional
+ * entry "about" (GT_OPT_ABOUT). This entry is an object with gtrain's version as "version", and a
+ * description of the training data as "data". The caller frees the result, which is NULL with err
+ * set on failure. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* Return the text GT_ABOUT_NAME for checkpoints of `model` (NAME[:key=value,...]), which the caller
- * frees by free(). NULL with err set on failure. The text depends only on the model, the training
+/* Return the text for checkpoints of `model` (NAME[:key=value,...]). The caller frees the text with
+ * free(). Return NULL with err set on failure. The text depends only on the model, the training
  * data and gtrain's version. */
 char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_err *err);
 
@@ -37,11 +39,12 @@ char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_
 int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Read the description of the training data from config.json, or from the text of a checkpoint:
- * "data" under GT_OPT_ABOUT. Older runs do not have this entry. Then read only size and
- * normalization of images, from the option "data". If `config` is NULL, the description is empty.
+ * Read the description of the training data from `config`, which is a config.json or the text of a
+ * checkpoint. The description is the entry "data" in "about". Older runs do not have this entry.
+ * For such a run, read only the size and normalization of images, from the option "data". If
+ * `config` is NULL, the description is empty.
  *
- * Release *out. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed.
+ * The caller releases *out. Errors: GT_EFORMAT and GT_ENOMEM; after an error, *out is zeroed.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
 

@@ -6,15 +6,16 @@
 #include "lib/train/state.h"
 
 /*
- * Check that the checkpoint t->saved of another program was trained with the optimizer of this run.
- * The settings in its param_groups tell which optimizer it is.
+ * The checkpoint t->saved was written by another program. Check that the model in it was trained
+ * with the optimizer of this run. The settings in the checkpoint's `param_groups` tell which
+ * optimizer was used.
  *
  * Then use the learning rate, the momentum and the weight decay of the checkpoint, except those
- * that the options of this run set. If a scheduler has changed the learning rate, use the initial
- * learning rate. Log a warning for each other setting that differs.
+ * that the options of this run set. If a scheduler has changed the learning rate, use the rate
+ * before these changes (`initial_lr`). Log a warning for each other setting that differs.
  *
- * Errors: GT_EINVAL for another optimizer, with its name; GT_ENOTSUP for settings that gtrain does
- * not support, such as amsgrad.
+ * Errors: GT_EINVAL if the checkpoint has another optimizer, with the name of this optimizer in the
+ * message; GT_ENOTSUP for settings that gtrain does not support, such as amsgrad.
  */
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 

@@ -15,8 +15,8 @@ struct gt_export_options {
 };
 
 /*
- * Write a folder for from_pretrained() of transformers. gtrain can read it, too (pretrained.h). Its
- * files are
+ * Write a folder for from_pretrained() of transformers. gtrain can read such a folder, too
+ * (pretrained.h). The files of the folder are
  *
  *   model.safetensors        the weights of the latest checkpoint under transformers' names: one
  *                            file, or several files and their index (write.shard_bytes)
@@ -26,10 +26,10 @@ struct gt_export_options {
  *   preprocessor_config.json for models of images, if their normalization is known
  *   config.json              the model and the names of its classes
  *
- * If the folder is new, it appears with all its files or not at all (base/new_folder.h). If it
- * exists, its files appear one by one, and config.json is written last, because a folder without it
- * is not a model. After an error the files are removed. *tally is set to the number and size of the
- * tensors. A line about each file or value that is left out is added to `note`.
+ * If the folder is new, it appears with all its files or not at all (lib/base/new_folder.h). If the
+ * folder exists, its files appear one by one, and config.json is written last, because a folder
+ * without it is not a model. After an error the files are removed. *tally is set to the number and
+ * size of the tensors. A line about each file or value that is left out is added to `note`.
  *
  * Errors: GT_ENOTSUP for a model or setting that transformers does not have; GT_EINVAL for a folder
  * that is not empty, or a checkpoint that is not a complete model; GT_EFORMAT, GT_EIO, GT_ENOMEM.

@@ -22,12 +22,13 @@
 struct gt_pretrained {
 	/* facts about the model, as a checkpoint stores them (about.h); NULL after an error */
 	json_t *about;
-	char *vocab; /* path of the folder, for gt_tokenizer_open(); NULL: it has no tokenizer */
+	/* path of the folder, for gt_tokenizer_open(); NULL: the folder has no tokenizer */
+	char *vocab;
 };
 
 /* Read config.json of the folder. The caller calls json_decref() on *out. *out is NULL if the
- * folder has no such file. Errors name the file: GT_EFORMAT if it is not JSON, with the line
- * number; GT_EIO, GT_ENOMEM. */
+ * folder has no such file. Errors: GT_EFORMAT if the file is not JSON; GT_EIO; GT_ENOMEM. The text
+ * of an error names the file; for GT_EFORMAT it also has the line number. */
 int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err);
 
 /* Return whether `path` is a folder with a config.json that has a model_type. */

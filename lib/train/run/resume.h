@@ -1,4 +1,4 @@
-/* resume.h - resume a run: options that may change, and the next samples to read. */
+/* resume.h - resume a run: which options may change, and where in the data the run continues. */
 #ifndef GT_TRAIN_RUN_RESUME_H
 #define GT_TRAIN_RUN_RESUME_H
 
@@ -13,12 +13,13 @@
 struct gt_resume_rule {
 	const char *option; /* name of an option of `gtrain train`, without the dashes */
 	bool fixed;         /* a different value is an error */
-	/* the reason if a different value is an error, otherwise its effect; in lower case */
+	/* if `fixed`: the reason why a different value is an error; otherwise: the effect of a
+	 * different value. In lower case. */
 	const char *text;
 };
 
-/* Return the rules, in the order of the options of `gtrain train`. In the last row, `option` is
- * NULL. */
+/* Return the table of rules, in the order of the options of `gtrain train`. In the last rule,
+ * `option` is NULL. */
 const struct gt_resume_rule *gt_resume_rules(void);
 
 /* Return the rule for an option; NULL if there is none. */
@@ -28,25 +29,27 @@ struct gt_train;
 
 /*
  * Find the position in the training data where the run begins, and set t->from_step and
- * t->from_position for gt_resume_position(). A new run begins at 0. A resumed run begins after the
- * samples that were read before the checkpoint; call this when t->resumed and t->steps_per_epoch
- * are known.
+ * t->from_place for gt_resume_position(). A new run begins at position 0. A resumed run begins
+ * after the samples that were read before the checkpoint was saved. For a resumed run, t->resumed
+ * and t->steps_per_epoch must be set before the call.
  *
- * If an epoch now has a different number of steps, the run continues in the same epoch. If its
- * position is inside a step, all samples of this step are read, some of them for the second time.
+ * If an epoch now has a different number of steps, the run continues in the same epoch. The
+ * position of the checkpoint may then be inside a step of this run. In this case all samples of the
+ * step are read, some of them for the second time.
  *
  * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */
 int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
 
-/* Return the position in the training data after `step` steps of the run. It is counted in steps
- * with this run's number of samples: t->steps_per_epoch is the end of epoch 0. It differs from
- * `step` if earlier steps had another number of samples. */
+/* Return the position in the training data after `step` steps of the run. The unit of the position
+ * is one step with as many samples as a step has now, so epoch 0 ends at position
+ * t->steps_per_epoch. The position differs from `step` if steps before the checkpoint had another
+ * number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
-/* Log a line for each option that may change and has another value in `config` than in the
- * checkpoint: its name, both values and the effect. The option `amp` is left out, because it has
- * its own warning. */
+/* For each option that may change and has another value in `config` than in the checkpoint, log a
+ * line with its name, both values and the effect. The option `amp` is left out, because it has its
+ * own warning. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif

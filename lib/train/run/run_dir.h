@@ -8,8 +8,8 @@
 #include "lib/base/folder.h"
 
 /*
- * An open run directory. The user names it, and symbolic links in this path are followed. The files
- * of a run and the folders checkpoints/, log/ and trace/ must not be links. They are opened
+ * An open run directory. The user gives its path; symbolic links in this path are followed. The
+ * files of a run and the folders checkpoints/, log/ and trace/ must not be links. They are opened
  * relative to the descriptors of the two folders below.
  */
 struct gt_run_dir {
@@ -56,11 +56,12 @@ int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt
  * beside their weights. NULL is fine. */
 bool gt_run_dir_is_config(const json_t *config);
 
-/* Return the path of the checkpoint of a step, DIR/checkpoints/step-00001000.pth. It is the path of
- * a struct gt_file_name in dir->checkpoints. The caller frees it. */
+/* Return the path of the checkpoint of a step, such as DIR/checkpoints/step-00001000.pth. To open
+ * it, use it as the path of a struct gt_file_name with the folder dir->checkpoints. The caller
+ * frees the path. */
 char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
 
-/* Set *step to the step of the newest checkpoint; -1 if there is none. */
+/* Set *step to the step of the newest checkpoint, or to -1 if there is no checkpoint. */
 int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
 
 /* Check that the directory has no checkpoints of steps after `step`, the number of steps done when

@@ -8,8 +8,8 @@
 
 /*
  * A checkpoint, its run and the facts about its model. A checkpoint is a file, or a folder of
- * another program. If it was written by gtrain, it may be in a run directory. Do not copy this
- * struct: `file` points into it.
+ * another program. A checkpoint that gtrain wrote may be in a run directory (run_dir.h). Do not
+ * copy this struct: `file` points into it.
  */
 struct gt_run_source {
 	char *path;               /* path of the checkpoint; NULL: there is none */
@@ -29,8 +29,9 @@ struct gt_run_source {
  * Find the checkpoint that `argument` names:
  *
  *   a file                               this file. It belongs to a run if it is in a run directory
- *                                        or in checkpoints/ of one. If the config.json there is a
- *                                        link or does not belong to a run, the file has no run.
+ *                                        or in its folder checkpoints/. But if config.json in this
+ *                                        directory is a link or does not belong to a run, the file
+ *                                        has no run.
  *   a run directory                      its latest checkpoint; if there is none, its model.pth
  *   a folder of transformers             this folder (pretrained.h), without a run. `about` comes
  *                                        from its config.json, the vocabulary from its tokenizer.
@@ -71,8 +72,8 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
 
-/* Return the options for loading the weights: a copy of `load`. If its `names` is GT_NAMES_AUTO, it
- * is replaced by source->names. */
+/* Return the options for loading the weights: a copy of `load`. If the member `names` of `load` is
+ * GT_NAMES_AUTO, the copy has source->names instead. */
 struct gt_load_options gt_run_source_load(
     const struct gt_run_source *source, const struct gt_load_options *load);
 
@@ -86,9 +87,9 @@ int gt_run_source_describe(
  * Choose the vocabulary. `trained_on` comes from gt_run_source_describe(). Take the first of these
  * that is not NULL:
  *
- *   the file `given`          then *file names it, and trained_on->tokenizer is set to NULL
+ *   the file `given`          then *file names this file; trained_on->tokenizer is set to NULL
  *   trained_on->tokenizer     then file->path is NULL
- *   source->vocab             then *file names it
+ *   source->vocab             then *file names this file
  *
  * If there is none of them, file->path is NULL. The strings in *file are borrowed.
  */

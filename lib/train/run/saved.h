@@ -8,12 +8,13 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * The parts of a training checkpoint. It is one of these:
+ * The parts of a training checkpoint. A training checkpoint is one of these:
  *
- *   gtrain      a file with an entry `config` (snapshot.h)
- *   PyTorch     a file with a dict. gt_state_dict_find() finds the state_dict of the model in it;
- *               tables in saved.c have the keys of the other parts.
- *   Lightning   like PyTorch, but with lists: `optimizer_states`, `lr_schedulers`
+ *   gtrain      a file with an entry `config` (lib/train/run/snapshot.h)
+ *   PyTorch     a file with a dict. gt_state_dict_find() finds the state_dict of the model in it.
+ *               saved.c has tables of the keys under which programs save the other parts.
+ *   Lightning   like PyTorch, but the optimizers and the schedulers are in the lists
+ *               `optimizer_states` and `lr_schedulers`
  *   Trainer     a folder of Hugging Face's Trainer: weights, optimizer.pt, scheduler.pt,
  *               trainer_state.json
  *   accelerate  a folder of accelerate's save_state(): weights, optimizer.bin, scheduler.bin
@@ -24,15 +25,16 @@
  */
 struct gt_saved {
 	bool foreign;     /* another program wrote the checkpoint */
-	const char *form; /* the program, for messages: "PyTorch", "PyTorch Lightning" */
+	const char *form; /* name of this program, for messages: "PyTorch", "PyTorch Lightning" */
 	/* The pointers to trees are borrowed from `files`. NULL: the checkpoint has no such
 	 * part. */
-	const struct gt_tree *root; /* the tree of the file; for a folder, of its weights */
+	const struct gt_tree *root; /* tree of the file; for a folder, tree of its weights file */
 	const struct gt_tree *optimizer, *scheduler, *scaler, *config;
-	/* Set only if `foreign`; otherwise see struct gt_snapshot_progress. */
+	/* The next three fields are set only if `foreign` is true. For a checkpoint of gtrain,
+	 * gt_snapshot_read_progress() reads the progress. */
 	int64_t step;   /* optimizer steps done; -1: not known */
 	double epoch;   /* epochs done, possibly with a fraction; -1: not known */
-	char left[240]; /* keys or files that are ignored: "'args', 'rng_state' and 3 more" */
+	char left[240]; /* names of ignored keys or files: "'args', 'rng_state' and 3 more" */
 	/* The fields below are used only by saved.c. */
 	const char *optimizer_name; /* the key of `optimizer`, or its file */
 	struct gt_ckpt *files[4];
@@ -40,8 +42,8 @@ struct gt_saved {
 };
 
 /* Open the files of a checkpoint and find its parts. The only tensors that are read are counts of
- * steps. Close *out even after an error. Errors name the file: GT_EFORMAT if a checkpoint of
- * another program has no optimizer state. */
+ * steps. Call gt_saved_close() in every case, even after an error. Error messages name the file. If
+ * a checkpoint of another program has no optimizer state, the error is GT_EFORMAT. */
 int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err *err);
 void gt_saved_close(struct gt_saved *saved);
 

@@ -1,4 +1,4 @@
-/* snapshot.h - inside train: save and load training checkpoints, in the layout of PyTorch. */
+/* snapshot.h - inside train: save and load training checkpoints, in the format of PyTorch. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_H
 #define GT_TRAIN_RUN_SNAPSHOT_H
 
@@ -12,31 +12,33 @@
 #include "lib/train/run/whole.h"
 
 /*
- * A training checkpoint, called a snapshot here, holds the full state of a run. It is a dict:
+ * A training checkpoint, called a snapshot in this code, holds the full state of a run. It is a
+ * dict with these entries:
  *
  *   "model"          state_dict of the model
  *   "optimizer"      state_dict of torch.optim
  *   "lr_scheduler"   {"last_epoch": steps done, "_last_lr": [learning rate of the last step]}
  *   "scaler"         state_dict of torch.amp.GradScaler; {} if the loss is not scaled
  *   "epoch", "step"  epochs and steps done
- *   "epoch_samples"  samples that were read in the epoch in progress
+ *   "epoch_samples"  samples read so far in the current epoch
  *   "best"           {"step", "score", "epoch"} of the best evaluation, if there was one
  *   "config"         options of the run
  *   "model_ema"      state_dict with the running mean of the weights, if the run has one
  *
  * "optimizer" has one param_group, or two if some parameters have no weight decay: first the group
- * with weight decay, then the group without. In each group, parameters are in the order of
- * declaration. Their numbers continue from one group to the next, as in torch.optim. There are more
- * groups if parameters have different factors of the learning rate (lr_scale), or if the optimizer
- * leaves some parameters to another optimizer: see snapshot_layout.h. The groups of that optimizer
- * have its own options and states.
+ * with weight decay, then the group without weight decay. In each group, parameters are in the
+ * order of declaration. The parameters are numbered, and the numbers continue from one group to the
+ * next, as in torch.optim. There are more groups if parameters have different factors of the
+ * learning rate (lr_scale), or if the optimizer leaves some parameters to another optimizer
+ * (snapshot_layout.h). The groups of that other optimizer have the options and states of that
+ * optimizer.
  */
 struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
-	struct gt_parallel *parallel; /* its ranks may hold shards of tensors */
+	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
 	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
 	const char *const *maps;
 	double lr;          /* learning rate of the last step; for saving */
@@ -58,14 +60,14 @@ struct gt_snapshot {
 /* The progress of the run that wrote a checkpoint. */
 struct gt_snapshot_progress {
 	int64_t step, epoch;  /* steps and epochs done; -1: not known */
-	int64_t samples;      /* samples read in the epoch in progress; -1: not known */
-	int64_t step_samples; /* samples per step in that run; 0: not known */
+	int64_t samples;      /* samples read so far in the current epoch; -1: not known */
+	int64_t step_samples; /* samples in each step of that run; 0: not known */
 	/* the options of that run for which gt_resume_rules() has a rule, or NULL */
 	json_t *config;
 };
 
-/* Read the progress from a checkpoint. Release *out even after an error. Errors: GT_EFORMAT for a
- * damaged file, GT_EIO. */
+/* Read the progress of the run from its checkpoint. Release *out even after an error. Errors:
+ * GT_EFORMAT if the file is damaged; GT_EIO. */
 int gt_snapshot_read_progress(
     struct gt_snapshot_progress *out, const struct gt_saved *saved, struct gt_err *err);
 void gt_snapshot_progress_release(struct gt_snapshot_progress *progress);
@@ -81,9 +83,9 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * the checkpoint (saved->foreign), the caller sets s->step before this call, and s->config is not
  * used.
  *
- * Each option in s->config must have the same value in the file. An option that the file does not
- * have counts as not given. The param_groups in the file must be the groups described above, or a
- * single group with all parameters in the order of declaration.
+ * Each option in s->config must have the same value in "config" of the file. An option that is not
+ * in the file counts as not given. The param_groups in the file must be the groups described at the
+ * top of this header, or a single group with all parameters in the order of declaration.
  *
  * *report gets a note about the weights; release it even after an error. After an error the store
  * may be partly overwritten, so the run has to end. Errors do not name the file.
@@ -91,8 +93,9 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);
 
-/* Save only the state_dict of the model, as in model.pth and best.pth. Only the fields store,
- * model, parallel and about are used. A collective call; rank 0 writes the file. */
+/* Save only the state_dict of the model: the files model.pth and best.pth of a run contain only
+ * this. Of *s, only the members store, model, parallel and about are used. A collective call; rank
+ * 0 writes the file. */
 int gt_snapshot_save_model(
     const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 

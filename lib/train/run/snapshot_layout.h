@@ -5,8 +5,8 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/train/run/snapshot.h"
 
-/* A group of parameters that are updated with the same options: an element of param_groups in
- * torch.optim. */
+/* A group of parameters that are updated with the same options. In a checkpoint, it is an element
+ * of param_groups, as in torch.optim. */
 struct gt_snapshot_group {
 	const struct gt_optim_rule *rule; /* the optimizer that updates the group */
 	bool decay;                       /* the parameters have weight decay */
@@ -15,13 +15,14 @@ struct gt_snapshot_group {
 };
 
 /*
- * All parameters in the order of torch.optim, and the groups that they form. The order of the
- * groups is
+ * All parameters in the order of torch.optim, which is group by group, and the groups that they
+ * form. The groups are sorted
  *
  *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
  *      that it leaves to another optimizer (`others` of struct gt_optim_rule)
  *   2. by weight decay: first the parameters with weight decay, then the parameters without
- *   3. by lr_scale: a group for each value, in the order in which the values are first declared
+ *   3. by lr_scale: a group for each value, in the order in which parameters with a new
+ *      value are declared
  *
  * In a group, parameters are in the order of declaration. No group is empty.
  */

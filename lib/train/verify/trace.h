@@ -1,11 +1,12 @@
-/* trace.h - inside train: record a run on one rank, and compare other runs with it. */
+/* trace.h - inside train: record losses, gradients and weights of a run; compare other runs. */
 #ifndef GT_TRAIN_VERIFY_TRACE_H
 #define GT_TRAIN_VERIFY_TRACE_H
 
 #include "lib/train/state.h"
 #include "lib/train/verify/verify.h"
 
-/* A parameter in the flat buffer of one rank: elements offset to offset + count - 1. */
+/* A parameter in the flat buffers of the recorded run: elements [offset, offset + count) of each
+ * flat buffer (lib/graph/store.h). */
 struct gt_trace_tensor {
 	char *name;
 	int64_t offset, count;
@@ -15,12 +16,13 @@ struct gt_trace_tensor {
  * holds the whole model. */
 struct gt_trace {
 	int64_t samples; /* number of samples in the run's data; 0: no run is recorded */
-	/* The run computes a micro-batch of all ranks together (ranks * batch samples) in this
-	 * number of smaller micro-batches, one after the other. */
+	/* The other runs compute micro-batches of `ranks * batch` samples on all ranks together.
+	 * This run splits each of them into `parts` smaller micro-batches, and computes these one
+	 * after the other. */
 	int parts;
 	struct gt_trace_tensor *tensors; /* [count], all parameters */
 	size_t count;
-	int64_t flat; /* elements of a flat buffer */
+	int64_t flat; /* number of elements of a flat buffer */
 	double loss[GT_VERIFY_STEPS];
 	float *gradients; /* [GT_VERIFY_STEPS, flat] */
 	float *weights;   /* [GT_VERIFY_STEPS + 1, flat]; row 0: before the first step */
@@ -28,21 +30,21 @@ struct gt_trace {
 
 void gt_trace_release(struct gt_trace *trace);
 
-/* The elements of gradients or parameters that a rank holds in its flat buffer. */
+/* The elements of the gradients, or of the parameters, that one rank of a run holds. */
 struct gt_watched {
 	int64_t count;
-	uint32_t *tensor; /* [count] the element is of tensors[tensor - 1]; 0: padding */
+	uint32_t *tensor; /* [count]: element i is of tensors[tensor[i] - 1]; 0: padding */
 	float *wanted;    /* [count] values from the trace */
 	float *held;      /* [count] values of this rank, copied to the host */
 };
 
 /*
- * The observer of one rank in a run. It records the trace, or compares the gradients and weights
- * that the rank holds with the trace.
+ * The state of an observer (lib/train/report/observer.h) of one rank in a run. The observer records
+ * the trace, or compares the gradients and weights that the rank holds with the trace.
  *
  * The rank cuts its shards out of the tensors in the trace, in the same way as when it loads a
- * checkpoint (gt_parallel_scatter_slot()). These are the expected values. The comparison does not
- * use collectives, so faults in collectives cannot change its result.
+ * checkpoint (gt_parallel_scatter_slot()). The shards from the trace are the expected values. The
+ * comparison does not use collectives, so faults in collectives cannot change its result.
  */
 struct gt_watcher {
 	const struct gt_train *t;
@@ -62,7 +64,8 @@ struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
 /* Add the findings of a rank to *row, the findings of all ranks: keep the largest differences, and
- * the first difference that is not within bounds. *comparison belongs to *row. */
+ * the first difference that is not within bounds. *comparison is for *row what w->comparison is for
+ * w->row. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w);
 
 #endif

@@ -12,30 +12,32 @@
  *
  * Every rank compares the elements that it holds with the same elements of the reference run:
  *
+ *   accumulate            all elements; a single rank, with the micro-batches of all ranks in turn
  *   ddp, mirrored         all elements
  *   dp                    all elements, on rank 0 only
  *   zero1, zero2, zero3   its shards of each bucket
  *   gpipe, 1f1b           its stage
  *   tensor                its shards of layers
  *
- * With a from the mode and b from the reference run, each step compares
+ * Let `a` be a value from the mode, and `b` the value from the reference run. Each step compares
  *
  *   loss      |a - b| / |b|
- *   gradient  before the update, for each tensor: max |a - b| of the tensor, divided by max |b| of
- *             the tensor or by max |b| of all tensors / 100, if that is larger. (Some gradients,
- *             such as that of the bias of the keys in attention, are 0 except for rounding.)
+ *   gradient  before the update, for each tensor: max |a - b| of the tensor, divided by the larger
+ *             of these two: max |b| of the tensor, and 1 / 100 of max |b| of all tensors. (Some
+ *             gradients, such as that of the bias of the keys in attention, are 0 except for
+ *             rounding.)
  *   weight    after the update: max |a - b|, divided by the largest change of any weight since the
  *             start of the run
  *
  * The bounds below allow for rounding. The order of a sum depends on the number of ranks. In
  * float32, this changes the sum by about 1e-7 of its largest term. A gradient may be 100 times
  * smaller than its terms, so its relative difference may be 1e-5. The bound is 1e-4. The smallest
- * mistake is one sample too many or too few. It causes a relative difference of 1 / (number of
- * samples), which is larger.
+ * mistake that should be found is one sample too many or too few. Such a mistake causes a relative
+ * difference of 1 / (number of samples), which is larger than the bound.
  *
  * The difference of a weight comes from the difference of its gradient. Adam divides the gradient
- * by its own size plus eps. Here eps is at least 1e-4. So a difference of 1e-7 in the gradient
- * changes the update by about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
+ * by its own size plus eps. In these runs eps is at least 1e-4. So a difference of 1e-7 in the
+ * gradient changes the update by about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
  */
 #define GT_VERIFY_LOSS     1e-6
 #define GT_VERIFY_GRADIENT 1e-4
@@ -43,28 +45,28 @@
 #define GT_VERIFY_EPS      1e-4
 
 /*
- * With train->parallel.reproducible, all modes must give the same bits as one rank, so the bounds
- * are 0. The mode `tensor` has the bounds above, because its ranks compute different sums. With
- * `reproducible`, the statistics of batch normalisation are computed over the samples of each
+ * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
+ * bounds are 0. The mode `tensor` has the bounds above, because its ranks compute different sums.
+ * With `reproducible`, the statistics of batch normalisation are computed over the samples of each
  * virtual rank, unless train->parallel.sync_bn is set.
  *
  * Without `reproducible`, batch normalisation uses the samples of all ranks (sync_bn). In a
  * pipeline, each chunk has its own statistics. Therefore the micro-batches of the reference run are
- * the chunks. The mode "accumulate" is left out for a model with batch normalisation, because each
- * micro-batch has its own statistics.
+ * the chunks. The mode `accumulate` is left out for a model with batch normalisation, because each
+ * of its micro-batches has its own statistics.
  *
  * The bounds below are for models with batch normalisation, without `reproducible`. After a
  * normalisation, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
  * few images. Some of them are 0 with one order of summation and 1e-7 with another. This hardly
- * changes the loss, but it decides whether a gradient passes through the ReLU. On 8 to 12 images,
- * one element of the gradient of conv1 was seen to differ by 4e-2 to 1e-1 of the largest element.
+ * changes the loss, but it decides whether a gradient passes through the ReLU. In runs on 8 to 12
+ * images, one element of the gradient of conv1 differed by 4e-2 to 1e-1 of the largest element.
  * Runs without such an input agree to 1e-5.
  *
- * So the bound for gradients is larger here. An eps of 1 makes updates about proportional to
- * gradients, so differences of gradients do not grow. A small learning rate keeps the number of
- * such inputs small during the 5 steps. With these settings, weights differed by 6e-3 of the
- * largest change. The mistakes that tests put into the computation cause differences of 0.3 and
- * more.
+ * So the bound for gradients is larger for these models. An eps of 1 makes updates about
+ * proportional to gradients, so differences of gradients do not grow. A small learning rate keeps
+ * the number of such inputs small during the 5 steps. With these settings, weights differed by 6e-3
+ * of the largest change. The mistakes that tests put into the computation on purpose cause
+ * differences of 0.3 and more.
  */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
 #define GT_VERIFY_NORM_WEIGHT   5e-2
@@ -95,15 +97,15 @@ struct gt_verify_row {
 	bool good;                     /* all differences are within bounds */
 	/* The fields below describe the first difference that is not within bounds. */
 	const char *what;            /* "loss", "gradient" or "weight"; "": there is none */
-	char tensor[GT_VERIFY_NAME]; /* name of its tensor; "" for the loss */
-	int64_t step;                /* its step, from 1 on */
-	double difference;           /* its value */
+	char tensor[GT_VERIFY_NAME]; /* name of the tensor that differs; "" for the loss */
+	int64_t step;                /* the step of this difference, from 1 on */
+	double difference;           /* the size of this difference */
 };
 
 struct gt_verify_options {
-	/* The options of the runs. `batch` is the batch of each rank. But each run has
-	 * GT_VERIFY_STEPS steps in float32 at a constant learning rate, and no output, validation
-	 * or running mean. */
+	/* The options of the runs. `batch` is the batch of each rank. Some options are replaced:
+	 * each run has GT_VERIFY_STEPS steps in float32 at a constant learning rate, and no output,
+	 * validation or running mean. */
 	const struct gt_train_options *train;
 	int ranks;                         /* number of ranks of each mode */
 	struct gt_threads_options threads; /* the ranks are threads of this process */
