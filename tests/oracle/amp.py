@@ -131,7 +131,7 @@ def losses(net, run, kind, lr, decay, clip, low):
 CURVES = [
     ("lenet", models.LeNet, 8, "sgd", 0.005, 5e-4, 0),
     ("lenet", models.LeNet, 8, "adamw", 1e-3, 0.1, 1.0),
-    ("resnet20", models.ResNet, 16, "sgd", 1e-3, 5e-4, 0),
+    ("resnet20", models.ResNet, 4, "sgd", 2e-4, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "sgd", 0.02, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "adam", 1e-3, 1e-2, 0),
     ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: models.Llama(2, 4, 2, 32, 48, 61), 4, "adam", 5e-4, 1e-2, 0),

@@ -420,7 +420,7 @@ def images(depth, batch, lr, steps, bound=1e-4):
 MODELS = [
     ("mlp:20,32,32,10", lambda: mlp([20, 32, 32, 10]), 16, 0.01, 1e-3),
     ("lenet", LeNet, 8, 0.005, 1e-3),
-    ("resnet20", ResNet, 16, 2e-5, 2e-5),
+    ("resnet20", ResNet, 8, 2e-5, 2e-5),
     (f"gpt:{TINY_SPEC}", lambda: GPT(vocab=61, **TINY), 4, 0.02, 1e-3),
     (f"gpt:{TINY_SPEC},gelu=erf", lambda: GPT(vocab=61, gelu="none", **TINY), 4, 0.02, 1e-3),
     (f"gpt:{TINY_SPEC},bias=no", lambda: GPT(vocab=61, bias=False, **TINY), 4, 0.02, 1e-3),
@@ -437,7 +437,7 @@ MODELS = [
 # model, network, batch, learning rates of sgd and adam, what is frozen, what has another learning rate, times
 TUNED = [
     ("lenet", LeNet, 8, 0.005, 1e-3, ("conv*", "fc2.*", 0.25)),
-    ("resnet20", ResNet, 16, 2e-5, 2e-5, ("layer1*", "linear.weight", 8)),
+    ("resnet20", ResNet, 8, 2e-5, 2e-5, ("layer1*", "linear.weight", 8)),
     (f"gpt:{TINY_SPEC}", lambda: GPT(vocab=61, **TINY), 4, 0.02, 1e-3, ("transformer.wpe*", "*.mlp.*", 0.5)),
 ]
 # The other depths and the real GPT-2: minutes, for `make check-models`.
