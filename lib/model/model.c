@@ -75,7 +75,7 @@ static const struct {
 	{ "classes", KEY_INT, AT(classes), "classes, which the data have, too", "from the data" },
 	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL },
 	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL },
-	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual), "last norms begin at zero", NULL },
+	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual), "last norms begin at 0", NULL },
 	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exactly or by tanh", NULL },
 };
 /* clang-format on */
