@@ -67,10 +67,10 @@ const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
 /*
- * Return the word for `cmd` in a list of the first words of all commands. If the command belongs to
- * no group, this is its name. If it is the first command of a group, this is the name of the group.
- * For the other commands of a group, return NULL, so that the list contains each group once. Set
- * *summary to the summary of the command or the group.
+ * Return the word that stands for `cmd` in a list in which each group of commands occurs once. If
+ * the command belongs to no group, this is its name. If it is the first command of a group, this is
+ * the name of the group. For the other commands of a group, return NULL. Set *summary to the
+ * summary of the command or the group.
  */
 const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
 

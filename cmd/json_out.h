@@ -8,8 +8,8 @@
 
 #include "lib/base/json_string.h"
 
-/* Print a number with 15, 16 or 17 digits: the smallest of these numbers of digits from which a
- * reader gets the same double. NaN and infinity are printed as null, because JSON has no such
+/* Print a number with 15 digits. If a reader does not get the same double back from these, print 16
+ * digits, or else 17. NaN and infinity are printed as null, because JSON has no such
  * numbers. */
 void gt_json_real(FILE *out, double value);
 

@@ -16,8 +16,8 @@
  *
  * A signal handler could interrupt a thread at any point of a computation. With oneDNN 2.6, an
  * interrupt during a matrix product left a corrupted heap. A thread, unlike a handler, may also
- * take locks. Before the thread ends the process, it calls gt_atomic_end() (lib/base/file.h). That
- * function waits until a change to a file that is edited in place is complete, and removes
+ * take locks. Before the thread ends the process, it calls gt_atomic_end() (lib/base/file.h). If
+ * a file is being edited in place, that function waits until the edit is complete. It also removes
  * temporary files.
  */
 struct gt_stop {
@@ -26,7 +26,8 @@ struct gt_stop {
 	/* true: the first signal sets `stop_requested`, and a later signal ends the process. false:
 	 * the first signal ends the process. */
 	atomic_bool graceful;
-	struct gt_log *log; /* a message reports the first signal there; set before `graceful` */
+	/* gets a message about the first signal; the caller sets it before it sets `graceful` */
+	struct gt_log *log;
 	atomic_bool ending; /* set by gt_stop_release(): the next signal ends the thread */
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask before gt_stop_listen() */

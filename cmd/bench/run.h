@@ -7,7 +7,7 @@
 
 #include "lib/base/err.h"
 
-enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* of gt_bench_sample.first_error_line */
+enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* size of gt_bench_sample.first_error_line */
 
 struct gt_bench_sample {
 	double time_s;

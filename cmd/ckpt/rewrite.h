@@ -51,7 +51,7 @@ struct gt_ckpt_rewrite {
 	struct gt_ckpt *const *inputs; /* [input_count] open checkpoints */
 	size_t input_count;
 	bool weights_only;  /* leave out objects that torch.load(weights_only=True) refuses */
-	struct gt_buf note; /* changes to the tree, one per line */
+	struct gt_buf note; /* text for the report: changes to the checkpoint, one per line */
 	bool json;          /* report as a JSON document */
 };
 

@@ -16,7 +16,7 @@ struct gt_probe_watch {
 	bool draw;
 	/* Mark changed words by reverse video; without `color`, mark changed lines by '*'. */
 	bool color;
-	bool no_marks;              /* print only the reports, without marks and times */
+	bool no_marks;              /* print only the reports: no marks, no line with the time */
 	gt_probe_report_fn *report; /* writes a report */
 	void *self;                 /* the first argument of `report` */
 };

@@ -1,4 +1,4 @@
-/* dnnl.h - compute a node of a plan by oneDNN primitives, which are created with the plan. */
+/* dnnl.h - compute a node of an execution plan (lib/graph/plan.h) by oneDNN primitives. */
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
@@ -92,8 +92,8 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
     struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
     struct gt_dnnl_address to_address, struct gt_err *err);
 
-/* Add `bytes` bytes to the call's workspace, aligned to 64 bytes. Return the memory of these
- * bytes. */
+/* Add `bytes` bytes to the call's workspace, aligned to 64 bytes. Return where these bytes
+ * are. */
 struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 
 /* Create attributes for primitives that take their scratchpad as an argument. The caller destroys

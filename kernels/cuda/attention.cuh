@@ -29,14 +29,14 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 	enum {
 		SIZE = sizeof(T),
 		CHUNK = CHUNK_,
-		CHUNKS = CHUNK / GT_TILE, /* CHUNK columns, counted in tiles of 16 x 16 (mma.cuh) */
+		CHUNKS = CHUNK / GT_TILE, /* squares of 16 x 16 (mma.cuh) in CHUNK columns */
 		WARPS = SIZE == 2 ? 4 : 2,
 		THREADS = WARPS * 32,
 		OWN = WARPS * GT_TILE,
 		TILE = SIZE >= 4    ? 16
 		       : CHUNK > 64 ? 32
 		                    : 64,
-		TILES = TILE / GT_TILE, /* TILE rows, counted in tiles of 16 x 16 */
+		TILES = TILE / GT_TILE, /* squares of 16 x 16 in TILE rows */
 		/* unused elements after each row of shared memory: they put neighbouring rows into
 		 * different memory banks */
 		PAD = 16 / SIZE,

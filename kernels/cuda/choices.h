@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Identifies an algorithm, here the one that was fastest for an operation. The meaning of the words
+/* A choice identifies the algorithm that was fastest for an operation. The meaning of the words
  * depends on the library of the algorithm. */
 struct gt_choice {
 	uint64_t words[8];

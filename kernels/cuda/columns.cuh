@@ -41,8 +41,9 @@ static inline size_t gt_column_bytes(
 	return (size_t)(m->count * m->cols * sums) * (dtype == GT_F64 ? 8 : 4);
 }
 
-/* The first kernel. f(sums, row, column) adds the terms of one element of the matrix to
- * sums[SUMS]. The sums are written to partial[chunks, SUMS, cols]. */
+/* The first kernel. For one element of the matrix, f(sums, row, column) adds one term to each of
+ * sums[SUMS], for example the element and its square. The sums are written to partial[chunks, SUMS,
+ * cols]. */
 template <int SUMS, class W, class F>
 __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 {

@@ -33,7 +33,7 @@
  * such row this kernel reads all of w, so a step with many such rows is slow.
  *
  * If the L2 cache of the GPU is smaller than x, the product reads parts of x from memory several
- * times. The memory traffic that a plan reports counts x only once.
+ * times. The bytes that `gtrain train --dry-run --verbose` prints contain one read of x.
  *
  * Example with one row, three classes, target 0, scale 1 and logits 0, 1, 2:
  *   shift 0   e = 1, 2.72, 7.39   2.72 + 7.39 = 10.11    loss = log(11.11) = 2.41
@@ -49,7 +49,7 @@ struct gt_exp_logits {
 	gt_targets target;           /* targets of all rows of the head, not only of this chunk */
 	int64_t first;               /* index, in the head, of the first row of this chunk */
 	const float *weight, *dloss; /* both in device memory; their product is `scale` */
-	gt_bf16 *e;                  /* output [rows, stride]: first e, at the end d */
+	gt_bf16 *e;                  /* output [rows, stride]: e, later replaced by d */
 	gt_bf16 *xs;                 /* output [rows, width] */
 	double *of_row;              /* output: the loss of each row, indexed by rows of the head */
 	float *workspace;            /* [gt_exp_logits_floats()] */

@@ -29,7 +29,7 @@ extern "C" {
 struct gt_candidates {
 	const char *what;    /* text for error messages, for example "timing a product" */
 	const char *library; /* library of the algorithms, for example "cublaslt" */
-	size_t version;      /* version of the library; each has its own file (choices.h) */
+	size_t version;      /* version of the library; choices.h has a file for each version */
 	const char *key;     /* key of the operation (choices.h) */
 	int count;           /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */

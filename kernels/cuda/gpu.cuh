@@ -19,8 +19,8 @@
  *
  * Rules for kernels: 16-bit numbers have the types gt_f16 and gt_bf16, and are converted by
  * gt_to_float() and gt_from_float(). Floating-point sums must not use atomic operations: the order
- * of additions would change from run to run, and with it the last bits of the sum. A shuffle
- * exchanges values of at most 8 bytes between all 32 lanes of a warp.
+ * of additions would change from run to run, and with it the last bits of the sum. All 32
+ * lanes of a warp must call a shuffle together, with values of at most 8 bytes.
  */
 #include <cuda_runtime.h>
 #include <stdint.h>

@@ -21,10 +21,10 @@
  * For 16-bit types, the sums are float32, and each row of a and b in memory must begin at a
  * multiple of 16 bytes.
  *
- * The lanes hold the elements of `sum` as two instructions mma.m16n8k16 need them, one instruction
- * for the left half of the tile and one for the right half
- * (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Two instructions mma.m16n8k8 of TF32 have the
- * same layout.
+ * The lanes hold the elements of `sum` in the layout that the instruction mma.m16n8k16 requires.
+ * One such instruction computes the left half of the tile, and another one the right half (PTX ISA,
+ * "Matrix Fragments for mma.m16n8k16"). The instruction mma.m16n8k8 for TF32 requires the same
+ * layout of `sum`.
  */
 enum gt_tile_order { GT_TILE_PLAIN, GT_TILE_TRANSPOSED };
 
@@ -169,7 +169,8 @@ __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
 }
 
 /* Instruction mma.m16n8k16: add the product of a[16, 16] and b[16, 8], which have a 16-bit type, to
- * the left or right half of a tile. The arguments are the registers of the calling lane. */
+ * the left or right half of a tile. `type` is the name of the type in PTX. `sum`, `a` and `b` are
+ * the arguments of gt_tile_half() below. */
 #define GT_TILE_HALF(type)                                                                         \
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
 	             ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \

@@ -41,9 +41,10 @@ enum { GT_CUDNN_OFFERS = 6 };
 
 /*
  * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. The caller frees
- * *out with gt_cudnn_conv_free(). *out holds the first of the proposed engines that gtrain can use.
- * Such engines are deterministic, sum in float32, and round GT_F32 to TF32 only if `tf32` is set.
- * There may be none: then gt_cudnn_conv_count() is 0.
+ * *out with gt_cudnn_conv_free(). Of the engines that cuDNN proposes, *out holds those that gtrain
+ * can use, but at most the first GT_CUDNN_OFFERS of them. They are deterministic, sum in float32,
+ * and round GT_F32 to TF32 only if `tf32` is set. There may be none: then gt_cudnn_conv_count() is
+ * 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
  */

@@ -36,7 +36,7 @@
  *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
- * On an error the watch aborts the links, and the GPUs stop waiting. All later calls for the device
+ * On an error the watch aborts the links, and the GPUs stop waiting. All later calls of the group
  * return that error.
  */
 
@@ -68,13 +68,13 @@ struct gt_cuda_links {
 	 * stream has no more work. */
 	void (*drain)(struct gt_cuda_group *g);
 
-	/* Free g->link. Called when the watch has ended, and when either abort() was called or all
-	 * collectives have ended. All living ranks call this, but other ranks may be dead. */
+	/* Free g->link. Called after the watch has ended; before that, either abort() was called or
+	 * all collectives have ended. All living ranks call this, but other ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
 	/* If a collective does not end, the hint of the error begins with this text, which names a
-	 * setting to use: "NCCL_DEBUG=INFO ... makes NCCL say more; ". "": there is no such
-	 * setting. */
+	 * setting to use, such as "NCCL_DEBUG=INFO ... makes NCCL say more; ". It is an empty
+	 * string if there is no such setting. */
 	const char *hint;
 };
 
@@ -119,7 +119,7 @@ struct gt_cuda_group {
 
 /* ---- group.c ---- */
 
-/* Replace *group, a group for host memory that has no other caller, by a group for the memory of
+/* *group is a group for host memory that nothing else uses. Replace it by a group for the memory of
  * this GPU. The new group owns the old one. On failure *group is unchanged. The functions make() of
  * struct gt_device_groups (lib/comm/device_group.h) call this with their own links. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,

@@ -7,8 +7,8 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * The limits of a tree (struct gt_tree in lib/ckpt/ckpt.h). With them, a recursive function ends
- * and does not use too much stack.
+ * The limits of a tree (struct gt_tree in lib/ckpt/ckpt.h). They guarantee
+ * that a recursive walk of the tree ends, and that it does not use too much stack.
  */
 enum {
 	/* Levels of nested containers; 40 levels of nn.Module need about 120. */
@@ -92,8 +92,8 @@ static inline bool gt_tree_is_object_of(const struct gt_tree *node, const char *
 }
 
 /*
- * Return the value of item i of a dict, list or tuple (such as the arguments of a call); NULL if
- * there are fewer items.
+ * Return the value of item i of a dict, list or tuple, or NULL if there are fewer items. The
+ * arguments of an opaque object are a tuple, too.
  */
 static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 {

@@ -53,7 +53,7 @@ int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, 
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
 /* Return whether this is the config.json of a run. Other programs also have a file of this name
- * beside their weights. NULL is fine. */
+ * beside their weights. For NULL, return false. */
 bool gt_run_dir_is_config(const json_t *config);
 
 /* Return the path of the checkpoint of a step, such as DIR/checkpoints/step-00001000.pth. To open

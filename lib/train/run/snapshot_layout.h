@@ -15,14 +15,14 @@ struct gt_snapshot_group {
 };
 
 /*
- * All parameters in the order of torch.optim, which is group by group, and the groups that they
- * form. The groups are sorted
+ * The groups of parameters that torch.optim would have, and all parameters, group by group. The
+ * groups are sorted
  *
  *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
  *      that it leaves to another optimizer (`others` of struct gt_optim_rule)
  *   2. by weight decay: first the parameters with weight decay, then the parameters without
- *   3. by lr_scale: a group for each value, in the order in which parameters with a new
- *      value are declared
+ *   3. by lr_scale: one group for each value; the value of the parameter that is declared first
+ *      comes first
  *
  * In a group, parameters are in the order of declaration. No group is empty.
  */
@@ -33,8 +33,8 @@ struct gt_snapshot_groups {
 	size_t group_count;
 };
 
-/* Make the groups for the parameters of a store and an optimizer. Release *out even after an error.
- * Errors: GT_ENOMEM. */
+/* Divide the parameters of a store (lib/graph/store.h) into groups for the optimizer `kind`.
+ * Release *out even after an error. Errors: GT_ENOMEM. */
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);

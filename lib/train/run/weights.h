@@ -15,8 +15,8 @@ struct gt_weights_options {
 	/* Rules "REGEX=REPLACEMENT" (lib/ckpt/edit/rename.h), applied one after the other to every
 	 * key; NULL-terminated. */
 	const char *const *maps;
-	/* whose names the keys are after `maps` were applied, for example those of torchvision;
-	 * NULL: gtrain's own names */
+	/* The naming scheme of the keys after `maps` were applied, for example torchvision's. NULL:
+	 * the keys are gtrain's own names. */
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not an error */
 	bool finite;  /* a tensor that holds NaN or infinity is an error */
