@@ -8,8 +8,8 @@
 
 #include "lib/base/json_string.h"
 
-/* Print a number with 15 digits. If a reader does not get the same double back from these, print 16
- * digits, or else 17. NaN and infinity are printed as null, because JSON has no such
+/* Print a number with 15 digits. If these 15 digits do not parse to the same double, print 16 digits;
+ * if those do not either, print 17. NaN and infinity are printed as null, because JSON has no such
  * numbers. */
 void gt_json_real(FILE *out, double value);
 

@@ -28,7 +28,7 @@ struct gt_stop {
 	atomic_bool graceful;
 	/* gets a message about the first signal; the caller sets it before it sets `graceful` */
 	struct gt_log *log;
-	atomic_bool ending; /* set by gt_stop_release(): the next signal ends the thread */
+	atomic_bool ending; /* set by gt_stop_release(), whose signal then ends the thread */
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
 };

@@ -32,8 +32,8 @@ struct gt_stream {
 	struct gt_fault_slot *faults; /* the fault slot of the device (fault.cuh) */
 	struct gt_cuda_calls *calls;  /* host calls (host_call.c); NULL before the first one */
 	bool captured;                /* the stream's work is being captured (capture.c) */
-	/* the optimizer Muon's matrix products, prepared for each shape of a parameter that this
-	 * stream updates (muon_products.c) */
+	/* prepared matrix products of the optimizer Muon: one set for each shape among the
+	 * parameters that this stream updates (muon_products.c) */
 	struct gt_muon_products *muon;
 };
 

@@ -10,8 +10,7 @@
 
 enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
 
-/* The position of the target in its row (struct gt_sort_position) is at least this number if the
- * row has a NaN among its logits. The number is larger than any number of classes. */
+/* gt_sort_position::of_team() returns at least this number if a logit of the row is NaN. The number is larger than any number of classes. */
 static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
 /* The kinds of targets: negative (ignored), a class (counts), or too large (bad). If a row has two
@@ -82,7 +81,8 @@ template <class W, int CLASSES> struct gt_row_target {
 	}
 };
 
-/* Return whether input i of a call holds targets of mixtures (lib/base/mixed_target.h). Such an
+/* Return whether input i of a call holds mixed targets, each of which is two classes and a weight
+ * (lib/base/mixed_target.h). Such an
  * input has more elements than rows. */
 static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
 {
@@ -156,7 +156,7 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
  */
 template <class W> struct gt_sort_position {
 	W own;            /* value of the element */
-	int64_t t;        /* index of the element; at most the length of the row */
+	int64_t t;        /* index of the element; `cols` if the element comes after this shard */
 	int count = 0;    /* number of elements before it that this thread has read */
 	bool nan = false; /* this thread has read a NaN */
 

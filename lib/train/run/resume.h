@@ -41,9 +41,10 @@ struct gt_train;
  */
 int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
 
-/* Return the position in the training data after `step` steps of the run. It is counted in steps of
- * this run's size (samples per step), so epoch 0 ends at position t->steps_per_epoch. It differs
- * from `step` if steps before the checkpoint had another size. */
+/* Return the position in the training data after `step` steps of the run. Its unit is one
+ * step of this run, with this run's number of samples per step. So epoch 0 ends at position
+ * t->steps_per_epoch. The position differs from `step` if steps before the checkpoint had another
+ * number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
 /* For each option that may change and has another value in `config` than in the checkpoint, log a

@@ -57,8 +57,8 @@ int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt
 bool gt_run_dir_is_config(const json_t *config);
 
 /* Return the path of the checkpoint of a step, such as DIR/checkpoints/step-00001000.pth. To open
- * it, use it as the path of a struct gt_file_name with the folder dir->checkpoints. The caller
- * frees the path. */
+ * the checkpoint, put this path and the folder dir->checkpoints into a struct gt_file_name
+ * (lib/base/folder.h). The caller frees the path. */
 char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
 
 /* Set *step to the step of the newest checkpoint, or to -1 if there is no checkpoint. */

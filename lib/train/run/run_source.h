@@ -33,7 +33,8 @@ struct gt_run_source {
  *                                        directory is a link or does not belong to a run, the file
  *                                        has no run.
  *   a run directory                      its latest checkpoint; if there is none, its model.pth
- *   a folder of transformers             this folder (pretrained.h), without a run. `about` comes
+ *   a folder written by the library
+ *   transformers                         this folder (pretrained.h), without a run. `about` comes
  *                                        from its config.json, the vocabulary from its tokenizer.
  *   a training checkpoint in a folder    this folder (saved.h), without a run
  *
@@ -63,9 +64,9 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
  * the model that the checkpoint names, otherwise the model in config.json of the run. NULL with err
  * set if none of them names a model.
  *
- * `given` may also be the path of a folder of transformers. Then return the model in the
- * config.json of this folder. If neither the checkpoint nor the run has facts about the data, this
- * folder also provides these facts and the vocabulary.
+ * `given` may also be the path of a folder that the library transformers wrote. Then return the model
+ * in the config.json of this folder. If neither the checkpoint nor the run describes the data that the
+ * model was trained with (`about`), take this description and the vocabulary from the folder.
  *
  * `source` may be zeroed, which means that there is no checkpoint.
  */

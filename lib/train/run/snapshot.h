@@ -74,7 +74,7 @@ void gt_snapshot_progress_release(struct gt_snapshot_progress *progress);
 
 /* Save a training checkpoint. A collective call of the ranks of s->parallel. Rank 0 writes the
  * file; the other ranks do not use `file`. If s->ema is not NULL and has been updated, "model_ema"
- * holds the mean of the weights and the buffers of the model. */
+ * holds the mean of the weights, and the current values of the model's buffers. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
@@ -83,8 +83,8 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * the checkpoint (saved->foreign), the caller sets s->step before this call, and s->config is not
  * used.
  *
- * Each option in s->config must have the same value in "config" of the file. An option that is not
- * in the file counts as not given. The param_groups in the file must be the groups described at the
+ * Each option in s->config must have the same value in "config" of the file. If an option is
+ * missing in the file, the saved run is taken to have run without this option. The param_groups in the file must be the groups described at the
  * top of this header, or a single group with all parameters in the order of declaration.
  *
  * *report gets a note about the weights; release it even after an error. After an error the store

@@ -15,14 +15,14 @@ struct gt_snapshot_group {
 };
 
 /*
- * The groups of parameters that torch.optim would have, and all parameters, group by group. The
- * groups are sorted
+ * The parameters, divided into groups as for torch.optim. `groups` describes the groups. `slots` has
+ * the parameters of the first group, then those of the second group, and so on. The groups are sorted
  *
  *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
- *      that it leaves to another optimizer (`others` of struct gt_optim_rule)
+ *      that it leaves to another optimizer (`fallback` of struct gt_optim_rule)
  *   2. by weight decay: first the parameters with weight decay, then the parameters without
- *   3. by lr_scale: one group for each value; the value of the parameter that is declared first
- *      comes first
+ *   3. by lr_scale: one group for each value, in the order in which the values first occur in the
+ *      declarations
  *
  * In a group, parameters are in the order of declaration. No group is empty.
  */

@@ -7,12 +7,13 @@
 
 /*
  * First, one rank runs a few steps: the reference run. Then each mode runs the same steps, from the
- * same weights, with the same samples. Only a small part of the data is used. So an epoch ends
- * within these steps, and its last batch is short.
+ * same weights, with the same samples. The number of samples is chosen such that an epoch ends within
+ * these steps, and that the last batch of the epoch has fewer samples than the others.
  *
  * Every rank compares the elements that it holds with the same elements of the reference run:
  *
- *   accumulate            all elements; a single rank, with the micro-batches of all ranks in turn
+ *   accumulate            all elements; a single rank computes the micro-batches of all ranks of the
+ *                         other modes, one after the other
  *   ddp, mirrored         all elements
  *   dp                    all elements, on rank 0 only
  *   zero1, zero2, zero3   its shards of each bucket
@@ -48,19 +49,20 @@
  * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
  * bounds are 0. The mode `tensor` has the bounds above, because its ranks compute different sums.
  * With `reproducible`, the statistics of batch normalisation are computed over the samples of each
- * virtual rank, unless train->parallel.sync_bn is set.
+ * virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
  *
  * Without `reproducible`, batch normalisation uses the samples of all ranks (sync_bn). In a
- * pipeline, each chunk has its own statistics. Therefore the micro-batches of the reference run are
- * the chunks. The mode `accumulate` is left out for a model with batch normalisation, because each
- * of its micro-batches has its own statistics.
+ * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
+ * divides each batch into the same micro-batches. In the mode `accumulate`, too, each micro-batch has
+ * its own statistics, but its reference run computes them over the whole batch. So this mode is left
+ * out for a model with batch normalisation.
  *
  * The bounds below are for models with batch normalisation, without `reproducible`. After a
  * normalisation, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
  * few images. Some of them are 0 with one order of summation and 1e-7 with another. This hardly
  * changes the loss, but it decides whether a gradient passes through the ReLU. In runs on 8 to 12
  * images, one element of the gradient of conv1 differed by 4e-2 to 1e-1 of the largest element.
- * Runs without such an input agree to 1e-5.
+ * Runs in which no ReLU has an input so close to 0 agree to 1e-5.
  *
  * So the bound for gradients is larger for these models. An eps of 1 makes updates about
  * proportional to gradients, so differences of gradients do not grow. A small learning rate keeps
@@ -105,7 +107,7 @@ struct gt_verify_row {
 struct gt_verify_options {
 	/* The options of the runs. `batch` is the batch of each rank. Some options are replaced:
 	 * each run has GT_VERIFY_STEPS steps in float32 at a constant learning rate, and no output,
-	 * validation or running mean. */
+	 * no validation and no running mean of the weights. */
 	const struct gt_train_options *train;
 	int ranks;                         /* number of ranks of each mode */
 	struct gt_threads_options threads; /* the ranks are threads of this process */
