@@ -112,7 +112,7 @@ FAKE_SRC := $(wildcard tests/fake/nvml.c)
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
 # Private headers of a module are not installed; their first lines say so (tests/lint/internal.awk).
-PRIVATE  := $(shell grep -lE '^/\* [^ ]+ - inside ' lib/*/*.h lib/*/*/*.h)
+PRIVATE  := $(shell grep -lE '^/\* [^ ]+ - private: ' lib/*/*.h lib/*/*/*.h)
 HEADERS  := $(filter-out $(PRIVATE),$(wildcard lib/*/*.h lib/*/*/*.h))
 
 CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu kernels/cuda/*/*.c)

@@ -1,4 +1,4 @@
-/* opt_value.h - inside base: check and store the value of one row of an option table (opt.h). */
+/* opt_value.h - private: check and store the value of one row of an option table (opt.h). */
 #ifndef GT_BASE_OPT_VALUE_H
 #define GT_BASE_OPT_VALUE_H
 

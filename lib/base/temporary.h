@@ -1,4 +1,4 @@
-/* temporary.h - inside base: create files and folders with temporary names, PATH.tmp-PID-N. */
+/* temporary.h - private: create files and folders with temporary names, PATH.tmp-PID-N. */
 #ifndef GT_BASE_TEMPORARY_H
 #define GT_BASE_TEMPORARY_H
 

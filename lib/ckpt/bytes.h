@@ -1,4 +1,4 @@
-/* bytes.h - inside ckpt: little-endian numbers at unaligned addresses, and small checks. */
+/* bytes.h - private: little-endian numbers at unaligned addresses, and small checks. */
 #ifndef GT_CKPT_BYTES_H
 #define GT_CKPT_BYTES_H
 

@@ -1,4 +1,4 @@
-/* format.h - inside ckpt: the table of checkpoint formats, with one row per format. */
+/* format.h - private: the table of checkpoint formats, with one row per format. */
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 

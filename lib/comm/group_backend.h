@@ -1,4 +1,4 @@
-/* group_backend.h - inside comm: declarations that the backends of groups share. */
+/* group_backend.h - private: declarations that the backends of groups share. */
 #ifndef GT_COMM_GROUP_BACKEND_H
 #define GT_COMM_GROUP_BACKEND_H
 

@@ -1,4 +1,4 @@
-/* arrays.h - inside data: samples from two numpy arrays, inputs and targets. */
+/* arrays.h - private: samples from two numpy arrays, inputs and targets. */
 #ifndef GT_DATA_ARRAYS_H
 #define GT_DATA_ARRAYS_H
 

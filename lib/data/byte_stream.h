@@ -1,4 +1,4 @@
-/* byte_stream.h - inside data: read the bytes of a file in order, and decompress gzip. */
+/* byte_stream.h - private: read the bytes of a file in order, and decompress gzip. */
 #ifndef GT_DATA_BYTE_STREAM_H
 #define GT_DATA_BYTE_STREAM_H
 

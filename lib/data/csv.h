@@ -1,4 +1,4 @@
-/* csv.h - inside data: a data set from CSV tables, and the state of reading these tables. */
+/* csv.h - private: a data set from CSV tables, and the state of reading these tables. */
 #ifndef GT_DATA_CSV_H
 #define GT_DATA_CSV_H
 

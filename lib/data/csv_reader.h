@@ -1,4 +1,4 @@
-/* csv_reader.h - inside data: split CSV text in memory into rows of fields. */
+/* csv_reader.h - private: split CSV text in memory into rows of fields. */
 #ifndef GT_DATA_CSV_READER_H
 #define GT_DATA_CSV_READER_H
 

@@ -1,4 +1,4 @@
-/* exif.h - inside data: the orientation in the Exif part of a JPEG. */
+/* exif.h - private: the orientation in the Exif part of a JPEG. */
 #ifndef GT_DATA_EXIF_H
 #define GT_DATA_EXIF_H
 

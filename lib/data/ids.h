@@ -1,4 +1,4 @@
-/* ids.h - inside data: the ids of a text's tokens, in memory or in the user's cache. */
+/* ids.h - private: the ids of a text's tokens, in memory or in the user's cache. */
 #ifndef GT_DATA_IDS_H
 #define GT_DATA_IDS_H
 

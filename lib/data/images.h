@@ -1,4 +1,4 @@
-/* images.h - inside data: find the image files of a data set, decode them and resize them. */
+/* images.h - private: find the image files of a data set, decode them and resize them. */
 #ifndef GT_DATA_IMAGES_H
 #define GT_DATA_IMAGES_H
 

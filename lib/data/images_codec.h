@@ -1,4 +1,4 @@
-/* images_codec.h - inside data: the decoders of JPEG and PNG. */
+/* images_codec.h - private: the decoders of JPEG and PNG. */
 #ifndef GT_DATA_IMAGES_CODEC_H
 #define GT_DATA_IMAGES_CODEC_H
 

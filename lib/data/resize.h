@@ -1,4 +1,4 @@
-/* resize.h - inside data: resize a part of a picture, row by row, while the picture is decoded. */
+/* resize.h - private: resize a part of a picture, row by row, while the picture is decoded. */
 #ifndef GT_DATA_RESIZE_H
 #define GT_DATA_RESIZE_H
 

@@ -1,4 +1,4 @@
-/* shard_names.h - inside data: expand a pattern such as x-{0..9}.tar to a list of file names. */
+/* shard_names.h - private: expand a pattern such as x-{0..9}.tar to a list of file names. */
 #ifndef GT_DATA_SHARD_NAMES_H
 #define GT_DATA_SHARD_NAMES_H
 

@@ -1,4 +1,4 @@
-/* spec.h - inside data: parse a spec, the value of --data: KIND:PATH[,key=value...]. */
+/* spec.h - private: parse a spec, the value of --data: KIND:PATH[,key=value...]. */
 #ifndef GT_DATA_SPEC_H
 #define GT_DATA_SPEC_H
 

@@ -1,4 +1,4 @@
-/* tokenizer.h - inside data: create tokenizers, and convert them to JSON. */
+/* tokenizer.h - private: create tokenizers, and convert them to JSON. */
 #ifndef GT_DATA_TOKENIZER_H
 #define GT_DATA_TOKENIZER_H
 

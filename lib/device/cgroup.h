@@ -1,4 +1,4 @@
-/* cgroup.h - inside device: limits of CPU time and memory from this process's control groups. */
+/* cgroup.h - private: limits of CPU time and memory from this process's control groups. */
 #ifndef GT_DEVICE_CGROUP_H
 #define GT_DEVICE_CGROUP_H
 

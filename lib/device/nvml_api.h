@@ -1,4 +1,4 @@
-/* nvml_api.h - inside device: open NVML, NVIDIA's management library, and declare its functions. */
+/* nvml_api.h - private: open NVML, NVIDIA's management library, and declare its functions. */
 #ifndef GT_DEVICE_NVML_API_H
 #define GT_DEVICE_NVML_API_H
 

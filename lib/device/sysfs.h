@@ -1,4 +1,4 @@
-/* sysfs.h - inside device: read small files of /proc and /sys, or of a folder with copies. */
+/* sysfs.h - private: read small files of /proc and /sys, or of a folder with copies. */
 #ifndef GT_DEVICE_SYSFS_H
 #define GT_DEVICE_SYSFS_H
 

@@ -1,4 +1,4 @@
-/* visible.h - inside device: find the GPU behind each cuda:N, from CUDA_VISIBLE_DEVICES. */
+/* visible.h - private: find the GPU behind each cuda:N, from CUDA_VISIBLE_DEVICES. */
 #ifndef GT_DEVICE_VISIBLE_H
 #define GT_DEVICE_VISIBLE_H
 

@@ -1,4 +1,4 @@
-/* memory.h - inside graph: place temporary blocks in memory, which they share over time. */
+/* memory.h - private: place temporary blocks in memory, which they share over time. */
 #ifndef GT_GRAPH_MEMORY_H
 #define GT_GRAPH_MEMORY_H
 

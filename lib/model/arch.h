@@ -1,4 +1,4 @@
-/* arch.h - inside model: the table row of an architecture, and layers that architectures share. */
+/* arch.h - private: the table row of an architecture, and layers that architectures share. */
 #ifndef GT_MODEL_ARCH_H
 #define GT_MODEL_ARCH_H
 

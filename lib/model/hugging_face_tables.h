@@ -1,4 +1,4 @@
-/* hugging_face_tables.h - inside model: tables of the keys of Hugging Face's config.json. */
+/* hugging_face_tables.h - private: tables of the keys of Hugging Face's config.json. */
 #ifndef GT_MODEL_HUGGING_FACE_TABLES_H
 #define GT_MODEL_HUGGING_FACE_TABLES_H
 

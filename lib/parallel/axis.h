@@ -1,4 +1,4 @@
-/* axis.h - inside parallel: the axes of the grid of ranks, and the functions of each axis. */
+/* axis.h - private: the axes of the grid of ranks, and the functions of each axis. */
 #ifndef GT_PARALLEL_AXIS_H
 #define GT_PARALLEL_AXIS_H
 

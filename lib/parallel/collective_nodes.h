@@ -1,4 +1,4 @@
-/* collective_nodes.h - inside parallel: functions of collective nodes, and inserting nodes. */
+/* collective_nodes.h - private: functions of collective nodes, and inserting nodes. */
 #ifndef GT_PARALLEL_COLLECTIVE_NODES_H
 #define GT_PARALLEL_COLLECTIVE_NODES_H
 

@@ -1,4 +1,4 @@
-/* loop.h - inside train: the state of the training loop, and the functions for one step. */
+/* loop.h - private: the state of the training loop, and the functions for one step. */
 #ifndef GT_TRAIN_LOOP_H
 #define GT_TRAIN_LOOP_H
 

@@ -1,4 +1,4 @@
-/* memory_limit.h - inside train: check that a session fits into memory; suggest options if not. */
+/* memory_limit.h - private: check that a session fits into memory; suggest options if not. */
 #ifndef GT_TRAIN_MEMORY_LIMIT_H
 #define GT_TRAIN_MEMORY_LIMIT_H
 

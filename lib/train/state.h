@@ -1,4 +1,4 @@
-/* state.h - inside train: the state of a training run, and functions that several files use. */
+/* state.h - private: the state of a training run, and functions that several files use. */
 #ifndef GT_TRAIN_STATE_H
 #define GT_TRAIN_STATE_H
 

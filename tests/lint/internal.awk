@@ -1,7 +1,7 @@
 # internal.awk - keep others from a module's private headers: awk -f internal.awk FILE...
 #
 # A header is private to its module, lib/ckpt for lib/ckpt/zip/zip.h, where its first line says so:
-# "/* zip.h - inside ckpt: ... */". Files of the module and tests include it, and no others; it is not
+# "/* zip.h - private: ... */". Files of the module and tests include it, and no others; it is not
 # installed, so no header that is installed includes it.
 
 function complain(text)
@@ -16,22 +16,17 @@ function module(path,    part)
 	return part[1] "/" part[2]
 }
 
-function is_private(path,    part, line)
+function is_private(path,    line)
 {
 	if (path !~ /^lib\/.*\.h$/)
 		return 0
 	if (!(path in private)) {
-		split(path, part, "/")
 		line = ""
 		getline line < path
 		close(path)
-		private[path] = index(line, " - inside " part[2] ": ") > 0
+		private[path] = index(line, " - private: ") > 0
 	}
 	return private[path]
-}
-
-FNR == 1 && FILENAME ~ /^lib\/.*\.h$/ && / - inside / && !is_private(FILENAME) {
-	complain("a header is private to its own module: \"inside " substr(module(FILENAME), 5) ": ...\"")
 }
 
 /^[ \t]*#[ \t]*include[ \t]*"/ {

@@ -1,4 +1,4 @@
-/* lock.h - inside ckpt: lock a file, so that two processes do not edit it at the same time. */
+/* lock.h - private: lock a file, so that two processes do not edit it at the same time. */
 #ifndef GT_CKPT_EDIT_LOCK_H
 #define GT_CKPT_EDIT_LOCK_H
 

@@ -1,4 +1,4 @@
-/* private.h - inside ckpt: functions shared by the .c files that compute and apply an edit. */
+/* private.h - private: functions shared by the .c files that compute and apply an edit. */
 #ifndef GT_CKPT_EDIT_PRIVATE_H
 #define GT_CKPT_EDIT_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* npy.h - inside ckpt: the header of NumPy's .npy files. */
+/* npy.h - private: the header of NumPy's .npy files. */
 #ifndef GT_CKPT_NPZ_NPY_H
 #define GT_CKPT_NPZ_NPY_H
 

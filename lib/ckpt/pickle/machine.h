@@ -1,4 +1,4 @@
-/* machine.h - inside ckpt: the state of the machine that reads pickles, and helpers for opcodes. */
+/* machine.h - private: the state of the machine that reads pickles, and helpers for opcodes. */
 #ifndef GT_CKPT_PICKLE_MACHINE_H
 #define GT_CKPT_PICKLE_MACHINE_H
 

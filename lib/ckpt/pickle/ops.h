@@ -1,4 +1,4 @@
-/* ops.h - inside ckpt: the opcodes of pickles, named as in CPython's Lib/pickle.py. */
+/* ops.h - private: the opcodes of pickles, named as in CPython's Lib/pickle.py. */
 #ifndef GT_CKPT_PICKLE_OPS_H
 #define GT_CKPT_PICKLE_OPS_H
 

@@ -1,4 +1,4 @@
-/* pickle.h - inside ckpt: read Python pickles without running their code; write and edit them. */
+/* pickle.h - private: read Python pickles without running their code; write and edit them. */
 #ifndef GT_CKPT_PICKLE_PICKLE_H
 #define GT_CKPT_PICKLE_PICKLE_H
 

@@ -1,4 +1,4 @@
-/* json.h - inside ckpt: large JSON objects, read one member at a time. */
+/* json.h - private: large JSON objects, read one member at a time. */
 #ifndef GT_CKPT_SAFETENSORS_JSON_H
 #define GT_CKPT_SAFETENSORS_JSON_H
 

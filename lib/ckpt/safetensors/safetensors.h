@@ -1,4 +1,4 @@
-/* safetensors.h - inside ckpt: the header of safetensors files, and the digests gtrain adds. */
+/* safetensors.h - private: the header of safetensors files, and the digests gtrain adds. */
 #ifndef GT_CKPT_SAFETENSORS_SAFETENSORS_H
 #define GT_CKPT_SAFETENSORS_SAFETENSORS_H
 

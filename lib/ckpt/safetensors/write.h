@@ -1,4 +1,4 @@
-/* write.h - inside ckpt: write and edit safetensors files. */
+/* write.h - private: write and edit safetensors files. */
 #ifndef GT_CKPT_SAFETENSORS_WRITE_H
 #define GT_CKPT_SAFETENSORS_WRITE_H
 

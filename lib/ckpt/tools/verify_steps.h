@@ -1,4 +1,4 @@
-/* verify_steps.h - inside ckpt: the steps of gt_verify(). */
+/* verify_steps.h - private: the steps of gt_verify(). */
 #ifndef GT_CKPT_TOOLS_VERIFY_STEPS_H
 #define GT_CKPT_TOOLS_VERIFY_STEPS_H
 

@@ -1,4 +1,4 @@
-/* module.h - inside ckpt: get the state_dict of a pickled nn.Module without its class. */
+/* module.h - private: get the state_dict of a pickled nn.Module without its class. */
 #ifndef GT_CKPT_TORCH_MODULE_H
 #define GT_CKPT_TORCH_MODULE_H
 

@@ -1,4 +1,4 @@
-/* torch.h - inside ckpt: turn the pickle of a torch file into tensors and their storages. */
+/* torch.h - private: turn the pickle of a torch file into tensors and their storages. */
 #ifndef GT_CKPT_TORCH_TORCH_H
 #define GT_CKPT_TORCH_TORCH_H
 

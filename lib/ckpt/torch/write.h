@@ -1,4 +1,4 @@
-/* write.h - inside ckpt: declarations for the writers of PyTorch's zip and legacy formats. */
+/* write.h - private: declarations for the writers of PyTorch's zip and legacy formats. */
 #ifndef GT_CKPT_TORCH_WRITE_H
 #define GT_CKPT_TORCH_WRITE_H
 

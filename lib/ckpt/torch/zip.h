@@ -1,4 +1,4 @@
-/* zip.h - inside ckpt: read the zip archives that torch.save() and torch.jit.save() write. */
+/* zip.h - private: read the zip archives that torch.save() and torch.jit.save() write. */
 #ifndef GT_CKPT_TORCH_ZIP_H
 #define GT_CKPT_TORCH_ZIP_H
 

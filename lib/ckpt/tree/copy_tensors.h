@@ -1,4 +1,4 @@
-/* copy_tensors.h - inside ckpt: copy tensors into an output file with several threads. */
+/* copy_tensors.h - private: copy tensors into an output file with several threads. */
 #ifndef GT_CKPT_TREE_COPY_TENSORS_H
 #define GT_CKPT_TREE_COPY_TENSORS_H
 

@@ -1,4 +1,4 @@
-/* cursor.h - inside ckpt: read a tensor's elements block by block; split work among threads. */
+/* cursor.h - private: read a tensor's elements block by block; split work among threads. */
 #ifndef GT_CKPT_TREE_CURSOR_H
 #define GT_CKPT_TREE_CURSOR_H
 

@@ -1,4 +1,4 @@
-/* flat.h - inside ckpt: list the tensors of a dict, for formats that can store nothing else. */
+/* flat.h - private: list the tensors of a dict, for formats that can store nothing else. */
 #ifndef GT_CKPT_TREE_FLAT_H
 #define GT_CKPT_TREE_FLAT_H
 

@@ -1,4 +1,4 @@
-/* metadata.h - inside ckpt: copy the attributes of a state_dict to a new dict of its tensors. */
+/* metadata.h - private: copy the attributes of a state_dict to a new dict of its tensors. */
 #ifndef GT_CKPT_TREE_METADATA_H
 #define GT_CKPT_TREE_METADATA_H
 

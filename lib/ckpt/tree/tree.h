@@ -1,4 +1,4 @@
-/* tree.h - inside ckpt: create, walk and check the tree of nodes that a checkpoint is read into. */
+/* tree.h - private: create, walk and check the tree of nodes that a checkpoint is read into. */
 #ifndef GT_CKPT_TREE_TREE_H
 #define GT_CKPT_TREE_TREE_H
 

@@ -1,4 +1,4 @@
-/* crc.h - inside ckpt: compute CRC-32 as fast as memory can be read. */
+/* crc.h - private: compute CRC-32 as fast as memory can be read. */
 #ifndef GT_CKPT_ZIP_CRC_H
 #define GT_CKPT_ZIP_CRC_H
 

@@ -1,4 +1,4 @@
-/* zip.h - inside ckpt: read and write zip archives, and replace records in them. */
+/* zip.h - private: read and write zip archives, and replace records in them. */
 #ifndef GT_CKPT_ZIP_ZIP_H
 #define GT_CKPT_ZIP_ZIP_H
 

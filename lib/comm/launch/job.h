@@ -1,4 +1,4 @@
-/* job.h - inside comm: the launcher's data about a job, its ranks and their output. */
+/* job.h - private: the launcher's data about a job, its ranks and their output. */
 #ifndef GT_COMM_LAUNCH_JOB_H
 #define GT_COMM_LAUNCH_JOB_H
 

@@ -1,4 +1,4 @@
-/* calls.h - inside comm: a table of MPI functions, which a separate shared library exports. */
+/* calls.h - private: a table of MPI functions, which a separate shared library exports. */
 #ifndef GT_COMM_MPI_CALLS_H
 #define GT_COMM_MPI_CALLS_H
 

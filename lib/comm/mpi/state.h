@@ -1,4 +1,4 @@
-/* state.h - inside comm: the state that a rank keeps for a group on MPI, and its messages. */
+/* state.h - private: the state that a rank keeps for a group on MPI, and its messages. */
 #ifndef GT_COMM_MPI_STATE_H
 #define GT_COMM_MPI_STATE_H
 

@@ -1,4 +1,4 @@
-/* messages.h - inside comm: messages with which ranks find each other over TCP, and sockets. */
+/* messages.h - private: messages with which ranks find each other over TCP, and sockets. */
 #ifndef GT_COMM_RENDEZVOUS_MESSAGES_H
 #define GT_COMM_RENDEZVOUS_MESSAGES_H
 

@@ -1,4 +1,4 @@
-/* host_ring.h - inside comm: a ring group for host memory, and the functions of a kind of ring. */
+/* host_ring.h - private: a ring group for host memory, and the functions of a kind of ring. */
 #ifndef GT_COMM_RING_HOST_RING_H
 #define GT_COMM_RING_HOST_RING_H
 

@@ -1,4 +1,4 @@
-/* segment.h - inside comm: the shared memory of a group on one host, and each rank's own state. */
+/* segment.h - private: the shared memory of a group on one host, and each rank's own state. */
 #ifndef GT_COMM_SHM_SEGMENT_H
 #define GT_COMM_SHM_SEGMENT_H
 

@@ -1,4 +1,4 @@
-/* environment.h - inside comm: read the variables of an environment. */
+/* environment.h - private: read the variables of an environment. */
 #ifndef GT_COMM_WORLD_ENVIRONMENT_H
 #define GT_COMM_WORLD_ENVIRONMENT_H
 

@@ -1,4 +1,4 @@
-/* bpe.h - inside data: tokenizers of byte-pair encoding, from files of other programs. */
+/* bpe.h - private: tokenizers of byte-pair encoding, from files of other programs. */
 #ifndef GT_DATA_BPE_BPE_H
 #define GT_DATA_BPE_BPE_H
 

@@ -1,4 +1,4 @@
-/* inside.h - inside data: the parts of a tokenizer of byte-pair encoding. */
+/* inside.h - private: the parts of a tokenizer of byte-pair encoding. */
 #ifndef GT_DATA_BPE_INSIDE_H
 #define GT_DATA_BPE_INSIDE_H
 

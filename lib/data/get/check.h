@@ -1,4 +1,4 @@
-/* check.h - inside data: compare the files of a well-known data set with their checksums. */
+/* check.h - private: compare the files of a well-known data set with their checksums. */
 #ifndef GT_DATA_GET_CHECK_H
 #define GT_DATA_GET_CHECK_H
 

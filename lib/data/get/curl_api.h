@@ -1,4 +1,4 @@
-/* curl_api.h - inside data: the libcurl functions that gtrain uses, loaded when needed. */
+/* curl_api.h - private: the libcurl functions that gtrain uses, loaded when needed. */
 #ifndef GT_DATA_GET_CURL_API_H
 #define GT_DATA_GET_CURL_API_H
 

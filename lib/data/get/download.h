@@ -1,4 +1,4 @@
-/* download.h - inside data: download the missing bytes of a file from an HTTP server. */
+/* download.h - private: download the missing bytes of a file from an HTTP server. */
 #ifndef GT_DATA_GET_DOWNLOAD_H
 #define GT_DATA_GET_DOWNLOAD_H
 

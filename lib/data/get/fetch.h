@@ -1,4 +1,4 @@
-/* fetch.h - inside data: download a file of a data set, trying its addresses in order. */
+/* fetch.h - private: download a file of a data set, trying its addresses in order. */
 #ifndef GT_DATA_GET_FETCH_H
 #define GT_DATA_GET_FETCH_H
 

@@ -1,4 +1,4 @@
-/* unpack.h - inside data: unpack the archive of a data set. */
+/* unpack.h - private: unpack the archive of a data set. */
 #ifndef GT_DATA_GET_UNPACK_H
 #define GT_DATA_GET_UNPACK_H
 

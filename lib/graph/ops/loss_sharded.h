@@ -1,4 +1,4 @@
-/* loss_sharded.h - inside graph: losses when ranks divide the classes, and checks of targets. */
+/* loss_sharded.h - private: losses when ranks divide the classes, and checks of targets. */
 #ifndef GT_GRAPH_OPS_LOSS_SHARDED_H
 #define GT_GRAPH_OPS_LOSS_SHARDED_H
 

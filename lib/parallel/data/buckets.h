@@ -1,4 +1,4 @@
-/* buckets.h - inside parallel: buckets, the ranges of gradients that one collective sums. */
+/* buckets.h - private: buckets, the ranges of gradients that one collective sums. */
 #ifndef GT_PARALLEL_DATA_BUCKETS_H
 #define GT_PARALLEL_DATA_BUCKETS_H
 

@@ -1,4 +1,4 @@
-/* dp.h - inside parallel: the mode dp, in which rank 0 reads samples and updates weights. */
+/* dp.h - private: the mode dp, in which rank 0 reads samples and updates weights. */
 #ifndef GT_PARALLEL_DATA_DP_H
 #define GT_PARALLEL_DATA_DP_H
 

@@ -1,4 +1,4 @@
-/* modes.h - inside parallel: the kinds of data parallelism (modes), and the state of a rank. */
+/* modes.h - private: the kinds of data parallelism (modes), and the state of a rank. */
 #ifndef GT_PARALLEL_DATA_MODES_H
 #define GT_PARALLEL_DATA_MODES_H
 

@@ -1,4 +1,4 @@
-/* scatter.h - inside parallel: graph nodes by which rank 0 scatters samples and gathers results. */
+/* scatter.h - private: graph nodes by which rank 0 scatters samples and gathers results. */
 #ifndef GT_PARALLEL_DATA_SCATTER_H
 #define GT_PARALLEL_DATA_SCATTER_H
 

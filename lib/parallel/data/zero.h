@@ -1,4 +1,4 @@
-/* zero.h - inside parallel: data parallelism that divides state among ranks (zero1 to zero3). */
+/* zero.h - private: data parallelism that divides state among ranks (zero1 to zero3). */
 #ifndef GT_PARALLEL_DATA_ZERO_H
 #define GT_PARALLEL_DATA_ZERO_H
 

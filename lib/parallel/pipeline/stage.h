@@ -1,4 +1,4 @@
-/* stage.h - inside parallel: what the files of pipeline parallelism share, such as its state. */
+/* stage.h - private: what the files of pipeline parallelism share, such as its state. */
 #ifndef GT_PARALLEL_PIPELINE_STAGE_H
 #define GT_PARALLEL_PIPELINE_STAGE_H
 

@@ -1,4 +1,4 @@
-/* rewrite.h - inside parallel: virtual ranks, for the same bits on 1, 2, 4 and 8 ranks. */
+/* rewrite.h - private: virtual ranks, for the same bits on 1, 2, 4 and 8 ranks. */
 #ifndef GT_PARALLEL_VIRTUAL_REWRITE_H
 #define GT_PARALLEL_VIRTUAL_REWRITE_H
 

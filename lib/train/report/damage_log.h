@@ -1,4 +1,4 @@
-/* damage_log.h - inside train: log damaged samples by name, and their number at the end. */
+/* damage_log.h - private: log damaged samples by name, and their number at the end. */
 #ifndef GT_TRAIN_REPORT_DAMAGE_LOG_H
 #define GT_TRAIN_REPORT_DAMAGE_LOG_H
 

@@ -1,4 +1,4 @@
-/* adopt.h - inside train: continue a run from another program's checkpoint. */
+/* adopt.h - private: continue a run from another program's checkpoint. */
 #ifndef GT_TRAIN_RUN_ADOPT_H
 #define GT_TRAIN_RUN_ADOPT_H
 

@@ -1,4 +1,4 @@
-/* pretrained.h - inside train: read a folder with a model of Hugging Face's transformers. */
+/* pretrained.h - private: read a folder with a model of Hugging Face's transformers. */
 #ifndef GT_TRAIN_RUN_PRETRAINED_H
 #define GT_TRAIN_RUN_PRETRAINED_H
 

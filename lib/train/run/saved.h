@@ -1,4 +1,4 @@
-/* saved.h - inside train: open a training checkpoint of any program, and find its parts. */
+/* saved.h - private: open a training checkpoint of any program, and find its parts. */
 #ifndef GT_TRAIN_RUN_SAVED_H
 #define GT_TRAIN_RUN_SAVED_H
 

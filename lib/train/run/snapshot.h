@@ -1,4 +1,4 @@
-/* snapshot.h - inside train: save and load training checkpoints, in the format of PyTorch. */
+/* snapshot.h - private: save and load training checkpoints, in the format of PyTorch. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_H
 #define GT_TRAIN_RUN_SNAPSHOT_H
 

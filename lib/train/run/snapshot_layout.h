@@ -1,4 +1,4 @@
-/* snapshot_layout.h - inside train: the order of parameters in a training checkpoint. */
+/* snapshot_layout.h - private: the order of parameters in a training checkpoint. */
 #ifndef GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 #define GT_TRAIN_RUN_SNAPSHOT_LAYOUT_H
 

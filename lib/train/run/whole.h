@@ -1,4 +1,4 @@
-/* whole.h - inside train: gather sharded tensors on rank 0, to save whole tensors in a file. */
+/* whole.h - private: gather sharded tensors on rank 0, to save whole tensors in a file. */
 #ifndef GT_TRAIN_RUN_WHOLE_H
 #define GT_TRAIN_RUN_WHOLE_H
 

@@ -1,4 +1,4 @@
-/* trace.h - inside train: record losses, gradients and weights of a run; compare other runs. */
+/* trace.h - private: record losses, gradients and weights of a run; compare other runs. */
 #ifndef GT_TRAIN_VERIFY_TRACE_H
 #define GT_TRAIN_VERIFY_TRACE_H
 
