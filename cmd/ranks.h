@@ -1,4 +1,4 @@
-/* ranks.h - start a command on several ranks, and join the ranks of a running command. */
+/* ranks.h - start a command on several ranks, and connect the ranks with each other. */
 #ifndef GT_CMD_RANKS_H
 #define GT_CMD_RANKS_H
 
@@ -15,7 +15,8 @@ struct gt_cmd_ranks {
 	bool *killed;
 	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
-	/* If log_dir is NULL: show only the messages of rank 0 and of the rank that fails first. */
+	/* Show only the messages of rank 0 and of the rank that fails first. Ignored if log_dir is
+	 * set. */
 	bool rank_0_prints;
 	/* The value of --out that all ranks get, or NULL. The default of --out depends on the
 	 * clock, so each rank would otherwise choose its own folder. */

@@ -10,11 +10,11 @@
  * recipe (cmd/recipes.h) that it names. Without --config but with --resume, they come from the
  * config.json of the resumed run.
  *
- * `--resume DIR` continues the run in DIR: it is replaced by `--resume auto --out DIR`. With
- * `--resume FILE`, or with `--resume DIR --out OTHER`, a new run starts from the checkpoint FILE, or
- * from the latest checkpoint in DIR. Its options come from the run that the checkpoint belongs to, if
- * there is one. But if the folder that --out names already has a config.json,
- * the options come from that file.
+ * `--resume DIR` continues the run in DIR: this function replaces the option by `--resume auto
+ * --out DIR`, where `auto` is the latest checkpoint in --out. With `--resume FILE`, or with
+ * `--resume DIR --out OTHER`, a new run starts from the checkpoint FILE, or from the latest
+ * checkpoint in DIR. Its options come from the run that the checkpoint belongs to, if there is one.
+ * But if the folder that --out names already has a config.json, the options come from that file.
  *
  * Errors: GT_EIO, GT_EFORMAT, GT_EINVAL, GT_ENOMEM.
  */

@@ -111,8 +111,8 @@ GT_VMATH float gt_vtanh(float x)
 	float a = fabsf(x), e, scale;
 	int32_t n;
 
-	/* tanh a = (e^(2a) - 1) / (e^(2a) + 1). e^(2a) - 1 is computed without rounding e^(2a)
-	 * first, which would lose the digits of a small a. */
+	/* tanh a = (e^(2a) - 1) / (e^(2a) + 1). Compute e^(2a) - 1 directly: to round e^(2a)
+	 * before the subtraction would lose the digits of a small a. */
 	a = a > 10.0f ? 10.0f : a;
 	e = gt_vexp_reduce(2.0f * a, &n);
 	scale = gt_power_of_two(n);

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A choice identifies the algorithm that was fastest for an operation. The meaning of the words
- * depends on the library of the algorithm. */
+/* A choice identifies the algorithm that was fastest for an operation. The meaning of its
+ * member `words` depends on the library of the algorithm. */
 struct gt_choice {
 	uint64_t words[8];
 };
@@ -19,9 +19,10 @@ struct gt_choice {
  * cannot be read or written, no error is reported, and each process measures for itself.
  *
  * gt_choices_begin() takes a lock of the process, and gt_choices_read() takes a lock of the file.
- * gt_choices_end() releases both. So only one thread on the machine measures at a time. Ranks with
- * GPUs of one model make the same choices, whether the ranks are threads or processes. A process
- * waits at most 10 seconds for the lock of the file; then it goes on without the lock.
+ * gt_choices_end() releases both. So only one thread on the machine measures at a time. Ranks whose
+ * GPUs are of the same type, such as H100, make the same choices, whether the ranks are threads or
+ * processes. A process waits at most 10 seconds for the lock of the file; then it goes on without
+ * the lock.
  *
  * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
  * and no spaces. The caller must check that the library still offers the algorithm that

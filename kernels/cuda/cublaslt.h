@@ -125,8 +125,8 @@ extern const struct gt_lt_api *const gt_lt;
 
 /*
  * Open the library, unless it is open. Create a handle of cuBLASLt for the current device of the
- * calling thread, unless this device already has a handle. Set *handle to the handle of the device,
- * which is borrowed. The library and the handles stay open until the process ends. Any thread may
+ * calling thread, unless this device already has a handle. Set *handle to the device's handle. The
+ * handle is borrowed. The library and the handles stay open until the process ends. Any thread may
  * call this, any number of times.
  *
  * Errors: GT_EDEVICE if the library or one of its functions is missing, or if the library finds no

@@ -33,7 +33,8 @@
  * such row this kernel reads all of w, so a step with many such rows is slow.
  *
  * If the L2 cache of the GPU is smaller than x, the product reads parts of x from memory several
- * times. `gtrain train --dry-run --verbose` prints a number of bytes that counts x as read once.
+ * times. The number of bytes that `gtrain train --dry-run --verbose` prints is then too small,
+ * because it counts x as read once.
  *
  * Example with one row, three classes, target 0, scale 1 and logits 0, 1, 2:
  *   shift 0   e = 1, 2.72, 7.39   2.72 + 7.39 = 10.11    loss = log(11.11) = 2.41

@@ -14,8 +14,9 @@ extern "C" {
 
 /*
  * An operation on the current device of the calling thread, and `count` algorithms that compute it.
- * Preferred algorithms come first: a later algorithm must be more than 2% faster to be chosen. The
- * functions prepare(), place() and queue() are called with `self` as their first argument:
+ * Preferred algorithms come first: a later algorithm is chosen only if it is more than 2% faster
+ * than the best one before it. The functions prepare(), place() and queue() are called with `self`
+ * as their first argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It is zeroed and has
@@ -29,9 +30,9 @@ extern "C" {
 struct gt_candidates {
 	const char *what;    /* text for error messages, for example "timing a product" */
 	const char *library; /* library of the algorithms, for example "cublaslt" */
-	size_t version;      /* version of the library; choices.h has a file for each version */
-	const char *key;     /* key of the operation (choices.h) */
-	int count;           /* number of algorithms */
+	size_t version;  /* version of the library; each has its own file of choices (choices.h) */
+	const char *key; /* key of the operation (choices.h) */
+	int count;       /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */
 	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);

@@ -22,7 +22,8 @@ struct gt_ckpt_write_options {
 	 */
 	bool cast;
 	enum gt_dtype dtype;
-	/* formats of PyTorch: true: storages keep the device that was read; false: "cpu" */
+	/* Only for formats of PyTorch. True: each storage keeps the device that was read from the
+	 * input. False: its device is "cpu". */
 	bool keep_devices;
 	bool no_sync;         /* do not call fsync() */
 	uint64_t shard_bytes; /* maximum bytes of tensors per file; 0: write one file */
@@ -52,11 +53,12 @@ struct gt_ckpt_write_options {
  *   "npz"           NumPy arrays                         a dict of tensors
  *
  * If shard_bytes is not 0, the tensors may be divided among several files, called shards. Another
- * file, the index, lists them. When all these files are complete and on the disk, they are renamed
- * to their names one after the other, the index last. This takes far less than a second. If the
- * process is killed or fails between two renames, some of the new shards have their names, but
- * there is no new index. If the new files replace an older checkpoint with the same number of
- * shards, the old index remains, with new and old shards.
+ * file, the index, lists them. All these files are first written under temporary names. When they
+ * are complete and on the disk, they are renamed to their final names one after the other, the
+ * index last. This takes far less than a second. If the process is killed or fails between two
+ * renames, some of the new shards already have their final names, but the new index does not exist
+ * yet. If the new files replace an older checkpoint with the same number of shards, the old index
+ * remains, with new and old shards.
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
  * Errors: GT_EINVAL for another format, or if an output file is an input; GT_ENOTSUP for a tree or
