@@ -60,6 +60,13 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
+/* The function `accepts` of rows that need an output of the type of the first input. For an output
+ * in 16 bits with an input in 32 bits, half.c has a row. */
+static inline bool gt_cpu_accepts_one_type(const struct gt_call *call)
+{
+	return call->out[0].dtype == call->in[0].dtype;
+}
+
 /* A matrix product for gt_cpu_multiply(). All matrices are row-major. */
 struct gt_cpu_product {
 	enum gt_dtype dtype; /* GT_F32 or GT_F64 */

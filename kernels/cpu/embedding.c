@@ -40,19 +40,13 @@ static int64_t whole_of(const struct gt_call *call, int64_t rows)
 	return call->attrs.embedding.whole ? call->attrs.embedding.whole : rows;
 }
 
-/* The output has 16 bits where the table has none: half.c has a row. */
-static bool accepts_one_type(const struct gt_call *call)
-{
-	return call->out[0].dtype == call->in[0].dtype;
-}
-
 #define REAL_BITS 32
 #include "kernels/cpu/embedding.inc"
 #define REAL_BITS 64
 #include "kernels/cpu/embedding.inc"
 
 const struct gt_kernel GT_ISA(gt_cpu_embedding_kernels)[] = {
-	GT_ROWS(embedding, .accepts = accepts_one_type),
+	GT_ROWS(embedding, .accepts = gt_cpu_accepts_one_type),
 	GT_ROWS(embedding_grad),
 	GT_ROWS(position_grad),
 	{ .op = NULL },

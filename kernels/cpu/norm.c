@@ -28,14 +28,8 @@ static int rms_norm_grad_prepare(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-/* The output has 16 bits where the input has none: half.c has a row. */
-static bool accepts_one_type(const struct gt_call *call)
-{
-	return call->out[0].dtype == call->in[0].dtype;
-}
-
 const struct gt_kernel GT_ISA(gt_cpu_norm_kernels)[] = {
-	GT_ROWS(layer_norm, .accepts = accepts_one_type),
+	GT_ROWS(layer_norm, .accepts = gt_cpu_accepts_one_type),
 	GT_ROWS(layer_norm_grad, .prepare = layer_norm_grad_prepare),
 	GT_ROWS(rms_norm),
 	GT_ROWS(rms_norm_grad, .prepare = rms_norm_grad_prepare),
