@@ -53,13 +53,14 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt rename", "IN --map REGEX=REPLACEMENT (-o OUT | --in-place) [OPTIONS]",
 	    "change names by regular expressions", 1, gt_cmd_ckpt_rename_options,
 	    gt_cmd_ckpt_rename, false, NULL },
-	{ "ckpt select", "FILE --path KEY|--keys GLOB -o OUT", "write a part as a file", 1,
+	{ "ckpt select", "FILE --path KEY|--keys GLOB -o OUT",
+	    "write a part of a checkpoint as a file", 1,
 	    gt_cmd_ckpt_select_options, gt_cmd_ckpt_select, false, NULL },
-	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write as another format or other types", 1,
+	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write in another format or data type", 1,
 	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false, NULL },
-	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of files",
+	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of several files",
 	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false, NULL },
-	{ "help", "[OPTIONS] [COMMAND | models | data]", "help on a command, on models, on data", 2,
+	{ "help", "[OPTIONS] [COMMAND | TOPIC]", "help on a command, on models, on data", 2,
 	    gt_cmd_help_options, gt_cmd_help, false, NULL },
 	{ 0 }
 };

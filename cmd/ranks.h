@@ -34,7 +34,7 @@ struct gt_cmd_ranks {
 #define GT_CMD_BACKEND(cli_type, member) \
 	{ "backend", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), \
 	    .words = gt_comm_backend_names, .initial = "auto", \
-	    .help = "how ranks reach each other; auto: shm or mpi, between GPUs nccl or ring" }
+	    .help = "how ranks exchange data; auto: shm or mpi, between GPUs nccl or ring" }
 #define GT_CMD_TIMEOUT(cli_type, member, default_time) \
 	{ "timeout", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
 	    "give up on a rank that does not respond within this time", .initial = default_time, .max = 1e6, \

@@ -216,8 +216,8 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 	if (rc)
 		return rc;
 	fprintf(out,
-	    "\nFLOPs are those of the forward pass, of one image, row or token. Where the data\n"
-	    "decide, there are %d different tokens here.\n\n"
+	    "\nFLOPs are those of a forward pass of one image, row or token. Where the number\n"
+	    "of different tokens depends on the data, it is %d here.\n\n"
 	    "Settings:",
 	    VOCABULARY);
 	print_families(out, models, count);

@@ -6,11 +6,11 @@
 /* clang-format off */
 #define GT_BENCH_ROUNDS(cli_type, member, what) \
 	{ "rounds", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", \
-	    "times that every " what " is measured", .initial = "5", .min = 1, \
+	    "number of measurements of each " what, .initial = "5", .min = 1, \
 	    .max = GT_BENCH_MAX_ROUNDS }
 #define GT_BENCH_SECONDS(cli_type, member) \
 	{ "seconds", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
-	    "length of a round; longer if one run takes longer", .initial = "0.05", \
+	    "length of a round in seconds; at least one run is made", .initial = "0.05", \
 	    .flags = GT_OPT_ABOVE, .max = 3600 }
 
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
@@ -18,19 +18,19 @@
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_CMD_NPROC(
-	    struct gt_bench_allreduce_cli, nproc, "2", "ranks, processes of this host"),
-	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
-	    .initial = "1K..256M" },
-	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "devices whose memory is summed"),
+	    struct gt_bench_allreduce_cli, nproc, "2", "number of ranks (processes on this host)"),
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
+	    "sizes of the buffer in bytes, each twice the one before", .initial = "1K..256M" },
+	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "devices of the ranks: cpu or cuda"),
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
 	    .words = gt_bench_dtypes, .initial = "fp32" },
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
-	    .help = "memory shared by the ranks, as for gradients, or plain memory of each" },
+	    .help = "memory that all ranks share, as for gradients, or each rank's own" },
 	{ "backend", 0, GT_OPT_STRING, AT(backends), "LIST", .words = gt_comm_backend_names,
 	    .initial = "auto",
-	    .help = "how ranks reach each other, as in train; several are measured in turn" },
-	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "measurements of each size",
+	    .help = "how ranks exchange data: auto, shm, ring, mpi, nccl; one or more" },
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of measurements of each size",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
@@ -43,7 +43,7 @@ static const struct gt_opt allreduce_table[] = {
 
 static const struct gt_opt ckpt_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "runs of each operation",
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of runs of each operation",
 	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for the files that are written",
 	    .otherwise = "that of the checkpoint", .complete = GT_COMPLETE_DIR },
@@ -58,11 +58,11 @@ static const struct gt_opt ckpt_table[] = {
 static const struct gt_opt gemm_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device,
-	    "devices: cpu, cuda:0,cuda:1; one after the other"),
+	    "devices, one after the other: cpu, cuda, cuda:0,cuda:1"),
 	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
 	    "products of [M, K] and [K, N]", .otherwise = "cubes, and gpt2's products" },
-	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST", "types: fp32, tf32, fp16, bf16",
-	    .initial = "fp32,bf16,fp16" },
+	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST",
+	    "types of the matrices: fp32, tf32, fp16, bf16", .initial = "fp32,bf16,fp16" },
 	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
 	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
@@ -77,8 +77,8 @@ static const struct gt_opt copy_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_CMD_DEVICE(struct gt_bench_copy_cli, device,
 	    "devices to measure, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
-	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes of a copy, doubling",
-	    .initial = "64K..64M" },
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
+	    "sizes of a copy in bytes, each twice the one before", .initial = "64K..64M" },
 	GT_BENCH_ROUNDS(struct gt_bench_copy_cli, rounds, "copy"),
 	GT_BENCH_SECONDS(struct gt_bench_copy_cli, seconds),
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },

@@ -20,7 +20,7 @@ static const char *const convert_words[] = { "pth", "legacy", "safetensors", "np
 /* clang-format off */
 static const struct gt_opt table[] = {
 	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
-	    ", hf (a folder of Hugging Face's)"),
+	    ", hf (a folder for Hugging Face's transformers)"),
 	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
 	    .help = "leave out objects that torch.load(weights_only=True) refuses" },
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),

@@ -18,10 +18,10 @@ struct gt_ckpt_diff_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What counts" },
 	{ "tolerance", 0, GT_OPT_DOUBLE, AT(tolerance), "X",
-	    "numbers at most X apart are the same", .initial = "0", .max = INFINITY },
+	    "elements that differ by at most X are equal", .initial = "0", .max = INFINITY },
 	{ "state-dict", 0, GT_OPT_FLAG, AT(state_dict),
 	    .help = "compare only the state_dicts, without 'module.' and '_orig_mod.'" },
-	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read",
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "number of threads that read the files",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 
 	GT_CMD_COMMON(struct gt_ckpt_diff_cli),

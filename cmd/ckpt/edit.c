@@ -26,7 +26,7 @@ struct gt_ckpt_edit_cli {
 	{ "output", 'o', GT_OPT_STRING, AT(output), "OUT", "write a new file", \
 	    .complete = GT_COMPLETE_FILE, .excludes = "in-place" }, \
 	{ "in-place", 0, GT_OPT_FLAG, AT(in_place), \
-	    .help = "change the file itself; only metadata is written", \
+	    .help = "change the file itself", \
 	    .excludes = "output" }, \
 	{ "dry-run", 0, GT_OPT_FLAG, AT(dry_run), \
 	    .help = "print the changes and write nothing" }, \
@@ -39,7 +39,7 @@ struct gt_ckpt_edit_cli {
 static const struct gt_opt strip_module[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
 	{ "prefix", 0, GT_OPT_LIST, AT(words), "PREFIX",
-	    "remove this prefix instead; may be given several times",
+	    "remove this prefix; may be given several times",
 	    .otherwise = "module. and _orig_mod., in any order" },
 	WHERE_TO
 };
@@ -61,7 +61,8 @@ static const struct gt_opt rename_table[] = {
 static const struct gt_opt remap[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
 	{ "map", 0, GT_OPT_LIST, AT(words), "FROM=TO",
-	    "devices, as in cuda:*=cpu; may be given several times", .flags = GT_OPT_REQUIRED },
+	    "change device FROM to TO, as in cuda:*=cpu; may be given several times",
+	    .flags = GT_OPT_REQUIRED },
 	WHERE_TO
 };
 /* clang-format on */

@@ -17,10 +17,10 @@ struct gt_ckpt_ls_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to show" },
 	{ "stats", 0, GT_OPT_FLAG, AT(stats),
-	    .help = "read the tensors too: min, max, mean, std, NaN, Inf, zeros" },
+	    .help = "also print min, max, mean, std, NaN, Inf and zeros of tensors" },
 	{ "all", 'a', GT_OPT_FLAG, AT(all),
-	    .help = "list all values that are not tensors, not only the first" },
-	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read for --stats",
+	    .help = "list all values that are not tensors, not only the first 20" },
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "number of threads that read for --stats",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 
 	GT_CMD_COMMON(struct gt_ckpt_ls_cli),

@@ -17,7 +17,7 @@ struct gt_ckpt_merge_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "How to merge" },
 	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
-	    .help = "the mean of files with the same tensors, summed in float64" },
+	    .help = "write the mean of each tensor; all files must have the same tensors" },
 	GT_CKPT_TARGET(struct gt_ckpt_merge_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_merge_cli),
 	{ 0 }

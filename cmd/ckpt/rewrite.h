@@ -26,16 +26,16 @@ extern const char *const gt_ckpt_dtype_words[];
 /* clang-format off */
 #define GT_CKPT_TARGET(cli_type, formats, more) \
 	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
-	{ "output", 'o', GT_OPT_STRING, GT_OPT_FIELD(cli_type, target.output), "FILE", \
+	{ "output", 'o', GT_OPT_STRING, GT_OPT_FIELD(cli_type, target.output), "OUT", \
 	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
 	{ "to", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.to), "FORMAT", \
-	    "pth, legacy (before PyTorch 1.6), safetensors, npz" more, .words = formats, \
+	    "format: pth, legacy (before PyTorch 1.6), safetensors, npz" more, .words = formats, \
 	    .otherwise = "by the ending of the file" }, \
 	{ "dtype", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.dtype), "TYPE", \
-	    "the type of floating-point tensors, rounded to nearest even", \
+	    "convert floating-point tensors to this type", \
 	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \
 	{ "shard-size", 0, GT_OPT_SIZE, GT_OPT_FIELD(cli_type, target.shard_bytes), "SIZE", \
-	    "safetensors: write several files, each with at most SIZE of tensors", \
+	    "safetensors: write shards with at most SIZE bytes of tensors each", \
 	    .otherwise = "one file", .min = 1, .max = INFINITY }, \
 	{ "sync", 0, GT_OPT_YESNO, GT_OPT_FIELD(cli_type, target.sync), .initial = "yes", \
 	    .help = "no: do not wait until the result is on the disk" }

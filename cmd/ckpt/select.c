@@ -16,9 +16,9 @@ struct gt_ckpt_select_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to take" },
 	{ "path", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_select_cli, path), "KEY[.KEY...]",
-	    .help = "the value under a key: model, model.state_dict, optimizer" },
+	    .help = "the value under a key, such as model or model.state_dict" },
 	{ "keys", 0, GT_OPT_LIST, GT_OPT_FIELD(struct gt_ckpt_select_cli, keys), "GLOB",
-	    .help = "tensors of the state_dict by name: 'layer1.*'; may be given several times" },
+	    .help = "tensors whose names match, such as 'layer1.*'; may be given several times" },
 	GT_CKPT_TARGET(struct gt_ckpt_select_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_select_cli),
 	{ 0 }

@@ -15,10 +15,10 @@ struct gt_ckpt_verify_cli {
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to do" },
 	{ "repair", 0, GT_OPT_FLAG, AT(repair),
-	    .help = "first cut off the remains of an interrupted edit in place" },
+	    .help = "first repair a zip file whose last edit was interrupted" },
 	{ "strict", 0, GT_OPT_FLAG, AT(strict),
-	    .help = "also fail for NaN and Inf, not only for damage and globals" },
-	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read",
+	    .help = "exit with 1 also for NaN and Inf" },
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "number of threads that read the file",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 
 	GT_CMD_COMMON(struct gt_ckpt_verify_cli),

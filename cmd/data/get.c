@@ -23,17 +23,17 @@ static const struct gt_opt options[] = {
 	{ .type = GT_OPT_HEADING, .help = "Where to" },
 	GT_CMD_DATA_TO(struct get_cli),
 	{ "force", 0, GT_OPT_FLAG, AT(force), .flags = GT_OPT_ONCE,
-	    .help = "fetch and replace existing files, too" },
+	    .help = "also fetch files that exist, and replace them" },
 
 	{ .type = GT_OPT_HEADING, .help = "Where from" },
 	{ "mirror", 0, GT_OPT_STRING, AT(mirror), "URL",
 	    .help = "fetch URL/NAME/FILE in place of the publishers' files" },
 	{ "retries", 0, GT_OPT_INT, AT(retries), "N",
-	    "retries if a server fails or cuts the connection", .initial = "3",
+	    "number of retries if a server fails or cuts the connection", .initial = "3",
 	    .max = 1000 },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
-	    "give up on a server that sends nothing for this time", .initial = "30s", .min = 1,
-	    .max = 86400 },
+	    "give up on a server that is slower than 1000 bytes/s for this time", .initial = "30s",
+	    .min = 1, .max = 86400 },
 
 	GT_CMD_COMMON(struct get_cli),
 	{ 0 }

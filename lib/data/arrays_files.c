@@ -218,32 +218,33 @@ static int open_npz(struct gt_source **out, const struct gt_spec *spec,
 /* ---- the kinds ---- */
 
 #define COMMON_SETTINGS                                                                            \
-	{ "task", "auto|classification|regression", "auto", "whether targets are classes" },       \
+	{ "task", "auto|classification|regression", "auto",                                        \
+		"whether targets are classes or numbers" },                                        \
 	    { "layout", "auto|hwc|chw", "auto",                                                    \
 		    "where the channels of images are: last or first" },                           \
 	    { "mean", "a/b/c", "0",                                                                \
-		    "subtracted from pixels of the 0..1 scale, by channel or for all" },           \
-	    { "std", "a/b/c", "1", "then divides them, by channel or for all" },                   \
+		    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" },     \
+	    { "std", "a/b/c", "1",                                                                 \
+		    "standard deviation to divide by, per channel or one for all" },               \
 	{                                                                                          \
 		0                                                                                  \
 	}
 
 static const struct gt_setting npy_settings[] = {
-	{ "target", "FILE", "none", "the .npy file of the targets; it has to be named" },
-	COMMON_SETTINGS
+	{ "target", "FILE", "none", "the .npy file of the targets; required" }, COMMON_SETTINGS
 };
 
 static const struct gt_setting npz_settings[] = { { "input", "NAME", "by its name",
 	                                              "the array of the inputs" },
 	{ "target", "NAME", "by its name", "the array of the targets" },
-	{ "split", "train|val|test", "train where it is",
-	    "of arrays whose names say so: x_train, train_images" },
+	{ "split", "train|val|test", "train if it exists",
+	    "use the arrays of this split, such as x_train or train_images" },
 	COMMON_SETTINGS };
 
 const struct gt_source_kind gt_npy_kind = {
 	.form = { .name = "npy",
 	    .path = "FILE",
-	    .summary = "an array of numpy's with features or images, and one with targets",
+	    .summary = "a NumPy array of features or images, and one of targets",
 	    .settings = npy_settings,
 	    .example = "npy:x.npy,target=y.npy" },
 	.open = open_npy,
@@ -252,7 +253,7 @@ const struct gt_source_kind gt_npy_kind = {
 const struct gt_source_kind gt_npz_kind = {
 	.form = { .name = "npz",
 	    .path = "FILE",
-	    .summary = "an archive of numpy's arrays: features or images, and targets",
+	    .summary = "an archive of NumPy arrays: features or images, and targets",
 	    .settings = npz_settings,
 	    .example = "npz:mnist.npz,split=test" },
 	.open = open_npz,

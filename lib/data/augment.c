@@ -108,22 +108,21 @@ static int flip(uint8_t *pixels, const struct gt_data_info *info, const double *
 static const struct gt_setting no_settings[] = { { 0 } };
 
 static const struct gt_setting rrc_settings[] = { { "min-scale", "X", "0.08",
-	                                              "the least share of the picture's area" },
+	                                              "the smallest share of the picture's area" },
 	{ "max-scale", "X", "1", "the largest share" },
-	{ "min-ratio", "X", "0.75", "the least ratio of width to height" },
+	{ "min-ratio", "X", "0.75", "the smallest ratio of width to height" },
 	{ "max-ratio", "X", "1.3333333333333333", "the largest ratio" }, { 0 } };
 
 static const struct gt_setting jitter_settings[] = {
-	{ "brightness", "X", "0.4",
-	    "factor of the brightness: between 1 - X, at least 0, and 1 + X" },
-	{ "contrast", "X", "0.4", "factor of the contrast, likewise" },
-	{ "saturation", "X", "0.4", "factor of the saturation, likewise" },
-	{ "hue", "X", "0", "shift of the hue: between -X and X of its circle, X at most 0.5" },
+	{ "brightness", "X", "0.4", "the factor of the brightness is from max(0, 1 - X) to 1 + X" },
+	{ "contrast", "X", "0.4", "the same for the contrast" },
+	{ "saturation", "X", "0.4", "the same for the saturation" },
+	{ "hue", "X", "0", "the shift of the hue is from -X to X of its circle; X is at most 0.5" },
 	{ 0 }
 };
 
 static const struct gt_setting mixup_settings[] = {
-	{ "alpha", "X", "0.2", "weights of images are from Beta(X, X), X above 0" }, { 0 }
+	{ "alpha", "X", "0.2", "weights are drawn from Beta(X, X); X is above 0" }, { 0 }
 };
 
 enum { MOST_FACTOR = 10, MOST_ALPHA = 1000 };
@@ -143,7 +142,7 @@ static const struct augmentation {
 } table[GT_AUGMENTATIONS] = {
 	[GT_AUGMENT_RRC] = { .form = { .name = "rrc",
 	                         .summary =
-	                             "a random part, resized, as torchvision's RandomResizedCrop",
+	                             "crop a random part and resize it, as torchvision's RandomResizedCrop",
 	                         .settings = rrc_settings,
 	                         .example = "rrc:min-scale=0.35,flip" },
 	    .max = { 1, 1, MOST_FACTOR, MOST_FACTOR },

@@ -482,11 +482,13 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 
 static const struct gt_setting settings[] = {
 	{ "target", "COLUMN", "the last", "the column of the targets: its name, or number from 0" },
-	{ "task", "auto|classification|regression", "auto", "whether targets are classes" },
+	{ "task", "auto|classification|regression", "auto",
+	    "whether targets are classes or numbers" },
 	{ "sep", "comma|tab|semicolon|bar", "comma", "the character between the fields of a row" },
 	{ "header", "auto|yes|no", "auto", "whether the first line names the columns" },
-	{ "skip", "COLUMN/...", "none", "columns that are no features" },
-	{ "categories", "COLUMN/...", "none", "columns whose numbers are words" },
+	{ "skip", "COLUMN/...", "none", "columns to ignore, by name or number" },
+	{ "categories", "COLUMN/...", "none",
+	    "columns of categories, even if they contain numbers" },
 	{ "standardise", "yes|no", "yes", "scale columns to mean 0 and standard deviation 1" },
 	{ 0 }
 };

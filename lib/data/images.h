@@ -171,12 +171,13 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 /* clang-format off */
 #define GT_IMAGE_SETTINGS \
 	{ "size", "N", "the model's, else as they are", \
-	    "resize to N x N: the shorter side to N, then the centre" }, \
-	{ "reduce", "yes|no", "yes", "decode large JPEGs at a part of their size, in less time" }, \
+	    "resize the shorter side to N, then crop the centre to N x N" }, \
+	{ "reduce", "yes|no", "yes", "decode large JPEGs at a reduced size, which is faster" }, \
 	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" }, \
 	{ "mean", "a/b/c", "0", \
-	    "subtracted from pixels of the 0..1 scale, by channel or for all" }, \
-	{ "std", "a/b/c", "1", "then divides them, by channel or for all" }
+	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" }, \
+	{ "std", "a/b/c", "1", \
+	    "standard deviation to divide by, per channel or one for all" }
 /* clang-format on */
 
 /* ---- images_tar.c: the images in a tar archive ---- */

@@ -163,7 +163,7 @@ static int open_images(struct gt_source **out, const struct gt_spec *spec,
 	return gt_images_open(out, spec, request, find, err);
 }
 
-static const struct gt_setting settings[] = { { "split", "NAME", "train where it is",
+static const struct gt_setting settings[] = { { "split", "NAME", "train if it exists",
 	                                          "read this sub-folder, such as train or val" },
 	GT_IMAGE_SETTINGS, { 0 } };
 

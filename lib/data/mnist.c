@@ -293,11 +293,12 @@ static int open_mnist(struct gt_source **out, const struct gt_spec *spec,
 	return rc;
 }
 
-static const struct gt_setting settings[] = { { "split", "train|test", "train where it is",
+static const struct gt_setting settings[] = { { "split", "train|test", "train if it exists",
 	                                          "read the train-* or the t10k-* files" },
 	{ "mean", "a/b/c", "0.1307",
-	    "subtracted from pixels of the 0..1 scale, by channel or for all" },
-	{ "std", "a/b/c", "0.3081", "then divides them, by channel or for all" }, { 0 } };
+	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" },
+	{ "std", "a/b/c", "0.3081", "standard deviation to divide by, per channel or one for all" },
+	{ 0 } };
 
 const struct gt_source_kind gt_mnist_kind = {
 	.form = { .name = "mnist",

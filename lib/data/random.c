@@ -194,12 +194,13 @@ static int open_random(struct gt_source **out, const struct gt_spec *spec,
 	return 0;
 }
 
-static const struct gt_setting settings[] = { { "samples", "N", "1024", "how many" }, { 0 } };
+static const struct gt_setting settings[] = { { "samples", "N", "1024", "number of samples" },
+	{ 0 } };
 
 const struct gt_source_kind gt_random_kind = {
 	.form = { .name = "random",
 	    .path = "INPUTS/CLASSES",
-	    .summary = "noise with a pattern for each class; without a path, as the model wants it",
+	    .summary = "noise with a pattern for each class; without a path, shaped for the model",
 	    .settings = settings,
 	    .example = "random:16/4,samples=256" },
 	.pathless = true,

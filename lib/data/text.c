@@ -491,8 +491,10 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "level", "char|byte|bpe", "char", "a token is a character, a byte, or a tokenizer's" },
-	{ "tokenizer", "PATH", "that of the run", "bpe: a tokenizer.json, or a folder with one" },
+	{ "level", "char|byte|bpe", "char",
+	    "a token is a character, a byte, or one of a tokenizer" },
+	{ "tokenizer", "PATH", "that of the run",
+	    "for bpe: a tokenizer.json, or a folder with one" },
 	{ 0 }
 };
 
@@ -501,7 +503,7 @@ static const char *const input_keys[] = { NULL };
 const struct gt_source_kind gt_text_kind = {
 	.form = { .name = "text",
 	    .path = "FILE|FOLDER",
-	    .summary = "UTF-8 text; of a folder, all .txt files in the order of their names",
+	    .summary = "UTF-8 text: a file, or a folder's .txt files in the order of their names",
 	    .settings = settings,
 	    .example = "text:input.txt,level=byte" },
 	.input_keys = input_keys,

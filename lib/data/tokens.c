@@ -262,9 +262,10 @@ static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
 	return rc;
 }
 
-static const struct gt_setting settings[] = { { "vocab", "N", "that of the model",
-	                                          "how many different tokens there are" },
-	{ "type", "uint16|uint32", "uint16", "the tokens of files without a header" }, { 0 } };
+static const struct gt_setting settings[] = {
+	{ "vocab", "N", "that of the model", "number of different tokens" },
+	{ "type", "uint16|uint32", "uint16", "type of the tokens in files without a header" }, { 0 }
+};
 
 const struct gt_source_kind gt_tokens_kind = {
 	.form = { .name = "tokens",

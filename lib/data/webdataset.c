@@ -277,9 +277,10 @@ static int open_webdataset(struct gt_source **out, const struct gt_spec *spec,
 	return gt_images_open(out, spec, request, find, err);
 }
 
-static const struct gt_setting settings[] = { { "classes", "FILE", "none: numbers",
-	                                          "names of the classes, a line for each" },
-	GT_IMAGE_SETTINGS, { 0 } };
+static const struct gt_setting settings[] = {
+	{ "classes", "FILE", "none: numbers", "file with the names of the classes, one per line" },
+	GT_IMAGE_SETTINGS, { 0 }
+};
 
 const struct gt_source_kind gt_webdataset_kind = {
 	.form = { .name = "webdataset",

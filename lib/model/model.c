@@ -60,8 +60,8 @@ static const struct {
 	const char *help;
 	const char *unset; /* the meaning of 0 */
 } keys[] = {
-	{ "layers", KEY_INT, AT(layers), "transformer blocks", NULL },
-	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width", NULL },
+	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL },
+	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL },
 	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL },
 	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL },
@@ -70,13 +70,15 @@ static const struct {
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block", "by the width" },
 	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL },
-	{ "vocab", KEY_INT, AT(vocab), "different tokens", "from the data" },
+	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "from the data" },
 	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data" },
-	{ "classes", KEY_INT, AT(classes), "classes, which the data have, too", "from the data" },
+	{ "classes", KEY_INT, AT(classes), "number of classes; must be that of the data",
+	    "from the data" },
 	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL },
 	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL },
-	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual), "last norms begin at 0", NULL },
-	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exactly or by tanh", NULL },
+	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),
+	    "begin the weights of each block's last norm at zero", NULL },
+	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exact or approximated with tanh", NULL },
 };
 /* clang-format on */
 
@@ -311,7 +313,7 @@ bool gt_model_setting(
 {
 	if (!strcmp(m->arch->keys, "sizes")) {
 		*out = (struct gt_setting){ NULL, "N,N,...", "from the data",
-			"sizes: inputs, hidden layers, outputs; else one hidden layer of 256" };
+			"sizes of inputs, hidden layers, outputs; else one hidden layer of 256" };
 		print_sizes(&m->config, value);
 		return i == 0;
 	}

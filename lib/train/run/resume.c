@@ -21,7 +21,8 @@
 	}
 
 static const char now[] = "from the next step on";
-static const char epoch_length[] = "epochs have other steps; goes on behind the samples read";
+static const char epoch_length[] =
+    "an epoch has another number of steps; continues after the samples read";
 static const char no_weights[] = "no effect: the weights are those of the checkpoint";
 static const char same_steps[] = "the same steps, computed in another way";
 
@@ -35,27 +36,27 @@ static const struct gt_resume_rule rules[] = {
 	FREE("names", no_weights),
 	FREE("strict", no_weights),
 	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
-	FIXED("lr-scale", "the optimizer's groups of parameters come from it"),
-	FREE("epochs", "passes over the data, with those that are done; the end moves"),
-	FREE("steps", "updates, with those that are done; the end moves"),
+	FIXED("lr-scale", "the optimizer's groups of parameters depend on it"),
+	FREE("epochs", "all passes over the data, also those already done; the end moves"),
+	FREE("steps", "all updates, also those already done; the end moves"),
 	FREE("batch", epoch_length),
 	FREE("accumulate", epoch_length),
 	FIXED("seed", "it orders the samples, so some would be read twice and others never"),
-	FIXED("reproducible", "its promise is of all steps of a run"),
+	FIXED("reproducible", "all steps of a run must be computed in the same way"),
 	FREE("amp", "from the next step on; a new loss scale begins at 65536"),
 	FREE("tf32", now),
-	FIXED("optimizer", "the state of one optimizer is none of another"),
-	FREE("lr", "from the next step on, and brings its own floor along"),
+	FIXED("optimizer", "the checkpoint has the state of its own optimizer"),
+	FREE("lr", "from the next step on; the lowest rate changes, too"),
 	FREE("adam-lr", now),
 	FREE("adjust-lr", now),
-	FREE("momentum", "from the next step on; above 0 it begins with none"),
+	FREE("momentum", "from the next step on; if it was 0, the momentum begins at 0"),
 	FREE("nesterov", now),
 	FREE("weight-decay", now),
 	FREE("betas", now),
 	FREE("eps", now),
 	FREE("clip", now),
-	FIXED("ema", "the mean of the weights has been made with the other decay"),
-	FREE("lr-schedule", "from the next step on, as over the whole length"),
+	FIXED("ema", "the average of the weights was computed with the other decay"),
+	FREE("lr-schedule", "from the next step on, as if used from the first step"),
 	FREE("warmup", "counted from the first step of the run"),
 	FREE("min-lr", now),
 	FREE("lr-step", "counted from the end of the warm-up"),
