@@ -86,8 +86,8 @@ static const struct gt_opt table[] = {
 	    .help = "stop at an image that cannot be decoded, instead of skipping it" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(
-	    struct gt_eval_cli, nproc, "1", "number of ranks (processes) that divide the batches"),
+	GT_CMD_NPROC(struct gt_eval_cli, nproc,
+	    "number of ranks (processes) that divide the batches", GT_CMD_RANK_PER_GPU),
 	GT_CMD_BACKEND(struct gt_eval_cli, comm.backend),
 	GT_CMD_TIMEOUT(struct gt_eval_cli, comm.timeout_s, "10m"),
 
@@ -233,6 +233,7 @@ int gt_cmd_eval(int argc, char **argv)
 {
 	struct gt_eval_cli cli = { 0 };
 	const struct gt_cmd_job job = { .nproc = &cli.nproc,
+		.device = &cli.eval.device,
 		.comm = &cli.comm,
 		.check = check,
 		.run = evaluate,

@@ -69,8 +69,8 @@ static const struct gt_opt table[] = {
 	    .initial = "2", .max = 256 },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(struct predict_cli, nproc, "1",
-	    "number of ranks (processes) that divide the inputs"),
+	GT_CMD_NPROC(struct predict_cli, nproc,
+	    "number of ranks (processes) that divide the inputs", GT_CMD_RANK_PER_GPU),
 	GT_CMD_BACKEND(struct predict_cli, comm.backend),
 	GT_CMD_TIMEOUT(struct predict_cli, comm.timeout_s, "10m"),
 
@@ -293,16 +293,23 @@ static int print(const struct predict_cli *cli, const struct gt_eval *e, struct 
 /* ---- the command ---- */
 
 /* Standard input can be read once, by one process. */
-static int check_inputs(const struct predict_cli *cli, int ranks, struct gt_err *err)
+static int count_standard_inputs(const struct predict_cli *cli)
 {
 	int count = 0;
+
+	for (int i = 0; i < cli->eval.input_count; i++)
+		count += !strcmp(cli->eval.inputs[i], "-");
+	return count;
+}
+
+static int check_inputs(const struct predict_cli *cli, int ranks, struct gt_err *err)
+{
+	int count = count_standard_inputs(cli);
 
 	if (!cli->eval.input_count) {
 		gt_err_set(err, GT_EINVAL, "no input is named");
 		return gt_err_hint(err, "gtrain predict --ckpt RUN INPUT...; - is standard input");
 	}
-	for (int i = 0; i < cli->eval.input_count; i++)
-		count += !strcmp(cli->eval.inputs[i], "-");
 	if (count > 1)
 		return gt_err_set(err, GT_EINVAL, "standard input is named %d times", count);
 	if (count && ranks > 1)
@@ -346,9 +353,12 @@ static int predict(
 int gt_cmd_predict(int argc, char **argv)
 {
 	struct predict_cli cli = { 0 };
-	const struct gt_cmd_job job = {
-		.nproc = &cli.nproc, .comm = &cli.comm, .check = check, .run = predict, .self = &cli
-	};
+	const struct gt_cmd_job job = { .nproc = &cli.nproc,
+		.device = &cli.eval.device,
+		.comm = &cli.comm,
+		.check = check,
+		.run = predict,
+		.self = &cli };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
@@ -358,6 +368,8 @@ int gt_cmd_predict(int argc, char **argv)
 	cli.eval.way = gt_comm_way(cli.comm.backend);
 	cli.eval.inputs = env.opts.operands;
 	cli.eval.input_count = env.opts.operand_count;
+	if (!cli.nproc && count_standard_inputs(&cli))
+		cli.nproc = 1; /* ranks cannot share it */
 	rc = gt_opts_require(&env.opts, &err);
 	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
 }

@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/progress.h"
+#include "lib/device/name.h"
 
 enum { KILLED = 128 };   /* and the signal: the status of a rank that one has killed */
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
@@ -85,11 +86,27 @@ int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struc
 	return rc;
 }
 
-int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
-    bool *launch, struct gt_err *err)
+/* The commands report an error of the list when they check --device. */
+static int ranks_for(const char *device)
 {
-	int rc = gt_cmd_find_world(world, *nproc, launch, err);
+	struct gt_err ignored = GT_ERR_INIT;
+	struct gt_device_name *names;
+	size_t count;
 
+	if (!device || gt_device_names_read(&names, &count, device, gt_backends, &ignored))
+		return 1;
+	free(names);
+	return count < GT_SHM_MAX_RANKS ? (int)count : GT_SHM_MAX_RANKS;
+}
+
+int gt_cmd_find_ranks(struct gt_world *world, int *nproc, const char *device,
+    enum gt_comm_backend backend, bool *launch, struct gt_err *err)
+{
+	int rc;
+
+	if (!*nproc)
+		*nproc = ranks_for(device);
+	rc = gt_cmd_find_world(world, *nproc, launch, err);
 	if (rc || *launch || world->source == GT_WORLD_ALONE || world->size > 1)
 		return rc;
 	if (backend == GT_COMM_MPI)
@@ -214,7 +231,8 @@ int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int arg
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, err);
 	if (!rc)
-		rc = gt_cmd_find_ranks(&world, job->nproc, job->comm->backend, &launches, err);
+		rc = gt_cmd_find_ranks(
+		    &world, job->nproc, *job->device, job->comm->backend, &launches, err);
 	if (!rc && launches)
 		rc = launch_job(&launched, job, env, argc, argv, command, err);
 	else if (!rc)

@@ -26,11 +26,13 @@ struct gt_cmd_ranks {
 
 /* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
  * `cli_type` is the struct that receives the values of the options, and `member` is its member for
- * this option. */
+ * this option. The last argument of GT_CMD_NPROC is the default: .initial = "2", or
+ * GT_CMD_RANK_PER_GPU, with which the member is 0 until gt_cmd_find_ranks() sets it. */
 /* clang-format off */
-#define GT_CMD_NPROC(cli_type, member, default_count, text) \
+#define GT_CMD_NPROC(cli_type, member, text, ...) \
 	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
-	    .initial = default_count, .min = 1, .max = GT_SHM_MAX_RANKS }
+	    .min = 1, .max = GT_SHM_MAX_RANKS, __VA_ARGS__ }
+#define GT_CMD_RANK_PER_GPU .otherwise = "one per GPU of --device; 1 on the CPU"
 #define GT_CMD_BACKEND(cli_type, member) \
 	{ "backend", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), \
 	    .words = gt_comm_backend_names, .initial = "auto", \
@@ -58,12 +60,13 @@ int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
  * is larger than 1, set *launch to true: this process then has to start the ranks. */
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
 
-/* Call gt_cmd_find_world(). In addition, set *launch to true if a launcher has started only this
+/* Call gt_cmd_find_world(). If *nproc is 0, first set it to the number of GPUs in the list of devices
+ * `device` (lib/device/name.h), or to 1 on the CPU and if the list has an error. In addition, set *launch to true if a launcher has started only this
  * process and *nproc > 1, for example in the only task of a batch job. The MPI backend is an
  * exception in this case, because gtrain cannot start ranks that use MPI: *launch is set to false,
  * and *nproc to 1. */
-int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
-    bool *launch, struct gt_err *err);
+int gt_cmd_find_ranks(struct gt_world *world, int *nproc, const char *device,
+    enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 
 /* Join the other ranks by gt_comm_join(), and check that all ranks have the same version, options
  * and operands, because otherwise the results would be wrong. `command` is the command line; it is
@@ -80,7 +83,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 
 /* A command that divides its work among its ranks. Rank 0 prints the results. */
 struct gt_cmd_job {
-	int *nproc; /* input: the value of --nproc; output: the world size */
+	int *nproc;                /* input: the value of --nproc, or 0; output: the world size */
+	const char *const *device; /* the value of --device */
 	const struct gt_comm_options *comm;
 	/* Check for errors that every rank would report. The process that starts the ranks calls
 	 * check() before it starts them. */

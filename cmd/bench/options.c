@@ -17,8 +17,8 @@
 
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_NPROC(
-	    struct gt_bench_allreduce_cli, nproc, "2", "number of ranks (processes on this host)"),
+	GT_CMD_NPROC(struct gt_bench_allreduce_cli, nproc,
+	    "number of ranks (processes on this host)", .initial = "2"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
 	    "sizes of the buffer in bytes, each twice the one before", .initial = "1K..256M" },
 	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "devices of the ranks: cpu or cuda"),

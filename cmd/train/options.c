@@ -155,8 +155,8 @@ static const struct gt_opt table[] = {
 	    .help = "stop at an image that cannot be decoded, instead of skipping it" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(struct gt_train_cli, train.nproc, "1",
-	    "number of ranks (processes or threads) that train together"),
+	GT_CMD_NPROC(struct gt_train_cli, train.nproc,
+	    "number of ranks (processes or threads) that train together", GT_CMD_RANK_PER_GPU),
 	{ "parallel", 0, GT_OPT_CHOICE, RUN(parallel.kind), .words = gt_parallel_names,
 	    .initial = "ddp",
 	    .help = "how ranks divide the work" },

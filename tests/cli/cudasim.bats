@@ -35,7 +35,7 @@ setup() {
 }
 
 @test "train --tf32 has other bits; config.json and a resumed run keep it; eval --tf32 measures with it" {
-	local run="train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 8" whole
+	local run="train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda:0 --batch 8" whole
 	for tf32 in "" --tf32; do
 		# shellcheck disable=SC2086
 		gtrain $run $tf32 --steps 6 --save-every 3 --out run$tf32
@@ -46,16 +46,49 @@ setup() {
 	gtrain train --config run--tf32/config.json --out run--tf32 --resume auto --steps 9
 	equal "$status" 0
 	equal "$(jq .tf32 run--tf32/config.json)" true
-	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda --json
+	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda:0 --json
 	whole=$(jq .loss <<<"$out")
-	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda --json --tf32
+	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda:0 --json --tf32
 	equal "$status" 0
 	[[ $(jq .loss <<<"$out") != "$whole" ]]
 }
 
+@test "without --nproc, every GPU that --device lists has a rank" {
+	local words="train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 2 --batch 4 -q"
+	export CUDASIM_DEVICES=3
+	for list in cuda cuda:2,0 cuda:1; do
+		# shellcheck disable=SC2086
+		gtrain $words --device $list --out "run-$list"
+		equal "$status $err" "0 "
+	done
+	equal "$(jq -c .nproc run-cuda/config.json run-cuda:2,0/config.json run-cuda:1/config.json | tr '\n' ' ')" "3 2 1 "
+	# shellcheck disable=SC2086
+	gtrain $words --device cuda --nproc 3 --out three
+	cmp run-cuda/model.pth three/model.pth
+	# shellcheck disable=SC2086
+	gtrain $words --device cuda --nproc 1 --out one
+	equal "$(jq .nproc one/config.json)" 1
+	# shellcheck disable=SC2086
+	gtrain $words --device cuda --dry-run --json
+	equal "$(jq .ranks <<<"$out")" 3
+	gtrain eval --ckpt one --data random:5/3,samples=40 --batch 4 --device cuda --json
+	equal "$status $(jq .n <<<"$out")" "0 40"
+	[[ $err == *"3 ranks"* ]]
+}
+
+@test "predict: ranks on GPUs cannot share standard input, so it has one rank" {
+	printf 'a,b,y\n1,2,0\n2,1,1\n1,3,0\n3,1,1\n' >t.csv
+	gtrain train --model mlp:2,2 --data csv:t.csv --steps 2 --batch 2 -q --out run
+	equal "$status $err" "0 "
+	gtrain predict --ckpt run --device cuda --json - <t.csv
+	equal "$status $(wc -l <<<"$out")" "0 4"
+	gtrain predict --ckpt run --device cuda --json t.csv
+	equal "$status $(wc -l <<<"$out")" "0 4"
+}
+
 @test "--tf32 is refused on the CPU and on GPUs that lack it" {
 	local words
-	gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda --out run
+	gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda:0 --out run
 	equal "$status" 0
 	for words in "train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --out other" \
 		"eval --ckpt run --data random:5/3,samples=40" "predict --ckpt run run/model.pth" "generate --ckpt run"; do
