@@ -5,11 +5,16 @@ _gtrain_words()
 {
 	case $1 in
 	model) echo 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl vit vit-tiny vit-small vit-base vit-large llama tinyllama llama2-7b llama3-8b ' ;;
-	model:resnet18) echo 'image= classes= ' ;;
-	model:resnet34) echo 'image= classes= ' ;;
-	model:resnet50) echo 'image= classes= ' ;;
-	model:resnet101) echo 'image= classes= ' ;;
-	model:resnet152) echo 'image= classes= ' ;;
+	model:resnet18) echo 'image= classes= zero_init_residual= ' ;;
+	model:resnet18:zero_init_residual) echo 'yes no' ;;
+	model:resnet34) echo 'image= classes= zero_init_residual= ' ;;
+	model:resnet34:zero_init_residual) echo 'yes no' ;;
+	model:resnet50) echo 'image= classes= zero_init_residual= ' ;;
+	model:resnet50:zero_init_residual) echo 'yes no' ;;
+	model:resnet101) echo 'image= classes= zero_init_residual= ' ;;
+	model:resnet101:zero_init_residual) echo 'yes no' ;;
+	model:resnet152) echo 'image= classes= zero_init_residual= ' ;;
+	model:resnet152:zero_init_residual) echo 'yes no' ;;
 	model:gpt) echo 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= ' ;;
 	model:gpt:bias) echo 'yes no' ;;
 	model:gpt:gelu) echo 'erf tanh' ;;
@@ -221,13 +226,13 @@ _gtrain()
 	train:--log-every) return ;;
 	train:--profile) return ;;
 	train:--color) words='auto always never' ;;
-	eval:--model) _gtrain_spec model "$typed"; return ;;
 	eval:--ckpt) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
 	eval:--data) _gtrain_spec data "$typed"; return ;;
+	eval:--model) _gtrain_spec model "$typed"; return ;;
 	eval:--vocab) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -421,7 +426,7 @@ _gtrain()
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --strict-data --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
-	eval:*) words='--model --ckpt --data --vocab --tokenizer --per-class --confusion --predictions --map --names --strict --batch --amp --tf32 --device --threads --workers --strict-data --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--ckpt --data --model --vocab --tokenizer --per-class --confusion --predictions --map --names --strict --batch --amp --tf32 --device --threads --workers --strict-data --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	predict:*) 
 		if [[ $cur != -* ]]; then
 			compopt -o filenames
