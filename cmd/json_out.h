@@ -8,9 +8,9 @@
 
 #include "lib/base/json_string.h"
 
-/* Print a number with 15 digits. If these 15 digits do not parse to the same double, print 16 digits;
- * if those do not either, print 17. NaN and infinity are printed as null, because JSON has no such
- * numbers. */
+/* Print a number with 15 digits. If these 15 digits do not parse to the same double, print 16
+ * digits; if those do not either, print 17. NaN and infinity are printed as null, because JSON has
+ * no such numbers. */
 void gt_json_real(FILE *out, double value);
 
 /* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if

@@ -87,8 +87,9 @@ template <class T> struct gt_column_f {
 	}
 };
 
-/* Queue both kernels, for SUMS sums per column. out[k] is an array of `cols` elements, which gets sum
- * k of each column. If out[k] is NULL, this sum is not written. `partial` is workspace of gt_column_bytes(). */
+/* Queue both kernels, for SUMS sums per column. out[k] is an array of `cols` elements, which gets
+ * sum k of each column. If out[k] is NULL, this sum is not written. `partial` is workspace of
+ * gt_column_bytes(). */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,
     const struct gt_column_chunks *m)

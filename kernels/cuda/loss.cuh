@@ -10,7 +10,8 @@
 
 enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
 
-/* gt_sort_position::of_team() returns at least this number if a logit of the row is NaN. The number is larger than any number of classes. */
+/* gt_sort_position::of_team() returns at least this number if a logit of the row is NaN. The number
+ * is larger than any number of classes. */
 static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
 /* The kinds of targets: negative (ignored), a class (counts), or too large (bad). If a row has two

@@ -16,9 +16,9 @@
  * group of the same ranks, g->host, for host memory.
  *
  * Each group has its own stream. Its collectives are queued on this stream in the order in which
- * they are called. There are three events: `came` (the caller's stream has reached the call), `begun`
- * and `ended`. gt_group_await() makes a stream wait for `ended`. The links, which move the data, are
- * described below.
+ * they are called. There are three events: `came` (the caller's stream has reached the call),
+ * `begun` and `ended`. gt_group_await() makes a stream wait for `ended`. The links, which move the
+ * data, are described below.
  *
  *   caller's stream   ... work | came                      (await: ended) | work ...
  *   group's stream               wait for came | begun | the links' work | ended
@@ -110,8 +110,8 @@ struct gt_cuda_group {
 	uint64_t started;
 	uint64_t ended; /* number of collectives whose end the watch has seen */
 	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
-	/* gt_group_stop() was called while collectives ran: the watch does not send the error of this
-	 * rank to the other ranks, which only see that this rank has left */
+	/* gt_group_stop() was called while collectives ran: the watch does not send the error of
+	 * this rank to the other ranks, which only see that this rank has left */
 	bool given_up;
 	bool over;          /* the watch must return as soon as all collectives have ended */
 	atomic_bool failed; /* written with the lock held, read without the lock */

@@ -7,9 +7,9 @@
 #include "kernels/cuda/cuda.h"
 #include "lib/comm/group.h"
 
-/* Some functions have an argument `host`: the group with which the ranks exchange data in host memory
- * (lib/comm/group.h). Such functions are collective
- * calls: all ranks of the group must call them. Their errors are those of lib/comm/group.h. */
+/* Some functions have an argument `host`: the group with which the ranks exchange data in host
+ * memory (lib/comm/group.h). Such functions are collective calls: all ranks of the group must call
+ * them. Their errors are those of lib/comm/group.h. */
 
 /* Whether an operation succeeded on one rank, as bytes that ranks exchange: an error, or code 0 for
  * success. If some ranks have an error, all ranks fail with the same error: that of the rank with

@@ -321,8 +321,8 @@ static int compare_offsets(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Check that names are unique. `items` are `count` structs of `size` bytes; the first member of each
- * is its name. `format` is the error for a name that occurs twice. */
+/* Check that names are unique. `items` are `count` structs of `size` bytes; the first member of
+ * each is its name. `format` is the error for a name that occurs twice. */
 static int check_names(
     const void *items, size_t count, size_t size, const char *format, struct gt_err *err)
 {

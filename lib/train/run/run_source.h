@@ -64,9 +64,10 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
  * the model that the checkpoint names, otherwise the model in config.json of the run. NULL with err
  * set if none of them names a model.
  *
- * `given` may also be the path of a folder that the library transformers wrote. Then return the model
- * in the config.json of this folder. If neither the checkpoint nor the run describes the data that the
- * model was trained with (`about`), take this description and the vocabulary from the folder.
+ * `given` may also be the path of a folder that the library transformers wrote. Then return the
+ * model in the config.json of this folder. If neither the checkpoint nor the run describes the data
+ * that the model was trained with (`about`), take this description and the vocabulary from the
+ * folder.
  *
  * `source` may be zeroed, which means that there is no checkpoint.
  */

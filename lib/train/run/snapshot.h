@@ -84,8 +84,9 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * used.
  *
  * Each option in s->config must have the same value in "config" of the file. If an option is
- * missing in the file, the saved run is taken to have run without this option. The param_groups in the file must be the groups described at the
- * top of this header, or a single group with all parameters in the order of declaration.
+ * missing in the file, the saved run is taken to have run without this option. The param_groups in
+ * the file must be the groups described at the top of this header, or a single group with all
+ * parameters in the order of declaration.
  *
  * *report gets a note about the weights; release it even after an error. After an error the store
  * may be partly overwritten, so the run has to end. Errors do not name the file.

@@ -15,8 +15,9 @@ struct gt_snapshot_group {
 };
 
 /*
- * The parameters, divided into groups as for torch.optim. `groups` describes the groups. `slots` has
- * the parameters of the first group, then those of the second group, and so on. The groups are sorted
+ * The parameters, divided into groups as for torch.optim. `groups` describes the groups. `slots`
+ * has the parameters of the first group, then those of the second group, and so on. The groups are
+ * sorted
  *
  *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
  *      that it leaves to another optimizer (`fallback` of struct gt_optim_rule)

@@ -7,13 +7,13 @@
 
 /*
  * First, one rank runs a few steps: the reference run. Then each mode runs the same steps, from the
- * same weights, with the same samples. The number of samples is chosen such that an epoch ends within
- * these steps, and that the last batch of the epoch has fewer samples than the others.
+ * same weights, with the same samples. The number of samples is chosen such that an epoch ends
+ * within these steps, and that the last batch of the epoch has fewer samples than the others.
  *
  * Every rank compares the elements that it holds with the same elements of the reference run:
  *
- *   accumulate            all elements; a single rank computes the micro-batches of all ranks of the
- *                         other modes, one after the other
+ *   accumulate            all elements; a single rank computes the micro-batches of all ranks of
+ *                         the other modes, one after the other
  *   ddp, mirrored         all elements
  *   dp                    all elements, on rank 0 only
  *   zero1, zero2, zero3   its shards of each bucket
@@ -53,9 +53,9 @@
  *
  * Without `reproducible`, batch normalisation uses the samples of all ranks (sync_bn). In a
  * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
- * divides each batch into the same micro-batches. In the mode `accumulate`, too, each micro-batch has
- * its own statistics, but its reference run computes them over the whole batch. So this mode is left
- * out for a model with batch normalisation.
+ * divides each batch into the same micro-batches. In the mode `accumulate`, too, each micro-batch
+ * has its own statistics, but its reference run computes them over the whole batch. So this mode is
+ * left out for a model with batch normalisation.
  *
  * The bounds below are for models with batch normalisation, without `reproducible`. After a
  * normalisation, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
