@@ -62,7 +62,7 @@ struct gt_step_block {
 	float lr; /* learning rate of this step */
 	/* learning rate of updates for which gt_update_options.use_fallback_lr is 1 */
 	float fallback_lr;
-	float clip;      /* largest allowed norm of the gradients; 0: no clipping */
+	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
 	double beta1, beta2; /* Adam, AdamW */
 	double stop;         /* 1: this rank was asked to stop; 0: it was not */
 	bool exact;          /* true: sums of squares are exact (GT_SQUARES); false: rounded */
