@@ -114,10 +114,10 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	/* encoder_stride is that of another head; the pooler is no part of the classifier */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
 	    "encoder_stride pooler_act pooler_output_size", "classes" },
-	/* which stages a backbone hands out */
+	/* which stages a backbone hands out; initial values do not matter to a trained model */
 	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,
 	    "depths hidden_sizes layer_type out_features out_indices stage_names",
-	    "image classes" },
+	    "image classes zero_init_residual" },
 };
 
 const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS] = {

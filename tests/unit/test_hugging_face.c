@@ -181,6 +181,7 @@ static void test_back(void **state)
 		{ "vit:dropout=0.1", "vit:image=32,hidden=512,dropout=0.1" },
 		{ "resnet18:classes=65", "resnet18" },
 		{ "resnet152", "resnet152" },
+		{ "resnet50:zero_init_residual=yes", "resnet50" },
 	};
 
 	(void)state;
