@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/graph/store.h"
+#include "lib/model/arch.h"
 #include "lib/model/model.h"
 #include "tests/common/device.h"
 
@@ -60,44 +61,63 @@ struct size {
  * 124,439,808 for the smallest as in Hugging Face's gpt2 (and 354,823,168; 774,030,080;
  * 1,557,611,200), the head tied. ResNets for ImageNet: the counts that torchvision documents.
  */
+static const struct size sizes[] = {
+	{ "mlp:784,256,10", 784 * 256 + 256 + 256 * 10 + 10, 4 },
+	{ "mlp:5,4", 5 * 4 + 4, 2 },
+	{ "mlp", 784 * 256 + 256 + 256 * 10 + 10, 4 },
+	{ "lenet", 61706, 10 },
+	{ "resnet20", 269722, 2 + 19 * 3 },
+	{ "resnet32", 464154, 2 + 31 * 3 },
+	{ "resnet44", 658586, 2 + 43 * 3 },
+	{ "resnet56", 853018, 2 + 55 * 3 },
+	{ "resnet110", 1727962, 2 + 109 * 3 },
+	{ "resnet18", 11689512, 20 * 3 + 2 },
+	{ "resnet34", 21797672, 36 * 3 + 2 },
+	{ "resnet50", 25557032, 53 * 3 + 2 },
+	{ "resnet101", 44549160, 104 * 3 + 2 },
+	{ "resnet152", 60192808, 155 * 3 + 2 },
+	{ "resnet18:classes=10", 11689512 - 990 * 513, 20 * 3 + 2 },
+	{ "gpt", 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128, 2 + 4 * 12 + 2 },
+	{ "gpt2", 124439808, 2 + 12 * 12 + 2 },
+	{ "gpt2:bias=no", 124439808 - 12 * 11 * 768 - 768, 2 + 12 * 6 + 1 },
+	{ "gpt2-medium", 354823168, 2 + 24 * 12 + 2 },
+	{ "gpt2-large", 774030080, 2 + 36 * 12 + 2 },
+	{ "gpt2-xl", 1557611200, 2 + 48 * 12 + 2 },
+	{ "tinyllama", 1100048384, 22 * 9 + 3 },
+	{ "llama2-7b", 6738415616, 32 * 9 + 3 },
+	{ "llama3-8b", 8030261248, 32 * 9 + 3 },
+	{ "tinyllama:tied=yes", 1100048384 - 32000 * 2048, 22 * 9 + 2 },
+	{ "llama", 2 * 65 * 128 + 4 * (3 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128, 4 * 9 + 3 },
+	{ "vit", 128 * 48 + 67 * 128 + 6 * (12 * 128 * 128 + 13 * 128) + 2 * 128 + 1000 * 129,
+	    4 + 6 * 12 + 4 },
+	{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
+	{ "vit-small", 22050664, 4 + 12 * 12 + 4 },
+	{ "vit-base", 86567656, 4 + 12 * 12 + 4 },
+	{ "vit-base:patch=32", 88224232, 4 + 12 * 12 + 4 },
+	{ "vit-large", 304326632, 4 + 24 * 12 + 4 },
+};
+
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
+
+/* Every architecture has a row. */
+static void test_sizes_are_known(void **state)
+{
+	(void)state;
+	for (const struct gt_arch *const *a = gt_archs; *a; a++) {
+		size_t i = 0, n = strlen((*a)->name);
+
+		while (i < SIZES && (strncmp(sizes[i].spec, (*a)->name, n) != 0 ||
+		                        (sizes[i].spec[n] && sizes[i].spec[n] != ':')))
+			i++;
+		if (i == SIZES)
+			fail_msg("'%s' has no row in sizes[]", (*a)->name);
+	}
+}
+
 static void test_sizes(void **state)
 {
-	static const struct size sizes[] = {
-		{ "mlp:784,256,10", 784 * 256 + 256 + 256 * 10 + 10, 4 },
-		{ "mlp:5,4", 5 * 4 + 4, 2 },
-		{ "mlp", 784 * 256 + 256 + 256 * 10 + 10, 4 },
-		{ "lenet", 61706, 10 },
-		{ "resnet20", 269722, 2 + 19 * 3 },
-		{ "resnet32", 464154, 2 + 31 * 3 },
-		{ "resnet44", 658586, 2 + 43 * 3 },
-		{ "resnet56", 853018, 2 + 55 * 3 },
-		{ "resnet110", 1727962, 2 + 109 * 3 },
-		{ "resnet18", 11689512, 20 * 3 + 2 },
-		{ "resnet34", 21797672, 36 * 3 + 2 },
-		{ "resnet50", 25557032, 53 * 3 + 2 },
-		{ "resnet101", 44549160, 104 * 3 + 2 },
-		{ "resnet152", 60192808, 155 * 3 + 2 },
-		{ "resnet18:classes=10", 11689512 - 990 * 513, 20 * 3 + 2 },
-		{ "gpt", 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128,
-		    2 + 4 * 12 + 2 },
-		{ "gpt2", 124439808, 2 + 12 * 12 + 2 },
-		{ "gpt2:bias=no", 124439808 - 12 * 11 * 768 - 768, 2 + 12 * 6 + 1 },
-		{ "gpt2-medium", 354823168, 2 + 24 * 12 + 2 },
-		{ "gpt2-large", 774030080, 2 + 36 * 12 + 2 },
-		{ "gpt2-xl", 1557611200, 2 + 48 * 12 + 2 },
-		{ "tinyllama", 1100048384, 22 * 9 + 3 },
-		{ "llama2-7b", 6738415616, 32 * 9 + 3 },
-		{ "llama3-8b", 8030261248, 32 * 9 + 3 },
-		{ "tinyllama:tied=yes", 1100048384 - 32000 * 2048, 22 * 9 + 2 },
-		{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
-		{ "vit-small", 22050664, 4 + 12 * 12 + 4 },
-		{ "vit-base", 86567656, 4 + 12 * 12 + 4 },
-		{ "vit-base:patch=32", 88224232, 4 + 12 * 12 + 4 },
-		{ "vit-large", 304326632, 4 + 24 * 12 + 4 },
-	};
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < SIZES; i++) {
 		struct gt_model_io io;
 		struct gt_graph *g = build(sizes[i].spec, GT_MODEL_TRAIN, 2, &io);
 		int tensors;
@@ -561,6 +581,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_sizes_are_known),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_purposes_agree),
 		cmocka_unit_test(test_initial_values),

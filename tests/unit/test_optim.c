@@ -20,6 +20,7 @@ enum { STEPS = 3 };
 
 static const struct gt_optim_options optimizers[] = {
 	{ .kind = GT_SGD, .momentum = 0.9, .weight_decay = 0.01 },
+	{ .kind = GT_ADAM, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1 },
 	{ .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .clip = 0.1 },
 	{ .kind = GT_MUON,
 	    .momentum = 0.95,
@@ -30,6 +31,21 @@ static const struct gt_optim_options optimizers[] = {
 	    .clip = 0.1,
 	    .fallback_lr_factor = 0.5 },
 };
+
+enum { OPTIMIZERS = sizeof(optimizers) / sizeof(*optimizers) };
+
+static void every_kind_has_a_row(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < GT_OPTIM_KINDS; kind++) {
+		size_t i = 0;
+
+		while (i < OPTIMIZERS && optimizers[i].kind != (enum gt_optim_kind)kind)
+			i++;
+		if (i == OPTIMIZERS)
+			fail_msg("'%s' has no row in optimizers[]", gt_optim_names[kind]);
+	}
+}
 
 /* A model's weights, made-up gradients and an optimizer on a device. */
 struct state {
@@ -132,7 +148,7 @@ static void devices_agree(void **state)
 
 	(void)state;
 	assert_int_equal(gt_device_open(&cpu, &gt_cpu_backend, 0, &err), 0);
-	for (size_t i = 0; i < sizeof(optimizers) / sizeof(*optimizers); i++) {
+	for (size_t i = 0; i < OPTIMIZERS; i++) {
 		struct state here, there;
 
 		open_state(&here, cpu, &optimizers[i]);
@@ -177,7 +193,7 @@ static void working_copies_follow(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	for (size_t i = 0; i < 2 * sizeof(optimizers) / sizeof(*optimizers); i++) {
+	for (size_t i = 0; i < 2 * OPTIMIZERS; i++) {
 		const struct gt_optim_options *o = &optimizers[i / 2];
 		struct state s;
 
@@ -252,7 +268,7 @@ static void fill_states(const struct state *s, bool check)
 static void states_are_where_they_are_kept(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof(optimizers) / sizeof(*optimizers); i++) {
+	for (size_t i = 0; i < OPTIMIZERS; i++) {
 		bool muon = optimizers[i].kind == GT_MUON;
 		int64_t count = 0;
 		struct state s;
@@ -331,6 +347,7 @@ static void decay_is_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_kind_has_a_row),
 		cmocka_unit_test(devices_agree),
 		cmocka_unit_test(working_copies_follow),
 		cmocka_unit_test(states_are_where_they_are_kept),
