@@ -66,7 +66,10 @@ fish_offers() {
 @test "there is a manual page for each command, without a mark from mandoc" {
 	local command
 	while read -r command; do
-		[ -f "$(page "$command")" ]
+		[ -f "$(page "$command")" ] || {
+			echo "gtrain $command has no page $(page "$command")"
+			return 1
+		}
 		run -0 mandoc -T lint -W warning "$(page "$command")"
 		equal "$output" ""
 	done < <(commands)
@@ -75,7 +78,10 @@ fish_offers() {
 @test "each manual page lists the options of --help" {
 	local command
 	while read -r command; do
-		equal "$(page_options "$(page "$command")")" "$(help_options "$command")"
+		equal "$(page_options "$(page "$command")")" "$(help_options "$command")" || {
+			echo "the options of $(page "$command") are not those of gtrain $command --help"
+			return 1
+		}
 	done < <(commands)
 }
 
@@ -90,8 +96,14 @@ fish_offers() {
 @test "gtrain.1 names every command" {
 	local command
 	while read -r command; do
-		grep -qx ".It Cm ${command% *}" "$ROOT/man/gtrain.1"
-		[[ $command != *' '* ]] || grep -qx ".It Cm ${command#* }" "$ROOT/man/gtrain-${command% *}.1"
+		grep -qx ".It Cm ${command% *}" "$ROOT/man/gtrain.1" || {
+			echo "gtrain.1 does not name ${command% *}"
+			return 1
+		}
+		[[ $command != *' '* ]] || grep -qx ".It Cm ${command#* }" "$ROOT/man/gtrain-${command% *}.1" || {
+			echo "gtrain-${command% *}.1 does not name ${command#* }"
+			return 1
+		}
 	done < <(commands)
 }
 
@@ -188,7 +200,12 @@ spec_cases() {
 }
 
 @test "the completions that are kept are the ones gtrain prints" {
-	diff "$ROOT/completions/gtrain.bash" <("$GTRAIN" help --completion bash)
-	diff "$ROOT/completions/_gtrain" <("$GTRAIN" help --completion zsh)
-	diff "$ROOT/completions/gtrain.fish" <("$GTRAIN" help --completion fish)
+	{
+		diff "$ROOT/completions/gtrain.bash" <("$GTRAIN" help --completion bash) &&
+			diff "$ROOT/completions/_gtrain" <("$GTRAIN" help --completion zsh) &&
+			diff "$ROOT/completions/gtrain.fish" <("$GTRAIN" help --completion fish)
+	} || {
+		echo "run make completions"
+		return 1
+	}
 }

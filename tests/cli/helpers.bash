@@ -13,12 +13,15 @@ gtrain() {
 	err=$(<"$BATS_TEST_TMPDIR/err")
 }
 
-# Fail with what was seen unless the two are equal.
+# Fail unless the two are equal; print both, or the lines that differ if there are several: wanted -, found +.
 equal() {
-	[[ $1 == "$2" ]] || {
+	[[ $1 != "$2" ]] || return 0
+	if [[ $1$2 == *$'\n'* ]]; then
+		diff -U 0 --label wanted --label found <(printf '%s\n' "$2") <(printf '%s\n' "$1")
+	else
 		printf 'wanted: %s\nfound:  %s\n' "$2" "$1"
-		return 1
-	}
+	fi
+	return 1
 }
 
 # The first words of commands, from the list that `gtrain help` prints; with a group, its words.

@@ -315,6 +315,8 @@ def expected(case):
     elif case["op"] == "reshape":
         out = [inputs[0].reshape(case["out"][0].shape)]
     else:
+        if case["op"] not in OPS:
+            raise LookupError(f"OPS has no formula of PyTorch's for '{case['op']}'")
         out = OPS[case["op"]](*inputs, **case["attrs"])
     if case["projection"] is not None:
         (out[0].flatten() @ case["projection"].flatten()).backward()
