@@ -85,6 +85,20 @@ fish_offers() {
 	done < <(commands)
 }
 
+@test "manual pages have every word that options take" {
+	local command option words text word
+	while IFS=$'\t' read -r command option words; do
+		text=$(sed -n "/^\.It \(Fl [a-zA-Z] , \)\?Fl -$option\( \|\$\)/,/^\.It Fl/p" "$(page "$command")")
+		for word in $words; do
+			[[ " ${text//$'\n'/ } " == *" $word "* ]] || {
+				echo "$(page "$command") lacks '$word' of --$option"
+				return 1
+			}
+		done
+	done < <("$GTRAIN" help --json |
+		jq -r '.commands[] | .name as $c | .options[] | select(.type == "choice") | [$c, .name, (.words | join(" "))] | @tsv')
+}
+
 @test "gtrain-train.1 has the table of 'help resume', which has every option that a run keeps" {
 	equal "$(sed -n '/^\.Ss Going on with other options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" |
 		sed '1,/^\.Bd/d; /^\.Ed/d; s/\\-/-/g')" "$("$GTRAIN" help resume)"
