@@ -59,7 +59,7 @@ static int fail_word(const char *word, size_t length, bool twice, const char *co
 		snprintf(
 		    all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", words[i]);
 	gt_err_set(err, GT_EINVAL, "--%s: '%.*s' %s", name, length < 60 ? (int)length : 60, word,
-	    twice ? "is there twice" : "is none");
+	    twice ? "is listed twice" : "is not one of its words");
 	return gt_err_hint(err, "there are %s; a list has commas", all);
 }
 

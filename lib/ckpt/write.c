@@ -73,8 +73,8 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 	if (!options)
 		options = &none;
 	if (options->shard_bytes && row->write != gt_format_safetensors.write) {
-		gt_err_set(err, GT_ENOTSUP, "a file of format %s is not cut into shards", format);
-		return gt_err_hint(err, "safetensors are");
+		gt_err_set(err, GT_ENOTSUP, "the format %s has no shards", format);
+		return gt_err_hint(err, "safetensors has shards");
 	}
 	rc = gt_ckpt_check_output(path, options, err);
 	return rc ? rc : row->write(path, root, options, err);

@@ -131,8 +131,8 @@ int gt_hf_from_model(
 	while (f < gt_hf_families + GT_HF_FAMILIES && (!type || strcmp(f->model_type, type) != 0))
 		f++;
 	if (f == gt_hf_families + GT_HF_FAMILIES) {
-		gt_err_set(
-		    err, GT_ENOTSUP, "model '%s' is none of Hugging Face's", gt_model_name(m));
+		gt_err_set(err, GT_ENOTSUP, "model '%s' has no counterpart among Hugging Face's",
+		    gt_model_name(m));
 		return gt_err_hint(err, "those of gpt, llama, vit, and resnet18 to resnet152 are");
 	}
 	*out = json_object();

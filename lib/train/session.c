@@ -25,7 +25,7 @@ static int read_devices(
 static int check_tf32(const struct gt_device_name *name, struct gt_err *err)
 {
 	if (!name->backend->check_tf32) {
-		gt_err_set(err, GT_EINVAL, "{tf32}: tf32 needs a GPU, and device '%s' is none",
+		gt_err_set(err, GT_EINVAL, "{tf32}: tf32 needs a GPU, and device '%s' is not a GPU",
 		    name->backend->name);
 		return gt_err_hint(err, "{device} cuda computes on a GPU");
 	}

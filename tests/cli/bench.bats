@@ -87,12 +87,12 @@ setup() {
 	gtrain bench allreduce --sizes 4K --rounds 1 --backend shm,ring
 	equal "$(grep -c "average bus bandwidth" <<<"$out")" 2
 	gtrain bench allreduce --backend shm,shm
-	equal "$status $err" "2 gtrain: error: --backend: 'shm' is there twice
+	equal "$status $err" "2 gtrain: error: --backend: 'shm' is listed twice
 hint: there are auto, shm, ring, mpi, nccl; a list has commas"
 	for list in "shm," ",shm" bad; do
 		gtrain bench allreduce --backend "$list"
 		equal "$status" 2
-		[[ $err == *"--backend: '"*"' is none"* ]]
+		[[ $err == *"--backend: '"*"' is not one of its words"* ]]
 	done
 }
 

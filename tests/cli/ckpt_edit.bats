@@ -102,6 +102,18 @@ keys() {
 	equal "$status" 0
 }
 
+@test "a run directory stands for its latest checkpoint, but not in place" {
+	gtrain train --model mlp:4,3 --data random:4/3,samples=16 --batch 8 --steps 2 -q --out run
+	gtrain ckpt add-module run -o new.pth
+	equal "$status" 0
+	[[ $err == *"run is a run; its latest checkpoint is run/checkpoints/step-00000002.pth"* ]]
+	gtrain ckpt strip-module new.pth -o old.pth
+	gtrain ckpt diff run old.pth
+	equal "$status" 0
+	gtrain ckpt add-module run --in-place
+	equal "$status" 1
+}
+
 @test "wrong usage is refused" {
 	gtrain ckpt strip-module in.pth
 	equal "$status" 2

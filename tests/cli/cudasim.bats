@@ -96,7 +96,7 @@ setup() {
 		# shellcheck disable=SC2086
 		gtrain $words --tf32
 		((status != 0))
-		[[ $err == *"tf32 needs a GPU, and device 'cpu' is none"* ]]
+		[[ $err == *"tf32 needs a GPU, and device 'cpu' is not a GPU"* ]]
 		# shellcheck disable=SC2086
 		CUDASIM_MAJOR=7 gtrain $words --tf32 --device cuda
 		((status != 0))

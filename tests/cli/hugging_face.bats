@@ -207,7 +207,7 @@ print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --
 	gtrain train --model mlp:4,3,2 --data random --batch 2 --steps 1 --out plain -q
 	gtrain ckpt convert plain --to hf -o other
 	equal "$status" 1
-	[[ $err == *"model 'mlp' is none of Hugging Face's"* ]] || {
+	[[ $err == *"model 'mlp' has no counterpart among Hugging Face's"* ]] || {
 		echo "$err"
 		return 1
 	}

@@ -346,8 +346,8 @@ static const struct {
 	int code;
 	const char *text;
 } refusals[] = {
-	{ GT_EDIT_STRIP, { "module" }, GT_EINVAL, "'module' is no prefix of names" },
-	{ GT_EDIT_STRIP, { "" }, GT_EINVAL, "'' is no prefix of names" },
+	{ GT_EDIT_STRIP, { "module" }, GT_EINVAL, "'module' is not a prefix" },
+	{ GT_EDIT_STRIP, { "" }, GT_EINVAL, "'' is not a prefix" },
 	{ GT_EDIT_RENAME, { "(" }, GT_EINVAL, "'(' is not REGEX=REPLACEMENT" },
 	{ GT_EDIT_RENAME, { ".*=" }, GT_EFORMAT,
 	    "'module.conv.weight' would be left without a name" },
@@ -357,13 +357,13 @@ static const struct {
 	    "1 name of 'model' would be there twice: 'module.conv.weight' and 'module.conv.bias' "
 	    "become 'x'" },
 	{ GT_EDIT_REMAP, { "cpu" }, GT_EINVAL, "'cpu': not FROM=TO" },
-	{ GT_EDIT_REMAP, { "cpu=gpu" }, GT_EINVAL, "'cpu=gpu': the device after '=' is none" },
+	{ GT_EDIT_REMAP, { "cpu=gpu" }, GT_EINVAL, "'cpu=gpu': no device has the name after '='" },
 	{ GT_EDIT_REMAP, { "cpu=cuda:*" }, GT_EINVAL,
-	    "'cpu=cuda:*': the device after '=' is none" },
+	    "'cpu=cuda:*': no device has the name after '='" },
 	{ GT_EDIT_REMAP, { "cpu=cuda:-1" }, GT_EINVAL,
-	    "'cpu=cuda:-1': the device after '=' is none" },
+	    "'cpu=cuda:-1': no device has the name after '='" },
 	{ GT_EDIT_REMAP, { "cdua:0=cpu" }, GT_EINVAL,
-	    "'cdua:0=cpu': the device before '=' is none, nor in the file" },
+	    "'cdua:0=cpu': the name before '=' is neither a device nor in the file" },
 };
 
 static void refuses_what_is_wrong(void **state)

@@ -213,8 +213,8 @@ static void test_back(void **state)
 static void test_no_counterpart(void **state)
 {
 	static const struct bad cases[] = {
-		{ "mlp:5,4", "model 'mlp' is none of Hugging Face's" },
-		{ "resnet20", "model 'resnet20' is none of Hugging Face's" },
+		{ "mlp:5,4", "model 'mlp' has no counterpart among Hugging Face's" },
+		{ "resnet20", "model 'resnet20' has no counterpart among Hugging Face's" },
 		{ "gpt:bias=no",
 		    "a model with bias=no has no counterpart among Hugging Face's 'gpt2'" },
 	};

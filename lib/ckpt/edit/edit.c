@@ -47,7 +47,7 @@ static int check_prefixes(const struct gt_edit_naming *n, struct gt_err *err)
 		const char *p = n->prefixes[count];
 
 		if (!*p || p[strlen(p) - 1] != '.') {
-			gt_err_set(err, GT_EINVAL, "'%.100s' is no prefix of names", p);
+			gt_err_set(err, GT_EINVAL, "'%.100s' is not a prefix", p);
 			return gt_err_hint(err, "a prefix ends with a dot, as in 'module.'");
 		}
 	}

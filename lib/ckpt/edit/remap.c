@@ -72,7 +72,7 @@ static int parse(struct rule *r, const char *word, struct gt_err *err)
 	if (!equals || equals == word || !equals[1])
 		return fail(word, "not FROM=TO", err);
 	if ((size_t)(equals - word) >= sizeof(from))
-		return fail(word, "the device before '=' is none", err);
+		return fail(word, "no device has the name before '='", err);
 	memcpy(from, word, (size_t)(equals - word));
 	from[equals - word] = '\0';
 	*r = (struct rule){ .known = true };
@@ -81,7 +81,7 @@ static int parse(struct rule *r, const char *word, struct gt_err *err)
 		memcpy(r->from, from, sizeof(from));
 	}
 	if (!normalize(r->to, equals + 1, false))
-		return fail(word, "the device after '=' is none", err);
+		return fail(word, "no device has the name after '='", err);
 	return 0;
 }
 
@@ -192,8 +192,8 @@ static int check_hits(
 {
 	for (size_t i = 0; i < count; i++)
 		if (!rules[i].known && !rules[i].hits)
-			return fail(
-			    words[i], "the device before '=' is none, nor in the file", err);
+			return fail(words[i],
+			    "the name before '=' is neither a device nor in the file", err);
 	return 0;
 }
 

@@ -168,8 +168,7 @@ static int fail_descr(const char *descr, struct gt_err *err)
 		    "if it was bfloat16 or float8, which numpy does not have: save "
 		    "it again as float32");
 	}
-	return gt_err_set(
-	    err, GT_ENOTSUP, "npy: the dtype '%s' is none of numbers gtrain knows", descr);
+	return gt_err_set(err, GT_ENOTSUP, "npy: gtrain does not know the dtype '%s'", descr);
 }
 
 static int read_descr(struct reader *r, struct gt_npy *out, struct gt_err *err)
