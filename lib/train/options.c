@@ -18,7 +18,6 @@ void gt_train_options_init(struct gt_train_options *out)
 		.augment = "none",
 		.save_every = SAVE_EVERY,
 		.keep = KEEP,
-		.nproc = 1,
 		.parallel = { .kind = GT_PARALLEL_DDP,
 		    .bucket_bytes = BUCKET,
 		    .stages = 1,

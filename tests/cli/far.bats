@@ -17,7 +17,7 @@ same() {
 
 	rm -rf cpu far
 	for device in cpu far; do
-		gtrain train -q --device $device --model "$1" --data "$2" --seed 3 --out "$device" "${@:3}"
+		gtrain train -q --nproc 1 --device $device --model "$1" --data "$2" --seed 3 --out "$device" "${@:3}"
 		[ "$status" = 0 ] || { echo "$device: $err"; return 1; }
 	done
 	cmp cpu/model.pth far/model.pth
@@ -83,7 +83,7 @@ plain() {
 
 @test "a run that diverges" {
 	for device in cpu far; do
-		gtrain train -q --device $device --model mlp:4,3,2 --data random --steps 9 --optimizer sgd --lr 1e30
+		gtrain train -q --nproc 1 --device $device --model mlp:4,3,2 --data random --steps 9 --optimizer sgd --lr 1e30
 		[ "$status" = 1 ]
 		echo "$err" >$device.err
 	done
