@@ -410,11 +410,11 @@ def farthest(ours, theirs):
 
 TINY = dict(layers=2, heads=2, width=32, block=16)
 TINY_SPEC = "layers=2,heads=2,width=32,block=16"
-def images(depth, batch, lr, steps, bound=1e-4, settings=""):
+def images(depth, batch, lr, steps, bound=1e-4, settings="", adam_lr=None):
     """The last stage normalises over 4 * batch values: PyTorch's own float32 is 1e-5 to 2e-4 off its float64 after two steps
     of resnet50, in batches of 16 and 4, and more with more layers. Where blocks begin as their shortcuts (zero_init_residual),
     rounding grows so little that 100 steps can be compared."""
-    return (f"resnet{depth}:image=64,classes=10{settings}", lambda: image_resnet(depth), batch, lr, lr, steps, bound)
+    return (f"resnet{depth}:image=64,classes=10{settings}", lambda: image_resnet(depth), batch, lr, adam_lr or lr, steps, bound)
 
 
 #       model, network, batch, learning rates of sgd and adam[, steps, least bound]
@@ -449,7 +449,7 @@ def slow(depth):
 
 LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow(6 * n + 2)) for n in (5, 7, 9)] + [
     ("resnet110", lambda: ResNet(18), 16, slow(110) / 3, slow(110)),
-    images(18, 16, 1e-7, STEPS), images(50, 8, 1e-5, STEPS, settings=",zero_init_residual=yes"),
+    images(18, 16, 1e-7, STEPS), images(50, 8, 1e-5, STEPS, settings=",zero_init_residual=yes", adam_lr=1e-6),
     images(34, 8, 1e-6, 10), images(101, 16, 1e-6, 2, 1e-3), images(152, 16, 1e-6, 2, 1e-2),
     ("vit-tiny:image=64,classes=10", lambda: vit(64, 16, 12, 3, 192, 10), 8, 1e-3, 1e-5, 20),
     ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 1e-3, 2e-6),
