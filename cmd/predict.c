@@ -369,7 +369,7 @@ int gt_cmd_predict(int argc, char **argv)
 	cli.eval.inputs = env.opts.operands;
 	cli.eval.input_count = env.opts.operand_count;
 	if (!cli.nproc && count_standard_inputs(&cli))
-		cli.nproc = 1; /* ranks cannot share it */
+		cli.nproc = 1; /* ranks cannot share standard input */
 	rc = gt_opts_require(&env.opts, &err);
 	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
 }

@@ -86,7 +86,8 @@ int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struc
 	return rc;
 }
 
-/* The commands report an error of the list when they check --device. */
+/* Return the default of --nproc. The commands report an error of the list when they check
+ * --device. */
 static int ranks_for(const char *device)
 {
 	struct gt_err ignored = GT_ERR_INIT;

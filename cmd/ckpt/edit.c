@@ -264,7 +264,7 @@ static int edit(int argc, char **argv, enum gt_edit_kind kind)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = check_arguments(&env, &cli, &err);
-	if (!rc && !cli.in_place) /* nothing changes a run's own checkpoint but by its name */
+	if (!rc && !cli.in_place) /* the user has to name the file that an edit in place changes */
 		rc = gt_cmd_find_ckpts(&env, &err);
 	if (!rc) {
 		j.target = (struct gt_edit_target){ env.opts.operands[0], cli.output,
