@@ -11,6 +11,13 @@ ERROR = "gtrain: error: "
 TEMPORARY = re.compile(r"\.tmp-[0-9-]+$")
 
 
+def limited(args, **limits):
+    """The arguments that run a command under limits, which have the names of prlimit(1)'s options. A preexec_fn would not do: it may
+    deadlock if this process has threads, and makes subprocess fork, which takes 30 ms once PyTorch is loaded."""
+    words = list(map(str, args))
+    return ["prlimit", *(f"--{name}={most}" for name, most in limits.items()), "--", *words] if limits else words
+
+
 class Outcome:
     """How a command ended. `status` is negative for a signal, None when it ran out of time."""
 
@@ -31,9 +38,8 @@ class Running:
     def __init__(self, args, cwd=None, env=None, file_bytes=0):
         self.args, self.start = args, time.monotonic()
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        # prlimit becomes the command; a preexec_fn may deadlock where other threads run.
-        limits = ["prlimit", "--core=0", *([f"--fsize={file_bytes}"] if file_bytes else []), "--"]
-        self.process = subprocess.Popen([*limits, *map(str, args)], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=cwd,
+        limits = {"core": 0, "fsize": file_bytes} if file_bytes else {"core": 0}
+        self.process = subprocess.Popen(limited(args, **limits), stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=cwd,
                                         env=env, start_new_session=True)
 
     def __enter__(self):

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,22 +20,18 @@ WRITERS = [["convert", "--to", "pth"], ["convert", "--to", "legacy"], ["convert"
 OUTPUT = 64 << 20  # bytes that may be written of a small file
 PLACE = r"\bbytes? \d|'[^']+'|\bpickle\b|\bheader\b|\bfirst bytes\b|\bend\b|\bnpy: "  # an offset, or the entry by its name
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
-
-
-def limit(memory, written=0):
-    def set_limits():
-        if "thread" not in SANITIZE:  # whose run-time keeps its memory in a file
-            resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if memory:
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    return set_limits
+for module in ("common", "fuzz"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", module))
+import outcome  # noqa: E402
 
 
 def run(path, memory, command=(PROGRAM, "print"), written=0):
-    return subprocess.run([*command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory, written),
+    limits = {"cpu": SECONDS, "core": 0}
+    if memory:
+        limits["as"] = memory
+    if "thread" not in SANITIZE:  # whose run-time keeps its memory in a file
+        limits["fsize"] = written
+    return subprocess.run(outcome.limited([*command, path], **limits), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
 
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 import shutil
 import socket
 import subprocess
@@ -12,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
+from outcome import limited  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 SANITIZED = bool(os.environ.get("SANITIZE", ""))
@@ -41,6 +41,7 @@ SAME = [
     (2, "--model lenet --data random,samples=6 --batch 1 --nproc 4 --parallel dp"),  # a short batch, of which 2 ranks have none
     (9, f"{RESNET} --nproc 4 --sync-bn"),
     (3, f"{GPT} --nproc 4 --tensor-parallel 2"),
+    (3, f"{VIT.replace('dropout=0.1', 'dropout=0')} --nproc 2 --tensor-parallel 2 --sequence-parallel"),
     (2, f"{GPT} --nproc 2 --pipeline-parallel 2 --chunks 4"),
     (3, f"{RESNET} --nproc 3 --pipeline-parallel 3 --chunks 4 --schedule gpipe"),
     (4, f"{RESNET} --nproc 4 --pipeline-parallel 2 --sync-bn"),
@@ -52,14 +53,10 @@ SAME = [
 ]
 
 
-def limited(bytes_):
-    return lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
-
-
 def gtrain(options, limit=None):
     """Exit status, standard output and standard error."""
-    done = subprocess.run([GTRAIN, "train", *options.split()], capture_output=True, text=True, timeout=TIMEOUT_S,
-                          preexec_fn=limited(limit) if limit else None)
+    limits = {"as": limit} if limit else {}
+    done = subprocess.run(limited([GTRAIN, "train", *options.split()], **limits), capture_output=True, text=True, timeout=TIMEOUT_S)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -238,8 +235,8 @@ def ranks(folder):
             port = s.getsockname()[1]
         env = dict(os.environ, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         args = [GTRAIN, "train", *f"{options} --steps 2 --recompute=auto --timeout 30 --out {folder}/{mode.replace(' ', '')}".split()]
-        both = [subprocess.Popen(args, env=dict(env, RANK=str(i), LOCAL_RANK=str(i)), stderr=subprocess.PIPE, text=True,
-                                 preexec_fn=limited(limit) if i else None) for i in range(2)]
+        both = [subprocess.Popen(limited(args, **({"as": limit} if i else {})), env=dict(env, RANK=str(i), LOCAL_RANK=str(i)),
+                                 stderr=subprocess.PIPE, text=True) for i in range(2)]
         said = [rank.communicate(timeout=TIMEOUT_S)[1] for rank in both]
         done = recomputed(said[0])
         good = not any(rank.returncode for rank in both) and done and 0 < done[0] < done[1]
