@@ -66,7 +66,6 @@ static bool reserve(device_memory *d)
 	if (p == MAP_FAILED)
 		return false;
 	d->first = d->cursor = (char *)p;
-	cudasim_poison(p, span);
 	return true;
 }
 
@@ -106,6 +105,18 @@ static block **find_gap(device_memory *d, char *from, size_t bytes, size_t unit,
 	}
 }
 
+/* Poison the memory up to `end`, if no block has reached it before. Memory beyond has no access, so
+ * it needs no poison, and to poison the whole gigabyte would take longer than most tests. */
+static void poison_up_to(device_memory *d, const char *end)
+{
+	size_t reached = whole((size_t)(end - d->first), PAGE);
+
+	if (reached <= d->reached)
+		return;
+	cudasim_poison(d->first + d->reached, reached - d->reached);
+	d->reached = reached;
+}
+
 /* A block without access, behind which there is a red zone. The file is the block's from now on. */
 static block *place(device_memory *d, size_t bytes, int fd)
 {
@@ -123,8 +134,7 @@ static block *place(device_memory *d, size_t bytes, int fd)
 	b = new block{ p, bytes, *link, bytes_held, fd, 0, 0 };
 	*link = b;
 	d->cursor = p + bytes_held;
-	if ((size_t)(d->cursor - d->first) > d->reached)
-		d->reached = whole((size_t)(d->cursor - d->first), PAGE);
+	poison_up_to(d, d->cursor);
 	cudasim_poison(p, bytes_held);
 	cudasim_unpoison(p, bytes);
 	return b;
