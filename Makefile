@@ -78,7 +78,11 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
              -Xcompiler '$(subst $() $(),$(comma),-Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
 # The same files for the simulator, with sanitizers in any build: tests run nothing else of them.
 SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address,undefined)
-SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# UBSan's checks of null pointers and object sizes are left out: without them kernels run 1.7 times as
+# fast. A null pointer still faults, and ASan's red zones catch most accesses outside an object. vptr
+# has nothing to check: there are no virtual functions.
+SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$(comma)object-size$(comma)vptr \
+             -fno-sanitize-recover=all -fno-omit-frame-pointer)
 SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE
 SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
 SIM_CXX    = -std=c++17 -O1 -g $(SIM_WARN) $(SIM_CPP)
@@ -234,7 +238,7 @@ $(BUILD)/obj/cuda/%.c.o: %.c $(BUILD)/cuda
 	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The simulator's own switches of stacks are none of the sanitizers' business.
-$(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: SIM_SAN :=
+$(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: private SIM_SAN :=
 $(BUILD)/obj/cudasim/%.c.o: %.c $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,SIM,$<)$(CC) $(SIM_CPP) $(GT_CPP) $(GT_CFLAGS) $(SIM_SAN) -MMD -MP -c -o $@ $<
