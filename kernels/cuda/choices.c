@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/file.h"
+#include "lib/base/index.h"
 #include "lib/base/mem.h"
 #include "lib/base/user_cache.h"
 
@@ -30,12 +31,23 @@ struct choice {
 	struct choice *next;
 };
 
-/* All under the lock. The list is freed with the process. */
+static int compare(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : strcmp(x->key, y->key);
+}
+
+/* The lock protects all members. The choices are freed with the process. gt_choices_read() puts
+ * each line of a file into the index. The file may have thousands of lines, and it is read again
+ * for each operation that it lacks. */
 static struct {
 	pthread_mutex_t lock;
 	struct choice *first;
+	struct gt_index index;
 	int fd; /* of the locked file; -1: none is */
-} choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+} choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .index = { .compare = compare }, .fd = -1 };
 
 void gt_choices_begin(void)
 {
@@ -50,15 +62,13 @@ void gt_choices_end(void)
 	pthread_mutex_unlock(&choices.lock);
 }
 
-/* A list is enough: a model has some hundred products and convolutions, and each is looked up once,
- * when its plan is made. */
 static struct choice *find(const char *name, const char *key)
 {
-	struct choice *c = choices.first;
+	struct choice like;
 
-	while (c && (strcmp(c->name, name) != 0 || strcmp(c->key, key) != 0))
-		c = c->next;
-	return c;
+	snprintf(like.name, sizeof(like.name), "%s", name);
+	snprintf(like.key, sizeof(like.key), "%s", key);
+	return gt_index_find(&choices.index, &like);
 }
 
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out)
@@ -81,6 +91,10 @@ static void put(const char *name, const char *key, const struct gt_choice *choic
 			return;
 		snprintf(c->name, sizeof(c->name), "%s", name);
 		snprintf(c->key, sizeof(c->key), "%s", key);
+		if (!gt_index_add(&choices.index, c, &ignored)) {
+			free(c);
+			return;
+		}
 		c->next = choices.first;
 		choices.first = c;
 	}
