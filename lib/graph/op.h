@@ -96,6 +96,9 @@ struct gt_op {
 	unsigned image_in, image_out;
 	/* The op works element by element: all inputs and outputs have the same layout. */
 	bool elementwise;
+	/* Bit i: the op reads in[i] row by row. Row r of each output depends only on row r of these
+	 * inputs and on the other inputs. So ranks can divide the rows (sequence parallelism). */
+	unsigned row_inputs;
 	/* How tensor parallelism shards the op; NULL: it cannot be sharded. */
 	const struct gt_shard_rule *shard;
 	enum gt_autocast autocast;

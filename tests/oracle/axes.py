@@ -181,6 +181,11 @@ def refusals(folder):
             (["--nproc", 8, *grid_options(2, 2), "--optimizer", "muon"], "--tensor-parallel cannot be combined with --optimizer muon")):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said
+    for settings in ("layers=1", "layers=2,dropout=0.1"):
+        said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", 2,
+                      "--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--out", f"{folder}/none", status=2)
+        good = "2 ranks can divide no rows" in said and "must share several layers; those of a vit need dropout=0" in said
+        yield f"{SEQUENCE} is refused for a vit of {settings}", "" if good else said
 
 
 if __name__ == "__main__":

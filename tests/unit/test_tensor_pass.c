@@ -5,6 +5,7 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,27 @@ static void rows_between_layers_are_divided(void **state)
 	    "output loss float32[], %20 float32[2] = cross_entropy(%26, input target, input weight)\n");
 }
 
+/* All ranks compute a ViT's first values, and its class token alone at the end. take_rows and
+ * join_rows are worth it only for more than two sums, so a ViT of one layer stays whole. */
+static void ends_of_a_vit_take_and_join_rows(void **state)
+{
+	const char *const spec = "vit:image=8,patch=4,heads=2,width=4,hidden=6,classes=3";
+	char deep[128], shallow[128], *text;
+
+	(void)state;
+	snprintf(deep, sizeof(deep), "%s,layers=2", spec);
+	text = rewritten(deep, GT_MODEL_TRAIN, 2, true);
+	assert_non_null(strstr(text, "%87 float32[5,4] = take_rows(%8)\n"));
+	assert_non_null(strstr(text, "%22 float32[5,4] = add(%77, %87)\n"));
+	assert_non_null(strstr(text, "%88 float32[2,5,4] = join_rows(%62)\n"
+	                             "%63 float32[2,4] = first_position(%88)\n"));
+	free(text);
+	snprintf(shallow, sizeof(shallow), "%s,layers=1", spec);
+	text = rewritten(shallow, GT_MODEL_TRAIN, 2, true);
+	assert_null(strstr(text, "_rows("));
+	free(text);
+}
+
 static void evaluation_is_cut_by_tokens(void **state)
 {
 	(void)state;
@@ -387,6 +409,7 @@ int main(void)
 		cmocka_unit_test(layers_are_cut_in_pairs),
 		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
 		cmocka_unit_test(rows_between_layers_are_divided),
+		cmocka_unit_test(ends_of_a_vit_take_and_join_rows),
 		cmocka_unit_test(evaluation_is_cut_by_tokens),
 		cmocka_unit_test(shards_are_taken_of_every_block),
 		cmocka_unit_test(shards_make_up_the_whole),

@@ -36,6 +36,7 @@ const struct gt_op gt_op_add = {
 	.grad = add_grad,
 	.inplace = 3,
 	.elementwise = true,
+	.row_inputs = 3,
 	.shard = &gt_shard_whole,
 };
 
@@ -61,6 +62,7 @@ const struct gt_op gt_op_relu = {
 	.grad = relu_grad,
 	.inplace = 1,
 	.elementwise = true,
+	.row_inputs = 1,
 	.shard = &gt_shard_follow,
 };
 
@@ -107,6 +109,7 @@ const struct gt_op gt_op_gelu = {
 	.grad = gelu_grad,
 	.flops = gelu_flops,
 	.elementwise = true,
+	.row_inputs = 1,
 	.shard = &gt_shard_follow,
 };
 
@@ -166,6 +169,7 @@ const struct gt_op gt_op_dropout = {
 	.grad = dropout_grad,
 	.inplace = 1,
 	.elementwise = true,
+	.row_inputs = 1,
 	.shard = &gt_shard_whole,
 };
 

@@ -250,6 +250,7 @@ const struct gt_op gt_op_bias_add = {
 	.infer = bias_add_infer,
 	.grad = bias_add_grad,
 	.inplace = 1u << 0,
+	.row_inputs = 1,
 };
 
 struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias)

@@ -49,6 +49,7 @@ const struct gt_op gt_op_layer_norm = {
 	.infer = layer_norm_infer,
 	.grad = layer_norm_grad,
 	.flops = norm_flops,
+	.row_inputs = 1,
 	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_KEEP,
 };

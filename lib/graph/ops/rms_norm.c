@@ -45,6 +45,7 @@ const struct gt_op gt_op_rms_norm = {
 	.infer = rms_norm_infer,
 	.grad = rms_norm_grad,
 	.flops = rms_norm_flops,
+	.row_inputs = 1,
 	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_KEEP,
 };

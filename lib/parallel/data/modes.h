@@ -39,7 +39,6 @@ struct gt_parallel {
 	void *state;                  /* private to the mode */
 	struct gt_shards *shards;     /* private to tensor.c */
 	bool divides_rows;            /* sequence axis: ranks divide the rows of some graph */
-	int64_t sequence_bytes;       /* sequence axis: bytes sent in a run of the largest graph */
 	struct gt_pipeline *pipeline; /* NULL: no pipeline */
 	/* Checksums of the weights, [1 + ranks of the data axis][slots], for replicas.c. Row 0 has
 	 * the checksums of this rank. The other rows have those of all ranks of the data axis.

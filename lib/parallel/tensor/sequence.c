@@ -8,6 +8,7 @@
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/collectives.h"
 #include "lib/parallel/data/modes.h"
+#include "lib/parallel/tensor/tensor.h"
 
 /*
  * With tensor parallelism all ranks compute the same values between the layers that they share. The
@@ -25,11 +26,24 @@
  * A parameter's gradient is of a rank's rows alone, so copy_to adds it up over the ranks. The
  * gradient of reduce_rows is gather_rows of the gradient, and the other way round.
  *
+ * Some models begin and end with ops that need all rows, and that all ranks compute: a ViT begins
+ * with patch_tokens, and at the end reads the class token alone. There each rank takes its rows of
+ * the first values, and joins the rows of all ranks to the last values. Of 2 samples of 4 tokens:
+ *
+ *   t [2,4,5] = patch_tokens(...)           t [2,4,5] = patch_tokens(...)
+ *                                           u [4,5] = take_rows(t)
+ *   v [2,4,5] = add(t, ...)                 v [4,5] = add(u, ...)
+ *                                           w [2,4,5] = join_rows(v)
+ *   c [2,5] = first_position(v)             c [2,5] = first_position(w)
+ *
+ * The gradient of take_rows is join_rows of the gradient, and the other way round. All ranks
+ * compute the same gradient of the output of join_rows, so each rank just takes its rows of it. The
+ * gradients of the output of gather_rows differ, so reduce_rows adds them up.
+ *
  * Rows that the ranks do not divide, as in a short last batch, stay whole: all ranks compute them.
  *
  * The axis has no seats of its own: its ranks are those of the tensor axis, whose pass comes first.
- * If an op that does not go row by row reads a value, the value stays whole, and so do all values
- * that are added to it. Dropout draws the same numbers for a row as on one rank.
+ * Dropout draws the same numbers for a row as on one rank.
  * Source: Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models",
  * arXiv 2205.05198, section 4.2.2.
  */
@@ -51,51 +65,42 @@ static bool is_on(const struct gt_parallel *p)
 
 /* ---- ops ---- */
 
-/* in x [rows, ...]; out y [rows / ranks, width]: this rank's rows of the sum over ranks. */
-static int infer_reduce(struct gt_node *n, struct gt_err *err)
+/* in x [rows, ...]; out y [rows / ranks, width]: this rank's rows, of the sum of x over the ranks
+ * (reduce_rows) or of x itself (take_rows). */
+static int infer_own(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
 	int64_t rows = gt_value_rows(x), ranks = n->attrs.collective.ranks;
 
 	if (rows % ranks)
-		return gt_err_set(err, GT_EINVAL, "reduce_rows: %lld rows do not divide by %lld",
-		    (long long)rows, (long long)ranks);
+		return gt_err_set(err, GT_EINVAL, "%s: %lld rows do not divide by %lld",
+		    n->op->name, (long long)rows, (long long)ranks);
 	gt_infer_shape(n->out[0], x->dtype, 2, (int64_t[]){ rows / ranks, gt_value_last(x) });
 	return 0;
 }
 
 /* in x [rows / ranks, width]; out y of the shape in attrs.scatter: the rows of all ranks. */
-static int infer_gather(struct gt_node *n, struct gt_err *err)
+static int infer_all(struct gt_node *n, struct gt_err *err)
 {
 	(void)err;
 	gt_infer_shape(n->out[0], n->in[0]->dtype, n->attrs.scatter.ndim, n->attrs.scatter.shape);
 	return 0;
 }
 
-static void grad_reduce(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+static void grad_own(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in);
-static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+static void grad_all(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in);
 
-static const struct gt_op op_reduce = {
-	.name = "reduce_rows",
-	.min_inputs = 1,
-	.max_inputs = 1,
-	.outputs = 1,
-	.infer = infer_reduce,
-	.grad = grad_reduce,
-	.flops = gt_nodes_no_flops,
-};
+#define ROW(NAME, KIND)                                                                            \
+	{                                                                                          \
+		.name = NAME, .min_inputs = 1, .max_inputs = 1, .outputs = 1,                      \
+		.infer = infer_##KIND, .grad = grad_##KIND, .flops = gt_nodes_no_flops             \
+	}
 
-static const struct gt_op op_gather = {
-	.name = "gather_rows",
-	.min_inputs = 1,
-	.max_inputs = 1,
-	.outputs = 1,
-	.infer = infer_gather,
-	.grad = grad_gather,
-	.flops = gt_nodes_no_flops,
-};
+/* Two pairs: each op of a pair makes the gradient of the other. */
+static const struct gt_op op_reduce = ROW("reduce_rows", own), op_gather = ROW("gather_rows", all);
+static const struct gt_op op_take = ROW("take_rows", own), op_join = ROW("join_rows", all);
 
 static void describe_ranks(union gt_attrs *attrs, int64_t ranks)
 {
@@ -104,49 +109,27 @@ static void describe_ranks(union gt_attrs *attrs, int64_t ranks)
 	attrs->collective.ranks = (int)ranks;
 }
 
-static void grad_reduce(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+static void grad_own(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
 	union gt_attrs attrs;
 
 	gt_nodes_set_shape(&attrs, n->in[0]);
 	if (wanted[0])
-		d_in[0] = gt_emit1(g, &op_gather, &attrs, 1, d_out);
+		d_in[0] = gt_emit1(g, n->op == &op_take ? &op_join : &op_gather, &attrs, 1, d_out);
 }
 
-static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+static void grad_all(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
 	union gt_attrs attrs;
 
 	describe_ranks(&attrs, gt_value_rows(n->out[0]) / gt_value_rows(n->in[0]));
 	if (wanted[0])
-		d_in[0] = gt_emit1(g, &op_reduce, &attrs, 1, d_out);
+		d_in[0] = gt_emit1(g, n->op == &op_join ? &op_take : &op_reduce, &attrs, 1, d_out);
 }
 
 /* ---- which values are divided ---- */
-
-/* Ops that go row by row. Bit k of `rows`: input k has rows; the others are parameters. */
-static const struct row_op {
-	const struct gt_op *op;
-	unsigned rows;
-} row_ops[] = {
-	{ &gt_op_add, 3 },
-	{ &gt_op_bias_add, 1 },
-	{ &gt_op_layer_norm, 1 },
-	{ &gt_op_rms_norm, 1 },
-	{ &gt_op_relu, 1 },
-	{ &gt_op_gelu, 1 },
-	{ &gt_op_dropout, 1 },
-};
-
-static const struct row_op *row_op_of(const struct gt_node *n)
-{
-	for (size_t i = 0; i < sizeof(row_ops) / sizeof(*row_ops); i++)
-		if (row_ops[i].op == n->op)
-			return &row_ops[i];
-	return NULL;
-}
 
 /* Whether it is the sum behind a layer. Other sums over the axis are of one number per row. */
 static bool is_sum(const struct gt_node *n)
@@ -155,40 +138,196 @@ static bool is_sum(const struct gt_node *n)
 	       n->attrs.collective.reduction == GT_SUM && n->in[0]->ndim > 1;
 }
 
-static bool may_be_divided(const struct gt_node *n, const bool *divided)
-{
-	const struct row_op *op = row_op_of(n);
+/*
+ * A chain is a set of values that are all divided or all whole: an op that goes row by row computes
+ * one of them from another. Values enter a chain from ops that need all rows, and leave it to such
+ * ops. The label of a chain is the least id of its values.
+ */
+enum state { WHOLE, ENTERS, DIVIDED };
 
-	for (int k = 0; op && k < n->inputs; k++)
-		if (op->rows >> k & 1 && !divided[n->in[k]->id])
-			return false;
-	return n->out[0]->role == GT_TEMPORARY && (op || is_sum(n));
+struct chains {
+	int64_t ranks;
+	int count;         /* values of the graph before the pass */
+	enum state *state; /* [count] */
+	int *label;        /* [count] */
+	int *gain; /* [count], by label: sums, less values that enter and readers of all rows */
+	struct gt_value **converted; /* [count]: by take_rows or join_rows; NULL: not yet */
+};
+
+static void release_chains(struct chains *c)
+{
+	free(c->state);
+	free(c->label);
+	free(c->gain);
+	free(c->converted);
 }
 
-/* Of a node that does not go row by row, let outputs and inputs stay whole. Returns whether
- * anything has changed. */
-static bool leave_out(const struct gt_node *n, bool *divided)
+static int init_chains(
+    struct chains *c, const struct gt_graph *g, int64_t ranks, struct gt_err *err)
 {
-	const struct row_op *op = row_op_of(n);
-	bool stays = may_be_divided(n, divided) && divided[n->out[0]->id], changed = false;
+	*c = (struct chains){ .ranks = ranks, .count = (int)g->value_count };
+	c->state = gt_calloc(g->value_count, sizeof(*c->state), err);
+	c->label = gt_calloc(g->value_count, sizeof(*c->label), err);
+	c->gain = gt_calloc(g->value_count, sizeof(*c->gain), err);
+	c->converted = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
+	return c->state && c->label && c->gain && c->converted ? 0 : GT_ENOMEM;
+}
 
-	for (int k = 0; k < n->outputs && !stays; k++) {
-		changed = changed || (n->out[k] && divided[n->out[k]->id]);
-		if (n->out[k])
-			divided[n->out[k]->id] = false;
-	}
-	for (int k = 0; k < n->inputs; k++) {
-		bool rows = gt_is_copy_to(n) || (op && stays && op->rows >> k & 1);
+/* The pass makes new values, which are in no chain. */
+static bool has_state(const struct chains *c, const struct gt_value *v, enum state state)
+{
+	return v && v->id < c->count && c->state[v->id] == state;
+}
 
-		if (!n->in[k] || rows || !divided[n->in[k]->id])
+/* Whether an op goes row by row in input k. */
+static bool is_row_input(const struct gt_node *n, int k)
+{
+	return n->op->row_inputs >> k & 1;
+}
+
+static bool can_divide(const struct chains *c, const struct gt_value *v)
+{
+	return v->role == GT_TEMPORARY && v->ndim > 1 && gt_value_rows(v) % c->ranks == 0;
+}
+
+static bool can_go_by_rows(const struct chains *c, const struct gt_node *n)
+{
+	if (is_sum(n))
+		return can_divide(c, n->out[0]);
+	/* The other inputs of such an op are parameters, whose gradients copy_to adds up. */
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k] && (is_row_input(n, k) ? !can_divide(c, n->in[k])
+		                                    : n->in[k]->role == GT_TEMPORARY))
+			return false;
+	return n->op->row_inputs && can_divide(c, n->out[0]);
+}
+
+static void find_states(struct chains *c, const struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		if (!can_go_by_rows(c, n))
 			continue;
-		divided[n->in[k]->id] = false;
-		changed = true;
+		c->state[n->out[0]->id] = DIVIDED;
+		for (int k = 0; k < n->inputs; k++)
+			if (is_row_input(n, k) && has_state(c, n->in[k], WHOLE))
+				c->state[n->in[k]->id] = ENTERS;
 	}
+}
+
+static bool goes_by_rows(const struct chains *c, const struct gt_node *n)
+{
+	return n->outputs && has_state(c, n->out[0], DIVIDED);
+}
+
+/* Whether the node reads rows of a value that enters a chain. */
+static bool takes_input(const struct chains *c, const struct gt_node *n, int k)
+{
+	return goes_by_rows(c, n) && is_row_input(n, k) && has_state(c, n->in[k], ENTERS);
+}
+
+/* Whether the node needs all rows of a divided value. A copy_to becomes gather_rows itself. */
+static bool joins_input(const struct chains *c, const struct gt_node *n, int k)
+{
+	bool by_rows = gt_is_copy_to(n) || (goes_by_rows(c, n) && is_row_input(n, k));
+
+	return !by_rows && has_state(c, n->in[k], DIVIDED);
+}
+
+/* Give two values the lower one of their labels. Returns whether that changes one. */
+static bool merge_labels(struct chains *c, const struct gt_value *v, const struct gt_value *w)
+{
+	int *a = &c->label[v->id], *b = &c->label[w->id];
+	bool changed = *a != *b;
+
+	*a = *b = *a < *b ? *a : *b;
 	return changed;
 }
 
+static void find_labels(struct chains *c, const struct gt_graph *g)
+{
+	bool changed = true;
+
+	for (int i = 0; i < c->count; i++)
+		c->label[i] = i;
+	while (changed) {
+		changed = false;
+		for (size_t i = 0; i < g->node_count; i++) {
+			const struct gt_node *n = g->nodes[i];
+
+			for (int k = 0; k < n->inputs && goes_by_rows(c, n); k++)
+				if (is_row_input(n, k))
+					changed = merge_labels(c, n->out[0], n->in[k]) || changed;
+		}
+	}
+}
+
+/*
+ * Let a chain stay whole unless it has more sums than values that enter and readers of all rows.
+ * A sum that is divided saves memory and work. Each value that enters or leaves sends all rows once
+ * more, by join_rows in the backward or in the forward pass.
+ *
+ * A chain without sums stays whole in any case, and has to: between two layers of which one shards
+ * columns, ranks have other columns of a value, and no rank has whole rows.
+ */
+static void leave_short_chains(struct chains *c, const struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		if (goes_by_rows(c, n) && is_sum(n))
+			c->gain[c->label[n->out[0]->id]]++;
+		for (int k = 0; k < n->inputs; k++)
+			if (joins_input(c, n, k))
+				c->gain[c->label[n->in[k]->id]]--;
+	}
+	for (int i = 0; i < c->count; i++)
+		if (c->state[i] == ENTERS)
+			c->gain[c->label[i]]--;
+	for (int i = 0; i < c->count; i++)
+		if (c->gain[c->label[i]] <= 0)
+			c->state[i] = WHOLE;
+}
+
 /* ---- the pass ---- */
+
+/* Let the node at *at read take_rows or join_rows of its input k. The first reader of a value makes
+ * that node, and *at follows the reader. take_rows stands behind the node whose rows it takes, and
+ * in its scope: so the value of all rows ends there, also where blocks are computed again. */
+static void convert_input(struct chains *c, struct gt_graph *g, size_t *at, int k)
+{
+	struct gt_node *n = g->nodes[*at];
+	struct gt_value *v = n->in[k], **converted = &c->converted[v->id];
+	bool takes = has_state(c, v, ENTERS);
+	union gt_attrs attrs;
+
+	if (!*converted) {
+		g->scope = takes ? v->producer->scope : n->scope;
+		describe_ranks(&attrs, c->ranks);
+		if (!takes)
+			gt_nodes_set_shape(&attrs, v);
+		*converted = gt_emit1(g, takes ? &op_take : &op_join, &attrs, 1, &v);
+		if (!*converted)
+			return;
+		gt_place_last(g, takes ? gt_node_index(g, v->producer) + 1 : *at);
+		(*at)++;
+	}
+	n->in[k] = *converted;
+}
+
+/* Insert take_rows and join_rows. Call this before divide(), while all values have all rows. */
+static int convert_inputs(struct chains *c, struct gt_graph *g, struct gt_err *err)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++)
+			if (takes_input(c, n, k) || joins_input(c, n, k))
+				convert_input(c, g, &i, k);
+	}
+	return gt_graph_status(g, err);
+}
 
 static void copy_parameters(struct gt_graph *g, struct gt_node *n, size_t *at)
 {
@@ -216,64 +355,45 @@ static void set_drawn(const struct gt_parallel *p, struct gt_node *n)
 }
 
 /* Rewrite the node at *at for divided rows. Nodes may be put before it; *at follows it. */
-static int divide(
-    struct gt_parallel *p, struct gt_graph *g, const bool *divided, size_t *at, struct gt_err *err)
+static int divide(struct gt_parallel *p, struct gt_graph *g, const struct chains *c, size_t *at,
+    struct gt_err *err)
 {
 	struct gt_node *n = g->nodes[*at];
 
 	g->scope = n->scope;
-	if (gt_is_copy_to(n) && divided[n->in[0]->id]) {
+	if (gt_is_copy_to(n) && has_state(c, n->in[0], DIVIDED)) {
 		gt_nodes_set_shape(&n->attrs, n->out[0]);
 		n->op = &op_gather;
-		p->divides_rows = true;
-	} else if (is_sum(n) && divided[n->out[0]->id]) {
-		describe_ranks(&n->attrs, p->axes[GT_AXIS_TENSOR]->size);
+	} else if (!goes_by_rows(c, n)) {
+		return 0;
+	} else if (is_sum(n)) {
+		describe_ranks(&n->attrs, c->ranks);
 		n->op = &op_reduce;
-	} else if (divided[n->out[0]->id]) {
+		p->divides_rows = true;
+	} else {
 		copy_parameters(g, n, at);
 		set_drawn(p, n);
-	} else {
-		return 0;
 	}
 	return gt_graph_status(g, err) ? err->code : n->op->infer(n, err);
 }
 
-/*
- * Begin with all values that could be divided, and take away until nothing changes. A value that
- * stays whole makes others whole in both directions, outputs of its readers and other inputs of
- * them, so one pass over the nodes is not enough. The result is the largest set that fits.
- */
-static void find_divided(const struct gt_graph *g, int64_t ranks, bool *divided)
-{
-	bool changed = true;
-
-	for (size_t i = 0; i < g->value_count; i++) {
-		const struct gt_value *v = g->values[i];
-
-		divided[i] =
-		    v->role == GT_TEMPORARY && v->ndim > 1 && gt_value_rows(v) % ranks == 0;
-	}
-	while (changed) {
-		changed = false;
-		for (size_t i = 0; i < g->node_count; i++)
-			changed = leave_out(g->nodes[i], divided) || changed;
-	}
-}
-
 static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	bool *divided;
-	int rc = 0;
+	struct chains c;
+	int rc;
 
 	if (!is_on(p))
 		return 0;
-	divided = gt_calloc(g->value_count, sizeof(*divided), err);
-	if (!divided)
-		return GT_ENOMEM;
-	find_divided(g, p->axes[GT_AXIS_TENSOR]->size, divided);
+	rc = init_chains(&c, g, p->axes[GT_AXIS_TENSOR]->size, err);
+	if (!rc) {
+		find_states(&c, g);
+		find_labels(&c, g);
+		leave_short_chains(&c, g);
+		rc = convert_inputs(&c, g, err);
+	}
 	for (size_t i = 0; !rc && i < g->node_count; i++)
-		rc = divide(p, g, divided, &i, err);
-	free(divided);
+		rc = divide(p, g, &c, &i, err);
+	release_chains(&c);
 	return rc;
 }
 
@@ -312,7 +432,7 @@ static int gather_again(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 	return gt_graph_status(g, err);
 }
 
-static int64_t bytes_of(const struct gt_graph *g)
+int64_t gt_tp_row_bytes(const struct gt_graph *g)
 {
 	int64_t bytes = 0;
 
@@ -321,31 +441,26 @@ static int64_t bytes_of(const struct gt_graph *g)
 
 		if (node->op == &op_reduce)
 			bytes += (int64_t)gt_value_bytes(node->in[0]);
-		else if (node->op == &op_gather)
+		else if (node->op == &op_gather || node->op == &op_join)
 			bytes += (int64_t)gt_value_bytes(node->out[0]);
 	}
 	return bytes;
 }
 
-/* Count the bytes that the graph of all parts of a batch sends. The largest batch comes first. */
-static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+/* The graph of the largest batch comes first. If no rows are divided there, the option is without
+ * effect. */
+static int check_rows(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = bytes_of(g) / n * (n - 1);
-
+	(void)g;
 	(void)chunks;
-	if (bytes > p->sequence_bytes)
-		p->sequence_bytes = bytes;
 	if (!is_on(p) || p->divides_rows)
 		return 0;
 	gt_err_set(err, GT_EINVAL,
-	    "{sequence-parallel}: %lld ranks can divide no rows between layers", (long long)n);
-	return gt_err_hint(err, "they can with a {batch} whose tokens they divide, of a model "
-	                        "whose layers follow each other");
-}
-
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
-{
-	return p->sequence_bytes * micro_batches;
+	    "{sequence-parallel}: %d ranks can divide no rows between layers",
+	    p->axes[GT_AXIS_TENSOR]->size);
+	return gt_err_hint(err, "the tokens of each part of a {batch} must be a multiple of the "
+	                        "ranks, which must share several layers; those of a vit need "
+	                        "dropout=0");
 }
 
 const struct gt_axis_row gt_axis_sequence = {
@@ -353,8 +468,7 @@ const struct gt_axis_row gt_axis_sequence = {
 	.size = size,
 	.rewrite = rewrite,
 	.prepare = gather_again,
-	.insert = count_bytes,
-	.sent = sent,
+	.insert = check_rows,
 };
 
 /* ---- kernels ---- */
@@ -380,19 +494,33 @@ static int run_reduce(struct gt_call *call, struct gt_err *err)
 	return run(call, GT_REDUCE_SCATTER, &call->out[0], err);
 }
 
+static int run_take(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_tensor *y = &call->out[0];
+	size_t bytes = (size_t)gt_tensor_elements(y) * gt_dtype_size(y->dtype);
+	const char *x = call->in[0].data;
+
+	return p->device->backend->copy(
+	    call->stream, y->data, x + bytes * (size_t)p->axes[GT_AXIS_TENSOR]->rank, bytes, err);
+}
+
 static int run_gather(struct gt_call *call, struct gt_err *err)
 {
 	return run(call, GT_ALL_GATHER, &call->in[0], err);
 }
 
+#define ALL_TYPES(OP, RUN)                                                                         \
+	{ .op = OP, .dtype = GT_F32, .run = RUN }, { .op = OP, .dtype = GT_F64, .run = RUN },      \
+	    { .op = OP, .dtype = GT_F16, .run = RUN },                                             \
+	{                                                                                          \
+		.op = OP, .dtype = GT_BF16, .run = RUN                                             \
+	}
+
 const struct gt_kernel gt_sequence_kernels[] = {
-	{ .op = "reduce_rows", .dtype = GT_F32, .run = run_reduce },
-	{ .op = "reduce_rows", .dtype = GT_F64, .run = run_reduce },
-	{ .op = "reduce_rows", .dtype = GT_F16, .run = run_reduce },
-	{ .op = "reduce_rows", .dtype = GT_BF16, .run = run_reduce },
-	{ .op = "gather_rows", .dtype = GT_F32, .run = run_gather },
-	{ .op = "gather_rows", .dtype = GT_F64, .run = run_gather },
-	{ .op = "gather_rows", .dtype = GT_F16, .run = run_gather },
-	{ .op = "gather_rows", .dtype = GT_BF16, .run = run_gather },
+	ALL_TYPES("reduce_rows", run_reduce),
+	ALL_TYPES("gather_rows", run_gather),
+	ALL_TYPES("take_rows", run_take),
+	ALL_TYPES("join_rows", run_gather),
 	{ .op = NULL },
 };

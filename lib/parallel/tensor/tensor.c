@@ -13,7 +13,7 @@
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;
-	int64_t sent_bytes; /* in a run of the largest graph */
+	int64_t sent_bytes; /* in a run of the graph that sends the most */
 };
 
 /* ---- options ---- */
@@ -148,7 +148,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 /* Of the graph of all parts of a batch: count the bytes that its collectives send. */
 static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = 0;
+	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = gt_tp_row_bytes(g);
 
 	(void)chunks;
 	(void)err;
@@ -156,11 +156,11 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 		const struct gt_node *node = g->nodes[i];
 
 		if (node->op == &gt_op_all_reduce && node->attrs.collective.axis == GT_AXIS_TENSOR)
-			bytes += (int64_t)gt_value_bytes(node->in[0]);
+			bytes += 2 * (int64_t)gt_value_bytes(node->in[0]);
 	}
-	/* An all-reduce is a reduce-scatter and an all-gather; each sends (n - 1) / n of the value.
+	/* A reduce-scatter or an all-gather sends (n - 1) / n of the value. An all-reduce is both.
 	 */
-	bytes = 2 * bytes * (n - 1) / n;
+	bytes = bytes * (n - 1) / n;
 	if (bytes > p->shards->sent_bytes)
 		p->shards->sent_bytes = bytes;
 	return 0;

@@ -32,4 +32,8 @@
  */
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
 
+/* Return the bytes of all values that the sequence axis reduces, gathers or joins in a graph. Each
+ * of n ranks sends (n - 1) / n of them. */
+int64_t gt_tp_row_bytes(const struct gt_graph *g);
+
 #endif
