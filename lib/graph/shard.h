@@ -71,7 +71,10 @@ struct gt_shard_pass {
 	/* A callback for every sharded parameter. It must copy sharding->name if it keeps the
 	 * name. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
-	void *self; /* passed to note() */
+	/* Optional: return whether a parameter stays whole because it is whole in an earlier graph
+	 * of the model. Example: without its dropout, an evaluation graph could shard more. */
+	bool (*stays_whole)(void *self, const char *name);
+	void *self; /* passed to note() and stays_whole() */
 	struct gt_err *err;
 	/* Private to the pass: */
 	struct gt_column_shards *shards; /* [shards_count], by value id */

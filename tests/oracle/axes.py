@@ -87,6 +87,12 @@ def evaluation(folder):
         good = len(many) == len(one) == 2 and apart(many, one) <= 1e-6
         good = good and all(a[k] == b[k] for a, b in zip(many, one) for k in ("n", "top1", "top5"))
         yield f"validation on {name_of(grid)} is that on one rank", "" if good else f"{many} {one}"
+    # Without its dropout, the evaluation graph of a vit could share layers that the training graph does not.
+    run = ("vit:image=8,patch=4,layers=2,heads=2,width=16,dropout=0.2", "random:,samples=60", ADAMW)
+    more = ["--val", "random:,samples=20", "--eval-every", 10]
+    one, two = (curve(train(folder, f"vit{n}", run, (1, 1, n, "ddp", []), *more), "val") for n in (1, 2))
+    good = len(two) == len(one) == 2 and apart(two, one) <= 1e-6
+    yield "validation of a vit with dropout on 2 ranks that share layers is that on one rank", "" if good else f"{two} {one}"
 
 
 def checkpoints(folder):

@@ -185,6 +185,8 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 		return shard_rows(s, n);
 	if (gt_shard_is_sharded(s, n->in[1]))
 		return shard_head(s, n);
+	if (s->stays_whole && s->stays_whole(s->self, n->in[1]->name))
+		return 0;
 	shards = shards_between(s, n);
 	if (shards.units)
 		return shard_columns(s, n, shards);

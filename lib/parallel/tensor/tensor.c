@@ -13,6 +13,7 @@
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;
+	bool is_complete;   /* the first graph has been sharded */
 	int64_t sent_bytes; /* in a run of the graph that sends the most */
 };
 
@@ -100,6 +101,13 @@ static int note(void *self, const struct gt_sharding *sharding, struct gt_err *e
 	return 0;
 }
 
+static bool stays_whole(void *self, const char *name)
+{
+	const struct gt_parallel *p = self;
+
+	return p->shards->is_complete && !gt_tp_sharding(p, name);
+}
+
 static struct gt_value *copy(struct gt_graph *g, struct gt_value *x)
 {
 	return gt_copy_to(g, x, GT_AXIS_TENSOR);
@@ -124,10 +132,12 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 		.ranks = seats->size,
 		.nodes = &nodes,
 		.note = note,
+		.stays_whole = stays_whole,
 		.self = p,
 		.err = err };
 	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
 
+	p->shards->is_complete = true;
 	/* A model without any sharded layer would run, but every rank would do all the work. */
 	if (rc || seats->size == 1 || p->shards->count)
 		return rc;
