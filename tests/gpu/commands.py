@@ -69,7 +69,7 @@ def problem(got, want, bound):
 # Model, data, options; the bounds of fp32, bf16 and fp16, relative.
 RUNS = [
     ("mlp:20,30,5", "random:20/5,samples=50", ["--epochs", 3, "--batch", 16, "--clip", 0.5, *SGD], 1e-5, 2e-2, 5e-3),
-    ("lenet", "random:,samples=64", ["--steps", 4, "--batch", 8, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
+    ("lenet", "random:,samples=64", ["--steps", 3, "--batch", 4, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
     ("lenet", "random:,samples=43", ["--steps", 2, "--batch", 8, "--augment", "mixup", *SGD], 1e-5, 2e-2, 5e-3),
     ("resnet20", "random:,samples=8", ["--steps", 2, "--batch", 1, *SGD], 5e-5, 5e-2, 2e-2),
     (GPT, "text:text.txt", ["--steps", 4, "--batch", 4, "--optimizer", "adamw", "--val-split", 0.1], 1e-4, 2e-2, 5e-3),

@@ -254,7 +254,11 @@ static void check_text(
 
 static void check_tokens(const char *spec, int64_t prompt)
 {
-	for (size_t i = 0; i < sizeof(samplings) / sizeof(samplings[0]); i++) {
+	/* On other devices only the likeliest token is drawn: the host draws, from logits that
+	 * test_logits() compares. */
+	const size_t ways = test_device_is_cpu() ? sizeof(samplings) / sizeof(samplings[0]) : 1;
+
+	for (size_t i = 0; i < ways; i++) {
 		struct gt_err err = GT_ERR_INIT;
 		struct fixture f;
 

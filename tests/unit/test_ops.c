@@ -92,26 +92,19 @@ static void check_gradient(struct op_run *r, int input)
 	free(gradient);
 }
 
-static void test_gradients(void **state)
+static void check_gradients(const struct op_case *c)
 {
-	(void)state;
-	for (const struct op_case *c = op_cases; c->op; c++) {
-		struct op_run r;
+	struct op_run r;
 
-		if (!op_case_differentiates(c))
-			continue;
-		open_run(&r, c, GT_F64, 0);
-		for (int i = 0; i < GT_MAX_INPUTS; i++)
-			if (is_differentiated(c, i))
-				check_gradient(&r, i);
-		op_run_close(&r);
-	}
+	open_run(&r, c, GT_F64, 0);
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (is_differentiated(c, i))
+			check_gradient(&r, i);
+	op_run_close(&r);
 }
 
-/* ---- the same numbers twice ---- */
-
 static void compare(
-    const struct op_run *r, const char *what, double *x, double *y, int64_t n, double tolerance)
+    const struct op_case *c, const char *what, double *x, double *y, int64_t n, double tolerance)
 {
 	double scale = fmax(largest(y, n), 1e-3);
 
@@ -119,27 +112,91 @@ static void compare(
 	assert_non_null(y);
 	for (int64_t i = 0; i < n; i++)
 		if (!(fabs(x[i] - y[i]) <= tolerance * scale))
-			fail_msg("%s (%s): %s, element %lld: %.9g and %.9g, of at most %.9g",
-			    r->c->op, r->c->label, what, (long long)i, x[i], y[i], scale);
+			fail_msg("%s (%s): %s, element %lld: %.9g and %.9g, of at most %.9g", c->op,
+			    c->label, what, (long long)i, x[i], y[i], scale);
 	free(x);
 	free(y);
 }
 
+static const char *const output_names[] = { "out0", "out1", "out2", "out3" };
+
+enum { OUTPUTS = sizeof(output_names) / sizeof(*output_names) };
+
+struct numbers {
+	double *outputs[OUTPUTS], *gradients[GT_MAX_INPUTS];
+	int64_t output_counts[OUTPUTS], gradient_counts[GT_MAX_INPUTS];
+};
+
+/* Compute a case in float64 on a backend. The caller frees the numbers. */
+static struct numbers compute(const char *backend, const struct op_case *c)
+{
+	char *before = strdup(getenv("GTRAIN_TEST_BACKEND"));
+	struct numbers n = { 0 };
+	struct op_run r;
+
+	setenv("GTRAIN_TEST_BACKEND", backend, 1);
+	open_run(&r, c, GT_F64, 0);
+	go(&r);
+	for (int i = 0; i < OUTPUTS; i++)
+		n.outputs[i] = op_run_output(&r, output_names[i], &n.output_counts[i]);
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (is_differentiated(c, i))
+			n.gradients[i] = op_run_gradient(&r, i, &n.gradient_counts[i]);
+	op_run_close(&r);
+	setenv("GTRAIN_TEST_BACKEND", before, 1);
+	free(before);
+	return n;
+}
+
+/* Compare outputs and gradients with the CPU's, which check_gradients() compares with central
+ * differences. Those take two runs for each element: too slow where GPUs are simulated. */
+static void compare_with_the_cpu(const struct op_case *c)
+{
+	struct numbers here = compute(getenv("GTRAIN_TEST_BACKEND"), c);
+	struct numbers cpu = compute(gt_cpu_backend.name, c);
+
+	for (int i = 0; i < OUTPUTS; i++) {
+		assert_int_equal(here.output_counts[i], cpu.output_counts[i]);
+		if (cpu.outputs[i])
+			compare(c, output_names[i], here.outputs[i], cpu.outputs[i],
+			    cpu.output_counts[i], 1e-12);
+	}
+	for (int i = 0; i < GT_MAX_INPUTS; i++) {
+		assert_int_equal(here.gradient_counts[i], cpu.gradient_counts[i]);
+		if (cpu.gradients[i])
+			compare(c, "gradient", here.gradients[i], cpu.gradients[i],
+			    cpu.gradient_counts[i], 1e-12);
+	}
+}
+
+static void test_gradients(void **state)
+{
+	(void)state;
+	for (const struct op_case *c = op_cases; c->op; c++)
+		if (!op_case_differentiates(c))
+			continue;
+		else if (test_device_is_cpu())
+			check_gradients(c);
+		else
+			compare_with_the_cpu(c);
+}
+
+/* ---- the same numbers twice ---- */
+
 /* Outputs and gradients of two runs of one case. */
 static void compare_runs(struct op_run *x, struct op_run *y, double tolerance)
 {
-	static const char *const names[] = { "out0", "out1", "out2", "out3" };
 	int64_t n, m;
 
 	go(x);
 	go(y);
 	for (int i = 0; i < x->outputs; i++) {
-		const struct gt_value *v = gt_graph_find(x->graph, names[i]);
+		const struct gt_value *v = gt_graph_find(x->graph, output_names[i]);
 
 		if (!v)
 			continue;
-		compare(x, names[i], op_run_output(x, names[i], &n), op_run_output(y, names[i], &m),
-		    gt_value_elements(v), tolerance);
+		compare(x->c, output_names[i], op_run_output(x, output_names[i], &n),
+		    op_run_output(y, output_names[i], &m), gt_value_elements(v), tolerance);
 		assert_int_equal(n, m);
 	}
 	for (int i = 0; i < GT_MAX_INPUTS; i++) {
@@ -150,7 +207,7 @@ static void compare_runs(struct op_run *x, struct op_run *y, double tolerance)
 		a = op_run_gradient(x, i, &n);
 		b = op_run_gradient(y, i, &m);
 		assert_int_equal(n, m);
-		compare(x, "gradient", a, b, n, tolerance);
+		compare(x->c, "gradient", a, b, n, tolerance);
 	}
 }
 
@@ -241,7 +298,7 @@ static void test_accumulation(void **state)
 			once = op_run_gradient(&y, i, &n);
 			for (int64_t k = 0; k < n; k++)
 				once[k] *= 2;
-			compare(&x, "twice the gradient", twice, once, n, 0);
+			compare(x.c, "twice the gradient", twice, once, n, 0);
 		}
 		op_run_close(&x);
 		op_run_close(&y);
