@@ -476,7 +476,7 @@ INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
              $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
-             $(foreach s,$(wildcard schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s)) \
+             $(foreach s,$(wildcard man/schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s:man/%=%)) \
              $(foreach r,$(RECIPES),$(r):$(PREFIX)/share/gtrain/recipes/$(notdir $(r))) \
              $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \
              $(foreach c,$(wildcard completions/_gtrain),$(c):$(PREFIX)/share/zsh/site-functions/_gtrain) \

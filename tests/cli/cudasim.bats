@@ -249,7 +249,7 @@ kill_rank_1() {
 
 # The schema holds for the document in $out.
 valid() {
-	python3 "$ROOT/tests/common/schema.py" "$ROOT/schemas/probe.json" <<<"$out"
+	python3 "$ROOT/tests/common/schema.py" "$ROOT/man/schemas/probe.json" <<<"$out"
 }
 
 # As many GPUs by the driver's library as the simulator has.

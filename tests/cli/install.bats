@@ -20,7 +20,7 @@ setup() {
 		[ -e "$page" ] || continue
 		[ -f "$root/opt/gtrain/share/man/man${page##*.}/${page##*/}" ]
 	done
-	cmp schemas/probe.json "$root/opt/gtrain/share/gtrain/schemas/probe.json"
+	cmp man/schemas/probe.json "$root/opt/gtrain/share/gtrain/schemas/probe.json"
 	for file in completions/*; do
 		[ -e "$file" ] || continue
 		find "$root/opt/gtrain/share" -type f -exec cmp -s {} "$file" \; -print | grep -q .

@@ -21,7 +21,7 @@ if not eval("(" + sys.argv[2] + ")"):
 
 # valid: the JSON in $output is as the published schema says.
 valid() {
-	python3 "$root/tests/common/schema.py" "$root/schemas/probe.json" <<<"$output"
+	python3 "$root/tests/common/schema.py" "$root/man/schemas/probe.json" <<<"$output"
 }
 
 @test "without a driver it says so and succeeds" {

@@ -1,6 +1,6 @@
 """schema.py - check a JSON document against a JSON Schema: python3 schema.py SCHEMA < DOCUMENT.
 
-Uses the part of the standard that schemas/ uses; any other keyword is an error, so that no rule of a
+Uses the part of the standard that man/schemas/ uses; any other keyword is an error, so that no rule of a
 schema is passed over. Where python3-jsonschema is installed it has to come to the same result.
 """
 import json
