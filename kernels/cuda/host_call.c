@@ -19,11 +19,11 @@
  * no thread, but CUDA may make such calls of all streams one after the other: a call that waits for
  * another stream's would wait for ever.
  *
- * A GPU does not know that a call waits for another stream's work. Streams share the GPU's queues
- * (CUDA_DEVICE_MAX_CONNECTIONS) where there are more streams than queues, and a stream that waits
- * for its number holds up those behind it in its queue. So a call waits safely for work queued
- * before it, on any stream of any rank, as collectives do; and for work queued later, as long as no
- * two of the streams share a queue.
+ * A GPU does not know that a call waits for another stream's work. If there are more streams than
+ * queues (32, see backend.c), streams share queues, and a stream that waits for its number holds up
+ * those behind it in its queue. So a call waits safely for work of its own rank that was queued
+ * before it; and for work that is queued later, or by another rank of the same process, as long as
+ * no two of the streams share a queue.
  */
 struct call {
 	gt_host_fn *fn;
