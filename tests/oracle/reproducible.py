@@ -15,12 +15,12 @@ GPT4 = "gpt:layers=4,heads=4,width=16,block=16,dropout=0.2"
 SGD = ["--optimizer", "sgd", "--lr", "0.05"]
 #        model, data, global batch, steps, ranks, options: the last batches of an epoch are short, and padded
 MODELS = [
-    (MLP, "csv:{}/table.csv", 16, 40, (1, 2, 4, 8), ADAMW),
-    (MLP, "csv:{}/table.csv", 12, 30, (1, 2, 4), [*ADAMW, "--parallel", "mirrored", "--drop-last"]),
-    (LENET, "random:,samples=53", 16, 30, (1, 2, 4), ADAMW),
-    (GPT, "text:{}/text.txt", 20, 30, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
-    ("resnet20", "random:,samples=29", 8, 6, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
-    ("resnet20", "random:,samples=29", 8, 6, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
+    (MLP, "csv:{}/table.csv", 16, 20, (1, 2, 4, 8), ADAMW),
+    (MLP, "csv:{}/table.csv", 12, 20, (1, 2, 4), [*ADAMW, "--parallel", "mirrored", "--drop-last"]),
+    (LENET, "random:,samples=53", 16, 8, (1, 2, 4), ADAMW),
+    (GPT, "text:{}/text.txt", 20, 15, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
+    ("resnet20", "random:,samples=29", 8, 4, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
+    ("resnet20", "random:,samples=29", 8, 4, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
 ]
 # The runs of a row have the bits of its first one. Data, global batch: as above; runs: ranks, how many of them see the same samples,
 # options.
@@ -35,23 +35,23 @@ ACCUMULATION = [(1, 1, []), *((n, stages, ["--accumulate", micro, *options]) for
     (1, 1, 2, []), (1, 1, 8, []), (2, 1, 4, []), (4, 1, 2, ["--parallel", "mirrored"]), (2, 1, 2, ["--parallel", "zero2"]),
     (2, 1, 2, ["--parallel", "dp"]), (4, 2, 2, ["--pipeline-parallel", 2])))]
 MODES = [
-    (MLP, "csv:{}/table.csv", 16, 30, [*ADAMW, "--bucket-size", "1"], [*DATA, *((8, 1, ["--parallel", kind]) for kind in ("dp", "zero2"))]),
-    (LENET, "random:,samples=53", 16, 12, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
-    (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], DATA),
-    (GPT, "text:{}/text.txt", 20, 15, [*ADAMW, "--bucket-size", "4K"], DATA),
-    (GPT, "text:{}/text.txt", 20, 15, ["--optimizer", "muon", "--clip", "0.5", "--bucket-size", "4K"],
+    (MLP, "csv:{}/table.csv", 16, 20, [*ADAMW, "--bucket-size", "1"], [*DATA, *((8, 1, ["--parallel", kind]) for kind in ("dp", "zero2"))]),
+    (LENET, "random:,samples=53", 16, 8, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
+    (LENET, "random:,samples=53", 16, 8, [*SGD, "--clip", "0.2"], DATA),
+    (GPT, "text:{}/text.txt", 20, 10, [*ADAMW, "--bucket-size", "4K"], DATA),
+    (GPT, "text:{}/text.txt", 20, 8, ["--optimizer", "muon", "--clip", "0.5", "--bucket-size", "4K"],
      [(1, 1, []), (2, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("zero1", "zero2", "zero3") for n in (2, 4))]),
-    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn"], DATA),
-    (GPT4, "text:{}/text.txt", 16, 15, ADAMW, PIPES),
-    (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], PIPES),
-    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn"], PIPES),
-    (GPT, "text:{}/text.txt", 16, 15, ADAMW, TENSOR),
-    ("mlp:5,16,12,16,3", "csv:{}/table.csv", 16, 30, ADAMW, TENSOR),
-    (GPT, "text:{}/text.txt", 16, 15, ADAMW, ACCUMULATION),
-    (GPT, "text:{}/text.txt", 16, 15, [*ADAMW, "--amp", "bf16"], AMP),
-    (LENET, "random:,samples=53", 16, 12, [*SGD, "--amp", "bf16"], AMP),
-    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn", "--amp", "bf16"], AMP[:-1]),
-    ("resnet20", "random:,samples=29", 8, 6, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
+    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn"], DATA),
+    (GPT4, "text:{}/text.txt", 16, 8, ADAMW, PIPES),
+    (LENET, "random:,samples=53", 16, 8, [*SGD, "--clip", "0.2"], PIPES),
+    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn"], PIPES),
+    (GPT, "text:{}/text.txt", 16, 8, ADAMW, TENSOR),
+    ("mlp:5,16,12,16,3", "csv:{}/table.csv", 16, 20, ADAMW, TENSOR),
+    (GPT, "text:{}/text.txt", 16, 8, ADAMW, ACCUMULATION),
+    (GPT, "text:{}/text.txt", 16, 8, [*ADAMW, "--amp", "bf16"], AMP),
+    (LENET, "random:,samples=53", 16, 8, [*SGD, "--amp", "bf16"], AMP),
+    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn", "--amp", "bf16"], AMP[:-1]),
+    ("resnet20", "random:,samples=29", 8, 4, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
 ]
 SAME = ["--log-every", "1", "--seed", "3", "-q", "--reproducible"]
 
