@@ -509,6 +509,15 @@ static void mark_hidden(struct gt_graph *g, const struct gt_value *logits)
 	}
 }
 
+static void note_head(struct gt_model_io *io)
+{
+	const struct gt_node *last = io->logits->producer;
+
+	for (int k = 0; k < last->inputs && io->head_count < GT_MODEL_HEAD; k++)
+		if (last->in[k] && last->in[k]->role == GT_PARAMETER)
+			io->head[io->head_count++] = last->in[k]->name;
+}
+
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err)
 {
@@ -536,22 +545,13 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		io->logits = m->arch->next(g, &m->config, in, x, io->past, io->target);
 	else
 		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
-	if (io->logits)
+	if (io->logits) {
 		mark_hidden(g, io->logits);
+		note_head(io);
+	}
 	gt_tuning_apply(m->tuning, g);
 	emit_results(g, in, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;
 	return err->code;
-}
-
-int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD])
-{
-	const struct gt_node *last = io->logits->producer;
-	int count = 0;
-
-	for (int k = 0; k < last->inputs && count < GT_MODEL_HEAD; k++)
-		if (last->in[k] && last->in[k]->role == GT_PARAMETER)
-			names[count++] = last->in[k]->name;
-	return count;
 }

@@ -30,6 +30,8 @@ struct gt_model_input {
 	bool mixed;
 };
 
+enum { GT_MODEL_HEAD = 4 }; /* the most parameters of a last layer */
+
 /* The inputs and outputs of a forward graph. Values that the graph does not have are NULL. */
 struct gt_model_io {
 	struct gt_value *input; /* [batch, ...]: a batch of samples, see struct gt_model_input */
@@ -51,6 +53,11 @@ struct gt_model_io {
 	 * For GT_MODEL_PREDICT, GT_MODEL_GENERATE and GT_MODEL_CONTINUE, this value is the output
 	 * "logits" of the graph; for tokens, it has the logits of only one position. */
 	struct gt_value *logits;
+	/* The names of the parameters (weight and bias) of the last layer, which computes the
+	 * logits. Only the shapes of these parameters depend on the number of classes. The names
+	 * are borrowed from the graph, whose passes may give the layer other inputs. */
+	const char *head[GT_MODEL_HEAD];
+	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
 	/* For evaluation: the output "stats", float64 [4] (classify_stats), or float64 [5] for
 	 * regression (regress_stats). NULL if the graph predicts the next token of a text. */
@@ -160,12 +167,6 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
-
-/* Write the names of the parameters (weight and bias) of the last layer, which computes the logits,
- * to `names`. They are the only parameters whose shape depends on the number of classes. `io` is
- * from gt_model_build(). Return the number of names. */
-enum { GT_MODEL_HEAD = 4 };
-int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD]);
 
 /* Return a learning rate that trains this model well. Set `adaptive` for an optimizer whose step
  * size does not grow with the gradients, such as AdamW; SGD is not adaptive. */

@@ -130,11 +130,25 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 /* The head of another number of classes is replaced. That of a language model is the table of its
  * tokens, too, and stays. */
-static int find_head(const char *names[GT_MODEL_HEAD], const struct gt_train *t)
+static int find_head(const char *const **names, const struct gt_train *t)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 
-	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : gt_model_head(&p->io, names);
+	*names = p->io.head;
+	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : p->io.head_count;
+}
+
+/* With --freeze, a head that begins anew would stay as it begins. */
+static int check_new_head(const struct gt_train *t, const char *name, struct gt_err *err)
+{
+	const struct gt_slot *slot = gt_store_find(t->s.store, name);
+
+	if (!slot || slot->role == GT_PARAMETER)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "{freeze}: '%s' begins anew, for the %d classes of {data}, and would not learn", name,
+	    t->s.input.classes);
+	return gt_err_hint(err, "let {freeze} leave out '%s'", name);
 }
 
 /* Weights of the same shapes may be those of another network: other heads, other angles. */
@@ -150,20 +164,23 @@ static void warn_of_model(const struct gt_train *t)
 
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const char *head[GT_MODEL_HEAD];
+	const char *const *head;
+	const int head_count = find_head(&head, t);
 	const struct gt_weights_options options = { .finite = true,
 		.head = head,
-		.head_count = find_head(head, t),
+		.head_count = head_count,
 		.new_head = gt_dataset_info(t->data)->other_classes };
 	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
 	struct gt_weights_report report = { 0 };
 	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
 
+	if (!rc && report.new_head && head_count)
+		rc = check_new_head(t, head[0], err);
 	if (!rc && !gt_train_rank(t)) {
 		warn_of_model(t);
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
-		if (report.new_head)
+		if (report.new_head && head_count)
 			gt_log_info(t->log, "'%s' begins anew, for the %d classes of {data}",
 			    head[0], t->s.input.classes);
 		gt_session_log_keys(t->log, &report);

@@ -269,6 +269,19 @@ def fine_tuned(folder):
         yield f"both {head} and {rest} were trained", "" if {head, rest} <= changed else str(changed)
     said = begun("pair_run", "mlp:16,8,2", "images:pair", "--init-from", "run", steps="150")
     yield "another number of classes", wants(said, new + " 2 classes") or right("pair_run", "images:pair", told)
+    # The passes put other values than the parameters before the last layer: copies in 16 bits, gathered or sharded ones.
+    for options in (["--amp", "bf16"], ["--nproc", "2", "--parallel", "zero3"], ["--nproc", "2", "--tensor-parallel", "2"]):
+        for model, data, count in (("mlp:16,8,3", "images:renamed", 3), ("mlp:16,8,2", "images:pair", 2)):
+            said = begun("passes", model, data, "--init-from", "run", *options)
+            rows = run("ckpt", "diff", "--json", "run/model.pth", "passes/model.pth").stdout
+            moved = {row["key"]: row.get("max_abs", 1) for row in json.loads(rows or '{"differences": []}')["differences"]}
+            # One step at this rate moves no bias further than 0.02.
+            good = f"{new} {count} classes" in said and moved.get("2.bias", 0) > 0.05
+            yield f"{model} with {' '.join(options)} begins its whole head anew", "" if good else f"{said} {moved}"
+            shutil.rmtree("passes", ignore_errors=True)
+    yield "a new head cannot be frozen", refused("--freeze: '2.weight' begins anew, for the 2 classes of --data, and would not learn",
+                                                 "leave out '2.weight'", "train", "-q", "--model", "mlp:16,8,2", "--init-from", "run",
+                                                 "--data", "images:pair", "--freeze", "2.*", "--steps", "1", "--out", "frozen")
     for ckpt in ("run", "run/model.pth"):
         yield f"the same classes of {ckpt} keep their head", wants(begun("same", "mlp:16,8,3", "images:all", "--init-from", ckpt),
                                                              "weights from", lacks="anew")
