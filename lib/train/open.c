@@ -33,10 +33,16 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 	return t->o.parallel.virtual_ranks > 1 ? t->o.parallel.virtual_ranks : 1;
 }
 
+/* A short last batch may have chunks where the full one has none: 4 samples divide by 2 stages, 7
+ * do not. */
 bool gt_train_accumulates(const struct gt_train *t)
 {
-	return t->runs > 1 || (gt_parallel_chunks(t->s.parallel, t->batch) > 1 &&
-	                          !gt_parallel_parts_are_virtual(t->s.parallel));
+	int rest = (int)(gt_sampler_rank_samples(&t->sampler) % t->sampler.batch);
+	int chunks = gt_parallel_chunks(t->s.parallel, t->batch);
+
+	if (rest && chunks == 1)
+		chunks = gt_parallel_chunks(t->s.parallel, rest);
+	return t->runs > 1 || (chunks > 1 && !gt_parallel_parts_are_virtual(t->s.parallel));
 }
 
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */

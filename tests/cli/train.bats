@@ -378,6 +378,20 @@ hint: --accumulate 4, with a larger --batch"
 	lines tail/metrics.jsonl 'len(t) == 3'
 }
 
+@test "the short last step may have chunks where the full one has none; frozen weights are parameters of a stage" {
+	local stages="--nproc 2 --pipeline-parallel 2"
+
+	# shellcheck disable=SC2086
+	gtrain train --model lenet --data random,samples=11 --batch 7 $stages --epochs 1 --log-every 1 -q --out run
+	equal "$status $err" "0 "
+	gtrain train --model lenet --data random,samples=11 --batch 7 --epochs 1 --log-every 1 -q --out one
+	lines run/metrics.jsonl "len(t) == 2"
+	equal "$(jq -s 'map(.loss * 1e4 | round)' run/metrics.jsonl)" "$(jq -s 'map(.loss * 1e4 | round)' one/metrics.jsonl)"
+	# shellcheck disable=SC2086
+	gtrain train --model lenet --data random,samples=8 --batch 2 --freeze '!fc3.*' $stages --dry-run --json
+	check "$out" "sum(s['parameters'] for s in d['stages']) == d['parameters']"
+}
+
 @test "learning rates follow their formulas" {
 	local case common=(train --model mlp:8,3 --data "$RANDOM_DATA" --steps 40 --lr 0.1 --log-every 1 -q)
 	local after='[0.1 * (i + 1) / 6 for i in range(5)] +'
