@@ -323,12 +323,10 @@ static void fit(struct gt_source *self, const int64_t *index, int64_t count)
 {
 	struct gt_csv *c = (struct gt_csv *)self;
 
-	if (c->known)
-		return;
-	for (int k = 0; k < self->column_count; k++)
+	for (int k = 0; k < self->column_count && !c->known; k++)
 		if (!self->columns[k].count)
 			fit_column(c, &self->columns[k], k, index, count);
-	if (self->info.regression)
+	if (self->info.regression && !c->target_known)
 		fit_column(c, &self->target, self->column_count, index, count);
 }
 
@@ -407,6 +405,7 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->csv->known = t->like || !t->standardise;
+	t->csv->target_known = (t->like && t->like->regression) || !t->standardise;
 	info->kind = GT_DATA_VECTOR;
 	info->samples = s->length = (int64_t)t->rows;
 	info->input_bytes = (size_t)info->features * sizeof(float);

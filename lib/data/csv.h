@@ -23,9 +23,9 @@ struct gt_csv {
 	int32_t *targets;
 	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
 	const char **names;
-	/* gt_dataset_fit() has nothing to measure: the mean and the deviation of the columns are
-	 * known from the training data, or the spec has standardise=no. */
-	bool known;
+	/* gt_dataset_fit() has nothing to measure: the mean and the deviation of the columns, or of
+	 * the target, are known from the training data, or the spec has standardise=no. */
+	bool known, target_known;
 };
 
 enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };

@@ -427,6 +427,16 @@ hint: --accumulate 4, with a larger --batch"
 	done
 }
 
+@test "the target of a regression that begins with the weights of a classifier is standardised" {
+	rows 24 "print(i % 5, i % 7, 'ab'[i % 2], sep=',')" >classes.csv
+	rows 24 "print(i % 5, i % 7, 200000.5 + 1000 * i, sep=',')" >prices.csv
+	gtrain train --model mlp:2,4,2 --data csv:classes.csv --steps 2 --batch 8 -q --out first
+	equal "$status $err" "0 "
+	gtrain train --model mlp:2,4,1 --data csv:prices.csv --init-from first --steps 2 --batch 8 --log-every 1 -q --out run
+	equal "$status" 0
+	lines run/metrics.jsonl "all(x['loss'] < 10 for x in t)"
+}
+
 @test "a run that began with the weights of another goes on without them" {
 	local begin=(--model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --save-every 1)
 	gtrain train "${begin[@]}" --steps 1 --out first -q
