@@ -41,7 +41,7 @@ SAME = [
     (2, "--model lenet --data random,samples=6 --batch 1 --nproc 4 --parallel dp"),  # a short batch, of which 2 ranks have none
     (9, f"{RESNET} --nproc 4 --sync-bn"),
     (3, f"{GPT} --nproc 4 --tensor-parallel 2"),
-    (3, f"{VIT.replace('dropout=0.1', 'dropout=0')} --nproc 2 --tensor-parallel 2 --sequence-parallel"),
+    (4, f"{VIT.replace('dropout=0.1', 'dropout=0')} --nproc 2 --tensor-parallel 2 --sequence-parallel"),
     (2, f"{GPT} --nproc 2 --pipeline-parallel 2 --chunks 4"),
     (3, f"{RESNET} --nproc 3 --pipeline-parallel 3 --chunks 4 --schedule gpipe"),
     (4, f"{RESNET} --nproc 4 --pipeline-parallel 2 --sync-bn"),
