@@ -33,10 +33,11 @@ static const struct {
 	{ "nvmlDeviceGetMaxClockInfo", offsetof(struct gt_nvml, clock_max) },
 	{ "nvmlDeviceGetEccMode", offsetof(struct gt_nvml, ecc_mode) },
 	{ "nvmlDeviceGetTotalEccErrors", offsetof(struct gt_nvml, ecc_errors) },
-	{ "nvmlDeviceGetComputeRunningProcesses_v3", offsetof(struct gt_nvml, compute) },
+	/* struct gt_nvml_process has 24 bytes. With drivers 535.43 to 535.86, _v3 has 32. */
 	{ "nvmlDeviceGetComputeRunningProcesses_v2", offsetof(struct gt_nvml, compute) },
-	{ "nvmlDeviceGetGraphicsRunningProcesses_v3", offsetof(struct gt_nvml, graphics) },
+	{ "nvmlDeviceGetComputeRunningProcesses_v3", offsetof(struct gt_nvml, compute) },
 	{ "nvmlDeviceGetGraphicsRunningProcesses_v2", offsetof(struct gt_nvml, graphics) },
+	{ "nvmlDeviceGetGraphicsRunningProcesses_v3", offsetof(struct gt_nvml, graphics) },
 	{ "nvmlDeviceGetMigMode", offsetof(struct gt_nvml, mig_mode) },
 	{ "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct gt_nvml, mig_max) },
 	{ "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct gt_nvml, mig_by_index) },
