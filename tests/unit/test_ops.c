@@ -1,4 +1,4 @@
-/* test_ops.c - every op against central differences, float32 against float64, in place or not. */
+/* test_ops.c - every op against central differences or the CPU, in each type, in place or not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

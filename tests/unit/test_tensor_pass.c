@@ -131,8 +131,8 @@ static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
 }
 
 /*
- * As above between the layers, but 3 of 6 tokens each; a value that is added to the loss's logits,
- * or has 2 rows for 4 ranks, stays whole.
+ * As above between the layers, but 3 of 6 tokens each. A value stays whole if its chain
+ * has one sum and one reader of all rows, as the loss, or if it has 2 rows for 4 ranks.
  */
 static void rows_between_layers_are_divided(void **state)
 {

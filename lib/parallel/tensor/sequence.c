@@ -268,8 +268,8 @@ static void find_labels(struct chains *c, const struct gt_graph *g)
  * A sum that is divided saves memory and work. Each value that enters or leaves sends all rows once
  * more, by join_rows in the backward or in the forward pass.
  *
- * A chain without sums stays whole in any case, and has to: between two layers of which one shards
- * columns, ranks have other columns of a value, and no rank has whole rows.
+ * A chain without sums stays whole in any case, and has to: between a product that is sharded by
+ * columns and the next one, each rank has other columns of a value, so no rank has whole rows.
  */
 static void leave_short_chains(struct chains *c, const struct gt_graph *g)
 {
