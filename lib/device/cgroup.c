@@ -104,7 +104,8 @@ static void climb(struct gt_cgroup *out, const char *root, const char *mount, co
 static void read_line(struct gt_cgroup *out, const char *root, char *line)
 {
 	char *controllers = strchr(line, ':'), *path, *name, *rest;
-	char mount[256];
+	char mount[256], all[256];
+	bool joint, limits = false; /* the line has several controllers; one of them has limits */
 
 	path = controllers ? strchr(controllers + 1, ':') : NULL;
 	if (!path)
@@ -118,14 +119,17 @@ static void read_line(struct gt_cgroup *out, const char *root, char *line)
 		return;
 	}
 	/* Mounted under the joint name ("cpu,cpuacct"), mostly with a link from each single one. */
-	snprintf(mount, sizeof(mount), "/%.250s", controllers);
-	climb(out, root, mount, path);
+	joint = strchr(controllers, ',') != NULL;
+	snprintf(all, sizeof(all), "/%.250s", controllers);
 	for (name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
 		if (strcmp(name, "cpu") != 0 && strcmp(name, "memory") != 0)
 			continue;
+		limits = true;
 		snprintf(mount, sizeof(mount), "/%s", name);
 		climb(out, root, mount, path);
 	}
+	if (joint && limits)
+		climb(out, root, all, path);
 }
 
 void gt_cgroup_read(struct gt_cgroup *out, const char *root)
