@@ -161,6 +161,13 @@ def plans(folder):
     # The tensor axis sends once what it would without stages; gradients and the embedding's tie are of shards.
     rest = shared - 2 * value - one["communicated_bytes_per_step"]
     yield "and its bytes are those of the three axes", "" if 0.5 * wanted < rest < 0.55 * wanted else f"{rest} of {wanted}"
+    sent = [plan(folder, "--nproc", 2, *grid_options(1, 2), SEQUENCE, "--batch", 20, *more)["communicated_bytes_per_step"]
+            for more in ([], ["--drop-last"])]
+    yield "those of the sequence axis are of the full batch, also with a short last one", "" if sent[0] == sent[1] else f"{sent}"
+    # 96 samples: 11 do not divide into chunks, the last 8 do.
+    adds = [any(op["name"] == "accumulate" for op in plan(folder, "--nproc", 2, *grid_options(2, 1), "--batch", 11, *more)["ops"])
+            for more in ([], ["--drop-last"])]
+    yield "a short last batch lets gradients add up, unless it is dropped", "" if adds == [True, False] else f"{adds}"
     z = plan(folder, "--nproc", 4, *grid_options(1, 2, "zero1"))
     d = plan(folder, "--nproc", 4, *grid_options(1, 2))
     ratio = d["memory_bytes"]["optimizer"] / z["memory_bytes"]["optimizer"]
@@ -183,15 +190,18 @@ def refusals(folder):
             (["--nproc", 4, *grid_options(2, 1, "dp")], "--pipeline-parallel cannot be combined with --parallel dp"),
             (["--nproc", 4, *grid_options(2, 2), "--check-replicas", 1], "no two of 4 ranks hold the same part"),
             (["--nproc", 2, SEQUENCE], "--sequence-parallel has no effect with these options"),
-            (["--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--batch", 1], "--sequence-parallel: 2 ranks can divide no rows between layers"),
+            (["--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--batch", 1], "--sequence-parallel: 2 ranks cannot divide a batch of 1 row equally"),
             (["--nproc", 8, *grid_options(2, 2), "--optimizer", "muon"], "--tensor-parallel cannot be combined with --optimizer muon")):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said
-    for settings in ("layers=1", "layers=2,dropout=0.1"):
-        said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", 2,
+    for settings, batch, problem in (
+            ("layers=1", 2, "the 2 ranks share too few layers of this model; hint: leave it out, or use a model of more layers"),
+            ("layers=2,dropout=0.1", 2, "the 2 ranks share too few layers of this model; hint: the ranks do not share MLPs that have dropout: use dropout=0"),
+            ("layers=2", 3, "2 ranks cannot divide a batch of 15 rows equally; hint: the rows are the tokens of a --batch")):
+        said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", batch,
                       "--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--out", f"{folder}/none", status=2)
-        good = "2 ranks can divide no rows" in said and "must share several layers; those of a vit need dropout=0" in said
-        yield f"{SEQUENCE} is refused for a vit of {settings}", "" if good else said
+        good = all(part in said for part in problem.split("; "))  # each rank may have the last word
+        yield f"{SEQUENCE} is refused for a vit of {settings} and batches of {batch}", "" if good else said
 
 
 if __name__ == "__main__":

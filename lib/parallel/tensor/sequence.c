@@ -26,9 +26,10 @@
  * A parameter's gradient is of a rank's rows alone, so copy_to adds it up over the ranks. The
  * gradient of reduce_rows is gather_rows of the gradient, and the other way round.
  *
- * Some models begin and end with ops that need all rows, and that all ranks compute: a ViT begins
- * with patch_tokens, and at the end reads the class token alone. There each rank takes its rows of
- * the first values, and joins the rows of all ranks to the last values. Of 2 samples of 4 tokens:
+ * The first and last ops of some models need all rows, so every rank computes them: a ViT begins
+ * with patch_tokens, and at the end reads the class token alone. There take_rows takes this rank's
+ * rows of the first values, and join_rows gathers the rows of all ranks into the last values. Of 2
+ * samples of 4 tokens:
  *
  *   t [2,4,5] = patch_tokens(...)           t [2,4,5] = patch_tokens(...)
  *                                           u [4,5] = take_rows(t)
@@ -147,10 +148,11 @@ enum state { WHOLE, ENTERS, DIVIDED };
 
 struct chains {
 	int64_t ranks;
-	int count;         /* values of the graph before the pass */
-	enum state *state; /* [count] */
-	int *label;        /* [count] */
-	int *gain; /* [count], by label: sums, less values that enter and readers of all rows */
+	int count;                   /* values of the graph before the pass */
+	enum state *state;           /* [count] */
+	int *label;                  /* [count] */
+	bool *leaves;                /* [count]: some op needs all rows of the divided value */
+	int *gain;                   /* [count], by label: sums, less values that enter or leave */
 	struct gt_value **converted; /* [count]: by take_rows or join_rows; NULL: not yet */
 };
 
@@ -158,6 +160,7 @@ static void release_chains(struct chains *c)
 {
 	free(c->state);
 	free(c->label);
+	free(c->leaves);
 	free(c->gain);
 	free(c->converted);
 }
@@ -168,9 +171,10 @@ static int init_chains(
 	*c = (struct chains){ .ranks = ranks, .count = (int)g->value_count };
 	c->state = gt_calloc(g->value_count, sizeof(*c->state), err);
 	c->label = gt_calloc(g->value_count, sizeof(*c->label), err);
+	c->leaves = gt_calloc(g->value_count, sizeof(*c->leaves), err);
 	c->gain = gt_calloc(g->value_count, sizeof(*c->gain), err);
 	c->converted = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
-	return c->state && c->label && c->gain && c->converted ? 0 : GT_ENOMEM;
+	return c->state && c->label && c->leaves && c->gain && c->converted ? 0 : GT_ENOMEM;
 }
 
 /* The pass makes new values, which are in no chain. */
@@ -194,7 +198,8 @@ static bool can_go_by_rows(const struct chains *c, const struct gt_node *n)
 {
 	if (is_sum(n))
 		return can_divide(c, n->out[0]);
-	/* The other inputs of such an op are parameters, whose gradients copy_to adds up. */
+	/* The other inputs of such an op are parameters, whose gradients copy_to adds up, or inputs
+	 * of the graph. */
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k] && (is_row_input(n, k) ? !can_divide(c, n->in[k])
 		                                    : n->in[k]->role == GT_TEMPORARY))
@@ -264,9 +269,9 @@ static void find_labels(struct chains *c, const struct gt_graph *g)
 }
 
 /*
- * Let a chain stay whole unless it has more sums than values that enter and readers of all rows.
- * A sum that is divided saves memory and work. Each value that enters or leaves sends all rows once
- * more, by join_rows in the backward or in the forward pass.
+ * Let a chain stay whole unless it has more sums than values that enter or leave it. A sum that is
+ * divided saves memory and work. Each value that enters or leaves sends all rows once more, by
+ * join_rows in the backward or in the forward pass.
  *
  * A chain without sums stays whole in any case, and has to: between a product that is sharded by
  * columns and the next one, each rank has other columns of a value, so no rank has whole rows.
@@ -280,11 +285,10 @@ static void leave_short_chains(struct chains *c, const struct gt_graph *g)
 			c->gain[c->label[n->out[0]->id]]++;
 		for (int k = 0; k < n->inputs; k++)
 			if (joins_input(c, n, k))
-				c->gain[c->label[n->in[k]->id]]--;
+				c->leaves[n->in[k]->id] = true;
 	}
 	for (int i = 0; i < c->count; i++)
-		if (c->state[i] == ENTERS)
-			c->gain[c->label[i]]--;
+		c->gain[c->label[i]] -= (c->state[i] == ENTERS) + c->leaves[i];
 	for (int i = 0; i < c->count; i++)
 		if (c->gain[c->label[i]] <= 0)
 			c->state[i] = WHOLE;
@@ -294,7 +298,7 @@ static void leave_short_chains(struct chains *c, const struct gt_graph *g)
 
 /* Let the node at *at read take_rows or join_rows of its input k. The first reader of a value makes
  * that node, and *at follows the reader. take_rows stands behind the node whose rows it takes, and
- * in its scope: so the value of all rows ends there, also where blocks are computed again. */
+ * has its scope, so that recomputation need not keep the whole value for the next block. */
 static void convert_input(struct chains *c, struct gt_graph *g, size_t *at, int k)
 {
 	struct gt_node *n = g->nodes[*at];
@@ -397,6 +401,34 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 	return rc;
 }
 
+/* Refuse the option where no rows are divided: name the cause in this graph. */
+static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
+{
+	int ranks = p->axes[GT_AXIS_TENSOR]->size;
+	bool drops = false;
+
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+		int64_t rows = gt_value_rows(n->out[0]);
+
+		drops = drops || n->op == &gt_op_dropout;
+		if (!is_sum(n) || rows % ranks == 0)
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "{sequence-parallel}: %d ranks cannot divide a batch of %lld row%s equally",
+		    ranks, (long long)rows, rows == 1 ? "" : "s");
+		return gt_err_hint(err,
+		    "the rows are the tokens of a {batch}, or of its part with stages or "
+		    "{reproducible}; a multiple of %d divides",
+		    ranks);
+	}
+	gt_err_set(err, GT_EINVAL,
+	    "{sequence-parallel}: the %d ranks share too few layers of this model", ranks);
+	return gt_err_hint(err, drops ? "the ranks do not share MLPs that have dropout: "
+	                                "use dropout=0"
+	                              : "leave it out, or use a model of more layers");
+}
+
 /* The first node from `from` on that reads v; node_count: none. */
 static size_t first_reader(const struct gt_graph *g, size_t from, const struct gt_value *v)
 {
@@ -408,13 +440,15 @@ static size_t first_reader(const struct gt_graph *g, size_t from, const struct g
 }
 
 /* The backward part reads the layers' whole inputs: gather them again there, so that until then a
- * rank keeps its own rows alone. */
+ * rank keeps its own rows alone. The graph of the largest batch comes first: if no rows are divided
+ * there, the option has no effect. */
 static int gather_again(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct gt_value *loss = gt_graph_find(g, "loss");
 	size_t end = loss ? gt_node_index(g, loss->producer) + 1 : g->node_count;
 
-	(void)p;
+	if (is_on(p) && !p->divides_rows)
+		return fail_whole(p, g, err);
 	for (size_t i = 0; i < end; i++) {
 		const struct gt_node *n = g->nodes[i];
 		size_t reader = first_reader(g, end, n->out[0]);
@@ -447,28 +481,11 @@ int64_t gt_tp_row_bytes(const struct gt_graph *g)
 	return bytes;
 }
 
-/* The graph of the largest batch comes first. If no rows are divided there, the option is without
- * effect. */
-static int check_rows(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
-{
-	(void)g;
-	(void)chunks;
-	if (!is_on(p) || p->divides_rows)
-		return 0;
-	gt_err_set(err, GT_EINVAL,
-	    "{sequence-parallel}: %d ranks can divide no rows between layers",
-	    p->axes[GT_AXIS_TENSOR]->size);
-	return gt_err_hint(err, "the tokens of each part of a {batch} must be a multiple of the "
-	                        "ranks, which must share several layers; those of a vit need "
-	                        "dropout=0");
-}
-
 const struct gt_axis_row gt_axis_sequence = {
 	.name = "sequence",
 	.size = size,
 	.rewrite = rewrite,
 	.prepare = gather_again,
-	.insert = check_rows,
 };
 
 /* ---- kernels ---- */

@@ -13,7 +13,6 @@
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;
-	bool is_complete;   /* the first graph has been sharded */
 	int64_t sent_bytes; /* in a run of the graph that sends the most */
 };
 
@@ -105,7 +104,7 @@ static bool stays_whole(void *self, const char *name)
 {
 	const struct gt_parallel *p = self;
 
-	return p->shards->is_complete && !gt_tp_sharding(p, name);
+	return !gt_tp_sharding(p, name);
 }
 
 static struct gt_value *copy(struct gt_graph *g, struct gt_value *x)
@@ -132,12 +131,12 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 		.ranks = seats->size,
 		.nodes = &nodes,
 		.note = note,
-		.stays_whole = stays_whole,
+		/* The shards of the first graph are those of all later ones. */
+		.stays_whole = p->shards->count ? stays_whole : NULL,
 		.self = p,
 		.err = err };
 	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
 
-	p->shards->is_complete = true;
 	/* A model without any sharded layer would run, but every rank would do all the work. */
 	if (rc || seats->size == 1 || p->shards->count)
 		return rc;
@@ -155,7 +154,8 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	return 0;
 }
 
-/* Of the graph of all parts of a batch: count the bytes that its collectives send. */
+/* Of the graph of all parts of a batch: count the bytes that its collectives send, together with
+ * those of the sequence axis, whose ranks are the same. */
 static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = gt_tp_row_bytes(g);
