@@ -80,7 +80,7 @@ void gt_train_log_memory(const struct gt_train *t)
 
 const struct gt_recompute *gt_train_recomputed(const struct gt_train *t)
 {
-	return t->steps.full.plan ? &t->steps.full.recompute : &t->steps.tail.recompute;
+	return &gt_program_pair_any(&t->steps)->recompute;
 }
 
 /* Plan the steps with at most `max` blocks computed again, in place of plans that were there. */
@@ -89,7 +89,6 @@ static int plan_steps(struct gt_train *t, int max, struct gt_err *err)
 	struct gt_program_options options =
 	    gt_session_program_options(&t->s, GT_MODEL_TRAIN, t->o.amp);
 
-	options.accumulate = gt_train_accumulates(t);
 	options.runs = t->runs;
 	options.recompute = max;
 	options.scaled = t->o.optim.scaler.growth_interval;

@@ -33,18 +33,6 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 	return t->o.parallel.virtual_ranks > 1 ? t->o.parallel.virtual_ranks : 1;
 }
 
-/* A short last batch may have chunks where the full one has none: 4 samples divide by 2 stages, 7
- * do not. */
-bool gt_train_accumulates(const struct gt_train *t)
-{
-	int rest = (int)(gt_sampler_rank_samples(&t->sampler) % t->sampler.batch);
-	int chunks = gt_parallel_chunks(t->s.parallel, t->batch);
-
-	if (rest && chunks == 1)
-		chunks = gt_parallel_chunks(t->s.parallel, rest);
-	return t->runs > 1 || (chunks > 1 && !gt_parallel_parts_are_virtual(t->s.parallel));
-}
-
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
 static int open_resumed(struct gt_train *t, struct gt_err *err)
 {
@@ -138,7 +126,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
  * tokens, too, and stays. */
 static int find_head(const char *const **names, const struct gt_train *t)
 {
-	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
+	const struct gt_program *p = gt_program_pair_any(&t->steps);
 
 	*names = p->io.head;
 	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : p->io.head_count;

@@ -454,19 +454,34 @@ int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, s
 	          : d->backend->ranges()->add_losses(d->compute, scalars, losses, p->chunks, err);
 }
 
+/* Whether chunks of a batch of this rank are added up like micro-batches. */
+static bool adds_chunks(const struct gt_program_options *options, int batch)
+{
+	return options->purpose == GT_MODEL_TRAIN && batch &&
+	       gt_parallel_chunks(options->parallel, batch) > 1 &&
+	       !gt_parallel_parts_are_virtual(options->parallel);
+}
+
+/* A short last batch may have chunks where the full one has none: 4 samples divide by 2 stages, 7
+ * do not. */
 int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
     int64_t samples, int batch, bool drop_last, struct gt_err *err)
 {
-	int rest = (int)(samples % batch), rc = 0;
+	struct gt_program_options both = *options;
+	int whole = samples >= batch ? batch : 0, rc = 0;
+	int rest = drop_last ? 0 : (int)(samples % batch);
 
 	*pair =
 	    (struct gt_program_pair){ .together = gt_parallel_forward_together(options->parallel) };
-	if (pair->together && !samples)
+	if (pair->together && !samples && !drop_last)
 		rest = 1; /* for the batches of others */
-	if (samples >= batch)
-		rc = gt_program_init(&pair->full, options, batch, err);
-	if (!rc && rest && !drop_last)
-		rc = gt_program_init(&pair->tail, options, rest, err);
+	pair->accumulates =
+	    options->runs > 1 || adds_chunks(options, whole) || adds_chunks(options, rest);
+	both.accumulate = pair->accumulates;
+	if (whole)
+		rc = gt_program_init(&pair->full, &both, whole, err);
+	if (!rc && rest)
+		rc = gt_program_init(&pair->tail, &both, rest, err);
 	if (rc)
 		gt_program_pair_release(pair);
 	return rc;
@@ -476,6 +491,11 @@ void gt_program_pair_release(struct gt_program_pair *pair)
 {
 	gt_program_release(&pair->full);
 	gt_program_release(&pair->tail);
+}
+
+const struct gt_program *gt_program_pair_any(const struct gt_program_pair *pair)
+{
+	return pair->full.plan ? &pair->full : &pair->tail;
 }
 
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)

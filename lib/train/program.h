@@ -171,13 +171,20 @@ struct gt_program_pair {
 	/* Whether each run is a collective call. If so, there is at least one program, even if this
 	 * rank has no samples. */
 	bool together;
+	/* Whether the gradients of several runs or chunks are added up in a step. If so, they must
+	 * be set to zero before each step. */
+	bool accumulates;
 };
 
 /* Make the programs for `samples` samples in batches of `batch`. With `drop_last` a short last
- * batch is left out. On failure both programs are zeroed. */
-int gt_program_pair_init(struct gt_program_pair *out, const struct gt_program_options *options,
+ * batch is left out. options->accumulate is ignored: pair->accumulates is used for both programs.
+ * On failure both programs are zeroed. */
+int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
     int64_t samples, int batch, bool drop_last, struct gt_err *err);
 void gt_program_pair_release(struct gt_program_pair *pair);
+
+/* Return the program for whole batches, or the program for the last batch if it is the only one. */
+const struct gt_program *gt_program_pair_any(const struct gt_program_pair *pair);
 
 /* Return the program for a batch of `count` samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);

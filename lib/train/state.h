@@ -59,10 +59,6 @@ int gt_train_world(const struct gt_train *t);
  * gt_parallel_virtual_ranks(). */
 int gt_train_virtual_ranks(const struct gt_train *t);
 
-/* Return whether the gradients of several runs or chunks are added up in a step. If so, they must
- * be set to zero before each step. */
-bool gt_train_accumulates(const struct gt_train *t);
-
 /* defaults.c: compute the length of the run, and resolve the defaults that depend on model and
  * data. Errors: GT_EINVAL, for example for a learning rate schedule that does not fit into the
  * run. */

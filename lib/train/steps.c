@@ -285,7 +285,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	targets = r->samples * (int64_t)info->targets;
 	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
 	rc = gt_optim_begin(t->optim, r->lr, *l->stop_requested, err);
-	if (!rc && gt_train_accumulates(t))
+	if (!rc && t->steps.accumulates)
 		rc = gt_optim_zero_grad(t->optim, err);
 	if (!rc)
 		rc = share_buffers(l, err);

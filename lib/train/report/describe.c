@@ -86,7 +86,7 @@ static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt
 
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
+	const struct gt_program *p = gt_program_pair_any(&t->steps);
 	struct gt_plan_summary s;
 	struct gt_session_memory m;
 	json_t *out;
