@@ -122,27 +122,57 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-/* The head of another number of classes is replaced. That of a language model is the table of its
- * tokens, too, and stays. */
-static int find_head(const char *const **names, const struct gt_train *t)
-{
-	const struct gt_program *p = gt_program_pair_any(&t->steps);
+enum { TARGETS_TEXT = 32 };
 
-	*names = p->io.head;
-	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : p->io.head_count;
+/* Write the kind of targets: "3 classes" or "numbers". */
+static const char *targets_text(char text[TARGETS_TEXT], const struct gt_model_input *input)
+{
+	if (input->regression)
+		snprintf(text, TARGETS_TEXT, "numbers");
+	else
+		snprintf(text, TARGETS_TEXT, "%d classes", input->classes);
+	return text;
 }
 
-/* With --freeze, a head that begins anew would stay as it begins. */
-static int check_new_head(const struct gt_train *t, const char *name, struct gt_err *err)
+/* --freeze would keep a new head at its initial values. */
+static int check_new_head(
+    const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)
 {
-	const struct gt_slot *slot = gt_store_find(t->s.store, name);
+	char text[TARGETS_TEXT];
 
-	if (!slot || slot->role == GT_PARAMETER)
-		return 0;
-	gt_err_set(err, GT_EINVAL,
-	    "{freeze}: '%s' begins anew, for the %d classes of {data}, and would not learn", name,
-	    t->s.input.classes);
-	return gt_err_hint(err, "let {freeze} leave out '%s'", name);
+	for (int i = 0; i < o->head_count; i++) {
+		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
+
+		if (!slot || !slot->frozen)
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "{freeze} matches '%s', which begins anew, for the %s of {data}", slot->name,
+		    targets_text(text, &t->s.input));
+		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
+	}
+	return 0;
+}
+
+/* With --strict=no, parameters that the file lacks keep their initial values; if they are frozen,
+ * for good. */
+static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_report *report)
+{
+	const char *first = NULL;
+	int count = 0;
+
+	for (size_t i = 0; i < report->missing_count; i++) {
+		const struct gt_slot *slot = gt_store_find(t->s.store, report->missing[i]);
+
+		if (!slot || !slot->frozen)
+			continue;
+		first = first ? first : slot->name;
+		count++;
+	}
+	if (count)
+		gt_log_warn(t->log,
+		    "{freeze}: %d frozen parameter%s, the first of them '%s', %s not in %s and "
+		    "will not be trained",
+		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->origin.path);
 }
 
 /* Weights of the same shapes may be those of another network: other heads, other angles. */
@@ -158,26 +188,28 @@ static void warn_of_model(const struct gt_train *t)
 
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const char *const *head;
-	const int head_count = find_head(&head, t);
+	const struct gt_model_io *io = &gt_program_pair_any(&t->steps)->io;
+	/* The head of a language model is the table of its tokens, too, and stays. */
 	const struct gt_weights_options options = { .finite = true,
-		.head = head,
-		.head_count = head_count,
+		.head = io->head,
+		.head_count = t->s.input.kind == GT_MODEL_TOKENS ? 0 : io->head_count,
 		.new_head = gt_dataset_info(t->data)->other_classes };
 	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
 	struct gt_weights_report report = { 0 };
+	char text[TARGETS_TEXT];
 	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
 
-	if (!rc && report.new_head && head_count)
-		rc = check_new_head(t, head[0], err);
+	if (!rc && report.new_head)
+		rc = check_new_head(t, &options, err);
 	if (!rc && !gt_train_rank(t)) {
 		warn_of_model(t);
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
-		if (report.new_head && head_count)
-			gt_log_info(t->log, "'%s' begins anew, for the %d classes of {data}",
-			    head[0], t->s.input.classes);
+		if (report.new_head)
+			gt_log_info(t->log, "'%s' begins anew, for the %s of {data}",
+			    options.head[0], targets_text(text, &t->s.input));
 		gt_session_log_keys(t->log, &report);
+		warn_of_frozen(t, &report);
 	}
 	gt_weights_report_release(&report);
 	return rc;

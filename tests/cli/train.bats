@@ -432,8 +432,9 @@ hint: --accumulate 4, with a larger --batch"
 	rows 24 "print(i % 5, i % 7, 200000.5 + 1000 * i, sep=',')" >prices.csv
 	gtrain train --model mlp:2,4,2 --data csv:classes.csv --steps 2 --batch 8 -q --out first
 	equal "$status $err" "0 "
-	gtrain train --model mlp:2,4,1 --data csv:prices.csv --init-from first --steps 2 --batch 8 --log-every 1 -q --out run
+	gtrain train --model mlp:2,4,1 --data csv:prices.csv --init-from first --steps 2 --batch 8 --log-every 1 --out run
 	equal "$status" 0
+	[[ $err == *"'2.weight' begins anew, for the numbers of --data"* ]]
 	lines run/metrics.jsonl "all(x['loss'] < 10 for x in t)"
 }
 

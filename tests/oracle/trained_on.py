@@ -279,9 +279,10 @@ def fine_tuned(folder):
             good = f"{new} {count} classes" in said and moved.get("2.bias", 0) > 0.05
             yield f"{model} with {' '.join(options)} begins its whole head anew", "" if good else f"{said} {moved}"
             shutil.rmtree("passes", ignore_errors=True)
-    yield "a new head cannot be frozen", refused("--freeze: '2.weight' begins anew, for the 2 classes of --data, and would not learn",
-                                                 "leave out '2.weight'", "train", "-q", "--model", "mlp:16,8,2", "--init-from", "run",
-                                                 "--data", "images:pair", "--freeze", "2.*", "--steps", "1", "--out", "frozen")
+    for frozen, name in (("2.*", "2.weight"), ("*.bias", "2.bias")):
+        yield f"a new head cannot be frozen by {frozen}", refused(
+            f"--freeze matches '{name}', which begins anew, for the 2 classes of --data", f"use a --freeze that does not match '{name}'", "train", "-q",
+            "--model", "mlp:16,8,2", "--init-from", "run", "--data", "images:pair", "--freeze", frozen, "--steps", "1", "--out", "frozen")
     for ckpt in ("run", "run/model.pth"):
         yield f"the same classes of {ckpt} keep their head", wants(begun("same", "mlp:16,8,3", "images:all", "--init-from", ckpt),
                                                              "weights from", lacks="anew")
@@ -301,6 +302,8 @@ def fine_tuned(folder):
     yield "--map makes them fit", done.stderr
     done = run(*start, "loose", "--strict=no")
     yield "--strict=no tells them", wants(done.stderr, "missing key '0.weight'", "unexpected key 'net.0.weight'", lacks="error")
+    done = run(*start, "still", "--strict=no", "--freeze", "0.*")
+    yield "and the frozen ones", wants(done.stderr, "--freeze: 2 frozen parameters, the first of them '0.weight', are not in named.pth and will not be trained")
     yield "--map is for --init-from", refused("--map is for --init-from", None, "train", "--model", "mlp:16,8,3", "--data", "images:all",
                                               "--map", "a=b", "--out", "none")
     yield "a bad expression", refused("--map: ", None, *start, "bad", "--map", "(=x")
