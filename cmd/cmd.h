@@ -23,7 +23,7 @@
 struct gt_cmd {
 	const char *name;
 	const char *synopsis; /* operands and options, as the usage line shows them */
-	const char *summary;  /* half a line: lower case, no full stop */
+	const char *summary;  /* a short phrase: lower case, no full stop */
 	int operands;         /* maximum number of operands (words that are not options) */
 	const struct gt_opt *(*options)(void); /* returns the option table */
 	/* Runs the command, and returns the exit status. argv[0] is the command's name. */

@@ -13,7 +13,7 @@
  * (lib/base/opt_json.h) without the key `data`. The Makefile turns each file into a row of
  * gt_cmd_recipes[]. The object `about` in the file has these texts:
  *
- *   title     the purpose of the recipe in half a line, in lower case and without a full stop
+ *   title     the purpose of the recipe: a short phrase in lower case, without a full stop
  *   data      an example of the value of --data
  *   text      the data that the recipe needs, and the source of its settings
  *   measured  the machine and the time of a measured run, or "not measured here"

@@ -26,9 +26,12 @@ struct gt_stop {
 	/* true: the first signal sets `stop_requested`, and a later signal ends the process. false:
 	 * the first signal ends the process. */
 	atomic_bool graceful;
-	/* gets a message about the first signal; the caller sets it before it sets `graceful` */
+	/* gets a message when the first signal sets `stop_requested`; the caller sets this pointer
+	 * before the training loop begins */
 	struct gt_log *log;
-	atomic_bool ending; /* set by gt_stop_release(), whose signal then ends the thread */
+	/* true: the thread returns at the next signal. gt_stop_release() sets this, then sends a
+	 * signal. */
+	atomic_bool ending;
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
 };

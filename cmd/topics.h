@@ -10,7 +10,7 @@
 /* A row of the table of topics. In the last row, `name` is NULL. */
 struct gt_cmd_topic {
 	const char *name;
-	const char *summary;                         /* half a line: lower case, no full stop */
+	const char *summary;                         /* a short phrase: lower case, no full stop */
 	int (*print)(FILE *out, struct gt_err *err); /* prints the topic as text */
 	/* Returns the topic as JSON, which the caller frees, or NULL on an error. */
 	json_t *(*describe)(struct gt_err *err);

@@ -73,9 +73,8 @@ int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Report the result as gt_ckpt_target_write() does: in the log, or with r->json on standard output.
- * `path` is the output. If `whole` is true,
- * the output is one file or folder; otherwise it is an index of shards. `t` counts the tensors
- * that were written, and their bytes. */
+ * `path` is the output. If `whole` is true, the output is one file or folder; otherwise it is an
+ * index of shards. `t` counts the tensors that were written, and their bytes. */
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 
