@@ -13,8 +13,8 @@
  * few neighbouring columns of one chunk at a time. The thread sums GT_SOME_ROWS rows at a time in
  * the wide type of the elements (gt_wide), and adds these sums in double. In the second kernel,
  * GT_FINISH_THREADS threads add the sums of all chunks of one column. The chunks and the order of
- * additions do not depend on the type of the elements. So for the same
- * values, the result in a 16-bit type is the result in float32, rounded.
+ * additions do not depend on the type of the elements. So if 16-bit elements and float32 elements
+ * have the same values, the 16-bit result is the float32 result, rounded.
  *
  * columns.cuh also sums columns, but its second kernel has only one thread per column. That is slow
  * for millions of pixels with few channels.

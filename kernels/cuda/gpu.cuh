@@ -4,7 +4,7 @@
 
 /*
  * nvcc compiles the .cu files of this folder for GPUs. For tests, a C++ compiler compiles the same
- * files, with the headers of a simulator (tests/cudasim/) in place of the CUDA toolkit's headers.
+ * files, with the headers of a simulator (tests/cudasim/) instead of the CUDA toolkit's headers.
  * Kernels are written in CUDA C++17 with these macros:
  *
  *   GT_SHARED(type, name, count)    Declare `count` elements of shared memory; `name` points to

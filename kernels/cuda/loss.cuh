@@ -83,8 +83,7 @@ template <class W, int CLASSES> struct gt_row_target {
 };
 
 /* Return whether input i of a call holds mixed targets, each of which is two classes and a weight
- * (lib/base/mixed_target.h). Such an
- * input has more elements than rows. */
+ * (lib/base/mixed_target.h). Such an input has more elements than rows. */
 static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
 {
 	return gt_tensor_elements(&call->in[i]) != rows;

@@ -13,8 +13,8 @@
  *
  * The reason is a deadlock: cudaFreeHost() may wait for all streams of the device. A stream may
  * wait for a host call (host_call.h), and the host call may wait for another rank, which can be a
- * thread of the same process. If this thread is inside cudaFreeHost(), it waits for the stream, and
- * the stream waits for it.
+ * thread of the same process. If that thread is inside cudaFreeHost(), the thread waits for the
+ * stream, and the stream waits for the thread.
  *
  * `index` is the index of the device. All functions may be called from any thread.
  */

@@ -31,9 +31,9 @@ extern "C" {
  *
  * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
  * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
- * a, y and c; the other tensors are contiguous. Sums are computed in float32 (float64 for F64) and
- * rounded once. If `tf32` is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied
- * by tensor cores.
+ * a, y and c; the other tensors are contiguous. Each element of y and of sums is a sum that is
+ * computed in float32 (float64 for F64) and rounded once. If `tf32` is set, a and b of F32 are
+ * rounded to 10 bits of mantissa and multiplied by tensor cores.
  *
  * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
  * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
@@ -87,9 +87,9 @@ void gt_product_free(struct gt_product *p);
 /* Return the bytes of workspace that gt_product_run() needs. */
 size_t gt_product_workspace(const struct gt_product *p);
 
-/* gt_product_set_bias() sets the device memory of the bias or of the sums; gt_product_set_aux()
- * sets that of aux. If the product has such a tensor, call the function before gt_product_run().
- * Errors: GT_EDEVICE. */
+/* Store a device address for later runs: gt_product_set_bias() stores the address of the bias or of
+ * sums, and gt_product_set_aux() the address of aux. If the product has such a tensor, call the
+ * function before gt_product_run(). Errors: GT_EDEVICE. */
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
 int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 

@@ -15,8 +15,8 @@
  * read the row. Call gt_by_teams<false>() if f does not use PACKED; then PACKED is always false.
  *
  * Only `cols` determines which thread reads which elements; the address and the type of the row do
- * not matter. So the result of a row has the same bits in every batch, and a 16-bit result is the
- * float32 result, rounded.
+ * not matter. So the result of a row has the same bits in every batch. If a 16-bit row and a
+ * float32 row have the same values, the 16-bit result is the float32 result, rounded.
  */
 enum {
 	GT_TEAM_PACK = 8,    /* elements that a thread reads at a time */

@@ -61,8 +61,8 @@ const struct gt_choice *gt_cudnn_conv_choices(const struct gt_cudnn_conv *c);
  * workspace. If this fails, the plans of other engines may still succeed. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err);
 
-/* Set the device memory of later runs: the tensors x, w and y of struct gt_cudnn_shape, and the
- * workspace of the plan. Errors: GT_EDEVICE. */
+/* Store the device addresses for later runs: of the tensors x, w and y of struct gt_cudnn_shape,
+ * and of the workspace of the plan. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_bind(
     struct gt_cudnn_conv *c, void *x, void *w, void *y, void *workspace, struct gt_err *err);
 

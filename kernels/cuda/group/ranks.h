@@ -11,9 +11,9 @@
  * memory (lib/comm/group.h). Such functions are collective calls: all ranks of the group must call
  * them. Their errors are those of lib/comm/group.h. */
 
-/* Whether an operation succeeded on one rank, as bytes that ranks exchange: an error, or code 0 for
- * success. If some ranks have an error, all ranks fail with the same error: that of the rank with
- * the lowest number among them. */
+/* The result of an operation on one rank: an error, or code 0 for success. Ranks exchange this
+ * struct as bytes. If some ranks have an error, all ranks fail with the error of the lowest rank
+ * that has one. */
 struct gt_cuda_verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];

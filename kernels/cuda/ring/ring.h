@@ -22,23 +22,25 @@
  *            k modulo GT_RING_SLOTS.
  *   post     set a counter that another rank waits for.
  *
- * Rank 0 sends a chunk to rank 1 with these operations on the streams of the two ranks:
+ * Rank 0 sends chunk k to rank 1 with these operations on the streams of the two ranks:
  *
- *   rank 0   wait until rank 1 has taken a chunk | kernel: writes slot | post `filled`
- *   rank 1                        wait for `filled` | kernel: reads slot | post `taken`
+ *   rank 0   wait for the slot | write the slot | post `filled`
+ *   rank 1   wait for `filled`                                  | read the slot | post `taken`
  *
- * The counters `filled` and `taken` count the chunks of an inbox. They are in host memory that all
- * ranks share and have registered with CUDA. A kernel of one thread posts, and the stream itself
+ * Rank 0 waits until rank 1 has taken (read) chunk k - GT_RING_SLOTS, which used the same slot. The
+ * counters `filled` and `taken` count the chunks of an inbox. They are in host memory that all
+ * ranks share and have registered with CUDA. Kernels write, read and post, and the stream itself
  * waits. So the host can queue a whole collective without waiting.
  *
- * The algorithm is the one in lib/comm/ring/peers.h, with the steps and bytes given there. Sums are
- * ordered (lib/comm/group.h). Messages are sent directly to the receiver. The sender waits while
- * all slots of the inbox are full.
+ * lib/comm/ring/peers.h describes the algorithm, its steps and the numbers of bytes. Each sum is
+ * added up in a fixed order (an "ordered" group: lib/comm/group.h). Messages are sent directly to
+ * the receiver. The sender waits while all slots of the inbox are full.
  *
- * Aborting. A rank that has an error sets its word `halt`. Then it sets each counter that its own
- * stream waits for to a value far ahead, which ends these waits. It repeats this until its stream
- * is idle. The rank's kernels find `halt` set, and from then on neither write data nor post. So no
- * other rank reads an unfinished result: each other rank waits until it learns of the error, too.
+ * Aborting. A rank that has an error sets its word `halt`. Then it ends the waits of its own
+ * stream: it sets every counter that this stream may wait for to a value far above the awaited one.
+ * It repeats this until the stream is idle. The rank's kernels find `halt` set, and from then on
+ * neither write data nor post. So no other rank reads an unfinished result: each other rank waits
+ * until it learns of the error, too.
  *
  * The ring relies on these guarantees of CUDA:
  * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
@@ -67,7 +69,7 @@ struct gt_cuda_ring_line {
 	uint32_t halt;   /* 1: kernels of the rank must do nothing */
 	uint32_t closed; /* 1: the rank has closed the windows of other ranks */
 	/* only used if rank r is the lowest rank of its process: number of ranks of this process
-	 * that have left */
+	 * that have called gt_cuda_ring_disconnect() */
 	uint32_t left;
 	uint32_t unused[11];
 };
@@ -116,8 +118,9 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 
 /* Sizes of slots. */
 enum {
-	/* A slot has this many bytes for each partial sum that a rank sends
-	 * (lib/comm/ring/peers.h). Copying so many bytes takes longer than starting the kernels. */
+	/* The largest size of a slot for collectives is this number of bytes, times
+	 * gt_ring_most_partials() (lib/comm/ring/peers.h). Copying so many bytes takes longer than
+	 * starting the kernels. */
 	GT_CUDA_RING_CHUNK = 2 << 20,
 	/* all slots of the inbox for collectives together take at most 1 / 4096 of the memory of
 	 * the smallest GPU */
