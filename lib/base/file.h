@@ -93,8 +93,8 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  *   folder does not follow links. The caller must keep this folder open until commit or abandon.
  * - Errors: opening fails if the path exists and is not a regular file.
  *
- * If a process is killed, its temporary files stay. The next open of the same path removes them if
- * no process with this PID exists and no process holds a lock on them.
+ * If a process is killed by SIGKILL, its temporary files stay. The next open of the same path
+ * removes them if no process with this PID exists and no process holds a lock on them.
  */
 struct gt_atomic_file {
 	FILE *stream; /* write here, or to its descriptor; NULL after gt_atomic_finish() */
@@ -146,9 +146,9 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
 int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err);
 
 /*
- * Remove all temporary files and temporary folders of this process. Call this before the process is
- * ended early, from any thread, but not from a signal handler. If another thread opens, commits or
- * abandons a file afterwards, it blocks until the process ends.
+ * Remove all temporary files and temporary folders of this process. Call this if the process has to
+ * end early, for example after Ctrl-C. Call it from any thread, but not from a signal handler. If
+ * another thread opens, commits or abandons a file afterwards, it blocks until the process ends.
  */
 void gt_atomic_end(void);
 

@@ -7,10 +7,10 @@
 #include "lib/base/err.h"
 
 /*
- * An index. It stores pointers to objects of the caller, which here are called things. The key of a
- * object must not change while the object is in the index. To add or to find a object takes
- * logarithmic time, whatever the keys are. (A hash table would be slow for some sets of keys, and a
- * hostile file could contain such keys.)
+ * An index. It stores pointers to objects of the caller. The key of an object must not change while
+ * the object is in the index. To add or to find an object takes logarithmic time, whatever the keys
+ * are. (A hash table would be slow for some sets of keys, and a hostile file could contain such
+ * keys.)
  */
 struct gt_index {
 	/* Compares the keys of two objects, and returns a negative number, 0 or a positive number,

@@ -10,9 +10,10 @@
  * either gt_new_folder_commit(), which renames the folder, or gt_new_folder_abandon(), which
  * removes the folder and the files in it.
  *
- * If the process is ended early, gt_atomic_end() (file.h) removes the folder. If a process is
- * killed, its temporary folder stays. The next gt_new_folder_open() with the same path removes it,
- * under the conditions that file.h gives for temporary files.
+ * If the process ends early, for example after Ctrl-C, gt_atomic_end() (file.h) removes the folder.
+ * If the process is killed by SIGKILL, its temporary folder stays. The next gt_new_folder_open()
+ * with the same path removes the folder, under the conditions that file.h gives for temporary
+ * files.
  */
 struct gt_new_folder {
 	struct gt_folder folder;     /* the open folder, under its temporary name: write here */

@@ -17,9 +17,10 @@
  *   PAIR, LIST       an array
  *   all types        null: the option is not given
  *
- * Options with the flag GT_OPT_ONCE are not allowed. The key GT_OPT_ABOUT is not an option: its
- * value is an object with facts about the run that wrote the file, and readers of options ignore
- * it. Any other unknown key is an error.
+ * An option with the flag GT_OPT_ONCE (opt.h), such as `help`, is an error: these options are only
+ * for the command line. The key GT_OPT_ABOUT is not an option: its value is an object with facts
+ * about the run that wrote the file, and readers of options ignore it. Any other unknown key is an
+ * error.
  */
 #define GT_OPT_ABOUT "about"
 
@@ -43,15 +44,16 @@ int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_er
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
 /* Return a description of an option table as a JSON array, which the caller frees. The array has
- * one object per option with the keys name, letter, type, metavar, default, implied, otherwise,
- * words, required and help. Keys without a value are left out. NULL with err set if memory runs
- * out. */
+ * one object per option. The keys name, letter, metavar, implied, otherwise, words and help of an
+ * object are the members of struct gt_opt (opt.h) with these names. `type` is a word for the type,
+ * such as "int"; `default` is gt_opt.initial; `required` is the flag GT_OPT_REQUIRED. Keys without
+ * a value are left out. NULL with err set if memory runs out. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
-/* Return a JSON document as text, which the caller frees. All its numbers are written with the same
- * precision: with the smallest number of digits, from 15 to 17, from which a reader gets the same
- * numbers again (0.9, not 0.90000000000000002). `flags` are the flags of json_dumps(). NULL if
- * memory runs out. */
+/* Return a JSON document as text, which the caller frees. One precision is used for all numbers of
+ * the document: the smallest of 15, 16 and 17 digits with which every number is read back exactly
+ * (0.9, not 0.90000000000000002). `flags` are the flags of json_dumps(). NULL if memory runs out.
+ */
 char *gt_json_dumps(const json_t *json, size_t flags);
 
 #endif

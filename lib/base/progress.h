@@ -49,8 +49,8 @@ void gt_progress_start(struct gt_progress *p, int64_t done);
  * `detail` is text after the percentage, in ASCII; it may be "". */
 void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail);
 
-/* Print the line without the bar, and with a line feed, so that it stays. If p->lent is set, the
- * launcher writes this line only to the log of the rank. */
+/* Print the line without the bar, and with a line feed, so that it stays. If p->launcher_columns is
+ * not 0, the launcher writes this line only to the log of the rank. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
 /* Marks for the launcher in the output of a rank. GT_PROGRESS_LOGGED is at the start of a line that
@@ -58,9 +58,9 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 #define GT_PROGRESS_LOGGED "\r\033[2K"
 #define GT_PROGRESS_ERASE  "\033[K"
 
-/* Return the width of the line in columns: p->width if it is set, otherwise p->lent if it is set.
- * If neither is set, ask the terminal for its present width, because windows can be resized. If the
- * terminal does not tell it, return 80. */
+/* Return the width of the line in columns: p->width if it is not 0, otherwise p->launcher_columns
+ * if it is not 0. If both are 0, ask the terminal for its present width, because windows can be
+ * resized. If the terminal does not tell it, return 80. */
 int gt_progress_columns(const struct gt_progress *p);
 
 /* Erase the line before other text is printed. The next update draws it again. */

@@ -7,7 +7,7 @@ struct gt_setting {
 	const char *key;     /* NULL: a value without a key, as in mlp:784,256,10 */
 	const char *form;    /* form of the value, such as N or yes|no; "|" separates choices */
 	const char *initial; /* the default, as it would be typed, or a description of it */
-	const char *help;    /* half a line: lower case, no full stop */
+	const char *help;    /* a short phrase: lower case, no full stop */
 };
 
 #endif

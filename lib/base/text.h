@@ -28,12 +28,12 @@ bool gt_text_parse_duration(double *out_seconds, const char *s);
  * arguments of one printf(). */
 enum { GT_TEXT_SIZE = 32 };
 
-/* Print a number of bytes as "512 B", "1.5 KiB" or "25 MiB": three digits, and a unit that is a
- * power of 1024. */
+/* Print a number of bytes as "512 B", "1.5 KiB" or "25 MiB". The unit is a power of 1024. The
+ * number has at most three digits (four below 1 KiB), and a fraction has no zeros at its end. */
 char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes);
 
-/* Print a count as "999", "17.2k", "1.25M" or "124M": three digits, and a unit that is a power of
- * 1000. */
+/* Print a count as "999", "17.2k", "1.25M" or "124M". The unit is a power of 1000. The number has
+ * at most three digits, and a fraction has no zeros at its end. */
 char *gt_text_count(char out[GT_TEXT_SIZE], double count);
 
 /* Return `value`; if it is a NaN, return it without its sign. Use this for arguments of printf(),
