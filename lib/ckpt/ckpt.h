@@ -17,10 +17,10 @@
  * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. Objects of other
  * classes are kept as a description: the name of the class and its arguments. This module reads and
  * writes such trees; it knows nothing of models or graphs. Nothing in a file is executed: a pickle
- * names functions and classes, and gtrain compares these names but never calls them. The other
- * operations on checkpoints have headers of their own: edit/edit.h, and in the folder tools/
- * convert.h, select.h, merge.h, inventory.h, stats.h, diff.h and verify.h. The functions of
- * lib/ckpt/write.h write a tree in any format that gtrain can write.
+ * names functions and classes, and gtrain compares these names but never calls them. The functions
+ * of lib/ckpt/write.h write a tree in any format that gtrain can write. Other operations have their
+ * own headers: lib/ckpt/edit/edit.h, and, in the folder lib/ckpt/tools, the headers convert.h,
+ * select.h, merge.h, inventory.h, stats.h, diff.h and verify.h.
  */
 
 enum gt_tree_kind {
@@ -335,9 +335,9 @@ void gt_state_dict_release(struct gt_state_dict *sd);
 /*
  * Return a text that the file stores together with its weights: the entry `name` of a dict of
  * strings called `__metadata__`. Programs ignore entries of this dict that they do not know. In a
- * safetensors file the dict is in the header (README of the format, "Format"). In a file of PyTorch
- * the dict is an attribute of the OrderedDict of weights. The text is borrowed; it is NULL if there
- * is no such entry.
+ * safetensors file the dict is in the header (safetensors/safetensors.h). In a file of PyTorch the
+ * dict is an attribute of the OrderedDict of weights. The text is borrowed; it is NULL if there is
+ * no such entry.
  */
 const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name);
 

@@ -13,23 +13,23 @@
  * which dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds,
  * if it contains only tensors. So the names in {"rng": tensor, "epoch": 3} are not edited.
  *
- * An edit of a state_dict also changes the keys of its `_metadata`, which are paths of modules. In
- * the state of an optimizer, an edit changes those keys of `state`, and those elements of lists in
- * a parameter group, that are equal to a name in a state_dict.
+ * If an edit changes names in a state_dict, it also changes the keys of its `_metadata`, which are
+ * paths of modules. The state of an optimizer may mention names of a state_dict: as keys of its
+ * dict `state`, and as elements of lists in its parameter groups. An edit changes these names, too.
  */
 
 enum gt_edit_kind {
 	/* Remove prefixes. Each word is a prefix; without words: "module." and "_orig_mod.". */
 	GT_EDIT_STRIP,
-	GT_EDIT_ADD,    /* Add a prefix, the only word; without words: "module.". */
+	GT_EDIT_ADD,    /* Add a prefix: words[0]; without words: "module.". */
 	GT_EDIT_RENAME, /* Replace matches. Each word is REGEX=REPLACEMENT (rename.h). */
 	GT_EDIT_REMAP   /* Change devices. Each word is FROM=TO; the first that matches is used. */
 };
 
 struct gt_edit_request {
 	enum gt_edit_kind kind;
-	/* Their meaning depends on `kind`. The array ends with NULL. If `words` is NULL, there are
-	 * no words. */
+	/* The meaning of the words depends on `kind` (enum gt_edit_kind). The array ends with NULL.
+	 * If `words` is NULL, there are no words. */
 	const char *const *words;
 };
 
@@ -86,9 +86,9 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
  * '_orig_mod.'").
  *
  *   strip   removes the prefixes from the front of each name, in any order and number. A name never
- *           becomes empty. The keys of `_metadata` change in the same way: "module" becomes "".
- *           The entry that had the key "" describes the wrapper around the model, such as
- *           DistributedDataParallel. It gets the key "module", which is now free.
+ *           becomes empty. The prefixes are also removed from the keys of `_metadata`; there the
+ *           key "module" becomes "". The entry that had the key "" describes the wrapper around the
+ *           model, such as DistributedDataParallel. It gets the key "module", which is now free.
  *   add     puts the prefix, which must end with ".", before each name.
  *   rename  applies the rules, one after the other, to each name. A rule replaces its first match
  *           in the name.
@@ -126,8 +126,8 @@ struct gt_edit_result {
 
 /*
  * Apply an edit to the file from which it was computed. `result` may be NULL. Close the checkpoint
- * afterwards and do not use its tree: an edit in place of a safetensors file overwrites the mapped
- * header.
+ * afterwards and do not use its tree: if a safetensors file is edited in place, its mapped header
+ * is overwritten.
  *
  * With target->output: write a temporary file in the folder of `output`, call fsync(), rename the
  * file, and call fsync() for the folder. The kernel copies the bytes of tensors from file to file.

@@ -13,10 +13,11 @@
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  *
  * gtrain accepts only this pattern, with the keys in any order; it evaluates nothing. `descr`
- * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O') are pickles;
- * structures (a list), strings and dates are not numbers. All these types are errors, and the
- * message names the type. NumPy has no bfloat16 and no float8. Libraries save these types as raw
- * bytes ('|V2', '<V1'), which do not name the type, so gtrain neither reads nor writes them.
+ * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O') are pickles.
+ * Structured types (their `descr` is a list), strings and dates are not numbers. All these types
+ * are errors, and the message names the type. NumPy has no bfloat16 and no float8. Libraries save
+ * these types as raw bytes ('|V2', '<V1'), which do not name the type, so gtrain neither reads nor
+ * writes them.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
  */
 struct gt_npy {
@@ -54,7 +55,8 @@ size_t gt_npy_header_bytes(const void *bytes, size_t size);
 /*
  * Parse the header of a file of `file_size` bytes. `bytes` are the first `size` bytes of the file:
  * the whole header, or as much of it as the file contains. Errors: GT_EFORMAT; GT_ENOTSUP for a
- * dtype that gtrain does not support; GT_EIO if the header has changed while it was read.
+ * dtype that gtrain does not support; GT_EIO if the header does not fit into `size` bytes, because
+ * another process has changed the file since `size` was computed.
  */
 int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);

@@ -26,10 +26,10 @@ int gt_json_enter(struct gt_json *json, struct gt_err *err);
 /*
  * Read the next key of the object that was entered with gt_json_enter(). `first` is true for the
  * first key of the object. The caller frees *key, which contains no zero byte. At the end of the
- * object, set *key to NULL and skip the "}". Set *at to the offset in the text of the quote before
- * the key, and *length to the number of bytes that the key takes in the text, with its quotes and
- * escapes. The caller then reads the value: with gt_json_value(), or, if it is an object, with
- * gt_json_enter() and gt_json_key().
+ * object, set *key to NULL and skip the "}". Otherwise set *at to the position of the key's opening
+ * quote, as an offset in the text, and *length to the number of bytes of the key in the text, with
+ * its quotes and escapes. The caller then reads the value: with gt_json_value(), or, if it is an
+ * object, with gt_json_enter() and gt_json_key().
  */
 int gt_json_key(
     struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);

@@ -13,7 +13,8 @@ struct gt_st_output {
 	const struct gt_tree *metadata;
 	struct gt_flat_tensor **tensors; /* the functions below change their order */
 	size_t count;
-	/* names that are not stored as tensors; tied[i]->kept is the tensor in the file */
+	/* names that are not stored, because the file has the same tensor under another name:
+	 * tied[i]->kept */
 	struct gt_flat_tensor **tied;
 	size_t tied_count;
 	const struct gt_ckpt_write_options *options;
@@ -41,8 +42,8 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() gives them
  * their final names, the index last. If all tensors fit into one shard, they are written to PATH
  * without an index, unless PATH ends with ".index.json". If one of the output files belongs to a
- * checkpoint in options->inputs, nothing is written. Tensors are assigned to shards in the order of
- * the tree.
+ * checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
+ * assigned to shards in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);

@@ -51,9 +51,9 @@ struct gt_diff {
 	 */
 	const char *note[2];
 	/*
-	 * A hint: the number of tensor names that the two state_dicts have in common after
-	 * gt_state_dict_find() has removed wrappers and prefixes. If this number is not larger than
-	 * `tensors`, `agree` is 0.
+	 * For a hint to set gt_diff_options.state_dict: the number of tensor names that both
+	 * checkpoints would have with this option. 0 if this number is not larger than `tensors`,
+	 * or if the option is already set.
 	 */
 	size_t agree;
 	size_t capacity; /* number of elements allocated for `rows` */
@@ -77,9 +77,9 @@ struct gt_diff_side {
 /*
  * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
- * the same place. Integers are compared exactly if both or none of the two types are u64. All other
- * pairs of real types are compared as doubles. Complex numbers can be compared only with complex
- * numbers.
+ * the same place. Integers are compared exactly, unless only one of the two tensors is u64. All
+ * other pairs of real types are compared as doubles. Complex numbers can be compared only with
+ * complex numbers.
  *
  * First, the bytes of each checkpoint are compared with its own checksums. Then the elements of all
  * tensors are compared. The CRC-32 values of two tensors are not used for this, because different
@@ -87,8 +87,9 @@ struct gt_diff_side {
  *
  * Memory: about 1 MiB per thread.
  * Errors: GT_EFORMAT for a damaged file, or if options->state_dict is set and there is no
- * state_dict; GT_ENOTSUP if the strides of tensors repeat their storages more than a thousand times
- * (gt_repeats_end()); GT_ENOMEM.
+ * state_dict; GT_ENOTSUP if the tensors have far more elements than their storages have, because
+ * strides repeat the same bytes more than a thousand times (gt_repeats_end(), tree/tree.h);
+ * GT_ENOMEM.
  */
 int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
     const struct gt_diff_options *options, struct gt_err *err);

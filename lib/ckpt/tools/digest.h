@@ -1,4 +1,4 @@
-/* digest.h - digests: a checksum for each tensor of a zip checkpoint, for gtrain only. */
+/* digest.h - digests: checksums of tensors, which gtrain adds to zip files for its own use. */
 #ifndef GT_CKPT_TOOLS_DIGEST_H
 #define GT_CKPT_TOOLS_DIGEST_H
 
@@ -20,7 +20,7 @@
  *
  *   a string key of a dict      the key itself, with the replacements below
  *   an integer key, an index    the number in brackets, "[0]"
- *   another key of a dict       "(i)", if the key is that of item i
+ *   another key of a dict       "(i)", where i is the index of the item in the dict
  *   attributes                  "(attributes)", of a dict or tensor
  *   parts of an opaque object   "(args)", "(items)", "(state)"
  *
@@ -35,8 +35,9 @@
 
 /*
  * Compare every tensor of a checkpoint with its digest. A tensor without a digest, or a digest
- * without a tensor, is an error. If the checkpoint is an index of several files, the shards, do the
- * same for each shard. A file without digests is not an error.
+ * without a tensor, is an error. If the checkpoint consists of an index and several files, called
+ * shards, compare the tensors of each shard with its digests. A file without digests is not an
+ * error.
  *
  * A tensor that fills its storage is not read: its digest is compared with the checksum of the
  * storage in the file. gt_storage_check() compares the bytes with this checksum later. Other

@@ -88,10 +88,11 @@ struct gt_repair {
 };
 
 /*
- * Undo an interrupted edit in place of a zip archive: restore the state that the archive had before
- * the edit. Search backward from the end of the file for a zip end record with these properties:
- * its directory can be read; all records have the right CRC-32; one record is a data.pkl of torch.
- * Then cut the bytes after this end record, and call fsync(). A sound file is not changed.
+ * Undo an in-place edit of a zip archive, after the edit was interrupted: restore the state that
+ * the archive had before the edit. Search backward from the end of the file for a zip end record
+ * with these properties: its directory can be read; all records have the right CRC-32; one record
+ * is a data.pkl of torch. Then cut the bytes after this end record, and call fsync(). A sound file
+ * is not changed.
  *
  * The file is locked before it is read. If another process is editing the file, wait at most
  * `wait_s` seconds, then fail with GT_EIO.

@@ -29,8 +29,8 @@ struct gt_torch_source {
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
 	bool views; /* persistent ids get the sixth item `view`, which the legacy format needs */
-	/* While the tree is walked. in_optimizer: the walk is inside the state of an optimizer.
-	 * at_step: the walk is inside an item with the key "step". */
+	/* Used while the tree is walked. in_optimizer: the walk is inside the state of an
+	 * optimizer. at_step: the walk is inside an item with the key "step". */
 	bool in_optimizer, at_step;
 	struct gt_torch_source **sources; /* sources[key] */
 	size_t count, capacity;

@@ -1,4 +1,4 @@
-/* classify.h - private: is a node of a tree a model, a state_dict or an optimizer state? */
+/* classify.h - private: classify the nodes of a tree: model, state_dict, optimizer state, other. */
 #ifndef GT_CKPT_TREE_CLASSIFY_H
 #define GT_CKPT_TREE_CLASSIFY_H
 

@@ -7,8 +7,8 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * The limits of a tree (struct gt_tree in lib/ckpt/ckpt.h). They guarantee
- * that a recursive walk of the tree ends, and that it does not use too much stack.
+ * The limits of a tree (struct gt_tree in lib/ckpt/ckpt.h). They guarantee that a recursive walk of
+ * the tree ends, and that it does not use too much stack.
  */
 enum {
 	/* Levels of nested containers; 40 levels of nn.Module need about 120. */

@@ -87,7 +87,7 @@ struct gt_zip {
  *
  * If parts of an archive contradict each other, different programs use different parts. Then an
  * attacker can show one content to a scanner and another to its user. An archive that this function
- * accepts has only one reading:
+ * accepts can be read in only one way:
  *   - The file ends with the directory and the end records, with nothing between them and nothing
  *     after them. A comment may follow, but must not contain an end record.
  *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
