@@ -67,8 +67,7 @@ struct gt_lost {
 	const char *who, *verb, *preposition; /* see the example */
 	int by;                               /* the rank that reports the error */
 	bool begun;                           /* the lost rank has begun the current collective */
-	/* call: the current collective; last: the collective preposition it, or NULL if there is
-	 * none */
+	/* call: the current collective; last: the collective before it, or NULL if there is none */
 	const struct gt_group_call *call, *last;
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);

@@ -1,4 +1,4 @@
-/* staged.h - groups for device memory that copy data through pinned host memory. */
+/* staged.h - groups of ranks for device memory; their data go through pinned host memory. */
 #ifndef GT_COMM_STAGED_H
 #define GT_COMM_STAGED_H
 
@@ -6,25 +6,27 @@
 #include "lib/device/backend.h"
 
 /*
- * A collective on device memory is cut into chunks. The group has three streams. Each stream does
- * one step for a chunk, and they work on different chunks at the same time:
+ * A collective on device memory is cut into chunks. The group has three streams, which work on
+ * different chunks at the same time. Each stream does one step for a chunk. A slot is a block of
+ * pinned host memory for one chunk:
  *
- *   out     copies the chunk to a slot of pinned host memory
- *   calls   runs the collective of a group for host memory on this slot, in place
- *   in      copies the result back to device memory
+ *   out     copies the chunk to a slot
+ *   calls   runs the collective on the data in the slot, by a group for host memory
+ *   in      copies the result from the slot to device memory
  *
  *            time ------------------------------------>
  *   out      chunk 0 | chunk 1 | chunk 2 |         |
  *   calls            | chunk 0 | chunk 1 | chunk 2 |
  *   in                         | chunk 0 | chunk 1 | chunk 2
  *
- * Events keep the steps in order, so the host can queue the whole collective without waiting. Sums
- * are ordered (group.h) if they are ordered in the group for host memory.
+ * Events keep the steps in order, so the host can queue the whole collective without waiting. If
+ * the group for host memory is "ordered" (it sums in a fixed order: group.h), so is the staged
+ * group.
  *
  * gt_staged_new() replaces *group, a group for host memory that has no other callers, by a staged
- * group. The new group owns the old one. `chunk_bytes` is the size of a slot, which holds the data
- * of all ranks for one chunk; 0 means 1 MiB. `chunk_bytes` must be the same on all ranks. Free the
- * new group before the device.
+ * group. The new group owns the old one. `chunk_bytes` is the size of a slot, the same on all
+ * ranks; 0 means 1 MiB. In an all-gather or a reduce-scatter, a slot holds the data of all ranks,
+ * so a chunk of one rank is smaller than the slot. Free the new group before the device.
  *
  * Errors: GT_ENOMEM, and the errors of the backend. *group is then unchanged.
  */

@@ -37,7 +37,7 @@ enum {
  */
 enum { GT_RING_PARTIALS = 20 }; /* upper limit of partial sums: 2 * log2(number of ranks) */
 
-/* A hop: what one rank does with the partial sums of a chunk. Received partial sums are numbered
+/* A hop: the work of one rank on the partial sums of a chunk. Received partial sums are numbered
  * from 0 on. The rank sends those that it keeps unchanged first, and then its own partial sum. */
 struct gt_ring_hop {
 	int received, sent; /* number of partial sums */

@@ -201,7 +201,7 @@ int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
 /* Return the address, in this process, of the `bytes` bytes at `place`, which rank `rank` has
- * written to its seat. Return NULL if the place is not valid. */
+ * written to its area. Return NULL if the place is not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
 /* ---- shm/wait.c: flags, deadlines and failing together ---- */

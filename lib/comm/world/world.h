@@ -36,8 +36,9 @@ struct gt_world {
  *
  * Source. The sources are tried in the order of enum gt_world_source, from GT_WORLD_GTRAIN on. The
  * first source whose variables are set is used. There is one exception: if PMI_RANK is set without
- * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. A process that Slurm's
- * batch script starts directly has no rank from Slurm; a process that srun starts has one.
+ * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. GT_WORLD_SLURM is used
+ * only for processes that srun starts. Processes that Slurm's batch script starts directly also
+ * have Slurm's variables, but no rank from Slurm.
  *
  * Address. The address of rank 0 is MASTER_ADDR. If this is not set:
  *
