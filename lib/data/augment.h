@@ -66,7 +66,7 @@ int gt_augment_check(
 /* Name, settings and manual text of an augmentation. */
 struct gt_augment_form {
 	const char *name;
-	const char *summary;               /* half a line: lower case, no full stop */
+	const char *summary;               /* a short phrase: lower case, no full stop */
 	const struct gt_setting *settings; /* values are numbers; the last row has no help text */
 	const char *example;
 };

@@ -61,7 +61,7 @@ struct gt_data_info {
 struct gt_data_form {
 	const char *name;                  /* KIND */
 	const char *path;                  /* the form of PATH */
-	const char *summary;               /* half a line: lower case, no full stop */
+	const char *summary;               /* a short phrase: lower case, no full stop */
 	const struct gt_setting *settings; /* the last row has no help text */
 	const char *example;
 };
@@ -191,8 +191,8 @@ struct gt_draw {
  *   target   [info.targets]
  *
  * The result is a pure function of (index, draw). Several threads may call this at once. A damaged
- * image gives zeros and the target GT_DATA_IGNORE. Only two things allocate memory: to
- * decode or resize an image (the memory is freed before the call returns), and to record damage.
+ * image gives zeros and the target GT_DATA_IGNORE. Memory is allocated only to decode or resize an
+ * image (it is freed before the call returns), and to record damage.
  *
  * Text in training: a sample is a window of `block` tokens. Windows begin `block` tokens apart. In
  * each epoch, all windows are shifted by a number below `block` that is drawn from (seed, epoch).
@@ -388,7 +388,7 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 
 /* Get the next batch. Batches come in order, whatever the number of threads. Return 1 and set
  * *batch, 0 after the last batch, or a negative code. If a batch cannot be read, this call returns
- * its error in place of the batch, and so do all later calls. The call allocates no memory, except
+ * its error instead of the batch, and so do all later calls. The call allocates no memory, except
  * that of gt_dataset_read() if there are no workers. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 

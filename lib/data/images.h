@@ -35,8 +35,8 @@ struct gt_listed_folder {
 	struct gt_stamp stamp;
 };
 
-/* The files and folders of one or more folders or archives. Before use, zero it
- * and set limit_bytes. Release it with gt_list_release(). */
+/* The files and folders of one or more folders or archives. Before use, zero it and set
+ * limit_bytes. Release it with gt_list_release(). */
 struct gt_list {
 	struct gt_arena arena;   /* owns the paths */
 	struct gt_arena content; /* owns the bytes of images from compressed archives */

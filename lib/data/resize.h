@@ -107,8 +107,8 @@ enum { GT_RESIZE_SLACK = 64 }; /* bytes */
 /* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. */
 extern const struct gt_resize_kernel *const gt_resize_kernels[];
 
-/* Allocate and fill the copies of the weights: gt_filter_pack_across() those that across_rgb()
- * reads, gt_filter_pack_down() those that down() reads. Errors: GT_ENOMEM. */
+/* Make the copies of the weights: gt_filter_pack_across() makes the copies that across_rgb() reads,
+ * and gt_filter_pack_down() makes those that down() reads. Errors: GT_ENOMEM. */
 int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err);
 int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
 

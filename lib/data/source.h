@@ -1,4 +1,4 @@
-/* source.h - private: what every kind of data set implements, and the augmentations. */
+/* source.h - private: the functions of each kind of data set, and the augmentations. */
 #ifndef GT_DATA_SOURCE_H
 #define GT_DATA_SOURCE_H
 

@@ -23,7 +23,7 @@ int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struc
 /* Create a tokenizer of byte-pair encoding from a file or a folder (gt_bpe_open()). */
 int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 
-/* The level of a tokenizer says what its tokens are: characters, bytes, or byte pairs. A level is
+/* The level of a tokenizer is the kind of its tokens: characters, bytes, or byte pairs. A level is
  * the index of its name in gt_tokenizer_levels. */
 enum gt_tokenizer_level { GT_LEVEL_CHAR, GT_LEVEL_BYTE, GT_LEVEL_BPE };
 extern const char *const gt_tokenizer_levels[]; /* ended by NULL */

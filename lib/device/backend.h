@@ -191,8 +191,8 @@ struct gt_range_kernels {
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
 	/* Optional (NULL): prepare faster matrix products for muon() with a matrix of this shape.
-	 * What is prepared lives as long as the stream. Without this call, muon() needs less memory
-	 * and may be slower. Do not call this while work is captured (capture_begin()). */
+	 * The prepared products live as long as the stream. Without this call, muon() needs less
+	 * memory and may be slower. Do not call this while work is captured (capture_begin()). */
 	int (*prepare_muon)(
 	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 	/* Update one matrix p[rows, cols] as torch.optim.Muon does, with Nesterov momentum.

@@ -50,7 +50,7 @@ struct gt_gpu {
 	char problem[80];
 };
 
-/* Whether GPUs were found; if not, the reason. */
+/* The result of the search for GPUs: they were found, or the reason why not. */
 enum gt_nvml_state {
 	GT_NVML_OK,            /* at least one GPU */
 	GT_NVML_NO_LIBRARY,    /* no driver is installed */

@@ -175,8 +175,8 @@ struct gt_bpe_joins {
 	uint64_t ascii[128][2];
 };
 
-/* Before which segments the prefix (struct gt_bpe_chars) is put. FIRST: only before a segment at
- * the beginning of the text. */
+/* The segments before which the prefix (struct gt_bpe_chars) is put: none, all, or only a segment
+ * at the beginning of the text (FIRST). */
 enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FIRST };
 
 /* The settings of a tokenizer of characters (bpe.h): how text is normalized, and where words may

@@ -24,7 +24,7 @@ struct gt_set_file {
  */
 struct gt_set {
 	const char *name;
-	const char *summary; /* half a line: lower case, no full stop */
+	const char *summary; /* a short phrase: lower case, no full stop */
 	const char *license; /* as the publisher states it, or an address where to read about it */
 	const char *model;   /* a value of --model that suits the data; '@' stands for the folder */
 	const char *data;    /* a value of --data that reads it; '@' stands for the folder */
