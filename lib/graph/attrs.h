@@ -130,20 +130,21 @@ union gt_attrs {
 	} cast;
 	struct {
 		int index; /* index of the bucket */
-		/* all_gather_start: 1 for the gather of the forward part, 2 for the gather of the
-		 * backward part */
+		/* all_gather_start: 1 if the bucket is gathered for the forward part of the graph,
+		 * 2 if it is gathered for the backward part (lib/graph/graph.h) */
 		int gather;
 		int64_t count; /* elements of the bucket */
 	} bucket;              /* a bucket of gradients, see lib/parallel/data/buckets.h */
 	struct {
 		int axis; /* enum gt_axis of lib/parallel/parallel.h */
-		/* all_gather: number of ranks of the axis, or of virtual ranks
-		 * (lib/parallel/virtual/rewrite.h) */
+		/* all_gather: number of ranks of the axis. If a rank simulates several virtual
+		 * ranks (lib/parallel/virtual/rewrite.h): number of all virtual ranks */
 		int ranks;
 		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
 	} collective;
-	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a token
-	 * (lib/parallel/pipeline/stage.h). */
+	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a
+	 * token: zeros that stand for a result, such as the loss, that only a later stage of the
+	 * pipeline computes (lib/parallel/pipeline/stage.h). */
 	struct {
 		enum gt_dtype dtype;
 		int ndim; /* -1: pipe_send has no output */

@@ -68,13 +68,14 @@ struct gt_call {
 	/* Number of kernels that run() queues: 1, unless prepare() sets another number. A call of a
 	 * library counts as one kernel. */
 	int launches;
-	/* Difference between the bytes that this kernel reads and writes and those of
-	 * gt_node_cost(); negative if the kernel moves fewer. 0, unless prepare() sets other
+	/* The bytes that this kernel reads and writes, minus the bytes that gt_node_cost() gives
+	 * for the node; negative if the kernel moves fewer bytes. 0, unless prepare() sets other
 	 * numbers. */
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
-	void *context;   /* gt_plan_extra.context, for a row of an extra kernel table; else NULL */
+	/* gt_plan_extra.context if struct gt_plan_extra (plan.h) has the kernel; else NULL */
+	void *context;
 };
 
 /* Return input i, or NULL if this node lacks it. */

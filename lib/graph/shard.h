@@ -25,8 +25,8 @@
  * 1909.08053, figure 3 and section 3.
  */
 
-/* A shards: how the columns of a value are sharded. `blocks` and `units` are defined in struct
- * gt_sharding. If `units` is 0, the value is whole. */
+/* How the columns of a value are sharded. `blocks` and `units` are defined in struct gt_sharding.
+ * If `units` is 0, the value is whole. */
 struct gt_column_shards {
 	int64_t blocks, units;
 };

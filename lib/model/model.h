@@ -124,7 +124,7 @@ const char *gt_model_family(const struct gt_model *m);
 /* Return the number of features inside an MLP of a transformer; 0 for other models. */
 int64_t gt_model_mlp_width(const struct gt_model *m);
 
-/* Return a description of the model, which is about half a line long. */
+/* Return a description of the model: a short phrase. */
 const char *gt_model_summary(const struct gt_model *m);
 
 /*

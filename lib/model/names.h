@@ -4,7 +4,7 @@
 
 #include "lib/model/model.h"
 
-/* Which program's names a file uses, in the order of gt_names_words. */
+/* The program whose names a file uses, in the order of gt_names_words. */
 enum gt_names {
 	/* Choose by the location of the file: Hugging Face's names if it is in a model folder of
 	 * Hugging Face, otherwise the model's own names. */

@@ -78,7 +78,7 @@ struct gt_optim_member {
 
 enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
 
-/* What one update works on: a range of the flat buffers, which may begin anywhere, or one whole
+/* The data of one update: a range of the flat buffers, which may begin anywhere, or one whole
  * tensor. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 

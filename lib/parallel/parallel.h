@@ -12,7 +12,7 @@
 /*
  * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Passes
  * insert collectives into a graph, and kernels execute them. The training loop is in lib/train. In
- * every mode it calls the functions of this header at the points that their comments name.
+ * every mode, the loop calls the functions of this header at the points that their comments name.
  *
  * A mode is a kind of data parallelism, implemented by a table of functions (data/modes.h). All
  * modes are SPMD (single program, multiple data): each rank is in a group, builds the same graph,
@@ -91,8 +91,8 @@ struct gt_parallel_options {
 	/* mixed precision: as in struct gt_pass_options */
 	enum gt_dtype low;
 	bool low_sums;
-	/* name of the way of collectives over device memory (lib/comm/device_group.h); NULL: the
-	 * fastest way */
+	/* name of the kind of groups for device memory, called a way in lib/comm/device_group.h;
+	 * NULL: the fastest way */
 	const char *way;
 	/* The optimizer that updates the weights. Some optimizers must update certain tensors as a
 	 * whole. If ranks divide the updates, one rank updates all of such a tensor. */
@@ -158,9 +158,9 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* If the groups for device memory use a slower way than the fastest one, and options->way does not
- * ask for it, return this way, with the reason why no faster way can be used. Otherwise return
- * NULL. Valid after gt_parallel_attach(). */
+/* If the groups for device memory use a slower way (lib/comm/device_group.h) than the fastest one,
+ * and options->way does not ask for the slower way, return the slower way, with the reason why no
+ * faster way can be used. Otherwise return NULL. Valid after gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory of groups. */

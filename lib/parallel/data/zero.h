@@ -47,7 +47,8 @@ struct gt_zero {
 /*
  * Change the layout of the store: divide it into buckets of about `bytes` bytes each, which can be
  * divided into `ranks` equal shards. A shard may begin or end in the middle of a parameter, unless
- * whole() returns true for the parameter. If `whole` is NULL, this is so for no parameter.
+ * whole() returns true for the parameter, which must then stay whole. If `whole` is NULL, no
+ * parameter must stay whole.
  *
  * Parameters that must stay whole are in separate buckets. A shard of such a bucket contains only
  * whole parameters: the parameters are taken by size, the largest first, and each goes to the rank

@@ -1,4 +1,4 @@
-/* stage.h - private: what the files of pipeline parallelism share, such as its state. */
+/* stage.h - private: the state of pipeline parallelism, and functions that its files share. */
 #ifndef GT_PARALLEL_PIPELINE_STAGE_H
 #define GT_PARALLEL_PIPELINE_STAGE_H
 
@@ -61,8 +61,9 @@ bool gt_pipeline_reads(
 /*
  * Reduce a forward graph to the nodes of stage `stage`. Only low and low_sums of *types are used.
  *
- * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token with the
- * value zero (gt_pipeline_fill_tokens()). So the sum over both stages is the loss of the model.
+ * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token: it stands
+ * for the loss, which only stage 1 computes, and its value is zero (gt_pipeline_fill_tokens()). So
+ * the sum over both stages is the loss of the model.
  *
  *   whole graph    h = linear(x, fc1.weight)   y = linear(h, fc2.weight)   loss = loss(y, targets)
  *   stage 0        h = linear(x, fc1.weight)   loss = pipe_send(h)
