@@ -41,8 +41,8 @@ struct gt_eval_options {
 void gt_eval_options_init(struct gt_eval_options *out);
 
 /* Check that the checkpoint exists, that its model is known, that the rules in `load` are valid,
- * and that this build supports the devices. A program that starts ranks calls this before it starts
- * them. Errors: any error of gt_eval_open(). */
+ * and that this build supports the devices. The process that starts the ranks calls this before it
+ * starts them. Errors: any error of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 struct gt_eval;

@@ -10,9 +10,9 @@ struct gt_metrics {
 	double perplexity; /* exp(loss) */
 	int64_t n;         /* number of targets that were measured: of samples, or of tokens */
 	int64_t right;     /* number of right answers: `top1 * n` */
-	/* Whether the model predicts a number (regression). If so, `loss` is the mean squared error
-	 * of normalized targets, as in training, and top1, top5, `right` and `perplexity` are 0.
-	 * The next three fields are for regression, and use the scale of the original targets. */
+	/* true: the model predicts a number (regression). Then `loss` is the mean squared error of
+	 * normalized targets, as in training, and top1, top5, `right` and `perplexity` are 0. The
+	 * next three fields are for regression, and use the scale of the original targets. */
 	bool regression;
 	double mse, mae; /* mean squared error, mean absolute error */
 	/* coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of
@@ -49,7 +49,7 @@ struct gt_evaluate_options {
 	int top;
 };
 
-/* Make the programs that evaluate the session's model on this rank's samples. Call
+/* Make the programs (program.h) that evaluate the session's model on this rank's samples. Call
  * gt_session_add_pair() for the pair before this call. */
 int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *options, struct gt_err *err);

@@ -13,8 +13,8 @@ struct gt_loop {
 	 * at index i % GT_OPTIM_AHEAD. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
-	/* Whether an observer reads the gradients of each step. If so, the loop waits for the
-	 * results of each step before it queues the next one. */
+	/* true: an observer reads the gradients of each step, so the loop waits for the results of
+	 * each step before it queues the next one */
 	bool wait_each_step;
 	const json_t *config; /* the options of the run, for checkpoints and config.json */
 	/* the result of gt_about_text() on rank 0, if the run writes files; otherwise NULL */
@@ -51,8 +51,8 @@ struct gt_loop {
 /*
  * Queue the next step, then report the previous step to the observers. So the device already has
  * work while the host waits for the results of the previous step. The new step is reported by the
- * next call, or by gt_loop_finish(). If l->close is set, this call waits for the new step and
- * reports it. Errors: any error of gt_loop_finish() or of the queued work.
+ * next call, or by gt_loop_finish(). If l->wait_each_step is set, this call waits for the new step
+ * and reports it. Errors: any error of gt_loop_finish() or of the queued work.
  */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 

@@ -51,7 +51,8 @@ int gt_memory_limit_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
 /* Call this if gt_memory_limit_check() returned 0, but an allocation of device memory then failed
- * with *err. Add the lists and the hint of that function to *err, and return err->code. */
+ * with *err. Add the lists and the hint of gt_memory_limit_check() to *err, and return err->code.
+ */
 int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err);
 

@@ -168,7 +168,7 @@ int gt_feeder_feed(
  */
 struct gt_program_pair {
 	struct gt_program full, tail;
-	/* Whether each run is a collective call. If so, there is at least one program, even if this
+	/* true: each run is a collective call. Then there is at least one program, even if this
 	 * rank has no samples. */
 	bool together;
 	/* Whether the gradients of several runs or chunks are added up in a step. If so, they must

@@ -167,7 +167,7 @@ void gt_session_close(struct gt_session *s)
 
 /* ---- plans that are never run ---- */
 
-int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
+int gt_session_plan_open(struct gt_session *s, const struct gt_session *other,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
     struct gt_err *err)
 {
@@ -176,13 +176,13 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 
 	*s = (struct gt_session){ .dry = true,
 		.device = device,
-		.model = of->model,
-		.input = of->input,
-		.tf32 = of->tf32,
-		.host_ranks = of->host_ranks,
-		.sharing = of->sharing,
-		.free_bytes = of->free_bytes };
-	options.sharing = of->sharing;
+		.model = other->model,
+		.input = other->input,
+		.tf32 = other->tf32,
+		.host_ranks = other->host_ranks,
+		.sharing = other->sharing,
+		.free_bytes = other->free_bytes };
+	options.sharing = other->sharing;
 	rc = gt_parallel_new(&s->parallel, &options, NULL, err);
 	return rc ? rc
 	          : gt_program_store(

@@ -1,4 +1,4 @@
-/* session.h - a session: an open model with its device, ranks, weights, programs and memory. */
+/* session.h - an open model with its device, ranks, weights, memory and programs (program.h). */
 #ifndef GT_TRAIN_SESSION_H
 #define GT_TRAIN_SESSION_H
 
@@ -90,11 +90,11 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices in `list`, and that they exist. Also check that
- * collectives between them can use the way `way` (gt_device_way_choose()); NULL stands for any way.
- * With `tf32`, also check that all devices support TF32. A program that starts ranks calls this
- * before it starts them. Errors: any error of gt_device_names_read() or gt_device_way_check();
- * GT_EINVAL or GT_ENOTSUP if a device does not support TF32. */
+/* Check that this build supports the devices in `list`, and that they exist. Also check that they
+ * can use the kind of groups for device memory with the name `way` (lib/comm/device_group.h); NULL
+ * stands for any kind. With `tf32`, also check that all devices support TF32. The process that
+ * starts the ranks calls this before it starts them. Errors: any error of gt_device_names_read() or
+ * gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device does not support TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
@@ -134,11 +134,11 @@ void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s
 
 /*
  * Open a session for plans that are never run. The session borrows `device`, and the model of the
- * session *of, and copies the input of *of. It has its own ranks, made with the options `parallel`,
- * and its own store. Close it with gt_session_plan_close(), even after an error. This also releases
- * the programs that were added to the session.
+ * session *other, and copies the input of *other. It has its own ranks, made with the options
+ * `parallel`, and its own store. Close it with gt_session_plan_close(), even after an error. This
+ * also releases the programs that were added to the session.
  */
-int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
+int gt_session_plan_open(struct gt_session *s, const struct gt_session *other,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
     struct gt_err *err);
 void gt_session_plan_close(struct gt_session *s);

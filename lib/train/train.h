@@ -14,7 +14,7 @@
 #include "lib/train/report/profile.h"
 #include "lib/train/session.h"
 
-/* Which blocks of a model compute their values again in the backward pass, to save memory. */
+/* The blocks of a model whose values are computed again in the backward pass, to save memory. */
 enum gt_recompute_mode {
 	GT_RECOMPUTE_NONE,
 	GT_RECOMPUTE_ALL,
@@ -75,8 +75,8 @@ struct gt_train_options {
 	bool tf32;
 	enum gt_recompute_mode recompute;
 
-	/* optim.others_lr is computed from adam_lr. optim.scaler is used only with GT_AMP_FP16; if
-	 * its growth_interval is 0, optim.scaler is set to gt_scaler_default. */
+	/* optim.fallback_lr_factor is computed from adam_lr. optim.scaler is used only with
+	 * GT_AMP_FP16; if its growth_interval is 0, optim.scaler is set to gt_scaler_default. */
 	struct gt_optim_options optim;
 	/* The highest learning rate of the tensors that the optimizer leaves to AdamW. The schedule
 	 * changes it by the same factor as lr_schedule.lr. */
@@ -116,16 +116,16 @@ struct gt_train_options {
 void gt_train_options_init(struct gt_train_options *out);
 
 /* Check that the options given as text can be parsed, and that `ranks` ranks can divide the work as
- * the options say. Neither the model nor the data are opened. A program that starts ranks calls
- * this before it starts them. gt_train_open() makes the same checks on each rank. Errors:
+ * the options say. Neither the model nor the data are opened. The process that starts the ranks
+ * calls this before it starts them. gt_train_open() makes the same checks on each rank. Errors:
  * GT_EINVAL. */
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
 /* Check that a run can write into the folder o->out. No other run may be writing there. If the
  * folder has a config.json, this file must belong to a run. All files of a run in the folder must
  * be regular files. If o->resume is NULL, the folder must not hold checkpoints after step 0,
- * because they are from an earlier run. A program that starts ranks calls this before it starts
- * them. Errors: GT_EINVAL, GT_EIO. */
+ * because they are from an earlier run. The process that starts the ranks calls this before it
+ * starts them. Errors: GT_EINVAL, GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;

@@ -29,7 +29,7 @@ struct gt_train;
 
 /*
  * Find the position in the training data where the run begins, and set t->from_step and
- * t->from_place for gt_resume_position(). A new run begins at position 0. A resumed run begins
+ * t->from_position for gt_resume_position(). A new run begins at position 0. A resumed run begins
  * after the samples that were read before the checkpoint was saved. For a resumed run, t->resumed
  * and t->steps_per_epoch must be set before the call.
  *

@@ -20,7 +20,7 @@ struct gt_weights_options {
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not an error */
 	bool finite;  /* a tensor that holds NaN or infinity is an error */
-	/* Names of the parameters of the last layer (gt_model_head()). The size of their first
+	/* Names of the parameters of the last layer (gt_model_io.head). The size of their first
 	 * dimension is the number of classes. They are not loaded if new_head is set, or if the
 	 * file has another number of classes. */
 	const char *const *head;

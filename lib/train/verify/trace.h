@@ -64,8 +64,8 @@ struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
 /* Add the findings of a rank to *row, the findings of all ranks: keep the largest differences, and
- * the first difference that is not within bounds. *comparison is for *row what w->comparison is for
- * w->row. */
+ * the first difference that is not within bounds. *comparison is the index of the first difference
+ * in *row, as w->comparison is for w->row. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w);
 
 #endif

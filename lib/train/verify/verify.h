@@ -111,8 +111,8 @@ struct gt_verify_options {
 	const struct gt_train_options *train;
 	int ranks;                         /* number of ranks of each mode */
 	struct gt_threads_options threads; /* the ranks are threads of this process */
-	/* Optional: called first on each rank's thread, with the rank's group. A program sets the
-	 * number of OpenMP threads here; tests put faults into the group. */
+	/* Optional: called first on each rank's thread, with the rank's group. The caller can set
+	 * the number of OpenMP threads here; tests put faults into the group. */
 	void (*enter)(void *self, struct gt_group *group);
 	void *self; /* first argument of `enter` */
 };
