@@ -312,6 +312,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_file_name file = { .folder = &l->dir.folder };
 	const struct gt_train *t = l->t;
+	struct gt_data_description data;
 	json_t *config;
 	const char *name;
 	char *vocab;
@@ -319,7 +320,8 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
-	l->about = gt_about_text(t->o.model, t->data, err);
+	gt_data_describe(&data, t->data);
+	l->about = gt_about_text(t->o.model, &data, err);
 	config = l->about ? gt_about_add(l->config, t->data, err) : NULL;
 	if (!config)
 		return GT_ENOMEM;

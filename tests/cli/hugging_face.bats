@@ -192,6 +192,49 @@ print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --
 	[[ $err == *"'rescale_factor' is not 1/255"* ]]
 }
 
+@test "a regression keeps its meaning and the scale of its target" {
+	folders 1 cat
+	python3 -c 'import random, struct, sys
+sys.path.insert(0, sys.argv[1])
+from small_files import npy, write
+write("./x.npy", npy("|u1", (8, 12, 12), random.Random(1).randbytes(8 * 144)))
+write("./y.npy", npy("<f4", (8,), struct.pack("<8f", *range(8))))' "$ROOT"/tests/common
+	gtrain train --model vit:layers=1,heads=2,width=16,patch=4 --data npy:x.npy,target=y.npy,task=regression --steps 2 --batch 8 --out run -q
+	equal "$status" 0
+	# Arrays have no scale of their own: plant one, as other data may have it.
+	python3 -c 'import zipfile
+with zipfile.ZipFile("run/model.pth") as old, zipfile.ZipFile("scaled.pth", "w") as new:
+	for name in old.namelist():
+		new.writestr(name, old.read(name).replace(b"""{"mean":0.0,"std":1.0}""", b"""{"mean":1e2,"std":8.0}"""))'
+	for from in run scaled.pth; do
+		gtrain ckpt convert "$from" --to hf -o hf --shard-size 8K
+		equal "$status" 0
+		[[ $from == run || $err == *"(target - mean) / std, with mean 100 and std 8"* ]]
+		check "$(<hf/config.json)" 'd["id2label"] == {"0": "LABEL_0"} and d["problem_type"] == "regression"'
+		for part in "predict images/cat/000.png" "eval --data npy:x.npy,target=y.npy"; do
+			# shellcheck disable=SC2086 # several words
+			"$GTRAIN" $part --ckpt "$from" --json -q >"$from.json"
+			# shellcheck disable=SC2086
+			equal "$("$GTRAIN" $part --ckpt hf --json -q)" "$(<"$from.json")"
+		done
+		rm -r hf
+	done
+	check "$(jq -s 'map(.r2)' run.json scaled.pth.json)" 'd[1] < -100 < d[0]'
+}
+
+@test "one class remains one class, and several labels are no regression" {
+	folders 2 cat
+	gtrain train --model vit:layers=1,heads=2,width=16,patch=4 --data images:images,size=12 --steps 1 --batch 2 --out run -q
+	gtrain ckpt convert run --to hf -o hf
+	equal "$status" 0
+	gtrain eval --ckpt hf --data images:images,size=12 --json -q
+	check "$out" 'd["top1"] == 1'
+	jq '.problem_type = "regression" | .id2label = {"0": "x", "1": "y"}' hf/config.json >p && mv p hf/config.json
+	gtrain predict --ckpt hf images/cat/000.png
+	equal "$status" 1
+	[[ $err == *"'hf/config.json': 'problem_type' is 'regression', with 2 labels"* ]]
+}
+
 @test "a folder with files, a model of gtrain's own and a file without a model are refused, and nothing is left" {
 	exported
 	gtrain ckpt convert run --to hf -o hf

@@ -138,6 +138,7 @@ static void texts_have_their_first_and_last_tokens(void **state)
 static void images_have_their_size_numbers_and_classes(void **state)
 {
 #define CLASSES ",'classes':0"
+#define NUMBER  ",'classes':1,'target':{'mean':0.0,'std':1.0}"
 	static const struct folder cases[] = {
 		{ "the model's size", { { "/config.json", VIT "num_channels':3}" } },
 		    .data = "{'kind':'image','size':[8,8,3]" CLASSES "}" },
@@ -168,6 +169,21 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		{ "made-up classes",
 		    { { "/config.json", VIT "id2label':{'0':'LABEL_0','1':'LABEL_1'}}" } },
 		    .data = "{'kind':'image','size':[8,8,3],'classes':2}" },
+		{ "one label is a number to predict",
+		    { { "/config.json", VIT "id2label':{'0':'LABEL_0'},'problem_type':null}" } },
+		    .data = "{'kind':'image','size':[8,8,3]" NUMBER "}" },
+		{ "without its name", { { "/config.json", VIT "num_labels':1}" } },
+		    .data = "{'kind':'image','size':[8,8,3]" NUMBER "}" },
+		{ "by its name",
+		    { { "/config.json", VIT "problem_type':'regression','id2label':{'0':'a'}}" } },
+		    .data = "{'kind':'image','size':[8,8,3]" NUMBER "}" },
+		{ "unless it is a class",
+		    { { "/config.json",
+		        VIT "problem_type':'single_label_classification','id2label':{'0':'a'}}" } },
+		    .data = "{'kind':'image','size':[8,8,3],'classes':1,'class-names':['a']}" },
+		{ "several numbers", { { "/config.json", VIT "problem_type':'regression'}" } },
+		    .code = GT_ENOTSUP,
+		    .says = "/config.json': 'problem_type' is 'regression', with 2 labels" },
 		{ "a class without a name",
 		    { { "/config.json", VIT "id2label':{'0':'a','2':'b'}}" } }, .code = GT_EFORMAT,
 		    .says = "/config.json': 'id2label' has no name for '1'" },

@@ -5,13 +5,11 @@
 #include "lib/ckpt/ckpt.h"
 
 /* Add to an object, which may be NULL for want of memory, and is released on failure. */
-static json_t *add(json_t *object, const struct gt_dataset *data, bool whole, struct gt_err *err)
+static json_t *add(
+    json_t *object, const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
-	struct gt_data_description d;
-	json_t *described;
+	json_t *described = gt_data_description_to_json(d, whole, err);
 
-	gt_data_describe(&d, data);
-	described = gt_data_description_to_json(&d, whole, err);
 	if (object && described &&
 	    !json_object_set_new(object, GT_OPT_ABOUT,
 	        json_pack("{s:s,s:O}", "version", GT_VERSION, "data", described))) {
@@ -26,14 +24,17 @@ static json_t *add(json_t *object, const struct gt_dataset *data, bool whole, st
 
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err)
 {
-	return add(json_copy((json_t *)config), data, false, err);
+	struct gt_data_description d;
+
+	gt_data_describe(&d, data);
+	return add(json_copy((json_t *)config), &d, false, err);
 }
 
 /* ---- in checkpoints ---- */
 
-char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_err *err)
+char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err)
 {
-	json_t *json = add(json_pack("{s:s}", "model", model), data, true, err);
+	json_t *json = add(json_pack("{s:s*}", "model", model), data, true, err);
 	char *text;
 
 	if (!json)

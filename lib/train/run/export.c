@@ -13,6 +13,7 @@
 #include "lib/ckpt/tools/digest.h"
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
+#include "lib/train/run/about.h"
 #include "lib/train/run/run_source.h"
 
 struct export
@@ -184,6 +185,27 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 	return rc;
 }
 
+/* No file of transformers has a place for the scale of a target: the metadata of the weights say it
+ * to gtrain (about.h). */
+static int keep_target(struct export *x, struct gt_err *err)
+{
+	const struct gt_data_column *target = &x->data.target;
+	char *text;
+	int rc;
+
+	if (!x->data.regression)
+		return 0;
+	text = gt_about_text(NULL, &x->data, err);
+	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
+	free(text);
+	if (target->mean || target->std != 1)
+		gt_buf_printf(x->note,
+		    "the network predicts (target - mean) / std, with mean %g and std %g: gtrain "
+		    "reads these in the folder, transformers does not\n",
+		    (double)target->mean, (double)target->std);
+	return rc;
+}
+
 /* All values that the model declares, in their order. */
 static int make_tree(struct export *x, struct gt_err *err)
 {
@@ -201,7 +223,7 @@ static int make_tree(struct export *x, struct gt_err *err)
 		if (g->values[i]->role == GT_PARAMETER || g->values[i]->role == GT_BUFFER)
 			rc = add_value(x, names, g->values[i], err);
 	gt_graph_free(g);
-	return rc;
+	return rc ? rc : keep_target(x, err);
 }
 
 /* ---- config.json and its companions ---- */
@@ -252,6 +274,17 @@ static int add_labels(struct export *x, struct gt_err *err)
 	                            : gt_err_set(err, GT_ENOMEM, "out of memory: the classes");
 }
 
+/* transformers takes one label for a number to predict unless `problem_type` says otherwise. */
+static int add_problem(struct export *x, struct gt_err *err)
+{
+	const char *type = x->data.regression ? "regression" : "single_label_classification";
+
+	if (x->input.classes != 1 ||
+	    !json_object_set_new(x->config, "problem_type", json_string(type)))
+		return 0;
+	return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
+}
+
 static int make_config(struct export *x, struct gt_err *err)
 {
 	const struct gt_tree_tensor *first = &x->tree->seq.items[0].value->tensor;
@@ -261,9 +294,8 @@ static int make_config(struct export *x, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
-	if (x->input.kind == GT_MODEL_IMAGE)
-		return rc ? gt_err_set(err, GT_ENOMEM, "out of memory: config.json")
-		          : add_labels(x, err);
+	if (!rc && x->input.kind == GT_MODEL_IMAGE)
+		return add_labels(x, err) ? err->code : add_problem(x, err);
 	if (rc || json_object_set_new(x->config, "bos_token_id", begin_json(x)) ||
 	    json_object_set_new(x->config, "eos_token_id", end_json(x)))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");

@@ -11,6 +11,7 @@
 #include "lib/base/opt_json.h"
 #include "lib/data/description.h"
 #include "lib/model/hugging_face.h"
+#include "lib/train/run/about.h"
 
 /* The largest files have the names of 22,000 classes twice. */
 enum { MOST_BYTES = 4 << 20, MOST_CLASSES = 1 << 20, CHANNELS = 3 };
@@ -241,6 +242,45 @@ static bool is_made_up(const json_t *names)
 	return true;
 }
 
+/* Whether the one label stands for a number to predict, as transformers decides it. */
+static int find_regression(bool *regression, const json_t *config, struct gt_err *err)
+{
+	enum { LABELS = 2 }; /* of a file that does not say their number */
+	const json_t *labels = json_object_get(config, "id2label"),
+	             *number = json_object_get(config, "num_labels");
+	const char *type = json_string_value(json_object_get(config, "problem_type"));
+	json_int_t count = LABELS;
+
+	if (labels)
+		count = (json_int_t)json_object_size(labels);
+	else if (json_is_integer(number))
+		count = json_integer_value(number);
+	*regression = count == 1 && (!type || !strcmp(type, "regression"));
+	if (count == 1 || !type || strcmp(type, "regression") != 0)
+		return 0;
+	gt_err_set(
+	    err, GT_ENOTSUP, "'problem_type' is 'regression', with %lld labels", (long long)count);
+	return gt_err_hint(err, "gtrain predicts one number for each sample, not several");
+}
+
+/* The scale of the target, where gtrain wrote the weights; others predict the target itself. */
+static int add_target(json_t *data, const char *folder, struct gt_err *err)
+{
+	json_t *about = NULL, *target;
+	int rc = gt_about_open(&about, (struct gt_file_name){ .path = folder }, err);
+
+	target = json_incref(json_object_get(
+	    json_object_get(json_object_get(about, GT_OPT_ABOUT), "data"), "target"));
+	if (!target)
+		target = json_pack("{s:f,s:f}", "mean", 0.0, "std", 1.0);
+	if (!rc && (json_object_set_new(data, "classes", json_integer(1)) ||
+	               json_object_set(data, "target", target)))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the target");
+	json_decref(target);
+	json_decref(about);
+	return rc;
+}
+
 /* id2label: {"0": "cat", "1": "dog"}. */
 static int add_classes(json_t *data, const json_t *config, struct gt_err *err)
 {
@@ -281,6 +321,7 @@ static int describe_images(
     json_t **out, const json_t *config, const char *folder, struct gt_err *err)
 {
 	json_t *processor, *data;
+	bool regression = false;
 	int size[2], channels = read_channels(config),
 	             rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
@@ -289,8 +330,11 @@ static int describe_images(
 	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
 	if (!rc && !data)
 		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
-	if (!rc && add_classes(data, config, err))
+	if (!rc && (find_regression(&regression, config, err) ||
+	               (!regression && add_classes(data, config, err))))
 		rc = gt_err_prefix(err, "'%s/config.json'", folder);
+	if (!rc && regression)
+		rc = add_target(data, folder, err);
 	if (!rc && processor && add_normalization(data, processor, channels, err))
 		rc = gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
 	json_decref(processor);

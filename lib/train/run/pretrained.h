@@ -10,12 +10,15 @@
 /*
  * The contents of a folder with a model of transformers. gtrain reads these files and fields:
  *
- *   config.json               the model (lib/model/hugging_face.h), id2label, ids of tokens
+ *   config.json               the model (lib/model/hugging_face.h), id2label, ids of tokens. One
+ *                             label is a number to predict (regression), as in transformers, unless
+ *                             problem_type is "single_label_classification"
  *   generation_config.json    eos_token_id; it replaces the one in config.json
  *   tokenizer_config.json     add_bos_token
  *   preprocessor_config.json  images: size, image_mean, image_std
  *   tokenizer.json            the tokenizer; or vocab.json and merges.txt
- *   model.safetensors         the weights; or pytorch_model.bin, or an index of several files
+ *   model.safetensors         the weights; or pytorch_model.bin, or an index of several files. Of a
+ *                             regression that gtrain trained: the scale of the target (about.h)
  *
  * Symbolic links are followed, because the files in the cache of Hugging Face's Hub are links.
  */
@@ -34,7 +37,7 @@ int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *e
 /* Return whether `path` is a folder with a config.json that has a model_type. */
 bool gt_pretrained_is_folder(const char *path);
 
-/* Read the folder, without its tokenizer and its weights. Release *out even after an error. Errors
+/* Read the folder, without its tokenizer and the tensors of its weights. Release *out even after an error. Errors
  * begin with the name of the file: GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM. */
 int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err);
 void gt_pretrained_release(struct gt_pretrained *p);
