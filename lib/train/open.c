@@ -326,6 +326,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;
 		t->best_epoch = s.best_epoch >= 0 ? s.best_epoch : s.best_step / t->steps_per_epoch;
+		gt_resume_check_best(t);
 	}
 	if (!rc && t->saved.foreign)
 		gt_foreign_log(t, &report);

@@ -467,6 +467,31 @@ hint: --accumulate 4, with a larger --batch"
 	[[ $err == *"--patience counts evaluations, and there are none"* ]]
 }
 
+@test "on other validation data, the best evaluation begins anew" {
+	rows 12 "print(i, i, 'ab'[i % 2], sep=',')" >rows.csv
+	echo 1,1,a >a.csv && echo 1,1,b >b.csv
+	# One of the two is right from the beginning, the other never.
+	for first in a b; do
+		gtrain train --model mlp --data csv:rows.csv --val csv:$first.csv --batch 4 --steps 3 --lr 1e-30 --out run -q
+		equal "$status" 0
+		rm run/best.pth
+		gtrain train --resume auto --out run --steps 5
+		[[ $status == 0 && $err != *"begins anew"* && ! -e run/best.pth ]]
+		gtrain train --resume auto --out run --steps 6 --val csv:rows.csv,target=2
+		equal "$status" 0
+		[[ $err == *"--val: the best evaluation so far, at step 3, was of other data: the best begins anew"* && -e run/best.pth ]]
+		rm run/best.pth
+		other=$(tr ab ba <<<$first)
+		gtrain train --resume auto --out run --steps 7 --val csv:"$other".csv
+		[[ $status == 0 && -e run/best.pth ]]
+		rm -r run
+	done
+	gtrain train --model mlp --data csv:rows.csv --val-split 0.5 --batch 4 --steps 3 --out run -q
+	cp rows.csv more.csv
+	gtrain train --resume auto --out run --steps 6 --data csv:more.csv
+	[[ $status == 0 && $err == *"--data: the best evaluation so far, at step "* ]]
+}
+
 @test "a run that goes on with another --lr brings its floor along, and keeps the rest" {
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --epochs 2 --lr 2e-3 --out run -q
 	gtrain train --resume auto --out run --epochs 4 --lr 1e-4 -q

@@ -1,6 +1,7 @@
 /* resume.c - resume a run with other options: which may change, and the place in the data. */
 #include "lib/train/run/resume.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static const char same_steps[] = "the same steps, computed in another way";
 static const struct gt_resume_rule rules[] = {
 	FIXED("model", "the checkpoint has the weights of its own model"),
 	FREE("data", "the run goes on in the same epoch of the other data"),
-	FREE("val", "later evaluations are of the other data"),
+	FREE("val", "later evaluations are of the other data, and the best begins anew"),
 	FIXED("val-split", "samples that were trained on would be evaluated on"),
 	FREE("init-from", no_weights),
 	FREE("map", "renames keys of another program's checkpoint"),
@@ -235,6 +236,33 @@ static void print_effect(
 		    out, VALUE, "the run ends at step %lld", (long long)t->o.lr_schedule.total);
 	else
 		snprintf(out, VALUE, "%s", rule->text);
+}
+
+/* Whether an option has another value than in the checkpoint, which says its value then. */
+static bool is_other(const struct gt_train *t, const char *option, const char *value)
+{
+	const json_t *old = json_object_get(t->resumed.config, option);
+	const char *text = json_string_value(old);
+
+	if (!old || !text || !value)
+		return old && (text || value);
+	return strcmp(text, value) != 0;
+}
+
+void gt_resume_check_best(struct gt_train *t)
+{
+	const char *option = t->o.val ? "val" : "data"; /* which {val-split} divides */
+
+	if (t->best_step < 0 || !t->val ||
+	    (!is_other(t, "val", t->o.val) && (t->o.val || !is_other(t, "data", t->o.data))))
+		return;
+	if (!gt_train_rank(t))
+		gt_log_info(t->log,
+		    "{%s}: the best evaluation so far, at step %lld, was of other data: the best "
+		    "begins anew",
+		    option, (long long)t->best_step);
+	t->best_step = t->best_epoch = -1;
+	t->best_score = -INFINITY;
 }
 
 /* --amp has a warning of its own; an option that was unset and excludes another goes with it. */

@@ -47,6 +47,11 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
  * number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
+/* Scores of other validation data cannot be compared: if the checkpoint's best evaluation
+ * (t->best_step) was of other data than this run's evaluations, forget it, and log a line. Data are
+ * the same if the options name them in the same way. */
+void gt_resume_check_best(struct gt_train *t);
+
 /* For each option that may change and has another value in `config` than in the checkpoint, log a
  * line with its name, both values and the effect. The option `amp` is left out, because it has its
  * own warning. */
