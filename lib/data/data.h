@@ -51,6 +51,9 @@ struct gt_data_info {
 	/* The data have classes that the training data lack. This is possible only if
 	 * gt_data_request.new_classes is set. */
 	bool other_classes;
+	/* Texts: tokens are the characters of this text, numbered in their order, as no vocabulary
+	 * was known. */
+	bool own_vocab;
 	/* Images: pixels are normalized as (pixel / 255 - mean) / std. mean is 0 and std is 1,
 	 * unless other values are given or known. */
 	float mean[GT_DATA_MAX_CHANNELS];

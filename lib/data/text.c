@@ -416,12 +416,14 @@ static int describe(struct text *t, const char *path, int block, struct gt_err *
 static int read_plain(struct text *t, const struct files *files, bool bytes, const char *path,
     const struct gt_data_request *request, struct gt_err *err)
 {
+	bool own_vocab = !t->tok && !bytes;
 	int rc = check_size(files, request, err);
 
 	if (!rc)
 		rc = measure(t, files, bytes, err);
 	if (!rc)
 		rc = describe(t, path, request->block > 0 ? request->block : 64, err);
+	t->source.info.own_vocab = own_vocab;
 	return rc ? rc : encode(t, files, request, err);
 }
 

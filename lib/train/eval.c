@@ -23,13 +23,14 @@ struct gt_eval {
 
 /* ---- the steps of the session ---- */
 
-static void warn(const struct gt_eval *e, bool known_vocab)
+static void warn(const struct gt_eval *e)
 {
 	const struct gt_data_info *info = gt_dataset_info(e->data);
 	const struct gt_run_source *source = &e->source;
 	const char *trained = json_string_value(json_object_get(source->config, "model"));
 	const char *chosen = e->o.model;
 	bool (*same)(const char *a, const char *b) = gt_model_same;
+	struct gt_err vocab = GT_ERR_INIT;
 
 	if (source->names != GT_NAMES_AUTO) {
 		trained = json_string_value(json_object_get(source->about, "model"));
@@ -49,12 +50,9 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		    source->names == GT_NAMES_AUTO ? "run was" : "weights were", trained);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
-	if (!e->o.inputs && info->kind == GT_DATA_TOKENS && !known_vocab &&
-	    !strncmp(e->o.data, "text:", 5))
-		gt_log_warn(e->log,
-		    "'%s' says nothing of its vocabulary: tokens are numbered by this text "
-		    "alone; {vocab} or {tokenizer} names those it was trained with",
-		    e->source.path);
+	if (gt_run_source_check_vocab(source->path, e->data, &vocab))
+		gt_log_warn(e->log, "%s; {vocab} or {tokenizer} names those it was trained with",
+		    vocab.text);
 }
 
 /* Nothing is known about a checkpoint of another program. */
@@ -124,7 +122,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
 		gt_model_input_of(&s->input, gt_dataset_info(e->data));
-		warn(e, trained_on.tokenizer || request.vocab.path);
+		warn(e);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
 			.log = e->log,
 			.option = e->o.inputs ? NULL : "data",

@@ -86,6 +86,8 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->new_classes = false;
 		request->parts = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
+		if (!rc && gt_run_source_check_vocab(NULL, t->val, err))
+			rc = gt_err_hint(err, "give {val} as ids of tokens, as {data} is");
 		return rc ? gt_err_prefix(err, "{val}") : 0;
 	}
 	t->whole = t->data;
@@ -477,14 +479,32 @@ static void watch_damage(struct gt_train *t)
 	}
 }
 
+/* Numbers of another program's vocabulary may be those here: its checkpoint cannot say. */
+static int check_vocab(const struct gt_train *t, struct gt_err *err)
+{
+	struct gt_err why = GT_ERR_INIT;
+
+	if (!t->origin.path || !gt_run_source_check_vocab(t->origin.path, t->data, &why))
+		return 0;
+	if (t->resumes && !t->saved.foreign) {
+		*err = why;
+		return gt_err_hint(err, "resume from the directory of its run, which has the "
+		                        "vocabulary");
+	}
+	if (!gt_train_rank(t))
+		gt_log_warn(t->log, "%s", why.text);
+	return 0;
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
 	int rc = open_data(t, err);
 
-	if (!rc && t->resumes) {
+	if (!rc && t->resumes)
 		rc = open_saved(t, err);
-	}
+	if (!rc)
+		rc = check_vocab(t, err);
 	if (rc)
 		return rc;
 	log_notes(t, "data", t->whole ? t->whole : t->data);

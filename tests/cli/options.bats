@@ -205,6 +205,34 @@ setup() {
 	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,eps=1e-05,block=8"* ]]
 }
 
+@test "train says where a text's characters may have other numbers than in training" {
+	local model=(--model gpt:layers=1,heads=1,width=8,block=8 --batch 2 -q) text="text:$ROOT/LICENSE"
+	local says="says nothing of its vocabulary: tokens are numbered by this text alone"
+	gtrain train "${model[@]}" --data "$text" --steps 1 --out t
+	cp t/model.pth alone.pth
+	forget alone.pth
+	gtrain train "${model[@]}" --data "$text" --val-split 0.1 --init-from alone.pth --steps 1 --out u
+	equal "$status $err" "0 warning: 'alone.pth' $says"
+	gtrain train "${model[@]}" --data "$text" --init-from t --steps 1 --out v
+	equal "$status $err" "0 "
+	# A checkpoint of a run of which nothing else is left, by a version that did not describe data.
+	python3 -c 'import zipfile
+with zipfile.ZipFile("t/checkpoints/step-00000001.pth") as old, zipfile.ZipFile("step.pth", "w") as new:
+	for name in old.namelist():
+		new.writestr(name, old.read(name).replace(b"gtrain.about", b"gtrain.other"))'
+	gtrain train "${model[@]}" --data "$text" --resume step.pth --steps 2 --out w
+	equal "$status" 2
+	[[ $err == "gtrain: error: 'step.pth' $says"*"hint: resume from the directory of its run"* ]]
+	gtrain train "${model[@]}" --data "$text" --resume t/checkpoints/step-00000001.pth --steps 2 --out x
+	equal "$status $err" "0 "
+	head -c 4000 /dev/zero >ids.bin
+	gtrain train "${model[@]}" --data tokens:ids.bin,vocab=100 --val "$text" --steps 1 --out y
+	equal "$status" 2
+	[[ $err == "gtrain: error: --val: the training data have no vocabulary: tokens are numbered by this text alone"* ]]
+	gtrain train "${model[@]}" --data tokens:ids.bin,vocab=256 --val "$text",level=byte --steps 1 --out y
+	equal "$status $err" "0 "
+}
+
 # What fits one stage may not fit another: no option is promised, and the needs of all stages are added up.
 @test "a pipeline that does not fit is told with the sum of its stages" {
 	gtrain train --model gpt2:layers=4,width=4096,heads=16 --data random --batch 16384 --nproc 2 --pipeline-parallel 2 --chunks 2 --steps 1

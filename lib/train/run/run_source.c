@@ -356,3 +356,14 @@ void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct g
 		*file = (struct gt_file_name){ source->dir.folder.path ? &source->dir.folder : NULL,
 			source->vocab };
 }
+
+int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err)
+{
+	static const char alone[] = "vocabulary: tokens are numbered by this text alone";
+
+	if (!gt_dataset_info(data)->own_vocab)
+		return 0;
+	if (!path)
+		return gt_err_set(err, GT_EINVAL, "the training data have no %s", alone);
+	return gt_err_set(err, GT_EINVAL, "'%s' says nothing of its %s", path, alone);
+}
