@@ -11,7 +11,7 @@
 #include "lib/train/run/run_source.h"
 
 /* Set the options that the command line leaves out as the directory's config.json says; *found
- * tells whether it has one. */
+ * tells whether it has one. That of a model of transformers is no run's. */
 static int load_from(
     bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
 {
@@ -19,7 +19,7 @@ static int load_from(
 	const struct gt_file_name file = { dir, path };
 	int rc = path ? 0 : GT_ENOMEM;
 
-	*found = !rc && gt_file_exists(file);
+	*found = !rc && gt_file_exists(file) && !gt_run_source_is_transformers(dir->path);
 	if (*found)
 		rc = gt_opts_load_at(&env->opts, file, err);
 	free(path);
@@ -58,12 +58,24 @@ static bool is_same_dir(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
+/* Refuse a folder with the weights of a model alone. */
+static int check_resumed(const char *resume, struct gt_err *err)
+{
+	if (gt_run_source_is_foreign(resume) || !gt_run_source_is_transformers(resume))
+		return 0;
+	gt_err_set(
+	    err, GT_EFORMAT, "'%s' is no training checkpoint: it has the weights alone", resume);
+	return gt_err_hint(err, "--init-from starts a new run from its weights");
+}
+
 /* The run that --resume goes on with, or the checkpoint. */
 static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	bool exists, found = false;
-	int rc = 0;
+	int rc = check_resumed(cli->train.resume, err);
 
+	if (rc)
+		return rc;
 	if (!gt_run_source_is_foreign(cli->train.resume) &&
 	    is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
 		cli->train.out = cli->train.resume;

@@ -166,6 +166,20 @@ print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --
 	[[ $err == *"--model gpt:layers=1,heads=4,"*"'hf' has the weights of gpt2:layers=1,heads=2,"* ]]
 }
 
+@test "a folder with weights alone is not a run to go on with, nor the directory of one" {
+	exported
+	for options in "" "--model hf --data text:text.txt --out new"; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume hf $options
+		equal "$status" 1
+		equal "$err" "gtrain: error: 'hf' is no training checkpoint: it has the weights alone
+hint: --init-from starts a new run from its weights"
+	done
+	gtrain train --resume auto --out hf --model hf --data text:text.txt
+	equal "$status" 1
+	[[ $err == *"'hf/config.json' is there already and belongs to no run"* ]]
+}
+
 @test "--names is for files of programs that have the model" {
 	exported
 	gtrain eval --ckpt hf/model.safetensors --model "$GPT" --vocab run/vocab.json --data text:text.txt --names timm

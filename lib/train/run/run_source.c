@@ -169,6 +169,11 @@ bool gt_run_source_is_foreign(const char *argument)
 	return gt_saved_is_folder(argument);
 }
 
+bool gt_run_source_is_transformers(const char *argument)
+{
+	return gt_pretrained_is_folder(argument);
+}
+
 /* Facts about the checkpoint from a folder of Hugging Face's. */
 static int read_pretrained(struct gt_run_source *s, const char *folder, struct gt_err *err)
 {

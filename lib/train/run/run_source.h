@@ -47,6 +47,10 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
  * (gt_saved_is_folder()). */
 bool gt_run_source_is_foreign(const char *argument);
 
+/* Return whether `argument` is a folder whose config.json is of a model of the library transformers,
+ * with a training checkpoint or without. */
+bool gt_run_source_is_transformers(const char *argument);
+
 /* Find the latest checkpoint in the run directory `dir`, from which the run can be resumed. If the
  * directory is missing or has no checkpoint, out->path is NULL; this is not an error. Release *out
  * even after an error. */
