@@ -239,8 +239,48 @@ static void list_classes(
 		snprintf(text + used, size - used, "%s%d more", used ? " and " : "", more);
 }
 
-static int unknown_classes(
-    const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+/* Whether classes are called by numbers alone. */
+static bool are_numbers(const char *const *names, int count)
+{
+	for (int i = 0; names && i < count; i++)
+		if (!*names[i] || names[i][strspn(names[i], "0123456789")])
+			return false;
+	return true;
+}
+
+/* Whether the spec's kind of data has this key. */
+static bool takes_key(const struct gt_spec *spec, const char *key)
+{
+	const struct gt_data_form *form;
+
+	for (int i = 0; (form = gt_data_form(i)); i++)
+		for (const struct gt_setting *s = form->settings; s->help; s++)
+			if (!strcmp(form->name, spec->kind) && s->key && !strcmp(s->key, key))
+				return true;
+	return false;
+}
+
+/* Names and numbers do not match: say which side has numbers. */
+static int hint_names(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct gt_err *err)
+{
+	bool here = are_numbers(s->class_names, s->info.classes);
+	bool there = are_numbers(like->class_names, like->classes);
+	bool file = takes_key(spec, "classes");
+
+	if (here && !there)
+		return gt_err_hint(err,
+		    "classes are matched by their names, and here they have numbers alone%s",
+		    file ? "; classes=FILE gives them names" : "");
+	if (there && !here)
+		return gt_err_hint(err,
+		    "classes are matched by their names, and the model's have numbers alone%s",
+		    gt_spec_value(spec, "classes") ? "; leave out classes=" : "");
+	return gt_err_hint(err, "classes are matched by their names");
+}
+
+static int unknown_classes(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct gt_err *err)
 {
 	char unknown[200], known[200];
 	int count = 0;
@@ -251,7 +291,7 @@ static int unknown_classes(
 	list_classes(known, sizeof(known), like->class_names, NULL, like->classes);
 	gt_err_set(err, GT_EINVAL, "%s %s %s not in the data trained on, which has %s",
 	    count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are", known);
-	return gt_err_hint(err, "classes are matched by their names");
+	return hint_names(s, spec, like, err);
 }
 
 /* The data set's classes are from now on those of the other, all of them. */
@@ -283,8 +323,8 @@ static int keep_classes(struct gt_source *s)
 }
 
 /* Give every class the number that its name has in the other data set. */
-static int conform_names(
-    struct gt_source *s, const struct gt_data_description *like, bool allowed, struct gt_err *err)
+static int conform_names(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, bool allowed, struct gt_err *err)
 {
 	const char *const **sorted = NULL;
 	bool unknown = false;
@@ -305,7 +345,7 @@ static int conform_names(
 	free(sorted);
 	if (!unknown)
 		return take_names(s, like, err);
-	return allowed ? keep_classes(s) : unknown_classes(s, like, err);
+	return allowed ? keep_classes(s) : unknown_classes(s, spec, like, err);
 }
 
 /* Inputs have the target of the training data, whose scale their predictions are on. */
@@ -319,8 +359,8 @@ static int take_target(
 	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
 }
 
-static int conform_classes(
-    struct gt_source *s, const struct gt_data_request *request, struct gt_err *err)
+static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
 	bool tokens = s->info.kind == GT_DATA_TOKENS, allowed = request->new_classes && !tokens;
@@ -341,7 +381,7 @@ static int conform_classes(
 	if (s->unlabelled)
 		return take_names(s, like, err);
 	if (s->class_names || like->class_names)
-		return conform_names(s, like, allowed, err);
+		return conform_names(s, spec, like, allowed, err);
 	if (s->info.classes > like->classes && allowed)
 		return keep_classes(s);
 	if (s->info.classes > like->classes)
@@ -362,6 +402,6 @@ int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
 	if (!rc)
 		rc = check_features(s, request->like, err);
 	if (!rc)
-		rc = conform_classes(s, request, err);
+		rc = conform_classes(s, spec, request, err);
 	return rc;
 }

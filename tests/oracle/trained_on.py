@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 import zlib
 
@@ -157,6 +158,13 @@ def images(folder):
     yield "unknown classes are listed", refused(
         "classes 'dog', 'eagle' are not in the data trained on, which has 'ant', 'bee', 'cat'", "by their names",
         *ev, "images:renamed")
+    with open("a.cls", "w") as file:
+        file.write("1")
+    with tarfile.open("numbers.tar", "w") as tar:
+        tar.add("all/ant/0.png", "a.png")
+        tar.add("a.cls")
+    yield "numbers where a key gives names", refused("classes '0', '1' are not in", "numbers alone; classes=FILE gives them names",
+                                                     *ev, "webdataset:numbers.tar,size=4")
     yield "renamed ones among as many", refused("classes 'dog', 'eagle' are not in", "by their names",
                                                 *ev, "images:renamed,channels=1,mean=0.5,std=0.1")
     yield "only mean and std are forgotten", right("run", "images:all,channels=1,size=4", told)
@@ -378,7 +386,8 @@ def tables(folder):
                                       *ev, "csv:" + table("d.csv", ["a", "d"]))
     yield "a renamed class among as many", refused("class 'z' is not in the data trained on", "",
                                                    *ev, "csv:" + table("r.csv", ["z", "b", "c"]))
-    yield "numbers for names", refused("classes '0', '1' are not in", "", *ev, "csv:" + table("n.csv", ["0", "1"]))
+    yield "numbers for names", refused("classes '0', '1' are not in", "names, and here they have numbers alone", *ev,
+                                       "csv:" + table("n.csv", ["0", "1"]))
     yield "columns in another order", refused("feature 0 is 'y', but the model was trained with 'x' there", "order",
                                               *ev, "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
     yield "other columns", refused("feature 1 is 'z'", "", *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
@@ -387,6 +396,8 @@ def tables(folder):
         file.write("1,2,3,a\n")
     yield "more columns", refused("rows of 3 features, but the model was trained on 2", "", *ev, "csv:wide.csv")
     trained("numbers", "mlp:2,8,2", "csv:" + table("m.csv", ["0", "1"]))
+    yield "names for numbers", refused("classes 'a', 'b', 'c' are not in", "names, and the model's have numbers alone",
+                                       "eval", "--ckpt", "numbers", "--data", "csv:t.csv")
     yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
     yield "a higher one may not", refused("3 classes, but the model was trained on 2", "",
                                           "eval", "--ckpt", "numbers", "--data", "csv:" + table("m2.csv", ["0", "2"]))
