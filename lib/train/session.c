@@ -2,6 +2,7 @@
 #include "lib/train/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/ckpt/edit/rename.h"
 #include "lib/comm/device_group.h"
@@ -279,6 +280,38 @@ int gt_load_check(const struct gt_load_options *load, struct gt_err *err)
 	return rc;
 }
 
+/* Whether one of the unexpected keys is the program's name of this parameter, or of a part of it. */
+static bool has_theirs(
+    const struct gt_weights_report *report, const struct gt_names_table *names, const char *own)
+{
+	struct gt_names_place place;
+
+	for (size_t i = 0; i < report->unexpected_count; i++)
+		if (gt_names_to_own(&place, names, report->unexpected[i], false) &&
+		    !strcmp(place.name, own))
+			return true;
+	return false;
+}
+
+/* If all missing keys are there under the names of a program, say which one. */
+static int hint_program(
+    const struct gt_session *s, const struct gt_weights_report *report, struct gt_err *err)
+{
+	for (int p = GT_NAMES_AUTO + 1; report->missing_count && gt_names_words[p]; p++) {
+		const struct gt_names_table *names =
+		    gt_names_find(s->model, (enum gt_names)p, GT_ERR_IGNORED);
+		size_t i = 0;
+
+		while (names && i < report->missing_count &&
+		       has_theirs(report, names, report->missing[i]))
+			i++;
+		if (i == report->missing_count)
+			return gt_err_hint(err, "the keys are names of another program: {names} %s",
+			    gt_names_words[p]);
+	}
+	return err->code;
+}
+
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
@@ -296,6 +329,8 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
 		rc = err->code;
 	else if (maps)
 		rc = gt_weights_load_file(s->store, s->model, file, &o, report, err);
+	if (rc == GT_EFORMAT && !o.lenient)
+		rc = hint_program(s, report, err);
 	free(maps);
 	return rc;
 }

@@ -200,6 +200,13 @@ hint: --init-from starts a new run from its weights"
 	check "$(<hf/preprocessor_config.json)" 'd["image_mean"] == [0.5] * 3 and d["crop_size"] == {"height": 32, "width": 32}'
 	gtrain predict --ckpt hf images/cat/000.png --json -q
 	check "$out" '{c["class"] for c in d["predictions"][0]["classes"]} == {"cat", "dog"}'
+	gtrain predict --ckpt hf/model.safetensors --model ./hf images/cat/000.png
+	equal "$status" 1
+	[[ $err == *"20 keys are missing"*"hint: the keys are names of another program: --names huggingface"* ]]
+	gtrain predict --ckpt hf/model.safetensors --model ./hf images/cat/000.png --names huggingface -q
+	equal "$status" 0
+	gtrain predict --ckpt hf/model.safetensors --model lenet --read size=28 images/cat/000.png
+	[[ $status == 1 && $err == *"hint: --map "* ]]
 	jq '.rescale_factor = 1' hf/preprocessor_config.json >p && mv p hf/preprocessor_config.json
 	gtrain predict --ckpt hf images/cat/000.png
 	equal "$status" 1
