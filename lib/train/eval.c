@@ -19,6 +19,7 @@ struct gt_eval {
 	struct gt_program_pair programs;
 	struct gt_predictions each;
 	struct gt_damage_log damage;
+	bool classes_known; /* the checkpoint says their number */
 };
 
 /* ---- the steps of the session ---- */
@@ -121,6 +122,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
+		e->classes_known = trained_on.classes > 0;
 		gt_model_input_of(&s->input, gt_dataset_info(e->data));
 		warn(e);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
@@ -212,17 +214,44 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	gt_device_close(cpu);
 }
 
+/* Whether the model has a setting for its number of classes. */
+static bool takes_classes(const struct gt_model *model)
+{
+	char value[GT_MODEL_VALUE];
+	struct gt_setting setting;
+
+	for (int i = 0; gt_model_setting(model, i, &setting, value); i++)
+		if (setting.key && !strcmp(setting.key, "classes"))
+			return true;
+	return false;
+}
+
+/* The last layer alone has another shape than the model's. */
+static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, that of the model %d",
+	    e->source.path, (long long)classes, e->s.input.classes);
+	if (!e->o.inputs)
+		return gt_err_hint(err, "the model's are those of {data}");
+	if (e->classes_known || !takes_classes(e->s.model))
+		return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
+	return gt_err_hint(err, "the setting classes=%lld of {model} says so", (long long)classes);
+}
+
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
 	const struct gt_load_options load = gt_run_source_load(&e->source, &e->o.load);
-	const struct gt_weights_options options = { 0 };
+	struct gt_weights_options options = { 0 };
 	struct gt_weights_report report = { 0 };
 	/* Weights that the file lacks have their initial values. */
 	int rc = e->o.load.lenient ? gt_parallel_init(s->parallel, 0, err) : 0;
 
+	options.head_count = gt_program_pair_head(&options.head, &e->programs, &s->input);
 	if (!rc)
 		rc = gt_session_load(s, e->source.file, &load, &options, &report, err);
+	if (!rc && report.new_head)
+		rc = fail_head(e, report.head_classes, err);
 	if (!rc && e->log) {
 		if (*report.note)
 			gt_log_info(e->log, "%s: %s", e->source.path, report.note);

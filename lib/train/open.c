@@ -190,11 +190,12 @@ static void warn_of_model(const struct gt_train *t)
 
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_model_io *io = &gt_program_pair_any(&t->steps)->io;
-	/* The head of a language model is the table of its tokens, too, and stays. */
+	const char *const *head;
+	/* The head of another number of classes is replaced. */
+	const int head_count = gt_program_pair_head(&head, &t->steps, &t->s.input);
 	const struct gt_weights_options options = { .finite = true,
-		.head = io->head,
-		.head_count = t->s.input.kind == GT_MODEL_TOKENS ? 0 : io->head_count,
+		.head = head,
+		.head_count = head_count,
 		.new_head = gt_dataset_info(t->data)->other_classes };
 	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
 	struct gt_weights_report report = { 0 };

@@ -505,6 +505,15 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
 	return count && pair->tail.batch == count ? &pair->tail : NULL;
 }
 
+int gt_program_pair_head(const char *const **names, const struct gt_program_pair *pair,
+    const struct gt_model_input *input)
+{
+	const struct gt_model_io *io = &gt_program_pair_any(pair)->io;
+
+	*names = io->head;
+	return input->kind == GT_MODEL_TOKENS ? 0 : io->head_count;
+}
+
 size_t gt_program_staging(const struct gt_program *p)
 {
 	return p->plan ? staging_bytes(p) + losses_bytes(p) : 0;

@@ -189,6 +189,11 @@ const struct gt_program *gt_program_pair_any(const struct gt_program_pair *pair)
 /* Return the program for a batch of `count` samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
+/* Set *names to the names of the parameters of the last layer, borrowed from the pair, and return
+ * their number. Return 0 for models of text: the last layer is the table of their tokens, too. */
+int gt_program_pair_head(const char *const **names, const struct gt_program_pair *pair,
+    const struct gt_model_input *input);
+
 /* Return the bytes of device memory that gt_program_bind() allocates: for losses, and for a batch
  * if device memory is not host memory. 0 if the program has no plan. */
 size_t gt_program_staging(const struct gt_program *p);

@@ -124,6 +124,26 @@ for p in json.loads(sys.argv[1])["predictions"]:
 	equal "$err" ""
 }
 
+@test "a checkpoint whose last layer alone has another number of classes is told with the setting" {
+	local vit=vit:image=12,patch=4,layers=1,heads=2,width=16 pictures=images:images,channels=3,size=12
+	gtrain train --model "$vit" --data "$pictures" --batch 8 --steps 1 --out vit -q
+	cp vit/model.pth bare.pth
+	forget bare.pth
+	gtrain predict --ckpt bare.pth --model "$vit" images/cat/001.png -q
+	equal "$status" 1
+	[[ $err == *"bare.pth: the last layer has 2 classes, that of the model 1000
+hint: the setting classes=2 of --model says so"* ]]
+	gtrain predict --ckpt bare.pth --model "$vit,classes=2" images/cat/001.png -q
+	equal "$status" 0
+	gtrain predict --ckpt bare.pth --model "${vit/16/8}" images/cat/001.png -q
+	[[ $status == 1 && $err == *"has shape "*"hint: is it a checkpoint of this model"* ]]
+	rm -rf three && cp -r images three && cp -r images/cat three/cow
+	gtrain eval --ckpt bare.pth --model "$vit" --data "${pictures/images:images/images:three}" -q
+	equal "$status" 1
+	[[ $err == *"the last layer has 2 classes, that of the model 3
+hint: the model's are those of --data"* ]]
+}
+
 @test "the tokens that may follow each line of a text, as generate writes them" {
 	local prompt token at=0
 	"$GTRAIN" train --model "$GPT" --data text:"$ROOT/LICENSE" --steps 30 --batch 4 --lr 1e-2 --out speaks -q

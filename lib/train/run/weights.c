@@ -187,11 +187,13 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 		return gt_err_hint(err, "does a {map} match more than it should?");
 	}
 	source->parts = t.place.parts;
-	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor))
+	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor)) {
 		report->new_head = true;
-	else if (check_shape(
-	             t.slot, source->parts, source->parts > 1 ? name : t.slot->name, tensor, err))
+		report->head_classes = tensor->shape[0];
+	} else if (check_shape(t.slot, source->parts, source->parts > 1 ? name : t.slot->name,
+	               tensor, err)) {
 		return err->code;
+	}
 	/* A tied value may come under both names; its own wins. */
 	if (!t.alias || !source->part[part])
 		source->part[part] = tensor;

@@ -20,7 +20,7 @@ struct gt_weights_options {
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not an error */
 	bool finite;  /* a tensor that holds NaN or infinity is an error */
-	/* Names of the parameters of the last layer (gt_model_io.head). The size of their first
+	/* Names of the parameters of the last layer (gt_program_pair_head()). The size of their first
 	 * dimension is the number of classes. They are not loaded if new_head is set, or if the
 	 * file has another number of classes. */
 	const char *const *head;
@@ -33,7 +33,8 @@ struct gt_weights_options {
 struct gt_weights_report {
 	/* where the state_dict was found in the file, and which prefix was removed from its keys */
 	const char *note;
-	bool new_head; /* the parameters of options->head were not loaded */
+	bool new_head;        /* the parameters of options->head were not loaded */
+	int64_t head_classes; /* the other number of classes of the file's head; 0: it has none */
 	/* missing: names of the model that are not in the file; unexpected: keys of the file that
 	 * are not in the model. Each list is NULL-terminated, or NULL if it is empty. */
 	const char **missing, **unexpected;
