@@ -343,8 +343,10 @@ static int conform_names(struct gt_source *s, const struct gt_spec *spec,
 		unknown |= s->renumber[i] < 0;
 	}
 	free(sorted);
-	if (!unknown)
+	if (!unknown) {
+		s->info.absent_classes = like->classes - s->info.classes;
 		return take_names(s, like, err);
+	}
 	return allowed ? keep_classes(s) : unknown_classes(s, spec, like, err);
 }
 
@@ -387,6 +389,7 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	if (s->info.classes > like->classes)
 		return gt_err_set(err, GT_EINVAL, "%d %s, but the model was trained on %d",
 		    s->info.classes, tokens ? "different tokens" : "classes", like->classes);
+	s->info.absent_classes = tokens ? 0 : like->classes - s->info.classes;
 	s->info.classes = like->classes;
 	return 0;
 }

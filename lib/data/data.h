@@ -51,6 +51,8 @@ struct gt_data_info {
 	/* The data have classes that the training data lack. This is possible only if
 	 * gt_data_request.new_classes is set. */
 	bool other_classes;
+	/* Number of classes of gt_data_request.like that no sample here has. */
+	int absent_classes;
 	/* Texts: tokens are the characters of this text, numbered in their order, as no vocabulary
 	 * was known. */
 	bool own_vocab;

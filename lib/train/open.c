@@ -463,6 +463,17 @@ static int open_saved(struct gt_train *t, struct gt_err *err)
 	return rc ? fail_saved(t, rc, err) : 0;
 }
 
+/* The head of all old classes stays where the data have some of them. */
+static void report_classes(const struct gt_train *t)
+{
+	const struct gt_data_info *info = gt_dataset_info(t->data);
+	int absent = info->absent_classes;
+
+	if (t->origin.path && !t->resumes && absent > 0 && !gt_train_rank(t))
+		gt_log_info(t->log, "{data} keeps the %d classes of %s, of which %d %s no samples",
+		    info->classes, t->origin.path, absent, absent == 1 ? "has" : "have");
+}
+
 /* Data sets whose images are decoded when they are opened are known by now. */
 static void watch_damage(struct gt_train *t)
 {
@@ -510,6 +521,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		return rc;
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
+	report_classes(t);
 	watch_damage(t);
 	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);
 	if (rc)
