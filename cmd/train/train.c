@@ -310,9 +310,10 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	cli->train.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
-	if (!rc)
-		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, cli->common.verbose, err)
-		                  : run(env, cli, t, !comm->world.rank, stop, err);
+	if (!rc && !cli->dry_run)
+		rc = run(env, cli, t, !comm->world.rank, stop, err);
+	else if (!rc && !comm->world.rank)
+		rc = gt_cmd_print_plan(t, cli->common.json, cli->common.verbose, err);
 	gt_train_close(t);
 	return rc;
 }
@@ -392,8 +393,11 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	progress.terminal = (progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) &&
 	                    env->log.level >= GT_LOG_NORMAL;
 	env->log.progress = &progress;
-	rc = gt_cmd_is_threads(cli) ? run_threads(env, cli, world, err)
-	                            : run_rank(env, cli, world, command, err);
+	/* A dry run plans one rank for all, without the others. */
+	if (gt_cmd_is_threads(cli) && (!cli->dry_run || world->size > 1))
+		rc = run_threads(env, cli, world, err);
+	else
+		rc = run_rank(env, cli, world, command, err);
 	env->log.progress = NULL;
 	return rc;
 }

@@ -172,9 +172,13 @@ setup() {
 }
 
 @test "a dry run tells the cost of a model that no machine holds" {
-	gtrain train --model gpt:layers=96,width=12288,heads=96,block=64,vocab=50257 --data random --batch 1 --dry-run --json
-	equal "$status" 0
-	[ "$(jq .parameters <<<"$out")" -gt 170000000000 ]
+	# Ranks that are threads would share memory for all gradients before they plan.
+	for ranks in "" "--parallel mirrored --nproc 2" "--parallel dp --nproc 2"; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --model gpt:layers=96,width=12288,heads=96,block=64,vocab=50257 --data random --batch 1 --dry-run --json $ranks
+		equal "$status" 0
+		[ "$(jq .parameters <<<"$out")" -gt 170000000000 ]
+	done
 }
 
 @test "a stopped run's metrics reach to its last step" {

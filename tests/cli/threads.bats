@@ -14,8 +14,10 @@ setup() {
 
 @test "launchers that start processes are refused, with what to do" {
 	export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29999
-	for mode in mirrored dp; do
+	for mode in mirrored dp "dp --dry-run"; do
+		# shellcheck disable=SC2086 # several words
 		gtrain train "${MLP[@]}" --parallel $mode --out run
+		mode=${mode% *}
 		equal "$status" 2
 		equal "$err" "gtrain: error: --parallel $mode: its ranks are threads of one process, but torchrun has started 2 processes
 hint: take --parallel ddp, or start gtrain by itself with --nproc 2"

@@ -342,6 +342,18 @@ hint: --accumulate 4, with a larger --batch"
 	[ "$(awk '$1 == "matmul" { print $2 }' <<<"$out")" = 81 ]
 }
 
+@test "of ranks that a launcher has started, the first one prints the plan of a dry run" {
+	local rank port=$((15000 + RANDOM % 15000))
+	for rank in 1 0; do
+		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+			"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --dry-run -q >plan$rank &
+	done
+	wait -n
+	wait -n
+	grep -q "on each of 2 ranks" plan0
+	[ ! -s plan1 ]
+}
+
 # ---- steps and batches ----
 
 @test "accumulation is a larger batch, in the short last step of an epoch too" {
