@@ -62,7 +62,7 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 			    like->width, like->height);
 		return 0;
 	}
-	if (same_channels && given) {
+	if (same_channels && given && !request->same_size) {
 		append_text(told->overruled, sizeof(told->overruled),
 		    "%d x %d pixels, but the model was trained with %d x %d", info->width,
 		    info->height, like->width, like->height);
@@ -73,9 +73,10 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 	    info->width, info->height, info->channels, size_known ? like->width : info->width,
 	    size_known ? like->height : info->height,
 	    like->channels ? like->channels : info->channels);
-	return gt_spec_value(spec, "channels")
-	           ? gt_err_hint(err, "leave out channels= to use those of the training data")
-	           : err->code;
+	if (gt_spec_value(spec, "channels"))
+		return gt_err_hint(err, "leave out channels= to use those of the training data");
+	return given ? gt_err_hint(err, "leave out size= to use that of the training data")
+	             : err->code;
 }
 
 static bool same(const float *a, const float *b, int count)

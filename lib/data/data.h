@@ -112,6 +112,9 @@ struct gt_data_request {
 	/* Allow classes that the description lacks. If there are such classes, all classes keep the
 	 * numbers of this data set, and info.other_classes is set. */
 	bool new_classes;
+	/* Images of another size than that of the description are an error, even if the spec sets
+	 * this size. Evaluations during training use the shapes of the training data. */
+	bool same_size;
 	/*
 	 * Files without targets, for predictions. They are read instead of the spec's path, in this
 	 * order. "-" is standard input. NULL: read the spec's path.
@@ -351,9 +354,10 @@ int gt_sampler_batch(
  * other, and its class does not count.
  */
 struct gt_batch {
-	int count;       /* number of samples, 1 to the sampler's `batch` */
-	void *input;     /* [count, input_bytes], 64-byte aligned */
-	int32_t *target; /* [count, targets], 64-byte aligned */
+	int count;          /* number of samples, 1 to the sampler's `batch` */
+	size_t input_bytes; /* bytes of one sample of `input` */
+	void *input;        /* [count, input_bytes], 64-byte aligned */
+	int32_t *target;    /* [count, targets], 64-byte aligned */
 	uint32_t epoch;
 	int64_t step; /* number of the batch in its epoch */
 };

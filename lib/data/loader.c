@@ -279,7 +279,8 @@ static int alloc_slots(struct gt_loader *l, struct gt_err *err)
 		struct slot *s = &l->slots[i];
 
 		s->index = gt_calloc(batch, sizeof(*s->index), err);
-		s->batch.input = alloc_batch(l, batch, batch_input_bytes(l), err);
+		s->batch.input_bytes = batch_input_bytes(l);
+		s->batch.input = alloc_batch(l, batch, s->batch.input_bytes, err);
 		s->batch.target = alloc_batch(l, batch, batch_target_bytes(l), err);
 		if (!s->index || !s->batch.input || !s->batch.target || alloc_mixed(l, s, err))
 			return GT_ENOMEM;

@@ -67,11 +67,28 @@ int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt
 	return rc ? rc : gt_loader_next(f->loader, batch, err);
 }
 
+/* A program copies as many bytes as its own input has. The samples of a data set with another shape
+ * would be read beyond their end. */
+static int check_shape(const struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	size_t bytes = (size_t)batch->count * batch->input_bytes;
+
+	if (!p->input_bytes || p->input_bytes == bytes)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "a batch of %d samples has %zu bytes, but the model was planned for %zu: the data have "
+	    "another shape",
+	    batch->count, bytes, p->input_bytes);
+}
+
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
-	int rc = gt_program_feed(p, batch, err);
+	int rc = f->loader ? check_shape(p, batch, err) : 0;
 
+	if (rc)
+		return rc;
+	rc = gt_program_feed(p, batch, err);
 	f->fed[f->count++ % 2] = gt_program_fed(p);
 	return rc;
 }

@@ -84,6 +84,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		gt_data_describe(&trained_on, t->data);
 		request->like = &trained_on;
 		request->new_classes = false;
+		request->same_size = true;
 		request->parts = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
 		if (!rc && gt_run_source_check_vocab(NULL, t->val, err))

@@ -157,7 +157,8 @@ void gt_feeder_close(struct gt_feeder *f);
 int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err);
 
 /* Copy a batch to a program by gt_program_feed(). The batch comes from gt_feeder_next(). On a rank
- * for which rank 0 reads, only batch->count has to be set. */
+ * for which rank 0 reads, only batch->count has to be set. Errors: GT_EINVAL if the bytes of the
+ * batch are not those of the program's input. */
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 

@@ -44,6 +44,17 @@ def pictures(folder, names, side=4):
     return folder
 
 
+def shards(folder, path):
+    """The pictures of a folder as a webdataset, whose classes are numbers."""
+    with tarfile.open(path, "w") as tar:
+        for number, name in enumerate(sorted(os.listdir(folder))):
+            with open(f"{number}.cls", "w") as file:
+                file.write(str(number))
+            tar.add(f"{folder}/{name}/0.png", f"{number}.png")
+            tar.add(f"{number}.cls")
+    return path
+
+
 def table(path, classes, header="x,y,class", swap=False):
     """Rows around a point of each class, with the classes in this order."""
     draw = random.Random(3)
@@ -177,6 +188,11 @@ def images(folder):
     trained("wide", "resnet20", "images:all,channels=3,size=8", "--steps", "2")
     yield "another size, which the model takes", overruled(
         "16 x 16 pixels, but the model was trained with 8 x 8", "wide", "images:all,size=16")
+    go_on = ("train", "-q", "--model", "resnet20", "--steps", "4", "--out", "wide", "--data", "images:all,channels=3,size=8", "--resume", "auto")
+    shards("all", "all.tar")
+    for val in ("images:all,size=16", "images:all,size=4", "webdataset:all.tar,size=16"):
+        yield f"--val {val} has another size, which the run's programs do not take", refused(
+            "but the model was trained on 8 x 8", "leave out size=", *go_on, "--val", val)
     yield "another kind of data", refused("the data are rows of numbers, but the model was trained on images", "",
                                           *ev, "random:16/3")
     go_on = ("train", "-q", "--steps", "160", "--out", "run", "--resume", "auto", "--data")

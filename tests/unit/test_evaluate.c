@@ -23,7 +23,8 @@ struct subject {
 	    kind; /* of ranks that train; where they don't, it makes no difference */
 	int stages;
 	bool trains;
-	int top; /* answers of each sample to keep */
+	int top;           /* answers of each sample to keep */
+	const char *other; /* evaluate these data with the programs for `data`; NULL: `data` */
 };
 
 #define GPT "gpt:layers=1,heads=2,width=16,block=8,vocab=30"
@@ -111,6 +112,10 @@ static int evaluate(void *self, struct gt_group *group, struct gt_err *err)
 	struct gt_session s;
 	int rc = gt_session_open(&s, &options, &purpose, &rank, err);
 
+	if (!rc && of->other) {
+		gt_dataset_close(rank.data);
+		rc = gt_dataset_open(&rank.data, of->other, NULL, err);
+	}
 	if (!rc)
 		rc = gt_evaluate(&s, &rank.programs, rank.data, &how, &job->metrics[group->rank],
 		    &job->each[group->rank], err);
@@ -273,12 +278,31 @@ static void errors_are_those_of_the_answers_in_any_batches(void **state)
 	planted_remove(root);
 }
 
+/* Samples of another size than that of the programs would be read beyond their end. */
+static void data_of_another_shape_are_refused(void **state)
+{
+	static const char *const others[] = { "random:4/3,samples=9", "random:64/3,samples=9" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		const struct gt_threads_options options = { .shm = { .timeout_s = 60 } };
+		const struct subject subject = { "mlp:8,16,3", "random:8/3,samples=9", .batch = 4,
+			.other = others[i] };
+		struct job job = { .subject = &subject };
+		struct gt_err err = GT_ERR_INIT;
+
+		assert_int_equal(gt_threads_run(1, &options, evaluate, &job, &err), GT_EINVAL);
+		assert_non_null(strstr(err.text, "the model was planned for 128"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_measure_as_one),
 		cmocka_unit_test(metrics_are_those_of_the_answers_in_any_batches),
 		cmocka_unit_test(errors_are_those_of_the_answers_in_any_batches),
+		cmocka_unit_test(data_of_another_shape_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("evaluate", tests, NULL, NULL);
