@@ -293,14 +293,17 @@ static int check_targets(
 	    (long long)a->source.length, a->inputs_name, (long long)t->shape[0], a->targets_name);
 }
 
-/* As the spec says; or else the same as in training, or by the type of the targets. */
+/* As the spec says; or else the same as in training, or by the type of the targets. Where the data
+ * may have new classes, integers do not end a regression. */
 static bool is_regression(
     enum task task, const struct gt_tree_tensor *t, const struct gt_data_request *request)
 {
+	const struct gt_data_description *like = request->like;
+
 	if (task != TASK_AUTO)
 		return task == TASK_REGRESSION;
-	return request->like && request->like->classes && !request->new_classes
-	           ? request->like->regression
+	return like && like->classes && (!request->new_classes || like->regression)
+	           ? like->regression
 	           : gt_dtype_is_real(t->dtype);
 }
 

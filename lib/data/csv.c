@@ -94,11 +94,14 @@ static int read_head(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_
 		rc = gt_csv_next_row(r, err);
 	if (rc < 0)
 		return rc;
-	if (!rc && header)
-		return gt_err_set(err, GT_EFORMAT, "there are no rows behind the header");
-	if (rc == 1 && r->count == t->fields && t->header == GT_CSV_HEADER_AUTO)
+	t->names = first;
+	if (t->header == GT_CSV_HEADER_AUTO && gt_csv_names_are_known(t, &header, err))
+		return GT_ENOMEM;
+	if (rc == 1 && r->count == t->fields && t->header == GT_CSV_HEADER_AUTO && !header)
 		header = is_header(first, r->fields, t->fields);
 	t->names = header ? first : NULL;
+	if (!rc && header)
+		return gt_err_set(err, GT_EFORMAT, "there are no rows behind the header");
 	/* Back to the first row of values. */
 	r->at = start;
 	r->next_line = 1;
@@ -354,46 +357,6 @@ static const struct gt_source_ops csv_ops = {
 
 /* ---- opening ---- */
 
-/* Warn where the scale of the training is left out. */
-static void warn_of_scale(struct gt_csv_table *t)
-{
-	const struct gt_data_description *like = t->like;
-
-	for (int k = 0; like && !t->standardise && k < like->column_count; k++)
-		if (like->columns[k].mean != 0 || like->columns[k].std != 1)
-			t->csv->source.info.overruled =
-			    "standardise=no, but the model was trained on standardised columns";
-}
-
-/* Tell that the target is a number, and which columns were found to have words. */
-static int report_columns(struct gt_csv_table *t, struct gt_err *err)
-{
-	struct gt_source *s = &t->csv->source;
-	char text[300] = "";
-	bool named = false;
-	size_t used = 0;
-
-	if (s->info.regression && t->task == GT_CSV_TASK_AUTO && !t->like)
-		used = (size_t)snprintf(text, sizeof(text),
-		    "the target has fractions: regression, as with task=regression");
-	for (int k = 0; k < s->column_count && !t->like; k++) {
-		const struct gt_data_column *c = &s->columns[k];
-		char number[24];
-
-		if (!c->count || used + (c->name ? strlen(c->name) : 0) + 60 > sizeof(text))
-			continue;
-		snprintf(number, sizeof(number), "%d", k);
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s (%d words)",
-		    used ? (named ? ", " : "; ") : "",
-		    named ? "" : "categories: ", c->name ? c->name : number, c->count);
-		named = true;
-	}
-	if (!used)
-		return 0;
-	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
-	return s->info.interpretation ? 0 : GT_ENOMEM;
-}
-
 static int read_table(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
@@ -405,13 +368,11 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->csv->known = t->like || !t->standardise;
-	t->csv->target_known = (t->like && t->like->regression) || !t->standardise;
 	info->kind = GT_DATA_VECTOR;
 	info->samples = s->length = (int64_t)t->rows;
 	info->input_bytes = (size_t)info->features * sizeof(float);
 	info->targets = 1;
-	warn_of_scale(t);
-	return report_columns(t, err);
+	return gt_csv_write_notes(t, err);
 }
 
 static int read_separator(struct gt_csv_table *t, struct gt_err *err)
@@ -480,7 +441,7 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "target", "COLUMN", "the last", "the column of the targets: its name, or number from 0" },
+	{ "target", "COLUMN", "the last not skipped", "the column of the targets: its name, or number from 0" },
 	{ "task", "auto|classification|regression", "auto",
 	    "whether targets are classes or numbers" },
 	{ "sep", "comma|tab|semicolon|bar", "comma", "the character between the fields of a row" },

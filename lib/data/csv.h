@@ -62,7 +62,12 @@ struct gt_csv_table {
 	struct gt_arena arena;
 	size_t fields, target;      /* number of fields in a row; index of the target */
 	char **names;               /* [fields]; NULL: no header */
+	char ***sorted;             /* [fields] pointers to the names, in their order */
 	int *place;                 /* [fields] index of the field's column, or GT_CSV_NOWHERE */
+	bool *asked;                /* [fields] the setting categories= names the field */
+	size_t ignored;             /* fields that are ignored because `like` lacks them */
+	size_t first_ignored;       /* index of the first of them */
+	bool other_target;          /* regression: the target has another name than in `like` */
 	size_t columns;             /* number of columns */
 	struct gt_csv_words *words; /* [columns]; NULL before the first row */
 	size_t rows, cell_capacity; /* rows read so far; rows that fit in csv->cells */
@@ -83,11 +88,20 @@ bool gt_csv_is_missing(const char *s);
  * `text`. */
 const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size);
 
-/* ---- csv_columns.c ---- */
+/* ---- csv_place.c ---- */
 
-/* Choose which field is the target, and which of the other fields are columns: set t->target,
- * t->place and t->columns. */
+/* Set *known to whether t->names has the names of all columns that the model was trained with. */
+int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *err);
+
+/*
+ * Choose which field is the target, and which of the other fields are columns: set t->target,
+ * t->place, t->columns and t->asked. If the model was trained with named columns and this table has
+ * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL, for
+ * example if two fields have a name that must name one.
+ */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
+
+/* ---- csv_columns.c ---- */
 
 /* Write the columns of a row of the file to row t->rows of t->csv->cells. The caller has allocated
  * memory for this row. */
@@ -104,5 +118,11 @@ void gt_csv_release_words(struct gt_csv_table *t);
 
 /* Convert the texts in t->targets to classes or numbers in t->csv->targets. */
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
+
+/* ---- csv_notes.c ---- */
+
+/* Set the info's `interpretation` and `overruled`: how the table was read, and which settings differ
+ * from those of the training. Call this after the last row. */
+int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 
 #endif

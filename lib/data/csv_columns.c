@@ -1,4 +1,4 @@
-/* csv_columns.c - the columns of a table: which are features, and which words these have. */
+/* csv_columns.c - the columns of a table: the type and the words of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,175 +6,7 @@
 #include "lib/base/mem.h"
 #include "lib/data/csv.h"
 
-/* ---- which field is which column ---- */
-
-/* A field by its name or by its number from 0; `fields` where there is none. */
-static size_t find_field(const struct gt_csv_table *t, const char *wanted)
-{
-	char *end;
-	unsigned long n;
-
-	for (size_t i = 0; t->names && i < t->fields; i++)
-		if (!strcmp(t->names[i], wanted))
-			return i;
-	n = strtoul(wanted, &end, 10);
-	return *wanted >= '0' && *wanted <= '9' && !*end && n < t->fields ? n : t->fields;
-}
-
-static int no_field(
-    const struct gt_csv_table *t, const char *wanted, const char *role, struct gt_err *err)
-{
-	gt_err_set(err, GT_EINVAL, "there is no column '%.100s' %s", wanted, role);
-	if (!t->names)
-		return gt_err_hint(
-		    err, "the file has no header line; columns are 0 to %zu", t->fields - 1);
-	return gt_err_hint(err, "columns: %s%s%s%s%s; or a number from 0 to %zu", t->names[0],
-	    t->fields > 1 ? ", " : "", t->fields > 1 ? t->names[1] : "",
-	    t->fields > 2 ? ", ... " : "", t->fields > 2 ? t->names[t->fields - 1] : "",
-	    t->fields - 1);
-}
-
-static int choose_target(struct gt_csv_table *t, struct gt_err *err)
-{
-	const char *wanted = gt_spec_value(t->spec, "target");
-
-	if (t->fields < 2) {
-		gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
-		return gt_err_hint(err,
-		    "a row needs at least a feature and a class, divided by a comma; sep= names "
-		    "another separator");
-	}
-	t->target = wanted ? find_field(t, wanted) : t->fields - 1;
-	return t->target < t->fields ? 0 : no_field(t, wanted, "to be the target", err);
-}
-
-/* Call `use` for each field in a setting's list, NAME/NAME/... */
-static int each_field(struct gt_csv_table *t, const char *key, const char *role,
-    void (*use)(struct gt_csv_table *t, size_t field), struct gt_err *err)
-{
-	const char *list = gt_spec_value(t->spec, key);
-	char *copy = list ? gt_strdup(list, err) : NULL, *rest = copy, *name;
-	int rc = list && !copy ? GT_ENOMEM : 0;
-
-	while (!rc && (name = strsep(&rest, "/"))) {
-		size_t field = find_field(t, name);
-
-		if (field == t->fields)
-			rc = no_field(t, name, role, err);
-		else
-			use(t, field);
-	}
-	free(copy);
-	return rc;
-}
-
-static void skip(struct gt_csv_table *t, size_t field)
-{
-	t->place[field] = GT_CSV_NOWHERE;
-}
-
-/* All fields but the target and those that are skipped. */
-static int place_in_order(struct gt_csv_table *t, struct gt_err *err)
-{
-	int rc;
-
-	t->columns = 0;
-	for (size_t i = 0; i < t->fields; i++)
-		t->place[i] = 0;
-	rc = each_field(t, "skip", "to skip", skip, err);
-	for (size_t i = 0; i < t->fields; i++) {
-		bool used = i != t->target && t->place[i] != GT_CSV_NOWHERE;
-
-		t->place[i] = used ? (int)t->columns++ : GT_CSV_NOWHERE;
-	}
-	if (!rc && !t->columns)
-		rc = gt_err_set(err, GT_EINVAL, "no column is left to be a feature");
-	return rc;
-}
-
-/* The name of a column of the data that the model was trained on; NULL: it has none. */
-static const char *known_name(const struct gt_data_description *like, int column)
-{
-	if (like->columns)
-		return like->columns[column].name;
-	return like->feature_names ? like->feature_names[column] : NULL;
-}
-
-static int known_columns(const struct gt_data_description *like)
-{
-	return like->columns ? like->column_count : like->features;
-}
-
-/* Inputs have their features in any order, among other columns. */
-static int place_by_name(
-    struct gt_csv_table *t, const struct gt_data_description *like, struct gt_err *err)
-{
-	for (size_t i = 0; i < t->fields; i++)
-		t->place[i] = GT_CSV_NOWHERE;
-	for (int k = 0; k < known_columns(like); k++) {
-		size_t i = 0;
-
-		while (i < t->fields && strcmp(t->names[i], known_name(like, k)))
-			i++;
-		if (i == t->fields)
-			return gt_err_set(err, GT_EINVAL,
-			    "there is no column '%.100s', with which the model was trained",
-			    known_name(like, k));
-		t->place[i] = k;
-	}
-	t->columns = (size_t)known_columns(like);
-	return 0;
-}
-
-static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
-{
-	const struct gt_data_request *request = t->request;
-	const struct gt_data_description *like = request->like;
-	bool known = like && like->features, named = known && known_name(like, 0);
-	size_t wanted = known ? (size_t)known_columns(like) : (size_t)request->features;
-
-	t->target = SIZE_MAX;
-	if (t->names && named)
-		return place_by_name(t, like, err);
-	if (!wanted || t->fields == wanted)
-		return place_in_order(t, err);
-	gt_err_set(err, GT_EINVAL, "rows of %zu fields, but the model was trained with %zu columns",
-	    t->fields, wanted);
-	if (t->fields < wanted)
-		return err->code;
-	return gt_err_hint(err, "leave out columns that are no features%s",
-	    named ? ", or write the names of the columns in the first line" : "");
-}
-
-int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
-{
-	size_t columns;
-	int rc;
-
-	t->place = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->place), err);
-	if (!t->place)
-		return GT_ENOMEM;
-	if (t->request->inputs)
-		return place_inputs(t, err);
-	rc = choose_target(t, err);
-	if (!rc)
-		rc = place_in_order(t, err);
-	if (rc || !t->like)
-		return rc;
-	columns = (size_t)known_columns(t->like);
-	if (t->columns != columns)
-		rc = gt_err_set(err, GT_EINVAL,
-		    "rows of %zu features, but the model was trained on %zu", t->columns, columns);
-	return rc;
-}
-
 /* ---- words ---- */
-
-static void ask(struct gt_csv_table *t, size_t field)
-{
-	if (t->place[field] != GT_CSV_NOWHERE)
-		t->words[t->place[field]].categories = t->words[t->place[field]].text = true;
-}
 
 /* The first row decides which columns have words; inputs have those of the training data. */
 static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
@@ -193,10 +25,12 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 		w->first = gt_arena_strdup(&t->arena, r->fields[i], err);
 		if (!w->first)
 			return GT_ENOMEM;
+		w->categories = t->asked[i];
 		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
-		                  : !t->request->inputs && !gt_csv_parse_number(w->first, &value);
+		                  : w->categories || (!t->request->inputs &&
+		                                         !gt_csv_parse_number(w->first, &value));
 	}
-	return each_field(t, "categories", "to have categories", ask, err);
+	return 0;
 }
 
 /* Where a word stands, or belongs, among those before it. */
@@ -295,6 +129,9 @@ static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, cons
 	if (w->text && gt_csv_parse_number(text, &value)) {
 		gt_err_set(err, GT_EFORMAT, "'%.60s' is a number, but line %ld has '%.60s'", text,
 		    w->line, w->first);
+		if (t->rows == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO)
+			return gt_err_hint(
+			    err, "if line %ld names the columns, add header=yes", w->line);
 		return gt_err_hint(err, "categories=COLUMN reads the numbers of a column as words");
 	}
 	gt_err_set(err, GT_EFORMAT, "'%.60s' is not a number", text);

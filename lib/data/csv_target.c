@@ -102,6 +102,14 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
+/* The text of the first target behind `row` rows that is not a number; NULL if all are numbers. */
+static const char *first_word(const struct gt_csv_table *t, size_t row)
+{
+	while (row < t->rows && is_number(t->targets[row]))
+		row++;
+	return row < t->rows ? t->targets[row] : NULL;
+}
+
 /* Whether all targets are numbers, and some have fractions. */
 static bool has_fractions(const struct gt_csv_table *t)
 {
@@ -117,19 +125,38 @@ static bool has_fractions(const struct gt_csv_table *t)
 	return fraction;
 }
 
-/* The kind of the targets: as the spec says, as in training, or guessed from their texts. */
+/* The kind of the targets: as the spec says, as in training, or guessed from their texts. Where the
+ * data may have new classes, words end a regression, but whole numbers do not. */
 static bool is_regression(const struct gt_csv_table *t)
 {
 	if (t->task != GT_CSV_TASK_AUTO)
 		return t->task == GT_CSV_REGRESSION;
-	return t->like && !t->request->new_classes ? t->like->regression : has_fractions(t);
+	if (t->like && (!t->request->new_classes || (t->like->regression && !first_word(t, 0))))
+		return t->like->regression;
+	return has_fractions(t);
+}
+
+/* A target of another name is on another scale, which is measured where the model may change. */
+static void choose_scale(struct gt_csv_table *t)
+{
+	struct gt_source *s = &t->csv->source;
+	bool known = t->like && t->like->regression, anew;
+
+	t->other_target = known && s->target.name && t->like->target.name &&
+	                  strcmp(s->target.name, t->like->target.name) != 0;
+	anew = t->other_target && t->request->new_classes;
+	s->info.other_classes |= anew;
+	t->csv->target_known = (known && !anew) || !t->standardise;
+	if (known && !anew && t->standardise) {
+		s->target.mean = t->like->target.mean;
+		s->target.std = t->like->target.std;
+	}
 }
 
 /* Numbers stay as they are written; they are put on their scale when they are read. */
 static int take_values(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
-	const char *name = t->names ? t->names[t->target] : NULL;
 
 	for (size_t i = 0; i < t->rows; i++) {
 		double value;
@@ -144,31 +171,57 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 	}
 	s->info.regression = true;
 	s->info.classes = 1;
-	s->target = (struct gt_data_column){ .std = 1 };
-	if (t->like && t->like->regression && t->standardise) {
-		s->target.mean = t->like->target.mean;
-		s->target.std = t->like->target.std;
+	choose_scale(t);
+	return 0;
+}
+
+static int take_words(struct gt_csv_table *t, struct gt_err *err)
+{
+	for (size_t i = 0; i < t->rows; i++) {
+		if (!is_number(t->targets[i]))
+			continue;
+		bad_target(t, i, "stands among words", err);
+		/* A header that was not recognised. */
+		if (i == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO && !first_word(t, 1))
+			gt_err_hint(
+			    err, "if line %ld names the columns, add header=yes", t->lines[0]);
+		return err->code;
 	}
-	s->target.name = name ? gt_arena_strdup(&s->names, name, err) : NULL;
-	return name && !s->target.name ? GT_ENOMEM : 0;
+	return number_words(t, err);
+}
+
+static int check_none_missing(const struct gt_csv_table *t, struct gt_err *err)
+{
+	for (size_t i = 0; i < t->rows; i++)
+		if (gt_csv_is_missing(t->targets[i])) {
+			bad_target(t, i, "is missing", err);
+			return gt_err_hint(err, "fill it in or leave out the row");
+		}
+	return 0;
+}
+
+static int keep_name(struct gt_csv_table *t, struct gt_err *err)
+{
+	struct gt_source *s = &t->csv->source;
+
+	s->target = (struct gt_data_column){ .std = 1 };
+	if (t->names)
+		s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
+	return t->names && !s->target.name ? GT_ENOMEM : 0;
 }
 
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 {
-	bool numbers = is_number(t->targets[0]);
+	int rc = check_none_missing(t, err);
 
+	if (!rc)
+		rc = keep_name(t, err);
+	if (rc)
+		return rc;
 	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
 	if (!t->csv->targets)
 		return GT_ENOMEM;
 	if (is_regression(t))
 		return take_values(t, err);
-	if (numbers)
-		return take_numbers(t, err);
-	for (size_t i = 0; i < t->rows; i++) {
-		if (!*t->targets[i])
-			return bad_target(t, i, "is empty", err);
-		if (is_number(t->targets[i]))
-			return bad_target(t, i, "stands among words", err);
-	}
-	return number_words(t, err);
+	return is_number(t->targets[0]) ? take_numbers(t, err) : take_words(t, err);
 }

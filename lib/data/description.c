@@ -210,6 +210,8 @@ json_t *gt_data_description_to_json(
 		    json, "columns", columns_to_json(d->columns, d->column_count));
 	if (!rc && d->regression)
 		rc = json_object_set_new(json, "target", column_to_json(&d->target));
+	if (!rc && !d->regression && d->target.name)
+		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
@@ -432,6 +434,7 @@ static int read_vocab(struct gt_data_description *d, const json_t *json, struct 
 static int read_description(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *kind = json_string_value(json_object_get(json, "kind"));
+	const json_t *name = json_object_get(json, "target-name");
 	int rc, k = 0;
 
 	while (k < KINDS && kind && strcmp(kind, kinds[k]))
@@ -455,6 +458,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	d->regression = json_object_get(json, "target") != NULL;
 	if (!rc && d->regression)
 		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
+	if (!rc && !d->regression && name)
+		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
 	if (!rc)
 		rc = read_specials(&d->specials, json, err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);

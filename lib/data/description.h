@@ -46,7 +46,7 @@ struct gt_data_description {
 	int column_count;                     /* tables; 0: features are unscaled numbers */
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
-	struct gt_data_column target;         /* regression: name, mean and std of the target */
+	struct gt_data_column target;         /* tables: name; regression: mean and std, too */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* For a tokenizer of byte-pair encoding, the digest of its file. "": the digest is not
 	 * known, or the tokenizer is of another kind. */

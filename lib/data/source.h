@@ -60,7 +60,7 @@ struct gt_source {
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
 	int column_count;                 /* columns of a table; 0: features are unscaled numbers */
 	struct gt_data_column *columns;   /* [column_count] */
-	struct gt_data_column target;     /* regression: name, mean and std of the target */
+	struct gt_data_column target;     /* tables: name; regression: mean and std, too */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
 	/* The samples are inputs for predictions and have no targets. read() sets the target to
 	 * GT_DATA_IGNORE, or, for lines of text (text_lines.c), to the position of the line's last

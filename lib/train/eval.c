@@ -44,6 +44,8 @@ static void warn(const struct gt_eval *e)
 		return;
 	if (info->note)
 		gt_log_warn(e->log, "{data}: %s", info->note);
+	if (info->interpretation && !e->o.inputs)
+		gt_log_info(e->log, "{data}: %s", info->interpretation);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
 	if (trained && chosen && !same(trained, chosen))

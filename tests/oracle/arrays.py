@@ -213,6 +213,11 @@ def tables(folder):
             keys = [key for key in same if key not in ("data", "seconds", "samples_per_s", "data_wait", "time_s") and "per_s" not in key]
             differ = [key for key in keys if isinstance(same[key], (int, float)) and abs(same[key] - cross[key]) > 1e-6 * max(1, abs(same[key]))]
             yield f"{task}: trained on {on[:3]}, evaluated on {other[:3]}", f"{same} {cross}" if differ or "loss" not in keys else ""
+    np.savez(f"{folder}/whole.npz", x=x, y=np.arange(60))
+    gtrain("train", "-q", "--model", "mlp:4,256,1", "--data", f"npz:{folder}/whole.npz", "--steps", "1", "--init-from", f"{folder}/regression-npz",
+           "--out", f"{folder}/whole")
+    same = gtrain("eval", "--json", "--ckpt", f"{folder}/whole", "--data", f"npz:{folder}/whole.npz")
+    yield "regression: goes on with integers", "" if "mse" in json.loads(same) else same
     with open(f"{folder}/words.csv", "w") as f:
         f.writelines(f"{i % 7},{'ab'[i % 2]},{i % 3}\n" for i in range(30))
     gtrain("train", "-q", "--model", "mlp", "--data", f"csv:{folder}/words.csv", "--steps", "2", "--batch", "10", "--out", f"{folder}/words")

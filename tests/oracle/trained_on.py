@@ -67,6 +67,15 @@ def table(path, classes, header="x,y,class", swap=False):
     return path
 
 
+def moved(path, source, names, old=None):
+    """Columns of a table under these names; those of `old` where these are other ones. A name that it lacks has a column of its own."""
+    with open(source, newline="") as file, open(path, "w") as out:
+        out.write(",".join(names) + "\n")
+        for row in csv.DictReader(file):
+            out.write(",".join(row.get(name, "?") for name in old or names) + "\n")
+    return path
+
+
 def run(*arguments):
     return subprocess.run([GTRAIN, *arguments], capture_output=True, text=True)
 
@@ -405,9 +414,17 @@ def tables(folder):
                                                    *ev, "csv:" + table("r.csv", ["z", "b", "c"]))
     yield "numbers for names", refused("classes '0', '1' are not in", "names, and here they have numbers alone", *ev,
                                        "csv:" + table("n.csv", ["0", "1"]))
-    yield "columns in another order", refused("feature 0 is 'y', but the model was trained with 'x' there", "order",
-                                              *ev, "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
-    yield "other columns", refused("feature 1 is 'z'", "", *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
+    yield "columns in another order", right("run", "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
+    yield "columns and target among others", right("run", "csv:" + moved("w.csv", "t.csv", ("class", "y", "id", "x", "more")))
+    yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and 1 more: ignored")
+    yield "other columns", refused("there is no column 'y', with which", None, *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
+    for setting, why in (("skip=x", "'x' is skipped, but the model was trained with it"), ("target=x", "'x' is the target, but the model was"),
+                         ("categories=x", "data option 'categories=x': column 'x' had numbers in the data")):
+        yield f"{setting} of a known column", refused(why, None, *ev, "csv:t.csv," + setting)
+    yield "two columns of a known name", refused("columns 1 and 2 have the same name, 'x'", "rename", *ev, "csv:" + moved("2.csv", "t.csv", "yxx"))
+    moved("years.csv", "t.csv", ("2019", "2020", "class"), ("x", "y", "class"))
+    trained("years", "mlp:2,8,3", "csv:years.csv,header=yes")
+    yield "a header of numbers is known by its names", right("years", "csv:" + moved("y2.csv", "years.csv", ("class", "2020", "2019")))
     yield "no header", right("run", "csv:" + table("h.csv", ["c", "a"], None))
     with open("wide.csv", "w") as file:
         file.write("1,2,3,a\n")
@@ -420,6 +437,43 @@ def tables(folder):
                                           "eval", "--ckpt", "numbers", "--data", "csv:" + table("m2.csv", ["0", "2"]))
 
 
+def numbers(folder):
+    """A regression that goes on with other data: the target's scale belongs to its name."""
+    os.chdir(folder)
+    draw = random.Random(5)
+    with open("t.csv", "w") as file:
+        file.write("x,y,price,cost,count,kind\n")
+        for _ in range(60):
+            x, y = draw.gauss(0, 1), draw.gauss(0, 1)
+            file.write(f"{x},{y},{500 + 20 * x + 5 * y},{3 - x},{round(100 + 9 * x)},{'high' if x > 0 else 'low'}\n")
+    for target in ("price", "cost", "count", "kind"):
+        moved(f"{target}.csv", "t.csv", ("x", "y", target))
+    moved("prices.csv", "t.csv", ("x", "y", "price"), ("x", "y", "count"))
+    trained("run", "mlp:2,8,1", "csv:price.csv")
+
+    def begin(model, data, *more):
+        said = begun("more", model, data, "--init-from", "run", *more)
+        with open("more/config.json") as file:
+            target = json.load(file)["about"]["data"].get("target", {})
+        shutil.rmtree("more")
+        return said, target.get("mean", 0)
+    said, mean = begin("mlp:2,8,1", "csv:price.csv")
+    yield "the same target keeps its scale", wants(said, "the target keeps the mean", lacks="anew") or (mean < 400 and str(mean))
+    said, mean = begin("mlp:2,8,1", "csv:cost.csv", "--val", "csv:price.csv")
+    yield "another target has another scale, and a new head", wants(
+        said, "the target is 'cost', not 'price' as in the training", "'2.weight' begins anew") or (mean > 5 and str(mean))
+    yield "--val of another target", wants(said, "--val: the target is 'price', but the model was trained on 'cost'")
+    said, mean = begin("mlp:2,8,1", "csv:prices.csv")
+    yield "whole numbers go on as numbers", wants(said, "regression, as in the training") or (mean < 400 and str(mean))
+    said, mean = begin("mlp:2,8,2", "csv:kind.csv")
+    yield "words begin classes", wants(said, "'2.weight' begins anew") or (mean and str(mean))
+    done = run("eval", "--ckpt", "run", "--data", "csv:count.csv")
+    yield "eval of another target", wants(done.stderr, "warning: --data: the target is 'count', but the model was trained on 'price'")
+    errors = [json.loads(run("eval", "--ckpt", "run", "--data", data, "--json").stdout)["mse"]
+              for data in ("csv:price.csv", "csv:" + moved("p.csv", "t.csv", ("price", "y", "kind", "x")))]
+    yield "eval finds columns and target by their names", "" if errors[0] == errors[1] < 40 else str(errors)
+
+
 if __name__ == "__main__":
     GTRAIN = os.path.abspath(GTRAIN)
-    sys.exit(tap.run([images, outside, fine_tuned, answers, tables], GTRAIN))
+    sys.exit(tap.run([images, outside, fine_tuned, answers, tables, numbers], GTRAIN))

@@ -99,6 +99,10 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
 	put_text(f, "inf.csv", "1,2,0\n1,inf,1\n");
 	put_text(f, "gap.csv", "x,y,class\n1,red,a\n3,,b\n");
+	put_text(f, "late.csv", "1,oops,0\n1,ouch,1\n1,2,1\n");
+	put_text(f, "years.csv", "place,2019,class\na,1,1\nb,2,0\n");
+	put_text(f, "twice.csv", "x,y,x,class\n1,2,3,a\n3,4,5,b\n");
+	put_text(f, "na.csv", "x,class\n1,a\n2,NA\n");
 	put_text(f, "one.csv", "x,y,class\n");
 	put_text(f, "nan.csv", "1,2,0\n1,nan,1\n");
 }
@@ -192,7 +196,11 @@ static const struct wrong wrongs[] = {
 	{ "csv:@/plain.csv", GT_EFORMAT, "line 2, column 1: 'oops' is not a number",
 	    "target=COLUMN" },
 	{ "csv:@/first.csv", GT_EFORMAT, "line 2, column 1: '2' is a number, but line 1 has 'oops'",
+	    "if line 1 names the columns, add header=yes" },
+	{ "csv:@/late.csv", GT_EFORMAT, "line 3, column 1: '2' is a number, but line 1 has 'oops'",
 	    "categories=COLUMN" },
+	{ "csv:@/years.csv", GT_EFORMAT, "line 2, column 2: the target '1' stands among words",
+	    "if line 1 names the columns, add header=yes" },
 	{ "csv:@/missing.csv", GT_EFORMAT, "line 1, column 1: the value is missing", "fill it in" },
 	{ "csv:@/nan.csv", GT_EFORMAT, "line 2, column 1: the value is missing ('nan')", "skip=" },
 	{ "csv:@/inf.csv", GT_EFORMAT, "line 2, column 1: 'inf' is not a number", "finite" },
@@ -201,6 +209,20 @@ static const struct wrong wrongs[] = {
 	{ "csv:@/plain.csv,sep=;", GT_EFORMAT, "the rows have 1 field", "sep=" },
 	{ "csv:@/plain.csv,skip=7", GT_EINVAL, "there is no column '7' to skip", "0 to 2" },
 	{ "csv:@/word.csv,skip=x/y", GT_EINVAL, "no column is left", NULL },
+	{ "csv:@/word.csv,skip=x/y/class", GT_EINVAL, "no column is left to be the target", NULL },
+	{ "csv:@/word.csv,skip=y/2,target=class", GT_EINVAL,
+	    "data option 'skip=y/2': column 'class' is the target", NULL },
+	{ "csv:@/word.csv,categories=class", GT_EINVAL,
+	    "data option 'categories=class': column 'class' is the target", NULL },
+	{ "csv:@/word.csv,skip=y,categories=y", GT_EINVAL,
+	    "data option 'categories=y': column 'y' is not used as a feature", NULL },
+	{ "csv:@/twice.csv", GT_EINVAL, "columns 0 and 2 have the same name, 'x'", "rename" },
+	{ "csv:@/twice.csv,skip=x", GT_EINVAL, "columns 0 and 2 have the same name, 'x'",
+	    "by its number" },
+	{ "csv:@/twice.csv,skip=0/2,target=x", GT_EINVAL, "columns 0 and 2 have the same name",
+	    NULL },
+	{ "csv:@/na.csv", GT_EFORMAT, "line 3, column 'class': the target 'NA' is missing",
+	    "leave out the row" },
 	{ "csv:@/word.csv,categories=z", GT_EINVAL, "'z' to have categories", "x, y" },
 	{ "csv:@/one.csv,header=yes", GT_EFORMAT, "no rows behind the header", NULL },
 	{ "csv:@/one.csv,standardise=maybe", GT_EINVAL, "no such choice", "no, yes" },

@@ -40,6 +40,9 @@ static const struct csv_case csv_cases[] = {
 	{ "1|2|0\n", ",sep=bar", 2, 1, 1, { 1, 2 }, 0, { 1, 2 }, 0 },
 	/* columns that are skipped may hold anything, even nothing */
 	{ "id,x,y,class\na,1,2,0\n,3,4,1\n", ",skip=id", 2, 2, 2, { 1, 2 }, 0, { 3, 4 }, 1 },
+	/* the last column that is not skipped is the target; a name twice, but used once */
+	{ "x,y,class,id\n1,2,0,a\n3,4,1,b\n", ",skip=id", 2, 2, 2, { 1, 2 }, 0, { 3, 4 }, 1 },
+	{ "x,y,x,class\n1,2,9,0\n3,4,9,1\n", ",skip=2", 2, 2, 2, { 1, 2 }, 0, { 3, 4 }, 1 },
 	/* whether there is a header is decided by its setting first */
 	{ "a,b\nc,d\n", ",header=yes", 1, 1, 1, { 1 }, 0, { 1 }, 0 },
 	{ "1,2\n3,1\n", ",header=yes", 1, 2, 1, { 3 }, 1, { 3 }, 1 },

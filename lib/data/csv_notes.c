@@ -1,0 +1,124 @@
+/* csv_notes.c - the notes of a table: how its columns and its target were read. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/csv.h"
+
+enum { NOTE_BYTES = 600 };
+
+static void add(char text[NOTE_BYTES], const char *separator, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Add to a note, behind the separator unless the note is empty. */
+static void add(char text[NOTE_BYTES], const char *separator, const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+
+	used += (size_t)snprintf(text + used, NOTE_BYTES - used, "%s", used ? separator : "");
+	if (used >= NOTE_BYTES)
+		return;
+	va_start(args, format);
+	vsnprintf(text + used, NOTE_BYTES - used, format, args);
+	va_end(args);
+}
+
+/* A header that was not recognised would be a row of values. */
+static void note_header(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	if (t->header != GT_CSV_HEADER_AUTO)
+		return;
+	add(text, "; ", "%s",
+	    t->names ? "line 1 names the columns"
+	             : "line 1 has values, not names (else header=yes)");
+}
+
+static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	const struct gt_data_column *target = &t->csv->source.target;
+
+	if (!t->csv->source.info.regression)
+		return;
+	if (t->other_target && t->request->new_classes)
+		add(text, "; ",
+		    "the target is '%.60s', not '%.60s' as in the training: its mean and standard "
+		    "deviation are measured anew",
+		    target->name, t->like->target.name);
+	else if (t->like && t->like->regression && t->request->new_classes)
+		add(text, "; ", "regression, as in the training%s",
+		    t->standardise ? ": the target keeps the mean and standard deviation from there"
+		                   : "");
+	else if (!t->like && t->task == GT_CSV_TASK_AUTO)
+		add(text, "; ", "the target has fractions: regression, as with task=regression");
+}
+
+static void note_ignored(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	char name[128], more[40] = "";
+
+	if (!t->ignored)
+		return;
+	if (t->ignored > 1)
+		snprintf(more, sizeof(more), " and %zu more", t->ignored - 1);
+	add(text, "; ", "%s%s: ignored, as the model was not trained with %s",
+	    gt_csv_field_name(t, t->first_ignored, name, sizeof(name)), more,
+	    t->ignored > 1 ? "them" : "it");
+}
+
+/* Columns that were found to have words. */
+static void note_categories(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	const struct gt_source *s = &t->csv->source;
+	bool named = false;
+
+	for (int k = 0; k < s->column_count && !t->like; k++) {
+		const struct gt_data_column *c = &s->columns[k];
+		char number[24];
+
+		if (!c->count || strlen(text) + (c->name ? strlen(c->name) : 0) + 60 > NOTE_BYTES)
+			continue;
+		snprintf(number, sizeof(number), "%d", k);
+		add(text, named ? ", " : "; ", "%s%s (%d words)",
+		    named ? "" : "categories: ", c->name ? c->name : number, c->count);
+		named = true;
+	}
+}
+
+/* Settings that differ from those of the training. */
+static void note_differences(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	const struct gt_data_description *like = t->like;
+	bool scaled = false;
+
+	for (int k = 0; like && k < like->column_count; k++)
+		scaled |= like->columns[k].mean != 0 || like->columns[k].std != 1;
+	if (scaled && !t->standardise)
+		add(text, "; ",
+		    "standardise=no, but the model was trained on standardised columns");
+	if (t->other_target && !t->request->new_classes)
+		add(text, "; ", "the target is '%.60s', but the model was trained on '%.60s'",
+		    t->csv->source.target.name, like->target.name);
+}
+
+static int keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
+{
+	*out = *text ? gt_arena_strdup(&t->csv->source.names, text, err) : NULL;
+	return *text && !*out ? GT_ENOMEM : 0;
+}
+
+int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err)
+{
+	struct gt_data_info *info = &t->csv->source.info;
+	char text[NOTE_BYTES] = "", overruled[NOTE_BYTES] = "";
+	int rc;
+
+	note_header(t, text);
+	note_task(t, text);
+	note_ignored(t, text);
+	note_categories(t, text);
+	note_differences(t, overruled);
+	rc = keep(t, &info->interpretation, text, err);
+	return rc ? rc : keep(t, &info->overruled, overruled, err);
+}

@@ -1,0 +1,349 @@
+/* csv_place.c - the fields of a table: which one is the target, and which ones are columns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/csv.h"
+
+/* ---- names ---- */
+
+static int compare_fields(const void *a, const void *b)
+{
+	char **x = *(char ***)a, **y = *(char ***)b;
+	int order = strcmp(*x, *y);
+
+	return order ? order : (x > y) - (x < y);
+}
+
+/* Sort pointers to t->names by the names, and then by their places. */
+static int sort_names(struct gt_csv_table *t, struct gt_err *err)
+{
+	t->sorted = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->sorted), err);
+	if (!t->sorted)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < t->fields; i++)
+		t->sorted[i] = &t->names[i];
+	qsort(t->sorted, t->fields, sizeof(*t->sorted), compare_fields);
+	return 0;
+}
+
+/* The position in t->sorted of the first field with this name; t->fields if no field has it. */
+static size_t find_name(const struct gt_csv_table *t, const char *name)
+{
+	size_t low = 0, high = t->names ? t->fields : 0;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(*t->sorted[mid], name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return t->names && low < t->fields && !strcmp(*t->sorted[low], name) ? low : t->fields;
+}
+
+static int two_fields(const struct gt_csv_table *t, char **first, char **second, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "columns %td and %td have the same name, '%.100s'",
+	    first - t->names, second - t->names, *first);
+	return gt_err_hint(
+	    err, "rename one of them; settings may name a column by its number, from 0");
+}
+
+/* Find the only field with a name; *field is t->fields if no field has it. */
+static int find_unique(
+    const struct gt_csv_table *t, const char *name, size_t *field, struct gt_err *err)
+{
+	size_t at = find_name(t, name);
+
+	*field = at < t->fields ? (size_t)(t->sorted[at] - t->names) : t->fields;
+	if (at + 1 < t->fields && !strcmp(*t->sorted[at + 1], name))
+		return two_fields(t, t->sorted[at], t->sorted[at + 1], err);
+	return 0;
+}
+
+static int no_field(
+    const struct gt_csv_table *t, const char *wanted, const char *role, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "there is no column '%.100s' %s", wanted, role);
+	if (!t->names)
+		return gt_err_hint(
+		    err, "the file has no header line; columns are 0 to %zu", t->fields - 1);
+	return gt_err_hint(err, "columns: %s%s%s%s%s; or a number from 0 to %zu", t->names[0],
+	    t->fields > 1 ? ", " : "", t->fields > 1 ? t->names[1] : "",
+	    t->fields > 2 ? ", ... " : "", t->fields > 2 ? t->names[t->fields - 1] : "",
+	    t->fields - 1);
+}
+
+/* Find a field by its name, or by its number from 0. */
+static int find_field(const struct gt_csv_table *t, const char *wanted, const char *role,
+    size_t *field, struct gt_err *err)
+{
+	char *end;
+	unsigned long n;
+	int rc = find_unique(t, wanted, field, err);
+
+	if (rc || *field < t->fields)
+		return rc;
+	n = strtoul(wanted, &end, 10);
+	if (*wanted < '0' || *wanted > '9' || *end || n >= t->fields)
+		return no_field(t, wanted, role, err);
+	*field = n;
+	return 0;
+}
+
+/* ---- settings ---- */
+
+/* Call `use` for each field in a setting's list, NAME/NAME/... */
+static int each_field(struct gt_csv_table *t, const char *key, const char *role,
+    int (*use)(struct gt_csv_table *t, size_t field, struct gt_err *err), struct gt_err *err)
+{
+	const char *list = gt_spec_value(t->spec, key);
+	char *copy = list ? gt_strdup(list, err) : NULL, *rest = copy, *name;
+	int rc = list && !copy ? GT_ENOMEM : 0;
+
+	while (!rc && (name = strsep(&rest, "/"))) {
+		size_t field;
+
+		rc = find_field(t, name, role, &field, err);
+		if (!rc && use(t, field, err))
+			rc = gt_err_prefix(err, "data option '%s=%s'", key, list);
+	}
+	free(copy);
+	return rc;
+}
+
+/* The fault of a field that a setting names. */
+static int wrong_field(
+    const struct gt_csv_table *t, size_t field, const char *why, struct gt_err *err)
+{
+	char name[128];
+
+	return gt_err_set(
+	    err, GT_EINVAL, "%s %s", gt_csv_field_name(t, field, name, sizeof(name)), why);
+}
+
+static int skip(struct gt_csv_table *t, size_t field, struct gt_err *err)
+{
+	t->place[field] = GT_CSV_NOWHERE;
+	return field == t->target ? wrong_field(t, field, "is the target", err) : 0;
+}
+
+/* Columns of the data that the model was trained on have their types already. */
+static int ask(struct gt_csv_table *t, size_t field, struct gt_err *err)
+{
+	int place = t->place[field];
+
+	if (field == t->target)
+		return wrong_field(t, field, "is the target", err);
+	if (place == GT_CSV_NOWHERE)
+		return wrong_field(t, field, "is not used as a feature", err);
+	if (t->like && !(t->like->columns && t->like->columns[place].count))
+		return wrong_field(
+		    t, field, "had numbers in the data that the model was trained on", err);
+	t->asked[field] = true;
+	return 0;
+}
+
+/* ---- columns that a model was trained on ---- */
+
+/* The name of a column; NULL: it has none. */
+static const char *known_name(const struct gt_data_description *like, int column)
+{
+	if (like->columns)
+		return like->columns[column].name;
+	return like->feature_names ? like->feature_names[column] : NULL;
+}
+
+static int known_columns(const struct gt_data_description *like)
+{
+	return like->columns ? like->column_count : like->features;
+}
+
+/* The data that the model was trained on, if their columns have names. */
+static const struct gt_data_description *known_names(const struct gt_csv_table *t)
+{
+	const struct gt_data_description *like = t->request->inputs ? t->request->like : t->like;
+
+	if (!like || !like->features)
+		return NULL;
+	for (int k = 0; k < known_columns(like); k++)
+		if (!known_name(like, k))
+			return NULL;
+	return like;
+}
+
+int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *err)
+{
+	const struct gt_data_description *like = known_names(t);
+	int rc = like ? sort_names(t, err) : 0;
+
+	*known = like && !rc;
+	for (int k = 0; *known && k < known_columns(like); k++)
+		*known = find_name(t, known_name(like, k)) < t->fields;
+	return rc;
+}
+
+/* Set the place of each known column to its number plus 1. */
+static int mark_known(
+    struct gt_csv_table *t, const struct gt_data_description *like, struct gt_err *err)
+{
+	for (int k = 0; k < known_columns(like); k++) {
+		size_t i;
+		int rc = find_unique(t, known_name(like, k), &i, err);
+
+		if (rc)
+			return rc;
+		if (i == t->fields)
+			return gt_err_set(err, GT_EINVAL,
+			    "there is no column '%.100s', with which the model was trained",
+			    known_name(like, k));
+		if (i == t->target)
+			return wrong_field(t, i,
+			    "is the target, but the model was trained with it as a feature", err);
+		if (t->place[i] == GT_CSV_NOWHERE)
+			return wrong_field(
+			    t, i, "is skipped, but the model was trained with it", err);
+		if (t->place[i])
+			return wrong_field(t, i,
+			    "is the name of two columns that the model was trained with", err);
+		t->place[i] = k + 1;
+	}
+	return 0;
+}
+
+/* Known columns may be in any order, among others, which are ignored. */
+static void place_by_name(struct gt_csv_table *t, const struct gt_data_description *like)
+{
+	t->ignored = 0;
+	for (size_t i = 0; i < t->fields; i++) {
+		if (!t->place[i] && i != t->target && !t->ignored++)
+			t->first_ignored = i;
+		t->place[i] = t->place[i] > 0 ? t->place[i] - 1 : GT_CSV_NOWHERE;
+	}
+	t->columns = (size_t)known_columns(like);
+}
+
+/* ---- without known names ---- */
+
+/* All fields but the target and those that are skipped. */
+static int place_in_order(struct gt_csv_table *t, struct gt_err *err)
+{
+	t->columns = 0;
+	for (size_t i = 0; i < t->fields; i++) {
+		bool used = i != t->target && t->place[i] != GT_CSV_NOWHERE;
+
+		t->place[i] = used ? (int)t->columns++ : GT_CSV_NOWHERE;
+	}
+	if (!t->columns)
+		return gt_err_set(err, GT_EINVAL, "no column is left to be a feature");
+	return 0;
+}
+
+/* Other data for the model are read by these names, so each of them has to name one column. */
+static int check_names(const struct gt_csv_table *t, struct gt_err *err)
+{
+	char **last = NULL;
+
+	for (size_t i = 0; t->names && i < t->fields; i++) {
+		size_t field = (size_t)(t->sorted[i] - t->names);
+
+		if (t->place[field] == GT_CSV_NOWHERE && field != t->target)
+			continue;
+		if (last && !strcmp(*last, *t->sorted[i]))
+			return two_fields(t, last, t->sorted[i], err);
+		last = t->sorted[i];
+	}
+	return 0;
+}
+
+/* ---- the target ---- */
+
+/* The target is the column with the name of the target in training, or else the last one that is
+ * neither skipped nor a known column. */
+static int choose_target(struct gt_csv_table *t, struct gt_err *err)
+{
+	const char *name = t->like && t->names ? t->like->target.name : NULL;
+	int rc = name ? find_unique(t, name, &t->target, err) : 0;
+
+	if (rc || (name && t->target < t->fields && !t->place[t->target]))
+		return rc;
+	for (t->target = t->fields; t->target-- > 0;)
+		if (!t->place[t->target])
+			return 0;
+	return gt_err_set(err, GT_EINVAL, "no column is left to be the target");
+}
+
+static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_data_description *like = t->names ? known_names(t) : NULL;
+	const char *target = gt_spec_value(t->spec, "target");
+	int rc;
+
+	if (t->fields < 2) {
+		gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
+		return gt_err_hint(err,
+		    "a row needs at least a feature and a class, divided by a comma; sep= names "
+		    "another separator");
+	}
+	rc = target ? find_field(t, target, "to be the target", &t->target, err) : 0;
+	if (!rc)
+		rc = each_field(t, "skip", "to skip", skip, err);
+	if (!rc && like)
+		rc = mark_known(t, like, err);
+	if (!rc && !target)
+		rc = choose_target(t, err);
+	if (rc)
+		return rc;
+	if (like) {
+		place_by_name(t, like);
+		return 0;
+	}
+	rc = place_in_order(t, err);
+	if (!rc && t->like && t->columns != (size_t)known_columns(t->like))
+		rc = gt_err_set(err, GT_EINVAL,
+		    "rows of %zu features, but the model was trained on %d", t->columns,
+		    known_columns(t->like));
+	return rc ? rc : check_names(t, err);
+}
+
+static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_data_request *request = t->request;
+	const struct gt_data_description *like = known_names(t);
+	bool known = request->like && request->like->features;
+	size_t wanted = known ? (size_t)known_columns(request->like) : (size_t)request->features;
+	int rc;
+
+	if (t->names && like) {
+		rc = mark_known(t, like, err);
+		if (!rc)
+			place_by_name(t, like);
+		return rc;
+	}
+	if (!wanted || t->fields == wanted)
+		return place_in_order(t, err);
+	gt_err_set(err, GT_EINVAL, "rows of %zu fields, but the model was trained with %zu columns",
+	    t->fields, wanted);
+	if (t->fields < wanted)
+		return err->code;
+	return gt_err_hint(err, "leave out columns that are no features%s",
+	    like ? ", or write the names of the columns in the first line" : "");
+}
+
+int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
+{
+	int rc = t->names ? sort_names(t, err) : 0;
+
+	t->place = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->place), err);
+	t->asked = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->asked), err);
+	if (rc || !t->place || !t->asked)
+		return GT_ENOMEM;
+	t->target = SIZE_MAX;
+	if (t->request->inputs)
+		return place_inputs(t, err);
+	rc = place_labelled(t, err);
+	return rc ? rc : each_field(t, "categories", "to have categories", ask, err);
+}
