@@ -122,14 +122,15 @@ static int read_header(struct shard *s, const int32_t *header, struct gt_err *er
 {
 	int64_t max = ((int64_t)s->map.size - HEADER_BYTES) / s->width;
 	int version = s->width == 2 ? VERSION_16 : VERSION_32;
+	bool cut = (s->map.size - HEADER_BYTES) % (size_t)s->width;
 
 	if (header[1] != version)
 		return gt_err_set(err, GT_ENOTSUP, "'%s': version %d of llm.c's tokens, not %d",
 		    s->path, header[1], version);
-	if (header[2] < 0 || header[2] > max)
+	if (header[2] != max || cut)
 		return gt_err_set(err, GT_EFORMAT,
-		    "'%s': the header tells of %d tokens, but there are bytes for %lld", s->path,
-		    header[2], (long long)max);
+		    "'%s': the header tells of %d tokens, but there are bytes for %lld%s", s->path,
+		    header[2], (long long)max, cut ? " and a part of one" : "");
 	s->length = header[2];
 	s->tokens = s->map.data + HEADER_BYTES;
 	return 0;
