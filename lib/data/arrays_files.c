@@ -148,6 +148,7 @@ static int report_arrays(struct gt_arrays *a, struct gt_err *err)
 	free(text);
 	a->inputs_name = gt_arena_strdup(&s->names, a->inputs_name, err);
 	a->targets_name = gt_arena_strdup(&s->names, a->targets_name, err);
+	s->part = a->inputs_name;
 	return s->info.interpretation && a->inputs_name && a->targets_name ? 0 : GT_ENOMEM;
 }
 

@@ -273,6 +273,9 @@ static int open_files(struct cifar10 *c, const struct gt_spec *spec, struct gt_e
 
 	if (!v)
 		return err->code;
+	c->source.part = splits[split];
+	if (!gt_spec_value(spec, "split"))
+		c->source.info.interpretation = GT_DATA_DEFAULT_SPLIT;
 	for (int i = split ? 5 : 0; !rc && i < (split ? 6 : 5); i++)
 		rc = open_part(c, v, spec->path, files[i], err);
 	return rc ? rc : read_names(c, v, spec->path, err);

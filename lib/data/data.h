@@ -176,6 +176,10 @@ int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 /* Return the shape and type of the samples. Borrowed, valid until the data set is closed. */
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);
 
+/* Return whether two data sets read the same samples of the same files, as far as their paths and
+ * splits tell. */
+bool gt_dataset_same_files(const struct gt_dataset *a, const struct gt_dataset *b);
+
 /* Return the record of damaged samples, borrowed. NULL: no sample can be damaged. All views of a
  * data set have the same record; its sample indices are indices of the undivided data set. */
 struct gt_damage *gt_dataset_damage(const struct gt_dataset *data);

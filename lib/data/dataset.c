@@ -120,6 +120,29 @@ static int check_set(const struct gt_spec *spec, struct gt_err *err)
 	return rc;
 }
 
+/* An absolute path, or the path as it is where no file has it, as that of an array in a file. */
+static char *absolute(const char *path, const char *part, struct gt_err *err)
+{
+	char *text = gt_asprintf(err, "%s%s%s", path, part ? "/" : "", part ? part : "");
+	char *real = text ? realpath(text, NULL) : NULL;
+
+	if (!real)
+		return text;
+	free(text);
+	return real;
+}
+
+static int name_files(struct gt_source *s, const struct gt_spec *spec, struct gt_err *err)
+{
+	char *path = absolute(spec->path, NULL, err);
+	char *files = path ? absolute(path, s->part, err) : NULL;
+
+	s->files = files ? gt_arena_strdup(&s->names, files, err) : NULL;
+	free(path);
+	free(files);
+	return s->files ? 0 : GT_ENOMEM;
+}
+
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -139,7 +162,9 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 		rc = check_set(spec, err);
 	if (!rc)
 		rc = check_not_parquet(spec, err);
-	return rc ? rc : kind->open(out, spec, request, err);
+	if (!rc)
+		rc = kind->open(out, spec, request, err);
+	return rc || kind->pathless || request->inputs ? rc : name_files(*out, spec, err);
 }
 
 int gt_data_check_memory(
@@ -181,10 +206,9 @@ static int open_like(struct gt_source **out, const struct gt_spec *spec,
 	const struct gt_data_request both = combine(request);
 	int rc = open_source(out, spec, &both, err);
 
-	if (rc || !request->like)
-		return rc;
-	rc = gt_source_conform(*out, spec, request, err);
-	if (rc) {
+	if (!rc && request->like)
+		rc = gt_source_conform(*out, spec, request, err);
+	if (rc && *out) {
 		(*out)->ops->close(*out);
 		*out = NULL;
 	}
@@ -324,6 +348,13 @@ int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err)
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data)
 {
 	return &data->info;
+}
+
+bool gt_dataset_same_files(const struct gt_dataset *a, const struct gt_dataset *b)
+{
+	const char *x = a->source->files, *y = b->source->files;
+
+	return x && y && !strcmp(x, y);
 }
 
 struct gt_damage *gt_dataset_damage(const struct gt_dataset *data)

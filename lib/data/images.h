@@ -48,7 +48,8 @@ struct gt_list {
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
 	bool has_dangling_links; /* a symbolic link was found that leads to no file */
-	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
+	const char *root; /* set by gt_list_images(): the folder of the class folders, relative */
+	void **indexes;   /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
@@ -116,7 +117,8 @@ struct gt_image_file {
  *            and has class folders, otherwise none
  *
  * If the listed folder contains only one folder, and the class folders are in this inner folder,
- * the inner folder is used.
+ * the inner folder is used. list->root is then the folder that has the class folders: "", or a path
+ * that ends in a slash.
  * Errors: GT_EINVAL, GT_ENOMEM.
  */
 int gt_list_images(struct gt_list *list, const char *name, const char *split,

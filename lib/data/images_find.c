@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/text.h"
 #include "lib/data/images.h"
 #include "lib/data/source.h"
 
@@ -29,6 +30,18 @@ static int name_classes(const struct gt_image_set *set, struct gt_source *s, str
 	return names ? 0 : GT_ENOMEM;
 }
 
+/* Note the sub-folder that is read, and that nobody asked for it. */
+static int name_part(
+    const struct gt_image_set *set, struct gt_source *s, const char *split, struct gt_err *err)
+{
+	const char *root = set->list.root;
+
+	if (!split && (!strcmp(root, "train/") || gt_text_ends_with(root, "/train/")))
+		s->info.interpretation = GT_DATA_DEFAULT_SPLIT;
+	s->part = gt_arena_strdup(&s->names, root, err);
+	return s->part ? 0 : GT_ENOMEM;
+}
+
 static int find_below(
     struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec, struct gt_err *err)
 {
@@ -48,7 +61,9 @@ static int find_below(
 	if (!rc)
 		rc = gt_list_images(
 		    &set->list, set->below, split, &set->files, &set->count, &s->info.classes, err);
-	return rc ? rc : name_classes(set, s, err);
+	if (!rc)
+		rc = name_classes(set, s, err);
+	return rc ? rc : name_part(set, s, split, err);
 }
 
 /* ---- inputs: files and folders without classes ---- */

@@ -440,6 +440,10 @@ int gt_list_images(struct gt_list *list, const char *name, const char *split,
 	gt_list_sort(list);
 	if (!rc)
 		rc = take_images(list, name, root, images, count, classes, err);
+	if (!rc) {
+		list->root = gt_arena_strdup(&list->arena, root, err);
+		rc = list->root ? 0 : GT_ENOMEM;
+	}
 	if (rc) {
 		free(*images);
 		*images = NULL;

@@ -271,8 +271,14 @@ static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_dat
 		.mean = { GT_MNIST_MEAN },
 		.std = { GT_MNIST_STD } };
 	m->source.length = info->samples;
-	if (!strcmp(prefix, "t10k") && !gt_spec_value(spec, "split"))
-		info->note = "there are no train-* files, so it is the t10k-* files, the test set";
+	m->source.part = prefix;
+	if (!gt_spec_value(spec, "split")) {
+		if (!strcmp(prefix, "t10k"))
+			info->note =
+			    "there are no train-* files, so it is the t10k-* files, the test set";
+		else
+			info->interpretation = GT_DATA_DEFAULT_SPLIT;
+	}
 	return gt_spec_normalization(spec, info, err);
 }
 

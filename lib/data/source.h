@@ -73,6 +73,11 @@ struct gt_source {
 	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
 	 * is i */
 	int32_t *renumber;
+	/* The part of the spec's path that is read, if open() chooses one, such as a sub-folder;
+	 * NULL: all of it. */
+	const char *part;
+	/* The absolute path of the files and the part; NULL: there are no files. */
+	const char *files;
 	struct gt_arena names; /* memory of the names above; close() releases it */
 	atomic_int views;      /* number of views that are open */
 };
@@ -174,6 +179,9 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
  * itself if it fails. */
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
+
+/* The line about data of which the training split is read, because the spec names no split. */
+#define GT_DATA_DEFAULT_SPLIT "split=train, by default"
 
 /* Mean and standard deviation of the pixels of MNIST's 60,000 training images, on the scale
  * 0..1. */

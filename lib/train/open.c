@@ -72,6 +72,15 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 		gt_log_warn(t->log, "{%s}: %s", option, info->overruled);
 }
 
+/* A default split may be the same for both options. */
+static void warn_of_same_files(const struct gt_train *t)
+{
+	if (t->o.val && !gt_train_rank(t) && gt_dataset_same_files(t->data, t->val))
+		gt_log_warn(t->log,
+		    "{val} reads the same files as {data}: its score says nothing of other data; "
+		    "another split= does, or {val-split}");
+}
+
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_description trained_on;
@@ -523,6 +532,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
 	report_classes(t);
+	warn_of_same_files(t);
 	watch_damage(t);
 	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);
 	if (rc)

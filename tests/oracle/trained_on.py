@@ -400,6 +400,22 @@ def answers(folder):
                                                      "--predictions", path)
 
 
+def splits(folder):
+    """Without split=, all options read the same files, which a line and a warning say."""
+    os.chdir(folder)
+    for split in ("train", "test"):
+        pictures(f"both/{split}", {name: name for name in CLASSES})
+    same, default = "warning: --val reads the same files as --data", "split=train, by default"
+    for number, (data, val, warned) in enumerate((("both", "both", True), ("both", "both,split=train", True), ("both", "both/train", True),
+                                                  ("both", "both,split=test", False), ("both/test", "both,split=test", True))):
+        said = begun(f"run{number}", "mlp:16,8,3", f"images:{data},channels=1", "--val", f"images:{val}")
+        yield f"--data images:{data} --val images:{val}", wants(
+            said, *[f"{option}: {default}" for option, spec in (("--data", data), ("--val", val)) if spec == "both"],
+            *([same] if warned else []), lacks="exit status" if warned else same)
+    done = run("eval", "--ckpt", "run0", "--data", "images:both")
+    yield "eval names the split, too", wants(done.stderr, f"--data: {default}")
+
+
 def tables(folder):
     os.chdir(folder)
     table("t.csv", ["a", "b", "c"])
@@ -476,4 +492,4 @@ def numbers(folder):
 
 if __name__ == "__main__":
     GTRAIN = os.path.abspath(GTRAIN)
-    sys.exit(tap.run([images, outside, fine_tuned, answers, tables, numbers], GTRAIN))
+    sys.exit(tap.run([images, outside, fine_tuned, answers, splits, tables, numbers], GTRAIN))

@@ -232,6 +232,16 @@ static void test_mnist(void **state)
 	put_gz(&f, "train-labels-idx1-ubyte.gz", bytes, n);
 	check_mnist(&f, "", 30, 0.1307f);
 	check_mnist(&f, ",split=test,mean=0.5", 20, 0.5f);
+	for (int i = 0; i < 3; i++) {
+		static const char *const options[] = { "", ",split=train", ",split=test" };
+		struct gt_dataset *a = open_data("mnist", f.folder, "", NULL);
+		struct gt_dataset *b = open_data("mnist", f.folder, options[i], NULL);
+
+		assert_int_equal(gt_dataset_same_files(a, b), i < 2);
+		assert_int_equal(gt_dataset_info(b)->interpretation != NULL, !i);
+		gt_dataset_close(a);
+		gt_dataset_close(b);
+	}
 	fixture_close(&f);
 }
 
