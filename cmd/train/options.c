@@ -19,6 +19,7 @@ static const char *const optimizer[] = { "optimizer", NULL };
 static const char *const highest[] = { "optimizer", "adjust-lr", NULL };
 static const char *const rate[] = { "optimizer", "adjust-lr", "lr", "lr-schedule", NULL };
 static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
+static const char *const fall[] = { "lr-schedule", "steps", "epochs", "batch", "accumulate", NULL };
 
 /* clang-format off */
 static const struct gt_opt table[] = {
@@ -119,13 +120,13 @@ static const struct gt_opt table[] = {
 	{ "lr-step", 0, GT_OPT_INT, RUN(lr_schedule.every), "N",
 	    "with step: steps between two reductions of the learning rate",
 	    .otherwise = "a third of the steps", .min = 1,
-	    .max = 1e12, .follows = length, GIVEN(LR_STEP) },
+	    .max = 1e12, .follows = fall, GIVEN(LR_STEP) },
 	{ "lr-gamma", 0, GT_OPT_DOUBLE, RUN(lr_schedule.gamma), "X",
 	    "with step: factor of each reduction",
 	    .initial = "0.1", .max = 1, .flags = GT_OPT_ABOVE },
 	{ "decay-steps", 0, GT_OPT_INT, RUN(lr_schedule.decay), "N",
 	    "with wsd: steps of the decay at the end", .otherwise = "a fifth of the steps",
-	    .min = 1, .max = 1e12, .follows = length, GIVEN(DECAY_STEPS) },
+	    .min = 1, .max = 1e12, .follows = fall, GIVEN(DECAY_STEPS) },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	GT_CMD_DEVICE(struct gt_train_cli, train.device,

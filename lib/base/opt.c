@@ -49,7 +49,8 @@ int gt_opts_init(struct gt_opts *opts, const struct gt_opt *table, void *values,
 	while (table[rows].type != GT_OPT_END)
 		rows++;
 	opts->source = gt_calloc(rows, 1, err);
-	if (!opts->source)
+	opts->agrees = gt_calloc(rows, sizeof(*opts->agrees), err);
+	if (!opts->source || !opts->agrees)
 		return GT_ENOMEM;
 	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++) {
 		if (row->type == GT_OPT_HEADING)
@@ -65,6 +66,7 @@ int gt_opts_init(struct gt_opts *opts, const struct gt_opt *table, void *values,
 void gt_opts_release(struct gt_opts *opts)
 {
 	free(opts->source);
+	free(opts->agrees);
 	gt_arena_release(&opts->arena);
 	*opts = (struct gt_opts){ 0 };
 }
@@ -84,11 +86,21 @@ static bool contains(const char *const *names, const char *name)
 	return names && *names;
 }
 
-static bool follows_given(
+/* Whether the option is on the command line, and not with the value of the configuration file. */
+static bool gives_another_value(const struct gt_opts *opts, const char *name)
+{
+	const struct gt_opt *row = gt_opt_find(opts->table, name, strlen(name));
+
+	assert(row);
+	return opts->source[row - opts->table] == GT_OPT_COMMAND_LINE &&
+	       !opts->agrees[row - opts->table];
+}
+
+static bool follows_another(
     const struct gt_opts *opts, const struct gt_opt *row, const char *const *except)
 {
 	for (const char *const *name = row->follows; name && *name; name++)
-		if (gt_opts_source(opts, *name) == GT_OPT_COMMAND_LINE && !contains(except, *name))
+		if (gives_another_value(opts, *name) && !contains(except, *name))
 			return true;
 	return false;
 }
@@ -99,7 +111,7 @@ int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct 
 
 	for (const struct gt_opt *row = opts->table; !rc && row->type != GT_OPT_END; row++)
 		if (opts->source[row - opts->table] == GT_OPT_CONFIG &&
-		    follows_given(opts, row, except))
+		    follows_another(opts, row, except))
 			rc = gt_opt_set_initial(opts, row, err);
 	return rc;
 }

@@ -118,7 +118,10 @@ struct gt_opts {
 	const struct gt_opt *table;
 	void *values;          /* the command's struct */
 	unsigned char *source; /* [rows of the table] enum gt_opt_source */
-	char **operands;       /* [operand_count] words that are not options, borrowed from argv */
+	/* [rows of the table] whether the command line and the configuration file give the same
+	 * value */
+	bool *agrees;
+	char **operands; /* [operand_count] words that are not options, borrowed from argv */
 	int operand_count;
 	/* [operand_count] For each operand, the option directly before it in argv. NULL if there is
 	 * none, or if the value of this option is not optional or was given. Used for error
@@ -156,9 +159,9 @@ int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
 
 /*
  * Reset values from a configuration file that no longer match the command line. An option is reset
- * to its default if its value comes from the file, and an option in its list `follows` is given on
- * the command line. Example: the default of --min-lr depends on --lr. If --lr is given on the
- * command line, the value of --min-lr in the file is out of date.
+ * to its default if its value comes from the file, and the command line gives an option in its list
+ * `follows` another value than the file. Example: the default of --min-lr depends on --lr. If the
+ * command line has another --lr, the value of --min-lr in the file is out of date.
  *
  * `except` is a list of option names, ended by NULL. Options in this list cause no reset. NULL
  * means an empty list. Errors: GT_EINVAL for a wrong default; GT_ENOMEM.

@@ -8,6 +8,57 @@
 #include "lib/base/opt_value.h"
 #include "lib/base/suggest.h"
 
+/* ---- values ---- */
+
+static json_t *list_to_json(const struct gt_opt_list *list)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < list->count; i++) {
+		if (json_array_append_new(array, json_string(list->items[i]))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static json_t *value_to_json(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	const void *field = gt_opt_field(opts, row);
+	const double *real = field;
+
+	if (!gt_opt_has_value(opts, row))
+		return json_null();
+	switch (row->type) {
+	case GT_OPT_FLAG:
+	case GT_OPT_YESNO:
+		return json_boolean(gt_opt_bool(opts, row));
+	case GT_OPT_INT:
+	case GT_OPT_SIZE:
+		return json_integer(gt_opt_int(opts, row));
+	case GT_OPT_DOUBLE:
+	case GT_OPT_DURATION:
+		return json_real(*real);
+	case GT_OPT_PAIR:
+		return json_pack("[ff]", real[0], real[1]);
+	case GT_OPT_LIST:
+		return list_to_json(field);
+	case GT_OPT_CHOICE:
+		return json_string(row->words[*(const int *)field]);
+	default:
+		return json_string(*(const char *const *)field);
+	}
+}
+
+/* Numbers are compared by value: a file may have 1 for 1.0. */
+bool gt_opt_json_equal(const json_t *a, const json_t *b)
+{
+	if (json_is_number(a) && json_is_number(b))
+		return json_number_value(a) == json_number_value(b);
+	return json_equal(a, b);
+}
+
 /* ---- reading ---- */
 
 static int wrong_kind(const char *wanted, struct gt_err *err)
@@ -131,6 +182,14 @@ static bool overruled(const struct gt_opts *opts, const struct gt_opt *row)
 	       (row->excludes && gt_opts_source(opts, row->excludes) == GT_OPT_COMMAND_LINE);
 }
 
+static void note_agreement(struct gt_opts *opts, const struct gt_opt *row, const json_t *value)
+{
+	json_t *own = value_to_json(opts, row);
+
+	opts->agrees[row - opts->table] = gt_opt_json_equal(own, value);
+	json_decref(own);
+}
+
 int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err *err)
 {
 	const char *key;
@@ -147,8 +206,10 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 		if (row->flags & GT_OPT_ONCE)
 			return gt_err_set(err, GT_EINVAL,
 			    "'%s' belongs on the command line, not in a configuration file", key);
-		if (overruled(opts, row))
+		if (overruled(opts, row)) {
+			note_agreement(opts, row, value);
 			continue;
+		}
 		if (set_value(opts, row, value, err))
 			return gt_err_prefix(err, "'%s'", key);
 		gt_opt_set_source(opts, row, json_is_null(value) ? GT_OPT_DEFAULT : GT_OPT_CONFIG);
@@ -186,47 +247,6 @@ int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_er
 }
 
 /* ---- writing ---- */
-
-static json_t *list_to_json(const struct gt_opt_list *list)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; array && i < list->count; i++) {
-		if (json_array_append_new(array, json_string(list->items[i]))) {
-			json_decref(array);
-			return NULL;
-		}
-	}
-	return array;
-}
-
-static json_t *value_to_json(const struct gt_opts *opts, const struct gt_opt *row)
-{
-	const void *field = gt_opt_field(opts, row);
-	const double *real = field;
-
-	if (!gt_opt_has_value(opts, row))
-		return json_null();
-	switch (row->type) {
-	case GT_OPT_FLAG:
-	case GT_OPT_YESNO:
-		return json_boolean(gt_opt_bool(opts, row));
-	case GT_OPT_INT:
-	case GT_OPT_SIZE:
-		return json_integer(gt_opt_int(opts, row));
-	case GT_OPT_DOUBLE:
-	case GT_OPT_DURATION:
-		return json_real(*real);
-	case GT_OPT_PAIR:
-		return json_pack("[ff]", real[0], real[1]);
-	case GT_OPT_LIST:
-		return list_to_json(field);
-	case GT_OPT_CHOICE:
-		return json_string(row->words[*(const int *)field]);
-	default:
-		return json_string(*(const char *const *)field);
-	}
-}
 
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
 {

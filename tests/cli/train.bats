@@ -515,6 +515,27 @@ hint: --accumulate 4, with a larger --batch"
 	equal "$(jq -c '[.lr, .["min-lr"]]' run/config.json)" '[0.01,0.001]'
 }
 
+@test "a run that goes on with another --lr-schedule computes its steps again" {
+	local from more to
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --steps 6 --lr-schedule constant --out constant -q
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --steps 6 --lr-schedule step --lr-step 5 --out step -q
+	while IFS='|' read -r from more to; do
+		rm -rf on
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume $from/checkpoints/step-00000006.pth --out on -q $more
+		equal "$status:$err" 0:
+		equal "$more $(jq -c '[.["lr-step"], .["decay-steps"]]' on/config.json)" "$more $to"
+	done <<-END
+		constant|--steps 30 --lr-schedule step|[10,6]
+		constant|--steps 30 --lr-schedule wsd|[10,6]
+		constant|--steps 30 --lr-schedule wsd --decay-steps 9|[10,9]
+		constant|--steps 30 --lr-schedule constant|[2,1]
+		constant|--steps 30|[2,1]
+		step|--steps 30 --lr-schedule step|[5,1]
+		step|--steps 30|[5,1]
+	END
+}
+
 @test "config.json names the model with all settings, and gtrain's version; shorter names mean the same" {
 	cd "$BATS_TEST_TMPDIR" || return
 	gtrain train --model gpt:layers=1,width=16 --data text:"$ROOT/LICENSE" --batch 2 --steps 1 --out run -q

@@ -94,6 +94,11 @@ static void fields_of_a_librarys_struct(void **state)
 		{ "--batch|9", "{\"warmup\":7,\"decay\":0.25}", 0, false, GIVEN_DECAY,
 		    "[null,0.25,0,true]" },
 		{ "--epochs|9", "{\"warmup\":7}", 0, false, GIVEN_WARMUP, "[7,null,0,true]" },
+		{ "--steps|9", "{\"steps\":9,\"warmup\":7}", 0, false, GIVEN_WARMUP,
+		    "[7,null,0,true]" },
+		{ "--steps|9", "{\"steps\":null,\"warmup\":7}", 0, false, 0, "[null,null,0,true]" },
+		{ "--steps|9|--batch|8", "{\"warmup\":7,\"batch\":8,\"steps\":8}", 0, false, 0,
+		    "[null,null,0,true]" },
 		{ "--steps|9|--warmup|3", "{\"warmup\":7}", 0, false, GIVEN_WARMUP,
 		    "[3,null,0,true]" },
 	};

@@ -212,14 +212,6 @@ static void print_value(char out[VALUE], const json_t *value)
 	free(text);
 }
 
-/* Numbers count by their value: a file may have 1 for 1.0. */
-static bool is_same(const json_t *a, const json_t *b)
-{
-	if (json_is_number(a) && json_is_number(b))
-		return json_number_value(a) == json_number_value(b);
-	return json_equal(a, b);
-}
-
 /* The effect of a change: numbers where the run has some. */
 static void print_effect(
     char out[VALUE], const struct gt_train *t, const struct gt_resume_rule *rule)
@@ -281,7 +273,7 @@ void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
 		const json_t *old = json_object_get(t->resumed.config, r->option);
 		const json_t *value = json_object_get(config, r->option);
 
-		if (!old || !value || is_same(old, value) || !is_told(r, value))
+		if (!old || !value || gt_opt_json_equal(old, value) || !is_told(r, value))
 			continue;
 		print_value(from, old);
 		print_value(to, value);
