@@ -78,12 +78,25 @@ int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err)
 	return gt_err_hint(err, "start them by MPI: %s", line);
 }
 
-int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err)
+/* A config.json may have the number of another run, and is not compared. */
+static int check_nproc(
+    const struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc, struct gt_err *err)
+{
+	if (world->size == 1 || world->size == nproc ||
+	    gt_opts_source(&env->opts, "nproc") != GT_OPT_COMMAND_LINE)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--nproc %lld: the launcher (%s) has started %d ranks",
+	    (long long)nproc, gt_world_source_name(world->source), world->size);
+	return gt_err_hint(err, "leave out --nproc under a launcher, or give it the same number");
+}
+
+int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc,
+    bool *launch, struct gt_err *err)
 {
 	int rc = gt_world_from_environment(world, err);
 
 	*launch = !rc && world->source == GT_WORLD_ALONE && nproc > 1;
-	return rc;
+	return rc ? rc : check_nproc(world, env, nproc, err);
 }
 
 /* Return the default of --nproc. The commands report an error of the list when they check
@@ -100,14 +113,14 @@ static int ranks_for(const char *device)
 	return count < GT_SHM_MAX_RANKS ? (int)count : GT_SHM_MAX_RANKS;
 }
 
-int gt_cmd_find_ranks(struct gt_world *world, int *nproc, const char *device,
-    enum gt_comm_backend backend, bool *launch, struct gt_err *err)
+int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
+    const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err)
 {
 	int rc;
 
 	if (!*nproc)
 		*nproc = ranks_for(device);
-	rc = gt_cmd_find_world(world, *nproc, launch, err);
+	rc = gt_cmd_find_world(world, env, *nproc, launch, err);
 	if (rc || *launch || world->source == GT_WORLD_ALONE || world->size > 1)
 		return rc;
 	if (backend == GT_COMM_MPI)
@@ -233,7 +246,7 @@ int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int arg
 		rc = gt_cmd_command_line(&command, argc, argv, err);
 	if (!rc)
 		rc = gt_cmd_find_ranks(
-		    &world, job->nproc, *job->device, job->comm->backend, &launches, err);
+		    &world, env, job->nproc, *job->device, job->comm->backend, &launches, err);
 	if (!rc && launches)
 		rc = launch_job(&launched, job, env, argc, argv, command, err);
 	else if (!rc)

@@ -57,16 +57,19 @@ int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
 /* Set *world to the rank of this process and the number of ranks. A launcher, such as mpirun,
  * passes these numbers in environment variables. If no launcher has started this process and nproc
- * is larger than 1, set *launch to true: this process then has to start the ranks. */
-int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
+ * is larger than 1, set *launch to true: this process then has to start the ranks. Errors:
+ * GT_EINVAL if --nproc is on the command line, and a launcher has started several ranks, but not
+ * nproc. */
+int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc,
+    bool *launch, struct gt_err *err);
 
 /* Call gt_cmd_find_world(). If *nproc is 0, first set it to the number of GPUs in the list of
  * devices `device` (lib/device/name.h), or to 1 on the CPU and if the list has an error. In
  * addition, set *launch to true if a launcher has started only this process and *nproc > 1, for
  * example in the only task of a batch job. The MPI backend is an exception in this case, because
  * gtrain cannot start ranks that use MPI: *launch is set to false, and *nproc to 1. */
-int gt_cmd_find_ranks(struct gt_world *world, int *nproc, const char *device,
-    enum gt_comm_backend backend, bool *launch, struct gt_err *err);
+int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
+    const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 
 /* Join the other ranks by gt_comm_join(), and check that all ranks have the same version, options
  * and operands, because otherwise the results would be wrong. `command` is the command line; it is

@@ -584,7 +584,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
+		rc = gt_cmd_find_world(&world, &env, cli.nproc, &launch, &err);
 	if (!rc)
 		rc = check_backends(benches, count, &cli, launch, command, &err);
 	if (!rc && launch)

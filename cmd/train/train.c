@@ -441,8 +441,8 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = gt_cmd_find_ranks(
-		    &world, &cli.train.nproc, cli.train.device, cli.comm.backend, &launches, &err);
+		rc = gt_cmd_find_ranks(&world, &env, &cli.train.nproc, cli.train.device,
+		    cli.comm.backend, &launches, &err);
 	if (!rc && cli.comm.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)

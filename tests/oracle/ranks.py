@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
@@ -92,15 +93,22 @@ def elsewhere(folder):
     make_data(folder)
     model, data, options = MODELS[0]
     one = curve(train(folder, "one", model, data, 1, options))
+    config = Path(folder, "of_4.json")
+    config.write_text('{"nproc": 4}')
     for name in ("torchrun", "mpirun", "srun", "TF_CONFIG"):
         environment = dict(environments(free_port()))[name]
         out = f"{folder}/{name}"
         args = [GTRAIN, "train", "--model", model, "--data", data.format(folder), "--batch", str(BATCH // 2), *COMMON, *options]
-        ranks = [subprocess.Popen([*args, "--out", out], env={**os.environ, **environment(i)}, stderr=subprocess.PIPE, text=True)
-                 for i in range(2)]
+        ranks = [subprocess.Popen([*args, "--config", config, "--out", out], env={**os.environ, **environment(i)},
+                                  stderr=subprocess.PIPE, text=True) for i in range(2)]
         said = "".join(rank.communicate(timeout=60)[1] for rank in ranks)
         far = apart(curve(out), one) if not any(rank.returncode for rank in ranks) else None
         yield f"2 processes of {name} train as one", "" if far is not None and far <= 1e-6 else f"apart by {far}: {said}"
+        for number in ("1", "4"):
+            done = subprocess.run([*args, "--out", f"{out}-{number}", "--nproc", number], env={**os.environ, **environment(0)},
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+            good = done.returncode == 2 and f"--nproc {number}: the launcher (" in done.stderr and ") has started 2 ranks" in done.stderr
+            yield f"{name}: --nproc {number} is refused", "" if good else done.stderr or f"status {done.returncode}"
     for alone in ({"RANK": "0", "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
                   {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}):
         out = f"{folder}/{'-'.join(alone)}"
