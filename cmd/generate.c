@@ -246,7 +246,7 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	const struct generation *g = self;
 	const struct gt_load_options as_they_are = { 0 };
 	const struct gt_load_options load = gt_run_source_load(&g->source, &as_they_are);
-	const struct gt_weights_options options = { 0 };
+	const struct gt_weights_options options = { .no_map = true, .no_strict = true };
 	struct gt_weights_report report = { 0 };
 	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 

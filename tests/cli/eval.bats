@@ -97,6 +97,10 @@ setup() {
 	gtrain eval --ckpt renamed.pth --model mlp:8,16,3 --data "$RANDOM_DATA" --strict=no --json
 	equal "$status" 0
 	[[ $err == *"missing key '2.weight'"*"unexpected key '4.bias'"* ]]
+	# generate has no --map.
+	gtrain ckpt rename text/model.pth --map '^transformer.wpe=w' -o renamed.pth -q
+	gtrain generate --ckpt renamed.pth
+	[[ $err == *"1 keys are missing, the first is 'transformer.wpe.weight'; 1 unexpected, "*"hint: 'gtrain ckpt rename' renames keys of a checkpoint" ]]
 	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '^2\.=4.' --map '^([0-9])=n\1' \
 		--map 'n4=2' --map '^n=' --json
 	equal "$status" 0

@@ -5,7 +5,9 @@ import math
 import os
 import re
 import struct
+import subprocess
 import sys
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from tap import run  # noqa: E402
@@ -222,6 +224,15 @@ def renamed(folder):
            "--map", "^fc1=0", "--map", r"^head\.out=2")
     far = off(curve(f"{folder}/run"), peer.train(GOES_ON))
     yield "--map renames the keys of another program's checkpoint", "" if far <= 1e-4 else f"apart by {far:.1e}"
+    own = next(Path(folder, "run", "checkpoints").glob("step-*.pth"))
+    subprocess.run([GTRAIN, "ckpt", "rename", own, "-o", f"{folder}/own.pth", "--map", "^0=fc1", "-q"], check=True)
+    rename = "'gtrain ckpt rename' renames keys of a checkpoint"
+    for more, *texts in ([], "2 unexpected, the first is 'fc1.", rename), \
+            (["--map", "^fc1=0"], "--map is for checkpoints of other programs, not gtrain's own", rename):
+        done = subprocess.run([GTRAIN, "train", "--resume", f"{folder}/own.pth", "--config", f"{folder}/run/config.json", "--out",
+                               f"{folder}/on", *more], stderr=subprocess.PIPE, text=True)
+        good = done.returncode in (1, 2) and all(text in done.stderr for text in texts)
+        yield f"gtrain's own checkpoint with other keys {' '.join(more)}: 'ckpt rename' is for it", "" if good else done.stderr
 
 
 def another_order(folder):

@@ -39,7 +39,8 @@ struct gt_snapshot {
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
-	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
+	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. For
+	 * a checkpoint of gtrain, rules other than those in its "config" are an error. */
 	const char *const *maps;
 	double lr;          /* learning rate of the last step; for saving */
 	int64_t step;       /* steps done */

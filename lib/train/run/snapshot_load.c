@@ -225,8 +225,7 @@ static int sort_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s
     const struct gt_saved *saved, const struct gt_state_dict *sd, const struct naming *naming,
     struct gt_err *err)
 {
-	size_t *places,
-	    at = 0; /* of each slot among the keys of the file, from 1 on; 0: it has none */
+	size_t at = 0, *places; /* of each slot among the file's keys, from 1; 0: none */
 	int rc;
 
 	if (!saved->foreign || strncmp(gt_ckpt_format(saved->files[0]), "torch", 5))
@@ -510,6 +509,23 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	return 0;
 }
 
+/* A run keeps the rules for the names of its first weights, which are not those of its own. */
+static int check_maps(const struct gt_saved *saved, const char *const *maps, struct gt_err *err)
+{
+	const struct gt_tree *theirs = gt_tree_get(saved->config, "map");
+	json_t *rules = json_array();
+	bool same;
+
+	for (; maps && *maps; maps++)
+		json_array_append_new(rules, json_string(*maps));
+	same = !json_array_size(rules) || (theirs && same_list(rules, theirs));
+	json_decref(rules);
+	if (same)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{map} is for checkpoints of other programs, not gtrain's own");
+	return gt_err_hint(err, "'gtrain ckpt rename' renames keys of a checkpoint");
+}
+
 /* ---- the file ---- */
 
 static int amp_of_file(const struct gt_tree *config)
@@ -550,7 +566,10 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err)
 {
-	struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
+	struct gt_weights_options strict = { .finite = true,
+		.no_map = !saved->foreign,
+		.no_strict = true,
+		.parallel = s->parallel };
 	struct gt_state_dict sd = { 0 };
 	struct naming naming;
 	int rc = 0;
@@ -561,8 +580,9 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 	s->best_score = -INFINITY;
 	if (!saved->foreign)
 		rc = gt_snapshot_load_position(s, saved->root, err);
-	if (!rc && !saved->foreign)
-		rc = check_config(saved->config, s->config, err);
+	if (!rc && !saved->foreign &&
+	    (check_config(saved->config, s->config, err) || check_maps(saved, s->maps, err)))
+		rc = err->code;
 	if (!rc)
 		rc = gt_state_dict_find(&sd, saved->root, err);
 	find_naming(&naming, s, saved, &sd);

@@ -184,7 +184,9 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	part = t.place.part;
 	if ((!t.alias && source->own[part]) || (source->parts && source->parts != t.place.parts)) {
 		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", t.slot->name);
-		return gt_err_hint(err, "does a {map} match more than it should?");
+		return fit->options->no_map
+		           ? GT_EINVAL
+		           : gt_err_hint(err, "does a {map} match more than it should?");
 	}
 	source->parts = t.place.parts;
 	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor)) {
@@ -229,7 +231,21 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 	return 0;
 }
 
-static int complain(const struct gt_weights_report *r, struct gt_err *err)
+/* Other names help only if keys are missing, too, for which others may be meant. */
+static int hint_at_names(
+    const struct gt_weights_options *o, const struct gt_weights_report *r, struct gt_err *err)
+{
+	if (!o->no_map && !o->no_strict)
+		return gt_err_hint(
+		    err, "{map} REGEX=REPLACEMENT renames keys, {strict}=no goes on without them");
+	if (!r->missing_count || !r->unexpected_count)
+		return gt_err_hint(err, "does {model} name the network of this checkpoint?");
+	return o->no_map ? gt_err_hint(err, "'gtrain ckpt rename' renames keys of a checkpoint")
+	                 : gt_err_hint(err, "{map} REGEX=REPLACEMENT renames keys");
+}
+
+static int complain(
+    const struct gt_weights_options *o, const struct gt_weights_report *r, struct gt_err *err)
 {
 	if (r->missing_count)
 		gt_err_set(err, GT_EFORMAT,
@@ -240,8 +256,7 @@ static int complain(const struct gt_weights_report *r, struct gt_err *err)
 	else
 		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
 		    r->unexpected_count, r->unexpected[0]);
-	return gt_err_hint(
-	    err, "{map} REGEX=REPLACEMENT renames keys, {strict}=no goes on without them");
+	return hint_at_names(o, r, err);
 }
 
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
@@ -315,7 +330,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	if (!rc)
 		rc = find_missing(store, &fit, report, err);
 	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
-		rc = complain(report, err);
+		rc = complain(options, report, err);
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
 		if (is_whole(&fit.sources[i]))
 			rc = copy_tensor(store, options, &store->slots[i], &fit.sources[i], err);
