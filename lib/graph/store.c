@@ -263,12 +263,14 @@ void gt_store_lend_parameters(struct gt_store *s, void *memory)
 {
 	s->parameters = memory;
 	s->lent_parameters = true;
+	s->early_bytes += gt_store_parameter_bytes(s);
 }
 
 void gt_store_lend_gradients(struct gt_store *s, void *memory)
 {
 	s->gradients = memory;
 	s->lent_gradients = true;
+	s->early_bytes += gt_store_gradient_bytes(s);
 }
 
 static int take_copies(struct gt_store *s, struct gt_err *err)

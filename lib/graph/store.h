@@ -70,6 +70,9 @@ struct gt_store {
 	uint16_t *copies; /* device: [flat_count], or NULL; see gt_store_keep_copies() */
 	enum gt_dtype copy_type;
 	bool lent_gradients, lent_parameters; /* see gt_store_lend_gradients() */
+	/* bytes of memory that were allocated for the store before gt_store_alloc(): lent memory,
+	 * and gradients in the type in which ranks send them */
+	size_t early_bytes;
 	void *buffers;                        /* device: [buffer_bytes] */
 	/* Memory that nodes keep from run to run (GT_CACHE). Caches are not in `slots`, so code
 	 * that saves, loads or compares slots does not see them. */

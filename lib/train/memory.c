@@ -14,10 +14,6 @@ const char *const gt_recompute_names[] = {
 	[GT_RECOMPUTE_MODES] = NULL,
 };
 
-/* For memory that plans do not count: code, stacks of threads, batches read ahead, a checkpoint
- * that is being written. */
-static const uint64_t reserve_bytes = UINT64_C(256) << 20;
-
 /* ---- the memory of a run ---- */
 
 int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store)
@@ -97,31 +93,51 @@ static int plan_steps(struct gt_train *t, int max, struct gt_err *err)
 	    t->sampler.batch, t->o.drop_last, err);
 }
 
-/* The memory that a rank may take: its share of the free memory of its device, with that of the
- * groups, which is taken already; or of the host's, and of the address space that its process has
- * left. */
+static uint64_t less(uint64_t bytes, uint64_t reserve)
+{
+	return bytes > reserve ? bytes - reserve : 0;
+}
+
+static int wait_for_ranks(const struct gt_train *t, struct gt_err *err)
+{
+	return t->s.group && t->s.group->size > 1 ? gt_barrier(t->s.group, err) : 0;
+}
+
+/* A rank's share of the free memory of its device, with the bytes that it has taken already. The
+ * ranks that share a device look at the same state of it: all have taken the memory of their stores
+ * and groups, and none times algorithms yet. */
+static int find_free_of_device(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
+{
+	const struct gt_device *d = t->s.device;
+	uint64_t total;
+	int rc = wait_for_ranks(t, err);
+
+	if (!rc)
+		rc = d->backend->memory(d->index, bytes, &total, err);
+	if (!rc)
+		rc = wait_for_ranks(t, err);
+	if (!rc)
+		*bytes = less(*bytes / (uint64_t)t->s.sharing + gt_session_early_bytes(&t->s),
+		    gt_session_reserve(total));
+	return rc;
+}
+
+/* The memory that a rank may take: of its device; or its share of the host's, and of the address
+ * space that its process has left. */
 static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
-	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own, taken;
+	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), own;
 	struct gt_cpu_available there;
 
-	if (!t->s.device->backend->host_memory) {
-		int rc = 0;
-
-		*bytes = t->s.free_bytes;
-		if (!*bytes)
-			rc = t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
-		taken = t->s.free_bytes || !t->s.group
-		            ? 0
-		            : gt_parallel_group_memory(t->s.parallel).bytes;
-		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing + taken;
-		return rc;
-	}
+	*bytes = t->s.free_bytes / (uint64_t)t->s.sharing;
+	if (!t->s.device->backend->host_memory)
+		return t->s.free_bytes ? 0 : find_free_of_device(t, bytes, err);
 	gt_cpu_memory_available(&there);
 	own = there.process_bytes;
 	if (gt_parallel_is_threads(t->o.parallel.kind))
 		own /= ranks;
 	*bytes = there.host_bytes / ranks < own ? there.host_bytes / ranks : own;
+	*bytes = less(*bytes, gt_session_reserve(UINT64_MAX));
 	return 0;
 }
 
@@ -130,7 +146,7 @@ static bool fits(const struct gt_train *t, uint64_t bytes)
 	struct gt_session_memory m;
 
 	gt_train_memory(&m, t);
-	return m.total + reserve_bytes <= bytes;
+	return m.total <= bytes;
 }
 
 /* Ranks that run collectives need the same order of nodes: let all recompute as many blocks as the

@@ -16,21 +16,26 @@
 /* ---- the memory there is, and the memory that is needed ---- */
 
 struct available {
-	uint64_t there, total; /* bytes that can be had, and all */
+	uint64_t there, free, total; /* bytes that can be had, those that are free, and all */
+	uint64_t reserve;            /* bytes of the free ones that each rank leaves */
 	char name[GT_DEVICE_NAME_SIZE];
 };
 
 static int find_available(struct available *out, const struct gt_device *d, struct gt_err *err)
 {
 	snprintf(out->name, sizeof(out->name), "%s:%d", d->backend->name, d->index);
-	return d->backend->memory(d->index, &out->there, &out->total, err);
+	if (d->backend->memory(d->index, &out->free, &out->total, err))
+		return err->code;
+	out->reserve = d->backend->host_memory ? 0 : gt_session_reserve(out->total);
+	out->there = out->free;
+	return 0;
 }
 
 /* The ranks on one device, which may be stages of a pipeline: they need different amounts then. */
 struct needs {
 	struct gt_session_memory mine;
 	uint64_t all;   /* bytes, of all of them */
-	uint64_t taken; /* of these bytes, those that groups have taken already */
+	uint64_t taken; /* of these bytes, those that are allocated already */
 	int ranks;
 	bool alike;
 };
@@ -84,7 +89,7 @@ static int gather_needs(struct needs *out, const struct gt_session *s, struct gt
 	out->ranks = s->sharing;
 	out->alike = true;
 	out->all = out->mine.total * (uint64_t)s->sharing;
-	out->taken = out->mine.collectives * (uint64_t)s->sharing;
+	out->taken = gt_session_early_bytes(s) * (uint64_t)s->sharing;
 	if (ranks == 1)
 		return 0;
 	all = gt_calloc((size_t)ranks, sizeof(*all), err);
@@ -92,12 +97,21 @@ static int gather_needs(struct needs *out, const struct gt_session *s, struct gt
 		return GT_ENOMEM;
 	all[me][0] = place_of(s);
 	all[me][1] = (int64_t)out->mine.total;
-	all[me][2] = (int64_t)out->mine.collectives;
+	all[me][2] = (int64_t)gt_session_early_bytes(s);
 	rc = gt_all_reduce(s->group, all, 3 * (int64_t)ranks, GT_I64, GT_SUM, err);
 	if (!rc)
 		add_ranks(out, all, ranks, me);
 	free(all);
 	return rc;
+}
+
+/* The memory that the ranks on the device may use together, less the reserve of each. */
+static void share_out(struct available *available, const struct needs *needs)
+{
+	uint64_t all = available->free + needs->taken,
+	         reserve = available->reserve * (uint64_t)needs->ranks;
+
+	available->there = all > reserve ? all - reserve : 0;
 }
 
 static void add_up(struct gt_session_memory *out, const struct gt_session *s,
@@ -228,8 +242,8 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 static void fail(const struct gt_session *s, const struct gt_session_purpose *purpose,
     const struct available *available, const struct needs *needs, struct gt_err *err)
 {
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[220],
-	                                                        holders[180];
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], d[GT_TEXT_SIZE],
+	    ranks[60] = "it needs", roles[220], holders[180];
 
 	write_roles(roles, sizeof(roles), &needs->mine);
 	write_holders(holders, sizeof(holders), s);
@@ -238,14 +252,17 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 		    needs->alike ? "it needs for %d ranks, each" : "of its %d ranks this one needs",
 		    needs->ranks);
 	gt_text_bytes(a, needs->all);
-	gt_text_bytes(b, available->there);
+	gt_text_bytes(b, available->free + needs->taken);
 	if (s->device->backend->host_memory)
 		gt_err_set(err, GT_ENOMEM, "the %s needs %s of memory, this machine has %s; %s %s",
 		    purpose->name, a, b, ranks, roles);
 	else
 		gt_err_set(err, GT_ENOMEM,
-		    "the %s needs %s of memory, %s has %s free of %s%s; %s %s", purpose->name, a,
-		    available->name, b, gt_text_bytes(c, available->total), holders, ranks, roles);
+		    "the %s needs %s of memory, %s has %s free of %s, less a reserve of %s%s; "
+		    "%s %s",
+		    purpose->name, a, available->name, b, gt_text_bytes(c, available->total),
+		    gt_text_bytes(d, available->reserve * (uint64_t)needs->ranks), holders, ranks,
+		    roles);
 }
 
 /*
@@ -267,7 +284,7 @@ int gt_memory_limit_check(
 		rc = gt_barrier(s->group, err);
 	if (rc)
 		return rc;
-	available.there += needs.taken;
+	share_out(&available, &needs);
 	s->free_bytes = available.there;
 	if (needs.all <= available.there)
 		return 0;

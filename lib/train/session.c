@@ -243,6 +243,21 @@ void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s
 	             out->batches + out->collectives;
 }
 
+uint64_t gt_session_early_bytes(const struct gt_session *s)
+{
+	if (s->dry || s->device->backend->host_memory)
+		return 0;
+	return gt_parallel_group_memory(s->parallel).bytes + s->store->early_bytes;
+}
+
+/* A small memory is a small GPU's, or a simulated one's. */
+uint64_t gt_session_reserve(uint64_t total)
+{
+	const uint64_t most = UINT64_C(256) << 20, share = total / 64;
+
+	return share < most ? share : most;
+}
+
 struct gt_program_options gt_session_program_options(
     const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp)
 {

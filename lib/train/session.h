@@ -43,7 +43,8 @@ struct gt_session {
 	/* number of ranks that share this device; equal to host_ranks if device memory is host
 	 * memory */
 	int sharing;
-	/* free bytes of device memory, before the session has allocated any; 0: not known yet */
+	/* bytes of device memory that the ranks on this device may use: the free bytes before the
+	 * session has allocated any, less a reserve (gt_session_reserve()); 0: not known yet */
 	uint64_t free_bytes;
 	void *arena; /* device memory for the temporary values of all programs */
 	size_t arena_bytes;
@@ -127,6 +128,16 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 /* Return the size of an arena for the programs, in bytes: the largest size that any of the programs
  * needs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
+
+/* Return the bytes of this rank's need that are allocated when gt_session_purpose.plan() is called:
+ * those of groups, and those of the store that other ranks can access. 0 if device memory is host
+ * memory, where allocated bytes count as free until they are written. */
+uint64_t gt_session_early_bytes(const struct gt_session *s);
+
+/* Return the bytes of a device's memory that plans leave free for each rank, if the device has
+ * `total` bytes: for code, libraries, stacks of threads, batches read ahead, and a checkpoint that
+ * is being written. */
+uint64_t gt_session_reserve(uint64_t total);
 
 /* Compute the memory that the session needs. Call this after its programs are made. out->optimizer
  * is set to 0, because gt_session_purpose.memory() adds this memory. */

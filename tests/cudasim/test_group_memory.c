@@ -130,11 +130,12 @@ static const struct mode modes[] = {
 enum { MODES = sizeof(modes) / sizeof(*modes) };
 
 /* The memory of every rank as it is described, all that is taken then, and the memory that each
- * had. */
+ * may use. */
 struct course {
 	struct gt_train_options options;
 	struct gt_session_memory memory[MOST];
 	uint64_t taken, free_bytes[MOST];
+	int sharing[MOST];
 };
 
 static struct gt_train_options options_of(const struct mode *m, const char *way)
@@ -180,6 +181,7 @@ static int open_and_look(void *self, struct gt_group *group, struct gt_err *err)
 		return err->code;
 	gt_train_memory(&c->memory[group->rank], t);
 	c->free_bytes[group->rank] = t->s.free_bytes;
+	c->sharing[group->rank] = t->s.sharing;
 	rc = gt_barrier(group, err);
 	if (!rc && !group->rank)
 		c->taken = taken_of_all(t->s.device->index);
@@ -234,6 +236,39 @@ static void runs_take_the_described_memory(void **state)
 		}
 		assert_true((rings > 0) == (m->ranks > 1));
 		assert_int_equal(ring.taken - with + fewer, host.taken - without);
+	}
+}
+
+/*
+ * Ranks look at the free memory after groups, gradients and parameters have taken some. All of that
+ * belongs to the need that they compare with, so only the scratch memory of streams and the reserve
+ * may be missing.
+ */
+static void ranks_may_use_the_memory_that_they_have_taken(void **state)
+{
+	static const struct mode kinds[] = {
+		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_DDP } },
+		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_DDP, .compress = GT_COMPRESS_BF16 } },
+		{ MLP, 3, 2, 3, { .kind = GT_PARALLEL_ZERO1 } },
+		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_ZERO2 } },
+		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_ZERO3 } },
+	};
+	const uint64_t scratch = GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const struct mode *m = &kinds[i];
+		uint64_t available, total;
+		struct course c;
+
+		set_gpus(m->gpus);
+		run(&c, m, GT_WAY_RING);
+		assert_int_equal(gt_cuda_backend.memory(0, &available, &total, GT_ERR_IGNORED), 0);
+		for (int r = 0; r < m->ranks; r++) {
+			uint64_t kept = gt_session_reserve(total) * (uint64_t)c.sharing[r];
+
+			assert_int_equal((total - kept - c.free_bytes[r]) % scratch, 0);
+		}
 	}
 }
 
@@ -318,6 +353,7 @@ int main(void)
 		cmocka_unit_test(rings_take_the_counted_memory),
 		cmocka_unit_test(the_memory_of_nccl_is_not_known),
 		cmocka_unit_test(runs_take_the_described_memory),
+		cmocka_unit_test(ranks_may_use_the_memory_that_they_have_taken),
 		cmocka_unit_test(dry_runs_describe_the_same),
 		cmocka_unit_test(plans_expect_the_way_of_the_run),
 	};

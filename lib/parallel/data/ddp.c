@@ -125,17 +125,19 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 /* ---- the mode ---- */
 
 static int alloc_sent(
-    struct gt_parallel *p, struct ddp *d, const struct gt_store *store, struct gt_err *err)
+    struct gt_parallel *p, struct ddp *d, struct gt_store *store, struct gt_err *err)
 {
+	size_t bytes = (size_t)store->flat_count * sizeof(*d->sent);
 	void *sent = NULL;
 	int rc;
 
 	if (store->dtype != GT_F32)
 		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
 		    gt_dtype_name(store->dtype));
-	rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);
+	rc = gt_group_alloc(p->device_axes[GT_AXIS_DATA], bytes, &sent, err);
 	d->sent = sent;
+	if (!rc)
+		store->early_bytes += bytes;
 	return rc;
 }
 
