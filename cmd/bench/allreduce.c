@@ -15,6 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/device_group.h"
+#include "lib/comm/place.h"
 #include "lib/device/name.h"
 #include "lib/train/session.h"
 
@@ -41,7 +42,7 @@ struct bench {
 	const char *name;             /* of the groups that it gives */
 	struct gt_comm comm;
 	struct gt_device *device;
-	int sharing;            /* ranks of this host that have the same device */
+	int sharing;            /* ranks that have the same device */
 	struct gt_group *group; /* for its memory; that of `comm` where that is the host's */
 	enum gt_dtype dtype;
 	int rounds;
@@ -453,16 +454,19 @@ static int open_device(
 	const struct gt_device_way_options options = { .name = gt_comm_way(b->backend) };
 	struct gt_device_name *names, *mine;
 	struct gt_device_way way;
+	int64_t place;
 	size_t count;
 	int rc = gt_device_names_read(&names, &count, cli->device, gt_backends, err);
 
 	if (rc)
 		return rc;
 	mine = &names[(size_t)b->comm.world.local_rank % count];
-	for (int rank = 0; rank < b->comm.world.local_size; rank++)
-		b->sharing += names[(size_t)rank % count].index == mine->index;
 	rc = gt_device_open(&b->device, mine->backend, mine->index, err);
 	free(names);
+	if (!rc)
+		rc = gt_place_of(&place, b->device, err);
+	if (!rc)
+		rc = gt_place_count(&b->sharing, place, b->comm.group, err);
 	if (!rc)
 		rc = gt_device_way_choose(&way, b->comm.group, b->device, &options, err);
 	if (rc)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/cuda/host_call.h"
 #include "kernels/cuda/last_block.h"
 #include "kernels/cuda/muon_products.h"
@@ -406,6 +407,7 @@ const struct gt_backend gt_cuda_backend = {
 	.describe = cuda_describe,
 	.enter = cuda_enter,
 	.memory = cuda_memory,
+	.identify = gt_cuda_identify,
 	.holders = gt_holders_read,
 	.peak_flops = gt_cuda_peak_flops,
 	.check_tf32 = cuda_check_tf32,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
 
@@ -226,23 +227,11 @@ void gt_cuda_end_calls(struct gt_stream *stream)
 
 /* ---- a call ---- */
 
-/* Of the driver's library, which nothing is linked to. The run-time caches the function. */
 int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err)
 {
-	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-	void *fn = NULL;
-#if CUDART_VERSION >= 12050
-	cudaError_t e = cudaGetDriverEntryPointByVersion(
-	    "cuStreamWaitValue32", &fn, 12000, cudaEnableDefault, &found);
-#else
-	cudaError_t e =
-	    cudaGetDriverEntryPoint("cuStreamWaitValue32", &fn, cudaEnableDefault, &found);
-#endif
-	int rc = gt_cuda_check(e, index, "cudaGetDriverEntryPoint", err);
+	void *fn;
+	int rc = gt_cuda_driver_function(&fn, "cuStreamWaitValue32", index, err);
 
-	if (!rc && (found != cudaDriverEntryPointSuccess || !fn))
-		rc = gt_err_set(err, GT_EDEVICE,
-		    "cuda:%d: the driver has no cuStreamWaitValue32: it is too old", index);
 	memcpy(out, &fn, sizeof(fn));
 	return rc;
 }

@@ -253,6 +253,11 @@ struct gt_backend {
 	 * of device memory in bytes. */
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
+	/* Optional (NULL): write a text to text[size] that identifies a device among all devices of
+	 * all hosts. (`index` does not: each process may see other devices.)
+	 * GT_DEVICE_IDENTITY_SIZE bytes suffice. */
+	int (*identify)(int index, char *text, size_t size, struct gt_err *err);
+
 	/* Optional (NULL): write a list of other processes that hold memory of this device to
 	 * text[size] (gt_holders_read()). The text is "" if there are none or none are known. */
 	void (*holders)(char *text, size_t size, int index);
@@ -397,6 +402,12 @@ struct gt_device {
 int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 void gt_device_close(struct gt_device *d); /* NULL is fine */
+
+/* Write a text that identifies the device among the devices of its host. Errors: errors of the
+ * backend. */
+enum { GT_DEVICE_IDENTITY_SIZE = 40 }; /* bytes */
+int gt_device_identify(
+    const struct gt_device *d, char text[GT_DEVICE_IDENTITY_SIZE], struct gt_err *err);
 
 /* Wait until all work on the device's three streams is done. After an error, call this before you
  * free memory that queued work may still use. */

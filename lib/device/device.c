@@ -2,6 +2,7 @@
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,16 @@ void gt_device_close(struct gt_device *d)
 	d->backend->stream_free(d->copies);
 	d->backend->stream_free(d->compute);
 	free(d);
+}
+
+int gt_device_identify(
+    const struct gt_device *d, char text[GT_DEVICE_IDENTITY_SIZE], struct gt_err *err)
+{
+	if (d->backend->identify)
+		return d->backend->identify(d->index, text, GT_DEVICE_IDENTITY_SIZE, err);
+	snprintf(text, GT_DEVICE_IDENTITY_SIZE, "%s:%d", d->backend->name,
+	    d->backend->host_memory ? 0 : d->index);
+	return 0;
 }
 
 int gt_device_sync(const struct gt_device *d, struct gt_err *err)

@@ -1,12 +1,10 @@
 /* memory_limit.c - check that a session fits into memory: its needs, options that need less. */
 #include "lib/train/memory_limit.h"
 
-#include <nettle/sha2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/option_names.h"
@@ -40,31 +38,6 @@ struct needs {
 	bool alike;
 };
 
-/* A number that the ranks on one device of one host have in common; others have it with a
- * probability of 2^-62. */
-static int64_t place_of(const struct gt_session *s)
-{
-	const struct gt_device *d = s->device;
-	unsigned char digest[SHA256_DIGEST_SIZE];
-	char text[256] = "";
-	FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
-	struct sha256_ctx sha;
-	int64_t number;
-
-	if (!boot || !fgets(text, sizeof(text), boot))
-		gethostname(text, sizeof(text) - 1);
-	if (boot)
-		fclose(boot);
-	sha256_init(&sha);
-	sha256_update(&sha, strlen(text), (const void *)text);
-	snprintf(
-	    text, sizeof(text), "%s:%d", d->backend->name, d->backend->host_memory ? 0 : d->index);
-	sha256_update(&sha, strlen(text), (const void *)text);
-	sha256_digest(&sha, SHA256_DIGEST_SIZE, digest);
-	memcpy(&number, digest, sizeof(number));
-	return number & INT64_MAX >> 1;
-}
-
 static void add_ranks(struct needs *n, const int64_t (*all)[3], int ranks, int me)
 {
 	n->ranks = 0;
@@ -95,7 +68,7 @@ static int gather_needs(struct needs *out, const struct gt_session *s, struct gt
 	all = gt_calloc((size_t)ranks, sizeof(*all), err);
 	if (!all)
 		return GT_ENOMEM;
-	all[me][0] = place_of(s);
+	all[me][0] = s->place;
 	all[me][1] = (int64_t)out->mine.total;
 	all[me][2] = (int64_t)gt_session_early_bytes(s);
 	rc = gt_all_reduce(s->group, all, 3 * (int64_t)ranks, GT_I64, GT_SUM, err);

@@ -6,6 +6,7 @@
 
 #include "lib/ckpt/edit/rename.h"
 #include "lib/comm/device_group.h"
+#include "lib/comm/place.h"
 #include "lib/comm/shm/shm.h"
 #include "lib/device/name.h"
 #include "lib/train/memory_limit.h"
@@ -80,6 +81,20 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	return err->code;
 }
 
+/*
+ * The list of devices tells how many ranks share one, if all ranks see the same devices. A launcher
+ * may let each rank see only its own device, which is then the first for all of them. So ranks that
+ * run compare their devices.
+ */
+static int compare_places(struct gt_session *s, struct gt_err *err)
+{
+	int rc = s->dry ? 0 : gt_place_of(&s->place, s->device, err);
+
+	if (rc || s->dry || s->device->backend->host_memory)
+		return rc;
+	return gt_place_count(&s->sharing, s->place, s->group, err);
+}
+
 /* A rank without others is a group of one. */
 static int open_ranks(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
@@ -90,6 +105,8 @@ static int open_ranks(struct gt_session *s, const struct gt_session_options *o, 
 	if (!o->group && !o->dry)
 		rc = gt_shm_of_threads(&s->own_group, 1, &(struct gt_shm_options){ 0 }, err);
 	s->group = s->own_group ? s->own_group : o->group;
+	if (!rc)
+		rc = compare_places(s, err);
 	return rc ? rc : gt_parallel_new(&s->parallel, &parallel, s->group, err);
 }
 

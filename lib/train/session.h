@@ -40,6 +40,7 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks; /* number of ranks on this host */
+	int64_t place;  /* the place of the device (lib/comm/place.h); 0 if dry */
 	/* number of ranks that share this device; equal to host_ranks if device memory is host
 	 * memory */
 	int sharing;

@@ -422,6 +422,49 @@ printed() {
 	equal "$status" 0
 }
 
+# WORD...: the command on two ranks, each of which sees one GPU: those that gpu0 and gpu1 name, as NAME=VALUE.
+each_with_a_gpu() {
+	local port=$((20000 + RANDOM % 20000)) other
+
+	export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port CUDASIM_DEVICES=1
+	# shellcheck disable=SC2086 # several variables
+	env $gpu1 RANK=1 LOCAL_RANK=1 "$GTRAIN" "$@" >out1 2>err1 3>&- &
+	other=$!
+	# shellcheck disable=SC2086
+	env $gpu0 RANK=0 LOCAL_RANK=0 "$GTRAIN" "$@" >out0 2>err0 && status=0 || status=$?
+	wait $other || true
+	err=$(cat err0 err1)
+}
+
+@test "train: ranks that each see a GPU of their own as cuda:0 do not share it" {
+	local gpu0=CUDASIM_FIRST=3 gpu1
+
+	seq 1 2000 >text.txt
+	export CUDASIM_MEMORY
+	CUDASIM_MEMORY=$(($(need --nproc 2) * 3 / 2))
+	for gpu1 in CUDASIM_FIRST=3 CUDASIM_FIRST=4 "CUDASIM_FIRST=3 CUDASIM_INSTANCE=1"; do
+		each_with_a_gpu train -q "${GPT[@]}" --device cuda:0 --backend shm --out run
+		if [ "$gpu1" = "$gpu0" ]; then
+			equal "$status" 1
+			[[ $err == *"it needs for 2 ranks, each "* ]]
+		else
+			equal "$status $err" "0 "
+			rm -r run
+		fi
+	done
+}
+
+@test "bench allreduce: ranks on two instances of a GPU form no ring, and NCCL does not connect them" {
+	local gpu0="CUDASIM_FIRST=3 CUDASIM_INSTANCE=1" gpu1="CUDASIM_FIRST=3 CUDASIM_INSTANCE=2"
+
+	each_with_a_gpu bench allreduce --device cuda --sizes 1K --rounds 1 --backend ring
+	equal "$status" 1
+	[[ $err == *"does not reach the memory of rank "*", another instance of that GPU"* ]]
+	each_with_a_gpu bench allreduce --device cuda --sizes 1K --rounds 1 --backend nccl
+	equal "$status" 1
+	[[ $err == *"ranks 0 and 1 share the GPU cuda:0 (0000:04:00.0), and NCCL takes one rank for each GPU"* ]]
+}
+
 # OPTION...: the memory of an evaluation of run/ on a GPU, as the error of one that is full prints it.
 eval_needs() {
 	CUDASIM_MEMORY=700000 gtrain eval --ckpt run --data text:text.txt --device cuda:0 "$@"

@@ -1,5 +1,8 @@
 /* clock.cc - the simulator's clock and bus, and the state that its libraries share with tests. */
+#include <cuda.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/cudasim/inside.h"
@@ -19,14 +22,46 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 	return cudaSuccess;
 }
 
+static int number_of(const char *variable, int otherwise)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : otherwise;
+}
+
+/* Of the machine's GPUs this process sees those from CUDASIM_FIRST on. */
+static int machine_number(int device)
+{
+	return number_of("CUDASIM_FIRST", 0) + device;
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
 {
 	int count = 0;
 
 	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
 		return cudasim_return(cudaErrorInvalidDevice);
-	snprintf(out, (size_t)size, "0000:%02x:00.0", device + 1);
+	snprintf(out, (size_t)size, "0000:%02x:00.0", machine_number(device) + 1);
 	return cudaSuccess;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	int count = 0;
+
+	*device = ordinal;
+	return cudaGetDeviceCount(&count) == cudaSuccess && ordinal >= 0 && ordinal < count
+	           ? CUDA_SUCCESS
+	           : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* An instance has the bus of its GPU, and a UUID of its own. */
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+	*uuid = {};
+	uuid->bytes[0] = (char)(0xa0 + machine_number(device));
+	uuid->bytes[15] = (char)number_of("CUDASIM_INSTANCE", 0);
+	return CUDA_SUCCESS;
 }
 
 cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus)

@@ -43,7 +43,8 @@ extern "C" {
  * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
  * does), CUDASIM_NCCL ("yes", the default: NCCL reports that the process of another rank has died;
- * "silent": it does not).
+ * "silent": it does not), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
+ * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0).
  */
 enum { CUDASIM_DEVICES = 8 };
 

@@ -174,14 +174,20 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
     unsigned long long flags, enum cudaDriverEntryPointQueryResult *found)
 {
-	bool waits = !strcmp(symbol, "cuStreamWaitValue32");
-	bool writes = !strcmp(symbol, "cuStreamWriteValue32");
+	static const struct {
+		const char *name;
+		void *function;
+	} functions[] = {
+		{ "cuStreamWaitValue32", (void *)cuStreamWaitValue32 },
+		{ "cuStreamWriteValue32", (void *)cuStreamWriteValue32 },
+		{ "cuDeviceGet", (void *)cuDeviceGet },
+		{ "cuDeviceGetUuid", (void *)cuDeviceGetUuid },
+	};
 
 	*out = nullptr;
-	if (version >= 11070 && !flags)
-		*out = waits    ? (void *)cuStreamWaitValue32
-		       : writes ? (void *)cuStreamWriteValue32
-		                : nullptr;
+	for (const auto &f : functions)
+		if (version >= 11070 && !flags && !strcmp(symbol, f.name))
+			*out = f.function;
 	*found = *out ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return cudaSuccess;
 }

@@ -116,6 +116,8 @@ struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_er
 	if (!err->code)
 		gt_cuda_check(cudaDeviceGetPCIBusId(card.bus, sizeof(card.bus), device->index),
 		    device->index, "cudaDeviceGetPCIBusId", err);
+	if (!err->code)
+		gt_device_identify(device, card.identity, err);
 	card.verdict = gt_cuda_verdict_of(err);
 	return card;
 }
@@ -126,6 +128,11 @@ bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_c
 }
 
 bool gt_cuda_card_same_gpu(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+{
+	return !strcmp(a->identity, b->identity) && gt_cuda_card_same_host(a, b);
+}
+
+bool gt_cuda_card_same_bus(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
 {
 	return !strcmp(a->bus, b->bus) && gt_cuda_card_same_host(a, b);
 }

@@ -43,6 +43,8 @@ struct gt_cuda_card {
 	int32_t index;                  /* CUDA's index of the GPU in the rank's process */
 	char gpu[16];                   /* device name of the GPU: "cuda:0" */
 	char bus[32];                   /* PCI bus id of the GPU, as CUDA formats it */
+	/* of the device, which may be a part of the GPU: an instance (MIG) */
+	char identity[GT_DEVICE_IDENTITY_SIZE];
 	/* host name and boot id; two hosts with the same host name have different boot ids */
 	char host[128];
 	/* process id and PID namespace; processes in two containers may have the same process id */
@@ -55,7 +57,10 @@ struct gt_cuda_card {
 struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err);
 
 bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
+/* Whether the two ranks compute on the same device: a GPU, or an instance of one. */
 bool gt_cuda_card_same_gpu(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
+/* Whether their devices have the same PCI bus id: the same device, or two instances of a GPU. */
+bool gt_cuda_card_same_bus(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
 bool gt_cuda_card_same_process(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
 
 #endif

@@ -78,7 +78,8 @@ static int compare(const struct card *cards, int size, struct gt_err *err)
 		if (cards[r].version != cards[0].version)
 			return fail_versions(cards, r, err);
 		for (int other = 0; other < r; other++)
-			if (gt_cuda_card_same_gpu(&cards[r].rank, &cards[other].rank))
+			/* NCCL compares bus ids, too: it refuses two instances of a GPU. */
+			if (gt_cuda_card_same_bus(&cards[r].rank, &cards[other].rank))
 				return fail_shared(cards, other, r, err);
 	}
 	return 0;

@@ -51,6 +51,8 @@ static int reach(const struct card *cards, int mine, int other, struct gt_err *e
 
 	if (gt_cuda_card_same_gpu(&cards[mine].rank, &cards[other].rank))
 		return 0;
+	if (gt_cuda_card_same_bus(&cards[mine].rank, &cards[other].rank))
+		return fail_far(cards, mine, other, ", another instance of that GPU", err);
 	if (cudaDeviceGetByPCIBusId(&index, cards[other].rank.bus) != cudaSuccess) {
 		cudaGetLastError();
 		return fail_far(cards, mine, other, ", which its process does not see", err);

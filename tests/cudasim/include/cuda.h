@@ -16,10 +16,16 @@ typedef enum cudaError_enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 } C
 typedef cudaStream_t CUstream;
 typedef unsigned long long CUdeviceptr;
 typedef uint32_t cuuint32_t;
+typedef int CUdevice;
+typedef struct CUuuid_st {
+	char bytes[16];
+} CUuuid;
 
 enum { CU_STREAM_WAIT_VALUE_GEQ = 0 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 
+CUresult cuDeviceGet(CUdevice *device, int ordinal);
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
 
