@@ -4,6 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "kernels/cuda/group/mates.h"
 #include "lib/base/half.h"
 
 enum { LONG = 1000 };
@@ -313,6 +314,89 @@ static void collectives_go_on_in_the_background(void **state)
 	run_well(&ring_of_gpus, 2, start_many);
 }
 
+/* ---- ranks of one process ---- */
+
+static atomic_int calls; /* of all ranks: collectives, or messages received */
+
+/* Rank 0 calls first, and is not ahead of the others when it has queued the collective. */
+static int sum_together(struct rank *r)
+{
+	float *x = allocate(r, ELEMENTS * sizeof(float));
+	int rc = 0;
+
+	for (int i = 1; !rc && i <= 3; i++) {
+		if (r->index)
+			usleep(20000);
+		atomic_fetch_add(&calls, 1);
+		rc = start_sum(r, x, ELEMENTS, NULL, NULL);
+		if (!rc && calls < i * r->ranks)
+			rc = stop_with(r, "ahead of a collective");
+	}
+	return rc ? r->err.code : gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+}
+
+/* A message may be queued before it is received, if the one before it was received. */
+static int send_together(struct rank *r)
+{
+	struct gt_collective c = { .kind = r->index ? GT_RECV : GT_SEND,
+		.count = ELEMENTS,
+		.dtype = GT_F32,
+		.peer = 1 - r->index,
+		.stream = r->d->compute };
+	int rc = 0;
+
+	c.in = c.out = allocate(r, ELEMENTS * sizeof(float));
+	for (int i = 1; !rc && i <= 3; i++) {
+		if (r->index)
+			usleep(20000);
+		atomic_fetch_add(&calls, r->index);
+		rc = gt_group_start(r->group, &c, NULL, &r->err);
+		if (!rc && calls < i - 1)
+			rc = stop_with(r, "ahead of a message");
+	}
+	return rc ? r->err.code : gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+}
+
+static atomic_int acts[MOST];
+
+/* Within a collective: each rank is now and then later than the others. */
+static int act_together(struct rank *r)
+{
+	const int most = GT_CUDA_MATES_ACTS / r->ranks * 3 / 2;
+	int rc = 0;
+
+	atomic_store(&acts[r->index], 0);
+	pthread_barrier_wait(r->barrier);
+	for (int i = 1; !rc && i <= 400; i++) {
+		if (i / 100 == r->index)
+			usleep(100);
+		rc = gt_cuda_mates_within((void *)r->group, (uint32_t)i, &r->err);
+		atomic_store(&acts[r->index], i);
+		for (int other = 0; !rc && other < r->ranks; other++)
+			if (i - acts[other] > most)
+				rc = stop_with(r, "ahead within a collective");
+	}
+	pthread_barrier_wait(r->barrier);
+	return rc ? rc : sum_together(r);
+}
+
+static void ranks_of_a_process_stay_together(void **state)
+{
+	static const struct {
+		int ranks;
+		int (*act)(struct rank *r);
+	} cases[] = { { 2, sum_together }, { 3, sum_together }, { 2, send_together },
+		{ 2, act_together }, { 4, act_together } };
+
+	(void)state;
+	for (size_t i = 0; i < SITES * sizeof(cases) / sizeof(*cases); i++) {
+		calls = 0;
+		if (!all_sites[i % SITES]->processes)
+			run_well(
+			    all_sites[i % SITES], cases[i / SITES].ranks, cases[i / SITES].act);
+	}
+}
+
 /* ---- sub-groups ---- */
 
 /* Odd and even ranks apart, in reverse; then those but rank 0, and that of one rank alone. */
@@ -365,6 +449,7 @@ int main(void)
 		cmocka_unit_test(every_collective_gives_its_result),
 		cmocka_unit_test(collectives_go_on_in_the_background),
 		cmocka_unit_test(gpus_need_not_reach_each_other),
+		cmocka_unit_test(ranks_of_a_process_stay_together),
 		cmocka_unit_test(groups_are_split),
 	};
 

@@ -1,7 +1,7 @@
 /* group.c - groups for the memory of GPUs: their tickets, their life and their errors. */
 #include <stdlib.h>
 
-#include "kernels/cuda/group/group.h"
+#include "kernels/cuda/group/mates.h"
 #include "kernels/cuda/host_call.h"
 #include "lib/base/mem.h"
 
@@ -12,8 +12,7 @@ static const struct gt_backend *backend_of(const struct gt_cuda_group *g)
 
 /* ---- failing ---- */
 
-/* Store the error before the abort lets GPUs go on, so threads that wait for a GPU find it. */
-int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err)
+bool gt_cuda_group_note(struct gt_cuda_group *g, struct gt_err *err)
 {
 	bool first;
 
@@ -27,7 +26,14 @@ int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err)
 		gt_cuda_fail(g->device->index, err);
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
-	if (first)
+	gt_cuda_mates_wake(g);
+	return first;
+}
+
+/* Store the error before the abort lets GPUs go on, so threads that wait for a GPU find it. */
+int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err)
+{
+	if (gt_cuda_group_note(g, err))
 		g->links->abort(g);
 	return err->code;
 }
@@ -91,8 +97,9 @@ static int group_start(
 
 	if (!c->stream)
 		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
-	if (take_ticket(g, &t, err) || b->event_record(g->came, c->stream, err) ||
-	    b->event_wait(g->stream, g->came, err) || b->event_record(t->begun, g->stream, err))
+	if (gt_cuda_mates_before(g, c, err) || take_ticket(g, &t, err) ||
+	    b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
+	    b->event_record(t->begun, g->stream, err))
 		return err->code;
 	t->c = *c;
 	atomic_store(&t->queued, false);
@@ -100,7 +107,7 @@ static int group_start(
 	if (queue_call(g, c, err) || b->event_record(t->ended, g->stream, err))
 		return gt_cuda_group_fail(g, err);
 	atomic_store(&t->queued, true);
-	return 0;
+	return gt_cuda_mates_after(g, c, err);
 }
 
 static int group_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
@@ -212,6 +219,7 @@ static void group_stop(struct gt_group *group)
 	g->stopped = true;
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
+	gt_cuda_mates_wake(g);
 	if (!g->failed && !is_idle(g))
 		give_up(g);
 }
@@ -236,6 +244,7 @@ static void release(struct gt_cuda_group *g)
 		b->event_free(g->tickets[i].ended);
 	}
 	gt_device_blocks_free(&g->blocks, g->device);
+	gt_cuda_mates_free(g);
 	pthread_cond_destroy(&g->change);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
@@ -294,7 +303,8 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 	g->device = device;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->change, NULL);
-	if (make_parts(g, err) || links->connect(g, err) || gt_cuda_group_watch(g, err)) {
+	if (make_parts(g, err) || gt_cuda_mates_find(g, err) || links->connect(g, err) ||
+	    gt_cuda_group_watch(g, err)) {
 		release(g);
 		return err->code;
 	}

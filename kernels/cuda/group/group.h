@@ -37,8 +37,8 @@
  *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
- * On an error the watch aborts the links, and the GPUs stop waiting. All later calls of the group
- * return that error.
+ * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
+ * stop waiting. All later calls of the group return that error.
  */
 
 struct gt_cuda_group;
@@ -99,6 +99,7 @@ struct gt_cuda_group {
 	struct gt_stream *stream;
 	struct gt_event *came;          /* recorded on the caller's stream at each call */
 	struct gt_device_block *blocks; /* memory from gt_group_alloc() */
+	struct gt_cuda_mates *mates;    /* ranks of this process (mates.h); NULL: no other rank */
 
 	pthread_t watch;
 	bool has_watch;
@@ -133,6 +134,11 @@ void gt_cuda_group_pause(double *pause_s);
 /* Make the group fail with *err and abort its links. If the group has failed before, only copy its
  * first error to *err. Returns err->code. May be called on any thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
+
+/* The first half of gt_cuda_group_fail(): store *err, and end the waits for the host. Return true
+ * if the group has not failed before; then the caller must abort the links. Otherwise copy the first
+ * error to *err. */
+bool gt_cuda_group_note(struct gt_cuda_group *g, struct gt_err *err);
 
 /* If the group has failed, copy its error to *err and return the code. Otherwise return 0. */
 int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);

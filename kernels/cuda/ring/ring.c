@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "kernels/cuda/group/mates.h"
+
 /*
  * Far ahead of all chunks that can be on their way. A stream waits until (int32_t)(value -
  * wanted) >= 0, so the distance must stay below 2^31: a counter that is 2^30 ahead ends all waits
@@ -37,7 +39,7 @@ static int wait_for(
 	if (r->halted)
 		return gt_cuda_group_failed(r->g, err);
 	return gt_cuda_check(
-	    (cudaError_t)r->wait_value(stream_of(r)->queue, at, value, CU_STREAM_WAIT_VALUE_GEQ),
+	    (cudaError_t)r->wait_value(stream_of(r)->queue, at, value, r->wait_flags),
 	    stream_of(r)->index, "cuStreamWaitValue32", err);
 }
 
@@ -115,12 +117,22 @@ static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
 
 static int free_slot(void *self, void **slot, struct gt_err *err)
 {
-	return free_slot_at(self, next_of(self), slot, err);
+	struct gt_cuda_ring *r = self;
+
+	r->sends = true;
+	return free_slot_at(r, next_of(r), slot, err);
+}
+
+/* An act is queued: consume() ends it if nothing is sent, and signal() if something is. */
+static int end_act(struct gt_cuda_ring *r, struct gt_err *err)
+{
+	r->sends = false;
+	return gt_cuda_mates_within(r->g, ++r->acts, err);
 }
 
 static int signal_next(void *self, struct gt_err *err)
 {
-	return signal_to(self, next_of(self), err);
+	return signal_to(self, next_of(self), err) ? err->code : end_act(self, err);
 }
 
 static int arrived(void *self, const void **slot, struct gt_err *err)
@@ -130,7 +142,9 @@ static int arrived(void *self, const void **slot, struct gt_err *err)
 
 static int consume(void *self, struct gt_err *err)
 {
-	return consume_from(self, before(self), err);
+	struct gt_cuda_ring *r = self;
+
+	return consume_from(r, before(r), err) ? err->code : r->sends ? 0 : end_act(r, err);
 }
 
 static int copy(
@@ -224,6 +238,8 @@ static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct g
 	struct gt_cuda_ring *r = g->link;
 	int rc;
 
+	r->sends = false;
+	r->acts = 0;
 	atomic_store(&r->calling, true);
 	rc = queue(r, c, err);
 	atomic_store(&r->calling, false);

@@ -99,6 +99,11 @@ struct gt_cuda_ring {
 	int mates, first_mate;
 	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
+	unsigned wait_flags; /* of wait_value() */
+	/* of the collective that is being queued: number of acts (kernels/cuda/group/mates.h);
+	 * sends: the present act sends a chunk */
+	uint32_t acts;
+	bool sends;
 	/* halted: this rank has set its word `halt`. calling: the caller's thread is queuing a
 	 * collective. */
 	atomic_bool halted, calling;

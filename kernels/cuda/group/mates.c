@@ -1,0 +1,313 @@
+/* mates.c - ranks that are threads of one process wait for each other on the host. */
+#include "kernels/cuda/group/mates.h"
+
+#include <stdlib.h>
+
+#include "kernels/cuda/group/ranks.h"
+#include "kernels/cuda/host_call.h"
+#include "lib/base/mem.h"
+#include "lib/base/text.h"
+
+/*
+ * A rank's seat, in memory that all ranks share. The lock and the condition of a process are those
+ * of its lowest rank, in whose seat they lie. Both stay as they are until the memory is unmapped.
+ */
+struct seat {
+	pthread_mutex_t lock;
+	pthread_cond_t change; /* a number of a mate has changed */
+	/* how far the rank has come: the number of collectives that it has queued, times 2^32, plus
+	 * the acts of the next one */
+	uint64_t at;
+};
+
+/* Messages that a rank has queued: to or from one other rank. */
+struct messages {
+	uint64_t sent, received;
+};
+
+struct gt_cuda_mates {
+	struct seat *seats;        /* [size] */
+	struct messages *messages; /* [size * size]: rank r with rank s at r * size + s */
+	uint64_t collectives;      /* that this rank has queued */
+	uint32_t acts;             /* a mate may be so many behind */
+	int first;                 /* the lowest rank of the process */
+	bool is_mate[];            /* [size]; this rank is one, too */
+};
+
+/* What the ranks tell each other. */
+struct card {
+	struct gt_cuda_card rank;
+	int32_t streams, queues; /* of the rank's process on its GPU */
+};
+
+/* ---- finding the mates ---- */
+
+/*
+ * CUDA maps the streams of a GPU to so many queues: CUDA_DEVICE_MAX_CONNECTIONS, from 1 to 32, or
+ * 8 (CUDA C++ Programming Guide, "CUDA Environment Variables").
+ */
+static int count_queues(void)
+{
+	const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int64_t queues;
+
+	if (!text || !gt_text_parse_int(&queues, text) || queues < 1)
+		return 8;
+	return queues < 32 ? (int)queues : 32;
+}
+
+static bool share_gpu(const struct card *a, const struct card *b)
+{
+	return gt_cuda_card_same_process(&a->rank, &b->rank) && a->rank.index == b->rank.index;
+}
+
+/*
+ * A stream that waits for another rank holds up the streams behind it in its queue, and one of
+ * them may have the work that it waits for. Each rank counted the streams when it had made its own.
+ * The highest count is that of the last rank, which saw those of all.
+ */
+static int check_queues(const struct card *cards, int size, struct gt_err *err)
+{
+	for (int r = 0; r < size; r++) {
+		int ranks = 0, streams = 0;
+
+		for (int s = 0; s < size; s++) {
+			if (!share_gpu(&cards[r], &cards[s]))
+				continue;
+			ranks++;
+			streams = streams > cards[s].streams ? streams : cards[s].streams;
+		}
+		if (ranks == 1 || streams <= cards[r].queues)
+			continue;
+		gt_err_set(err, GT_EDEVICE, "%s: %d streams of the ranks share %d queues",
+		    cards[r].rank.gpu, streams, cards[r].queues);
+		return gt_err_hint(err, "%s",
+		    cards[r].queues < 32
+		        ? "set CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment, or put fewer "
+		          "ranks on this GPU"
+		        : "put fewer ranks on this GPU, or let ranks be processes");
+	}
+	return 0;
+}
+
+static int check_cards(const struct card *cards, int size, struct gt_err *err)
+{
+	for (int r = 0; r < size; r++)
+		if (cards[r].rank.verdict.code)
+			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+	return check_queues(cards, size, err);
+}
+
+/* Whether any rank has a mate: all ranks find the same, as they share memory then. */
+static bool are_mates(const struct card *cards, int size)
+{
+	for (int r = 0; r < size; r++)
+		for (int s = 0; s < r; s++)
+			if (gt_cuda_card_same_process(&cards[r].rank, &cards[s].rank))
+				return true;
+	return false;
+}
+
+static struct gt_cuda_mates *new_mates(
+    const struct gt_cuda_group *g, const struct card *cards, struct gt_err *err)
+{
+	const int size = g->group.size;
+	struct gt_cuda_mates *m = gt_calloc(1, sizeof(*m) + (size_t)size * sizeof(bool), err);
+	int count = 0;
+
+	if (!m)
+		return NULL;
+	m->first = -1;
+	for (int r = 0; r < size; r++) {
+		m->is_mate[r] =
+		    gt_cuda_card_same_process(&cards[r].rank, &cards[g->group.rank].rank);
+		if (m->is_mate[r] && m->first < 0)
+			m->first = r;
+		count += m->is_mate[r];
+	}
+	m->acts = GT_CUDA_MATES_ACTS > 2 * count ? (uint32_t)(GT_CUDA_MATES_ACTS / count) : 2;
+	return m;
+}
+
+static int share_seats(struct gt_cuda_group *g, struct gt_cuda_mates *m, struct gt_err *err)
+{
+	const size_t size = (size_t)g->group.size;
+	void *memory;
+
+	if (gt_group_share(g->host,
+	        size * sizeof(struct seat) + size * size * sizeof(struct messages), &memory, err))
+		return err->code;
+	m->seats = memory;
+	m->messages = (void *)(m->seats + size);
+	if (m->first == g->group.rank) {
+		pthread_mutex_init(&m->seats[m->first].lock, NULL);
+		pthread_cond_init(&m->seats[m->first].change, NULL);
+	}
+	return 0;
+}
+
+int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err)
+{
+	const int size = g->group.size;
+	struct gt_err own = GT_ERR_INIT;
+	struct card mine = { .streams = gt_cuda_count_stream(g->device->index, 0),
+		.queues = count_queues(),
+		.rank = gt_cuda_card_of(g->device, &own) };
+	struct card *cards;
+	void *gathered;
+	int rc = gt_cuda_gather_new(g->host, &mine, sizeof(mine), &gathered, err);
+
+	cards = gathered;
+	if (!rc)
+		rc = check_cards(cards, size, err);
+	if (!rc && are_mates(cards, size)) {
+		struct gt_cuda_mates *m = new_mates(g, cards, &own);
+
+		rc = gt_cuda_agree(g->host, &own, err);
+		if (!rc)
+			rc = share_seats(g, m, err);
+		if (!rc)
+			g->mates = m;
+		else
+			free(m);
+	}
+	free(cards);
+	return rc;
+}
+
+void gt_cuda_mates_free(struct gt_cuda_group *g)
+{
+	free(g->mates);
+	g->mates = NULL;
+}
+
+/* ---- waiting ---- */
+
+static struct seat *seat_of_process(const struct gt_cuda_mates *m)
+{
+	return &m->seats[m->first];
+}
+
+static bool is_over(struct gt_cuda_group *g)
+{
+	bool over;
+
+	pthread_mutex_lock(&g->lock);
+	over = g->failed || g->stopped;
+	pthread_mutex_unlock(&g->lock);
+	return over;
+}
+
+/* With the lock of the process. */
+static void await(struct gt_cuda_group *g, const uint64_t *number, uint64_t least)
+{
+	struct seat *process = seat_of_process(g->mates);
+
+	while (*number < least && !is_over(g))
+		pthread_cond_wait(&process->change, &process->lock);
+}
+
+static int result_of(struct gt_cuda_group *g, struct gt_err *err)
+{
+	if (gt_cuda_group_failed(g, err))
+		return err->code;
+	return is_over(g) ? gt_err_set(err, GT_EIO, "given up") : 0;
+}
+
+/*
+ * This rank has come to `at`; wait until no mate is more than `behind` behind. The rank that is
+ * the furthest behind never waits.
+ */
+static int come_to(struct gt_cuda_group *g, uint64_t at, uint32_t behind, struct gt_err *err)
+{
+	struct gt_cuda_mates *m = g->mates;
+	struct seat *process = seat_of_process(m);
+
+	pthread_mutex_lock(&process->lock);
+	m->seats[g->group.rank].at = at;
+	pthread_cond_broadcast(&process->change);
+	for (int r = 0; r < g->group.size; r++)
+		if (m->is_mate[r])
+			await(g, &m->seats[r].at, at > behind ? at - behind : 0);
+	pthread_mutex_unlock(&process->lock);
+	return result_of(g, err);
+}
+
+static bool is_message(const struct gt_collective *c)
+{
+	return c->kind == GT_SEND || c->kind == GT_RECV;
+}
+
+static struct messages *messages_of(const struct gt_cuda_group *g, int rank, int peer)
+{
+	return &g->mates->messages[rank * g->group.size + peer];
+}
+
+int gt_cuda_mates_before(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	const struct messages *mine, *theirs;
+	struct seat *process;
+
+	if (!g->mates || !is_message(c) || !g->mates->is_mate[c->peer])
+		return 0;
+	process = seat_of_process(g->mates);
+	mine = messages_of(g, g->group.rank, c->peer);
+	theirs = messages_of(g, c->peer, g->group.rank);
+	pthread_mutex_lock(&process->lock);
+	if (c->kind == GT_SEND)
+		await(g, &theirs->received, mine->sent);
+	else
+		await(g, &theirs->sent, mine->received);
+	pthread_mutex_unlock(&process->lock);
+	return result_of(g, err);
+}
+
+static void count_message(struct gt_cuda_group *g, const struct gt_collective *c)
+{
+	struct seat *process = seat_of_process(g->mates);
+	struct messages *mine = messages_of(g, g->group.rank, c->peer);
+
+	pthread_mutex_lock(&process->lock);
+	if (c->kind == GT_SEND)
+		mine->sent++;
+	else
+		mine->received++;
+	pthread_cond_broadcast(&process->change);
+	pthread_mutex_unlock(&process->lock);
+}
+
+/* Half as often as the mates have to wait, so that they rarely do. */
+int gt_cuda_mates_within(struct gt_cuda_group *g, uint32_t acts, struct gt_err *err)
+{
+	struct gt_cuda_mates *m = g->mates;
+
+	if (!m || acts % (m->acts / 2))
+		return 0;
+	return come_to(g, (m->collectives << 32) + acts, m->acts, err);
+}
+
+int gt_cuda_mates_after(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_cuda_mates *m = g->mates;
+
+	if (!m)
+		return 0;
+	if (!is_message(c))
+		return come_to(g, ++m->collectives << 32, 0, err);
+	if (m->is_mate[c->peer])
+		count_message(g, c);
+	return 0;
+}
+
+/* With the lock, so that a mate which has just found that all is well does not sleep. */
+void gt_cuda_mates_wake(struct gt_cuda_group *g)
+{
+	struct seat *process;
+
+	if (!g->mates)
+		return;
+	process = seat_of_process(g->mates);
+	pthread_mutex_lock(&process->lock);
+	pthread_cond_broadcast(&process->change);
+	pthread_mutex_unlock(&process->lock);
+}
