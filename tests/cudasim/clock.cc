@@ -82,14 +82,21 @@ cudaError_t cudaDriverGetVersion(int *version)
 	return cudaSuccess;
 }
 
+bool cudasim_flushes()
+{
+	const char *text = getenv("CUDASIM_FLUSH");
+
+	return text && !strcmp(text, "yes");
+}
+
 /* 1 GHz. */
 cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int device)
 {
 	int count;
 
 	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count ||
-	    which != cudaDevAttrClockRate)
+	    (which != cudaDevAttrClockRate && which != cudaDevAttrCanFlushRemoteWrites))
 		return cudasim_return(cudaErrorInvalidValue);
-	*out = 1000000;
+	*out = which == cudaDevAttrClockRate ? 1000000 : cudasim_flushes();
 	return cudaSuccess;
 }

@@ -44,7 +44,9 @@ extern "C" {
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
  * does), CUDASIM_NCCL ("yes", the default: NCCL reports that the process of another rank has died;
  * "silent": it does not), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
- * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0).
+ * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0),
+ * CUDASIM_FLUSH ("yes": GPUs can flush the writes of others when a stream waits for a value;
+ * default: they cannot).
  */
 enum { CUDASIM_DEVICES = 8 };
 
@@ -60,6 +62,13 @@ void cudasim_fail_allocation(int n);
 
 /* Of the waits for a value from now on, the n-th does not wait; 0: all do. */
 void cudasim_lose_wait(int n);
+
+/* Waits for a value so far that flush the writes of other GPUs. */
+long cudasim_flushed(void);
+
+/* Pairs of GPUs between which this process has enabled access with cudaDeviceEnablePeerAccess():
+ * each takes a context on the other GPU. */
+int cudasim_peers(void);
 
 /* Kernels that ran so far. */
 long cudasim_kernels(void);
@@ -78,13 +87,15 @@ extern struct cudasim_products cudasim_products;
 /*
  * lib/nccl.cc stands in for NCCL. A test may set a version, and of the calls on a communicator,
  * counted from 1 on, one that rank `rank` refuses, one during which this rank gets an error, and
- * one that never ends on any rank. `never_joins`: this rank does not connect. The struct also
- * counts calls on communicators.
+ * one that never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
+ * abort waits until so many have begun, as one that frees memory waits for the other kernels of its
+ * GPU. The struct also counts calls on communicators.
  */
 struct cudasim_nccl {
 	int version, rank;
 	long refuses, fails, hangs;
 	bool never_joins;
+	long abort_waits;
 	long calls, destroyed, aborted;
 };
 extern struct cudasim_nccl cudasim_nccl;

@@ -71,7 +71,13 @@ struct cudasim_stream {
 enum { CUDASIM_KERNELS_PER_MS = 10 };
 extern double cudasim_ms;
 
+/* Whether streams can wait with CU_STREAM_WAIT_VALUE_FLUSH. */
+bool cudasim_flushes();
+
 /* ---- peers.cc ---- */
+
+/* Whether CUDASIM_PEERS says that no GPU reaches another one. */
+bool cudasim_has_no_peers();
 
 /* Whether the memory of the other one's pool is open to this device. */
 bool cudasim_reaches(int device, int peer);

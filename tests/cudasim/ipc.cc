@@ -18,11 +18,11 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
 	return cudaSuccess;
 }
 
-/* Opened again, it has the address that it has. A handle is of no use in its own process. */
+/* Opened again, it has the address that it has. A handle is of no use in its own process. The
+ * process need not see the GPU that has the memory. */
 cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
 {
 	struct cudasim_shared_memory shared;
-	int reaches = 1;
 	guard g(cudasim_lock);
 
 	memcpy(&shared, &handle, sizeof(shared));
@@ -32,10 +32,7 @@ cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned
 		return cudasim_return(cudaErrorInvalidValue);
 	if (shared.file.process == getpid())
 		return cudasim_return(cudaErrorDeviceUninitialized);
-	if (shared.device != cudasim_device &&
-	    cudaDeviceCanAccessPeer(&reaches, cudasim_device, shared.device) != cudaSuccess)
-		return cudasim_return(cudaErrorInvalidDevice);
-	if (!reaches)
+	if (shared.device != cudasim_device && cudasim_has_no_peers())
 		return cudasim_return(cudaErrorPeerAccessUnsupported);
 	*out = cudasim_open(&shared);
 	return *out ? cudaSuccess : cudasim_return(cudaErrorInvalidResourceHandle);

@@ -10,6 +10,12 @@ struct cudasim_pool {
 
 static cudasim_pool pools[CUDASIM_DEVICES];
 static bool enabled[CUDASIM_DEVICES][CUDASIM_DEVICES];
+static int opened; /* of `enabled` */
+
+int cudasim_peers()
+{
+	return opened;
+}
 
 static bool peers_are(const char *word)
 {
@@ -24,6 +30,11 @@ static bool is_of(const void *p, size_t bytes, int device)
 	int there = cudasim_device_of(p);
 
 	return cudasim_is_device(p, bytes) && (there < 0 || there == device);
+}
+
+bool cudasim_has_no_peers()
+{
+	return peers_are("no");
 }
 
 static bool is_device(int device)
@@ -54,6 +65,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 	if (*there)
 		return cudasim_return(cudaErrorPeerAccessAlreadyEnabled);
 	*there = true;
+	opened++;
 	return cudaSuccess;
 }
 

@@ -121,7 +121,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 /* ---- the driver ---- */
 
-static int lose_in; /* waits until one is lost; 0: none is */
+static int lose_in;  /* waits until one is lost; 0: none is */
+static long flushed; /* waits with a flush */
+
+long cudasim_flushed()
+{
+	return flushed;
+}
 
 void cudasim_lose_wait(int n)
 {
@@ -149,8 +155,11 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, 
 	i.from = (const void *)at;
 	i.bytes = sizeof(value);
 	i.value = value;
-	if (flags != CU_STREAM_WAIT_VALUE_GEQ)
+	if (flags != CU_STREAM_WAIT_VALUE_GEQ &&
+	    (flags != (CU_STREAM_WAIT_VALUE_GEQ | CU_STREAM_WAIT_VALUE_FLUSH) ||
+	        !cudasim_flushes()))
 		return CUDA_ERROR_INVALID_VALUE;
+	flushed += flags != CU_STREAM_WAIT_VALUE_GEQ;
 	if (lose_in && !--lose_in)
 		return CUDA_SUCCESS;
 	return queue_value(stream, at, i);

@@ -112,6 +112,17 @@ static void sum_body(struct seat_of *s)
 	for (int i = 0; i < gt_cuda_backend.count(); i++)
 		if (cudasim_fault(i))
 			fail_rank(s, "GPU %d: %s", i, cudasim_fault(i));
+	if (cudasim_peers())
+		fail_rank(s, "%d contexts on other GPUs", cudasim_peers());
+	if (!cudasim_flushed() != !getenv("CUDASIM_FLUSH"))
+		fail_rank(s, "%ld waits flush writes", cudasim_flushed());
+}
+
+/* Rank 0 sees its own GPU alone, so it does not know that of rank 1. */
+static void hidden_body(struct seat_of *s)
+{
+	setenv("CUDASIM_DEVICES", s->rank ? "2" : "1", 1);
+	sum_body(s);
 }
 
 static void processes_add_up(void **state)
@@ -124,6 +135,10 @@ static void processes_add_up(void **state)
 			setenv("CUDASIM_DEVICES", gpus == 1 ? "1" : "4", 1);
 			run_ranks(true, size, &patience, sum_body, NULL);
 		}
+	setenv("CUDASIM_FLUSH", "yes", 1);
+	run_ranks(true, 2, &patience, sum_body, NULL);
+	unsetenv("CUDASIM_FLUSH");
+	run_ranks(true, 2, &patience, hidden_body, NULL);
 }
 
 /* ---- a planted fault: a wait that is lost ---- */

@@ -33,6 +33,11 @@ static int fail_host(const struct card *cards, int rank, struct gt_err *err)
 	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
 }
 
+static int hint_host(struct gt_err *err)
+{
+	return gt_err_hint(err, "let them go by way of the host: {backend} shm");
+}
+
 static int fail_far(
     const struct card *cards, int mine, int other, const char *why, struct gt_err *err)
 {
@@ -40,24 +45,37 @@ static int fail_far(
 	    "the GPU of rank %d, %s (%s), does not reach the memory of rank %d's, %s (%s)%s", mine,
 	    cards[mine].rank.gpu, cards[mine].rank.bus, other, cards[other].rank.gpu,
 	    cards[other].rank.bus, why);
-	return gt_err_hint(err, "let them go by way of the host: {backend} shm");
+	return hint_host(err);
 }
 
-/* The other GPU has a number of its own in another process. */
+/*
+ * Whether this GPU can reach that of a rank in another process, as far as this process can tell:
+ * cudaIpcOpenMemHandle() also opens memory of a GPU that the process does not see, so
+ * try_windows() decides. It enables access, too; cudaDeviceEnablePeerAccess() would make a context
+ * on the other GPU, which takes hundreds of MiB there. The other GPU may have another number here.
+ */
+static bool may_reach(const struct gt_cuda_card *mine, const struct gt_cuda_card *other)
+{
+	int index, reaches = 1;
+
+	if (cudaDeviceGetByPCIBusId(&index, other->bus) != cudaSuccess ||
+	    cudaDeviceCanAccessPeer(&reaches, mine->index, index) != cudaSuccess)
+		cudaGetLastError();
+	return reaches;
+}
+
 static int reach(const struct card *cards, int mine, int other, struct gt_err *err)
 {
+	const struct gt_cuda_card *a = &cards[mine].rank, *b = &cards[other].rank;
 	bool direct = false;
-	int index;
 
-	if (gt_cuda_card_same_gpu(&cards[mine].rank, &cards[other].rank))
+	if (gt_cuda_card_same_gpu(a, b))
 		return 0;
-	if (gt_cuda_card_same_bus(&cards[mine].rank, &cards[other].rank))
+	if (gt_cuda_card_same_bus(a, b))
 		return fail_far(cards, mine, other, ", another instance of that GPU", err);
-	if (cudaDeviceGetByPCIBusId(&index, cards[other].rank.bus) != cudaSuccess) {
-		cudaGetLastError();
-		return fail_far(cards, mine, other, ", which its process does not see", err);
-	}
-	if (gt_cuda_peer_open(cards[mine].rank.index, index, &direct, err))
+	if (!gt_cuda_card_same_process(a, b))
+		direct = may_reach(a, b);
+	else if (gt_cuda_peer_open(a->index, b->index, &direct, err))
 		return err->code;
 	return direct ? 0 : fail_far(cards, mine, other, "", err);
 }
@@ -115,9 +133,10 @@ static void try_windows(const struct card *cards, int size, int mine, struct gt_
 			continue;
 		if (gt_cuda_check(
 		        cudaIpcOpenMemHandle(&p, cards[r].handle, cudaIpcMemLazyEnablePeerAccess),
-		        cards[mine].rank.index, "cudaIpcOpenMemHandle", err))
+		        cards[mine].rank.index, "cudaIpcOpenMemHandle", err)) {
 			gt_err_prefix(err, "memory of rank %d", r);
-		else if (cudaIpcCloseMemHandle(p) != cudaSuccess)
+			hint_host(err);
+		} else if (cudaIpcCloseMemHandle(p) != cudaSuccess)
 			cudaGetLastError();
 	}
 }
@@ -279,12 +298,28 @@ static size_t lines_bytes(const struct gt_cuda_ring *r)
 	return (size_t)(r->seat.size * r->seat.size) * sizeof(*r->lines);
 }
 
+/*
+ * Other GPUs write chunks into this GPU's window, and the counters of these chunks into memory of
+ * the host. The stream may see a counter before a chunk that came over PCIe has reached the window.
+ * CU_STREAM_WAIT_VALUE_FLUSH makes it visible to the work behind the wait, on platforms that need
+ * it (CUDA Driver API, CUstreamWaitValue_flags).
+ */
+static unsigned wait_flags_of(int index)
+{
+	int flushes = 0;
+
+	if (cudaDeviceGetAttribute(&flushes, cudaDevAttrCanFlushRemoteWrites, index) != cudaSuccess)
+		cudaGetLastError();
+	return CU_STREAM_WAIT_VALUE_GEQ | (flushes ? CU_STREAM_WAIT_VALUE_FLUSH : 0);
+}
+
 /* All that a rank makes alone, and its card. */
 static struct card make_own(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	const struct gt_device *device = r->g->device;
 	struct card card = { .window = NULL };
 
+	r->wait_flags = wait_flags_of(device->index);
 	if (!err->code && !gt_cuda_find_wait_value(&r->wait_value, device->index, err) &&
 	    !gt_device_alloc(device, TOKEN_BYTES, &r->token, err) && !new_window(r, err))
 		gt_cuda_check(cudaIpcGetMemHandle(&card.handle, r->window), device->index,

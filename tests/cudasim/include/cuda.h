@@ -21,7 +21,7 @@ typedef struct CUuuid_st {
 	char bytes[16];
 } CUuuid;
 
-enum { CU_STREAM_WAIT_VALUE_GEQ = 0 };
+enum { CU_STREAM_WAIT_VALUE_GEQ = 0, CU_STREAM_WAIT_VALUE_FLUSH = 1 << 30 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal);

@@ -67,7 +67,7 @@ typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the 
 typedef struct cudasim_event *cudaEvent_t;
 typedef struct cudasim_graph *cudaGraph_t, *cudaGraphExec_t;
 
-enum cudaDeviceAttr { cudaDevAttrClockRate = 13 }; /* kHz */
+enum cudaDeviceAttr { cudaDevAttrClockRate = 13 /* kHz */, cudaDevAttrCanFlushRemoteWrites = 98 };
 
 struct cudaDeviceProp {
 	char name[256];
