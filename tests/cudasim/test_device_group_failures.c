@@ -133,6 +133,37 @@ static void the_library_is_checked(void **state)
 	cudasim_nccl.version = 0;
 }
 
+/* A stream that waits for another rank holds up the streams that share its queue. */
+static void ranks_on_one_gpu_need_enough_queues(void **state)
+{
+	static const struct {
+		const char *queues;
+		const struct site *site;
+		const char *text; /* NULL: it is fine */
+	} cases[] = {
+		{ "32", &ring_on_one_gpu, NULL },
+		{ "8", &ring_on_one_gpu, "cuda:0: 16 streams of the ranks share 8 queues" },
+		{ "many", &ring_on_one_gpu, "cuda:0: 16 streams of the ranks share 8 queues" },
+		{ "1", &ring_on_one_gpu, "streams of the ranks share 1 queues" },
+		{ "1", &ring_of_gpus, NULL },
+		{ "1", &nccl_of_threads, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[4];
+
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", cases[i].queues, 1);
+		run_gpu_ranks(ranks, 4, cases[i].site, &patience, sum_once);
+		for (int r = 0; r < 4; r++)
+			if (ranks[r].rc != (cases[i].text ? GT_EDEVICE : 0) ||
+			    !strstr(ranks[r].err.text, cases[i].text ? cases[i].text : ""))
+				fail_msg("case %zu: rank %d: %d, '%s'", i, r, ranks[r].rc,
+				    ranks[r].err.text);
+	}
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+}
+
 /* GPUs that do not reach each other's memory: NCCL itself moves data through the host. */
 static void a_ring_needs_gpus_that_reach_each_other(void **state)
 {
@@ -318,6 +349,44 @@ static void failures_are_named(void **state)
 	cudasim_nccl = (struct cudasim_nccl){ 0 };
 }
 
+/*
+ * Each rank has two communicators, whose second sums never end; rank 1 may not call the third of
+ * one of them. An abort waits until all of them are aborted.
+ */
+static int abort_two(struct rank *r)
+{
+	float *x = allocate(r, ELEMENTS * sizeof(float));
+	struct gt_group *first = r->group, *second = NULL;
+	int rc = gt_group_split(&second, first, 0, r->index, &r->err);
+	double from = gt_clock_s();
+
+	for (int i = 0; !rc && i < 5; i++) {
+		r->group = i < 2 ? second : first;
+		rc = start_sum(r, x, ELEMENTS, "bucket 3", NULL);
+	}
+	if (!rc)
+		rc = gt_group_wait(first, GT_GROUP_ALL, &r->err);
+	gt_group_free(first);
+	gt_group_free(second);
+	r->group = NULL;
+	return gt_clock_s() - from > 10 ? stop_with(r, "too late") : rc;
+}
+
+static void communicators_are_aborted_side_by_side(void **state)
+{
+	struct rank ranks[2];
+
+	(void)state;
+	cudasim_nccl =
+	    (struct cudasim_nccl){ .rank = 1, .hangs = 2, .refuses = 3, .abort_waits = 4 };
+	run_gpu_ranks(ranks, 2, &nccl_of_threads, &patience, abort_two);
+	for (int r = 0; r < 2; r++)
+		if (ranks[r].rc != GT_EDEVICE ||
+		    !strstr(ranks[r].err.text, "rank 1: all-reduce 'bucket 3': invalid argument"))
+			fail_msg("rank %d: %d, '%s'", r, ranks[r].rc, ranks[r].err.text);
+	cudasim_nccl = (struct cudasim_nccl){ 0 };
+}
+
 static void a_rank_that_does_not_connect_is_an_error(void **state)
 {
 	struct rank ranks[3];
@@ -430,21 +499,28 @@ static void a_killed_rank_is_named(void **state)
 
 /* ---- giving up ---- */
 
-/* Rank 0 alone starts a sum, and gives it up. */
+static void *stop_soon(void *group)
+{
+	usleep(100000);
+	gt_group_stop(group);
+	return NULL;
+}
+
+/* Rank 0 alone starts a sum, and gives it up. The call waits for the ranks of its process. */
 static int give_up(struct rank *r)
 {
 	float *x = allocate(r, ELEMENTS * sizeof(float));
 	uint64_t ticket = 0;
 	double from = gt_clock_s();
 	int rc = sum_once(r);
+	pthread_t stopper;
 
 	if (!rc && !r->index) {
+		assert_int_equal(pthread_create(&stopper, NULL, stop_soon, r->group), 0);
 		rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
-		gt_group_stop(r->group);
+		pthread_join(stopper, NULL);
 		if (gt_group_wait(r->group, ticket, GT_ERR_IGNORED) != GT_EIO)
 			rc = stop_with(r, "not given up");
-		else
-			r->rc = gt_device_sync(r->d, GT_ERR_IGNORED);
 	}
 	pthread_barrier_wait(r->barrier);
 	if (gt_clock_s() - from > 20)
@@ -500,8 +576,10 @@ int main(void)
 		cmocka_unit_test(a_rank_without_memory_tells_the_others),
 		cmocka_unit_test(the_way_is_chosen),
 		cmocka_unit_test(a_ring_needs_gpus_that_reach_each_other),
+		cmocka_unit_test(ranks_on_one_gpu_need_enough_queues),
 		cmocka_unit_test(the_library_is_checked),
 		cmocka_unit_test(failures_are_named),
+		cmocka_unit_test(communicators_are_aborted_side_by_side),
 		cmocka_unit_test(a_rank_that_does_not_connect_is_an_error),
 		cmocka_unit_test(a_message_that_nobody_takes_is_an_error),
 		cmocka_unit_test(a_killed_rank_is_named),

@@ -166,17 +166,22 @@ static void send_error(struct gt_cuda_group *g)
 		gt_group_fail(g->host, &err);
 }
 
+/*
+ * An error is sent before the links are aborted: the abort of NCCL waits for its kernels, and what
+ * the other ranks' links say of it would hide the cause.
+ */
 static void *live(void *self)
 {
 	struct gt_cuda_group *g = self;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_cuda_ticket *t;
+	bool first = false;
 
 	if (backend_of(g)->enter(g->device->index, &err))
-		gt_cuda_group_fail(g, &err);
+		first = gt_cuda_group_note(g, &err);
 	while ((t = next_ticket(g))) {
 		if (see_through(g, t, &err)) {
-			gt_cuda_group_fail(g, &err);
+			first = gt_cuda_group_note(g, &err);
 			break;
 		}
 		pthread_mutex_lock(&g->lock);
@@ -185,6 +190,8 @@ static void *live(void *self)
 		pthread_mutex_unlock(&g->lock);
 	}
 	send_error(g);
+	if (first)
+		g->links->abort(g);
 	if (g->failed && g->links->drain)
 		g->links->drain(g);
 	return NULL;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kernels/cuda/group/group.h"
@@ -9,9 +10,14 @@
 #include "kernels/cuda/nccl/api.h"
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 
-/* Longest wait for NCCL to finalize a communicator whose collectives have all ended. */
-static const double parting_s = 2;
+/* Longest wait for NCCL to finalize a communicator whose collectives have all ended, and for it to
+ * abort one. */
+static const double parting_s = 2, aborting_s = 0.5;
+
+/* So often is NCCL asked whether a call is queued before the thread sleeps: less than 1 ms. */
+enum { SPINS = 4000 };
 
 enum { TOKEN_BYTES = 256 };
 
@@ -19,6 +25,8 @@ struct nccl {
 	pthread_mutex_t calls; /* of the communicator: one function at a time */
 	void *comm;            /* NULL: there is none, or none any more */
 	void *token;           /* device memory that a barrier all-reduces */
+	bool aborts;           /* the thread `abort` aborts the communicator */
+	pthread_t abort;
 };
 
 /* ---- errors ---- */
@@ -175,6 +183,9 @@ static int wait_until_queued(
 	static const double remote_s = 2;
 	double pause_s = 0, since = 0;
 
+	/* Most calls are queued within microseconds, and the shortest sleep takes 50. */
+	for (int i = 0; i < SPINS && status == GT_NCCL_IN_PROGRESS && !g->failed; i++)
+		status = status_of(g);
 	while (status == GT_NCCL_IN_PROGRESS || status == GT_NCCL_REMOTE_ERROR) {
 		if (gt_cuda_group_failed(g, err))
 			return err->code;
@@ -355,17 +366,62 @@ static void *take(struct nccl *n)
 	return comm;
 }
 
-/* Let GPUs stop waiting, at once. Takes the lock `calls`, as NCCL allows no other call on the
- * communicator meanwhile. */
+struct abort {
+	void *comm;
+	int index; /* of the GPU */
+};
+
+/* NCCL leaves the thread with the GPU that it had: with another, that would make a context there. */
+static void *abort_one(void *arg)
+{
+	struct abort *a = arg;
+
+	if (cudaSetDevice(a->index) != cudaSuccess)
+		cudaGetLastError();
+	gt_nccl->CommAbort(a->comm);
+	free(a);
+	return NULL;
+}
+
+/*
+ * Let GPUs stop waiting. ncclCommAbort() tells the kernels to end, waits for them, and frees the
+ * memory of the communicator, which may wait for all work of the GPU: also for the kernels of
+ * another communicator of this rank, which end when that one is aborted. So each abort has a thread
+ * of its own. The communicator is taken first, as NCCL allows no other call on it meanwhile.
+ */
 static void abort_calls(struct gt_cuda_group *g)
 {
 	struct nccl *n = g->link;
+	void *comm = take(n);
+	struct abort *a;
 
-	pthread_mutex_lock(&n->calls);
-	if (n->comm)
-		gt_nccl->CommAbort(n->comm);
-	n->comm = NULL;
-	pthread_mutex_unlock(&n->calls);
+	if (!comm)
+		return;
+	a = gt_calloc(1, sizeof(*a), GT_ERR_IGNORED);
+	if (a) {
+		*a = (struct abort){ comm, g->device->index };
+		n->aborts = !gt_thread_start(&n->abort, abort_one, a, GT_ERR_IGNORED);
+	}
+	if (n->aborts)
+		return;
+	free(a);
+	gt_nccl->CommAbort(comm);
+}
+
+/* Wait for the abort, if there is one, at most aborting_s. It goes on if it takes longer: it may
+ * wait for another communicator, whose group is freed next. */
+static void await_abort(struct nccl *n)
+{
+	struct timespec until;
+
+	if (!n->aborts)
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)(1e9 * aborting_s);
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	if (pthread_timedjoin_np(n->abort, NULL, &until))
+		pthread_detach(n->abort);
 }
 
 /* Wait at most parting_s for the other ranks; then abort, so that no rank waits for ever. */
@@ -394,6 +450,7 @@ static void disconnect(struct gt_cuda_group *g)
 	struct nccl *n = g->link;
 
 	part(n);
+	await_abort(n);
 	gt_device_free(g->device, n->token, TOKEN_BYTES);
 	pthread_mutex_destroy(&n->calls);
 	free(n);

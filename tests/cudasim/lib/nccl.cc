@@ -317,10 +317,15 @@ extern "C" int ncclCommDestroy(void *comm)
 
 extern "C" int ncclCommAbort(void *comm)
 {
-	guard g(cudasim_lock);
+	std::unique_lock<std::mutex> g(cudasim_lock);
 
 	cudasim_nccl.aborted++;
 	((communicator *)comm)->ranks->aborted = true;
+	for (int ms = 0; ms < 20000 && cudasim_nccl.aborted < cudasim_nccl.abort_waits; ms++) {
+		g.unlock();
+		usleep(1000);
+		g.lock();
+	}
 	return leave(comm);
 }
 
