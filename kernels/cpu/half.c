@@ -12,8 +12,9 @@
  * in float32, and has this instruction set's float32 kernel run that one: "whole", with copies of
  * these tensors in the workspace, or, where element e of the output depends on the elements e
  * alone, "tiles", with a few thousand elements at a time on the stack. Every result is rounded
- * once, when it is narrowed. Tensors of other types are handed on as they are: float32 vectors of
- * normalisations, indices, random numbers. Where a file of this folder has a row for a type of 16
+ * once, when it is narrowed. A kernel that does the work of two ops rounds the values between them,
+ * too: gt_call.narrow tells it the types. Tensors of other types are handed on as they are: float32
+ * vectors of normalisations, indices, random numbers. Where a file of this folder has a row for a type of 16
  * bits of its own (oneDNN's products), that row stands before these.
  */
 enum { TENSORS = GT_MAX_INPUTS + GT_MAX_OUTPUTS, TILE = 2048 };
@@ -156,6 +157,7 @@ static int run_whole(struct gt_call *call, struct gt_err *err)
 	for (int i = 0; i < call->inputs; i++)
 		if (is_half(&call->in[i]))
 			widen_tensor(&h->inner.in[i], &call->in[i]);
+	h->inner.narrow = call;
 	rc = h->kernel->run(&h->inner, err);
 	for (int i = 0; i < call->outputs && !rc; i++)
 		if (is_half(&call->out[i]))

@@ -132,6 +132,28 @@ template <class T, class S> struct norm_grad_args {
 	unsigned *counters;    /* zero: one for the groups, and one for each of them */
 };
 
+/* d as a tensor of S keeps it. */
+template <class S>
+static __device__ __forceinline__ typename gt_wide<S>::type kept(typename gt_wide<S>::type d)
+{
+	S s;
+
+	gt_store(&s, d);
+	return gt_load(s);
+}
+
+/* Sums that the compiler does not join with a product before them into a multiply-add. */
+static __device__ __forceinline__ float add(float a, float b)
+{
+	return __fadd_rn(a, b);
+}
+
+static __device__ __forceinline__ double add(double a, double b)
+{
+	return __dadd_rn(a, b);
+}
+
+/* d is rounded before dsum is added, as by two separate ops. */
 template <class T, class S, int W>
 static __device__ __forceinline__ void grad_row(const norm_grad_args<T, S> &a, int64_t r)
 {
@@ -170,7 +192,7 @@ static __device__ __forceinline__ void grad_row(const norm_grad_args<T, S> &a, i
 			wide d =
 			    rstd * (dy.v[k] * weight.v[k] - sum - (x.v[k] - mean) * rstd * dot);
 
-			dx.v[k] = low.v[k] = a.dsum ? dsum.v[k] + d : d;
+			dx.v[k] = low.v[k] = a.dsum ? add(dsum.v[k], kept<S>(d)) : d;
 		}
 		dx.store(c);
 		if (a.low)

@@ -43,6 +43,7 @@ MODES = [
      [(1, 1, []), (2, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("zero1", "zero2", "zero3") for n in (2, 4))]),
     ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn"], DATA),
     (GPT4, "text:{}/text.txt", 16, 8, ADAMW, PIPES),
+    (GPT4, "text:{}/text.txt", 16, 4, [*ADAMW, "--amp", "bf16"], PIPES[:4]),
     (LENET, "random:,samples=53", 16, 8, [*SGD, "--clip", "0.2"], PIPES),
     ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn"], PIPES),
     (GPT, "text:{}/text.txt", 16, 8, ADAMW, TENSOR),

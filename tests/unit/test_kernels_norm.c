@@ -483,17 +483,44 @@ static void expect_same(const struct gt_tensor *a, const struct gt_tensor *b, co
 		    test_get(b, i));
 }
 
+/* Let the matrices of a call have another type. Vectors, such as weights and statistics, keep
+ * theirs. */
+static void retype_matrices(struct gt_call *c, enum gt_dtype f)
+{
+	struct gt_tensor *all[GT_MAX_INPUTS + GT_MAX_OUTPUTS];
+	int count = 0;
+
+	for (int i = 0; i < c->inputs; i++)
+		all[count++] = &c->in[i];
+	for (int i = 0; i < c->outputs; i++)
+		all[count++] = &c->out[i];
+	for (int i = 0; i < count; i++) {
+		struct gt_tensor *t = all[i], to;
+
+		if (!t->present || t->ndim != 2 || t->dtype == f)
+			continue;
+		to = test_tensor2(f, t->shape[0], t->shape[1]);
+		EACH(e, *t)
+		test_put(&to, e, test_get(t, e));
+		free(t->data);
+		*t = to;
+	}
+}
+
 /* add, then layer_norm. */
 static void expect_sum_and_norm(const struct test_set *set, enum gt_dtype f, kernel_sizes d)
 {
+	enum gt_dtype wide = gt_dtype_wide(f);
 	struct gt_call one = { 0 }, add = { .inputs = 2, .outputs = 1 }, norm = { 0 };
 
-	add_layer_norm_make(&one, f, d);
+	add_layer_norm_make(&one, wide, d);
+	retype_matrices(&one, f);
 	for (int i = 0; i < 2; i++)
 		add.in[i] = one.in[i];
-	layer_norm_make(&norm, f, d);
+	layer_norm_make(&norm, wide, d);
 	for (int i = 1; i < 3; i++)
-		memcpy(norm.in[i].data, one.in[i + 1].data, (size_t)d[1] * gt_dtype_size(f));
+		memcpy(norm.in[i].data, one.in[i + 1].data, (size_t)d[1] * gt_dtype_size(wide));
+	retype_matrices(&norm, f);
 	add.out[0] = norm.in[0];
 	test_launch(set->set, "add", f, &add);
 	test_launch(set->set, "layer_norm", f, &norm);
@@ -510,9 +537,11 @@ static void expect_gradients(const struct test_set *set, enum gt_dtype f, kernel
 {
 	struct gt_call one = { 0 }, add = { .inputs = 2, .outputs = 1 }, grad = { 0 };
 
-	layer_norm_grad_make(&grad, f, d);
+	layer_norm_grad_make(&grad, gt_dtype_wide(f), d);
+	retype_matrices(&grad, f);
 	grad.in[5].present = false;
-	add_layer_norm_grad_make(&one, f, d);
+	add_layer_norm_grad_make(&one, gt_dtype_wide(f), d);
+	retype_matrices(&one, f);
 	add.in[0] = one.in[5];
 	add.in[1] = grad.out[0];
 	add.out[0] = test_tensor2(f, d[0], d[1]);
@@ -530,15 +559,18 @@ static void expect_gradients(const struct test_set *set, enum gt_dtype f, kernel
 static void test_bits_are_those_of_two_ops(void **state)
 {
 	static kernel_sizes const sizes[] = { { 3, 7 }, { 70, 64 }, { 9, 131 }, { 5, 768 } };
+	static enum gt_dtype const types[] = { GT_F32, GT_F64, GT_BF16, GT_F16 };
 	struct test_set set[3];
 	int sets = test_sets(set);
 
 	(void)state;
 	omp_set_num_threads(1);
 	for (int s = 0; s < sets; s++)
-		for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
-			expect_sum_and_norm(&set[s], i & 1 ? GT_F64 : GT_F32, sizes[i / 2]);
-			expect_gradients(&set[s], i & 1 ? GT_F64 : GT_F32, sizes[i / 2]);
+		for (size_t i = 0; i < COUNT(sizes) * COUNT(types); i++) {
+			const enum gt_dtype f = types[i % COUNT(types)];
+
+			expect_sum_and_norm(&set[s], f, sizes[i / COUNT(types)]);
+			expect_gradients(&set[s], f, sizes[i / COUNT(types)]);
 		}
 }
 

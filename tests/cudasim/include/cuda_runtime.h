@@ -81,6 +81,17 @@ inline T cudasim_shuffle(unsigned mask, T value, unsigned source, const char *fi
 #define __any_sync(mask, yes) (__ballot_sync(mask, yes) != 0)
 #define __all_sync(mask, yes) (__ballot_sync(mask, yes) == (unsigned)(mask))
 
+/* On a GPU, these sums are no part of a multiply-add. */
+inline float __fadd_rn(float a, float b)
+{
+	return a + b;
+}
+
+inline double __dadd_rn(double a, double b)
+{
+	return a + b;
+}
+
 inline unsigned cudasim_mask(unsigned mask = 0xffffffffu)
 {
 	return mask;
