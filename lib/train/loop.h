@@ -21,10 +21,12 @@ struct gt_loop {
 	char *about;
 	const struct gt_observer *observers;
 	int observer_count, started_count; /* all observers; observers that have started */
-	/* started: gt_clock_s() at the beginning of the run; train_s: seconds in gt_loop_step(),
-	 * except the time it waits for results */
-	double started, train_s;
-	double data_s; /* part of train_s: seconds in which the loop waited for data */
+	/* started: gt_clock_s() at the beginning of the run; left: gt_clock_s() at the end of the
+	 * last gt_loop_step() or gt_loop_finish(); outside_s: seconds of the run that were not
+	 * spent in these two functions, but in evaluations and checkpoints */
+	double started, left, outside_s;
+	double train_s; /* train_s of the last report */
+	double data_s;  /* part of train_s: seconds in which the loop waited for data */
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: no profile */
 	int64_t first_step;         /* steps done before this loop began */

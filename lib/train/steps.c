@@ -226,6 +226,23 @@ static int check_result(
 	return hint_diverged(l->t, err);
 }
 
+static void enter(struct gt_loop *l)
+{
+	l->outside_s += gt_clock_s() - l->left;
+}
+
+static void leave(struct gt_loop *l)
+{
+	l->left = gt_clock_s();
+}
+
+/* Note the time at which a step is known to be done, the first time. */
+static void note_end(const struct gt_loop *l, struct gt_step_report *r)
+{
+	if (!(r->train_s > 0))
+		r->train_s = gt_clock_s() - l->started - l->outside_s;
+}
+
 /* The results of the oldest step that is still queued: report them. */
 static int finish_step(struct gt_loop *l, struct gt_err *err)
 {
@@ -236,6 +253,8 @@ static int finish_step(struct gt_loop *l, struct gt_err *err)
 	if (rc)
 		return rc;
 	l->finished++;
+	note_end(l, r);
+	l->train_s = r->train_s;
 	l->stop = result.stop > 0;
 	if (check_result(l, &result, r->step, err))
 		return err->code;
@@ -243,18 +262,26 @@ static int finish_step(struct gt_loop *l, struct gt_err *err)
 	r->grad_norm = (double)result.grad_norm;
 	r->skipped = result.skip;
 	r->loss_scale = is_scaled(l->t) ? (double)result.scale : 0;
-	r->train_s = l->train_s;
-	r->data_s = l->data_s;
 	r->time_s = gt_clock_s() - l->started;
 	return GT_TELL(l, step, r, err);
 }
 
-int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
+static int finish_steps(struct gt_loop *l, int64_t left, struct gt_err *err)
 {
 	int rc = 0;
 
 	while (!rc && l->queued - l->finished > left)
 		rc = finish_step(l, err);
+	return rc;
+}
+
+int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
+{
+	int rc;
+
+	enter(l);
+	rc = finish_steps(l, left, err);
+	leave(l);
 	return rc;
 }
 
@@ -300,11 +327,12 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	return rc ? rc : check_replicas(l, err);
 }
 
-int gt_loop_step(struct gt_loop *l, struct gt_err *err)
+/* On a CPU a step is done when it is queued. A GPU does it later, while the host queues the next
+ * one. */
+static int do_step(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_step_report *r = &l->reports[l->queued % GT_OPTIM_AHEAD];
-	double began = gt_clock_s();
 	int rc;
 
 	*r = (struct gt_step_report){ .step = t->step + 1,
@@ -316,8 +344,20 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 		return rc;
 	l->queued++;
 	t->step++;
-	l->train_s += gt_clock_s() - began;
+	r->data_s = l->data_s;
+	if (gt_optim_is_done(t->optim))
+		note_end(l, r);
 	rc = gt_profile_step_done(
 	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
-	return rc ? rc : gt_loop_finish(l, l->wait_each_step ? 0 : 1, err);
+	return rc ? rc : finish_steps(l, l->wait_each_step ? 0 : 1, err);
+}
+
+int gt_loop_step(struct gt_loop *l, struct gt_err *err)
+{
+	int rc;
+
+	enter(l);
+	rc = do_step(l, err);
+	leave(l);
+	return rc;
 }

@@ -344,11 +344,13 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 static int run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
 {
+	double now = gt_clock_s();
 	struct gt_loop l = { .t = t,
 		.config = config,
 		.observers = observers,
 		.observer_count = observer_count,
-		.started = gt_clock_s(),
+		.started = now,
+		.left = now,
 		.result = result,
 		.saved_step = -1,
 		.evaluated_step = -1,

@@ -156,7 +156,7 @@ struct gt_train_result {
 	bool evaluated;         /* there was an evaluation */
 	struct gt_metrics last; /* the metrics of the last evaluation */
 	int64_t best_step;      /* steps done at the best evaluation; -1: there was none */
-	double train_s;         /* seconds spent in training steps */
+	double train_s;         /* gt_step_report.train_s of the last step; 0: there was none */
 	struct gt_profile_summary profile;
 };
 

@@ -194,6 +194,15 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	[ -s one/vocab.json ]
 }
 
+@test "rates are of all steps alike, also before an evaluation, a checkpoint and the end" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --val text:"$ROOT"/LICENSE --batch 8 --steps 7 --eval-every 3 --save-every 4 \
+		--log-every 1 --threads 1 --out run -q
+	equal "$status" 0
+	# Together, the steps take no longer than the run; none takes less than a ten thousandth of a second.
+	lines run/metrics.jsonl 'len(t) == 7 and all(x["tokens_per_s"] < 1e4 * 8 * 16 for x in t)
+		and sum(8 * 16 / x["tokens_per_s"] for x in t) <= t[-1]["time_s"]'
+}
+
 @test "threads don't change the bits" {
 	grep -q avx512f /proc/cpuinfo || skip "processor: without AVX-512, oneDNN chooses among products by the number of threads"
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q

@@ -219,8 +219,6 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	const struct gt_step_report *r = &w->latest;
 	double seconds = r->train_s - w->since_s;
 
-	if (!(seconds > 0))
-		seconds = 1e-9;
 	fprintf(w->stream, "{\"split\":\"train\",\"step\":%lld,\"epoch\":%lld", (long long)r->step,
 	    (long long)r->epoch);
 	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
