@@ -441,7 +441,8 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "target", "COLUMN", "the last not skipped", "the column of the targets: its name, or number from 0" },
+	{ "target", "COLUMN", "the last not skipped",
+	    "the column of the targets: its name, or number from 0" },
 	{ "task", "auto|classification|regression", "auto",
 	    "whether targets are classes or numbers" },
 	{ "sep", "comma|tab|semicolon|bar", "comma", "the character between the fields of a row" },

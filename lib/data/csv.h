@@ -121,8 +121,8 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_notes.c ---- */
 
-/* Set the info's `interpretation` and `overruled`: how the table was read, and which settings differ
- * from those of the training. Call this after the last row. */
+/* Set the info's `interpretation` and `overruled`: how the table was read, and which settings
+ * differ from those of the training. Call this after the last row. */
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 
 #endif
