@@ -48,8 +48,7 @@ static int two_fields(const struct gt_csv_table *t, char **first, char **second,
 {
 	gt_err_set(err, GT_EINVAL, "columns %td and %td have the same name, '%.100s'",
 	    first - t->names, second - t->names, *first);
-	return gt_err_hint(
-	    err, "rename one of them; settings may name a column by its number, from 0");
+	return gt_err_hint(err, "rename one of them");
 }
 
 /* Find the only field with a name; *field is t->fields if no field has it. */
@@ -85,8 +84,10 @@ static int find_field(const struct gt_csv_table *t, const char *wanted, const ch
 	unsigned long n;
 	int rc = find_unique(t, wanted, field, err);
 
-	if (rc || *field < t->fields)
-		return rc;
+	if (rc)
+		return gt_err_hint(err, "name a column by its number, from 0");
+	if (*field < t->fields)
+		return 0;
 	n = strtoul(wanted, &end, 10);
 	if (*wanted < '0' || *wanted > '9' || *end || n >= t->fields)
 		return no_field(t, wanted, role, err);
@@ -252,8 +253,11 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 
 		if (t->place[field] == GT_CSV_NOWHERE && field != t->target)
 			continue;
-		if (last && !strcmp(*last, *t->sorted[i]))
-			return two_fields(t, last, t->sorted[i], err);
+		if (last && !strcmp(*last, *t->sorted[i])) {
+			two_fields(t, last, t->sorted[i], err);
+			return gt_err_hint(err,
+			    "rename one of them, or leave one out by its number: skip=%zu", field);
+		}
 		last = t->sorted[i];
 	}
 	return 0;
