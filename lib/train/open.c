@@ -228,53 +228,6 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-static json_t *list_of(const struct gt_opt_list *list)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < list->count; i++)
-		json_array_append_new(array, json_string(list->items[i]));
-	return array;
-}
-
-/* The values here of the options that gt_resume_rules() calls fixed. */
-static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
-{
-	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:I,s:b,s:o,s:o,s:o,s:o}", "model", o->model,
-	    "optimizer", gt_optim_names[o->optim.kind], "seed", (json_int_t)o->seed, "reproducible",
-	    (int)o->parallel.reproducible, "val-split",
-	    o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
-	    o->ema > 0 ? json_real(o->ema) : json_null(), "freeze", list_of(&o->freeze), "lr-scale",
-	    list_of(&o->lr_scale));
-
-	if (!fixed)
-		gt_err_set(err, GT_ENOMEM, "out of memory");
-	return fixed;
-}
-
-json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
-{
-	const struct gt_train_options *o = &t->o;
-	json_t *config = fixed_options(t, err);
-	json_t *more = json_pack("{s:s,s:I,s:I,s:i,s:i,s:i,s:b,s:f,s:f,s:I,s:f,s:f}", "data",
-	    o->data, "epochs", (json_int_t)o->epochs, "steps", (json_int_t)o->steps, "batch",
-	    o->batch, "accumulate", o->accumulate, "nproc", gt_train_world(t), "drop-last",
-	    (int)o->drop_last, "lr", o->lr_schedule.lr, "min-lr", o->lr_schedule.min_lr, "warmup",
-	    (json_int_t)o->lr_schedule.warmup, "momentum", o->optim.momentum, "weight-decay",
-	    o->optim.weight_decay);
-
-	if (more)
-		json_object_del(more, o->steps ? "epochs" : "steps");
-	if (!config || !more || json_object_update(config, more)) {
-		gt_err_set(err, GT_ENOMEM, "out of memory");
-		json_decref(config);
-		config = NULL;
-	}
-	json_decref(more);
-	return config;
-}
-
 /* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
 static void report_amp(const struct gt_train *t, int trained)
 {
@@ -317,7 +270,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		.parallel = t->s.parallel,
 		.step = t->resumed.step };
 	const char **maps = gt_load_maps(&t->o.load, err);
-	json_t *fixed = maps ? fixed_options(t, err) : NULL;
+	json_t *fixed = maps ? gt_train_fixed_options(t, err) : NULL;
 	int rc;
 
 	s.config = fixed;

@@ -312,7 +312,7 @@ int gt_load_check(const struct gt_load_options *load, struct gt_err *err)
 	return rc;
 }
 
-/* Whether one of the unexpected keys is the program's name of this parameter, or of a part of it. */
+/* Whether one of the unexpected keys is the program's name of this parameter or of its parts. */
 static bool has_theirs(
     const struct gt_weights_report *report, const struct gt_names_table *names, const char *own)
 {

@@ -104,6 +104,10 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
  * t->s.parallel is open. */
 void gt_train_set_sampler(struct gt_train *t);
 
+/* Return this run's values of the options that gt_resume_rules() calls fixed, as a JSON object that
+ * the caller frees. NULL with err set on failure. */
+json_t *gt_train_fixed_options(const struct gt_train *t, struct gt_err *err);
+
 /* Return the options that identify a run as a JSON object, which the caller frees. gt_train_run()
  * uses them if its caller passes no config. NULL with err set on failure. */
 json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);

@@ -210,7 +210,7 @@ setup() {
 }
 
 @test "train says where a text's characters may have other numbers than in training" {
-	local model=(--model gpt:layers=1,heads=1,width=8,block=8 --batch 2 -q) text="text:$ROOT/LICENSE"
+	local model=(--model "gpt:layers=1,heads=1,width=8,block=8" --batch 2 -q) text="text:$ROOT/LICENSE"
 	local says="says nothing of its vocabulary: tokens are numbered by this text alone"
 	gtrain train "${model[@]}" --data "$text" --steps 1 --out t
 	cp t/model.pth alone.pth

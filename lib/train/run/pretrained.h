@@ -37,8 +37,8 @@ int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *e
 /* Return whether `path` is a folder with a config.json that has a model_type. */
 bool gt_pretrained_is_folder(const char *path);
 
-/* Read the folder, without its tokenizer and the tensors of its weights. Release *out even after an error. Errors
- * begin with the name of the file: GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM. */
+/* Read the folder, without its tokenizer and the tensors of its weights. Release *out even after an
+ * error. Errors begin with the name of the file: GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM. */
 int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err);
 void gt_pretrained_release(struct gt_pretrained *p);
 
