@@ -447,6 +447,8 @@ int gt_cmd_train(int argc, char **argv)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)
 		rc = check_ranks(&cli, &err);
+	if (!rc)
+		gt_cmd_load_kernels_first(&cli, argc, argv, &env.log);
 	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
 		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
 	if (!rc && cli.verify_parallel)

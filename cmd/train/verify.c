@@ -11,7 +11,7 @@
 #include "lib/comm/comm.h"
 #include "lib/train/verify/verify.h"
 
-enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
+enum { COLUMNS = 7, CELL = 24 };
 
 static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 {
@@ -116,7 +116,7 @@ int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 	struct gt_verify_row *rows = gt_calloc((size_t)gt_verify_count(), sizeof(*rows), err);
 	int64_t threads;
 	struct gt_verify_options o = { .train = &cli->train,
-		.ranks = cli->train.nproc < FEWEST_RANKS ? FEWEST_RANKS : cli->train.nproc,
+		.ranks = gt_cmd_train_thread_ranks(cli),
 		.threads = { .shm = { .timeout_s = cli->comm.timeout_s },
 		    .ring = cli->comm.backend == GT_COMM_RING },
 		.enter = enter,

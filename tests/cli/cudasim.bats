@@ -77,6 +77,21 @@ setup() {
 	[[ $err == *"mpirun -n 3 gtrain eval"* ]]
 }
 
+@test "kernels are loaded at the start where threads share a GPU" {
+	local run="train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 2 --batch 4 -v" row words list again
+	for row in "--parallel mirrored --nproc 2|cuda:0|1" "--parallel mirrored --nproc 3|cuda|1" "--verify-parallel|cuda:1|1" \
+		"--parallel mirrored|cuda|0" "--parallel ddp --nproc 2|cuda:0|0" "--parallel mirrored --nproc 2|cpu|0"; do
+		IFS='|' read -r words list again <<<"$row"
+		# shellcheck disable=SC2086
+		gtrain $run $words --device $list --out "run-${row//[ |]/-}"
+		equal "$status" 0
+		equal "$row: $(grep -c "starting again with CUDA_MODULE_LOADING=EAGER" <<<"$err")" "$row: $again"
+	done
+	# shellcheck disable=SC2086
+	CUDA_MODULE_LOADING=LAZY gtrain $run --parallel mirrored --nproc 2 --device cuda:0 --out lazy
+	[[ $status == 0 && $err != *EAGER* ]]
+}
+
 @test "predict: ranks on GPUs cannot share standard input, so it has one rank" {
 	printf 'a,b,y\n1,2,0\n2,1,1\n1,3,0\n3,1,1\n' >t.csv
 	gtrain train --model mlp:2,2 --data csv:t.csv --steps 2 --batch 2 -q --out run
