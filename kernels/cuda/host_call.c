@@ -24,7 +24,7 @@
  * queues (32, see backend.c), streams share queues, and a stream that waits for its number holds up
  * those behind it in its queue. So a call waits safely for work of its own rank that was queued
  * before it; and for work that is queued later, or by another rank of the same process, as long as
- * no two of the streams share a queue.
+ * no two of the streams share a queue. Groups for GPU memory check this (group/mates.c).
  */
 struct call {
 	gt_host_fn *fn;

@@ -37,6 +37,14 @@
  *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
+ * A rank may have several groups, and collectives of several groups may be on its GPU at a time.
+ * NCCL requires that the ranks queue the operations of different communicators in the same order
+ * (NCCL User Guide, "Using multiple NCCL communicators concurrently"), and it connects the ranks in
+ * the first call of each kind. Both work without a lock, for these reasons. One thread of a rank
+ * queues all its collectives, in the order of its plan. The plans of two ranks contain the
+ * collectives of all groups that both belong to in the same order. call() of the links returns when
+ * NCCL has queued the call, so it has connected the ranks before the next group is used.
+ *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
  */
@@ -135,9 +143,9 @@ void gt_cuda_group_pause(double *pause_s);
  * first error to *err. Returns err->code. May be called on any thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
 
-/* The first half of gt_cuda_group_fail(): store *err, and end the waits for the host. Return true
- * if the group has not failed before; then the caller must abort the links. Otherwise copy the first
- * error to *err. */
+/* The first half of gt_cuda_group_fail(): store *err, and end the waits of the host. Return true
+ * if the group has not failed before; then the caller must abort the links. Otherwise copy the
+ * first error to *err. */
 bool gt_cuda_group_note(struct gt_cuda_group *g, struct gt_err *err);
 
 /* If the group has failed, copy its error to *err and return the code. Otherwise return 0. */

@@ -24,7 +24,8 @@
  * g->mates is NULL: the rank has no mates.
  */
 enum {
-	/* of all mates together; an act is about six operations of a ring (lib/comm/ring/peers.h) */
+	/* divided among the mates; an act is about six operations of a ring, the work on one chunk
+	 * (lib/comm/ring/peers.h) */
 	GT_CUDA_MATES_ACTS = 64
 };
 

@@ -371,7 +371,7 @@ struct abort {
 	int index; /* of the GPU */
 };
 
-/* NCCL leaves the thread with the GPU that it had: with another, that would make a context there. */
+/* NCCL gives a thread back the GPU that it had: another one would get a context by that. */
 static void *abort_one(void *arg)
 {
 	struct abort *a = arg;
