@@ -122,7 +122,7 @@ static const struct mode modes[] = {
 	/* and two links more of the stage between, which has neither embedding nor head */
 	{ GPT, 3, 1, 4 + 5 + 4, { .kind = GT_PARALLEL_DDP, .stages = 3 } },
 	/* and the stages of the same samples, and the ranks of a stage */
-	{ GPT, 4, 1, 24, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
+	{ GPT, 4, 2, 24, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
 	/* and ranks whose results are their own */
 	{ GPT, 4, 2, 28, { .kind = GT_PARALLEL_DDP, .stages = 2, .tensor = 2 } },
 };
