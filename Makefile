@@ -237,7 +237,8 @@ $(BUILD)/obj/cuda/%.c.o: %.c $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The simulator's own switches of stacks are none of the sanitizers' business.
+# The simulator's own switches of stacks are none of the sanitizers' business. private: else make
+# passes the empty value on to the stamp $(BUILD)/cudasim, on which this file depends.
 $(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: private SIM_SAN :=
 $(BUILD)/obj/cudasim/%.c.o: %.c $(BUILD)/cudasim
 	@mkdir -p $(@D)
