@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,13 +23,21 @@ enum {
 	LINE = 512,
 	LINES = 20000, /* of a file; the rest is not read */
 	TRIES = 500,   /* for the lock of another process, which may hang */
-	TRY_MS = 20
+	TRY_MS = 20,
+	DEVICES = 64
 };
 
 struct choice {
 	char name[GT_CHOICE_NAME], key[GT_CHOICE_KEY];
 	struct gt_choice choice;
 	struct choice *next;
+};
+
+/* A file, and its state when all its lines were in memory. */
+struct file {
+	char name[GT_CHOICE_NAME];
+	struct stat seen;
+	struct file *next;
 };
 
 static int compare(const void *a, const void *b)
@@ -40,11 +49,13 @@ static int compare(const void *a, const void *b)
 }
 
 /* The lock protects all members. The choices are freed with the process. gt_choices_read() puts
- * each line of a file into the index. The file may have thousands of lines, and it is read again
- * for each operation that it lacks. */
+ * each line of a file into the index. The file may have thousands of lines, and for each operation
+ * that it lacks it is read again if another process has changed it. */
 static struct {
 	pthread_mutex_t lock;
 	struct choice *first;
+	struct file *files;
+	char gpus[DEVICES][GT_CHOICE_GPU];
 	struct gt_index index;
 	int fd; /* of the locked file; -1: none is */
 } choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .index = { .compare = compare }, .fd = -1 };
@@ -101,7 +112,47 @@ static void put(const char *name, const char *key, const struct gt_choice *choic
 	c->choice = *choice;
 }
 
+char *gt_choices_gpu(int index)
+{
+	return index < DEVICES ? choices.gpus[index] : NULL;
+}
+
 /* ---- the file ---- */
+
+static struct file *find_file(const char *name)
+{
+	struct file *f = choices.files;
+
+	while (f && strcmp(f->name, name) != 0)
+		f = f->next;
+	return f;
+}
+
+/* Each change is a rename, but the new file may have the number of one that was removed before. */
+static bool is_known(const char *name, const struct stat *st)
+{
+	const struct file *f = find_file(name);
+
+	return f && f->seen.st_dev == st->st_dev && f->seen.st_ino == st->st_ino &&
+	       f->seen.st_size == st->st_size &&
+	       f->seen.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       f->seen.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+static void remember(const char *name, const struct stat *st)
+{
+	struct file *f = find_file(name);
+
+	if (!f) {
+		f = gt_calloc(1, sizeof(*f), GT_ERR_IGNORED);
+		if (!f)
+			return;
+		snprintf(f->name, sizeof(f->name), "%s", name);
+		f->next = choices.files;
+		choices.files = f;
+	}
+	f->seen = *st;
+}
 
 /* The path of a file in the user's cache, yours to free(); NULL: there is no such folder. */
 static char *path_of(const char *name, const char *suffix)
@@ -172,14 +223,18 @@ void gt_choices_read(const char *name)
 {
 	struct gt_err ignored = GT_ERR_INIT;
 	char *path = path_of(name, "");
+	struct stat st;
 	FILE *f = NULL;
 	int fd = -1;
 
 	lock_file(name);
-	if (path && !gt_file_open(&fd, (struct gt_file_name){ .path = path }, O_RDONLY, &ignored))
+	if (path &&
+	    !gt_file_open(&fd, (struct gt_file_name){ .path = path }, O_RDONLY, &ignored) &&
+	    !fstat(fd, &st) && !is_known(name, &st))
 		f = fdopen(fd, "r");
 	if (f) {
 		read_lines(name, f);
+		remember(name, &st);
 		fclose(f);
 	} else if (fd >= 0) {
 		close(fd);
@@ -206,6 +261,7 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 	struct gt_atomic_file f = { 0 };
 	struct gt_err ignored = GT_ERR_INIT;
 	char *path = path_of(name, "");
+	struct stat st;
 
 	/* Each new choice rewrites the whole file. So a run that is killed keeps the choices made
 	 * before. */
@@ -214,7 +270,8 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 		/* After a power cut the file may be empty: then the choices are measured again. */
 		f.no_sync = true;
 		write_lines(name, f.stream);
-		gt_atomic_commit(&f, &ignored);
+		if (!gt_atomic_commit(&f, &ignored) && !stat(path, &st))
+			remember(name, &st);
 	}
 	free(path);
 }

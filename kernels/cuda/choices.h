@@ -28,12 +28,15 @@ struct gt_choice {
  * and no spaces. The caller must check that the library still offers the algorithm that
  * gt_choices_find() returns.
  */
-enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96 };
+enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96, GT_CHOICE_GPU = 96 };
 
 /* Begin to look up or add choices: lock them against other threads. Call the functions below only
  * between gt_choices_begin() and gt_choices_end(). */
 void gt_choices_begin(void);
-/* Lock the file against other processes and read it into memory. */
+/* Return a buffer of GT_CHOICE_GPU bytes for a text about the GPU `index`, which the caller writes.
+ * The text is "" at first. NULL: the index is too large. */
+char *gt_choices_gpu(int index);
+/* Lock the file against other processes, and read it into memory unless memory has its lines. */
 void gt_choices_read(const char *name);
 /* Look in memory for the choice of a key. Return false if there is none. */
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);

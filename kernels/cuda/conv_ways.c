@@ -115,17 +115,24 @@ static int place_trial(void *self, char *memory, struct gt_err *err)
 	    tensor_at(&t->own, p->w)->data, tensor_at(&t->own, p->y)->data, memory, err);
 }
 
-static int queue_trial(void *self, int i, cudaStream_t stream, struct gt_err *err)
+static int queue_trial(void *self, int i, struct gt_stream *stream, struct gt_err *err)
 {
 	struct trial *t = self;
-	struct gt_stream on = { .queue = stream };
 
 	if (i && !t->planned[i - 1])
 		return gt_err_set(err, GT_ENOTSUP, "cuDNN: there is no plan");
 	if (i)
-		return gt_cudnn_conv_run(t->conv, i - 1, stream, err);
-	t->own.stream = &on;
+		return gt_cudnn_conv_run(t->conv, i - 1, stream->queue, err);
+	t->own.stream = stream;
 	return t->own.kernel->run(&t->own, err);
+}
+
+/* cuDNN's handle outlives the stream of the trial. */
+static void finish_trial(void *self)
+{
+	const struct trial *t = self;
+
+	gt_cudnn_conv_finish(t->conv);
 }
 
 /* Another version of gtrain may have faster kernels. */
@@ -158,6 +165,7 @@ static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape
 		.prepare = prepare_trial,
 		.place = place_trial,
 		.queue = queue_trial,
+		.finish = finish_trial,
 		.self = &trial };
 
 	memcpy(choices + 1, gt_cudnn_conv_choices(conv),

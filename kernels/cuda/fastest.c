@@ -15,10 +15,9 @@ static const float better = 0.98f;
 /* A stream, events and memory for timing work, all NULL at first. */
 struct trial {
 	const struct gt_candidates *of;
-	cudaStream_t stream;
+	struct gt_stream stream; /* of the current device, with no members but these two */
 	cudaEvent_t begin, end;
 	char *memory;
-	int index;
 };
 
 size_t gt_aligned_bytes(size_t bytes)
@@ -28,16 +27,18 @@ size_t gt_aligned_bytes(size_t bytes)
 
 static int check(const struct trial *t, cudaError_t e, struct gt_err *err)
 {
-	return gt_cuda_check(e, t->index, t->of->what, err);
+	return gt_cuda_check(e, t->stream.index, t->of->what, err);
 }
 
 static void trial_release(struct trial *t)
 {
-	if (t->stream) {
+	if (t->stream.queue) {
 		if (t->memory)
-			cudaFreeAsync(t->memory, t->stream);
-		cudaStreamSynchronize(t->stream);
-		cudaStreamDestroy(t->stream);
+			cudaFreeAsync(t->memory, t->stream.queue);
+		cudaStreamSynchronize(t->stream.queue);
+		if (t->of->finish)
+			t->of->finish(t->of->self);
+		cudaStreamDestroy(t->stream.queue);
 	}
 	if (t->begin)
 		cudaEventDestroy(t->begin);
@@ -56,9 +57,9 @@ static int trial_init(struct trial *t, bool *there, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
+	e = cudaStreamCreateWithFlags(&t->stream.queue, cudaStreamNonBlocking);
 	if (!e)
-		e = cudaMallocAsync((void **)&t->memory, bytes, t->stream);
+		e = cudaMallocAsync((void **)&t->memory, bytes, t->stream.queue);
 	*there = e == cudaSuccess;
 	if (e == cudaErrorMemoryAllocation) {
 		t->memory = NULL;
@@ -70,20 +71,20 @@ static int trial_init(struct trial *t, bool *there, struct gt_err *err)
 	if (!e)
 		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
 	if (!e)
-		e = cudaMemsetAsync(t->memory, 0, bytes, t->stream);
+		e = cudaMemsetAsync(t->memory, 0, bytes, t->stream.queue);
 	rc = check(t, e, err);
 	return rc ? rc : t->of->place(t->of->self, t->memory, err);
 }
 
-static int queue(const struct trial *t, int i, struct gt_err *err)
+static int queue(struct trial *t, int i, struct gt_err *err)
 {
-	return t->of->queue(t->of->self, i, t->stream, err);
+	return t->of->queue(t->of->self, i, &t->stream, err);
 }
 
 /* The time of a round in milliseconds. */
-static int time_round(const struct trial *t, int way, float *ms, struct gt_err *err)
+static int time_round(struct trial *t, int way, float *ms, struct gt_err *err)
 {
-	cudaError_t e = cudaEventRecord(t->begin, t->stream);
+	cudaError_t e = cudaEventRecord(t->begin, t->stream.queue);
 	int rc = 0;
 
 	for (int i = 0; i < RUNS && !rc; i++)
@@ -91,7 +92,7 @@ static int time_round(const struct trial *t, int way, float *ms, struct gt_err *
 	if (rc)
 		return rc;
 	if (!e)
-		e = cudaEventRecord(t->end, t->stream);
+		e = cudaEventRecord(t->end, t->stream.queue);
 	if (!e)
 		e = cudaEventSynchronize(t->end);
 	if (!e)
@@ -100,7 +101,7 @@ static int time_round(const struct trial *t, int way, float *ms, struct gt_err *
 }
 
 /* The time of the fastest round. *runs is false where this way cannot be gone after all. */
-static int time_way(const struct trial *t, int way, float *least, bool *runs, struct gt_err *err)
+static int time_way(struct trial *t, int way, float *least, bool *runs, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;
 
@@ -126,7 +127,7 @@ static int time_all(const struct gt_candidates *c, int *best, bool *timed, struc
 	bool runs;
 	int rc;
 
-	rc = gt_cuda_check(cudaGetDevice(&t.index), 0, "cudaGetDevice", err);
+	rc = gt_cuda_check(cudaGetDevice(&t.stream.index), 0, "cudaGetDevice", err);
 	if (!rc)
 		rc = trial_init(&t, timed, err);
 	*best = *timed ? -1 : 0;
@@ -143,16 +144,15 @@ static int time_all(const struct gt_candidates *c, int *best, bool *timed, struc
 
 /* ---- remembered choices ---- */
 
-/* A newer driver compiles kernels anew, and may schedule them in another way. */
-static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, struct gt_err *err)
+/* A newer driver compiles kernels anew, and may schedule them in another way. The driver takes a
+ * millisecond to describe a GPU, and a plan has hundreds of nodes: so this is done once. */
+static int describe(char text[GT_CHOICE_GPU], int index, struct gt_err *err)
 {
 	struct cudaDeviceProp gpu;
-	int index = 0, driver = 0;
-	int rc = gt_cuda_check(cudaGetDevice(&index), 0, "cudaGetDevice", err);
+	int driver = 0;
+	int rc = gt_cuda_check(
+	    cudaGetDeviceProperties(&gpu, index), index, "cudaGetDeviceProperties", err);
 
-	if (!rc)
-		rc = gt_cuda_check(
-		    cudaGetDeviceProperties(&gpu, index), index, "cudaGetDeviceProperties", err);
 	if (!rc)
 		rc = gt_cuda_check(
 		    cudaDriverGetVersion(&driver), index, "cudaDriverGetVersion", err);
@@ -161,9 +161,24 @@ static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, st
 	for (char *p = gpu.name; *p; p++)
 		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.", *p))
 			*p = '-';
-	snprintf(out, GT_CHOICE_NAME, "%.16s-%zu-driver-%d-%.60s.txt", c->library, c->version,
-	    driver, gpu.name);
+	snprintf(text, GT_CHOICE_GPU, "driver-%d-%.60s", driver, gpu.name);
 	return 0;
+}
+
+/* With the lock of choices. */
+static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, struct gt_err *err)
+{
+	char text[GT_CHOICE_GPU] = "", *gpu = text;
+	int index = 0;
+	int rc = gt_cuda_check(cudaGetDevice(&index), 0, "cudaGetDevice", err);
+
+	if (!rc && gt_choices_gpu(index))
+		gpu = gt_choices_gpu(index);
+	if (!rc && !*gpu)
+		rc = describe(gpu, index, err);
+	if (!rc)
+		snprintf(out, GT_CHOICE_NAME, "%.16s-%zu-%s.txt", c->library, c->version, gpu);
+	return rc;
 }
 
 /* The number of the way that was chosen earlier, or -1. Words from a file are taken only if the
@@ -183,18 +198,18 @@ int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err)
 {
 	char name[GT_CHOICE_NAME];
 	bool timed = false;
-	int rc = file_name(name, c, err);
+	int rc;
 
 	*best = -1;
-	if (rc)
-		return rc;
 	gt_choices_begin();
-	*best = find_choice(name, c);
-	if (*best < 0) {
+	rc = file_name(name, c, err);
+	if (!rc)
+		*best = find_choice(name, c);
+	if (!rc && *best < 0) {
 		gt_choices_read(name);
 		*best = find_choice(name, c);
 	}
-	if (*best < 0) {
+	if (!rc && *best < 0) {
 		rc = time_all(c, best, &timed, err);
 		if (!rc && timed && *best >= 0)
 			gt_choices_add(name, c->key, &c->choices[*best]);

@@ -25,6 +25,9 @@ extern "C" {
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *
+ *   finish    Optional (NULL): forget the stream, which is destroyed after this call. All queued
+ *             work is done.
+ *
  * If the choice for this operation is already known, none of these functions is called.
  */
 struct gt_candidates {
@@ -37,7 +40,8 @@ struct gt_candidates {
 	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);
-	int (*queue)(void *self, int i, cudaStream_t stream, struct gt_err *err);
+	int (*queue)(void *self, int i, struct gt_stream *stream, struct gt_err *err);
+	void (*finish)(void *self);
 	void *self;
 };
 

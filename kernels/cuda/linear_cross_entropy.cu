@@ -436,21 +436,19 @@ static int place_trial(void *self, char *memory, struct gt_err *)
 	return 0;
 }
 
-static int queue_trial(void *self, int way, cudaStream_t stream, struct gt_err *err)
+static int queue_trial(void *self, int way, struct gt_stream *stream, struct gt_err *err)
 {
 	struct trial *t = (struct trial *)self;
-	struct gt_stream on = {};
 	const struct chunk *chunk = &t->head.full;
 	linear_cross_entropy_run<gt_bf16> c = run_of<gt_bf16>(&t->call, &t->head);
 	gt_exp_logits a;
 
-	on.queue = stream;
-	t->call.stream = &on;
+	t->call.stream = stream;
 	if (way)
 		return with_softmax(c, chunk, 0, err);
 	a = exponentials_of(c, chunk, 0);
-	return gt_exp_logits_queue(&on, a, err) ||
-	               gt_exp_logits_scale(&on, a, gt_out_data<gt_bf16>(&t->call, 2), err)
+	return gt_exp_logits_queue(stream, a, err) ||
+	               gt_exp_logits_scale(stream, a, gt_out_data<gt_bf16>(&t->call, 2), err)
 	           ? err->code
 	           : 0;
 }

@@ -363,12 +363,12 @@ static int place_trial(void *self, char *memory, struct gt_err *err)
 	return has_vector(s) ? gt_product_set_bias(t->product, vector, err) : 0;
 }
 
-static int queue_trial(void *self, int i, cudaStream_t stream, struct gt_err *err)
+static int queue_trial(void *self, int i, struct gt_stream *stream, struct gt_err *err)
 {
 	const struct trial *t = self;
 
-	return queue(
-	    t->product, &t->candidates[i], stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, err);
+	return queue(t->product, &t->candidates[i], stream->queue, t->y, t->a, t->b, t->y, 1, 0,
+	    t->workspace, err);
 }
 
 static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)

@@ -10,7 +10,7 @@
 double cudasim_ms;
 struct cudasim_products cudasim_products;
 struct cudasim_nccl cudasim_nccl;
-struct cudasim_cudnn cudasim_cudnn = { 91900, 0, -1, false, 0, 0 };
+struct cudasim_cudnn cudasim_cudnn = { 91900, 0, -1, false, 0, 0, nullptr };
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
@@ -78,7 +78,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-	*version = 13000;
+	*version = number_of("CUDASIM_DRIVER", CUDART_VERSION);
 	return cudaSuccess;
 }
 

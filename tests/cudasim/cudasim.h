@@ -43,7 +43,8 @@ extern "C" {
  * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
  * does), CUDASIM_NCCL ("yes", the default: NCCL reports that the process of another rank has died;
- * "silent": it does not), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
+ * "silent": it does not), CUDASIM_DRIVER (the newest CUDA that the driver runs; default 13000; 0:
+ * there is no driver), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
  * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0),
  * CUDASIM_FLUSH ("yes": GPUs can flush the writes of others when a stream waits for a value;
  * default: they cannot).
@@ -70,17 +71,19 @@ long cudasim_flushed(void);
  * each takes a context on the other GPU. */
 int cudasim_peers(void);
 
-/* Kernels that ran so far. */
+/* Kernels that ran so far; calls of cudaGetDeviceProperties() so far. */
 long cudasim_kernels(void);
+long cudasim_descriptions(void);
 
 /*
  * Simulated products: lib/cublaslt.cc stands in for cuBLASLt, and says there which algorithms it
  * has. `queued` counts cublasLtMatmul(), `algorithm` is the last one's. A test may set `slow` to
- * the number of an algorithm that is to take ten times as long, plus 1.
+ * the number of an algorithm that is to take ten times as long, plus 1; and the number of calls of
+ * cublasLtCreate() that are to fail.
  */
 struct cudasim_products {
 	long queued;
-	int algorithm, slow;
+	int algorithm, slow, create_fails;
 };
 extern struct cudasim_products cudasim_products;
 
@@ -104,7 +107,8 @@ extern struct cudasim_nccl cudasim_nccl;
  * lib/cudnn.cc stands in for cuDNN, and says there which engines it has. `version` is its version
  * where CUDASIM_CUDNN is "yes", `queued` counts cudnnBackendExecute(), `engine` is the number of
  * the last one's engine. A test may set `slow`, so that all engines take much longer, and
- * statuses with which cudnnCreate() or all executions fail.
+ * statuses with which cudnnCreate() or all executions fail. `stream` is the one that a handle was
+ * given last.
  */
 struct cudasim_cudnn {
 	size_t version;
@@ -112,6 +116,7 @@ struct cudasim_cudnn {
 	int64_t engine;
 	bool slow;
 	int create_fails, execute_fails;
+	const void *stream;
 };
 extern struct cudasim_cudnn cudasim_cudnn;
 

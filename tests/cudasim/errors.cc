@@ -11,6 +11,8 @@ const char *cudaGetErrorString(cudaError_t error)
 		{ cudaErrorInvalidValue, "invalid argument" },
 		{ cudaErrorMemoryAllocation, "out of memory" },
 		{ cudaErrorInvalidConfiguration, "invalid configuration argument" },
+		{ cudaErrorInsufficientDriver,
+		    "CUDA driver version is insufficient for CUDA runtime version" },
 		{ cudaErrorNoDevice, "no CUDA-capable device is detected" },
 		{ cudaErrorInvalidDevice, "invalid device ordinal" },
 		{ cudaErrorDeviceUninitialized, "invalid device context" },

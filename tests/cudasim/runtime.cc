@@ -1,4 +1,5 @@
 /* runtime.cc - the simulator's devices, memory and copies: work that is queued, and done late. */
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -375,8 +376,20 @@ cudaError_t cudaGetLastError()
 	return e;
 }
 
+/* As a run-time that is newer than the driver, or does not find one. */
+static bool driver_is_old()
+{
+	int version = 0;
+
+	cudaDriverGetVersion(&version);
+	return version / 1000 < CUDART_VERSION / 1000;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
+	*count = 0;
+	if (driver_is_old())
+		return cudasim_return(cudaErrorInsufficientDriver);
 	*count = device_count();
 	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
 }
@@ -386,8 +399,18 @@ static bool is_device(int device)
 	return device >= 0 && device < device_count();
 }
 
+static std::atomic<long> descriptions;
+
+long cudasim_descriptions()
+{
+	return descriptions;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 {
+	descriptions++;
+	if (driver_is_old())
+		return cudasim_return(cudaErrorInsufficientDriver);
 	if (!is_device(device))
 		return cudasim_return(cudaErrorInvalidDevice);
 	memset(out, 0, sizeof(*out));

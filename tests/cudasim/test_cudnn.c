@@ -257,6 +257,53 @@ static void test_no_run_to_time(void **state)
 	cudasim_cudnn.execute_fails = 0;
 }
 
+/* The trial's stream is destroyed, and cuDNN's handle is not. */
+static void test_no_stream_after_timing(void **state)
+{
+	(void)state;
+	cudasim_cudnn.execute_fails = GT_CUDNN_EXECUTION_FAILED;
+	assert_int_equal(engine_of(9, false, false), OWN);
+	cudasim_cudnn.execute_fails = 0;
+	assert_null(cudasim_cudnn.stream);
+}
+
+static int fail_on_host(void *self, struct gt_err *err)
+{
+	(void)self;
+	return gt_err_set(err, GT_EIO, "a call of device 0");
+}
+
+/* Device 0 has an error, so all its kernels fail from now on; those of device 1 are timed. */
+static int time_beside_a_failure(void)
+{
+	struct conv_case c = { 1, 10, 3, 3, 2, 3, 1, 1 };
+	struct gt_call call = call_of(0, GT_F32, &c);
+	struct gt_err err = GT_ERR_INIT, ignored = GT_ERR_INIT;
+	struct gt_device *d;
+
+	if (gt_device_open(&d, &gt_cuda_backend, 0, &err) ||
+	    gt_cuda_backend.host_call(d->compute, fail_on_host, NULL, NULL, 0, &err) ||
+	    !gt_device_sync(d, &ignored) || gt_cuda_backend.enter(1, &err))
+		return 1;
+	cudasim_cudnn.slow = true;
+	call.kernel = test_row(gpu(), "conv2d", GT_F32, &call);
+	if (gt_cuda_backend.enter(1, &err) || call.kernel->prepare(&call, &err))
+		return 2;
+	return call.state ? 3 : 0; /* no state: gtrain's kernel is the fastest */
+}
+
+static void test_timing_on_another_device(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(time_beside_a_failure());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* ---- the file: each child is a process that knows nothing yet ---- */
 
 enum { TIMED = 64 };
@@ -586,6 +633,8 @@ int main(void)
 		cmocka_unit_test(test_relaxed),
 		cmocka_unit_test(test_no_memory_to_time),
 		cmocka_unit_test(test_no_run_to_time),
+		cmocka_unit_test(test_no_stream_after_timing),
+		cmocka_unit_test(test_timing_on_another_device),
 		cmocka_unit_test(test_execution_fails),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_refused),

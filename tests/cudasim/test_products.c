@@ -90,6 +90,20 @@ static void test_fastest(void **state)
 	assert_int_equal(cudasim_products.queued, queued + 1); /* the run alone */
 }
 
+/* A driver takes a millisecond to describe a GPU: gtrain asks it for that once. */
+static void test_described_once(void **state)
+{
+	struct gt_product_shape s = shape_of(3, 5, 5);
+	long descriptions;
+
+	(void)state;
+	gt_product_free(product_of(&s));
+	descriptions = cudasim_descriptions();
+	for (s.m = 4; s.m < 7; s.m++)
+		gt_product_free(product_of(&s));
+	assert_int_equal(cudasim_descriptions(), descriptions);
+}
+
 /* Shapes, types, biases, ends, gaps between rows and TF32 have choices of their own. */
 static void test_keys(void **state)
 {
@@ -429,6 +443,46 @@ static void test_damaged_file(void **state)
 	assert_int_equal(child(FASTEST), FASTEST);
 }
 
+/* Bytes that this process has read from files so far. */
+static long read_so_far(void)
+{
+	FILE *f = fopen("/proc/self/io", "r");
+	long bytes = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "rchar: %ld", &bytes), 1);
+	fclose(f);
+	return bytes;
+}
+
+/* A long file is read once, and again after another process has changed it. */
+static void test_file_is_read_once(void **state)
+{
+	enum { LINES = 300 };
+	struct gt_product_shape s = shape_of(30, 31, 32);
+	char *text = malloc(LINES * 200), *end = text;
+	long before, queued;
+
+	(void)state;
+	for (int i = 0; i < LINES; i++)
+		end += sprintf(end, "line-%d %0128d\n", i, i);
+	write_file(text, (size_t)(end - text));
+	before = read_so_far();
+	gt_product_free(product_of(&s));
+	assert_true(read_so_far() - before >= end - text);
+	before = read_so_far();
+	for (s.m = 33; s.m < 36; s.m++)
+		gt_product_free(product_of(&s));
+	assert_true(read_so_far() - before < end - text);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	s = shape_of(20, 21, 22);
+	queued = cudasim_products.queued;
+	gt_product_free(product_of(&s));
+	assert_int_equal(cudasim_products.queued, queued);
+	free(text);
+	unlink(path_in_folder(FILE_NAME));
+}
+
 static void test_no_file(void **state)
 {
 	(void)state;
@@ -512,7 +566,9 @@ int main(void)
 		cmocka_unit_test(test_damaged_file),
 		cmocka_unit_test(test_no_file),
 		cmocka_unit_test(test_several_processes),
+		cmocka_unit_test(test_file_is_read_once),
 		cmocka_unit_test(test_fastest),
+		cmocka_unit_test(test_described_once),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_untimed),
 		cmocka_unit_test(test_several_threads),

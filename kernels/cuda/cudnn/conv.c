@@ -400,3 +400,8 @@ int gt_cudnn_conv_run(const struct gt_cudnn_conv *c, int i, cudaStream_t stream,
 	    gt_cudnn->BackendExecute(c->target.handle, c->offers[i].plan, c->pack),
 	    "cudnnBackendExecute", err);
 }
+
+void gt_cudnn_conv_finish(const struct gt_cudnn_conv *c)
+{
+	gt_cudnn->SetStream(c->target.handle, NULL);
+}

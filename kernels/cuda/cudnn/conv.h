@@ -66,6 +66,10 @@ int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, 
 int gt_cudnn_conv_bind(
     struct gt_cudnn_conv *c, void *x, void *w, void *y, void *workspace, struct gt_err *err);
 
+/* Forget the stream of the last run: call this before the stream is destroyed. The caller must have
+ * locked the target's handle with gt_cudnn_enter(). */
+void gt_cudnn_conv_finish(const struct gt_cudnn_conv *c);
+
 /* Queue the plan of engine i on a stream. The caller must have locked the target's handle with
  * gt_cudnn_enter(). Errors: GT_EDEVICE. */
 int gt_cudnn_conv_run(

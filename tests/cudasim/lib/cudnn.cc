@@ -426,6 +426,7 @@ extern "C" int cudnnCreate(void **out)
 extern "C" int cudnnSetStream(void *h, cudaStream_t stream)
 {
 	((handle *)h)->stream = stream;
+	cudasim_cudnn.stream = stream;
 	return GT_CUDNN_SUCCESS;
 }
 
