@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -26,7 +27,6 @@ enum { DEVICES = 64 };
 static struct {
 	pthread_mutex_t lock;
 	bool opened;
-	struct gt_err failed; /* code 0 where all went well */
 	struct gt_lt_api api;
 	void *handles[DEVICES]; /* one for each GPU, as the library wants it */
 } lt_library = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -59,23 +59,6 @@ static int find_functions(
 	return 0;
 }
 
-/* A library that is there and cannot be opened says more about the trouble than a later name that
- * is not there: the first name's words are kept. A library is never closed: it has threads. */
-int gt_lt_find(struct gt_lt_api *out, const char *const *names, struct gt_err *err)
-{
-	for (int i = 0; names[i]; i++) {
-		void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-		const char *why = library ? NULL : dlerror();
-
-		if (library)
-			return find_functions(out, library, names[i], err);
-		if (!i)
-			gt_err_set(err, GT_EDEVICE,
-			    "products of matrices on GPUs need cuBLASLt: %s", why ? why : names[i]);
-	}
-	return add_hint(err);
-}
-
 int gt_lt_check(int status, const char *what, struct gt_err *err)
 {
 	static const struct {
@@ -101,19 +84,65 @@ int gt_lt_check(int status, const char *what, struct gt_err *err)
 	return gt_err_set(err, GT_EDEVICE, "%s: %s (status %d)", what, text, status);
 }
 
+static int create(
+    void **handle, const struct gt_lt_api *api, const char *library_name, struct gt_err *err)
+{
+	char what[80];
+
+	snprintf(what, sizeof(what), "%s: cublasLtCreate", library_name);
+	return gt_lt_check(api->Create(handle), what, err);
+}
+
+/* *there tells whether a library of this name is there. It is never closed: it has threads. */
+static int try_library(
+    struct gt_lt_api *out, void **handle, const char *name, bool *there, struct gt_err *err)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *why = library ? NULL : dlerror();
+	*there = library;
+	if (!library) {
+		gt_err_set(err, GT_EDEVICE, "products of matrices on GPUs need cuBLASLt: %s",
+		    why ? why : name);
+		return add_hint(err);
+	}
+	if (find_functions(out, library, name, err))
+		return err->code;
+	return create(handle, out, name, err);
+}
+
+/* A library that is there says more about the trouble than a name that is not. So the error is that
+ * of the first library that is there, or of the first name if none is. */
+int gt_lt_find(
+    struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err)
+{
+	bool there, any = false;
+
+	for (int i = 0; names[i]; i++) {
+		struct gt_err own = GT_ERR_INIT;
+		struct gt_lt_api found = { 0 };
+
+		if (!try_library(&found, handle, names[i], &there, &own)) {
+			*out = found;
+			*err = (struct gt_err){ 0 };
+			return 0;
+		}
+		if (!i || (there && !any))
+			*err = own;
+		any |= there;
+	}
+	return err->code;
+}
+
 /* With the lock. */
 static int open_handle(int device, struct gt_err *err)
 {
-	if (!lt_library.opened)
-		gt_lt_find(&lt_library.api, library_names, &lt_library.failed);
-	lt_library.opened = true;
-	if (lt_library.failed.code) {
-		*err = lt_library.failed;
-		return err->code;
-	}
 	if (device >= DEVICES)
 		return gt_err_set(
 		    err, GT_EDEVICE, "cuda:%d: at most %d GPUs are supported", device, DEVICES);
+	if (!lt_library.opened &&
+	    gt_lt_find(&lt_library.api, &lt_library.handles[device], library_names, err))
+		return err->code;
+	lt_library.opened = true;
 	if (lt_library.handles[device])
 		return 0;
 	return gt_lt_check(gt_lt->Create(&lt_library.handles[device]), "cublasLtCreate", err);

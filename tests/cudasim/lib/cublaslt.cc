@@ -101,6 +101,8 @@ extern "C" size_t cublasLtGetVersion()
 
 extern "C" int cublasLtCreate(void **handle)
 {
+	if (cudasim_products.create_fails && cudasim_products.create_fails--)
+		return 1;
 	*handle = new int;
 	return cudaGetDevice((int *)*handle) == cudaSuccess ? GT_LT_SUCCESS : 1;
 }
