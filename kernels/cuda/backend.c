@@ -52,10 +52,6 @@ static int cuda_count(void)
 {
 	int n = 0;
 
-	/* Streams share the GPU's queues, and one that waits for another rank holds up those behind
-	 * it (host_call.c). So this asks for the most queues that CUDA has, 32 instead of 8. CUDA
-	 * reads the variable when it starts; a value that is set already stays. */
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (cudaGetDeviceCount(&n) == cudaSuccess)
 		return n;
 	cudaGetLastError(); /* no driver, or no GPU */

@@ -210,6 +210,7 @@ kill_rank_1() {
 		[ -z "$victim" ] || break
 		sleep 0.01
 	done
+	tr '\0' '\n' <"/proc/$victim/environ" | grep -qx CUDA_DEVICE_MAX_CONNECTIONS=32
 	until grep -q loss run/metrics.jsonl 2>/dev/null; do
 		kill -0 $pid
 		sleep 0.02
