@@ -22,11 +22,34 @@ struct gt_event {
 	int index;
 };
 
+/* The run-time library is in the binary, so it may be newer than the driver. It returns the same
+ * error if it finds no driver at all. */
+static int set_old_driver(int index, const char *what, struct gt_err *err)
+{
+	const char *driver = gt_cuda_oldest_driver(CUDART_VERSION);
+	int version = 0;
+
+	cudaDriverGetVersion(&version);
+	if (version)
+		gt_err_set(err, GT_EDEVICE,
+		    "cuda:%d: %s: the driver runs CUDA up to %d.%d, and this build needs %d.0",
+		    index, what, version / 1000, version % 1000 / 10, CUDART_VERSION / 1000);
+	else
+		gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: there is no NVIDIA driver", index, what);
+	if (version && driver)
+		return gt_err_hint(err,
+		    "install driver %s or later, or build gtrain with a toolkit of CUDA %d", driver,
+		    version / 1000);
+	return gt_err_hint(err, "'gtrain probe' shows the state of the driver");
+}
+
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err)
 {
 	if (e == cudaSuccess)
 		return 0;
 	cudaGetLastError(); /* the next call has its own */
+	if (e == cudaErrorInsufficientDriver)
+		return set_old_driver(index, what, err);
 	return gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
 }
 

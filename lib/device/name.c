@@ -120,7 +120,8 @@ static int check_there(const struct element *e, struct gt_err *err)
 		    name, e->index, name, name, count - 1);
 	else if (!e->backend->describe(0, text, sizeof(text), err)) /* it says why */
 		gt_err_set(err, GT_EDEVICE, "this machine has none");
-	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+	return err->hint[0] ? err->code
+	                    : gt_err_hint(err, "'gtrain probe' lists the devices and backends");
 }
 
 static int add(struct list *l, const struct gt_backend *backend, int index, struct gt_err *err)

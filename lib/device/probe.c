@@ -47,22 +47,29 @@ static void say(struct gt_probe *probe, const char *reason)
  * Programs run with drivers of their own major version of CUDA, and with newer ones. Source: CUDA
  * Compatibility, "Minor Version Compatibility".
  */
-static bool driver_too_old(struct gt_probe *probe, int toolkit)
+const char *gt_cuda_oldest_driver(int toolkit)
 {
 	static const struct {
 		int major;
 		const char *driver;
 	} first[] = { { 11, "450.80.02" }, { 12, "525.60.13" }, { 13, "580.65.06" } };
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
+		if (first[i].major == toolkit / 1000)
+			return first[i].driver;
+	return NULL;
+}
+
+static bool driver_too_old(struct gt_probe *probe, int toolkit)
+{
 	int version = (int)probe->gpus.cuda_version.value;
-	const char *least = NULL;
+	const char *least;
 
 	if (!toolkit && &gt_cuda_toolkit)
 		toolkit = gt_cuda_toolkit;
 	if (!toolkit || !probe->gpus.cuda_version.known || version / 1000 >= toolkit / 1000)
 		return false;
-	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
-		if (first[i].major == toolkit / 1000)
-			least = first[i].driver;
+	least = gt_cuda_oldest_driver(toolkit);
 	snprintf(probe->reason, sizeof(probe->reason),
 	    "the driver runs CUDA up to %d.%d, and this build needs %d.0%s%s", version / 1000,
 	    version % 1000 / 10, toolkit / 1000, least ? ": driver " : "", least ? least : "");

@@ -65,6 +65,10 @@ struct gt_probe_options {
 	int toolkit;
 };
 
+/* Return the oldest driver for programs that a toolkit of this version compiled, for example
+ * "525.60.13" for 12040; NULL if it is not known. */
+const char *gt_cuda_oldest_driver(int toolkit);
+
 /* The version of the CUDA toolkit that compiled kernels/cuda/: 12040 is 12.4. In a build without
  * CUDA the address of this variable is NULL. */
 extern const int gt_cuda_toolkit __attribute__((weak));

@@ -92,6 +92,15 @@ setup() {
 	[[ $status == 0 && $err != *EAGER* ]]
 }
 
+@test "a driver that is older than the build's toolkit is named, with the remedies" {
+	CUDASIM_DRIVER=12040 gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda --out run
+	equal "$status" 1
+	[[ $err == *"the driver runs CUDA up to 12.4, and this build needs 13.0"*"hint: install driver 580.65.06 or later, or build gtrain with a toolkit of CUDA 12"* ]]
+	CUDASIM_DRIVER=0 gtrain bench gemm --device cuda
+	equal "$status" 1
+	[[ $err == *"there is no NVIDIA driver"*"hint: 'gtrain probe' shows the state of the driver"* ]]
+}
+
 @test "predict: ranks on GPUs cannot share standard input, so it has one rank" {
 	printf 'a,b,y\n1,2,0\n2,1,1\n1,3,0\n3,1,1\n' >t.csv
 	gtrain train --model mlp:2,2 --data csv:t.csv --steps 2 --batch 2 -q --out run
