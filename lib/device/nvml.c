@@ -33,7 +33,8 @@ static const struct {
 	{ "nvmlDeviceGetMaxClockInfo", offsetof(struct gt_nvml, clock_max) },
 	{ "nvmlDeviceGetEccMode", offsetof(struct gt_nvml, ecc_mode) },
 	{ "nvmlDeviceGetTotalEccErrors", offsetof(struct gt_nvml, ecc_errors) },
-	/* struct gt_nvml_process has 24 bytes. With drivers 535.43 to 535.86, _v3 has 32. */
+	/* Drivers 535.43 to 535.86 write elements of 32 bytes in _v3; struct gt_nvml_process has
+	 * 24. */
 	{ "nvmlDeviceGetComputeRunningProcesses_v2", offsetof(struct gt_nvml, compute) },
 	{ "nvmlDeviceGetComputeRunningProcesses_v3", offsetof(struct gt_nvml, compute) },
 	{ "nvmlDeviceGetGraphicsRunningProcesses_v2", offsetof(struct gt_nvml, graphics) },

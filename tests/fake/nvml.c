@@ -251,8 +251,15 @@ struct process_info {
 	unsigned gpu_instance, compute_instance;
 };
 
-/* Descending numbers, and the last one's memory is not available. */
-static int list_processes(unsigned *count, struct process_info *list, unsigned first, unsigned n,
+/* The elements of _v3, as those of drivers 535.43 to 535.86. */
+struct long_process_info {
+	struct process_info info;
+	unsigned long long protected_memory;
+};
+
+/* Descending numbers, and the last one's memory is not available. `bytes` is the size of an element
+ * of the list. */
+static int list_processes(unsigned *count, void *list, size_t bytes, unsigned first, unsigned n,
     unsigned long long memory)
 {
 	unsigned size = *count;
@@ -260,14 +267,15 @@ static int list_processes(unsigned *count, struct process_info *list, unsigned f
 	*count = n;
 	if (n > size)
 		return INSUFFICIENT_SIZE;
+	memset(list, 0x77, n * bytes);
 	for (unsigned i = 0; i < n; i++)
-		list[i] =
-		    (struct process_info){ first - i, i && i + 1 == n ? ~0ull : memory, ~0u, ~0u };
+		*(struct process_info *)((char *)list + i * bytes) = (struct process_info){
+			first - i, i && i + 1 == n ? ~0ull : memory, ~0u, ~0u
+		};
 	return SUCCESS;
 }
 
-EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, void *device, unsigned *count,
-    struct process_info *list)
+static int list_compute(const void *device, unsigned *count, void *list, size_t bytes)
 {
 	int status = knob("FAKE_NVML_PROCESSES", knob("FAKE_NVML_FIGURES", SUCCESS));
 	unsigned pid = (unsigned)knob("FAKE_NVML_PID", 4194999);
@@ -275,21 +283,46 @@ EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, void *device, unsigned *count,
 	if (status != SUCCESS)
 		return status;
 	if (index_of(device) == knob("FAKE_NVML_FULL", -1))
-		return list_processes(count, list, pid, 1, 79ull << 30);
+		return list_processes(count, list, bytes, pid, 1, 79ull << 30);
 	return list_processes(
-	    count, list, 5000000, (unsigned)knob("FAKE_NVML_CROWD", 0), 1ull << 20);
+	    count, list, bytes, 5000000, (unsigned)knob("FAKE_NVML_CROWD", 0), 1ull << 20);
 }
 
 /* The first process draws, too. */
-EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, void *device, unsigned *count,
-    struct process_info *list)
+static int list_graphics(unsigned *count, void *list, size_t bytes)
 {
 	int status = knob("FAKE_NVML_PROCESSES", knob("FAKE_NVML_FIGURES", SUCCESS));
 
-	(void)device;
 	if (status != SUCCESS)
 		return status;
-	return list_processes(count, list, 5000000, knob("FAKE_NVML_CROWD", 0) ? 1 : 0, 1ull << 20);
+	return list_processes(
+	    count, list, bytes, 5000000, knob("FAKE_NVML_CROWD", 0) ? 1 : 0, 1ull << 20);
+}
+
+EXPORT(nvmlDeviceGetComputeRunningProcesses_v2, void *device, unsigned *count,
+    struct process_info *list)
+{
+	return list_compute(device, count, list, sizeof(*list));
+}
+
+EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, void *device, unsigned *count,
+    struct long_process_info *list)
+{
+	return list_compute(device, count, list, sizeof(*list));
+}
+
+EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v2, void *device, unsigned *count,
+    struct process_info *list)
+{
+	(void)device;
+	return list_graphics(count, list, sizeof(*list));
+}
+
+EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, void *device, unsigned *count,
+    struct long_process_info *list)
+{
+	(void)device;
+	return list_graphics(count, list, sizeof(*list));
 }
 
 EXPORT(nvmlDeviceGetMigMode, void *device, unsigned *current, unsigned *pending)
