@@ -26,6 +26,7 @@ static const char epoch_length[] =
     "an epoch has another number of steps; continues after the samples read";
 static const char no_weights[] = "no effect: the weights are those of the checkpoint";
 static const char same_steps[] = "the same steps, computed in another way";
+static const char other_bits[] = "the same steps; a reproducible run may get other bits";
 
 static const struct gt_resume_rule rules[] = {
 	FIXED("model", "the checkpoint has the weights of its own model"),
@@ -63,8 +64,8 @@ static const struct gt_resume_rule rules[] = {
 	FREE("lr-step", "counted from the end of the warm-up"),
 	FREE("lr-gamma", now),
 	FREE("decay-steps", now),
-	FREE("device", same_steps),
-	FREE("threads", same_steps),
+	FREE("device", other_bits),
+	FREE("threads", other_bits),
 	FREE("recompute", same_steps),
 	FREE("workers", same_steps),
 	FREE("prefetch", same_steps),
@@ -75,8 +76,8 @@ static const struct gt_resume_rule rules[] = {
 	FREE("nproc", epoch_length),
 	FREE("parallel", same_steps),
 	FREE("backend", same_steps),
-	FREE("tensor-parallel", same_steps),
-	FREE("sequence-parallel", same_steps),
+	FREE("tensor-parallel", other_bits),
+	FREE("sequence-parallel", other_bits),
 	FREE("bucket-size", same_steps),
 	FREE("pipeline-parallel", same_steps),
 	FREE("chunks", same_steps),
