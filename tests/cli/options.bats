@@ -134,6 +134,9 @@ setup() {
 	gtrain train --resume auto --out nowhere
 	equal "$status" 1
 	[[ $err == "gtrain: error: there is no run in 'nowhere' to go on with"* ]]
+	gtrain train --resume a/config.json
+	equal "$status" 1
+	[[ $err == *"'a/config.json' has the options of a run, and is no checkpoint"*"hint: name the run's directory: 'a'" ]]
 }
 
 @test "a config.json that is somebody else's is neither a run's nor overwritten" {

@@ -201,6 +201,17 @@ static int open_foreign(struct gt_run_source *s, const char *argument, struct gt
 	return rc;
 }
 
+/* Refuse the config.json of a run, where its directory is meant. */
+static int check_name(const struct gt_run_source *s, struct gt_err *err)
+{
+	const char *slash = strrchr(s->path, '/');
+
+	if (strcmp(slash ? slash + 1 : s->path, "config.json"))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s' has the options of a run, and is no checkpoint", s->path);
+	return gt_err_hint(err, "name the run's directory: '%s'", s->dir.folder.path);
+}
+
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
 {
 	struct stat st;
@@ -226,6 +237,8 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 	rc = choose(out, NULL, gt_strdup(argument, err));
 	if (!rc)
 		rc = open_run_of(out, argument, err);
+	if (!rc && out->dir.folder.path)
+		rc = check_name(out, err);
 	if (!rc && out->dir.folder.path)
 		rc = find_vocab(out, err);
 	return rc ? rc : gt_about_open(&out->about, out->file, err);
