@@ -150,11 +150,13 @@ HINTS = (
     ("ckpt ls a.pth", "open:*:EINTR", ""),
     (EDIT % "a.pth", "pwrite:1:EFBIG", "`ulimit -f`"),
     (EDIT % "a.pth", "pwrite:1:ENOSPC", "`df`"),
+    (EDIT % "a.pth", "pwrite:1:SHORT,pwrite:2:ENOSPC", "`df`"),
     (EDIT % "a.pth", "pwrite:1:EDQUOT", "`quota`"),
     (EDIT % "a.pth", "fsync:1:EIO", "the disk may be failing"),
     (RANKS, "memfd_create:*:EMFILE", "`ulimit -n`"),
     (RANKS, "memfd_create:*:ENFILE", "close other programs"),
     (RANKS, "ftruncate:*:EFBIG", "`ulimit -f`"),
+    (RANKS + " --max-restarts 2", "fsync:*:ENOSPC", "`df`"),
 )
 
 

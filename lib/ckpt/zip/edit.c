@@ -235,6 +235,18 @@ static int check(const struct rewrite *r, struct gt_err *err)
 
 /* ---- in place ---- */
 
+/* A write that was cut short has no reason; the next one fails with the reason. It has one byte, so
+ * that the bytes at the end are never complete. */
+static int fail_short(
+    int fd, uint64_t at, const char *bytes, size_t size, size_t n, struct gt_err *err)
+{
+	static const char text[] = "cannot write %zu bytes at the end: there was room for %zu";
+
+	if (size - n > 1 && pwrite(fd, bytes + n, 1, (off_t)(at + n)) < 0)
+		return gt_err_sys(err, text, size, n);
+	return gt_err_set(err, GT_EIO, text, size, n);
+}
+
 /* One write, so that nothing can come between its parts; one cut short is taken back. */
 static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
 {
@@ -244,8 +256,7 @@ static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt
 	if (n < 0)
 		rc = gt_err_sys(err, "cannot write %zu bytes at the end", size);
 	else if ((size_t)n < size)
-		rc = gt_err_set(err, GT_EIO,
-		    "cannot write %zu bytes at the end: there was room for %zd", size, n);
+		rc = fail_short(fd, at, bytes, size, (size_t)n, err);
 	if (n > 0 && rc && ftruncate(fd, (off_t)at)) {
 		gt_err_prefix(err, "the file could not be cut back to its %llu bytes",
 		    (unsigned long long)at);
