@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/topics.h"
 #include "lib/base/option_names.h"
+#include "lib/comm/launch/launch.h"
 #include "lib/train/run/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
@@ -88,6 +89,8 @@ static int report(const struct gt_log *log, const struct gt_err *err, const char
 	if (both && !fclose(both) && write(fileno(log->stream), text, size) < 0)
 		fwrite(text, 1, size, log->stream);
 	free(text);
+	if (err->lasting && getenv("GTRAIN_RESTART")) /* the launcher hears of it */
+		return GT_LAUNCH_IN_VAIN;
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
 }
 

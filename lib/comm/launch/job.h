@@ -59,6 +59,7 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
+	bool in_vain;             /* a rank has exited with GT_LAUNCH_IN_VAIN */
 	/* number of received signals that request the end of the job; see last_request_s */
 	int stop_requests;
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at

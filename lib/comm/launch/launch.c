@@ -28,11 +28,10 @@ static bool again(struct gt_launch *l)
 
 	if (l->first < 0 || l->restart >= o->max_restarts)
 		return false;
-	if (l->stop_requests) {
-		gt_log_warn(o->log,
-		    "rank %d ended badly, and the ranks are not started again: "
-		    "the run was asked to end",
-		    l->first);
+	if (l->stop_requests || l->in_vain) {
+		gt_log_warn(o->log, "rank %d ended badly, and the ranks are not started again: %s",
+		    l->first,
+		    l->stop_requests ? "the run was asked to end" : "the error would come again");
 		return false;
 	}
 	l->restart++;

@@ -27,6 +27,9 @@ struct gt_launch_options {
  * (sigqueue(3)). */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
+/* The exit status of a rank that fails with an error that lasts (err.h): a restart is in vain. */
+enum { GT_LAUNCH_IN_VAIN = 3 };
+
 /*
  * Run a job of nproc ranks, one process per rank, and return when all of them have ended.
  *
@@ -57,7 +60,8 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  * Failure of a rank. If a rank exits with a status other than 0 or is killed, the launcher prints
  * the number of this rank and the path of its log file. It sends SIGTERM with the value
  * GT_LAUNCH_RANK_LOST to all other ranks, and kills them 1.5 seconds later. So all ranks end within
- * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times.
+ * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times, unless one
+ * of them has exited with GT_LAUNCH_IN_VAIN.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

@@ -143,6 +143,7 @@ static void take_ends(struct gt_launch *l)
 		    !end.si_pid)
 			continue;
 		bury(l, i);
+		l->in_vain |= end.si_code == CLD_EXITED && end.si_status == GT_LAUNCH_IN_VAIN;
 		if ((end.si_code == CLD_EXITED && !end.si_status) ||
 		    (found >= 0 && (first.si_code != CLD_EXITED || end.si_code == CLD_EXITED)))
 			continue;
