@@ -37,6 +37,12 @@ struct gt_slot {
 	int64_t offset;
 };
 
+/* Return whether the slot is a weight of the model, trained or frozen, as gt_value_is_weight(). */
+static inline bool gt_slot_is_weight(const struct gt_slot *slot)
+{
+	return slot->role == GT_PARAMETER || slot->frozen;
+}
+
 /* A part is a range of the flat layout that this process updates: [offset, offset + count). Some
  * memory holds only the parts, one after the other; there, the part is the range [at, at + count).
  * All members are in elements. */

@@ -54,8 +54,9 @@ struct gt_model_io {
 	 * "logits" of the graph; for tokens, it has the logits of only one position. */
 	struct gt_value *logits;
 	/* The names of the parameters (weight and bias) of the last layer, which computes the
-	 * logits. Only the shapes of these parameters depend on the number of classes. The names
-	 * are borrowed from the graph, whose passes may give the layer other inputs. */
+	 * logits. Only the shapes of these parameters depend on the number of classes. Passes may
+	 * replace the layer's inputs, so the names are noted before. They are borrowed from the
+	 * graph. */
 	const char *head[GT_MODEL_HEAD];
 	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */

@@ -105,7 +105,7 @@ static block **find_gap(device_memory *d, char *from, size_t bytes, size_t unit,
 	}
 }
 
-/* Poison the memory up to `end`, if no block has reached it before. Memory beyond has no access, so
+/* Poison the part up to `end` that no block has reached yet. Memory beyond has no access, so
  * it needs no poison, and to poison the whole gigabyte would take longer than most tests. */
 static void poison_up_to(device_memory *d, const char *end)
 {

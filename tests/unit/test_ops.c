@@ -157,13 +157,13 @@ static void compare_with_the_cpu(const struct op_case *c)
 
 	for (int i = 0; i < OUTPUTS; i++) {
 		assert_int_equal(here.output_counts[i], cpu.output_counts[i]);
-		if (cpu.outputs[i])
+		if (cpu.output_counts[i])
 			compare(c, output_names[i], here.outputs[i], cpu.outputs[i],
 			    cpu.output_counts[i], 1e-12);
 	}
 	for (int i = 0; i < GT_MAX_INPUTS; i++) {
 		assert_int_equal(here.gradient_counts[i], cpu.gradient_counts[i]);
-		if (cpu.gradients[i])
+		if (cpu.gradient_counts[i])
 			compare(c, "gradient", here.gradients[i], cpu.gradients[i],
 			    cpu.gradient_counts[i], 1e-12);
 	}
@@ -172,13 +172,14 @@ static void compare_with_the_cpu(const struct op_case *c)
 static void test_gradients(void **state)
 {
 	(void)state;
-	for (const struct op_case *c = op_cases; c->op; c++)
+	for (const struct op_case *c = op_cases; c->op; c++) {
 		if (!op_case_differentiates(c))
 			continue;
-		else if (test_device_is_cpu())
+		if (test_device_is_cpu())
 			check_gradients(c);
 		else
 			compare_with_the_cpu(c);
+	}
 }
 
 /* ---- the same numbers twice ---- */

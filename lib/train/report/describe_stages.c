@@ -30,8 +30,7 @@ static json_t *describe(const struct gt_train *stage, int index)
 	for (int i = 0; i < cut->stages; i++)
 		all += cut->flops[i];
 	for (size_t i = 0; i < store->slot_count; i++)
-		if ((store->slots[i].role == GT_PARAMETER || store->slots[i].frozen) &&
-		    !store->slots[i].on_other_ranks)
+		if (gt_slot_is_weight(&store->slots[i]) && !store->slots[i].on_other_ranks)
 			parameters += store->slots[i].count;
 	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I,s:i,s:i}", "first", cut->first[index], "work",
 	    cut->flops[index] / all, "parameters", (json_int_t)parameters, "arena_bytes",
