@@ -463,12 +463,6 @@ int gt_optim_end(struct gt_optim *o, struct gt_err *err)
 	return d->backend->event_record(o->ended[slot], d->compute, err);
 }
 
-bool gt_optim_is_done(const struct gt_optim *o)
-{
-	return !o->begun ||
-	       o->store->device->backend->event_done(o->ended[(o->begun - 1) % GT_OPTIM_AHEAD]);
-}
-
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err)
 {
 	int slot = (int)(o->read % GT_OPTIM_AHEAD);

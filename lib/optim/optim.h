@@ -215,9 +215,6 @@ int gt_optim_begin_update(struct gt_optim *o,
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
 
-/* Return whether the device has done the work of the last gt_optim_end() and all work before it. */
-bool gt_optim_is_done(const struct gt_optim *o);
-
 /* Do a whole step with gradients that are already computed: call gt_optim_begin(),
  * gt_optim_update(), gt_optim_end() and gt_optim_result(). *grad_norm (may be NULL) is the global
  * norm before clipping. */

@@ -236,11 +236,18 @@ static void leave(struct gt_loop *l)
 	l->left = gt_clock_s();
 }
 
-/* Note the time at which a step is known to be done, the first time. */
+/* A step is done: note the time. */
 static void note_end(const struct gt_loop *l, struct gt_step_report *r)
 {
-	if (!(r->train_s > 0))
-		r->train_s = gt_clock_s() - l->started - l->outside_s;
+	r->train_s = gt_clock_s() - l->started - l->outside_s;
+	r->data_s = l->data_s;
+}
+
+/* On a CPU a step is done when it is queued. A GPU does it later, while the host queues the next
+ * one; the host learns of it from the result. */
+static bool is_done_at_once(const struct gt_loop *l)
+{
+	return l->t->s.device->backend->host_memory;
 }
 
 /* The results of the oldest step that is still queued: report them. */
@@ -253,7 +260,8 @@ static int finish_step(struct gt_loop *l, struct gt_err *err)
 	if (rc)
 		return rc;
 	l->finished++;
-	note_end(l, r);
+	if (!is_done_at_once(l))
+		note_end(l, r);
 	l->train_s = r->train_s;
 	l->stop = result.stop > 0;
 	if (check_result(l, &result, r->step, err))
@@ -327,8 +335,6 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	return rc ? rc : check_replicas(l, err);
 }
 
-/* On a CPU a step is done when it is queued. A GPU does it later, while the host queues the next
- * one. */
 static int do_step(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -344,8 +350,7 @@ static int do_step(struct gt_loop *l, struct gt_err *err)
 		return rc;
 	l->queued++;
 	t->step++;
-	r->data_s = l->data_s;
-	if (gt_optim_is_done(t->optim))
+	if (is_done_at_once(l))
 		note_end(l, r);
 	rc = gt_profile_step_done(
 	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
