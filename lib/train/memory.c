@@ -104,8 +104,8 @@ static int wait_for_ranks(const struct gt_train *t, struct gt_err *err)
 }
 
 /* A rank's share of the free memory of its device, with the bytes that it has taken already. The
- * ranks that share a device look at the same state of it: all have taken the memory of their stores
- * and groups, and none times algorithms yet. */
+ * ranks that share a device look at the same state of it: all have taken the memory of their
+ * stores, groups and libraries, and none times algorithms. */
 static int find_free_of_device(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
 	const struct gt_device *d = t->s.device;
@@ -129,9 +129,10 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), own;
 	struct gt_cpu_available there;
 
-	*bytes = t->s.free_bytes / (uint64_t)t->s.sharing;
-	if (!t->s.device->backend->host_memory)
+	if (!t->s.device->backend->host_memory) {
+		*bytes = t->s.free_bytes / (uint64_t)t->s.sharing;
 		return t->s.free_bytes ? 0 : find_free_of_device(t, bytes, err);
+	}
 	gt_cpu_memory_available(&there);
 	own = there.process_bytes;
 	if (gt_parallel_is_threads(t->o.parallel.kind))
@@ -168,17 +169,19 @@ static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 }
 
 /* As few blocks as make the plans fit; all, where none do. Another block always takes more time,
- * and plans take no memory. */
+ * and plans take no memory, except that the first one loads the libraries of a device. */
 static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 {
-	uint64_t bytes;
-	int max = 0, agreed, rc = find_free(t, &bytes, err);
+	bool host = t->s.device->backend->host_memory;
+	uint64_t bytes = 0;
+	int max = 0, agreed, rc = host ? find_free(t, &bytes, err) : 0;
 
-	if (rc)
-		return rc;
-	do
+	if (!rc)
 		rc = plan_steps(t, max, err);
-	while (!rc && !fits(t, bytes) && max++ < gt_train_recomputed(t)->blocks);
+	if (!rc && !host)
+		rc = find_free(t, &bytes, err);
+	while (!rc && !fits(t, bytes) && max++ < gt_train_recomputed(t)->blocks)
+		rc = plan_steps(t, max, err);
 	if (rc || !t->s.group)
 		return rc;
 	agreed = gt_train_recomputed(t)->done;

@@ -88,9 +88,9 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
  */
 static int compare_places(struct gt_session *s, struct gt_err *err)
 {
-	int rc = s->dry ? 0 : gt_place_of(&s->place, s->device, err);
+	int rc = s->dry || s->group->size == 1 ? 0 : gt_place_of(&s->place, s->device, err);
 
-	if (rc || s->dry || s->device->backend->host_memory)
+	if (rc || s->dry || s->group->size == 1 || s->device->backend->host_memory)
 		return rc;
 	return gt_place_count(&s->sharing, s->place, s->group, err);
 }
@@ -101,12 +101,12 @@ static int open_ranks(struct gt_session *s, const struct gt_session_options *o, 
 	struct gt_parallel_options parallel = o->parallel;
 	int rc = 0;
 
-	parallel.sharing = s->sharing;
 	if (!o->group && !o->dry)
 		rc = gt_shm_of_threads(&s->own_group, 1, &(struct gt_shm_options){ 0 }, err);
 	s->group = s->own_group ? s->own_group : o->group;
 	if (!rc)
 		rc = compare_places(s, err);
+	parallel.sharing = s->sharing;
 	return rc ? rc : gt_parallel_new(&s->parallel, &parallel, s->group, err);
 }
 
@@ -361,7 +361,7 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
 		rc = err->code;
 	else if (maps)
 		rc = gt_weights_load_file(s->store, s->model, file, &o, report, err);
-	if (rc == GT_EFORMAT && !o.lenient)
+	if (rc == GT_EFORMAT && !o.lenient && !o.no_map)
 		rc = hint_program(s, report, err);
 	free(maps);
 	return rc;

@@ -34,7 +34,7 @@ SAME = [
     *((3, f"{GPT} --nproc {ranks} --parallel {mode} --bucket-size 4K") for ranks, mode in
       ((2, "ddp"), (3, "zero1"), (4, "zero2"), (4, "zero3"), (2, "dp"), (2, "mirrored"))),
     (3, f"{GPT} --nproc 2 --parallel zero3 --accumulate 2"),
-    (4, f"{VIT} --accumulate 2 --threads 2 --amp bf16"),
+    (5, f"{VIT} --accumulate 2 --threads 2 --amp bf16"),
     (4, f"{VIT} --nproc 2 --tensor-parallel 2"),
     (3, "--model llama:layers=3,block=16,vocab=20 --data random --batch 8 --nproc 2 --parallel zero3"),
     (9, f"{RESNET} --nproc 3 --parallel dp"),
