@@ -156,16 +156,6 @@ static int check_features(
 		return gt_err_set(err, GT_EINVAL,
 		    "rows of %d features, but the model was trained on %d", s->info.features,
 		    like->features);
-	for (int i = 0; s->feature_names && like->feature_names && i < like->features; i++) {
-		if (!strcmp(s->feature_names[i], like->feature_names[i]))
-			continue;
-		gt_err_set(err, GT_EINVAL,
-		    "feature %d is '%.100s', but the model was trained with '%.100s' there", i,
-		    s->feature_names[i], like->feature_names[i]);
-		return gt_err_hint(err,
-		    "bring the columns into the order of the training data; target=COLUMN "
-		    "names the column of classes");
-	}
 	return 0;
 }
 

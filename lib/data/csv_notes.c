@@ -32,7 +32,7 @@ static void note_header(const struct gt_csv_table *t, char text[NOTE_BYTES])
 		return;
 	add(text, "; ", "%s",
 	    t->names ? "line 1 names the columns"
-	             : "line 1 has values, not names (else header=yes)");
+	             : "line 1 is read as values; if it names the columns, add header=yes");
 }
 
 static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])

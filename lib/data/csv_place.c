@@ -310,7 +310,7 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 		rc = gt_err_set(err, GT_EINVAL,
 		    "rows of %zu features, but the model was trained on %d", t->columns,
 		    known_columns(t->like));
-	return rc ? rc : check_names(t, err);
+	return rc || t->like ? rc : check_names(t, err);
 }
 
 static int place_inputs(struct gt_csv_table *t, struct gt_err *err)

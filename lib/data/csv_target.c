@@ -142,9 +142,7 @@ static void choose_scale(struct gt_csv_table *t)
 	struct gt_source *s = &t->csv->source;
 	bool known = t->like && t->like->regression, anew;
 
-	t->other_target = known && s->target.name && t->like->target.name &&
-	                  strcmp(s->target.name, t->like->target.name) != 0;
-	anew = t->other_target && t->request->new_classes;
+	anew = known && t->other_target && t->request->new_classes;
 	s->info.other_classes |= anew;
 	t->csv->target_known = (known && !anew) || !t->standardise;
 	if (known && !anew && t->standardise) {
@@ -205,9 +203,14 @@ static int keep_name(struct gt_csv_table *t, struct gt_err *err)
 	struct gt_source *s = &t->csv->source;
 
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (t->names)
-		s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
-	return t->names && !s->target.name ? GT_ENOMEM : 0;
+	if (!t->names)
+		return 0;
+	s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
+	if (!s->target.name)
+		return GT_ENOMEM;
+	t->other_target =
+	    t->like && t->like->target.name && strcmp(s->target.name, t->like->target.name) != 0;
+	return 0;
 }
 
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)

@@ -129,7 +129,7 @@ static int read_header(struct shard *s, const int32_t *header, struct gt_err *er
 		    s->path, header[1], version);
 	if (header[2] != max || cut)
 		return gt_err_set(err, GT_EFORMAT,
-		    "'%s': the header tells of %d tokens, but there are bytes for %lld%s", s->path,
+		    "'%s': the header says %d tokens, but there are bytes for %lld%s", s->path,
 		    header[2], (long long)max, cut ? " and a part of one" : "");
 	s->length = header[2];
 	s->tokens = s->map.data + HEADER_BYTES;

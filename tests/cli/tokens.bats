@@ -59,9 +59,9 @@ gpt=(train --model "gpt:layers=1,heads=2,width=16,block=16" --batch 4 --steps 12
 	done <<-'END'
 		odd.bin,vocab=41|'odd.bin': 3 bytes are no whole number of tokens|1
 		large.bin,vocab=41|'large.bin': token 41 at byte 600 is beyond the vocabulary of 41|1
-		cut.bin,vocab=41|'cut.bin': the header tells of 500 tokens, but there are bytes for 400|1
-		long.bin,vocab=41|'long.bin': the header tells of 500 tokens, but there are bytes for 600|1
-		half.bin,vocab=41|'half.bin': the header tells of 500 tokens, but there are bytes for 500 and a part of one|1
+		cut.bin,vocab=41|'cut.bin': the header says 500 tokens, but there are bytes for 400|1
+		long.bin,vocab=41|'long.bin': the header says 500 tokens, but there are bytes for 600|1
+		half.bin,vocab=41|'half.bin': the header says 500 tokens, but there are bytes for 500 and a part of one|1
 		version.bin,vocab=41|'version.bin': version 2 of llm.c's tokens, not 1|1
 		missing.bin,vocab=41|there is no file 'missing.bin'|1
 		one.bin|the vocabulary size of the tokens is not known|2

@@ -430,6 +430,8 @@ def tables(folder):
                                                    *ev, "csv:" + table("r.csv", ["z", "b", "c"]))
     yield "numbers for names", refused("classes '0', '1' are not in", "names, and here they have numbers alone", *ev,
                                        "csv:" + table("n.csv", ["0", "1"]))
+    yield "a target of another name", overruled("the target is 'k', but the model was trained on 'class'", "run",
+                                                "csv:" + table("k.csv", ["a", "b", "c"], "x,y,k"))
     yield "columns in another order", right("run", "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
     yield "columns and target among others", right("run", "csv:" + moved("w.csv", "t.csv", ("class", "y", "id", "x", "more")))
     yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and 1 more: ignored")
