@@ -11,7 +11,7 @@
 #include "lib/train/run/run_source.h"
 
 /* Set the options that the command line leaves out as the directory's config.json says; *found
- * tells whether it has one. That of a model of transformers is no run's. */
+ * tells whether it has one. A config.json of a transformers model belongs to no run. */
 static int load_from(
     bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
 {

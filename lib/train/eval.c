@@ -231,13 +231,13 @@ static bool takes_classes(const struct gt_model *model)
 /* The last layer alone has another shape than the model's. */
 static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, that of the model %d",
+	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, but the model has %d",
 	    e->source.path, (long long)classes, e->s.input.classes);
 	if (!e->o.inputs)
-		return gt_err_hint(err, "the model's are those of {data}");
+		return gt_err_hint(err, "the model has as many classes as {data}");
 	if (e->classes_known || !takes_classes(e->s.model))
 		return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
-	return gt_err_hint(err, "the setting classes=%lld of {model} says so", (long long)classes);
+	return gt_err_hint(err, "add the setting classes=%lld to {model}", (long long)classes);
 }
 
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/comm/device_group.h"
 #include "lib/train/evaluate.h"
@@ -77,8 +76,8 @@ static void warn_of_same_files(const struct gt_train *t)
 {
 	if (t->o.val && !gt_train_rank(t) && gt_dataset_same_files(t->data, t->val))
 		gt_log_warn(t->log,
-		    "{val} reads the same files as {data}: its score says nothing of other data; "
-		    "another split= does, or {val-split}");
+		    "{val} reads the same files as {data}, so its score is not of new data: give "
+		    "another split= if there is one, or use {val-split}");
 }
 
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
@@ -333,20 +332,6 @@ int gt_train_check_options(const struct gt_train_options *o, int ranks, struct g
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
 }
 
-int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
-{
-	struct gt_run_dir dir;
-	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
-
-	if (rc || !o->out || o->resume || access(o->out, F_OK))
-		return rc;
-	rc = gt_run_dir_open(&dir, o->out, err);
-	if (!rc)
-		rc = gt_run_dir_check_unused(&dir, 0, err);
-	gt_run_dir_close(&dir);
-	return rc;
-}
-
 /* Where the order of sums counts, one run of the plan does all micro-batches of a step: their
  * number must not change the order. */
 int gt_train_set_ranks(struct gt_train *t, struct gt_err *err)
@@ -426,7 +411,7 @@ static int open_saved(struct gt_train *t, struct gt_err *err)
 	return rc ? fail_saved(t, rc, err) : 0;
 }
 
-/* The head of all old classes stays where the data have some of them. */
+/* If the data have only classes of the checkpoint, its head is kept. */
 static void report_classes(const struct gt_train *t)
 {
 	const struct gt_data_info *info = gt_dataset_info(t->data);
@@ -463,8 +448,10 @@ static int check_vocab(const struct gt_train *t, struct gt_err *err)
 		return 0;
 	if (t->resumes && !t->saved.foreign) {
 		*err = why;
-		return gt_err_hint(err, "resume from the directory of its run, which has the "
-		                        "vocabulary");
+		if (t->origin.dir.folder.path)
+			return gt_err_hint(err, "give {data} as ids of tokens, as in training");
+		return gt_err_hint(
+		    err, "resume from the directory of its run, which has the vocabulary");
 	}
 	if (!gt_train_rank(t))
 		gt_log_warn(t->log, "%s", why.text);

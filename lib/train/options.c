@@ -1,5 +1,8 @@
-/* options.c - options with defaults that need neither model nor data, and as a run keeps them. */
+/* options.c - defaults that need neither model nor data, and checks and facts of options alone. */
+#include <unistd.h>
+
 #include "lib/train/eval.h"
+#include "lib/train/run/run_dir.h"
 #include "lib/train/state.h"
 
 /* Those of the program's tables: tests/cli/library.bats compares them. */
@@ -76,4 +79,18 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
 	}
 	json_decref(more);
 	return config;
+}
+
+int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
+
+	if (rc || !o->out || o->resume || access(o->out, F_OK))
+		return rc;
+	rc = gt_run_dir_open(&dir, o->out, err);
+	if (!rc)
+		rc = gt_run_dir_check_unused(&dir, 0, err);
+	gt_run_dir_close(&dir);
+	return rc;
 }

@@ -230,6 +230,12 @@ with zipfile.ZipFile("t/checkpoints/step-00000001.pth") as old, zipfile.ZipFile(
 	gtrain train "${model[@]}" --data "$text" --resume step.pth --steps 2 --out w
 	equal "$status" 2
 	[[ $err == "gtrain: error: 'step.pth' $says"*"hint: resume from the directory of its run"* ]]
+	# A run on ids of tokens has no vocabulary.
+	python3 -c 'import array; array.array("H", range(64)).tofile(open("ids.bin", "wb"))'
+	gtrain train "${model[@]}" --data tokens:ids.bin,vocab=90 --steps 1 --out ids
+	gtrain train "${model[@]}" --data "$text" --resume ids --steps 2
+	equal "$status" 2
+	[[ $err == "gtrain: error: "*"$says"*"hint: give --data as ids of tokens, as in training" ]]
 	gtrain train "${model[@]}" --data "$text" --resume t/checkpoints/step-00000001.pth --steps 2 --out x
 	equal "$status $err" "0 "
 	head -c 4000 /dev/zero >ids.bin

@@ -131,8 +131,8 @@ for p in json.loads(sys.argv[1])["predictions"]:
 	forget bare.pth
 	gtrain predict --ckpt bare.pth --model "$vit" images/cat/001.png -q
 	equal "$status" 1
-	[[ $err == *"bare.pth: the last layer has 2 classes, that of the model 1000
-hint: the setting classes=2 of --model says so"* ]]
+	[[ $err == *"bare.pth: the last layer has 2 classes, but the model has 1000
+hint: add the setting classes=2 to --model"* ]]
 	gtrain predict --ckpt bare.pth --model "$vit,classes=2" images/cat/001.png -q
 	equal "$status" 0
 	gtrain predict --ckpt bare.pth --model "${vit/16/8}" images/cat/001.png -q
@@ -140,8 +140,8 @@ hint: the setting classes=2 of --model says so"* ]]
 	rm -rf three && cp -r images three && cp -r images/cat three/cow
 	gtrain eval --ckpt bare.pth --model "$vit" --data "${pictures/images:images/images:three}" -q
 	equal "$status" 1
-	[[ $err == *"the last layer has 2 classes, that of the model 3
-hint: the model's are those of --data"* ]]
+	[[ $err == *"the last layer has 2 classes, but the model has 3
+hint: the model has as many classes as --data"* ]]
 }
 
 @test "the tokens that may follow each line of a text, as generate writes them" {

@@ -197,7 +197,7 @@ def refusals(folder):
     for settings, batch, problem in (
             ("layers=1", 2, "the 2 ranks share too few layers of this model; hint: leave it out, or use a model of more layers"),
             ("layers=2,dropout=0.1", 2, "the 2 ranks share too few layers of this model; hint: the ranks do not share MLPs that have dropout: use dropout=0"),
-            ("layers=2", 3, "2 ranks cannot divide a batch of 15 rows equally; hint: the rows are the tokens of a --batch")):
+            ("layers=2", 3, "2 ranks cannot divide a batch of 15 rows equally; hint: choose a --batch whose number of tokens is a multiple of 2")):
         said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", batch,
                       "--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--out", f"{folder}/none", status=2)
         good = all(part in said for part in problem.split("; "))  # each rank may have the last word

@@ -418,8 +418,8 @@ static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, str
 		    "{sequence-parallel}: %d ranks cannot divide a batch of %lld row%s equally",
 		    ranks, (long long)rows, rows == 1 ? "" : "s");
 		return gt_err_hint(err,
-		    "the rows are the tokens of a {batch}, or of its part with stages or "
-		    "{reproducible}; a multiple of %d divides",
+		    "choose a {batch} whose number of tokens is a multiple of %d; with stages or "
+		    "{reproducible}, the tokens of each part",
 		    ranks);
 	}
 	gt_err_set(err, GT_EINVAL,

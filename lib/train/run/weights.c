@@ -310,7 +310,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	size_t capacity = 0;
 	int rc = gt_renames_init(&renames, options->maps, err);
 
-	*report = (struct gt_weights_report){ .new_head = options->new_head && options->head_count };
+	*report =
+	    (struct gt_weights_report){ .new_head = options->new_head && options->head_count };
 	report->note = gt_arena_strdup(&report->arena, sd->note, err);
 	if (!report->note)
 		rc = GT_ENOMEM;

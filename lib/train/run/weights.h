@@ -21,7 +21,7 @@ struct gt_weights_options {
 	bool lenient; /* missing and unexpected keys are not an error */
 	/* The caller's user has no option {map}, or no option {strict}: hints do not name it. */
 	bool no_map, no_strict;
-	bool finite;  /* a tensor that holds NaN or infinity is an error */
+	bool finite; /* a tensor that holds NaN or infinity is an error */
 	/* Names of the parameters of the last layer (gt_program_pair_head()). The size of their
 	 * first dimension is the number of classes. They are not loaded if new_head is set, or if
 	 * the file has another number of classes. */
