@@ -14,8 +14,8 @@
  * alone, "tiles", with a few thousand elements at a time on the stack. Every result is rounded
  * once, when it is narrowed. A kernel that does the work of two ops rounds the values between them,
  * too: gt_call.narrow tells it the types. Tensors of other types are handed on as they are: float32
- * vectors of normalisations, indices, random numbers. Where a file of this folder has a row for a type of 16
- * bits of its own (oneDNN's products), that row stands before these.
+ * vectors of normalisations, indices, random numbers. Where a file of this folder has a row for a
+ * type of 16 bits of its own (oneDNN's products), that row stands before these.
  */
 enum { TENSORS = GT_MAX_INPUTS + GT_MAX_OUTPUTS, TILE = 2048 };
 

@@ -134,8 +134,7 @@ static bool is_known(const char *name, const struct stat *st)
 	const struct file *f = find_file(name);
 
 	return f && f->seen.st_dev == st->st_dev && f->seen.st_ino == st->st_ino &&
-	       f->seen.st_size == st->st_size &&
-	       f->seen.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       f->seen.st_size == st->st_size && f->seen.st_ctim.tv_sec == st->st_ctim.tv_sec &&
 	       f->seen.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
 }
 
@@ -228,8 +227,7 @@ void gt_choices_read(const char *name)
 	int fd = -1;
 
 	lock_file(name);
-	if (path &&
-	    !gt_file_open(&fd, (struct gt_file_name){ .path = path }, O_RDONLY, &ignored) &&
+	if (path && !gt_file_open(&fd, (struct gt_file_name){ .path = path }, O_RDONLY, &ignored) &&
 	    !fstat(fd, &st) && !is_known(name, &st))
 		f = fdopen(fd, "r");
 	if (f) {
@@ -261,7 +259,7 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 	struct gt_atomic_file f = { 0 };
 	struct gt_err ignored = GT_ERR_INIT;
 	char *path = path_of(name, "");
-	struct stat st;
+	struct stat st, own;
 
 	/* Each new choice rewrites the whole file. So a run that is killed keeps the choices made
 	 * before. */
@@ -270,7 +268,9 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 		/* After a power cut the file may be empty: then the choices are measured again. */
 		f.no_sync = true;
 		write_lines(name, f.stream);
-		if (!gt_atomic_commit(&f, &ignored) && !stat(path, &st))
+		/* Without the lock, another process may have replaced this file by its own. */
+		if (!fstat(fileno(f.stream), &own) && !gt_atomic_commit(&f, &ignored) &&
+		    !stat(path, &st) && st.st_ino == own.st_ino && st.st_dev == own.st_dev)
 			remember(name, &st);
 	}
 	free(path);

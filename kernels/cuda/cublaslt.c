@@ -66,7 +66,7 @@ int gt_lt_check(int status, const char *what, struct gt_err *err)
 		const char *text;
 	} texts[] = {
 		{ 1, "not initialized" },
-		{ 3, "out of memory" },
+		{ GT_LT_ALLOC_FAILED, "out of memory" },
 		{ GT_LT_INVALID_VALUE, "invalid value" },
 		{ 8, "the GPU is too old for it" },
 		{ 11, "no access to memory" },
@@ -84,22 +84,30 @@ int gt_lt_check(int status, const char *what, struct gt_err *err)
 	return gt_err_set(err, GT_EDEVICE, "%s: %s (status %d)", what, text, status);
 }
 
-static int create(
-    void **handle, const struct gt_lt_api *api, const char *library_name, struct gt_err *err)
+/* How far it came with a library of a name. */
+enum found { ABSENT, THERE, FULL };
+
+/* With FULL, the GPU has too little free memory, which no other library would change. */
+static int create(void **handle, const struct gt_lt_api *api, const char *library_name,
+    enum found *found, struct gt_err *err)
 {
 	char what[80];
+	int status = api->Create(handle);
 
 	snprintf(what, sizeof(what), "%s: cublasLtCreate", library_name);
-	return gt_lt_check(api->Create(handle), what, err);
+	if (status == GT_LT_ALLOC_FAILED)
+		*found = FULL;
+	return gt_lt_check(status, what, err);
 }
 
-/* *there tells whether a library of this name is there. It is never closed: it has threads. */
+/* A library that was found is never closed: it has threads. */
 static int try_library(
-    struct gt_lt_api *out, void **handle, const char *name, bool *there, struct gt_err *err)
+    struct gt_lt_api *out, void **handle, const char *name, enum found *found, struct gt_err *err)
 {
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	const char *why = library ? NULL : dlerror();
-	*there = library;
+
+	*found = library ? THERE : ABSENT;
 	if (!library) {
 		gt_err_set(err, GT_EDEVICE, "products of matrices on GPUs need cuBLASLt: %s",
 		    why ? why : name);
@@ -107,28 +115,28 @@ static int try_library(
 	}
 	if (find_functions(out, library, name, err))
 		return err->code;
-	return create(handle, out, name, err);
+	return create(handle, out, name, found, err);
 }
 
 /* A library that is there says more about the trouble than a name that is not. So the error is that
  * of the first library that is there, or of the first name if none is. */
-int gt_lt_find(
-    struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err)
+int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err)
 {
-	bool there, any = false;
+	enum found found = ABSENT;
+	bool any = false;
 
-	for (int i = 0; names[i]; i++) {
+	for (int i = 0; names[i] && found != FULL; i++) {
 		struct gt_err own = GT_ERR_INIT;
-		struct gt_lt_api found = { 0 };
+		struct gt_lt_api api = { 0 };
 
-		if (!try_library(&found, handle, names[i], &there, &own)) {
-			*out = found;
+		if (!try_library(&api, handle, names[i], &found, &own)) {
+			*out = api;
 			*err = (struct gt_err){ 0 };
 			return 0;
 		}
-		if (!i || (there && !any))
+		if (!i || found == FULL || (found && !any))
 			*err = own;
-		any |= there;
+		any |= found != ABSENT;
 	}
 	return err->code;
 }

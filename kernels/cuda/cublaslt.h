@@ -24,6 +24,7 @@ extern "C" {
 
 enum gt_lt_number {
 	GT_LT_SUCCESS = 0,
+	GT_LT_ALLOC_FAILED = 3,
 	GT_LT_INVALID_VALUE = 7,
 	GT_LT_NOT_SUPPORTED = 15,
 	/* element types */
@@ -137,8 +138,7 @@ int gt_lt_open(void **handle, struct gt_err *err);
 /* Open the first library in the list `names` that creates a handle for the current device, and set
  * the members of *out to its functions. The library of CUDA 13 creates none with a driver for CUDA
  * 12. The list ends with NULL. Only gt_lt_open() and its test call this. Errors: GT_EDEVICE. */
-int gt_lt_find(
-    struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err);
+int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err);
 
 /* Check the status that a function of the library returned. Return 0 for GT_LT_SUCCESS; otherwise
  * return GT_EDEVICE, with `what` and the meaning of the status in the message. */

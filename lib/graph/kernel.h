@@ -74,8 +74,8 @@ struct gt_call {
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
-	/* The 16-bit call that this float32 call computes: its results will be rounded to the types of
-	 * that call's outputs (kernels/cpu/half.c). NULL: the results are kept as they are. */
+	/* The 16-bit call that this float32 call computes: its results will be rounded to the types
+	 * of that call's outputs (kernels/cpu/half.c). NULL: the results are kept as they are. */
 	const struct gt_call *narrow;
 	/* gt_plan_extra.context if struct gt_plan_extra (plan.h) has the kernel; else NULL */
 	void *context;

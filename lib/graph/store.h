@@ -79,7 +79,7 @@ struct gt_store {
 	/* bytes of memory that were allocated for the store before gt_store_alloc(): lent memory,
 	 * and gradients in the type in which ranks send them */
 	size_t early_bytes;
-	void *buffers;                        /* device: [buffer_bytes] */
+	void *buffers; /* device: [buffer_bytes] */
 	/* Memory that nodes keep from run to run (GT_CACHE). Caches are not in `slots`, so code
 	 * that saves, loads or compares slots does not see them. */
 	struct gt_slot **caches;

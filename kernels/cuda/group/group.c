@@ -146,6 +146,8 @@ static int group_run(struct gt_group *group, const struct gt_collective *c, stru
 	uint64_t ticket = 0;
 	int rc = group_start(group, c, &ticket, err);
 
+	if (!rc)
+		rc = gt_cuda_mates_meet((struct gt_cuda_group *)group, c, err);
 	return rc ? rc : group_await(group, ticket, c->stream, err);
 }
 
@@ -198,30 +200,26 @@ static bool is_idle(struct gt_cuda_group *g)
 	       (atomic_load(&last->queued) && backend_of(g)->event_done(last->ended));
 }
 
-static void give_up(struct gt_cuda_group *g)
-{
-	struct gt_err err = GT_ERR_INIT;
-
-	pthread_mutex_lock(&g->lock);
-	g->given_up = !g->failed;
-	pthread_mutex_unlock(&g->lock);
-	gt_err_set(&err, GT_EIO, "given up");
-	gt_cuda_group_fail(g, &err);
-	gt_group_stop(g->host);
-}
-
-/* If the GPU has done all its work, let the watch go on: other ranks still have to meet it. */
+/* If the GPU has done all its work, let the watch go on: other ranks still have to meet it. A call
+ * that this ends on another thread fails the group, too, so it must find `given_up`. */
 static void group_stop(struct gt_group *group)
 {
 	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+	struct gt_err err = GT_ERR_INIT;
+	bool idle = is_idle(g), gives_up;
 
 	pthread_mutex_lock(&g->lock);
 	g->stopped = true;
+	gives_up = !g->failed && !idle;
+	g->given_up |= gives_up;
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
 	gt_cuda_mates_wake(g);
-	if (!g->failed && !is_idle(g))
-		give_up(g);
+	if (!gives_up)
+		return;
+	gt_err_set(&err, GT_EIO, "given up");
+	gt_cuda_group_fail(g, &err);
+	gt_group_stop(g->host);
 }
 
 /*

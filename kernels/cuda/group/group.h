@@ -107,7 +107,7 @@ struct gt_cuda_group {
 	struct gt_stream *stream;
 	struct gt_event *came;          /* recorded on the caller's stream at each call */
 	struct gt_device_block *blocks; /* memory from gt_group_alloc() */
-	struct gt_cuda_mates *mates;    /* ranks of this process (mates.h); NULL: no other rank */
+	struct gt_cuda_mates *mates;    /* ranks of this process (mates.h); NULL: no rank has one */
 
 	pthread_t watch;
 	bool has_watch;

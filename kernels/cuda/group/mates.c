@@ -34,7 +34,7 @@ struct gt_cuda_mates {
 	bool is_mate[];            /* [size]; this rank is one, too */
 };
 
-/* What the ranks tell each other. */
+/* The facts that the ranks exchange. */
 struct card {
 	struct gt_cuda_card rank;
 	int32_t streams, queues; /* of the rank's process on its GPU */
@@ -258,6 +258,20 @@ int gt_cuda_mates_before(struct gt_cuda_group *g, const struct gt_collective *c,
 		await(g, &theirs->received, mine->sent);
 	else
 		await(g, &theirs->sent, mine->received);
+	pthread_mutex_unlock(&process->lock);
+	return result_of(g, err);
+}
+
+int gt_cuda_mates_meet(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct seat *process;
+
+	if (!g->mates || c->kind != GT_RECV || !g->mates->is_mate[c->peer])
+		return 0;
+	process = seat_of_process(g->mates);
+	pthread_mutex_lock(&process->lock);
+	await(g, &messages_of(g, c->peer, g->group.rank)->sent,
+	    messages_of(g, g->group.rank, c->peer)->received);
 	pthread_mutex_unlock(&process->lock);
 	return result_of(g, err);
 }

@@ -15,13 +15,15 @@
  *   after a collective       until all mates have queued it, too
  *   in a long collective     until all mates are at most GT_CUDA_MATES_ACTS acts behind
  *   before a message         until the mate at the other end has queued the message before it
+ *   before work behind a     until the mate has queued the message, if the caller's stream waits
+ *   message is queued        for it (gt_group_run())
  *
- * Mates do not wait until a message itself is queued at the other end: gt_group_start() of two
- * messages in opposite directions must not be a deadlock.
+ * gt_group_start() does not wait until a message itself is queued at the other end: two messages in
+ * opposite directions must not be a deadlock.
  *
  * These waits end with the error of the group when the group fails, and when gt_group_stop() is
  * called. They have no timeout of their own: the watch has one. All functions do nothing if
- * g->mates is NULL: the rank has no mates.
+ * g->mates is NULL: no rank of the group has a mate.
  */
 enum {
 	/* divided among the mates; an act is about six operations of a ring, the work on one chunk
@@ -47,6 +49,9 @@ int gt_cuda_mates_within(struct gt_cuda_group *g, uint32_t acts, struct gt_err *
 
 /* Call this after the collective or message *c was queued. */
 int gt_cuda_mates_after(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
+
+/* Call this after the message *c was queued, and before the caller's stream waits for it. */
+int gt_cuda_mates_meet(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /* End the waits of this rank: the group has failed or was stopped. May be called on any thread. */
 void gt_cuda_mates_wake(struct gt_cuda_group *g);

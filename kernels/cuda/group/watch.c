@@ -167,21 +167,22 @@ static void send_error(struct gt_cuda_group *g)
 }
 
 /*
- * An error is sent before the links are aborted: the abort of NCCL waits for its kernels, and what
- * the other ranks' links say of it would hide the cause.
+ * The watch sends an error before it aborts the links: the abort of NCCL waits for its kernels, and
+ * the errors that the links of other ranks find then would hide the cause. A thread that fails in a
+ * call of the group aborts at once; the watch aborts once more before it drains, because the abort
+ * of that thread may still be to come.
  */
 static void *live(void *self)
 {
 	struct gt_cuda_group *g = self;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_cuda_ticket *t;
-	bool first = false;
 
 	if (backend_of(g)->enter(g->device->index, &err))
-		first = gt_cuda_group_note(g, &err);
+		gt_cuda_group_note(g, &err);
 	while ((t = next_ticket(g))) {
 		if (see_through(g, t, &err)) {
-			first = gt_cuda_group_note(g, &err);
+			gt_cuda_group_note(g, &err);
 			break;
 		}
 		pthread_mutex_lock(&g->lock);
@@ -190,7 +191,7 @@ static void *live(void *self)
 		pthread_mutex_unlock(&g->lock);
 	}
 	send_error(g);
-	if (first)
+	if (g->failed)
 		g->links->abort(g);
 	if (g->failed && g->links->drain)
 		g->links->drain(g);
