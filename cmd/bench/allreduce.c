@@ -45,10 +45,9 @@ struct bench {
 	int sharing;            /* ranks that have the same device */
 	struct gt_group *group; /* for its memory; that of `comm` where that is the host's */
 	enum gt_dtype dtype;
-	int rounds;
 	bool plain;
 	struct row rows[GT_BENCH_MAX_SIZES];
-	int row_count;
+	int row_count, rounds;
 	void *in, *out; /* of the largest size */
 	void *host;     /* likewise, where the device's memory is not the host's */
 };

@@ -1,6 +1,7 @@
 /* clock.cc - the simulator's clock and bus, and the state that its libraries share with tests. */
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -87,6 +88,38 @@ bool cudasim_flushes()
 	const char *text = getenv("CUDASIM_FLUSH");
 
 	return text && !strcmp(text, "yes");
+}
+
+bool cudasim_driver_is_old()
+{
+	int version = 0;
+
+	cudaDriverGetVersion(&version);
+	return version / 1000 < CUDART_VERSION / 1000;
+}
+
+static std::atomic<long> descriptions;
+
+long cudasim_descriptions()
+{
+	return descriptions;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
+{
+	int count;
+
+	descriptions++;
+	if (cudasim_driver_is_old())
+		return cudasim_return(cudaErrorInsufficientDriver);
+	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
+		return cudasim_return(cudaErrorInvalidDevice);
+	memset(out, 0, sizeof(*out));
+	snprintf(out->name, sizeof(out->name), "simulated GPU");
+	out->totalGlobalMem = cudasim_memory_total();
+	out->major = getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
+	out->multiProcessorCount = 2;
+	return cudaSuccess;
 }
 
 /* 1 GHz. */

@@ -79,11 +79,11 @@ long cudasim_descriptions(void);
  * Simulated products: lib/cublaslt.cc stands in for cuBLASLt, and says there which algorithms it
  * has. `queued` counts cublasLtMatmul(), `algorithm` is the last one's. A test may set `slow` to
  * the number of an algorithm that is to take ten times as long, plus 1; and the number of calls of
- * cublasLtCreate() that are to fail.
+ * cublasLtCreate() that are to fail, with their status.
  */
 struct cudasim_products {
 	long queued;
-	int algorithm, slow, create_fails;
+	int algorithm, slow, create_fails, create_status;
 };
 extern struct cudasim_products cudasim_products;
 

@@ -74,6 +74,9 @@ extern double cudasim_ms;
 /* Whether streams can wait with CU_STREAM_WAIT_VALUE_FLUSH. */
 bool cudasim_flushes();
 
+/* Whether CUDASIM_DRIVER says that there is no driver, or one that is older than the run-time. */
+bool cudasim_driver_is_old();
+
 /* ---- peers.cc ---- */
 
 /* Whether CUDASIM_PEERS says that no GPU reaches another one. */

@@ -1,5 +1,4 @@
 /* runtime.cc - the simulator's devices, memory and copies: work that is queued, and done late. */
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -376,19 +375,10 @@ cudaError_t cudaGetLastError()
 	return e;
 }
 
-/* As a run-time that is newer than the driver, or does not find one. */
-static bool driver_is_old()
-{
-	int version = 0;
-
-	cudaDriverGetVersion(&version);
-	return version / 1000 < CUDART_VERSION / 1000;
-}
-
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	*count = 0;
-	if (driver_is_old())
+	if (cudasim_driver_is_old())
 		return cudasim_return(cudaErrorInsufficientDriver);
 	*count = device_count();
 	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
@@ -397,28 +387,6 @@ cudaError_t cudaGetDeviceCount(int *count)
 static bool is_device(int device)
 {
 	return device >= 0 && device < device_count();
-}
-
-static std::atomic<long> descriptions;
-
-long cudasim_descriptions()
-{
-	return descriptions;
-}
-
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
-{
-	descriptions++;
-	if (driver_is_old())
-		return cudasim_return(cudaErrorInsufficientDriver);
-	if (!is_device(device))
-		return cudasim_return(cudaErrorInvalidDevice);
-	memset(out, 0, sizeof(*out));
-	snprintf(out->name, sizeof(out->name), "simulated GPU");
-	out->totalGlobalMem = cudasim_memory_total();
-	out->major = getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
-	out->multiProcessorCount = 2;
-	return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)

@@ -1,4 +1,4 @@
-/* test_products.c - products on simulated GPUs: the choice of algorithms, its file, the library. */
+/* test_products.c - products on simulated GPUs: the choice of algorithms, and its file. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -520,49 +520,6 @@ static void test_several_processes(void **state)
 	assert_int_equal(timed, 1);
 }
 
-/* ---- the library ---- */
-
-static void test_missing_library(void **state)
-{
-	static const char *const none[] = { "libcublasLt.so.none", "libnone.so", NULL };
-	static const char *const other[] = { "libnone.so", "libm.so.6", NULL };
-	struct gt_err err = GT_ERR_INIT;
-	struct gt_lt_api api = { 0 };
-	void *handle;
-
-	(void)state;
-	assert_int_equal(gt_lt_find(&api, &handle, none, &err), GT_EDEVICE);
-	assert_non_null(strstr(err.text, "products of matrices on GPUs need cuBLASLt: "
-	                                 "libcublasLt.so.none: cannot open"));
-	assert_non_null(strstr(err.hint, "libcublas-13-0"));
-	err = GT_ERR_INIT;
-	assert_int_equal(gt_lt_find(&api, &handle, other, &err), GT_EDEVICE);
-	assert_string_equal(err.text, "libm.so.6 has no function 'cublasLtGetVersion'");
-	assert_non_null(strstr(err.hint, "libcublas-13-0"));
-	assert_null(api.Matmul);
-}
-
-/* The library of a newer CUDA than the driver's opens, and creates no handle. */
-static void test_library_for_another_driver(void **state)
-{
-	static const char *const names[] = { "libcublasLt.so.13", "libnone.so",
-		"libcublasLt.so.13", NULL };
-	struct gt_err err = GT_ERR_INIT;
-	struct gt_lt_api api = { 0 };
-	static void *handle; /* the library frees it */
-
-	(void)state;
-	ok(b->enter(0, &err), &err);
-	cudasim_products.create_fails = 2;
-	assert_int_equal(gt_lt_find(&api, &handle, names, &err), GT_EDEVICE);
-	assert_string_equal(
-	    err.text, "libcublasLt.so.13: cublasLtCreate: not initialized (status 1)");
-	cudasim_products.create_fails = 1;
-	ok(gt_lt_find(&api, &handle, names, &err), &err);
-	assert_int_equal(err.code, 0);
-	assert_true(handle && api.Matmul);
-}
-
 static int set_up(void **state)
 {
 	(void)state;
@@ -583,8 +540,6 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_missing_library),
-		cmocka_unit_test(test_library_for_another_driver),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_damaged_file),
 		cmocka_unit_test(test_no_file),

@@ -269,9 +269,8 @@ static int list_processes(unsigned *count, void *list, size_t bytes, unsigned fi
 		return INSUFFICIENT_SIZE;
 	memset(list, 0x77, n * bytes);
 	for (unsigned i = 0; i < n; i++)
-		*(struct process_info *)((char *)list + i * bytes) = (struct process_info){
-			first - i, i && i + 1 == n ? ~0ull : memory, ~0u, ~0u
-		};
+		*(struct process_info *)((char *)list + i * bytes) =
+		    (struct process_info){ first - i, i && i + 1 == n ? ~0ull : memory, ~0u, ~0u };
 	return SUCCESS;
 }
 

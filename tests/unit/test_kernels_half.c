@@ -188,9 +188,11 @@ static void low_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 	drop_last_output(c);
 }
 
+/* A sum in 16 bits is rounded before, too: test_kernels_norm.c. */
 static void layer_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	add_norm_grad_make(c, f, f);
+	c->in[5].present = false;
 	drop_last_output(c);
 }
 

@@ -483,8 +483,7 @@ static void expect_same(const struct gt_tensor *a, const struct gt_tensor *b, co
 		    test_get(b, i));
 }
 
-/* Let the matrices of a call have another type. Vectors, such as weights and statistics, keep
- * theirs. */
+/* Let the matrices of a call have another type; vectors, such as weights, keep theirs. */
 static void retype_matrices(struct gt_call *c, enum gt_dtype f)
 {
 	struct gt_tensor *all[GT_MAX_INPUTS + GT_MAX_OUTPUTS];
@@ -494,8 +493,8 @@ static void retype_matrices(struct gt_call *c, enum gt_dtype f)
 		all[count++] = &c->in[i];
 	for (int i = 0; i < c->outputs; i++)
 		all[count++] = &c->out[i];
-	for (int i = 0; i < count; i++) {
-		struct gt_tensor *t = all[i], to;
+	while (count--) {
+		struct gt_tensor *t = all[count], to;
 
 		if (!t->present || t->ndim != 2 || t->dtype == f)
 			continue;

@@ -102,7 +102,7 @@ extern "C" size_t cublasLtGetVersion()
 extern "C" int cublasLtCreate(void **handle)
 {
 	if (cudasim_products.create_fails && cudasim_products.create_fails--)
-		return 1;
+		return cudasim_products.create_status;
 	*handle = new int;
 	return cudaGetDevice((int *)*handle) == cudaSuccess ? GT_LT_SUCCESS : 1;
 }
