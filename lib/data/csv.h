@@ -23,8 +23,9 @@ struct gt_csv {
 	int32_t *targets;
 	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
 	const char **names;
-	/* gt_dataset_fit() has nothing to measure: the mean and the deviation of the columns, or of
-	 * the target, are known from the training data, or the spec has standardise=no. */
+	/* known: gt_dataset_fit() need not measure the mean and the deviation of the columns,
+	 * because they are known from the training data, or the spec has standardise=no.
+	 * target_known: the same for the target. */
 	bool known, target_known;
 };
 
@@ -62,7 +63,7 @@ struct gt_csv_table {
 	struct gt_arena arena;
 	size_t fields, target;      /* number of fields in a row; index of the target */
 	char **names;               /* [fields]; NULL: no header */
-	char ***sorted;             /* [fields] pointers to the names, in their order */
+	char ***sorted;             /* [fields] pointers to the names, sorted by name */
 	int *place;                 /* [fields] index of the field's column, or GT_CSV_NOWHERE */
 	bool *asked;                /* [fields] the setting categories= names the field */
 	size_t ignored;             /* fields that are ignored because `like` lacks them */
@@ -97,7 +98,7 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
  * Choose which field is the target, and which of the other fields are columns: set t->target,
  * t->place, t->columns and t->asked. If the model was trained with named columns and this table has
  * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL, for
- * example if two fields have a name that must name one.
+ * example if two fields have the same name, and the name has to choose one.
  */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 
@@ -121,8 +122,8 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_notes.c ---- */
 
-/* Set the info's `interpretation` and `overruled`: how the table was read, and which settings
- * differ from those of the training. Call this after the last row. */
+/* Set `interpretation` and `overruled` in the table's gt_data_info: how the table was read, and
+ * which settings differ from those of the training. Call this after the last row. */
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 
 #endif

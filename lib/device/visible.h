@@ -8,8 +8,9 @@
 #include "lib/device/nvml.h"
 
 /*
- * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has the value `value`. Set `logical` and
- * `logical_mig` of each GPU in gpus[count]. They are -1 for a hidden GPU.
+ * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has the value `value`. In each GPU of
+ * gpus[count], set `logical`, the number N of its name cuda:N, and `logical_mig`, the index
+ * of the MIG instance that cuda:N is, if it is only one (nvml.h). Both are -1 for a hidden GPU.
  *
  *   value               visible GPUs
  *   NULL (unset)        all GPUs, in order

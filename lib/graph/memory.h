@@ -24,11 +24,15 @@ struct gt_lifetime {
  *
  * Example: four blocks, placed in the order A, C, B, D.
  *
- *   block  bytes  steps   offset                           step  0  1  2  3  4
- *   A        512   0-1         0  nothing is placed yet    512..767  -  B  B  D  D
- *   B        256   1-2       512  A and C use 0..511         0..511  A  A  C  C  -
+ *   block  bytes  steps   offset
+ *   A        512   0-1         0  nothing is placed yet
+ *   B        256   1-2       512  A and C use 0..511
  *   C        512   2-3         0  A is no longer needed
  *   D        256   3-4       512  C uses 0..511 at step 3, B is no longer needed
+ *
+ *   in use at step   0  1  2  3  4
+ *   bytes 512..767   -  B  B  D  D
+ *   bytes   0..511   A  A  C  C  -
  *
  * *total is 768 bytes, although the blocks have 1536 bytes. Less is not possible: at step 1, A and
  * B need 768 bytes at the same time.

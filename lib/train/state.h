@@ -37,8 +37,9 @@ struct gt_train {
 	struct gt_ema *ema;                  /* running mean of the weights; NULL: none */
 	struct gt_program_pair steps, evals; /* for training, for validation */
 
-	/* Samples of a rank in one run of a plan, and runs in a step. These are --batch and
-	 * --accumulate. But with --reproducible, one run computes all micro-batches of a step. */
+	/* batch: samples that a rank computes when it runs a plan once; runs: how often it runs the
+	 * plan in an optimizer step. These are --batch and --accumulate. But with --reproducible,
+	 * one run of the plan computes all micro-batches of a step. */
 	int batch, runs;
 	struct gt_sampler sampler;
 	bool reads;                                 /* this rank reads samples */
@@ -51,7 +52,8 @@ struct gt_train {
 	struct gt_log *log;
 };
 
-/* Return the index of this rank among all ranks of the run; return the number of all ranks. */
+/* gt_train_rank() returns the index of this rank among all ranks of the run, gt_train_world() the
+ * number of these ranks. */
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
@@ -82,12 +84,12 @@ void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_sessi
  * it. */
 void gt_train_log_memory(const struct gt_train *t);
 
-/* Return the numbers of blocks that can be, and that are, computed again in the plans for training;
- * borrowed. */
+/* Return the number of blocks of the model that the plans for training can compute again, and the
+ * number that they do compute again. The struct is borrowed. */
 const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
 
-/* Add the programs for training and validation to the session, and make them. After an error,
- * gt_session_close() releases the programs that were made. With --recompute=auto this is a
+/* Make the programs for training and validation (program.h), as programs of the session. After an
+ * error, gt_session_close() releases the programs that were made. With --recompute=auto this is a
  * collective call. */
 int gt_train_plan(struct gt_train *t, struct gt_err *err);
 

@@ -40,10 +40,11 @@
  * A rank may have several groups, and collectives of several groups may be on its GPU at a time.
  * NCCL requires that the ranks queue the operations of different communicators in the same order
  * (NCCL User Guide, "Using multiple NCCL communicators concurrently"), and it connects the ranks in
- * the first call of each kind. Both work without a lock, for these reasons. One thread of a rank
- * queues all its collectives, in the order of its plan. The plans of two ranks contain the
- * collectives of all groups that both belong to in the same order. call() of the links returns when
- * NCCL has queued the call, so it has connected the ranks before the next group is used.
+ * the first call of each kind. Neither the order nor the connecting needs a lock. One thread of a
+ * rank queues all its collectives, in the order of its plan. If two ranks share several groups,
+ * their plans contain the collectives of these groups in the same order. call() of the links
+ * returns when NCCL has queued the call, so it has connected the ranks before the next group is
+ * used.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -107,7 +108,8 @@ struct gt_cuda_group {
 	struct gt_stream *stream;
 	struct gt_event *came;          /* recorded on the caller's stream at each call */
 	struct gt_device_block *blocks; /* memory from gt_group_alloc() */
-	struct gt_cuda_mates *mates;    /* ranks of this process (mates.h); NULL: no rank has one */
+	/* the ranks of this process (mates.h); NULL: each rank has a process of its own */
+	struct gt_cuda_mates *mates;
 
 	pthread_t watch;
 	bool has_watch;

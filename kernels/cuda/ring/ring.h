@@ -100,8 +100,8 @@ struct gt_cuda_ring {
 	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
 	unsigned wait_flags; /* of wait_value() */
-	/* of the collective that is being queued: number of acts (kernels/cuda/group/mates.h);
-	 * sends: the present act sends a chunk */
+	/* The collective that is being queued. acts: number of its acts so far, each the work on
+	 * one chunk (kernels/cuda/group/mates.h); sends: the present act sends a chunk. */
 	uint32_t acts;
 	bool sends;
 	/* halted: this rank has set its word `halt`. calling: the caller's thread is queuing a

@@ -44,8 +44,8 @@ struct gt_inventory {
 	size_t storage_count;
 	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
 	/*
-	 * Number of elements of all tensors. A tensor that fills a storage counts only if its
-	 * storage has not occurred before.
+	 * Number of elements of all tensors. A tensor counts if it is the first one with its
+	 * storage, or if it fills only a part of its storage.
 	 */
 	uint64_t elements;
 	struct gt_arena arena;
@@ -54,9 +54,9 @@ struct gt_inventory {
 /*
  * List the tensors and the other values of a tree. The tensors of a pickled nn.Module get the names
  * that its state_dict() would have: the steps through `_modules`, `_parameters` and `_buffers` are
- * left out. The arguments of other objects have the step "args". Values are the leaves of the tree,
- * with two exceptions: a list of scalars is one value; an object is one value, and its contents are
- * listed, too.
+ * left out. For an object of another class, the name of its arguments is "args". Values are the
+ * leaves of the tree, with two exceptions: a list of scalars is one value; an object is one value,
+ * and its contents are listed, too.
  *
  * Errors: GT_EFORMAT for more than 262144 tensors or as many other values; GT_ENOMEM, also if the
  * names need more than 128 MiB.

@@ -92,8 +92,8 @@ static inline bool gt_tree_is_object_of(const struct gt_tree *node, const char *
 }
 
 /*
- * Return the value of item i of a dict, list or tuple, or NULL if there are fewer items. The
- * arguments of an opaque object are a tuple, too.
+ * Return the value of item i of a dict, list or tuple, or NULL if there are fewer items. `seq` may
+ * also be the arguments of an opaque object: they are a tuple.
  */
 static inline struct gt_tree *gt_tree_value(const struct gt_tree *seq, size_t i)
 {

@@ -5,11 +5,11 @@
 #include "lib/graph/graph.h"
 
 /*
- * In this file "rank" means the seat of a rank on the data axis (lib/parallel/axis.h). A row is the
+ * In this file a rank is numbered by its place on the data axis (lib/parallel/axis.h). A row is the
  * data of one sample. gt_dp_part() (lib/parallel/data/dp.h) defines the rows that belong to each
- * rank. The graph of a rank without rows contains neither of these nodes. A token is a scalar, F32
- * [], without meaning: it stands for the output of a rank that has no result. The functions return
- * the output of the node, or NULL with the graph's error set.
+ * rank. The graph of a rank without rows contains neither a scatter nor a gather. A token is a
+ * scalar, F32 [], without meaning: it stands for the output of a rank that has no result. The
+ * functions return the output of the node, or NULL with the graph's error set.
  *
  * scatter: rank 0 sends each rank its rows of x.
  *   in   rank 0: x [rows, ...]; other ranks: x is NULL or the gradient of a token, and is not read
@@ -25,8 +25,8 @@
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like);
 struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows);
 
-/* Emit the node broadcast_weights: in the first run of a step, rank 0 sends its weights to all
- * ranks. The node has no inputs and no outputs. */
+/* Emit the node broadcast_weights: when the plan runs for the first time in an optimizer step, rank
+ * 0 sends its weights to all ranks. The node has no inputs and no outputs. */
 void gt_broadcast_weights(struct gt_graph *g);
 
 #endif

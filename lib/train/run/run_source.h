@@ -102,10 +102,11 @@ int gt_run_source_describe(
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_source *source, const char *given);
 
-/* Check that the characters of a text have the numbers that they had when the weights of the
- * checkpoint `path` were trained; NULL stands for the training data of the run at hand. Errors:
- * GT_EINVAL if the text was opened without a vocabulary. Where the user may know that the numbers
- * are the same, the caller shows the error as a warning. */
+/* Check that the characters of a text have the token ids that they had when the weights of the
+ * checkpoint `path` were trained. This is known only if the text was opened with a vocabulary;
+ * without one, the error is GT_EINVAL. If `path` is NULL, the error names the training data of this
+ * run instead. Where the user may know that the ids are the same, the caller shows the error as a
+ * warning. */
 int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err);
 
 #endif

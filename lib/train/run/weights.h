@@ -19,7 +19,8 @@ struct gt_weights_options {
 	 * the keys are gtrain's own names. */
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not an error */
-	/* The caller's user has no option {map}, or no option {strict}: hints do not name it. */
+	/* The user of the caller has no option {map}, or no option {strict}. Hints do not name an
+	 * option that is missing. */
 	bool no_map, no_strict;
 	bool finite; /* a tensor that holds NaN or infinity is an error */
 	/* Names of the parameters of the last layer (gt_program_pair_head()). The size of their
@@ -35,8 +36,9 @@ struct gt_weights_options {
 struct gt_weights_report {
 	/* where the state_dict was found in the file, and which prefix was removed from its keys */
 	const char *note;
-	bool new_head;        /* the parameters of options->head were not loaded */
-	int64_t head_classes; /* the other number of classes of the file's head; 0: it has none */
+	bool new_head; /* the parameters of options->head were not loaded */
+	/* number of classes of the head in the file if the model has another number; otherwise 0 */
+	int64_t head_classes;
 	/* missing: names of the model that are not in the file; unexpected: keys of the file that
 	 * are not in the model. Each list is NULL-terminated, or NULL if it is empty. */
 	const char **missing, **unexpected;
