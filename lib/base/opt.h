@@ -159,9 +159,9 @@ int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
 
 /*
  * Reset values from a configuration file that no longer match the command line. An option is reset
- * to its default if its value comes from the file, and the command line gives an option in its list
- * `follows` another value than the file. Example: the default of --min-lr depends on --lr. If the
- * command line has another --lr, the value of --min-lr in the file is out of date.
+ * to its default if its value comes from the file, and an option in its list `follows` has another
+ * value on the command line than in the file. Example: the default of --min-lr depends on --lr. If
+ * the command line has another --lr, the value of --min-lr in the file is out of date.
  *
  * `except` is a list of option names, ended by NULL. Options in this list cause no reset. NULL
  * means an empty list. Errors: GT_EINVAL for a wrong default; GT_ENOMEM.

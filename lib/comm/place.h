@@ -1,4 +1,4 @@
-/* place.h - places: the ranks that share a device find out that they do. */
+/* place.h - count the ranks that share a device. */
 #ifndef GT_COMM_PLACE_H
 #define GT_COMM_PLACE_H
 

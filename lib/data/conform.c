@@ -261,11 +261,11 @@ static int hint_names(const struct gt_source *s, const struct gt_spec *spec,
 
 	if (here && !there)
 		return gt_err_hint(err,
-		    "classes are matched by their names, and here they have numbers alone%s",
+		    "classes are matched by their names, but those of the data are only numbers%s",
 		    file ? "; classes=FILE gives them names" : "");
 	if (there && !here)
 		return gt_err_hint(err,
-		    "classes are matched by their names, and the model's have numbers alone%s",
+		    "classes are matched by their names, but those of the model are only numbers%s",
 		    gt_spec_value(spec, "classes") ? "; leave out classes=" : "");
 	return gt_err_hint(err, "classes are matched by their names");
 }

@@ -31,8 +31,8 @@ static void note_header(const struct gt_csv_table *t, char text[NOTE_BYTES])
 	if (t->header != GT_CSV_HEADER_AUTO)
 		return;
 	add(text, "; ", "%s",
-	    t->names ? "line 1 names the columns"
-	             : "line 1 is read as values; if it names the columns, add header=yes");
+	    t->names ? "the first row names the columns"
+	             : "the first row is read as values; if it names the columns, add header=yes");
 }
 
 static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])

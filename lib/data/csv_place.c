@@ -199,7 +199,7 @@ static int mark_known(
 			return rc;
 		if (i == t->fields)
 			return gt_err_set(err, GT_EINVAL,
-			    "there is no column '%.100s', with which the model was trained",
+			    "there is no column '%.100s', but the model was trained with it",
 			    known_name(like, k));
 		if (i == t->target)
 			return wrong_field(t, i,
@@ -208,8 +208,9 @@ static int mark_known(
 			return wrong_field(
 			    t, i, "is skipped, but the model was trained with it", err);
 		if (t->place[i])
-			return wrong_field(t, i,
-			    "is the name of two columns that the model was trained with", err);
+			return gt_err_set(err, GT_EINVAL,
+			    "the model was trained with two columns named '%.100s'",
+			    known_name(like, k));
 		t->place[i] = k + 1;
 	}
 	return 0;

@@ -234,7 +234,9 @@ static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *er
 	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, but the model has %d",
 	    e->source.path, (long long)classes, e->s.input.classes);
 	if (!e->o.inputs)
-		return gt_err_hint(err, "the model has as many classes as {data}");
+		return gt_err_hint(err,
+		    "use {data} with %lld classes, or check that the checkpoint is of {model}",
+		    (long long)classes);
 	if (e->classes_known || !takes_classes(e->s.model))
 		return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
 	return gt_err_hint(err, "add the setting classes=%lld to {model}", (long long)classes);

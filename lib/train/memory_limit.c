@@ -231,7 +231,7 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 		    purpose->name, a, b, ranks, roles);
 	else
 		gt_err_set(err, GT_ENOMEM,
-		    "the %s needs %s of memory, %s has %s free of %s, less a reserve of %s%s; "
+		    "the %s needs %s of memory, %s has %s free of %s, and %s of it stay free%s; "
 		    "%s %s",
 		    purpose->name, a, available->name, b, gt_text_bytes(c, available->total),
 		    gt_text_bytes(d, available->reserve * (uint64_t)needs->ranks), holders, ranks,

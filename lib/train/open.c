@@ -76,8 +76,8 @@ static void warn_of_same_files(const struct gt_train *t)
 {
 	if (t->o.val && !gt_train_rank(t) && gt_dataset_same_files(t->data, t->val))
 		gt_log_warn(t->log,
-		    "{val} reads the same files as {data}, so its score is not of new data: give "
-		    "another split= if there is one, or use {val-split}");
+		    "{val} reads the same files as {data}, so evaluations use samples of the "
+		    "training: give {val} another split=, or replace it by {val-split}");
 }
 
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
@@ -135,11 +135,11 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 enum { TARGETS_TEXT = 32 };
 
-/* Write the kind of targets: "3 classes" or "numbers". */
+/* Write the kind of targets: "3 classes" or "numbers as targets". */
 static const char *targets_text(char text[TARGETS_TEXT], const struct gt_model_input *input)
 {
 	if (input->regression)
-		snprintf(text, TARGETS_TEXT, "numbers");
+		snprintf(text, TARGETS_TEXT, "numbers as targets");
 	else
 		snprintf(text, TARGETS_TEXT, "%d classes", input->classes);
 	return text;
@@ -157,8 +157,9 @@ static int check_new_head(
 		if (!slot || !slot->frozen)
 			continue;
 		gt_err_set(err, GT_EINVAL,
-		    "{freeze} matches '%s', which begins anew, for the %s of {data}", slot->name,
-		    targets_text(text, &t->s.input));
+		    "{freeze} matches '%s', which starts with random weights, because {data} "
+		    "has %s",
+		    slot->name, targets_text(text, &t->s.input));
 		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
@@ -218,7 +219,8 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
 		if (report.new_head)
-			gt_log_info(t->log, "'%s' begins anew, for the %s of {data}",
+			gt_log_info(t->log,
+			    "'%s' starts with random weights, because {data} has %s",
 			    options.head[0], targets_text(text, &t->s.input));
 		gt_session_log_keys(t->log, &report);
 		warn_of_frozen(t, &report);

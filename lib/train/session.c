@@ -338,8 +338,8 @@ static int hint_program(
 		       has_theirs(report, names, report->missing[i]))
 			i++;
 		if (i == report->missing_count)
-			return gt_err_hint(err, "the keys are names of another program: {names} %s",
-			    gt_names_words[p]);
+			return gt_err_hint(err, "the keys are the names of %s: add {names} %s",
+			    gt_names_words[p], gt_names_words[p]);
 	}
 	return err->code;
 }

@@ -130,9 +130,10 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
  * needs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* Return the bytes of this rank's need that are allocated when gt_session_purpose.plan() is called:
- * those of groups, and those of the store that other ranks can access. 0 if device memory is host
- * memory, where allocated bytes count as free until they are written. */
+/* Of the bytes that this rank needs, return the number that is allocated already when
+ * gt_session_purpose.plan() is called: for groups, and for memory of the store that other ranks can
+ * access. 0 if device memory is host memory, where allocated bytes count as free until they are
+ * written. */
 uint64_t gt_session_early_bytes(const struct gt_session *s);
 
 /* Return the bytes of a device's memory that plans leave free for each rank, if the device has

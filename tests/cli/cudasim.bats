@@ -355,7 +355,7 @@ printed() {
 	[ $((all - half)) -gt 1000000 ]
 	gtrain train "${GPT[@]}" --device cuda:0 --out run
 	equal "$status" 1
-	[[ $err == *"error: the run needs $(printed) of memory, cuda:0 has "*" free of "*", less a reserve of "*"; it needs "*" parameters, "*" gradients, "*" optimizer state, "*" activations, "*" batches"* ]]
+	[[ $err == *"error: the run needs $(printed) of memory, cuda:0 has "*" free of "*", and "*" of it stay free; it needs "*" parameters, "*" gradients, "*" optimizer state, "*" activations, "*" batches"* ]]
 	[[ $err == *"hint: it fits with "*"--recompute ($(printed --recompute))"* ]]
 	[[ $err == *"--batch 4 --accumulate 2 ($(printed --batch 4 --accumulate 2))"* ]]
 	[[ $err == *"; not with "*"--device cuda --nproc 2 --parallel zero1 ($(printed --device cuda --nproc 2 --parallel zero1))"* ]]

@@ -202,7 +202,7 @@ hint: --init-from starts a new run from its weights"
 	check "$out" '{c["class"] for c in d["predictions"][0]["classes"]} == {"cat", "dog"}'
 	gtrain predict --ckpt hf/model.safetensors --model ./hf images/cat/000.png
 	equal "$status" 1
-	[[ $err == *"20 keys are missing"*"hint: the keys are names of another program: --names huggingface"* ]]
+	[[ $err == *"20 keys are missing"*"hint: the keys are the names of huggingface: add --names huggingface"* ]]
 	gtrain predict --ckpt hf/model.safetensors --model ./hf images/cat/000.png --names huggingface -q
 	equal "$status" 0
 	gtrain predict --ckpt hf/model.safetensors --model lenet --read size=28 images/cat/000.png
@@ -253,7 +253,7 @@ with zipfile.ZipFile("run/model.pth") as old, zipfile.ZipFile("scaled.pth", "w")
 	jq '.problem_type = "regression" | .id2label = {"0": "x", "1": "y"}' hf/config.json >p && mv p hf/config.json
 	gtrain predict --ckpt hf images/cat/000.png
 	equal "$status" 1
-	[[ $err == *"'hf/config.json': 'problem_type' is 'regression', with 2 labels"* ]]
+	[[ $err == *"'hf/config.json': 'problem_type' is 'regression' with 2 labels"* ]]
 }
 
 @test "a folder with files, a model of gtrain's own and a file without a model are refused, and nothing is left" {

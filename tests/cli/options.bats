@@ -205,7 +205,7 @@ setup() {
 	equal "$err" ""
 	forget alone.pth
 	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" -q
-	[[ $err == "warning: 'alone.pth' says nothing of its vocabulary"* ]]
+	[[ $err == "warning: 'alone.pth' does not say its vocabulary"* ]]
 	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" --vocab t/vocab.json -q
 	equal "$err" ""
 	gtrain eval --ckpt t --model gpt:layers=1,heads=2,width=8,block=8 --data "text:$ROOT/LICENSE" -q
@@ -214,7 +214,7 @@ setup() {
 
 @test "train says where a text's characters may have other numbers than in training" {
 	local model=(--model "gpt:layers=1,heads=1,width=8,block=8" --batch 2 -q) text="text:$ROOT/LICENSE"
-	local says="says nothing of its vocabulary: tokens are numbered by this text alone"
+	local says="does not say its vocabulary, so the tokens of the text get numbers of their own"
 	gtrain train "${model[@]}" --data "$text" --steps 1 --out t
 	cp t/model.pth alone.pth
 	forget alone.pth
@@ -241,7 +241,7 @@ with zipfile.ZipFile("t/checkpoints/step-00000001.pth") as old, zipfile.ZipFile(
 	head -c 4000 /dev/zero >ids.bin
 	gtrain train "${model[@]}" --data tokens:ids.bin,vocab=100 --val "$text" --steps 1 --out y
 	equal "$status" 2
-	[[ $err == "gtrain: error: --val: the training data have no vocabulary: tokens are numbered by this text alone"* ]]
+	[[ $err == "gtrain: error: --val: the training data have no vocabulary, so the tokens of the text get numbers of their own"* ]]
 	gtrain train "${model[@]}" --data tokens:ids.bin,vocab=256 --val "$text",level=byte --steps 1 --out y
 	equal "$status $err" "0 "
 }

@@ -141,7 +141,7 @@ hint: add the setting classes=2 to --model"* ]]
 	gtrain eval --ckpt bare.pth --model "$vit" --data "${pictures/images:images/images:three}" -q
 	equal "$status" 1
 	[[ $err == *"the last layer has 2 classes, but the model has 3
-hint: the model has as many classes as --data"* ]]
+hint: use --data with 2 classes, or check that the checkpoint is of --model"* ]]
 }
 
 @test "the tokens that may follow each line of a text, as generate writes them" {
@@ -198,7 +198,7 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 		--ckpt pictures images --json --csv|2|--csv
 		--ckpt table wide.csv|2|rows of 3 fields, but the model was trained with 2 columns
 		--ckpt table word.csv|1|'x' is not a number
-		--ckpt table column.csv|2|no column 'b', with which the model was trained
+		--ckpt table column.csv|2|no column 'b', but the model was trained with it
 		--ckpt table - </dev/null|1|there are no rows
 		--ckpt nan.safetensors --model mlp:2,2 two.csv|1|the answer to 'two.csv:1' is not finite
 		--ckpt words odd.txt|1|'odd.txt': line 2: the character

@@ -455,7 +455,7 @@ hint: --accumulate 4, with a larger --batch"
 	equal "$status $err" "0 "
 	gtrain train --model mlp:2,4,1 --data csv:prices.csv --init-from first --steps 2 --batch 8 --log-every 1 --out run
 	equal "$status" 0
-	[[ $err == *"'2.weight' begins anew, for the numbers of --data"* ]]
+	[[ $err == *"'2.weight' starts with random weights, because --data has numbers as targets"* ]]
 	lines run/metrics.jsonl "all(x['loss'] < 10 for x in t)"
 }
 
@@ -497,10 +497,10 @@ hint: --accumulate 4, with a larger --batch"
 		equal "$status" 0
 		rm run/best.pth
 		gtrain train --resume auto --out run --steps 5
-		[[ $status == 0 && $err != *"begins anew"* && ! -e run/best.pth ]]
+		[[ $status == 0 && $err != *"no longer counts"* && ! -e run/best.pth ]]
 		gtrain train --resume auto --out run --steps 6 --val csv:rows.csv,target=2
 		equal "$status" 0
-		[[ $err == *"--val: the best evaluation so far, at step 3, was of other data: the best begins anew"* && -e run/best.pth ]]
+		[[ $err == *"--val: the best evaluation so far, at step 3, used other data and no longer counts"* && -e run/best.pth ]]
 		rm run/best.pth
 		other=$(tr ab ba <<<$first)
 		gtrain train --resume auto --out run --steps 7 --val csv:"$other".csv

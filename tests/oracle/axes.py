@@ -190,14 +190,14 @@ def refusals(folder):
             (["--nproc", 4, *grid_options(2, 1, "dp")], "--pipeline-parallel cannot be combined with --parallel dp"),
             (["--nproc", 4, *grid_options(2, 2), "--check-replicas", 1], "no two of 4 ranks hold the same part"),
             (["--nproc", 2, SEQUENCE], "--sequence-parallel has no effect with these options"),
-            (["--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--batch", 1], "--sequence-parallel: 2 ranks cannot divide a batch of 1 row equally"),
+            (["--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--batch", 1], "--sequence-parallel: 2 ranks cannot divide a batch of 1 token equally"),
             (["--nproc", 8, *grid_options(2, 2), "--optimizer", "muon"], "--tensor-parallel cannot be combined with --optimizer muon")):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said
     for settings, batch, problem in (
             ("layers=1", 2, "the 2 ranks share too few layers of this model; hint: leave it out, or use a model of more layers"),
             ("layers=2,dropout=0.1", 2, "the 2 ranks share too few layers of this model; hint: the ranks do not share MLPs that have dropout: use dropout=0"),
-            ("layers=2", 3, "2 ranks cannot divide a batch of 15 rows equally; hint: choose a --batch whose number of tokens is a multiple of 2")):
+            ("layers=2", 3, "2 ranks cannot divide a batch of 15 tokens equally; hint: choose a --batch whose number of tokens (of samples, for an mlp) is a multiple of 2")):
         said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", batch,
                       "--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--out", f"{folder}/none", status=2)
         good = all(part in said for part in problem.split("; "))  # each rank may have the last word

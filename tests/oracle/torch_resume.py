@@ -228,7 +228,7 @@ def renamed(folder):
     subprocess.run([GTRAIN, "ckpt", "rename", own, "-o", f"{folder}/own.pth", "--map", "^0=fc1", "-q"], check=True)
     rename = "'gtrain ckpt rename' renames keys of a checkpoint"
     for more, *texts in ([], "2 unexpected, the first is 'fc1.", rename), \
-            (["--map", "^fc1=0"], "--map is for checkpoints of other programs, not gtrain's own", rename):
+            (["--map", "^fc1=0"], "--resume: --map is only for checkpoints of other programs", "'gtrain ckpt rename' renames such keys"):
         done = subprocess.run([GTRAIN, "train", "--resume", f"{folder}/own.pth", "--config", f"{folder}/run/config.json", "--out",
                                f"{folder}/on", *more], stderr=subprocess.PIPE, text=True)
         good = done.returncode in (1, 2) and all(text in done.stderr for text in texts)

@@ -183,7 +183,7 @@ def images(folder):
     with tarfile.open("numbers.tar", "w") as tar:
         tar.add("all/ant/0.png", "a.png")
         tar.add("a.cls")
-    yield "numbers where a key gives names", refused("classes '0', '1' are not in", "numbers alone; classes=FILE gives them names",
+    yield "numbers where a key gives names", refused("classes '0', '1' are not in", "only numbers; classes=FILE gives them names",
                                                      *ev, "webdataset:numbers.tar,size=4")
     yield "renamed ones among as many", refused("classes 'dog', 'eagle' are not in", "by their names",
                                                 *ev, "images:renamed,channels=1,mean=0.5,std=0.1")
@@ -293,7 +293,7 @@ def fine_tuned(folder):
     pictures("renamed", {"ant": "ant", "bee": "eagle", "cat": "dog"})
     pictures("pair", {"ant": "x", "cat": "y"})
     trained("run", "mlp:16,8,3", "images:all,channels=1,size=4,mean=0.5,std=0.1")
-    new, told = "'2.weight' begins anew, for the", "mean=0.5, std=0.1"
+    new, told = "'2.weight' starts with random weights, because --data has", "mean=0.5, std=0.1"
     said = begun("other", "mlp:16,8,3", "images:renamed", "--init-from", "run", steps="150")
     yield "other names of as many classes", wants(said, new + " 3 classes", told) or right("other", "images:renamed", told)
     for head, rest in (("2.weight", "0.weight"), ("2.bias", "0.bias")):
@@ -314,14 +314,14 @@ def fine_tuned(folder):
             shutil.rmtree("passes", ignore_errors=True)
     for frozen, name in (("2.*", "2.weight"), ("*.bias", "2.bias")):
         yield f"a new head cannot be frozen by {frozen}", refused(
-            f"--freeze matches '{name}', which begins anew, for the 2 classes of --data", f"use a --freeze that does not match '{name}'", "train", "-q",
+            f"--freeze matches '{name}', which starts with random weights, because --data has 2 classes", f"use a --freeze that does not match '{name}'", "train", "-q",
             "--model", "mlp:16,8,2", "--init-from", "run", "--data", "images:pair", "--freeze", frozen, "--steps", "1", "--out", "frozen")
     for ckpt in ("run", "run/model.pth"):
         yield f"the same classes of {ckpt} keep their head", wants(begun("same", "mlp:16,8,3", "images:all", "--init-from", ckpt),
-                                                             "weights from", lacks="anew")
+                                                             "weights from", lacks="random weights")
         shutil.rmtree("same")
     yield "so do some of them", wants(begun("some", "mlp:16,8,3", "images:two", "--init-from", "run"), "weights from",
-                                      "--data keeps the 3 classes of run", "of which 1 has no samples", lacks="anew")
+                                      "--data keeps the 3 classes of run", "of which 1 has no samples", lacks="random weights")
     yield "nothing but the head may differ", refused("'0.weight' has shape [8, 16], the model wants [9, 16]", "is it a checkpoint",
                                                      "train", "-q", "--model", "mlp:16,9,3", "--init-from", "run", "--data", "images:all",
                                                      "--steps", "1", "--out", "wide")
@@ -428,14 +428,14 @@ def tables(folder):
                                       *ev, "csv:" + table("d.csv", ["a", "d"]))
     yield "a renamed class among as many", refused("class 'z' is not in the data trained on", "",
                                                    *ev, "csv:" + table("r.csv", ["z", "b", "c"]))
-    yield "numbers for names", refused("classes '0', '1' are not in", "names, and here they have numbers alone", *ev,
+    yield "numbers for names", refused("classes '0', '1' are not in", "names, but those of the data are only numbers", *ev,
                                        "csv:" + table("n.csv", ["0", "1"]))
     yield "a target of another name", overruled("the target is 'k', but the model was trained on 'class'", "run",
                                                 "csv:" + table("k.csv", ["a", "b", "c"], "x,y,k"))
     yield "columns in another order", right("run", "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
     yield "columns and target among others", right("run", "csv:" + moved("w.csv", "t.csv", ("class", "y", "id", "x", "more")))
     yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and 1 more: ignored")
-    yield "other columns", refused("there is no column 'y', with which", None, *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
+    yield "other columns", refused("there is no column 'y', but the model", None, *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
     for setting, why in (("skip=x", "'x' is skipped, but the model was trained with it"), ("target=x", "'x' is the target, but the model was"),
                          ("categories=x", "data option 'categories=x': column 'x' had numbers in the data")):
         yield f"{setting} of a known column", refused(why, None, *ev, "csv:t.csv," + setting)
@@ -448,7 +448,7 @@ def tables(folder):
         file.write("1,2,3,a\n")
     yield "more columns", refused("rows of 3 features, but the model was trained on 2", "", *ev, "csv:wide.csv")
     trained("numbers", "mlp:2,8,2", "csv:" + table("m.csv", ["0", "1"]))
-    yield "names for numbers", refused("classes 'a', 'b', 'c' are not in", "names, and the model's have numbers alone",
+    yield "names for numbers", refused("classes 'a', 'b', 'c' are not in", "names, but those of the model are only numbers",
                                        "eval", "--ckpt", "numbers", "--data", "csv:t.csv")
     yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
     yield "a higher one may not", refused("3 classes, but the model was trained on 2", "",
@@ -476,15 +476,15 @@ def numbers(folder):
         shutil.rmtree("more")
         return said, target.get("mean", 0)
     said, mean = begin("mlp:2,8,1", "csv:price.csv")
-    yield "the same target keeps its scale", wants(said, "the target keeps the mean", lacks="anew") or (mean < 400 and str(mean))
+    yield "the same target keeps its scale", wants(said, "the target keeps the mean", lacks="random weights") or (mean < 400 and str(mean))
     said, mean = begin("mlp:2,8,1", "csv:cost.csv", "--val", "csv:price.csv")
     yield "another target has another scale, and a new head", wants(
-        said, "the target is 'cost', not 'price' as in the training", "'2.weight' begins anew") or (mean > 5 and str(mean))
+        said, "the target is 'cost', not 'price' as in the training", "'2.weight' starts with random weights") or (mean > 5 and str(mean))
     yield "--val of another target", wants(said, "--val: the target is 'price', but the model was trained on 'cost'")
     said, mean = begin("mlp:2,8,1", "csv:prices.csv")
     yield "whole numbers go on as numbers", wants(said, "regression, as in the training") or (mean < 400 and str(mean))
     said, mean = begin("mlp:2,8,2", "csv:kind.csv")
-    yield "words begin classes", wants(said, "'2.weight' begins anew") or (mean and str(mean))
+    yield "words begin classes", wants(said, "'2.weight' starts with random weights") or (mean and str(mean))
     done = run("eval", "--ckpt", "run", "--data", "csv:count.csv")
     yield "eval of another target", wants(done.stderr, "warning: --data: the target is 'count', but the model was trained on 'price'")
     errors = [json.loads(run("eval", "--ckpt", "run", "--data", data, "--json").stdout)["mse"]

@@ -183,7 +183,7 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		    .data = "{'kind':'image','size':[8,8,3],'classes':1,'class-names':['a']}" },
 		{ "several numbers", { { "/config.json", VIT "problem_type':'regression'}" } },
 		    .code = GT_ENOTSUP,
-		    .says = "/config.json': 'problem_type' is 'regression', with 2 labels" },
+		    .says = "/config.json': 'problem_type' is 'regression' with 2 labels" },
 		{ "a class without a name",
 		    { { "/config.json", VIT "id2label':{'0':'a','2':'b'}}" } }, .code = GT_EFORMAT,
 		    .says = "/config.json': 'id2label' has no name for '1'" },

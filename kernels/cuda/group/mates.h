@@ -1,4 +1,4 @@
-/* mates.h - ranks that are threads of one process: bound how far they run apart. */
+/* mates.h - let ranks that are threads of one process queue work at about the same speed. */
 #ifndef GT_KERNELS_CUDA_GROUP_MATES_H
 #define GT_KERNELS_CUDA_GROUP_MATES_H
 
@@ -13,7 +13,8 @@
  * So mates wait for each other on the host, without a call of CUDA:
  *
  *   after a collective       until all mates have queued it, too
- *   in a long collective     until all mates are at most GT_CUDA_MATES_ACTS acts behind
+ *   in a long collective     until no mate is more acts behind than GT_CUDA_MATES_ACTS divided by
+ *                            the number of mates; an act is the work on one chunk
  *   before a message         until the mate at the other end has queued the message before it
  *   before work behind a     until the mate has queued the message, if the caller's stream waits
  *   message is queued        for it (gt_group_run())
@@ -26,8 +27,7 @@
  * g->mates is NULL: no rank of the group has a mate.
  */
 enum {
-	/* divided among the mates; an act is about six operations of a ring, the work on one chunk
-	 * (lib/comm/ring/peers.h) */
+	/* an act is about six operations of a ring (lib/comm/ring/peers.h) */
 	GT_CUDA_MATES_ACTS = 64
 };
 

@@ -35,7 +35,7 @@ static int fail_host(const struct card *cards, int rank, struct gt_err *err)
 
 static int hint_host(struct gt_err *err)
 {
-	return gt_err_hint(err, "let them go by way of the host: {backend} shm");
+	return gt_err_hint(err, "use {backend} shm, which copies data by way of the host");
 }
 
 static int fail_far(

@@ -29,9 +29,9 @@ static bool again(struct gt_launch *l)
 	if (l->first < 0 || l->restart >= o->max_restarts)
 		return false;
 	if (l->stop_requests || l->in_vain) {
-		gt_log_warn(o->log, "rank %d ended badly, and the ranks are not started again: %s",
-		    l->first,
-		    l->stop_requests ? "the run was asked to end" : "the error would come again");
+		gt_log_warn(o->log, "rank %d failed, and the ranks are not restarted: %s", l->first,
+		    l->stop_requests ? "the run was asked to end"
+		                     : "the same error would occur again");
 		return false;
 	}
 	l->restart++;

@@ -27,7 +27,7 @@ struct gt_launch_options {
  * (sigqueue(3)). */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
-/* The exit status of a rank that fails with an error that lasts (err.h): a restart is in vain. */
+/* The exit status of a rank that fails with an error that lasts (err.h): it would fail again. */
 enum { GT_LAUNCH_IN_VAIN = 3 };
 
 /*

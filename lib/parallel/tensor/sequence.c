@@ -415,11 +415,11 @@ static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, str
 		if (!is_sum(n) || rows % ranks == 0)
 			continue;
 		gt_err_set(err, GT_EINVAL,
-		    "{sequence-parallel}: %d ranks cannot divide a batch of %lld row%s equally",
+		    "{sequence-parallel}: %d ranks cannot divide a batch of %lld token%s equally",
 		    ranks, (long long)rows, rows == 1 ? "" : "s");
 		return gt_err_hint(err,
-		    "choose a {batch} whose number of tokens is a multiple of %d; with stages or "
-		    "{reproducible}, the tokens of each part",
+		    "choose a {batch} whose number of tokens (of samples, for an mlp) is a "
+		    "multiple of %d, also in each part of a batch with stages or {reproducible}",
 		    ranks);
 	}
 	gt_err_set(err, GT_EINVAL,

@@ -258,9 +258,10 @@ static int find_regression(bool *regression, const json_t *config, struct gt_err
 	*regression = count == 1 && (!type || !strcmp(type, "regression"));
 	if (count == 1 || !type || strcmp(type, "regression") != 0)
 		return 0;
-	gt_err_set(
-	    err, GT_ENOTSUP, "'problem_type' is 'regression', with %lld labels", (long long)count);
-	return gt_err_hint(err, "gtrain predicts one number for each sample, not several");
+	return gt_err_set(err, GT_ENOTSUP,
+	    "'problem_type' is 'regression' with %lld labels, and gtrain predicts one number for "
+	    "each sample",
+	    (long long)count);
 }
 
 /* The scale of the target, where gtrain wrote the weights; others predict the target itself. */

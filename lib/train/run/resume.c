@@ -31,7 +31,7 @@ static const char other_bits[] = "the same steps; a reproducible run may get oth
 static const struct gt_resume_rule rules[] = {
 	FIXED("model", "the checkpoint has the weights of its own model"),
 	FREE("data", "the run goes on in the same epoch of the other data"),
-	FREE("val", "later evaluations are of the other data, and the best begins anew"),
+	FREE("val", "the best evaluation is searched for in those of the other data"),
 	FIXED("val-split", "samples that were trained on would be evaluated on"),
 	FREE("init-from", no_weights),
 	FREE("map", "renames keys of another program's checkpoint"),
@@ -251,8 +251,8 @@ void gt_resume_check_best(struct gt_train *t)
 		return;
 	if (!gt_train_rank(t))
 		gt_log_info(t->log,
-		    "{%s}: the best evaluation so far, at step %lld, was of other data: the best "
-		    "begins anew",
+		    "{%s}: the best evaluation so far, at step %lld, used other data and no longer "
+		    "counts",
 		    option, (long long)t->best_step);
 	t->best_step = t->best_epoch = -1;
 	t->best_score = -INFINITY;

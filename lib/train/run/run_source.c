@@ -377,11 +377,12 @@ void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct g
 
 int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err)
 {
-	static const char alone[] = "vocabulary: tokens are numbered by this text alone";
+	static const char alone[] =
+	    "vocabulary, so the tokens of the text get numbers of their own";
 
 	if (!gt_dataset_info(data)->own_vocab)
 		return 0;
 	if (!path)
 		return gt_err_set(err, GT_EINVAL, "the training data have no %s", alone);
-	return gt_err_set(err, GT_EINVAL, "'%s' says nothing of its %s", path, alone);
+	return gt_err_set(err, GT_EINVAL, "'%s' does not say its %s", path, alone);
 }

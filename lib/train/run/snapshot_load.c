@@ -522,8 +522,8 @@ static int check_maps(const struct gt_saved *saved, const char *const *maps, str
 	json_decref(rules);
 	if (same)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "{map} is for checkpoints of other programs, not gtrain's own");
-	return gt_err_hint(err, "'gtrain ckpt rename' renames keys of a checkpoint");
+	gt_err_set(err, GT_EINVAL, "{resume}: {map} is only for checkpoints of other programs");
+	return gt_err_hint(err, "leave out {map}; 'gtrain ckpt rename' renames such keys");
 }
 
 /* ---- the file ---- */
