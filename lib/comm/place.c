@@ -1,4 +1,4 @@
-/* place.c - places: the ranks that share a device find out that they do. */
+/* place.c - count the ranks that share a device. */
 #include "lib/comm/place.h"
 
 #include <nettle/sha2.h>

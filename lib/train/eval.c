@@ -54,8 +54,8 @@ static void warn(const struct gt_eval *e)
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
 	if (gt_run_source_check_vocab(source->path, e->data, &vocab))
-		gt_log_warn(e->log, "%s; {vocab} or {tokenizer} names those it was trained with",
-		    vocab.text);
+		gt_log_warn(e->log,
+		    "%s; give the vocabulary of the training: {vocab} or {tokenizer}", vocab.text);
 }
 
 /* Nothing is known about a checkpoint of another program. */

@@ -47,7 +47,7 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
  * (gt_saved_is_folder()). */
 bool gt_run_source_is_foreign(const char *argument);
 
-/* Return whether `argument` is a folder whose config.json is of a model of the library
+/* Return whether `argument` is a folder with the config.json of a model of the library
  * transformers. The folder may also be a training checkpoint. */
 bool gt_run_source_is_transformers(const char *argument);
 
