@@ -1,5 +1,5 @@
 /* attention.cu - self-attention, a tile of keys at a time. */
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_held.cuh"
 
 /*
  * A block has the rows of some queries, and goes over the keys that they see. Each row keeps the
@@ -232,7 +232,7 @@ template <class T> static int run_attention(struct gt_call *call, struct gt_err 
 {
 	if (call->attrs.attention.tf32)
 		launch_for_size<typename gt_rounded<T>::type>(call);
-	else
+	else if (!gt_held_attention(call))
 		launch_for_size<T>(call);
 	return gt_cuda_launched(call->stream, "attention", err);
 }

@@ -1,6 +1,5 @@
 /* attention_grad.cu - the gradient of attention: probabilities made again, a tile at a time. */
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/attention_held.cuh"
 
 /*
  * With p = exp(score - lse), z dropout's factor, and delta_i = dy_i . y_i:
@@ -21,24 +20,41 @@ template <class T> struct attention_grad_args {
 	gt_attention_draw draw;
 };
 
-enum { DELTA_WARPS = 4 };
+enum { DELTA_THREADS = 128, DELTA_LANES = 8 };
 
-/* A warp has a row of one head. */
-template <class T> static __global__ void find_delta(attention_grad_args<T> a)
+/* DELTA_LANES neighbouring lanes have a row of one head; V elements are loaded at a time. Rows are
+ * in the order of memory: a token's heads lie side by side. */
+template <class T, int V> static __global__ void find_delta(attention_grad_args<T> a)
 {
+	typedef typename gt_map_buffer<T, true, false>::template lanes<V> pack;
 	const gt_attention_sizes &s = a.s;
-	int64_t r = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.x / 32;
-	int64_t work = r / s.T, t = r % s.T, b = work / s.heads, head = work % s.heads;
-	int64_t at = (b * s.T + t) * s.C + head * s.D;
+	int64_t r = ((int64_t)blockIdx.x * DELTA_THREADS + threadIdx.x) / DELTA_LANES;
+	int64_t head = r % s.heads, t = r / s.heads % s.T, b = r / s.heads / s.T;
+	bool inside = r < s.B * s.heads * s.T;
+	pack dy = { (T *)a.dy + r * s.D, {} }, y = { (T *)a.y + r * s.D, {} };
 	typename gt_wide<T>::type sum = 0;
 
-	if (r >= s.B * s.heads * s.T)
-		return;
-	for (int64_t d = threadIdx.x % 32; d < s.D; d += 32)
-		sum += gt_load(a.dy[at + d]) * gt_load(a.y[at + d]);
-	sum = gt_warp_sum(sum);
-	if (threadIdx.x % 32 == 0)
-		a.delta[r] = sum;
+	for (int64_t d = threadIdx.x % DELTA_LANES * V; inside && d < s.D; d += DELTA_LANES * V) {
+		dy.load(d);
+		y.load(d);
+		for (int k = 0; k < V; k++)
+			sum += dy.v[k] * y.v[k];
+	}
+	for (int step = DELTA_LANES / 2; step; step /= 2)
+		sum += __shfl_xor_sync(0xffffffffu, sum, step);
+	if (inside && threadIdx.x % DELTA_LANES == 0)
+		a.delta[(b * s.heads + head) * s.T + t] = sum;
+}
+
+template <class T> static void launch_delta(const attention_grad_args<T> &a, cudaStream_t queue)
+{
+	constexpr int V = 16 / sizeof(T), ROWS = DELTA_THREADS / DELTA_LANES;
+	unsigned grid = (unsigned)((a.s.B * a.s.heads * a.s.T + ROWS - 1) / ROWS);
+
+	if (a.s.D % V == 0)
+		GT_LAUNCH((find_delta<T, V>), grid, DELTA_THREADS, 0, queue, a);
+	else
+		GT_LAUNCH((find_delta<T, 1>), grid, DELTA_THREADS, 0, queue, a);
 }
 
 /* A block's head, its matrices in memory and in shared memory. */
@@ -289,14 +305,14 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 		gt_in_data<T>(call, 1), gt_in_data<T>(call, 2), gt_in_data<wide>(call, 3),
 		(wide *)call->workspace, gt_attention_sizes_of(call, &call->in[1], S::OWN),
 		gt_attention_draw_of(call, 4) };
-	int64_t rows = a.s.B * a.s.heads * a.s.T;
 	dim3 grid = gt_attention_grid<S>(a.s);
 	cudaStream_t queue = call->stream->queue;
 
-	if (!rows)
+	if (!grid.x)
 		return;
-	GT_LAUNCH((find_delta<T>), (unsigned)((rows + DELTA_WARPS - 1) / DELTA_WARPS),
-	    DELTA_WARPS * 32, 0, queue, a);
+	launch_delta(a, queue);
+	if (gt_held_attention_grad(call, (const float *)call->workspace))
+		return;
 	grid.z = 2;
 	GT_LAUNCH((grad_both<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
 }

@@ -82,14 +82,17 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
-/* GT_UNROLL unrolls the following loop completely, GT_UNROLL_SOME only by a few iterations.
+/* GT_UNROLL unrolls the following loop completely, GT_UNROLL_SOME only by a few iterations, and
+ * GT_UNROLL_NOT not at all.
  * Complete unrolling can need too many registers, because the compiler loads the values of later
  * iterations early. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
+#define GT_UNROLL_NOT  _Pragma("unroll 1")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
 #else
 #define GT_UNROLL
+#define GT_UNROLL_NOT
 #define GT_UNROLL_SOME
 #endif
 
@@ -301,5 +304,123 @@ __device__ __forceinline__ void gt_tile_grid(
 			    sum[m][n], a + m * GT_TILE * lda, lda, b + n * GT_TILE * ldb, ldb);
 #endif
 }
+
+/*
+ * A factor a[16, 16] that a warp keeps in registers, for products with several factors b. T is a
+ * 16-bit type. All lanes of a warp call these functions together.
+ *
+ *   gt_hold(held, a, lda)       Read the factor from shared memory; element (m, k) is a[m * lda + k].
+ *   gt_hold_sums(held, sum)     Round a tile of sums to T and make it the factor. So a product of
+ *                               products needs no shared memory for the inner product.
+ *   gt_tile_mma_held<B>(sum, held, b, ldb)
+ *                               sum[m] += held[m] * b for M factors; b is read once. The order B
+ *                               is as for gt_tile_mma().
+ *
+ * gt_hold_sums() moves no data between lanes on a GPU: the instruction requires of lane 4 * r + c
+ * the elements of a in rows r and r + 8 and in columns 2 * c, 2 * c + 1, 2 * c + 8 and 2 * c + 9,
+ * which are the elements of `sum` that the lane has. In the simulator, each lane holds its two rows
+ * of the factor.
+ */
+template <class T> struct gt_held {
+#ifdef __CUDACC__
+	uint32_t r[4];
+#else
+	float row[2][GT_TILE];
+#endif
+};
+
+#ifdef __CUDACC__
+__device__ __forceinline__ uint32_t gt_tile_two(float low, float high, gt_bf16)
+{
+	uint32_t r;
+
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+	return r;
+}
+
+__device__ __forceinline__ uint32_t gt_tile_two(float low, float high, gt_f16)
+{
+	uint32_t r;
+
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+	return r;
+}
+
+template <class T> __device__ __forceinline__ void gt_hold(gt_held<T> &held, const T *a, int lda)
+{
+	int lane = (int)threadIdx.x % 32;
+
+	gt_tile_fetch<false>(held.r, a + lane % 16 * lda + lane / 16 * 8);
+}
+
+template <class T>
+__device__ __forceinline__ void gt_hold_sums(gt_held<T> &held, const float (&sum)[GT_TILE_LANE])
+{
+	GT_UNROLL
+	for (int i = 0; i < 4; i++)
+		held.r[i] = gt_tile_two(sum[2 * i], sum[2 * i + 1], T());
+}
+
+template <gt_tile_order B, int M, class T>
+__device__ __forceinline__ void gt_tile_mma_held(
+    float (&sum)[M][GT_TILE_LANE], const gt_held<T> (&held)[M], const T *b, int ldb)
+{
+	int lane = (int)threadIdx.x % 32, half = lane / 16 * 8;
+	uint32_t y[4];
+
+	if (B == GT_TILE_TRANSPOSED)
+		gt_tile_fetch<false>(y, b + (lane % 8 + half) * ldb + lane / 8 % 2 * 8);
+	else
+		gt_tile_fetch<true>(y, b + lane % 16 * ldb + half);
+	GT_UNROLL
+	for (int m = 0; m < M; m++) {
+		gt_tile_half(sum[m], held[m].r, y, T());
+		gt_tile_half(sum[m] + 4, held[m].r, y + 2, T());
+	}
+}
+#else
+template <class T> inline void gt_hold(gt_held<T> &held, const T *a, int lda)
+{
+	for (int h = 0; h < 2; h++)
+		for (int k = 0; k < GT_TILE; k++)
+			held.row[h][k] = gt_load(a[gt_tile_row(2 * h) * lda + k]);
+}
+
+template <class T> inline void gt_hold_sums(gt_held<T> &held, const float (&sum)[GT_TILE_LANE])
+{
+	struct four {
+		T x[4]; /* of two rows, two columns */
+	} own;
+
+	for (int side = 0; side < 2; side++) {
+		for (int e = 0; e < 4; e++)
+			gt_store(&own.x[e], sum[side * 4 + e]);
+		for (unsigned c = 0; c < 4; c++) {
+			four other = __shfl_sync(0xffffffffu, own, (cudasim_lane() & ~3u) + c);
+
+			for (int e = 0; e < 4; e++)
+				held.row[e / 2][side * 8 + (int)c * 2 + e % 2] =
+				    gt_load(other.x[e]);
+		}
+	}
+}
+
+template <gt_tile_order B, int M, class T>
+inline void gt_tile_mma_held(
+    float (&sum)[M][GT_TILE_LANE], const gt_held<T> (&held)[M], const T *b, int ldb)
+{
+	for (int e = 0; e < GT_TILE_LANE; e++) {
+		int col = gt_tile_col(e);
+		const T *y = B == GT_TILE_TRANSPOSED ? b + col * ldb : b + col;
+
+		for (int k = 0; k < GT_TILE; k++) {
+			float factor = gt_load(y[B == GT_TILE_TRANSPOSED ? k : k * ldb]);
+
+			for (int m = 0; m < M; m++)
+				sum[m][e] += held[m].row[e / 2 % 2][k] * factor;
+		}
+	}
+}
+#endif
 
 #endif

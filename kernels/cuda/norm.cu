@@ -114,7 +114,13 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
  * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
  * the order of the additions is fixed. Source: NVIDIA's sample threadFenceReduction.
  */
-enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * 32, SHARED_BYTES = 40 * 1024 };
+enum {
+	GRAD_WARPS = 8,
+	GRAD_THREADS = GRAD_WARPS * 32,
+	/* Of a chunk: 16384 rows are 512 blocks, 4 for each multiprocessor of a large GPU. */
+	GRAD_ROWS = 32,
+	SHARED_BYTES = 40 * 1024
+};
 
 template <class T, class S> struct norm_grad_args {
 	typedef typename gt_wide<T>::type wide;
@@ -403,8 +409,9 @@ struct grad_chunks {
 
 static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
 {
-	struct grad_chunks g = { gt_column_chunks_of(gt_tensor_rows(x), gt_tensor_last(x)), 0, 1,
-		0 };
+	struct grad_chunks g = {
+		gt_column_chunks_of(gt_tensor_rows(x), gt_tensor_last(x), GRAD_ROWS), 0, 1, 0
+	};
 
 	static_assert(
 	    (GT_CUDA_BLOCK_COUNTERS - 1) * (GT_CUDA_BLOCK_COUNTERS - 1) >= GT_COLUMN_CHUNKS,
