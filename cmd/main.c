@@ -57,16 +57,6 @@ static void wait_politely(char **argv)
 	/* Without /proc it goes on as it is. */
 }
 
-/*
- * Streams share the queues of a GPU, and a stream that waits for another rank holds up those behind
- * it. So this asks for the most queues that CUDA has, 32 instead of 8. CUDA reads the variable when
- * it starts. It is set here because no other thread may read the environment meanwhile.
- */
-static void ask_for_queues(void)
-{
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-}
-
 /* Ranks execute /proc/self/exe, and so does this program when it starts itself again. `ps` and
  * `pgrep` would then show the name "exe". */
 static void take_own_name(void)
@@ -125,7 +115,6 @@ int main(int argc, char **argv)
 {
 	keep_standard_streams();
 	take_own_name();
-	ask_for_queues();
 	/* A line is one write: those of several processes do not mix. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	/* A reader that went away is an error like any other, and no reason to lose a training

@@ -2,14 +2,10 @@
 #include "cmd/train/threads.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/device/cpu.h"
-#include "lib/device/name.h"
 
 struct job {
 	const struct gt_cmd_threads *of;
@@ -21,8 +17,6 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli)
 	return gt_parallel_is_threads(cli->train.parallel.kind);
 }
 
-/* ---- kernels of GPUs that ranks share ---- */
-
 int gt_cmd_train_thread_ranks(const struct gt_train_cli *cli)
 {
 	enum { FEWEST_TO_VERIFY = 2 };
@@ -30,50 +24,6 @@ int gt_cmd_train_thread_ranks(const struct gt_train_cli *cli)
 	if (cli->verify_parallel)
 		return cli->train.nproc < FEWEST_TO_VERIFY ? FEWEST_TO_VERIFY : cli->train.nproc;
 	return gt_cmd_is_threads(cli) ? cli->train.nproc : 1;
-}
-
-/* Whether the ranks are threads, and there are more of them than GPUs. */
-static bool ranks_share_gpus(const struct gt_train_cli *cli)
-{
-	int ranks = gt_cmd_train_thread_ranks(cli);
-	struct gt_device_name *names;
-	size_t count;
-	bool share;
-
-	if (ranks < 2 || cli->dry_run || !cli->train.device ||
-	    gt_device_names_read(&names, &count, cli->train.device, gt_backends, GT_ERR_IGNORED))
-		return false;
-	share = !strcmp(names[0].backend->name, "cuda") && count < (size_t)ranks;
-	free(names);
-	return share;
-}
-
-/*
- * By default CUDA loads a kernel at its first launch, which may wait for all work of its context.
- * If that includes a stream which waits for a rank of the same process, and this rank waits for
- * the launch, both wait for ever. So all kernels are loaded at the start. CUDA reads the variable
- * once, before it can tell how many GPUs there are: hence the second start.
- *
- * Source: CUDA C++ Programming Guide, "Lazy Loading", "Possible Issues when Adopting Lazy Loading".
- */
-void gt_cmd_load_kernels_first(
-    const struct gt_train_cli *cli, int argc, char **argv, struct gt_log *log)
-{
-	static const char variable[] = "CUDA_MODULE_LOADING";
-	char **words;
-
-	if (getenv(variable) || !ranks_share_gpus(cli))
-		return;
-	words = gt_calloc((size_t)argc + 2, sizeof(*words), GT_ERR_IGNORED);
-	if (!words)
-		return;
-	words[0] = "gtrain";
-	memcpy(words + 1, argv, (size_t)argc * sizeof(*argv));
-	gt_log_verbose(log, "ranks share a GPU: starting again with %s=EAGER", variable);
-	if (!setenv(variable, "EAGER", 1))
-		execv("/proc/self/exe", words);
-	/* Without /proc it goes on as it is. */
-	free(words);
 }
 
 /* ---- ranks ---- */

@@ -13,12 +13,6 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli);
 /* Return the number of ranks that are threads of this process; 1 if ranks are processes. */
 int gt_cmd_train_thread_ranks(const struct gt_train_cli *cli);
 
-/* If ranks of this process share a GPU, and CUDA_MODULE_LOADING is not set, set it to EAGER and
- * start this program again. argv[0] is the name of the command. Call this after --nproc is known
- * and before anything was written. */
-void gt_cmd_load_kernels_first(
-    const struct gt_train_cli *cli, int argc, char **argv, struct gt_log *log);
-
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
 	/* The options of all ranks but rank 0. When a rank starts, it sets `group` and `host_rank`

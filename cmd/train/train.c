@@ -14,6 +14,7 @@
 #include "cmd/stop.h"
 #include "cmd/train/check.h"
 #include "cmd/train/config.h"
+#include "cmd/train/cuda_variables.h"
 #include "cmd/train/options.h"
 #include "cmd/train/plan.h"
 #include "cmd/train/threads.h"
@@ -281,6 +282,7 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 {
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
+	gt_cmd_ask_for_queues(cli);
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);
 	if (rc && !cli->train.data)
@@ -448,7 +450,7 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc && launches && !cli.verify_parallel)
 		rc = check_ranks(&cli, &err);
 	if (!rc)
-		gt_cmd_load_kernels_first(&cli, argc, argv, &env.log);
+		gt_cmd_restart_for_shared_gpus(&cli, argc, argv, &env.log);
 	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
 		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
 	if (!rc && cli.verify_parallel)

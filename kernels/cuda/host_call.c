@@ -21,11 +21,11 @@
  * another stream's would wait for ever.
  *
  * A GPU does not know that a call waits for another stream's work. If there are more streams than
- * queues (CUDA_DEVICE_MAX_CONNECTIONS; cmd/main.c asks for 32), streams share queues, and a stream
- * that waits for its number holds up those behind it in its queue. So a call waits safely for work
- * of its own rank that was queued before it; and for work that is queued later, or by another rank
- * of the same process, as long as no two of the streams share a queue. Groups of GPUs check this
- * (group/mates.c); staged groups (lib/comm/staged.h) do not.
+ * queues (CUDA_DEVICE_MAX_CONNECTIONS; cmd/train/cuda_variables.c), streams share queues, and a
+ * stream that waits for its number holds up those behind it in its queue. So a call waits safely
+ * for work of its own rank that was queued before it; and for work that is queued later, or by
+ * another rank of the same process, as long as no two of the streams share a queue. Groups of GPUs
+ * check this (group/mates.c); staged groups (lib/comm/staged.h) do not.
  */
 struct call {
 	gt_host_fn *fn;

@@ -7,6 +7,7 @@ load helpers
 setup() {
 	cd "$BATS_TEST_TMPDIR" || return 1
 	export GTRAIN=$GTRAIN_TESTS/cudasim/gtrain-sim
+	unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_MODULE_LOADING
 }
 
 @test "bench gemm: every type on every GPU, beside the peak" {
@@ -77,19 +78,35 @@ setup() {
 	[[ $err == *"mpirun -n 3 gtrain eval"* ]]
 }
 
-@test "kernels are loaded at the start where threads share a GPU" {
+@test "where threads share a GPU, kernels are loaded at the start, and there are 32 queues" {
 	local run="train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 2 --batch 4 -v" row words list again
-	for row in "--parallel mirrored --nproc 2|cuda:0|1" "--parallel mirrored --nproc 3|cuda|1" "--verify-parallel|cuda:1|1" \
+	for row in "--parallel mirrored --nproc 2|cuda:0|2" "--parallel mirrored --nproc 3|cuda|2" "--verify-parallel|cuda:1|2" \
 		"--parallel mirrored|cuda|0" "--parallel ddp --nproc 2|cuda:0|0" "--parallel mirrored --nproc 2|cpu|0"; do
 		IFS='|' read -r words list again <<<"$row"
 		# shellcheck disable=SC2086
 		gtrain $run $words --device $list --out "run-${row//[ |]/-}"
 		equal "$status" 0
-		equal "$row: $(grep -c "starting again with CUDA_MODULE_LOADING=EAGER" <<<"$err")" "$row: $again"
+		equal "$row: $(grep -cE "starting again with (CUDA_MODULE_LOADING=EAGER|CUDA_DEVICE_MAX_CONNECTIONS=32)$" <<<"$err")" "$row: $again"
 	done
 	# shellcheck disable=SC2086
 	CUDA_MODULE_LOADING=LAZY gtrain $run --parallel mirrored --nproc 2 --device cuda:0 --out lazy
-	[[ $status == 0 && $err != *EAGER* ]]
+	[[ $status == 0 && $err == *CONNECTIONS=32* && $err != *EAGER* ]]
+	# shellcheck disable=SC2086
+	CUDA_DEVICE_MAX_CONNECTIONS=31 gtrain $run --parallel mirrored --nproc 2 --device cuda:0 --out queues
+	[[ $status == 0 && $err != *CONNECTIONS* && $err == *EAGER* ]]
+}
+
+@test "ranks that are processes have CUDA's number of queues, but stages of a pipeline have 32" {
+	local run="train --model gpt:layers=2,heads=2,width=16,block=8,vocab=65,dropout=0 --data random: --device cuda:0 --batch 4" words victim
+	for words in "--parallel ddp:0" "--tensor-parallel 2:0" "--pipeline-parallel 2:1"; do
+		# shellcheck disable=SC2086
+		"$GTRAIN" $run ${words%:*} --nproc 2 --steps 1000000 --save-every 0 --out run -q >out 2>err 3>&- &
+		find_rank_1 $!
+		equal "${words%:*}:$(tr '\0' '\n' <"/proc/$victim/environ" | grep -cx CUDA_DEVICE_MAX_CONNECTIONS=32)" "$words"
+		kill -KILL $!
+		wait $! || true
+		rm -r run
+	done
 }
 
 @test "a driver that is older than the build's toolkit is named, with the remedies" {
@@ -205,21 +222,29 @@ shared_files() {
 	find "${@/#//proc/}" -path '*/fd/*' -lname '/memfd:*' -exec stat -L -c %i {} + 2>/dev/null | sort -u
 }
 
+# LAUNCHER: wait for its rank 1, whose number is in victim.
+find_rank_1() {
+	local child
+
+	victim=''
+	for ((i = 0; i < 500; i++)); do
+		for child in $(pgrep -P "$1"); do
+			tr '\0' '\n' <"/proc/$child/environ" 2>/dev/null | grep -qx RANK=1 && victim=$child
+		done
+		[ -z "$victim" ] || return 0
+		sleep 0.01
+	done
+	return 1
+}
+
 # BACKEND DEVICES: three ranks train, and rank 1 is killed. Its name is in err, and the collective.
 kill_rank_1() {
-	local victim='' pid child from
+	local victim pid from
 
 	CUDASIM_DEVICES=$2 "$GTRAIN" train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 4 --nproc 3 \
 		--backend "$1" --timeout 60 --steps 1000000 --save-every 0 --out run >out 2>err 3>&- &
 	pid=$!
-	for ((i = 0; i < 500; i++)); do
-		for child in $(pgrep -P $pid); do
-			tr '\0' '\n' <"/proc/$child/environ" 2>/dev/null | grep -qx RANK=1 && victim=$child
-		done
-		[ -z "$victim" ] || break
-		sleep 0.01
-	done
-	tr '\0' '\n' <"/proc/$victim/environ" | grep -qx CUDA_DEVICE_MAX_CONNECTIONS=32
+	find_rank_1 $pid
 	until grep -q loss run/metrics.jsonl 2>/dev/null; do
 		kill -0 $pid
 		sleep 0.02
