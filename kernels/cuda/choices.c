@@ -22,8 +22,10 @@ enum {
 	WORDS = sizeof(struct gt_choice) / sizeof(uint64_t),
 	LINE = 512,
 	LINES = 20000, /* of a file; the rest is not read */
-	TRIES = 500,   /* for the lock of another process, which may hang */
-	TRY_MS = 20,
+	/* For the lock of another process, which may hang. A process that measures gives the lock
+	 * back for moments only, which tries at longer intervals would miss. */
+	TRIES = 10000,
+	TRY_MS = 1,
 	DEVICES = 64
 };
 

@@ -59,8 +59,10 @@ const struct gt_device *test_device(int index)
 	struct gt_device **d = &devices[backend][index];
 	struct gt_err err = GT_ERR_INIT;
 
-	if (!*d)
+	if (!*d) {
 		check(index, gt_device_open(d, gt_backends[backend], number, &err), &err);
+		(*d)->untimed = getenv("GTRAIN_TEST_UNTIMED");
+	}
 	check(index, gt_backends[backend]->enter(number, &err), &err);
 	return *d;
 }

@@ -7,7 +7,8 @@
 /* Device `index` of the CPU, or of the backend that GTRAIN_TEST_BACKEND names: "far"
  * (tests/fake/far/); in programs of tests/cudasim/, "cuda". Where there are fewer, indices take
  * them in turn, with streams of their own. It is opened when first asked for and never closed; the
- * calling thread enters it. Ends the program where that fails. */
+ * calling thread enters it. If GTRAIN_TEST_UNTIMED is set, plans choose algorithms without timing
+ * them. Ends the program where that fails. */
 const struct gt_device *test_device(int index);
 
 bool test_device_is_far(void);
