@@ -22,6 +22,12 @@ static void ok(int rc, const struct gt_err *err)
 		fail_msg("%s", err->text);
 }
 
+/* The second device, where there is one. */
+static int second(void)
+{
+	return b->count() > 1;
+}
+
 /* A device of a test's own. */
 static struct gt_device *open_device(int index)
 {
@@ -65,7 +71,7 @@ static int double_all(void *self, struct gt_err *err)
 /* x = 2 (x + 1), again and again: by the device, by the host, by the device. */
 static void a_call_begins_behind_work_and_ends_before_work(void **state)
 {
-	struct gt_device *d = open_device(1);
+	struct gt_device *d = open_device(second());
 	float *x = take(d), *one = take(d), *host = take_pinned(d), want = 0, got[N];
 	struct gt_err err = GT_ERR_INIT;
 
@@ -122,25 +128,25 @@ static int meet(void *self, struct gt_err *err)
 static void calls_wait_for_calls_of_other_streams(void **state)
 {
 	struct meeting m = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, STREAMS, 0, 0 };
-	struct gt_device *d[2] = { open_device(0), open_device(1) };
+	struct gt_device *d[2] = { open_device(0), open_device(second()) };
 	struct gt_stream *streams[STREAMS];
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
 	for (int i = 0; i < STREAMS; i++) {
-		ok(b->enter(i % 2, &err), &err);
-		ok(b->stream_new(&streams[i], i % 2, &err), &err);
+		ok(b->enter(i % 2 * second(), &err), &err);
+		ok(b->stream_new(&streams[i], i % 2 * second(), &err), &err);
 		for (int round = 0; round < ROUNDS; round++)
 			ok(b->host_call(streams[i], meet, &m, NULL, 0, &err), &err);
 	}
 	for (int i = STREAMS - 1; i >= 0; i--) {
-		ok(b->enter(i % 2, &err), &err);
+		ok(b->enter(i % 2 * second(), &err), &err);
 		ok(b->stream_sync(streams[i], &err), &err);
 		b->stream_free(streams[i]);
 	}
 	assert_int_equal(m.rounds, ROUNDS);
 	for (int i = 0; i < 2; i++) {
-		ok(b->enter(i, &err), &err);
+		ok(b->enter(i * second(), &err), &err);
 		gt_device_close(d[i]);
 	}
 }
@@ -184,7 +190,7 @@ static void open_gate(struct gate *g)
 /* The host goes on meanwhile, whatever number of calls wait; so do streams that do not. */
 static void the_host_does_not_wait_for_calls(void **state)
 {
-	struct gt_device *d = open_device(1);
+	struct gt_device *d = open_device(second());
 	float *x = take(d), *host = take_pinned(d), got[N];
 	struct gt_event *behind;
 	struct gt_err err = GT_ERR_INIT;
@@ -226,7 +232,7 @@ static void *open_late(void *gate)
 /* A stream is freed when its calls are made. */
 static void a_freed_stream_has_made_its_calls(void **state)
 {
-	struct gt_device *d = open_device(1);
+	struct gt_device *d = open_device(second());
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
@@ -259,20 +265,33 @@ static void expect_planted(int rc, const struct gt_err *err)
 	assert_string_equal(err->text, "planted 1");
 }
 
+/* The other device goes on. */
+static void use_the_other(struct gt_device *other, float *y)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	ok(b->enter(0, &err), &err);
+	ok(b->ranges()->add(other->compute, y, y, N, &err), &err);
+	ok(gt_device_sync(other, &err), &err);
+	gt_device_free(other, y, BYTES);
+	gt_device_close(other);
+	ok(b->enter(1, &err), &err);
+}
+
 /* The first error is that of all later calls on the device; those that are queued are made. */
 static void an_error_is_that_of_later_calls(void **state)
 {
-	struct gt_device *d, *other = open_device(0);
+	struct gt_device *d, *other = second() ? open_device(0) : NULL;
 	struct gt_err err = GT_ERR_INIT;
 	int refused = 0;
 	struct gt_event *event;
 	struct gate g = GATE;
-	float *x, *y = take(other);
+	float *x, *y = other ? take(other) : NULL;
 
 	(void)state;
-	d = open_device(1);
+	d = open_device(second());
 	x = take(d);
-	ok(b->event_new(&event, 1, &err), &err);
+	ok(b->event_new(&event, d->index, &err), &err);
 	ok(b->host_call(d->compute, pass, &g, NULL, 0, &err), &err);
 	for (int i = 0; i < 3; i++)
 		ok(b->host_call(d->compute, fail_call, &refused, NULL, 0, &err), &err);
@@ -287,17 +306,17 @@ static void an_error_is_that_of_later_calls(void **state)
 	expect_planted(b->event_record(event, d->copies, &err), &err);
 	expect_planted(b->host_call(d->copies, fail_call, &refused, NULL, 0, &err), &err);
 	assert_int_equal(refused, 3);
-	ok(b->enter(0, &err), &err);
-	ok(b->ranges()->add(other->compute, y, y, N, &err), &err);
-	ok(gt_device_sync(other, &err), &err);
-	gt_device_free(other, y, BYTES);
-	gt_device_close(other);
-	ok(b->enter(1, &err), &err);
+	if (other)
+		use_the_other(other, y);
 	b->event_free(event);
+	gt_device_sync(d, GT_ERR_IGNORED);
 	gt_device_free(d, x, BYTES);
 	gt_device_close(d);
-	far_forget(1);
-	a_call_begins_behind_work_and_ends_before_work(NULL);
+	far_forget(second());
+	/* The error is forgotten with the device's last stream. Those of device 0 that main() opens
+	 * are never closed. */
+	if (second())
+		a_call_begins_behind_work_and_ends_before_work(NULL);
 }
 
 int main(void)
