@@ -52,23 +52,36 @@ static void compare(const struct kernel_case *o, const char *set, const struct g
 	}
 }
 
+/*
+ * Of output i in float32. The gradients of batch_norm's weight and bias are sums as in
+ * kernel_cases.h. If a CPU adds 64 rows at a time in float32 by fused multiply-adds, the error of
+ * the weight's gradient is 2.2e-6 relative to 1 + |value|, where the value is -0.15. That is 1.3e-7
+ * of the root of the sum of squares.
+ */
+static double tolerance_of(const struct kernel_case *o, int i)
+{
+	return i && !strcmp(o->op, "batch_norm_grad") ? 2e-5 : o->tolerance;
+}
+
 /* Run with some threads and compare all that the op may have written. */
 static void run_and_compare(const struct kernel_case *o, const struct test_set *set,
     struct gt_call *c, const struct gt_call *want, int threads)
 {
 	bool is_real = c->in[0].dtype == GT_F32 || c->in[0].dtype == GT_F64;
 	enum gt_dtype f = is_real || !c->outputs ? c->in[0].dtype : c->out[0].dtype;
-	double tolerance = f == GT_F64 ? 1e-11 : o->tolerance;
+	const double f64_tolerance = 1e-11;
 	struct gt_err err = GT_ERR_INIT;
 
 	omp_set_num_threads(threads);
 	if (test_run(set->set, o->op, f, c, &err))
 		fail_msg("%s %s: %s", o->op, set->name, err.text);
 	for (int i = 0; i < c->outputs; i++)
-		compare(o, set->name, &c->out[i], &want->out[i], tolerance);
+		compare(o, set->name, &c->out[i], &want->out[i],
+		    f == GT_F64 ? f64_tolerance : tolerance_of(o, i));
 	for (int i = 0; i < c->inputs; i++)
 		if (i + 1 != o->overwrites)
-			compare(o, set->name, &c->in[i], &want->in[i], tolerance);
+			compare(o, set->name, &c->in[i], &want->in[i],
+			    f == GT_F64 ? f64_tolerance : o->tolerance);
 }
 
 static void same_bits(const struct kernel_case *o, const struct gt_call *a, const struct gt_call *b)
