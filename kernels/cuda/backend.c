@@ -50,7 +50,11 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 	cudaGetLastError(); /* the next call has its own */
 	if (e == cudaErrorInsufficientDriver)
 		return set_old_driver(index, what, err);
-	return gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
+	gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
+	if (e == cudaErrorMemoryAllocation)
+		gt_err_hint(err, "other processes may use the GPU's memory or its queues; 'gtrain "
+		                 "probe' lists them");
+	return err->code;
 }
 
 /*

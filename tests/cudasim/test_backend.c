@@ -56,6 +56,18 @@ static void test_devices(void **state)
 	unsetenv("CUDASIM_DEVICES");
 }
 
+/* A GPU with many processes has no queues for another one, and CUDA calls this memory. */
+static void test_hint_of_a_full_gpu(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(
+	    gt_cuda_check(cudaErrorMemoryAllocation, 0, "cudaSetDevice", &err), GT_EDEVICE);
+	assert_string_equal(err.text, "cuda:0: cudaSetDevice: out of memory");
+	assert_non_null(strstr(err.hint, "other processes may use the GPU's memory or its queues"));
+}
+
 /* 2 multiprocessors of compute capability 9.0 at 1 GHz. */
 static void test_peak(void **state)
 {
@@ -379,6 +391,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_hint_of_a_full_gpu),
 		cmocka_unit_test(test_peak),
 		cmocka_unit_test(test_peers),
 		cmocka_unit_test(test_memory),
