@@ -3,6 +3,7 @@
 GTRAIN is the program; with that of tests/cudasim the GPUs are eight simulated ones. Ranks take the GPUs of this machine in
 turn and share them where there are fewer. --large: models and runs that only a real GPU is fast enough for.
 """
+import functools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import tap  # noqa: E402
 from launchers import environments, free_port  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+SIMULATED = os.path.basename(GTRAIN) == "gtrain-sim"
 LARGE = "--large" in sys.argv
 os.environ["CUDASIM_DEVICES"] = "8"
 GPT = "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1"
@@ -25,11 +27,39 @@ def start(folder, *args, **env):
                             env={**os.environ, **env})
 
 
+class Failed(Exception):
+    """A command has failed."""
+
+
 def end(process):
-    out, err = process.communicate(timeout=600)
+    words = " ".join(process.args)
+    try:
+        out, err = process.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise Failed(f"{words}: no end after 600 s") from None
     if process.returncode:
-        raise RuntimeError(f"{' '.join(process.args)}: status {process.returncode}: {err}")
+        raise Failed(f"{words}: status {process.returncode}: {err}")
     return out
+
+
+def case(name, check, *args):
+    """A line of TAP: check() returns the problem. If a command fails, that is the problem."""
+    try:
+        return name, check(*args)
+    except Failed as e:
+        return name, str(e)
+
+
+def part(lines):
+    """If a command fails that several lines need, one line says so in place of the rest of the part."""
+    @functools.wraps(lines)
+    def run(folder):
+        try:
+            yield from lines(folder)
+        except Failed as e:
+            yield f"{lines.__name__}: the commands that several lines need", str(e)
+    return run
 
 
 def gtrain(*args, folder):
@@ -84,7 +114,7 @@ RUNS_LARGE = [
 
 def count_gpus():
     """The simulated ones are not the driver's."""
-    if os.path.basename(GTRAIN) == "gtrain-sim":
+    if SIMULATED:
         return int(os.environ["CUDASIM_DEVICES"])
     return json.loads(gtrain("probe", "--json", folder="."))["cuda"]["count"]
 
@@ -94,14 +124,18 @@ def write_text(folder):
         f.write("the quick brown fox jumps over the lazy dog\n" * (400 if LARGE else 60))
 
 
+@part
 def curves(folder):
+    def compare(name, bound, *run):
+        cpu = train(folder, "cpu", f"cpu-{name}", *run)
+        return problem(train(folder, "cuda:0", f"gpu-{name}", *run), cpu, bound)
+
     write_text(folder)
     for n, (model, data, options, *bounds) in enumerate(RUNS_LARGE if LARGE else RUNS):
         for amp, bound in zip(("off", "bf16", "fp16"), bounds):
-            cpu = train(folder, "cpu", f"cpu-{n}-{amp}", model, data, *options, "--amp", amp)
-            gpu = train(folder, "cuda:0", f"gpu-{n}-{amp}", model, data, *options, "--amp", amp)
             name = model + ", mixup" * ("mixup" in options)
-            yield f"{name}, amp {amp}: the CPU's curve to {bound:g}", problem(gpu, cpu, bound)
+            yield case(f"{name}, amp {amp}: the CPU's curve to {bound:g}", compare, f"{n}-{amp}", bound, model, data, *options,
+                       "--amp", amp)
 
 
 def same_bits(folder, a, b):
@@ -109,6 +143,7 @@ def same_bits(folder, a, b):
         return "" if f.read() == g.read() else f"{a} and {b} have other bits"
 
 
+@part
 def repeats(folder):
     write_text(folder)
     options = ["--steps", 6, "--batch", 4, "--save-every", 3, "--amp", "bf16"]
@@ -121,19 +156,22 @@ def repeats(folder):
     yield "a run that goes on from its checkpoint gives the same bits", same_bits(folder, "first", "second")
 
 
+@part
 def use(folder):
+    def evaluate():
+        cpu, gpu = (json.loads(gtrain("eval", "--json", "--device", device, "--ckpt", "run", "--data", "text:text.txt",
+                                      "--batch", 16, folder=folder))["loss"] for device in ("cpu", "cuda:0"))
+        return "" if abs(gpu / cpu - 1) <= 1e-5 else f"{gpu} for {cpu}"
+
+    def generate():
+        cpu, gpu = (gtrain("generate", "--device", device, "--ckpt", "run", "--prompt", "the quick", "--tokens", 30,
+                           "--temperature", 0, "-q", folder=folder) for device in ("cpu", "cuda:0"))
+        return "" if cpu == gpu else f"'{gpu}' for '{cpu}'"
+
     write_text(folder)
     train(folder, "cpu", "run", GPT, "text:text.txt", "--steps", 20, "--batch", 4, "--lr", 1e-2)
-    loss = {}
-    words = {}
-    for device in ("cpu", "cuda:0"):
-        loss[device] = json.loads(gtrain("eval", "--json", "--device", device, "--ckpt", "run", "--data", "text:text.txt",
-                                         "--batch", 16, folder=folder))["loss"]
-        words[device] = gtrain("generate", "--device", device, "--ckpt", "run", "--prompt", "the quick", "--tokens", 30,
-                               "--temperature", 0, "-q", folder=folder)
-    off = abs(loss["cuda:0"] / loss["cpu"] - 1)
-    yield "evaluation gives the CPU's loss to 1e-5", "" if off <= 1e-5 else f"{loss}"
-    yield "generation gives the CPU's text", "" if words["cpu"] == words["cuda:0"] else f"{words}"
+    yield case("evaluation gives the CPU's loss to 1e-5", evaluate)
+    yield case("generation gives the CPU's text", generate)
 
 
 MODES = [["--parallel", mode] for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3")]
@@ -141,15 +179,23 @@ MODES += [["--tensor-parallel", 2], ["--tensor-parallel", 2, "--sequence-paralle
 ONE = GPT.replace("dropout=0.1", "dropout=0"), "text:text.txt", "--steps", 3, "--optimizer", "adamw", "--clip", 1, "--batch"
 
 
+# A rank that hangs ends its run soon, so that the other lines have their time. Simulated GPUs are slow.
+PATIENCE = [] if SIMULATED else ["--timeout", 30]
+
+
+@part
 def ranks(folder):
+    def compare(*run):
+        return problem(train(folder, *run, *PATIENCE), one, 1e-4)
+
     write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
     for n, mode in enumerate(MODES):
         batch = 2 if mode[0] == "--parallel" else 4
-        two = train(folder, "cuda:0", f"two-{n}", *ONE, batch, "--nproc", 2, *mode)
-        yield f"two ranks on one GPU, {' '.join(map(str, mode))}: one rank's curve", problem(two, one, 1e-4)
-    grid = train(folder, "cuda", "grid", *ONE, 2, "--nproc", 8, "--tensor-parallel", 2, "--pipeline-parallel", 2)
-    yield "eight ranks, 2 x 2 x 2 of data, tensor and pipeline: one rank's curve", problem(grid, one, 1e-4)
+        yield case(f"two ranks on one GPU, {' '.join(map(str, mode))}: one rank's curve", compare, "cuda:0", f"two-{n}", *ONE,
+                   batch, "--nproc", 2, *mode)
+    yield case("eight ranks, 2 x 2 x 2 of data, tensor and pipeline: one rank's curve", compare, "cuda", "grid", *ONE, 2,
+               "--nproc", 8, "--tensor-parallel", 2, "--pipeline-parallel", 2)
 
 
 #       ranks, samples of each in a step, options
@@ -157,52 +203,67 @@ NCCL = [(2, 2, ["--parallel", "ddp"]), (4, 1, ["--parallel", "ddp"]), (2, 2, ["-
         (2, 4, ["--pipeline-parallel", 2])]
 
 
+@part
 def nccl(folder):
     """Ranks that are processes with a GPU each: as many as there are."""
-    write_text(folder)
+    def compare(name, size, *run):
+        return problem(train(folder, "cuda", name, *ONE, *run, "--nproc", size, "--backend", "nccl", *PATIENCE), one, 1e-4)
+
     gpus = count_gpus()
+    if gpus < 2:
+        yield "ranks over NCCL", tap.Skip("NCCL needs two GPUs or more")
+        return
+    write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
     for n, (size, batch, mode) in enumerate(NCCL):
         if size <= gpus:
-            many = train(folder, "cuda", f"nccl-{n}", *ONE, batch, "--nproc", size, "--backend", "nccl", *mode)
-            yield f"{size} ranks over NCCL, {' '.join(map(str, mode))}: one rank's curve", problem(many, one, 1e-4)
-    if gpus >= 2:
-        launch(folder, "launched", dict(environments(free_port()))["torchrun"], "--backend", "nccl")
-        yield "two ranks over NCCL that torchrun starts: one rank's curve", problem(metrics(folder, "launched"), one, 1e-4)
+            yield case(f"{size} ranks over NCCL, {' '.join(map(str, mode))}: one rank's curve", compare, f"nccl-{n}", size, batch,
+                       *mode)
+    yield case("two ranks over NCCL that torchrun starts: one rank's curve", launch, folder, "launched",
+               dict(environments(free_port()))["torchrun"], one, "--backend", "nccl")
 
 
+@part
 def reproducible(folder):
+    def compare(n):
+        train(folder, "cuda", f"same-{n}", *ONE, 8 // n, "--nproc", n, "--reproducible", *PATIENCE)
+        return same_bits(folder, "same-1", f"same-{n}")
+
     write_text(folder)
-    for n in (1, 2, 4, 8):
-        train(folder, "cuda", f"same-{n}", *ONE, 8 // n, "--nproc", n, "--reproducible")
-        if n > 1:
-            yield f"--reproducible: {n} ranks leave the bits of one", same_bits(folder, "same-1", f"same-{n}")
+    train(folder, "cuda", "same-1", *ONE, 8, "--nproc", 1, "--reproducible")
+    for n in (2, 4, 8):
+        yield case(f"--reproducible: {n} ranks leave the bits of one", compare, n)
 
 
+@part
 def mixtures(folder):
     options = ["lenet", "random:,samples=43", "--augment", "mixup", "--steps", 2, *SGD]
     for n in (1, 2):
         train(folder, "cuda", f"mixed-{n}", *options, "--batch", 8 // n, "--nproc", n, "--reproducible", "--save-every", 1)
-        if n > 1:
-            yield f"mixup --reproducible: {n} ranks leave the bits of one", same_bits(folder, "mixed-1", f"mixed-{n}")
+    yield "mixup --reproducible: 2 ranks leave the bits of one", same_bits(folder, "mixed-1", "mixed-2")
     os.remove(f"{folder}/mixed-2/checkpoints/step-00000002.pth")
     os.remove(f"{folder}/mixed-2/model.pth")
     gtrain("train", "--device", "cuda", "--nproc", 2, "--resume", "auto", "--out", "mixed-2", "-q", folder=folder)
     yield "mixup: two ranks that go on from their checkpoint leave the same bits", same_bits(folder, "mixed-1", "mixed-2")
 
 
-def launch(folder, name, environment, *options):
-    started = [start(folder, *train_args("cuda", name, *ONE, 2, *options), **environment(i)) for i in range(2)]
-    for process in started:
-        end(process)
+def launch(folder, name, environment, one, *options):
+    started = [start(folder, *train_args("cuda", name, *ONE, 2, *options, *PATIENCE), **environment(i)) for i in range(2)]
+    try:
+        for process in started:
+            end(process)
+    finally:
+        for process in started:
+            process.kill()
+    return problem(metrics(folder, name), one, 1e-4)
 
 
+@part
 def launched(folder):
     write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
     for name, environment in environments(free_port()):
-        launch(folder, name, environment)
-        yield f"two ranks that {name} starts: one rank's curve", problem(metrics(folder, name), one, 1e-4)
+        yield case(f"two ranks that {name} starts: one rank's curve", launch, folder, name, environment, one)
 
 
 if __name__ == "__main__":
