@@ -276,7 +276,7 @@ static int cuda_stream_sync(struct gt_stream *stream, struct gt_err *err)
 
 /* ---- events ---- */
 
-static int cuda_event_new(struct gt_event **out, int index, struct gt_err *err)
+static int new_event(struct gt_event **out, int index, unsigned flags, struct gt_err *err)
 {
 	struct gt_event *e = gt_calloc(1, sizeof(*e), err);
 	int rc;
@@ -285,13 +285,23 @@ static int cuda_event_new(struct gt_event **out, int index, struct gt_err *err)
 	if (!e)
 		return GT_ENOMEM;
 	e->index = index;
-	rc = gt_cuda_check(cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming), index,
-	    "cudaEventCreate", err);
+	rc = gt_cuda_check(
+	    cudaEventCreateWithFlags(&e->event, flags), index, "cudaEventCreate", err);
 	if (rc)
 		free(e);
 	else
 		*out = e;
 	return rc;
+}
+
+static int cuda_event_new(struct gt_event **out, int index, struct gt_err *err)
+{
+	return new_event(out, index, cudaEventDisableTiming, err);
+}
+
+static int cuda_timed_event_new(struct gt_event **out, int index, struct gt_err *err)
+{
+	return new_event(out, index, cudaEventDefault, err);
 }
 
 static void cuda_event_free(struct gt_event *event)
@@ -329,6 +339,17 @@ static bool cuda_event_done(struct gt_event *event)
 	if (e != cudaSuccess)
 		cudaGetLastError();
 	return e != cudaErrorNotReady;
+}
+
+static int cuda_event_seconds(
+    double *seconds, struct gt_event *from, struct gt_event *to, struct gt_err *err)
+{
+	float ms = 0;
+	int rc = check_all(cudaEventElapsedTime(&ms, from->event, to->event), to->index,
+	    "cudaEventElapsedTime", err);
+
+	*seconds = 1e-3 * (double)ms;
+	return rc;
 }
 
 /* ---- copies ---- */
@@ -461,4 +482,6 @@ const struct gt_backend gt_cuda_backend = {
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
 	.groups = groups,
+	.timed_event_new = cuda_timed_event_new,
+	.event_seconds = cuda_event_seconds,
 };

@@ -367,6 +367,19 @@ struct gt_backend {
 	/* Optional (NULL): the backend's implementations of collectives between its devices. The
 	 * list is NULL-terminated, and the fastest implementation is first. */
 	const struct gt_device_groups *const *groups;
+
+	/*
+	 * Optional, both functions or none (NULL: work is done when a function that queues it
+	 * returns, so the host's clock can time it): events that keep the time at which the device
+	 * reaches their mark. A device takes longer for them than for other events.
+	 *
+	 * timed_event_new() creates one; all functions of events accept it. event_seconds() sets
+	 * *seconds to the time from the mark of `from` to the mark of `to`, negative if the device
+	 * reached `to` first. Both must be timed, of the same device, and reached.
+	 */
+	int (*timed_event_new)(struct gt_event **out, int index, struct gt_err *err);
+	int (*event_seconds)(
+	    double *seconds, struct gt_event *from, struct gt_event *to, struct gt_err *err);
 };
 
 /* The backends: one for the CPU, in every build, and one for NVIDIA GPUs, in builds with CUDA.

@@ -15,10 +15,12 @@ struct cudasim_cudnn cudasim_cudnn = { 91900, 0, -1, false, 0, 0, nullptr };
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
-	if (!begin->last || !end->last)
-		return cudaErrorInvalidResourceHandle;
+	guard g(cudasim_lock);
+
+	if (!begin->last || !end->last || !begin->timed || !end->timed)
+		return cudasim_return(cudaErrorInvalidResourceHandle);
 	if (!begin->last->reached || !end->last->reached)
-		return cudaErrorNotReady;
+		return cudasim_return(cudaErrorNotReady);
 	*ms = (float)(end->last->ms - begin->last->ms);
 	return cudaSuccess;
 }

@@ -21,6 +21,7 @@ struct mark {
 
 struct cudasim_event {
 	std::shared_ptr<mark> last; /* NULL: never recorded */
+	bool timed;
 };
 
 struct cudasim_grid {

@@ -51,8 +51,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
-	(void)flags;
-	*out = new cudasim_event{ nullptr };
+	*out = new cudasim_event{ nullptr, !(flags & cudaEventDisableTiming) };
 	return cudaSuccess;
 }
 

@@ -8,9 +8,12 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdatomic.h>
 
 #include "kernels/cuda/cuda.h"
+#include "lib/base/clock.h"
+#include "lib/device/marks.h"
 #include "tests/cudasim/cudasim.h"
 #include "tests/cudasim/planted.h"
 
@@ -353,6 +356,64 @@ static void test_pinned_memory(void **state)
 	gt_device_close(d);
 }
 
+/* The simulated GPU's clock goes on by 100 us in each kernel, however long the host takes. Four
+ * places for eight marks, so that some are read in between. */
+static void test_marks(void **state)
+{
+	struct gt_device *d = open_device(0);
+	struct gt_err err = GT_ERR_INIT;
+	double times[8], before = gt_clock_s();
+	struct gt_marks *m;
+	float *p;
+	void *memory;
+
+	(void)state;
+	ok(gt_device_alloc(d, 2 * PLANTED_COUNT * sizeof(float), &memory, &err), &err);
+	p = memory;
+	ok(gt_marks_new(&m, d, 4, &err), &err);
+	assert_true(gt_marks_are_late(m));
+	for (int i = 0; i < 8; i++) {
+		ok(gt_marks_add(m, d->compute, &times[i], &err), &err);
+		for (int k = 0; k <= i && i < 7; k++)
+			planted_add(p, p + PLANTED_COUNT, PLANTED_COUNT, d->compute->queue);
+	}
+	ok(gt_marks_read(m, &err), &err);
+	assert_true(times[0] >= before);
+	for (int i = 1; i < 8; i++)
+		assert_true(fabs(times[i] - times[i - 1] - 1e-4 * i) < 1e-7);
+	gt_marks_free(m);
+	gt_device_free(d, memory, 2 * PLANTED_COUNT * sizeof(float));
+	gt_device_close(d);
+}
+
+static void test_event_seconds(void **state)
+{
+	struct gt_event *untimed, *timed[2];
+	struct gt_device *d = open_device(0);
+	struct gt_err err = GT_ERR_INIT;
+	double seconds;
+	void *p;
+
+	(void)state;
+	ok(gt_device_alloc(d, 2 * PLANTED_COUNT * sizeof(float), &p, &err), &err);
+	ok(b->event_new(&untimed, 0, &err), &err);
+	for (int i = 0; i < 2; i++) {
+		ok(b->timed_event_new(&timed[i], 0, &err), &err);
+		ok(b->event_record(timed[i], d->compute, &err), &err);
+		planted_add(p, (float *)p + PLANTED_COUNT, PLANTED_COUNT, d->compute->queue);
+	}
+	ok(b->event_record(untimed, d->compute, &err), &err);
+	ok(b->event_sync(untimed, &err), &err);
+	ok(b->event_seconds(&seconds, timed[1], timed[0], &err), &err);
+	assert_true(fabs(seconds + 1e-4) < 1e-7);
+	assert_int_equal(b->event_seconds(&seconds, timed[0], untimed, &err), GT_EDEVICE);
+	b->event_free(untimed);
+	b->event_free(timed[0]);
+	b->event_free(timed[1]);
+	gt_device_free(d, p, 2 * PLANTED_COUNT * sizeof(float));
+	gt_device_close(d);
+}
+
 /* Atomic, because the thread sanitizer cannot see the wait that orders the call and the test: the
  * simulator is compiled without it. */
 static int count_call(void *self, struct gt_err *err)
@@ -397,6 +458,8 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_failing_allocations),
 		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_event_seconds),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_pinned_memory),
 		cmocka_unit_test(test_call_behind_fault),

@@ -1,0 +1,37 @@
+/* marks.h - the times at which a device reaches points of its streams, for profiles. */
+#ifndef GT_DEVICE_MARKS_H
+#define GT_DEVICE_MARKS_H
+
+#include "lib/device/backend.h"
+
+/*
+ * A mark is the end of all work that is queued on a stream so far. Its time is the moment at which
+ * the device reaches it, on the host's clock (gt_clock_s()). So the time between two marks of one
+ * stream is the time that the device takes for the work between them. If the device has to wait for
+ * the host to queue this work, the time includes this wait.
+ *
+ * A backend without timed events (gt_backend.timed_event_new) does work when it is queued. The time
+ * of a mark is then the moment of the call.
+ *
+ * The device's clock is compared with the host's clock at the first mark. The two clocks may drift
+ * apart by some parts in a million.
+ */
+struct gt_marks;
+
+/* Make a list of marks for a device. Up to `pending` marks, at least 1, wait for the device; when
+ * there are more, gt_marks_add() waits for half of them. */
+int gt_marks_new(
+    struct gt_marks **out, const struct gt_device *d, size_t pending, struct gt_err *err);
+void gt_marks_free(struct gt_marks *m); /* NULL is fine; times that are not known stay unset */
+
+/* Return whether the device reaches marks later than gt_marks_add() returns. */
+bool gt_marks_are_late(const struct gt_marks *m);
+
+/* Mark the end of all work that is queued on the stream so far. *time must stay valid until it is
+ * set, at the latest by gt_marks_read(). */
+int gt_marks_add(struct gt_marks *m, struct gt_stream *stream, double *time, struct gt_err *err);
+
+/* Wait until the device has reached all marks, and set all their times. */
+int gt_marks_read(struct gt_marks *m, struct gt_err *err);
+
+#endif
