@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/comm/staged.h"
+#include "lib/device/marks.h"
 
 /* ---- choosing ---- */
 
@@ -156,4 +157,18 @@ int gt_device_group_take(struct gt_group **group, const struct gt_device *device
     const struct gt_device_way *way, struct gt_err *err)
 {
 	return *group && !device->backend->host_memory ? make(group, device, way, err) : 0;
+}
+
+/* ---- marks ---- */
+
+int gt_device_group_mark_begin(
+    const struct gt_collective *c, struct gt_stream *stream, struct gt_err *err)
+{
+	return c->marks && c->span ? gt_marks_add(c->marks, stream, &c->span->began, err) : 0;
+}
+
+int gt_device_group_mark_end(
+    const struct gt_collective *c, struct gt_stream *stream, struct gt_err *err)
+{
+	return c->marks && c->span ? gt_marks_add(c->marks, stream, &c->span->ended, err) : 0;
 }

@@ -11,6 +11,7 @@
 #include "lib/device/dtype.h"
 
 struct gt_stream; /* lib/device/backend.h */
+struct gt_marks;  /* lib/device/marks.h */
 
 /*
  * With the module comm, ranks (processes or threads) find each other, exchange data and fail
@@ -91,9 +92,11 @@ struct gt_collective {
 	int peer;                    /* for GT_REDUCE, GT_BROADCAST, GT_SEND and GT_RECV */
 	/* label for error messages, such as "bucket 3"; may be NULL; the string is not copied */
 	const char *what;
-	/* receives the begin and end time of the collective; groups for device memory ignore it;
-	 * may be NULL */
+	/* receives the begin and end time of the collective; may be NULL */
 	struct gt_span *span;
+	/* in a group for device memory, these marks set *span (lib/device/marks.h); NULL: *span is
+	 * not set; groups for host memory ignore this */
+	struct gt_marks *marks;
 	/* stream of the caller in a group for device memory; groups for host memory ignore it */
 	struct gt_stream *stream;
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
+#include "lib/comm/device_group.h"
 #include "lib/comm/group_backend.h"
 #include "lib/comm/lent.h"
 
@@ -162,6 +163,7 @@ static int queue_chunk(
 	c.in = part_in_slot(s, k, 0, false);
 	c.out = part_in_slot(s, k, 0, true);
 	c.span = NULL;
+	c.marks = NULL;
 	c.stream = NULL;
 	if (!rc && first == s->out)
 		rc = queue_out(s, k, err);
@@ -224,7 +226,11 @@ static int start_chunks(
 	if (!rc)
 		rc = b->event_wait(first, s->begun, err);
 	if (!rc)
+		rc = gt_device_group_mark_begin(c, first, err);
+	if (!rc)
 		rc = queue_chunks(s, c, first, err);
+	if (!rc)
+		rc = gt_device_group_mark_end(c, s->in, err);
 	return rc ? rc : b->event_record(ended, s->in, err);
 }
 

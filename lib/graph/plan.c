@@ -27,8 +27,9 @@ struct gt_plan {
 	const struct gt_plan_extra *extra; /* while the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
-	struct gt_span *spans; /* of the steps, while a profile is taken; or NULL */
-	struct place *places;  /* by value id */
+	struct gt_marks *marks; /* while a profile is taken, with the spans of the steps; or NULL */
+	struct gt_span *spans;
+	struct place *places; /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
 	struct gt_event *passed; /* the compute stream has come to a step that crosses */
@@ -461,26 +462,25 @@ static int cross(const struct gt_plan *p, const struct gt_step *s, struct gt_err
 	return rc ? rc : d->backend->event_wait(s->call.stream, p->passed, err);
 }
 
-static int run_step(const struct gt_plan *p, struct gt_step *s, struct gt_err *err)
+static int run_step(const struct gt_plan *p, size_t i, unsigned runs, struct gt_err *err)
 {
-	if ((s->crosses && cross(p, s, err)) || s->kernel->run(&s->call, err))
+	struct gt_step *s = &p->steps[i];
+	struct gt_span *span = p->marks ? &p->spans[i] : NULL;
+	bool here = !s->node->runs || s->node->runs & runs;
+
+	if ((here && s->crosses && cross(p, s, err)) ||
+	    (span && gt_marks_add(p->marks, s->call.stream, &span->began, err)) ||
+	    (here && s->kernel->run(&s->call, err)) ||
+	    (span && gt_marks_add(p->marks, s->call.stream, &span->ended, err)))
 		return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
 	return 0;
 }
 
 static int queue_steps(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
-	for (size_t i = 0; i < p->step_count; i++) {
-		struct gt_step *s = &p->steps[i];
-		bool here = !s->node->runs || s->node->runs & runs;
-
-		if (p->spans)
-			p->spans[i].began = gt_clock_s();
-		if (here && run_step(p, s, err))
+	for (size_t i = 0; i < p->step_count; i++)
+		if (run_step(p, i, runs, err))
 			return err->code;
-		if (p->spans)
-			p->spans[i].ended = gt_clock_s();
-	}
 	return 0;
 }
 
@@ -492,9 +492,8 @@ static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	/* While the stream is captured, run() queues into the capture and nothing is executed.
-	 * capture_end() has to be called after an error, too, because the stream stays in capture
-	 * mode until then. */
+	/* From here on, run() queues into the capture, and nothing is executed. The stream stays in
+	 * this mode until capture_end() is called, so it is called after an error, too. */
 	rc = queue_steps(p, runs, err);
 	if (d->backend->capture_end(&captured, d->compute, rc ? GT_ERR_IGNORED : err) && !rc)
 		rc = err->code;
@@ -517,7 +516,7 @@ int gt_plan_run_as(struct gt_plan *p, unsigned runs, struct gt_err *err)
 	runs &= p->runs_that_differ;
 	first = !p->ran[runs];
 	p->ran[runs] = true;
-	if (!p->replays || p->spans || first)
+	if (!p->replays || p->marks || first)
 		return queue_steps(p, runs, err);
 	if (!p->captures[runs] && capture(p, runs, err))
 		return err->code;
@@ -529,8 +528,9 @@ int gt_plan_run(struct gt_plan *p, struct gt_err *err)
 	return gt_plan_run_as(p, GT_RUN_FIRST | GT_RUN_LAST, err);
 }
 
-void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)
+void gt_plan_watch(struct gt_plan *p, struct gt_marks *marks, struct gt_span *spans)
 {
+	p->marks = marks;
 	p->spans = spans;
 }
 

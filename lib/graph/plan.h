@@ -4,6 +4,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/device/backend.h"
+#include "lib/device/marks.h"
 #include "lib/graph/graph.h"
 #include "lib/graph/op.h"
 #include "lib/graph/store.h"
@@ -99,9 +100,10 @@ int gt_plan_read(
 /* Set *out to the summary of a plan. */
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* From now on, record in spans[i] the time span in which the host calls run() of step i. `spans`
- * has an element for each step. If `spans` is NULL, stop recording. */
-void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
+/* From now on, mark the begin and the end of each step on its stream, and let spans[i] receive the
+ * two times of step i. `spans` has an element for each step. While a plan is watched, its runs are
+ * queued step by step and are not replayed. If `marks` is NULL, stop watching. */
+void gt_plan_watch(struct gt_plan *plan, struct gt_marks *marks, struct gt_span *spans);
 
 /* A part of a plan: all steps of one op, or of one block of the model. The numbers are for one run.
  */

@@ -322,6 +322,12 @@ bool gt_parallel_has_op(const char *name)
 	return false;
 }
 
+void gt_parallel_watch(struct gt_parallel *p, struct gt_marks *marks, struct gt_span *spans)
+{
+	p->marks = marks;
+	p->spans = p->event_count ? spans : NULL;
+}
+
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)
 {
 	*count = p->event_count;

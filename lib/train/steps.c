@@ -95,7 +95,7 @@ static int run_micro_batch(struct gt_loop *l, int64_t number, int64_t index, uns
 		rc = gt_plan_run_as(p->plan, runs, err);
 	gt_profile_plan_done(l->profile, p->plan);
 	if (!rc)
-		gt_profile_background(l->profile, l->t->s.parallel);
+		gt_profile_background(l->profile);
 	return rc ? rc : gt_program_add_loss(p, gt_optim_scalars(l->t->optim), err);
 }
 
@@ -146,48 +146,52 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 static int agree(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
-	double began = gt_clock_s();
-	int rc = gt_parallel_sum_scalars(t->s.parallel, gt_optim_scalars(t->optim), err);
+	int rc = gt_profile_phase(l->profile, "agree", err);
 
-	gt_profile_note(l->profile, "agree", began);
-	return rc;
+	if (!rc)
+		rc = gt_parallel_sum_scalars(t->s.parallel, gt_optim_scalars(t->optim), err);
+	return rc ? rc : gt_profile_phase_done(l->profile, err);
 }
 
 static int update(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
-	double began = gt_clock_s();
-	int rc = gt_parallel_update(t->s.parallel, t->optim, err);
+	int rc = gt_profile_phase(l->profile, "optimizer", err);
 
+	if (!rc)
+		rc = gt_parallel_update(t->s.parallel, t->optim, err);
 	if (!rc && t->ema)
 		rc = gt_ema_update(t->ema, err);
 	if (!rc)
 		rc = gt_optim_end(t->optim, err);
-	gt_profile_note(l->profile, "optimizer", began);
 	if (!rc)
-		gt_profile_background(l->profile, t->s.parallel);
+		rc = gt_profile_phase_done(l->profile, err);
+	if (!rc)
+		gt_profile_background(l->profile);
 	return rc;
 }
 
 static int share_buffers(struct gt_loop *l, struct gt_err *err)
 {
-	double began = gt_clock_s();
-	int rc = gt_parallel_share_buffers(l->t->s.parallel, err);
+	struct gt_parallel *parallel = l->t->s.parallel;
+	bool shares = gt_parallel_shares_buffers(parallel);
+	int rc = shares ? gt_profile_phase(l->profile, "share buffers", err) : 0;
 
-	if (gt_parallel_shares_buffers(l->t->s.parallel))
-		gt_profile_note(l->profile, "share buffers", began);
-	return rc;
+	if (!rc)
+		rc = gt_parallel_share_buffers(parallel, err);
+	return rc || !shares ? rc : gt_profile_phase_done(l->profile, err);
 }
 
 static int check_replicas(struct gt_loop *l, struct gt_err *err)
 {
+	struct gt_parallel *parallel = l->t->s.parallel;
 	int64_t step = l->t->step + 1;
-	double began = gt_clock_s();
-	int rc = gt_parallel_check_replicas(l->t->s.parallel, step, err);
+	bool checks = gt_parallel_checks_replicas(parallel, step);
+	int rc = checks ? gt_profile_phase(l->profile, "check replicas", err) : 0;
 
-	if (gt_parallel_checks_replicas(l->t->s.parallel, step))
-		gt_profile_note(l->profile, "check replicas", began);
-	return rc;
+	if (!rc)
+		rc = gt_parallel_check_replicas(parallel, step, err);
+	return rc || !checks ? rc : gt_profile_phase_done(l->profile, err);
 }
 
 /* Between the backward passes of a step and its update: let observers read the gradients. */
@@ -344,8 +348,9 @@ static int do_step(struct gt_loop *l, struct gt_err *err)
 	*r = (struct gt_step_report){ .step = t->step + 1,
 		.epoch = gt_resume_position(t, t->step) / t->steps_per_epoch,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step) };
-	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
-	rc = queue_step(l, r, err);
+	rc = gt_profile_step(l->profile, t->step - l->first_step, t->step + 1, err);
+	if (!rc)
+		rc = queue_step(l, r, err);
 	if (rc)
 		return rc;
 	l->queued++;

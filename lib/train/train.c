@@ -267,7 +267,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : save_results(l, err);
 }
 
-enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 5 };
+enum { NOTES_PER_BATCH = 1, PHASES_PER_STEP = 4 };
 
 /* Of a step as large as they come. */
 static int open_profile(struct gt_loop *l, struct gt_err *err)
@@ -286,8 +286,9 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 	}
 	/* An event is of runs, and then once in each, or of the update. */
 	gt_parallel_events(t->s.parallel, &count);
-	return gt_profile_new(&l->profile, &t->profile,
-	    (size_t)t->runs * (max + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
+	return gt_profile_new(&l->profile, &t->profile, t->s.device, t->s.parallel,
+	    (size_t)t->runs * (max + count + NOTES_PER_BATCH) + PHASES_PER_STEP + GT_PROFILE_EVENTS,
+	    err);
 }
 
 static int open_loader(struct gt_loop *l, struct gt_err *err)

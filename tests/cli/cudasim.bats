@@ -559,6 +559,44 @@ train_run() {
 	equal "$status" 0
 }
 
+@test "train --profile: times are the GPU's, and the host has a row of its own" {
+	gtrain train --model "gpt:layers=1,heads=2,width=16,block=4,vocab=13" --data random:,samples=32 --device cuda:0 --batch 4 \
+		--steps 8 --profile wait=2,warmup=2,active=3 --out run -q --json
+	equal "$status" 0
+	# The clock of a simulated GPU goes on by 100 us in a kernel, and not while the host works.
+	cat >times.py <<-'EOF'
+		import json
+		events = [e for e in json.load(open("run/trace/rank-0.json"))["traceEvents"] if e["ph"] == "X"]
+		kernels = [e for e in events if e["cat"] == "kernel"]
+		steps = [e for e in events if e["name"] == "step"]
+		updates = [e for e in events if e["name"] == "optimizer"]
+		for e in kernels + steps + updates:
+		    assert abs(e["dur"] / 100 - round(e["dur"] / 100)) < 0.01, e
+		    assert e["dur"] > 99 or e["name"] == "fill", e
+		for a, b in zip(kernels, kernels[1:]):
+		    assert a["ts"] + a["dur"] < b["ts"] + 1, (a, b)
+		for step in steps:
+		    inside = [e for e in kernels + updates if step["ts"] <= e["ts"] + e["dur"] / 2 < step["ts"] + step["dur"]]
+		    rest = step["dur"] - sum(e["dur"] for e in inside)
+		    assert len(inside) == (len(kernels) + 3) / 3 and 0 < rest < 500, rest  # kernels that begin a step, add up losses
+		print([e["name"] for e in events if e["tid"] == 2])
+	EOF
+	equal "$(python3 times.py)" "$(python3 -c 'print(["wait for data", "queue step"] * 3)')"
+	jq -e '.profile.step_s * 3e4 | (. - round | fabs) < 0.01' <<<"$out"
+}
+
+@test "train --profile: collectives have the GPU's times, by rings and by way of the host" {
+	for way in ring shm; do
+		CUDASIM_DEVICES=2 gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda:0,1 --backend $way --batch 4 \
+			--parallel zero1 --steps 5 --profile active=2 --out run-$way -q --json
+		equal "$status" 0
+		equal "$(jq -c '[.traceEvents[] | select(.cat == "collective") | .name] | group_by(.) | map([.[0], length])' run-$way/trace/rank-1.json)" \
+			'[["bucket 0",2],["gather of bucket 0",2]]'
+	done
+	# kernels of the simulator add up a ring's gradients; by way of the host, the host does
+	jq -e '[.traceEvents[] | select(.cat == "collective") | .dur / 100] | all(. > 0.99 and (. - round | fabs) < 0.01)' run-ring/trace/rank-1.json
+}
+
 @test "tests/bench/gpu.py: one slow step does not change the time of an op" {
 	cat >median.py <<-'EOF'
 		import json, sys

@@ -446,6 +446,7 @@ static void test_state_of_the_host(void **state)
 static void test_replays(void **state)
 {
 	struct gt_span span = { 0 };
+	struct gt_marks *marks;
 	struct far_counts before;
 	size_t bytes;
 	void *other;
@@ -457,10 +458,12 @@ static void test_replays(void **state)
 	for (int i = 1; i < 5; i++)
 		assert_true(run_one(&o, (float)i) == (float)i);
 	assert_int_equal(far_counts(0).replays - before.replays, 3);
-	gt_plan_watch(o.plan, &span);
+	assert_int_equal(gt_marks_new(&marks, test_device(0), 4, GT_ERR_IGNORED), 0);
+	gt_plan_watch(o.plan, marks, &span);
 	assert_true(run_one(&o, 7) == 7);
 	assert_true(span.ended > 0);
-	gt_plan_watch(o.plan, NULL);
+	gt_plan_watch(o.plan, NULL, NULL);
+	gt_marks_free(marks);
 	bytes = gt_plan_arena_bytes(o.plan);
 	assert_int_equal(gt_device_alloc(test_device(0), bytes, &other, GT_ERR_IGNORED), 0);
 	gt_device_free(test_device(0), o.arena, bytes);

@@ -129,17 +129,20 @@ static void nodes_run_when_a_step_has_them(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct gt_span span = { 0 };
+		struct gt_marks *marks;
 		struct site s;
 
 		open_site(&s, "cpu", &op_double, cases[i].of_node);
 		write_input(&s);
-		gt_plan_watch(s.plan, &span);
+		assert_int_equal(gt_marks_new(&marks, s.d, 1, &s.err), 0);
+		gt_plan_watch(s.plan, marks, &span);
 		times = 0;
 		assert_int_equal(gt_plan_run_as(s.plan, cases[i].of_run, &s.err), 0);
 		assert_int_equal(times, cases[i].runs);
 		assert_true(span.began > 0 && span.ended >= span.began);
 		assert_int_equal(gt_plan_run(s.plan, &s.err), 0);
 		assert_int_equal(times, cases[i].runs + 1);
+		gt_marks_free(marks);
 		close_site(&s);
 	}
 }

@@ -99,12 +99,14 @@ static int group_start(
 		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
 	if (gt_cuda_mates_before(g, c, err) || take_ticket(g, &t, err) ||
 	    b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
-	    b->event_record(t->begun, g->stream, err))
+	    b->event_record(t->begun, g->stream, err) ||
+	    gt_device_group_mark_begin(c, g->stream, err))
 		return err->code;
 	t->c = *c;
 	atomic_store(&t->queued, false);
 	*ticket = show_to_watch(g);
-	if (queue_call(g, c, err) || b->event_record(t->ended, g->stream, err))
+	if (queue_call(g, c, err) || gt_device_group_mark_end(c, g->stream, err) ||
+	    b->event_record(t->ended, g->stream, err))
 		return gt_cuda_group_fail(g, err);
 	atomic_store(&t->queued, true);
 	return gt_cuda_mates_after(g, c, err);

@@ -137,5 +137,7 @@ struct gt_span *gt_buckets_span(
 	size_t i = (size_t)gather * b->size + (size_t)bucket;
 
 	assert(i < p->event_count || !p->events);
+	if (p->spans)
+		return &p->spans[i];
 	return p->events ? &p->events[i].span : NULL;
 }

@@ -36,6 +36,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.reduction = GT_SUM,
 		.what = d->buckets.name[i],
 		.span = gt_buckets_span(p, &d->buckets, i, 0),
+		.marks = p->marks,
 		.stream = call->stream };
 
 	if (d->sent) {

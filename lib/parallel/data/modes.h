@@ -36,6 +36,9 @@ struct gt_parallel {
 	bool stale;
 	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); or NULL */
 	size_t event_count;
+	/* of gt_parallel_watch() */
+	struct gt_marks *marks;
+	struct gt_span *spans;
 	void *state;                  /* private to the mode */
 	struct gt_shards *shards;     /* private to tensor.c */
 	bool divides_rows;            /* sequence axis: ranks divide the rows of some graph */

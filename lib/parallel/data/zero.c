@@ -190,6 +190,7 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.dtype = p->store->dtype,
 			.what = z->buckets.name[i],
 			.span = gt_buckets_span(p, &z->buckets, (int)i, 1),
+			.marks = p->marks,
 			.stream = p->device->compute };
 
 		/* All buckets are started before the first is waited for, so the next one is sent

@@ -60,6 +60,7 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		.reduction = GT_SUM,
 		.what = z->buckets.name[i],
 		.span = gt_buckets_span(p, &z->buckets, i, 0),
+		.marks = p->marks,
 		.stream = call->stream };
 
 	if (z->stage > 1 && clear_gaps(p, call->stream, i, buffer, err))
@@ -97,6 +98,7 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
 		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.gather),
+		.marks = p->marks,
 		.stream = call->stream };
 
 	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);

@@ -10,24 +10,30 @@
 #include "lib/base/file.h"
 #include "lib/base/text.h"
 
-/* Rows of the trace, and of the sums. */
-enum lane { LANE_STEP, LANE_PLAN, LANE_BACKGROUND };
+/* Kinds of events. Where a device works later than the host, LANE_BESIDE is for kernels that run
+ * beside those of the compute stream, and LANE_HOST for work of the host. */
+enum lane { LANE_STEP, LANE_PLAN, LANE_BESIDE, LANE_BACKGROUND, LANE_HOST };
+
+/* The time in which the host queues a step that a device does later. */
+static const char *const queueing = "queue step";
 
 struct event {
 	const char *name, *scope; /* scope may be NULL */
-	struct gt_span span;
 	enum lane lane;
 	size_t kernels, kernels_end; /* background: the events of the plan that it was beside */
 };
 
 struct gt_profile {
 	struct gt_profile_options o;
-	struct event *events;
+	struct event *events;  /* [capacity] */
+	struct gt_span *spans; /* [capacity], of the events; marks fill them later */
 	size_t count, capacity;
-	struct gt_span *spans; /* [span_count], for a plan to fill */
-	size_t span_count;
+	struct gt_marks *marks;
+	struct gt_stream *stream; /* of the phases of a step */
+	struct gt_parallel *parallel;
 	int64_t first, last, left;
-	double began;                /* of this step */
+	size_t step, phase;          /* the events of this step, and of its last phase */
+	double began;                /* when the host began this step */
 	double looked;               /* when the background was last asked */
 	size_t kernels, kernels_end; /* the events of the last run of a plan */
 	bool on;
@@ -75,8 +81,11 @@ int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt
 
 /* ---- recording ---- */
 
-int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options, size_t events,
-    struct gt_err *err)
+/* The host queues a step while the device does the one before. */
+enum { STEPS_LATE = 2, MARKS_PER_EVENT = 2 };
+
+int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
+    const struct gt_device *device, struct gt_parallel *parallel, size_t events, struct gt_err *err)
 {
 	struct gt_profile *p = gt_calloc(1, sizeof(*p), err);
 
@@ -85,14 +94,16 @@ int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *opt
 		return GT_ENOMEM;
 	p->o = *options;
 	p->left = options->active;
-	p->span_count = events;
-	p->spans = gt_calloc(events, sizeof(*p->spans), err);
+	p->stream = device->compute;
+	p->parallel = parallel;
 	if (__builtin_mul_overflow((size_t)options->active, events, &p->capacity))
 		p->capacity = SIZE_MAX;
+	p->spans = gt_calloc(p->capacity, sizeof(*p->spans), err);
 	p->events = p->spans ? gt_calloc(p->capacity, sizeof(*p->events), err) : NULL;
-	if (!p->events) {
+	if (!p->events ||
+	    gt_marks_new(&p->marks, device, STEPS_LATE * MARKS_PER_EVENT * events, err)) {
 		gt_profile_free(p);
-		return GT_ENOMEM;
+		return err->code;
 	}
 	*out = p;
 	return 0;
@@ -102,35 +113,82 @@ void gt_profile_free(struct gt_profile *p)
 {
 	if (!p)
 		return;
+	gt_parallel_watch(p->parallel, NULL, NULL);
+	gt_marks_free(p->marks); /* before the spans that it fills */
 	free(p->spans);
 	free(p->events);
 	free(p);
 }
 
-static void add(
-    struct gt_profile *p, enum lane lane, const char *name, const char *scope, struct gt_span span)
+/* Its span is filled by the caller, or by marks. */
+static size_t add(struct gt_profile *p, enum lane lane, const char *name, const char *scope)
 {
 	assert(p->count < p->capacity);
-	p->events[p->count++] =
-	    (struct event){ name, scope, span, lane, p->kernels, p->kernels_end };
+	p->events[p->count] = (struct event){ name, scope, lane, p->kernels, p->kernels_end };
+	return p->count++;
 }
 
-void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number)
+int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct gt_err *err)
 {
 	if (!p)
-		return;
+		return 0;
 	p->on = p->left && index >= p->o.wait + p->o.warmup;
 	if (!p->on)
-		return;
+		return 0;
 	p->first = p->first ? p->first : number;
 	p->last = number;
 	p->began = p->looked = gt_clock_s();
+	p->step = add(p, LANE_STEP, "step", NULL);
+	return gt_marks_add(p->marks, p->stream, &p->spans[p->step].began, err);
+}
+
+int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err)
+{
+	if (!p || !p->on)
+		return 0;
+	p->phase = add(p, LANE_STEP, name, NULL);
+	return gt_marks_add(p->marks, p->stream, &p->spans[p->phase].began, err);
+}
+
+int gt_profile_phase_done(struct gt_profile *p, struct gt_err *err)
+{
+	if (!p || !p->on)
+		return 0;
+	return gt_marks_add(p->marks, p->stream, &p->spans[p->phase].ended, err);
+}
+
+/* Where a device does collectives, add an event for each that this run, or the update behind it,
+ * may start. Spans of those that it does not start stay zero. */
+static void watch_parallel(struct gt_profile *p)
+{
+	const struct gt_parallel_event *events;
+	size_t count;
+
+	if (!gt_marks_are_late(p->marks))
+		return;
+	events = gt_parallel_events(p->parallel, &count);
+	gt_parallel_watch(p->parallel, p->marks, p->spans + p->count);
+	for (size_t i = 0; i < count; i++)
+		add(p, LANE_BACKGROUND, events[i].what, NULL);
 }
 
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan)
 {
-	if (p && p->on)
-		gt_plan_watch(plan, p->spans);
+	size_t steps, collectives;
+
+	if (!p || !p->on)
+		return;
+	gt_plan_steps(plan, &steps);
+	gt_parallel_events(p->parallel, &collectives);
+	p->kernels = p->count + (gt_marks_are_late(p->marks) ? collectives : 0);
+	p->kernels_end = p->kernels + steps;
+	watch_parallel(p);
+	gt_plan_watch(plan, p->marks, p->spans + p->count);
+}
+
+static enum lane lane_of(const struct gt_profile *p, const struct gt_step *step)
+{
+	return step->crosses && gt_marks_are_late(p->marks) ? LANE_BESIDE : LANE_PLAN;
 }
 
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
@@ -140,32 +198,31 @@ void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
 
 	if (!p || !p->on)
 		return;
-	gt_plan_watch(plan, NULL);
+	gt_plan_watch(plan, NULL, NULL);
 	steps = gt_plan_steps(plan, &count);
-	p->kernels = p->count;
-	for (size_t i = 0; i < count && i < p->span_count; i++)
-		add(p, LANE_PLAN, steps[i].node->op->name, steps[i].node->scope, p->spans[i]);
-	p->kernels_end = p->count;
+	for (size_t i = 0; i < count; i++)
+		add(p, lane_of(p, &steps[i]), steps[i].node->op->name, steps[i].node->scope);
 }
 
-void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel)
+void gt_profile_background(struct gt_profile *p)
 {
 	const struct gt_parallel_event *events;
 	size_t count;
 
 	if (!p || !p->on)
 		return;
-	events = gt_parallel_events(parallel, &count);
+	events = gt_parallel_events(p->parallel, &count);
 	for (size_t i = 0; i < count; i++)
 		if (events[i].span.began >= p->looked)
-			add(p, LANE_BACKGROUND, events[i].what, NULL, events[i].span);
+			p->spans[add(p, LANE_BACKGROUND, events[i].what, NULL)] = events[i].span;
 	p->looked = gt_clock_s();
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)
 {
 	if (p && p->on)
-		add(p, LANE_STEP, name, NULL, (struct gt_span){ began, gt_clock_s() });
+		p->spans[add(p, gt_marks_are_late(p->marks) ? LANE_HOST : LANE_STEP, name, NULL)] =
+		    (struct gt_span){ began, gt_clock_s() };
 }
 
 /* ---- sums ---- */
@@ -182,9 +239,14 @@ static int by_time(const void *a, const void *b)
 	return (y->seconds > x->seconds) - (y->seconds < x->seconds);
 }
 
-static double duration(const struct event *e)
+static double duration(const struct gt_profile *p, size_t i)
 {
-	return e->span.ended - e->span.began;
+	return p->spans[i].ended - p->spans[i].began;
+}
+
+static bool is_sum(const char *name)
+{
+	return !strcmp(name, "step") || !strcmp(name, queueing);
 }
 
 /* Kernels of the plan and phases of the loop, by name, the longest first. Returns how many. */
@@ -196,48 +258,36 @@ static size_t shares_of(const struct gt_profile *p, struct share *shares)
 		const struct event *e = &p->events[i];
 		size_t k = 0;
 
-		if (e->lane == LANE_BACKGROUND)
+		if (e->lane == LANE_BACKGROUND || is_sum(e->name))
 			continue;
 		while (k < n && strcmp(shares[k].name, e->name))
 			k++;
 		if (k == n)
 			shares[n++] = (struct share){ e->name, 0 };
-		shares[k].seconds += duration(e);
+		shares[k].seconds += duration(p, i);
 	}
 	qsort(shares, n, sizeof(*shares), by_time);
 	return n;
 }
 
-/* The first of the kernels, which are one after the other, that had not ended by then. */
-static size_t first_after(const struct gt_profile *p, size_t from, size_t to, double when)
+/* Seconds in which both ran. */
+static double overlap(const struct gt_span *a, const struct gt_span *b)
 {
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
+	double from = a->began > b->began ? a->began : b->began;
+	double to = a->ended < b->ended ? a->ended : b->ended;
 
-		if (p->events[middle].span.ended > when)
-			to = middle;
-		else
-			from = middle + 1;
-	}
-	return from;
+	return to > from ? to - from : 0;
 }
 
-/* Seconds of this event in which kernels ran that are not the ranks' doing. */
-static double hidden_by_kernels(const struct gt_profile *p, const struct event *e)
+/* Seconds of this event in which kernels ran that do not communicate with other ranks. */
+static double hidden_by_kernels(const struct gt_profile *p, size_t event)
 {
-	size_t i = first_after(p, e->kernels, e->kernels_end, e->span.began);
+	const struct event *e = &p->events[event];
 	double hidden = 0;
 
-	for (; i < e->kernels_end && p->events[i].span.began < e->span.ended; i++) {
-		const struct event *k = &p->events[i];
-		double from, to;
-
-		if (gt_parallel_has_op(k->name))
-			continue;
-		from = e->span.began > k->span.began ? e->span.began : k->span.began;
-		to = e->span.ended < k->span.ended ? e->span.ended : k->span.ended;
-		hidden += to - from;
-	}
+	for (size_t i = e->kernels; i < e->kernels_end; i++)
+		if (p->events[i].lane == LANE_PLAN && !gt_parallel_has_op(p->events[i].name))
+			hidden += overlap(&p->spans[event], &p->spans[i]);
 	return hidden;
 }
 
@@ -250,10 +300,10 @@ static void sum_up(const struct gt_profile *p, struct gt_profile_summary *s)
 		const struct event *e = &p->events[i];
 
 		if (e->lane == LANE_BACKGROUND) {
-			s->collectives_s += duration(e) / n;
-			hidden += hidden_by_kernels(p, e) / n;
+			s->collectives_s += duration(p, i) / n;
+			hidden += hidden_by_kernels(p, i) / n;
 		} else if (!strcmp(e->name, "step")) {
-			s->step_s += duration(e) / n;
+			s->step_s += duration(p, i) / n;
 		}
 	}
 	s->hidden = s->collectives_s > 0 ? hidden / s->collectives_s : 0;
@@ -269,10 +319,9 @@ static int say(const struct gt_profile *p, const struct gt_profile_summary *s, c
 
 	if (!shares)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < n && i < 7 && at < sizeof(line); i++)
-		if (strcmp(shares[i].name, "step"))
-			at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%s %.0f %%",
-			    at ? ", " : "", shares[i].name, 100 * shares[i].seconds / all);
+	for (size_t i = 0; i < n && i < 6 && at < sizeof(line); i++)
+		at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%s %.0f %%", at ? ", " : "",
+		    shares[i].name, 100 * shares[i].seconds / all);
 	free(shares);
 	gt_log_info(log, "steps %lld to %lld: %.3g ms each; %s", (long long)s->first,
 	    (long long)s->last, 1e3 * s->step_s, line);
@@ -286,14 +335,20 @@ static int say(const struct gt_profile *p, const struct gt_profile_summary *s, c
 
 /* ---- the file ---- */
 
-static json_t *event_json(const struct event *e, int rank)
+static json_t *event_json(const struct gt_profile *p, size_t i, int rank)
 {
-	static const char *const lanes[] = {
-		[LANE_STEP] = "step", [LANE_PLAN] = "kernel", [LANE_BACKGROUND] = "collective"
-	};
+	static const struct {
+		const char *category;
+		int tid;
+	} lanes[] = { [LANE_STEP] = { "step", 0 },
+		[LANE_PLAN] = { "kernel", 0 },
+		[LANE_BESIDE] = { "kernel", 1 },
+		[LANE_BACKGROUND] = { "collective", 1 },
+		[LANE_HOST] = { "host", 2 } };
+	const struct event *e = &p->events[i];
 	json_t *json = json_pack("{s:s,s:s,s:s,s:f,s:f,s:i,s:i}", "name", e->name, "cat",
-	    lanes[e->lane], "ph", "X", "ts", 1e6 * e->span.began, "dur", 1e6 * duration(e), "pid",
-	    rank, "tid", e->lane == LANE_BACKGROUND ? 1 : 0);
+	    lanes[e->lane].category, "ph", "X", "ts", 1e6 * p->spans[i].began, "dur",
+	    1e6 * duration(p, i), "pid", rank, "tid", lanes[e->lane].tid);
 
 	if (json && e->scope &&
 	    json_object_set_new(json, "args", json_pack("{s:s}", "scope", e->scope)))
@@ -318,8 +373,11 @@ static json_t *trace_json(const struct gt_profile *p, int rank)
 	rc = json_array_append_new(list, name_json("process_name", rank, 0, name)) ||
 	     json_array_append_new(list, name_json("thread_name", rank, 0, "plan")) ||
 	     json_array_append_new(list, name_json("thread_name", rank, 1, "background"));
+	if (!rc && gt_marks_are_late(p->marks))
+		rc = json_array_append_new(list, name_json("thread_name", rank, 2, "host"));
 	for (size_t i = 0; !rc && i < p->count; i++)
-		rc = json_array_append_new(list, event_json(&p->events[i], rank));
+		if (p->spans[i].ended > 0) /* see watch_parallel() */
+			rc = json_array_append_new(list, event_json(p, i, rank));
 	if (!rc)
 		return json_pack("{s:o,s:s}", "traceEvents", list, "displayTimeUnit", "ms");
 	json_decref(list);
@@ -365,9 +423,11 @@ static int finish(struct gt_profile *p, const char *dir, int rank, struct gt_log
 {
 	struct gt_folder folder = { 0 };
 	char *path = NULL;
-	int rc = open_trace(&folder, dir, err);
+	int rc = gt_marks_read(p->marks, err);
 
 	p->left = 0;
+	if (!rc)
+		rc = open_trace(&folder, dir, err);
 	if (!rc) {
 		path = gt_asprintf(err, "%s/rank-%d.json", folder.path, rank);
 		rc = path ? 0 : GT_ENOMEM;
@@ -388,8 +448,12 @@ int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct
 {
 	if (!p || !p->on)
 		return 0;
-	gt_profile_note(p, "step", p->began);
+	if (gt_marks_are_late(p->marks))
+		gt_profile_note(p, queueing, p->began);
 	p->on = false;
+	gt_parallel_watch(p->parallel, NULL, NULL);
+	if (gt_marks_add(p->marks, p->stream, &p->spans[p->step].ended, err))
+		return err->code;
 	return --p->left ? 0 : finish(p, dir, rank, log, summary, err);
 }
 

@@ -28,11 +28,20 @@ struct gt_profile_summary {
 	double hidden;
 };
 
+/*
+ * The times of kernels, phases and steps are those at which the device does the work, not those at
+ * which the host queues it (lib/device/marks.h). A device such as a GPU works later than the host,
+ * so its times are known later: the profile reads them a step later, and all of them at its end. The
+ * host then has a row of its own in the trace.
+ */
 struct gt_profile;
 
-/* Make a profile, and allocate memory for all its events. `events` is the largest number of events
- * in a step. */
-int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options, size_t events,
+/* Make a profile of steps on this device, and allocate memory for all its events. `events` is the
+ * largest number of events in a step, with GT_PROFILE_EVENTS of the profile itself. `parallel` must
+ * outlive p, because names of events are borrowed from it. */
+enum { GT_PROFILE_EVENTS = 2 };
+int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
+    const struct gt_device *device, struct gt_parallel *parallel, size_t events,
     struct gt_err *err);
 void gt_profile_free(struct gt_profile *p);
 
@@ -41,26 +50,32 @@ void gt_profile_free(struct gt_profile *p);
 
 /* Begin a step. `index` counts the steps since gt_train_run() was called, from 0 on. `number`
  * counts all steps of the run, from 1 on; it is used in messages. */
-void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
+int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct gt_err *err);
+
+/* Record the work that is queued on the compute stream between the two calls as an event. `name` is
+ * borrowed until p is freed. */
+int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err);
+int gt_profile_phase_done(struct gt_profile *p, struct gt_err *err);
 
 /* Record each kernel in a run of a plan as an event. Call the first function before the run, the
  * second one after it. */
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
-/* Record the collectives that `parallel` has run in the background since the last call, or since
- * the step began. All of them must have ended. `parallel` must outlive p, because names of events
- * are borrowed from it. */
-void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
+/* Record the collectives that the host has run in the background since the last call, or since the
+ * step began. All of them must have ended. Collectives of a device are recorded without this call.
+ */
+void gt_profile_background(struct gt_profile *p);
 
-/* Record other work as an event that began at the time `began` (gt_clock_s()) and ends now. `name`
- * is borrowed until p is freed. */
+/* Record work of the host as an event that began at the time `began` (gt_clock_s()) and ends now.
+ * `name` is borrowed until p is freed. */
 void gt_profile_note(struct gt_profile *p, const char *name, double began);
 
 /*
  * End a step. After the last step that is recorded, write the events to DIR/trace/rank-RANK.json,
- * log the sums, and set *summary. The file is in Chrome's trace event format. All ranks of a host
- * use the same clock, so their traces can be shown side by side.
+ * log the sums, and set *summary. The file is in Chrome's trace event format. Times of devices are
+ * converted to the host's clock, and all ranks of a host use the same clock, so their traces can be
+ * shown side by side.
  */
 int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);
