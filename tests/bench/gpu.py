@@ -7,8 +7,10 @@ here that has the name of one there, up to its last word, is printed with the ra
 to see that the script runs.
 
 Training is measured by its own loop's metrics: the median of the lines behind the first, random data, the loader included. An
-op's time is the mean of its profiled steps, its bytes and FLOPs those of the plan (gtrain train --dry-run --json): so a share of
-the bandwidth counts the bytes that have to move, not those that caches save.
+op's time is the GPU's, the median of its profiled steps; its bytes and FLOPs are those of the plan (gtrain train --dry-run --json): so a
+share of the bandwidth counts the bytes that have to move, not those that caches save. The last row has the sum of all ops, the time of a
+profiled step, and the time of the work between plans, such as the optimizer. Profiled steps are not replayed, so they may take longer
+than those that the rows of training have.
 """
 import argparse
 import json
@@ -86,18 +88,17 @@ def train(table, tiny, steps):
 
 
 def spans_by_op(path):
-    """
-    Seconds of each op in a step, and of the step: the mean of those recorded. A GPU runs behind the host, so that a kernel's
-    time does not tell which step it belongs to.
-    """
+    """Seconds in a step, the median of those recorded: of each op by name, and of the step and its parts outside the plan."""
     with open(path) as f:
         events = json.load(f)["traceEvents"]
-    steps = sum(e.get("cat") == "step" and e["name"] == "step" for e in events)
-    spent = {}
+    steps = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "step" and e["name"] == "step"]
+    spent = {"kernel": {}, "step": {}}
     for e in events:
-        if e.get("cat") == "kernel":
-            spent[e["name"]] = spent.get(e["name"], 0.0) + e["dur"] / 1e6 / steps
-    return spent
+        if e.get("cat") in spent:
+            # A kernel is in the step that its middle is in: where it ends, the next step may begin.
+            step = max((i for i, (begin, _) in enumerate(steps) if begin <= e["ts"] + e["dur"] / 2), default=0)
+            spent[e["cat"]].setdefault(e["name"], [0.0] * len(steps))[step] += e["dur"] / 1e6
+    return tuple({name: statistics.median(seconds) for name, seconds in of.items()} for of in spent.values())
 
 
 def ops(table, tiny):
@@ -105,13 +106,15 @@ def ops(table, tiny):
     profile = f"wait=2,warmup=2,active={STEPS_PROFILED}"
     with tempfile.TemporaryDirectory() as folder:
         gtrain(*train_args(model, batch, 8, "--out", f"{folder}/run", "--profile", profile))
-        spent = spans_by_op(f"{folder}/run/trace/rank-0.json")
+        spent, parts = spans_by_op(f"{folder}/run/trace/rank-0.json")
     plan = json.loads(gtrain(*train_args(model, batch, 8, "--dry-run", "--json")))
     for op in sorted(plan["ops"], key=lambda op: -spent.get(op["name"], 0)):
         seconds = spent.get(op["name"])
         if seconds:
             table.row(f"{name}: {op['name']}", seconds * 1e6, "us/step", launches=op["launches"],
                       tflops=f"{op['flops'] / seconds / 1e12:.1f}", gb=f"{op['bytes'] / seconds / 1e9:.0f}/s")
+    table.row(f"{name}: all ops", sum(spent.values()) * 1e6, "us/step",
+              **{part.replace(" ", "_"): f"{seconds * 1e6:,.1f}" for part, seconds in sorted(parts.items(), key=lambda p: -p[1])})
 
 
 def describe():
