@@ -357,13 +357,13 @@ struct gt_parallel_event {
 	struct gt_span span; /* time span of the latest such collective; zeros if there was none */
 };
 
-/* Return the list of these collectives, [*count], in any order. Borrowed from p. Their spans are set
- * only for collectives of groups for host memory: see gt_parallel_watch(). */
+/* Return the list of these collectives, [*count], in any order. Borrowed from p. Only groups for
+ * host memory set the spans in this list: see gt_parallel_watch(). */
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
 
-/* For groups for device memory: from now on, these marks set spans[i] to the time span of collective
- * i of gt_parallel_events(). `spans` has an element for each of them; those of collectives that do
- * not run are not set. If `marks` is NULL, stop watching. */
+/* For groups for device memory: from now on, these marks set spans[i] to the time span of
+ * collective i of gt_parallel_events(). `spans` has an element for each collective. If a collective
+ * does not run, its element is not set. If `marks` is NULL, stop watching. */
 void gt_parallel_watch(struct gt_parallel *p, struct gt_marks *marks, struct gt_span *spans);
 
 #endif

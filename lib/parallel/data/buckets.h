@@ -48,9 +48,9 @@ size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* Return the memory that receives the time span of one collective of a bucket: in p->spans while the
- * ranks are watched, otherwise in p->events. `gather` is 0 for the reduction, and 1, 2, ... for the
- * gathers. Returns NULL if p->events is empty. */
+/* Return the memory that receives the time span of one collective of a bucket: in p->spans while
+ * collectives are watched (gt_parallel_watch()), otherwise in p->events. `gather` is 0 for the
+ * reduction, and 1, 2, ... for the gathers. Returns NULL if p->events is empty. */
 struct gt_span *gt_buckets_span(
     const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int gather);
 

@@ -30,9 +30,9 @@ struct gt_profile_summary {
 
 /*
  * The times of kernels, phases and steps are those at which the device does the work, not those at
- * which the host queues it (lib/device/marks.h). A device such as a GPU works later than the host,
- * so its times are known later: the profile reads them a step later, and all of them at its end. The
- * host then has a row of its own in the trace.
+ * which the host queues it (lib/device/marks.h). A device such as a GPU works later than the host.
+ * Its times are read a step later, and all of them at the end of the profile. The host then has a
+ * row of its own in the trace.
  */
 struct gt_profile;
 
