@@ -142,7 +142,7 @@ static __device__ __forceinline__ void finish(const held_args<typename S::type> 
 }
 
 template <class S, bool DROPS>
-static __global__ void __launch_bounds__(S::THREADS, 2)
+static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2)
     attention_held(held_args<typename S::type> a)
 {
 	typedef typename S::type T;

@@ -64,7 +64,7 @@ __device__ __forceinline__ void gt_held_fetch(gt_async_copies &copies, typename 
 	const typename S::type *at = from + (first + r) * stride + c;
 
 	static_assert(COUNT % ROWS == 0, "all threads copy as many rows");
-	GT_UNROLL_NOT
+	GT_UNROLL
 	for (int n = 0; n < COUNT; n += ROWS) {
 		bool inside = first + r + n < (int)s.T && c < (int)s.D;
 

@@ -7,7 +7,7 @@
  * them, for dk and dv, with all scores transposed. So no two blocks add to the same number. Scores
  * are in units of log 2, as in attention_held.cu.
  *
- * A tile is worked on in steps of 16 * N rows: the scores of a step and their gradients are in
+ * A tile is worked on in steps of STEP rows: the scores of a step and their gradients are in
  * registers. With heads of 128 columns there are not enough registers for all of dk and dv: two
  * blocks share them, and each computes all scores.
  */
@@ -19,15 +19,17 @@ template <class T> struct held_grad_args {
 	gt_attention_draw draw;
 };
 
-enum { STEP_TILES = 2, STEP = STEP_TILES * GT_TILE, RESULTS = 64 };
+enum { RESULTS = 64 };
 
 template <class S> struct held_grad {
-	typedef float scores[STEP_TILES][S::M][GT_TILE_LANE];
 	enum {
+		STEP_TILES = S::COLS > 64 ? 2 : 1,
+		STEP = STEP_TILES * GT_TILE,
 		ACROSS = S::COLS / RESULTS,
 		/* Behind the tiles: lse and delta of the queries of both tiles. */
 		BYTES = S::BYTES + 4 * S::TILE * (int)sizeof(float)
 	};
+	typedef float scores[STEP_TILES][S::M][GT_TILE_LANE];
 	static_assert(S::M == 1, "there are registers for one tile of own rows");
 	static_assert(2 * S::OWN * S::LD <= 2 * S::STAGE, "own rows fit into the tiles' memory");
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
@@ -116,16 +118,16 @@ static __device__ __forceinline__ void grad_queries(
 		}
 		if (i >= (int)s.T)
 			continue;
-		GT_UNROLL_NOT
-		for (int part = 0; part < S::TILE && j + part < seen; part += STEP) {
+		GT_NO_UNROLL
+		for (int part = 0; part < S::TILE && j + part < seen; part += held_grad<S>::STEP) {
 			const T *keys = shared + t * S::STAGE + part * S::LD;
-			bool edge = j + part + STEP > (s.full ? end : i + 1);
+			bool edge = j + part + held_grad<S>::STEP > (s.full ? end : i + 1);
 			typename held_grad<S>::scores x, g;
 
 			gt_held_score<S>(x, own, keys);
 			gt_held_score<S>(g, dy, keys + S::TILE * S::LD);
 			GT_UNROLL
-			for (int n = 0; n < STEP_TILES * GT_TILE_LANE; n++) {
+			for (int n = 0; n < held_grad<S>::STEP_TILES * GT_TILE_LANE; n++) {
 				int e = n % GT_TILE_LANE, h = e / 2 % 2;
 				float &score = x[n / GT_TILE_LANE][0][e];
 				int query = i + gt_tile_row(e);
@@ -210,7 +212,7 @@ static __device__ __forceinline__ void see_queries(const query_tiles<S> &from, i
 	gt_held_score<S>(x, k, q);
 	gt_held_score<S>(g, v, dy);
 	GT_UNROLL
-	for (int n = 0; n < STEP_TILES * GT_TILE_LANE; n++) {
+	for (int n = 0; n < held_grad<S>::STEP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE, at = n / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
 		float &score = x[n / GT_TILE_LANE][0][e];
 		int key = j + gt_tile_row(e);
@@ -257,9 +259,11 @@ static __device__ __forceinline__ void grad_keys(
 			from.end(t);
 			if (i + S::TILE < (int)s.T)
 				from.begin(a, b, head, t ^ 1, i + S::TILE);
-			GT_UNROLL_NOT
-			for (int part = 0; part < S::TILE && j < (int)s.T; part += STEP)
-				if (i + part < (int)s.T && (s.full || j < i + part + STEP))
+			GT_NO_UNROLL
+			for (int part = 0; part < S::TILE && j < (int)s.T;
+			     part += held_grad<S>::STEP)
+				if (i + part < (int)s.T &&
+				    (s.full || j < i + part + held_grad<S>::STEP))
 					see_queries<S, DROPS>(
 					    from, t, part, k, v, dk, dv, draw, i + part, j, s);
 		}
@@ -276,7 +280,7 @@ static __device__ __forceinline__ void grad_keys(
 
 /* Both have the same grid, and neither waits for the other. */
 template <class S, bool DROPS>
-static __global__ void __launch_bounds__(S::THREADS, 2)
+static __global__ void __launch_bounds__(S::THREADS, S::COLS > 64 || DROPS ? 2 : 3)
     grad_held(held_grad_args<typename S::type> a)
 {
 	GT_DYNAMIC_SHARED(typename S::type, shared);

@@ -83,16 +83,15 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 }
 
 /* GT_UNROLL unrolls the following loop completely, GT_UNROLL_SOME only by a few iterations, and
- * GT_UNROLL_NOT not at all.
- * Complete unrolling can need too many registers, because the compiler loads the values of later
- * iterations early. */
+ * GT_NO_UNROLL not at all. Complete unrolling can need too many registers, because the compiler
+ * loads the values of later iterations early. */
 #ifdef __CUDACC__
 #define GT_UNROLL      _Pragma("unroll")
-#define GT_UNROLL_NOT  _Pragma("unroll 1")
+#define GT_NO_UNROLL   _Pragma("unroll 1")
 #define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
 #else
 #define GT_UNROLL
-#define GT_UNROLL_NOT
+#define GT_NO_UNROLL
 #define GT_UNROLL_SOME
 #endif
 

@@ -267,16 +267,25 @@ static __device__ bool is_last(unsigned *counter, int64_t count)
 /*
  * Element c of `count` rows of 2 cols elements, in double and in their order. Volatile, as other
  * blocks have written them: a load must not be served by a register or by this multiprocessor's
- * L1 cache.
+ * L1 cache. AT_ONCE loads are under way at a time: the block that ends last has nothing else to do
+ * while it waits.
  */
 template <class W>
 static __device__ __forceinline__ double add_rows(
     const W *rows, int64_t count, int64_t width, int64_t c)
 {
+	enum { AT_ONCE = 8 };
+	const volatile W *from = rows + c;
 	double sum = 0;
 
-	for (int64_t k = 0; k < count; k++)
-		sum += (double)((const volatile W *)rows)[k * width + c];
+	for (int64_t k = 0; k < count; k += AT_ONCE) {
+		W v[AT_ONCE];
+
+		for (int i = 0; i < AT_ONCE; i++)
+			v[i] = k + i < count ? from[(k + i) * width] : 0;
+		for (int i = 0; i < AT_ONCE; i++)
+			sum += (double)v[i];
+	}
 	return sum;
 }
 
