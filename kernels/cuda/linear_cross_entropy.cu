@@ -17,7 +17,8 @@ extern "C" {
  * A chunk of rows is one buffer in the workspace: a product makes logits there, a kernel puts their
  * gradients in place of them, and two products multiply these on. Rows begin at multiples of 8
  * elements, so that products and the kernel access 16 bytes at a time whatever the vocabulary. The
- * kernel and the products skip the elements between the end of a row and the next.
+ * kernel and the products skip the elements between the end of a row and the next. If a row does
+ * not end at such a multiple, large products are divided (product.h).
  *
  * The gradient by w is the sum of the chunks' products, in float32 (float64 for that type): each
  * chunk but the first reads and writes all of it. Both products by w read all of w. So chunks are
@@ -228,20 +229,32 @@ static void lay_out(struct head *h, struct gt_call *call)
 	call->workspace_bytes = h->work_at + (work > rest ? work : rest);
 }
 
-/* Products and kernels for each chunk, and the sum. Exponentials are neither read nor written
- * again for a softmax. */
+/* Products and kernels for `chunks` chunks. */
+static void count_chunks(
+    const struct head *h, const struct chunk *c, int64_t chunks, struct gt_call *call)
+{
+	call->launches += (int)chunks * (h->exps ? GT_EXP_LOGITS_KERNELS : 1);
+	if (!h->exps)
+		gt_product_add_cost(c->logits, chunks, call);
+	if (!c->by_x)
+		return;
+	gt_product_add_cost(c->by_x, chunks, call);
+	gt_product_add_cost(c->by_w, chunks, call);
+}
+
+/* All chunks, and the sum. Exponentials are neither read nor written again for a softmax. */
 static void count(const struct head *h, struct gt_call *call)
 {
 	double logits = (double)(h->rows * h->classes) * sizeof(gt_bf16);
-	int of_chunk = h->exps ? GT_EXP_LOGITS_KERNELS : 2;
 
-	if (gt_optional_input(call, 4))
-		of_chunk += 2;
-	call->launches = 1 + (int)((h->rows + h->full.rows - 1) / h->full.rows) * of_chunk;
+	call->launches = 1;
+	count_chunks(h, &h->full, h->rows / h->full.rows, call);
+	if (h->rest.rows)
+		count_chunks(h, &h->rest, 1, call);
 	if (!h->exps)
 		return;
-	call->more_bytes_read = gt_exp_logits_bytes_read(h->rows, h->width, h->classes) - logits;
-	call->more_bytes_written =
+	call->more_bytes_read += gt_exp_logits_bytes_read(h->rows, h->width, h->classes) - logits;
+	call->more_bytes_written +=
 	    gt_exp_logits_bytes_written(h->rows, h->width, h->classes) - logits;
 }
 
@@ -397,7 +410,7 @@ static bool has_ways(const struct gt_call *call)
 }
 
 /* Of the kernels of both ways: choices that another one has remembered do not count. */
-enum { REVISION = 1 };
+enum { REVISION = 2 };
 
 /* A first chunk, in memory of its own, without the products that both ways have. */
 struct trial {

@@ -88,7 +88,8 @@ static int prepare_product(
 		release_matmul(call);
 		return err->code;
 	}
-	call->launches = 1 + m->spreads;
+	call->launches = m->spreads;
+	gt_product_add_cost(m->product, 1, call);
 	call->workspace_bytes = gt_product_workspace(m->product);
 	return 0;
 }

@@ -10,27 +10,33 @@
 #include "kernels/cuda/fastest.h"
 #include "lib/base/mem.h"
 
-enum {
-	ALIGNMENT =
-	    32, /* of 16-bit copies of weights, which lie as the weights do; others have 64 */
-	CANDIDATES = 8
-};
+/* ALIGNMENT: of 16-bit copies of weights, which lie as the weights do; others have 64. ACCESS: the
+ * bytes that the library's fast kernels read or write at a time. */
+enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 8 };
 
 struct gt_product {
 	struct gt_product_shape shape;
 	void *handle, *desc, *a, *b, *y; /* `a` and `b` as shape names them */
 	struct gt_lt_candidate chosen;
+	/* A divided product is its main part and the rest, else NULL. Of the rest: its distance in
+	 * bytes from the start of each tensor, and whether the main part is added to it. */
+	struct gt_product *rest;
+	size_t rest_a, rest_b, rest_y;
+	bool adds;
 };
 
 size_t gt_product_workspace(const struct gt_product *p)
 {
-	return p->chosen.workspace_bytes;
+	size_t own = p->chosen.workspace_bytes, rest = p->rest ? gt_product_workspace(p->rest) : 0;
+
+	return own > rest ? own : rest;
 }
 
 void gt_product_free(struct gt_product *p)
 {
 	if (!p)
 		return;
+	gt_product_free(p->rest);
 	if (p->desc)
 		gt_lt->MatmulDescDestroy(p->desc);
 	if (p->a)
@@ -224,7 +230,16 @@ int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y
     const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err)
 {
 	/* With beta 0 the library does not read c, but it requires an address. */
-	return queue(p, &p->chosen, stream->queue, y, a, b, c ? c : y, alpha, beta, workspace, err);
+	c = c ? c : y;
+	if (p->rest) {
+		if (gt_product_run(p->rest, stream, (char *)y + p->rest_y,
+		        (const char *)a + p->rest_a, (const char *)b + p->rest_b,
+		        (const char *)c + p->rest_y, alpha, beta, workspace, err))
+			return err->code;
+		c = p->adds ? y : c;
+		beta = p->adds ? 1 : beta;
+	}
+	return queue(p, &p->chosen, stream->queue, y, a, b, c, alpha, beta, workspace, err);
 }
 
 /* ---- candidates ---- */
@@ -421,7 +436,7 @@ static int choose(
 	return rc;
 }
 
-int gt_product_new(
+static int make_whole(
     struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
 {
 	struct gt_lt_candidate candidates[CANDIDATES] = { 0 };
@@ -444,4 +459,107 @@ int gt_product_new(
 	else
 		*out = p;
 	return rc;
+}
+
+/* ---- divided products ---- */
+
+static bool multiplies_on_tensor_cores(const struct gt_product_shape *s)
+{
+	return gt_dtype_size(s->dtype) == 2 || rounds_to_tf32(s);
+}
+
+static bool rows_begin_aligned(struct matrix m)
+{
+	return m.row * (int64_t)gt_dtype_size(m.dtype) % ACCESS == 0;
+}
+
+static bool rows_end_aligned(struct matrix m)
+{
+	return m.cols * (int64_t)gt_dtype_size(m.dtype) % ACCESS == 0;
+}
+
+/* The size that is ragged, if there is one and all rows begin aligned; else NULL. Rows of b have no
+ * gaps, so they end as they begin. */
+static int64_t *ragged_size(struct gt_product_shape *s)
+{
+	bool a = rows_end_aligned(a_of(s)), y = rows_end_aligned(y_of(s));
+
+	if (!rows_begin_aligned(a_of(s)) || !rows_begin_aligned(b_of(s)) ||
+	    !rows_begin_aligned(y_of(s)) || a == y)
+		return NULL;
+	if (a)
+		return &s->n;
+	return s->trans_a ? &s->m : &s->k;
+}
+
+/* Divide *main, and put the rest into *rest. Return false and leave *main if it stays whole. */
+static bool divide(struct gt_product_shape *main, struct gt_product_shape *rest)
+{
+	int64_t *size = ragged_size(main), unit = ALIGNMENT / (int64_t)gt_dtype_size(main->dtype);
+
+	if (!size || *size < unit || main->bias || main->end || !multiplies_on_tensor_cores(main) ||
+	    (double)main->m * (double)main->n * (double)main->k < GT_PRODUCT_DIVIDED)
+		return false;
+	*rest = *main;
+	*ragged_size(rest) %= unit;
+	*size -= *size % unit;
+	return true;
+}
+
+/* The main part covers all of the sizes that `rest` has, but for the one that is divided. */
+static void place_rest(struct gt_product *p, const struct gt_product_shape *rest)
+{
+	const struct gt_product_shape *s = &p->shape;
+	struct matrix b = b_of(s), y = y_of(s);
+	size_t size = gt_dtype_size(s->dtype), y_size = gt_dtype_size(y.dtype);
+
+	p->adds = s->k != rest->k;
+	if (s->n != rest->n) {
+		p->rest_b = (size_t)(s->n * b.row) * size;
+		p->rest_y = (size_t)s->n * y_size;
+	} else if (s->m != rest->m) {
+		p->rest_a = (size_t)s->m * size;
+		p->rest_y = (size_t)(s->m * y.row) * y_size;
+	} else {
+		p->rest_a = (size_t)s->k * size;
+		p->rest_b = (size_t)(s->k * b.row) * size;
+	}
+}
+
+int gt_product_new(
+    struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
+{
+	struct gt_product_shape main = *shape, rest;
+	bool divided = divide(&main, &rest);
+	int rc = make_whole(out, &main, err);
+
+	if (rc || !divided)
+		return rc;
+	rc = make_whole(&(*out)->rest, &rest, err);
+	if (rc) {
+		gt_product_free(*out);
+		*out = NULL;
+		return rc;
+	}
+	place_rest(*out, &rest);
+	return 0;
+}
+
+void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call)
+{
+	const struct gt_product_shape *rest = p->rest ? &p->rest->shape : NULL;
+	double size = (double)gt_dtype_size(p->shape.dtype), bytes;
+
+	call->launches += (int)runs * (rest ? 2 : 1);
+	if (!rest)
+		return;
+	if (p->adds) {
+		bytes = (double)(rest->m * rest->n) * (double)gt_dtype_size(y_of(rest).dtype);
+		call->more_bytes_written += (double)runs * bytes;
+	} else if (p->shape.m != rest->m) {
+		bytes = (double)(rest->k * rest->n) * size;
+	} else {
+		bytes = (double)(rest->m * rest->k) * size;
+	}
+	call->more_bytes_read += (double)runs * bytes;
 }

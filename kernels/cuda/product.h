@@ -32,8 +32,8 @@ extern "C" {
  * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
  * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
  * a, y and c; the other tensors are contiguous. Each element of y and of sums is a sum that is
- * computed in float32 (float64 for F64) and rounded once. If `tf32` is set, a and b of F32 are
- * rounded to 10 bits of mantissa and multiplied by tensor cores.
+ * computed in float32 (float64 for F64) and rounded once, unless the sum is divided (see below). If
+ * `tf32` is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied by tensor cores.
  *
  * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
  * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
@@ -41,6 +41,33 @@ extern "C" {
  *
  * cuBLASLt's matrices are column-major, so for cuBLASLt the memory of y holds y^T. Therefore gtrain
  * asks cuBLASLt for y^T = op(b)^T * op(a)^T.
+ *
+ * The fast kernels of cuBLASLt read and write 16 bytes at a time. They need rows that begin and end
+ * at multiples of 16 bytes. A size is ragged if it is not such a multiple. If the stride puts the
+ * beginnings there and only the size is ragged, as in a row of 50257 logits with a stride of 50264,
+ * cuBLASLt uses kernels that access one element at a time. In bfloat16 on an H200, these computed
+ * such logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So
+ * such a product is divided: a main part has the largest multiple of 32 bytes that the size holds,
+ * and the rest has at most 15 elements of it. They are two products of cuBLASLt.
+ *
+ *   ragged   with                           main part           rest
+ *   n        trans_b, y_stride              columns below n0    columns from n0 on
+ *   m        trans_a, a_stride              rows below m0       rows from m0 on
+ *   k        a_stride, nothing transposed   terms below k0      terms from k0 on
+ *
+ * If k is divided, the rest is computed first, with beta as the caller gives it, and the main part
+ * is added to y. So the rest, a small summand, is rounded twice: once to the type of y, together
+ * with beta * c, and once in the sum. With n or m, each element of y is rounded once as ever.
+ *
+ * Products are not divided in these cases:
+ *
+ *   - The type is F64, or F32 without tf32. It is not known whether ragged sizes are slow there.
+ *   - The product has a bias or an epilogue.
+ *   - Rows of a, b or y do not begin at multiples of 16 bytes, as in a contiguous tensor with
+ *     ragged rows. The main part would be as slow as the whole product.
+ *   - Two of the sizes are ragged, or the ragged size is below 32 bytes.
+ *   - m * n * k is less than GT_PRODUCT_DIVIDED. By the rates above, the fast kernels then save
+ *     less than 5 us, about the time of the second kernel.
  */
 enum gt_product_end {
 	GT_PRODUCT_PLAIN,
@@ -68,6 +95,9 @@ struct gt_product_shape {
 /* Largest workspace of a product, in bytes. */
 enum { GT_PRODUCT_WORKSPACE = 32 << 20 };
 
+/* Smallest m * n * k of a product that may be divided. */
+enum { GT_PRODUCT_DIVIDED = 1 << 28 };
+
 struct gt_product;
 
 /*
@@ -76,7 +106,8 @@ struct gt_product;
  *
  * When a shape is used for the first time, this function times the algorithms that cuBLASLt
  * proposes, on its own stream and in its own device memory. The fastest algorithm is remembered
- * (choices.h). If there is not enough memory for timing, the first proposed algorithm is used.
+ * (choices.h). If there is not enough memory for timing, the first proposed algorithm is used. The
+ * two parts of a divided product are timed and remembered one by one, as shapes of their own.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE; GT_ENOTSUP if cuBLASLt has no algorithm for the product.
  */
@@ -86,6 +117,11 @@ void gt_product_free(struct gt_product *p);
 
 /* Return the bytes of workspace that gt_product_run() needs. */
 size_t gt_product_workspace(const struct gt_product *p);
+
+/* Add to a call the cost of `runs` runs: their products to call->launches, 2 a run if p is divided
+ * and otherwise 1; and to more_bytes_read and more_bytes_written the bytes that a divided product
+ * moves and a whole one does not. These are of a if n is divided, of b if m is, of y if k is. */
+void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call);
 
 /* Store a device address for later runs: gt_product_set_bias() stores the address of the bias or of
  * sums, and gt_product_set_aux() the address of aux. If the product has such a tensor, call the

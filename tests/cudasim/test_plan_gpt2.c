@@ -81,9 +81,11 @@ static double launches_of_blocks(const json_t *plan, double *max)
  *        the first, adds to their gradient
  *   0.4  for sums of rows of the head, and for rows that it multiplies by a number (exp_logits.cuh)
  *
- * which makes 36.35. The bound is 1.1 times those 33.05. The bound of 20 launches is on average
- * over the blocks: the first one has 21, because it has a norm and its gradient besides, of an
- * embedding's sum, which no product makes.
+ *   0.08 because the head's products are divided (product.h), since 50257 is ragged
+ *
+ * which makes 36.43. The bound is 1.1 times those 33.05, and besides the 0.08, which take 0.02 ms
+ * of an H200's time. The bound of 20 launches is on average over the blocks: the first one has 21,
+ * because it has a norm and its gradient besides, of an embedding's sum, which no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)
 {
@@ -99,7 +101,7 @@ static void gpt2_moves_few_bytes(void **state)
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 1,
 		.workers = 1 };
-	const double update_gb = 3.7;
+	const double update_gb = 3.7, divided_gb = 0.08;
 	json_t *p = plan(&options);
 	double gb = number(p, "bytes_per_step") / 1e9 + update_gb, max;
 	double launches = launches_of_blocks(p, &max);
@@ -108,7 +110,7 @@ static void gpt2_moves_few_bytes(void **state)
 	print_parts(json_object_get(p, "ops"));
 	print_message("%.2f GB with the update, %.1f launches in a block (mean), at most %.0f\n",
 	    gb, launches, max);
-	assert_true(gb <= 1.1 * 33.05);
+	assert_true(gb <= 1.1 * 33.05 + divided_gb);
 	assert_true(launches <= 20);
 	assert_true(max <= 21);
 	json_decref(p);

@@ -340,6 +340,39 @@ static void test_tf32(void **state)
 	test_release(&want);
 }
 
+/* A GPU divides products of so many classes, which are not a multiple of 8 (product.h). Plain loops
+ * would take seconds, so float32 on the CPU is the measure. Simulated GPUs also count the products
+ * (calls.c). */
+static void test_divided_products(void **state)
+{
+	kernel_sizes d = { 529, 1031, [VARIANT] = GRADIENTS };
+	struct gt_call low = { 0 }, want = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct test_set set[3];
+
+	(void)state;
+	test_sets(set);
+	if (test_device_is_cpu())
+		return;
+	head_make_width(&low, GT_F16, d, 512);
+	head_make_width(&want, GT_F32, d, 512);
+	for (int i = 0; i < 2; i++) {
+		EACH(e, low.in[i])
+		test_put(&low.in[i], e, test_get(&low.in[i], e) / 8);
+		EACH(e, low.in[i])
+		test_put(&want.in[i], e, test_get(&low.in[i], e));
+	}
+	low.attrs.head.rows = want.attrs.head.rows = 512;
+	low.untimed = true;
+	if (test_run(set[0].set, "linear_cross_entropy", GT_F16, &low, &err) ||
+	    test_run(&gt_cpu_set_base, "linear_cross_entropy", GT_F32, &want, &err))
+		fail_msg("%s", err.text);
+	for (int i = 0; i < 4; i += i ? 1 : 2)
+		expect_close(&low.out[i], &want.out[i], 1e-3, "divided products");
+	test_release(&low);
+	test_release(&want);
+}
+
 /* ---- chunks ---- */
 
 /* Where few rows are left, and none; one chunk for all; more room than rows. */
@@ -443,6 +476,7 @@ int main(void)
 		cmocka_unit_test(test_exponentials),
 		cmocka_unit_test(test_exponentials_not_finite),
 		cmocka_unit_test(test_tf32),
+		cmocka_unit_test(test_divided_products),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_nothing_counts),
 		cmocka_unit_test(test_out_of_range),
