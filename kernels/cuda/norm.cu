@@ -320,7 +320,8 @@ template <class T, class S> static __device__ void add_up_blocks(const norm_grad
 
 /* PACK elements at a time in rows, and COLS in columns, of which there are fewer than threads. */
 template <class T, class S, int W, int COLS>
-static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad_args<T, S> a)
+static __global__ void __launch_bounds__(GRAD_THREADS, sizeof(T) == 8 ? 2 : 4)
+    layer_norm_grad(norm_grad_args<T, S> a)
 {
 	typedef typename gt_wide<T>::type wide;
 	GT_DYNAMIC_SHARED(wide, shared);
