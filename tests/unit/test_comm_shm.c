@@ -275,8 +275,12 @@ static void do_case(struct seat_of *s, const struct one_case *c, const struct bu
 {
 	size_t part = c->count * gt_dtype_size(c->dtype), skip = part * (size_t)s->rank;
 	unsigned char *in = b->in, *out = b->out;
-	struct gt_collective call = { c->kind, NULL, NULL, (int64_t)c->count, c->dtype,
-		c->reduction, c->root, "a case", NULL, NULL };
+	struct gt_collective call = { .kind = c->kind,
+		.count = (int64_t)c->count,
+		.dtype = c->dtype,
+		.reduction = c->reduction,
+		.peer = c->root,
+		.what = "a case" };
 	struct gt_err err = GT_ERR_INIT;
 
 	if (c->in_place)
