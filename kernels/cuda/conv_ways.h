@@ -17,7 +17,7 @@ extern "C" {
  * call for its own kernel. The first time a shape is seen, the function measures cuDNN's plans and
  * conv.cu's kernel, and remembers the fastest (fastest.h). It chooses conv.cu's kernel
  *
- *   - if cuDNN is missing, has no usable plan, or is not faster;
+ *   - if cuDNN is missing, has no usable plan, is not faster, or computes another result;
  *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
  *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
  *
@@ -30,6 +30,25 @@ int gt_conv_choose(struct gt_call *call, struct gt_err *err);
 int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);
+
+/* Doubles of device memory that gt_conv_distance() writes. */
+enum { GT_CONV_SUMS = 2 * 264 };
+
+/*
+ * For the measurement, both on tensors of F32, BF16 or F16 in device memory:
+ *
+ *   gt_conv_fill()       Queue a kernel that fills t with numbers in [-1, 1), which depend on the
+ *                        seed alone.
+ *   gt_conv_distance()   Wait for the stream, and set *distance to the root of the sum of
+ *                        (x - y)^2, divided by that of y^2. y has the type and the size of x. It is
+ *                        NaN if both are zero. `sums` is device memory for GT_CONV_SUMS doubles.
+ *
+ * Errors: GT_EDEVICE.
+ */
+int gt_conv_fill(
+    struct gt_stream *stream, const struct gt_tensor *t, uint32_t seed, struct gt_err *err);
+int gt_conv_distance(struct gt_stream *stream, const struct gt_tensor *x, const void *y,
+    double *sums, double *distance, struct gt_err *err);
 
 #ifdef __cplusplus
 }

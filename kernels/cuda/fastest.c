@@ -100,7 +100,8 @@ static int time_round(struct trial *t, int way, float *ms, struct gt_err *err)
 	return check(t, e, err);
 }
 
-/* The time of the fastest round. *runs is false where this way cannot be gone after all. */
+/* The time of the fastest round. *runs is false where this way cannot be gone after all, or its
+ * result is wrong. */
 static int time_way(struct trial *t, int way, float *least, bool *runs, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;
@@ -108,6 +109,8 @@ static int time_way(struct trial *t, int way, float *least, bool *runs, struct g
 	/* The first run warms up. */
 	*runs = !queue(t, way, &ignored);
 	*least = 0;
+	if (*runs && t->of->verify && t->of->verify(t->of->self, way, &t->stream, runs, err))
+		return err->code;
 	for (int i = 0; i < ROUNDS && *runs && !t->of->untimed; i++) {
 		float ms = 0;
 

@@ -25,6 +25,9 @@ extern "C" {
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *
+ *   verify    Optional (NULL): behind the first run of algorithm i, run it on data of the caller's
+ *             choice, wait for the stream, and set *right to whether the result is right. If it is
+ *             not, the algorithm is not used. Algorithms are verified in their order, once each.
  *   finish    Optional (NULL): forget the stream, which is destroyed after this call. All queued
  *             work is done.
  *
@@ -41,6 +44,7 @@ struct gt_candidates {
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);
 	int (*queue)(void *self, int i, struct gt_stream *stream, struct gt_err *err);
+	int (*verify)(void *self, int i, struct gt_stream *stream, bool *right, struct gt_err *err);
 	void (*finish)(void *self);
 	void *self;
 };
@@ -51,7 +55,7 @@ struct gt_candidates {
  * not enough device memory for the measurement, *best is 0, and this is not remembered.
  *
  * Errors: GT_EDEVICE; the errors of prepare() and place(); errors of queue() after its first
- * success.
+ * success; those of verify().
  */
 int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err);
 

@@ -6,8 +6,8 @@
 #include "tests/common/device.h"
 #include "tests/cudasim/cudasim.h"
 
-/* Of lib/cudnn.cc: the fastest engines that float32, 16 bits and relaxed convolutions may take. OWN
- * stands for gtrain's kernels. */
+/* Of lib/cudnn.cc: the fastest engines that float32, 16 bits and relaxed convolutions may take. A
+ * faster one computes wrong results. OWN stands for gtrain's kernels. */
 enum { OWN = -1, F32_ENGINE = 9, HALF_ENGINE = 5, TF32_ENGINE = 5, RELAXED_ENGINE = 8 };
 
 static inline void ok(int rc, const struct gt_err *err)

@@ -32,17 +32,19 @@ static const struct engine {
 	size_t workspace_bytes;
 	int note; /* -1: none */
 	bool no_plan, fails;
+	double wrong; /* its results are as much too large: 0.05 is 5% */
 } engines[] = {
-	{ GT_CUDNN_HEUR_A, 7, 0.04, 0, -1, false, false },
-	{ GT_CUDNN_HEUR_A, 3, 0.001, 0, GT_CUDNN_NOTE_NONDETERMINISTIC, false, false },
-	{ GT_CUDNN_HEUR_A, 5, 0.002, 0, GT_CUDNN_NOTE_TENSOR_CORE, false, false },
-	{ GT_CUDNN_HEUR_A, 9, 0.01, 1 << 16, -1, false, false },
-	{ GT_CUDNN_HEUR_A, 8, 0.003, 0, GT_CUDNN_NOTE_WINOGRAD, false, false },
-	{ GT_CUDNN_HEUR_B, 9, 0.01, 1 << 16, -1, false, false }, /* once more */
-	{ GT_CUDNN_HEUR_B, 2, 0.001, 0, GT_CUDNN_NOTE_REDUCED_SUMS, false, false },
-	{ GT_CUDNN_HEUR_B, 1, 0.001, 512 * MiB, -1, false, false },
-	{ GT_CUDNN_HEUR_FALLBACK, 4, 0.001, 0, -1, true, false },
-	{ GT_CUDNN_HEUR_FALLBACK, 6, 0.001, 0, -1, false, true },
+	{ GT_CUDNN_HEUR_A, 7, 0.04, 0, -1, false, false, 0 },
+	{ GT_CUDNN_HEUR_A, 3, 0.001, 0, GT_CUDNN_NOTE_NONDETERMINISTIC, false, false, 0 },
+	{ GT_CUDNN_HEUR_A, 5, 0.002, 0, GT_CUDNN_NOTE_TENSOR_CORE, false, false, 0 },
+	{ GT_CUDNN_HEUR_A, 9, 0.01, 1 << 16, -1, false, false, 0 },
+	{ GT_CUDNN_HEUR_A, 10, 0.0005, 0, -1, false, false, 0.05 },
+	{ GT_CUDNN_HEUR_A, 8, 0.003, 0, GT_CUDNN_NOTE_WINOGRAD, false, false, 0 },
+	{ GT_CUDNN_HEUR_B, 9, 0.01, 1 << 16, -1, false, false, 0 }, /* once more */
+	{ GT_CUDNN_HEUR_B, 2, 0.001, 0, GT_CUDNN_NOTE_REDUCED_SUMS, false, false, 0 },
+	{ GT_CUDNN_HEUR_B, 1, 0.001, 512 * MiB, -1, false, false, 0 },
+	{ GT_CUDNN_HEUR_FALLBACK, 4, 0.001, 0, -1, true, false, 0 },
+	{ GT_CUDNN_HEUR_FALLBACK, 6, 0.001, 0, -1, false, true, 0 },
 };
 
 /* ---- descriptors ---- */
@@ -541,6 +543,8 @@ static void run(void *closure)
 		memset(k.workspace, 0x5a, k.e->workspace_bytes);
 	result.assign(result.size(), 0);
 	convolve(k, x.data(), w.data(), y.data());
+	for (double &v : result)
+		v *= 1 + k.e->wrong;
 	out.write(result);
 	cudasim_ms += cudasim_cudnn.slow ? 1000 * k.e->ms : k.e->ms;
 }
