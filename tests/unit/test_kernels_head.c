@@ -313,10 +313,11 @@ static void test_exponentials_not_finite(void **state)
 }
 
 /* Factors rounded to TF32 have the digits of float16, whose tolerance this is. A CPU takes no
- * notice of the mark. */
+ * notice of the mark. All rows are whole 16 bytes: cuBLASLt may compute others without tensor
+ * cores, and then rounds nothing. */
 static void test_tf32(void **state)
 {
-	kernel_sizes d = { 70, 67, [VARIANT] = GRADIENTS };
+	kernel_sizes d = { 72, 68, [VARIANT] = GRADIENTS };
 	struct gt_call c = { 0 }, want = { 0 };
 	struct gt_err err = GT_ERR_INIT;
 	struct test_set set[3];
@@ -341,7 +342,8 @@ static void test_tf32(void **state)
 }
 
 /* A GPU divides products of so many classes, which are not a multiple of 8 (product.h). Plain loops
- * would take seconds, so float32 on the CPU is the measure. Simulated GPUs also count the products
+ * would take seconds, so float32 on the CPU is the measure. Logits z are rounded to float16, so that
+ * exp(z) is off by z 2^-11: an H200 was 1.02e-3 off. Simulated GPUs also count the products
  * (calls.c). */
 static void test_divided_products(void **state)
 {
@@ -368,7 +370,7 @@ static void test_divided_products(void **state)
 	    test_run(&gt_cpu_set_base, "linear_cross_entropy", GT_F32, &want, &err))
 		fail_msg("%s", err.text);
 	for (int i = 0; i < 4; i += i ? 1 : 2)
-		expect_close(&low.out[i], &want.out[i], 1e-3, "divided products");
+		expect_close(&low.out[i], &want.out[i], 3e-3, "divided products");
 	test_release(&low);
 	test_release(&want);
 }
