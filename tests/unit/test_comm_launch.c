@@ -388,7 +388,7 @@ static void a_second_signal_kills(void **state)
 	kill(job.launcher, SIGTERM);
 	assert_int_equal(end(&job).status, 137);
 	expect_text(&job, "err", "asked a second time", true);
-	expect_text(&job, "err", "are not started again: the run was asked to end", true);
+	expect_text(&job, "err", "the ranks are not restarted: the run was asked to end", true);
 	nothing_is_left(&job);
 	clean(&job);
 }
