@@ -44,8 +44,10 @@ template <class T, int COLS_, int M_> struct gt_held_shape {
  * Queue the kernel of a call of attention, or of attention_grad behind delta (attention_grad.cu),
  * if the type and the sizes of the call are supported; else return false.
  */
+extern "C" {
 bool gt_held_attention(struct gt_call *call);
 bool gt_held_attention_grad(struct gt_call *call, const float *delta);
+}
 
 /* Return whether the kernels support the sizes of a call with a 16-bit type. */
 static inline bool gt_held_fits(const gt_attention_sizes &s)

@@ -308,7 +308,8 @@ __device__ __forceinline__ void gt_tile_grid(
  * A factor a[16, 16] that a warp keeps in registers, for products with several factors b. T is a
  * 16-bit type. All lanes of a warp call these functions together.
  *
- *   gt_hold(held, a, lda)       Read the factor from shared memory; element (m, k) is a[m * lda + k].
+ *   gt_hold(held, a, lda)       Read the factor from shared memory. Element (m, k) is
+ *                               a[m * lda + k].
  *   gt_hold_sums(held, sum)     Round a tile of sums to T and make it the factor. So a product of
  *                               products needs no shared memory for the inner product.
  *   gt_tile_mma_held<B>(sum, held, b, ldb)

@@ -342,7 +342,7 @@ static void test_tf32(void **state)
 }
 
 /* A GPU divides products of so many classes, which are not a multiple of 8 (product.h). Plain loops
- * would take seconds, so float32 on the CPU is the measure. Logits z are rounded to float16, so that
+ * would take seconds, so float32 on the CPU is the measure. Logits z are rounded to float16, so
  * exp(z) is off by z 2^-11: an H200 was 1.02e-3 off. Simulated GPUs also count the products
  * (calls.c). */
 static void test_divided_products(void **state)
