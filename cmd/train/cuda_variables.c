@@ -13,19 +13,19 @@ static const char queues[] = "CUDA_DEVICE_MAX_CONNECTIONS", most_queues[] = "32"
 static const char loading[] = "CUDA_MODULE_LOADING", eager[] = "EAGER";
 
 /*
- * Streams share the queues of a GPU, and a stream that waits for another rank holds up those behind
- * it. By default a process has 8 queues on each GPU. A device has three streams, and each group of
- * ranks has one, or three on the way of the host. So a rank has a queue for each stream, unless it
- * has several groups on the way of the host. Even then no rank waits for ever: all ranks queue
- * their collectives in the same order. There are two exceptions:
+ * Streams share the queues of a GPU, and a stream that waits for another rank delays the streams
+ * behind it. By default a process has 8 queues on each GPU. A device has three streams, and each
+ * group of ranks has one, or three if it is staged (lib/comm/staged.h). So each stream of a rank
+ * has a queue of its own, unless the rank has several staged groups. Even then no rank waits for
+ * ever, because all ranks queue their collectives in the same order. There are two exceptions:
  *
  * - Ranks that are threads and share a GPU share its queues, and queue work at different times.
  * - The stages of a pipeline queue their messages in different orders, so that each link needs a
  *   queue of its own (lib/parallel/pipeline/ops.c).
  *
- * For these gtrain asks for the most queues that CUDA has. Other runs keep the default: on an H200
- * a process with 32 queues takes 1.0 s to start, with 8 it takes 0.5 s, and eight processes that
- * share the GPU take 10.8 s and 2.3 s.
+ * In these two cases gtrain asks for 32 queues, the most that CUDA has. Other runs keep the
+ * default, because more queues take time: on an H200 a process starts in 1.0 s with 32 queues and
+ * in 0.5 s with 8; eight processes that share the GPU take 10.8 s with 32 and 2.3 s with 8.
  */
 void gt_cmd_ask_for_queues(const struct gt_train_cli *cli)
 {

@@ -2,10 +2,11 @@
 #include "kernels/cuda/attention_held.cuh"
 
 /*
- * As in attention.cu, a block has the rows of some queries and goes over the keys that they see,
- * and the sums made so far shrink when a larger score comes; weigh_scores() there has an example.
- * Here scores are in units of log 2: with c = log2(e) / sqrt(D), exp(score - lse) is 2 to the power
- * of c q . k - largest, a multiply-add and an instruction.
+ * As in attention.cu, a block has the rows of some queries and goes over the keys that they see. If
+ * a tile has a larger score than all tiles before, the block multiplies the sums so far by a factor
+ * below 1; weigh_scores() there has an example. Here scores are in units of log 2: with
+ * c = log2(e) / sqrt(D), exp(score - largest score) is 2 to the power of c q . k - largest, which
+ * takes a multiply-add and one other instruction.
  */
 template <class T> struct held_args {
 	T *y;
@@ -120,7 +121,7 @@ static __device__ __forceinline__ void see(const typename S::type *keys,
 	gt_held_weigh<S>(y, x, keys + S::TILE * S::LD);
 }
 
-/* y and lse of a warp's rows. All four lanes of a row have shrunk alike. */
+/* Write y and lse of a warp's rows. All four lanes of a row used the same factors. */
 template <class S>
 static __device__ __forceinline__ void finish(const held_args<typename S::type> &a,
     const float (&y)[S::CHUNKS][S::M][GT_TILE_LANE], held_rows<S> &r, int b, int head, int i)
@@ -148,7 +149,7 @@ static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2
 	typedef typename S::type T;
 	const gt_attention_sizes &s = a.s;
 	GT_DYNAMIC_SHARED(T, shared);
-	/* The longest first, so that no long one is left over at the end. */
+	/* Blocks with the most keys start first, so that no long block is left over at the end. */
 	int work = (int)(blockIdx.x / s.blocks);
 	int first = (int)(s.blocks - 1 - blockIdx.x % s.blocks) * S::OWN;
 	int b = work / (int)s.heads, head = work % (int)s.heads;
@@ -179,7 +180,8 @@ static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2
 	for (int j = 0, t = 0; j < end; j += S::TILE, t ^= 1) {
 		T *next = shared + (t ^ 1) * S::STAGE;
 
-		/* Behind the barrier, this tile is there, and no warp reads the one before. */
+		/* After the barrier, this tile is complete, and no warp still reads the tile before
+		 * it, whose memory the next copies overwrite. */
 		copies.template wait<0>();
 		__syncthreads();
 		if (j + S::TILE < end) {

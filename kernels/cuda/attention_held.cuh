@@ -6,18 +6,18 @@
 #include "kernels/cuda/attention.cuh"
 
 /*
- * The kernels for 16-bit types keep everything of their own rows in registers: the factors of the
- * rows, their scores, and their results (gt_held, mma.cuh). Only the rows of the other matrices
- * pass through shared memory, in tiles: while a block computes with one tile, the next one is
- * copied (async.cuh). Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
+ * The kernels for 16-bit types keep all data of a block's own rows (attention.cuh) in registers:
+ * the elements of the rows, their scores, and their results (gt_held, mma.cuh). Only the rows of
+ * the other matrices pass through shared memory, in tiles: while a block computes with one tile, it
+ * copies the next one (async.cuh). Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
  *
- * The kernels need rows of whole 16 bytes, and heads of at most 128 columns. attention.cuh has the
- * tiles of the kernels for all other types and sizes.
+ * The kernels need rows whose length is a multiple of 16 bytes, and heads of at most 128 columns.
+ * attention.cuh has the tiles of the kernels for all other types and sizes.
  *
  *   COLS    columns of a head, rounded up: 64 or 128
  *   M       tiles of 16 own rows per warp. With two, each element that is read from shared memory
- *           takes part in twice as many products; there are registers for two in the forward
- *           kernel with 64 columns only.
+ *           takes part in twice as many products. Only the forward kernel with 64 columns and
+ *           without dropout has enough registers for two.
  *   OWN     own rows of a block
  *   TILE    rows of the other matrices in a tile
  */
@@ -41,8 +41,9 @@ template <class T, int COLS_, int M_> struct gt_held_shape {
 };
 
 /*
- * Queue the kernel of a call of attention, or of attention_grad behind delta (attention_grad.cu),
- * if the type and the sizes of the call are supported; else return false.
+ * If the kernels support the type and the sizes of the call, queue the kernel and return true.
+ * Otherwise return false. The first function is for attention. The second one is for
+ * attention_grad: call it after the kernel that computes `delta` is queued (attention_grad.cu).
  */
 extern "C" {
 bool gt_held_attention(struct gt_call *call);
@@ -65,7 +66,7 @@ __device__ __forceinline__ void gt_held_fetch(gt_async_copies &copies, typename 
 	int r = (int)threadIdx.x / PACKS, c = (int)threadIdx.x % PACKS * S::PACK;
 	const typename S::type *at = from + (first + r) * stride + c;
 
-	static_assert(COUNT % ROWS == 0, "all threads copy as many rows");
+	static_assert(COUNT % ROWS == 0, "every thread copies the same number of rows");
 	GT_UNROLL
 	for (int n = 0; n < COUNT; n += ROWS) {
 		bool inside = first + r + n < (int)s.T && c < (int)s.D;
@@ -109,7 +110,7 @@ __device__ __forceinline__ void gt_held_score(float (&x)[N][S::M][GT_TILE_LANE],
 	}
 }
 
-/* sum += x, rounded to T, times CHUNKS * 16 columns of N * 16 rows of a tile. */
+/* sum += x * tile. x is rounded to T. `tile` points to N * 16 rows and CHUNKS * 16 columns. */
 template <class S, int N, int CHUNKS>
 __device__ __forceinline__ void gt_held_weigh(float (&sum)[CHUNKS][S::M][GT_TILE_LANE],
     const float (&x)[N][S::M][GT_TILE_LANE], const typename S::type *tile)
@@ -128,8 +129,8 @@ __device__ __forceinline__ void gt_held_weigh(float (&sum)[CHUNKS][S::M][GT_TILE
 	}
 }
 
-/* Store a warp's M * 16 rows of results into to[T][D], from row `first` and column `col` on. Each
- * row has a factor: factor[m][h] is that of the row gt_tile_row(2 * h) of tile m. */
+/* Multiply a warp's M * 16 rows of results by a factor each, and store them into to[T][D], from row
+ * `first` and column `col` on. factor[m][h] is for the row gt_tile_row(2 * h) of tile m. */
 template <class S, int CHUNKS>
 __device__ __forceinline__ void gt_held_write(typename S::type *to, int64_t stride, int first,
     int col, const gt_attention_sizes &s, const float (&sum)[CHUNKS][S::M][GT_TILE_LANE],

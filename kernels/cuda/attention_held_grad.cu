@@ -55,9 +55,9 @@ static __device__ __forceinline__ void take_own(gt_held<typename S::type> (&x)[S
 }
 
 /*
- * Of a score x, scaled by c, and the gradient g of p z: x becomes p z, g the gradient of the score
- * without its factor 1 / sqrt(D). lse is in units of log 2. differentiate() in attention_grad.cu
- * explains delta.
+ * Turn the score x = q . k into the probability p times dropout's factor z, and g, the gradient of
+ * p z, into the gradient of the score, still without the factor 1 / sqrt(D). c is the factor of
+ * scores and lse is in units of log 2. differentiate() in attention_grad.cu explains delta.
  */
 static __device__ __forceinline__ void differentiate(
     float &x, float &g, float c, float lse, float delta, float z)
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void grad_queries(
 	typedef typename S::type T;
 	const gt_attention_sizes &s = a.s;
 	int work = (int)(blockIdx.x / s.blocks);
-	/* The longest first. */
+	/* Blocks with the most keys start first. */
 	int first = (int)(s.blocks - 1 - blockIdx.x % s.blocks) * S::OWN;
 	int b = work / (int)s.heads, head = work % (int)s.heads;
 	int i = first + (int)threadIdx.x / 32 * GT_TILE;
@@ -176,7 +176,7 @@ template <class S> struct query_tiles {
 		gt_held_fetch<S, S::TILE>(
 		    copies, to + S::TILE * S::LD, a.dy + b * s.T * s.C + head * s.D, s.C, i, s);
 		copies.commit();
-		/* A query that is not there has the probability 2^-infinity of all keys. */
+		/* Rows behind the last query get lse = infinity, so their probability is 0. */
 		next = first ? INFINITY : 0;
 		if (row < (int)s.T)
 			next = (first ? a.lse : a.delta)[(b * s.heads + head) * s.T + row] *

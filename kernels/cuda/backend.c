@@ -52,8 +52,8 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 		return set_old_driver(index, what, err);
 	gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
 	if (e == cudaErrorMemoryAllocation)
-		gt_err_hint(err, "other processes may use the GPU's memory or its queues; 'gtrain "
-		                 "probe' lists them");
+		gt_err_hint(err, "other processes may use the GPU's memory or queues; 'gtrain "
+		                 "probe' lists the processes");
 	return err->code;
 }
 

@@ -3,14 +3,15 @@
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 
-/* EACH: elements for a block, until there are BLOCKS. */
+/* A block adds EACH elements. A tensor with more than BLOCKS * EACH elements has BLOCKS blocks,
+ * which add more elements each. */
 enum { BLOCKS = GT_CONV_SUMS / 2, THREADS = 128, EACH = 2048 };
 
 static const char what[] = "timing a convolution";
 
 /* ---- data ---- */
 
-/* In [-1, 1): the upper bits of a multiplicative hash of the index (Knuth, The Art of Computer
+/* From -1 to 1: the upper bits of a multiplicative hash of the index (Knuth, The Art of Computer
  * Programming, volume 3, section 6.4). */
 struct fill_f {
 	uint32_t seed;

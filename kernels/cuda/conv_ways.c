@@ -133,8 +133,8 @@ static int queue_trial(void *self, int i, struct gt_stream *stream, struct gt_er
 	return t->own.kernel->run(&t->own, err);
 }
 
-/* How far results may be apart, relative to their size. Those of 16 bits are rounded, and so are
- * factors in TF32; relaxed algorithms round in between. */
+/* Largest distance (gt_conv_distance()) of a correct result. 16-bit results are rounded, factors in
+ * TF32 are rounded, and relaxed algorithms round intermediate values. */
 static double tolerance_of(const struct gt_call *call)
 {
 	bool exact =
@@ -144,9 +144,9 @@ static double tolerance_of(const struct gt_call *call)
 }
 
 /*
- * The result of an offer is compared with that of gtrain's kernel, which comes first: cuDNN's notes
- * do not tell everything. On an H200 its engines for the weight gradient of float32 images with one
- * channel were 4e-4 off, without a note on tensor cores.
+ * Compare the result of algorithm i with that of gtrain's kernel, which is algorithm 0. cuDNN's
+ * notes do not mention every inexact engine: on an H200, engines for the weight gradient of float32
+ * images with one channel were 4e-4 off and had no note on tensor cores.
  */
 static int verify_trial(
     void *self, int i, struct gt_stream *stream, bool *right, struct gt_err *err)

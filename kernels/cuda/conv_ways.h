@@ -17,7 +17,8 @@ extern "C" {
  * call for its own kernel. The first time a shape is seen, the function measures cuDNN's plans and
  * conv.cu's kernel, and remembers the fastest (fastest.h). It chooses conv.cu's kernel
  *
- *   - if cuDNN is missing, has no usable plan, is not faster, or computes another result;
+ *   - if cuDNN is missing, has no usable plan, is not faster, or its result differs too much from
+ *     that of conv.cu's kernel;
  *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
  *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
  *
@@ -31,17 +32,18 @@ int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);
 
-/* Doubles of device memory that gt_conv_distance() writes. */
+/* Number of doubles in device memory that gt_conv_distance() needs for `sums`. */
 enum { GT_CONV_SUMS = 2 * 264 };
 
 /*
- * For the measurement, both on tensors of F32, BF16 or F16 in device memory:
+ * Two functions for the measurement, on tensors of F32, BF16 or F16 in device memory:
  *
- *   gt_conv_fill()       Queue a kernel that fills t with numbers in [-1, 1), which depend on the
- *                        seed alone.
- *   gt_conv_distance()   Wait for the stream, and set *distance to the root of the sum of
- *                        (x - y)^2, divided by that of y^2. y has the type and the size of x. It is
- *                        NaN if both are zero. `sums` is device memory for GT_CONV_SUMS doubles.
+ *   gt_conv_fill()       Queue a kernel that fills t with numbers from -1 to 1. Each number depends
+ *                        only on the seed and on its index.
+ *   gt_conv_distance()   Set *distance to sqrt(sum of (x - y)^2 / sum of y^2), after waiting for
+ *                        the stream. y has the type and the size of x. *distance is NaN if all
+ *                        elements of x and y are 0. `sums` has room for GT_CONV_SUMS doubles in
+ *                        device memory.
  *
  * Errors: GT_EDEVICE.
  */

@@ -100,8 +100,8 @@ static int time_round(struct trial *t, int way, float *ms, struct gt_err *err)
 	return check(t, e, err);
 }
 
-/* The time of the fastest round. *runs is false where this way cannot be gone after all, or its
- * result is wrong. */
+/* Time of the fastest round. *runs is set to false if algorithm `way` fails or its result is
+ * wrong. */
 static int time_way(struct trial *t, int way, float *least, bool *runs, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;

@@ -15,8 +15,8 @@ extern "C" {
 /*
  * An operation on the current device of the calling thread, and `count` algorithms that compute it.
  * Preferred algorithms come first: a later algorithm is chosen only if it is more than 2% faster
- * than the best one before it. The functions prepare(), place() and queue() are called with `self`
- * as their first argument:
+ * than the best one before it. The functions below are called with `self` as their first
+ * argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It is zeroed and has
@@ -25,9 +25,10 @@ extern "C" {
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *
- *   verify    Optional (NULL): behind the first run of algorithm i, run it on data of the caller's
- *             choice, wait for the stream, and set *right to whether the result is right. If it is
- *             not, the algorithm is not used. Algorithms are verified in their order, once each.
+ *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on
+ *             data that verify() chooses, and set *right to false if the result is wrong; *right is
+ *             true before the call. A wrong algorithm is not used. Algorithms are verified in the
+ *             order of their indices.
  *   finish    Optional (NULL): forget the stream, which is destroyed after this call. All queued
  *             work is done.
  *

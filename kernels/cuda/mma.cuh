@@ -310,16 +310,16 @@ __device__ __forceinline__ void gt_tile_grid(
  *
  *   gt_hold(held, a, lda)       Read the factor from shared memory. Element (m, k) is
  *                               a[m * lda + k].
- *   gt_hold_sums(held, sum)     Round a tile of sums to T and make it the factor. So a product of
- *                               products needs no shared memory for the inner product.
+ *   gt_hold_sums(held, sum)     Round a tile of sums to T and make it the factor. So (x * y) * b
+ *                               needs no shared memory for x * y.
  *   gt_tile_mma_held<B>(sum, held, b, ldb)
  *                               sum[m] += held[m] * b for M factors; b is read once. The order B
  *                               is as for gt_tile_mma().
  *
- * gt_hold_sums() moves no data between lanes on a GPU: the instruction requires of lane 4 * r + c
- * the elements of a in rows r and r + 8 and in columns 2 * c, 2 * c + 1, 2 * c + 8 and 2 * c + 9,
- * which are the elements of `sum` that the lane has. In the simulator, each lane holds its two rows
- * of the factor.
+ * gt_hold_sums() moves no data between lanes on a GPU. The matrix instruction needs, in lane
+ * 4 * r + c, the elements of a in rows r and r + 8 and in columns 2 * c, 2 * c + 1, 2 * c + 8 and
+ * 2 * c + 9. These are the elements of `sum` that this lane has. In the simulator, each lane keeps
+ * its two rows of the factor.
  */
 template <class T> struct gt_held {
 #ifdef __CUDACC__
@@ -330,6 +330,7 @@ template <class T> struct gt_held {
 };
 
 #ifdef __CUDACC__
+/* Round two floats to T; `low` gets the lower 16 bits of the result. */
 __device__ __forceinline__ uint32_t gt_tile_two(float low, float high, gt_bf16)
 {
 	uint32_t r;

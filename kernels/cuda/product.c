@@ -10,19 +10,18 @@
 #include "kernels/cuda/fastest.h"
 #include "lib/base/mem.h"
 
-/* ALIGNMENT: of 16-bit copies of weights, which lie as the weights do; others have 64. ACCESS: the
- * bytes that the library's fast kernels read or write at a time. */
+/* ALIGNMENT: tensors begin at multiples of 32 bytes (16-bit copies of weights) or of 64 (others).
+ * ACCESS: the bytes that cuBLASLt's fast kernels read or write at a time. */
 enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 8 };
 
 struct gt_product {
 	struct gt_product_shape shape;
 	void *handle, *desc, *a, *b, *y; /* `a` and `b` as shape names them */
 	struct gt_lt_candidate chosen;
-	/* A divided product is its main part and the rest, else NULL. Of the rest: its distance in
-	 * bytes from the start of each tensor, and whether the main part is added to it. */
+	/* NULL, or the second part of a divided product; this struct is then the main part. */
 	struct gt_product *rest;
-	size_t rest_a, rest_b, rest_y;
-	bool adds;
+	size_t rest_a, rest_b, rest_y; /* bytes from the start of a, b and y to the rest's data */
+	bool adds;                     /* k is divided: add the main part to the rest's result */
 };
 
 size_t gt_product_workspace(const struct gt_product *p)
@@ -506,7 +505,8 @@ static bool divide(struct gt_product_shape *main, struct gt_product_shape *rest)
 	return true;
 }
 
-/* The main part covers all of the sizes that `rest` has, but for the one that is divided. */
+/* Store in p where the data of the rest begin in a, b and y. In the divided dimension they begin
+ * where the main part ends; the other two sizes of both parts are equal. */
 static void place_rest(struct gt_product *p, const struct gt_product_shape *rest)
 {
 	const struct gt_product_shape *s = &p->shape;

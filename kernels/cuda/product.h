@@ -42,13 +42,14 @@ extern "C" {
  * cuBLASLt's matrices are column-major, so for cuBLASLt the memory of y holds y^T. Therefore gtrain
  * asks cuBLASLt for y^T = op(b)^T * op(a)^T.
  *
- * The fast kernels of cuBLASLt read and write 16 bytes at a time. They need rows that begin and end
- * at multiples of 16 bytes. A size is ragged if it is not such a multiple. If the stride puts the
- * beginnings there and only the size is ragged, as in a row of 50257 logits with a stride of 50264,
- * cuBLASLt uses kernels that access one element at a time. In bfloat16 on an H200, these computed
- * such logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So
- * such a product is divided: a main part has the largest multiple of 32 bytes that the size holds,
- * and the rest has at most 15 elements of it. They are two products of cuBLASLt.
+ * The fast kernels of cuBLASLt read and write 16 bytes at a time. They need rows of a, b and y that
+ * begin and end at multiples of 16 bytes. A row length (n for y, k or m for a) is called ragged if
+ * it is not a multiple of 16 bytes. If the stride lets each row begin at such a multiple and only
+ * the row length is ragged, as in a row of 50257 logits with a stride of 50264, cuBLASLt uses
+ * kernels that access one element at a time. In bfloat16 on an H200, these kernels computed such
+ * logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So gtrain
+ * divides such a product into two products of cuBLASLt: the main part takes the largest multiple of
+ * 32 bytes from the ragged size, and the rest takes the remaining elements, at most 15.
  *
  *   ragged   with                           main part           rest
  *   n        trans_b, y_stride              columns below n0    columns from n0 on
@@ -65,7 +66,7 @@ extern "C" {
  *   - The product has a bias or an epilogue.
  *   - Rows of a, b or y do not begin at multiples of 16 bytes, as in a contiguous tensor with
  *     ragged rows. The main part would be as slow as the whole product.
- *   - Two of the sizes are ragged, or the ragged size is below 32 bytes.
+ *   - Rows of both a and y have a ragged length, or the ragged length is below 32 bytes.
  *   - m * n * k is less than GT_PRODUCT_DIVIDED. By the rates above, the fast kernels then save
  *     less than 5 us, about the time of the second kernel.
  */
@@ -118,9 +119,10 @@ void gt_product_free(struct gt_product *p);
 /* Return the bytes of workspace that gt_product_run() needs. */
 size_t gt_product_workspace(const struct gt_product *p);
 
-/* Add to a call the cost of `runs` runs: their products to call->launches, 2 a run if p is divided
- * and otherwise 1; and to more_bytes_read and more_bytes_written the bytes that a divided product
- * moves and a whole one does not. These are of a if n is divided, of b if m is, of y if k is. */
+/* Add the cost of `runs` runs to a call. call->launches grows by 2 for each run if p is divided,
+ * otherwise by 1. more_bytes_read and more_bytes_written grow by the bytes that a divided product
+ * moves in addition to a whole product: it reads a twice if n is divided, and b twice if m is
+ * divided; if k is divided, it writes y twice and reads y once more. */
 void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call);
 
 /* Store a device address for later runs: gt_product_set_bias() stores the address of the bias or of

@@ -79,8 +79,8 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 
-/* For groups for device memory: mark the begin, or the end, of a collective on the stream that does
- * it. Nothing happens if the collective has no marks. */
+/* For groups for device memory: mark the beginning or the end of collective c on `stream`, which
+ * runs it. The functions do nothing if c->marks or c->span is NULL. */
 int gt_device_group_mark_begin(
     const struct gt_collective *c, struct gt_stream *stream, struct gt_err *err);
 int gt_device_group_mark_end(

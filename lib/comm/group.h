@@ -92,10 +92,11 @@ struct gt_collective {
 	int peer;                    /* for GT_REDUCE, GT_BROADCAST, GT_SEND and GT_RECV */
 	/* label for error messages, such as "bucket 3"; may be NULL; the string is not copied */
 	const char *what;
-	/* receives the begin and end time of the collective; may be NULL */
+	/* receives the times at which the collective begins and ends; may be NULL. A group for
+	 * device memory sets *span only if `marks` is not NULL. */
 	struct gt_span *span;
-	/* in a group for device memory, these marks set *span (lib/device/marks.h); NULL: *span is
-	 * not set; groups for host memory ignore this */
+	/* in a group for device memory, the marks that set *span (lib/device/marks.h); may be NULL;
+	 * groups for host memory ignore it */
 	struct gt_marks *marks;
 	/* stream of the caller in a group for device memory; groups for host memory ignore it */
 	struct gt_stream *stream;

@@ -369,13 +369,14 @@ struct gt_backend {
 	const struct gt_device_groups *const *groups;
 
 	/*
-	 * Optional, both functions or none (NULL: work is done when a function that queues it
-	 * returns, so the host's clock can time it): events that keep the time at which the device
-	 * reaches their mark. A device takes longer for them than for other events.
+	 * Optional, both functions or none: timed events, which keep the time at which the device
+	 * reaches their mark. They cost a device more time than other events. If both are NULL,
+	 * the host's clock times the calls that queue work.
 	 *
-	 * timed_event_new() creates one; all functions of events accept it. event_seconds() sets
-	 * *seconds to the time from the mark of `from` to the mark of `to`, negative if the device
-	 * reached `to` first. Both must be timed, of the same device, and reached.
+	 * timed_event_new() creates a timed event, which all functions of events accept.
+	 * event_seconds() sets *seconds to the time from the mark of `from` to the mark of `to`; it
+	 * is negative if the device reached `to` first. Both events must be timed, belong to the
+	 * same device, and have been reached.
 	 */
 	int (*timed_event_new)(struct gt_event **out, int index, struct gt_err *err);
 	int (*event_seconds)(

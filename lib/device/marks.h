@@ -18,8 +18,8 @@
  */
 struct gt_marks;
 
-/* Make a list of marks for a device. Up to `pending` marks, at least 1, wait for the device; when
- * there are more, gt_marks_add() waits for half of them. */
+/* Create a list of marks for a device. At most `pending` marks (1 or more) wait for the device. If
+ * that many are waiting, gt_marks_add() first waits until the device has reached half of them. */
 int gt_marks_new(
     struct gt_marks **out, const struct gt_device *d, size_t pending, struct gt_err *err);
 void gt_marks_free(struct gt_marks *m); /* NULL is fine; times that are not known stay unset */
@@ -27,8 +27,8 @@ void gt_marks_free(struct gt_marks *m); /* NULL is fine; times that are not know
 /* Return whether the device reaches marks later than gt_marks_add() returns. */
 bool gt_marks_are_late(const struct gt_marks *m);
 
-/* Mark the end of all work that is queued on the stream so far. *time must stay valid until it is
- * set, at the latest by gt_marks_read(). */
+/* Mark the end of all work that is queued on the stream so far. *time is set at once or by a later
+ * call of gt_marks_add() or gt_marks_read(); it must stay valid until then or gt_marks_free(). */
 int gt_marks_add(struct gt_marks *m, struct gt_stream *stream, double *time, struct gt_err *err);
 
 /* Wait until the device has reached all marks, and set all their times. */

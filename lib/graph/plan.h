@@ -100,9 +100,9 @@ int gt_plan_read(
 /* Set *out to the summary of a plan. */
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* From now on, mark the begin and the end of each step on its stream, and let spans[i] receive the
- * two times of step i. `spans` has an element for each step. While a plan is watched, its runs are
- * queued step by step and are not replayed. If `marks` is NULL, stop watching. */
+/* From now on, `marks` marks the beginning and the end of each step on the stream of the step, and
+ * sets spans[i] to the times of step i. `spans` has an element for each step. While a plan is
+ * watched, its steps are queued one by one and not replayed. If `marks` is NULL, stop watching. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_marks *marks, struct gt_span *spans);
 
 /* A part of a plan: all steps of one op, or of one block of the model. The numbers are for one run.

@@ -361,9 +361,9 @@ struct gt_parallel_event {
  * host memory set the spans in this list: see gt_parallel_watch(). */
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
 
-/* For groups for device memory: from now on, these marks set spans[i] to the time span of
- * collective i of gt_parallel_events(). `spans` has an element for each collective. If a collective
- * does not run, its element is not set. If `marks` is NULL, stop watching. */
+/* For groups for device memory: from now on, `marks` sets spans[i] to the time span of collective i
+ * of gt_parallel_events(). `spans` has an element for each collective; if a collective does not
+ * run, its element is not set. If `marks` is NULL, stop watching. */
 void gt_parallel_watch(struct gt_parallel *p, struct gt_marks *marks, struct gt_span *spans);
 
 #endif

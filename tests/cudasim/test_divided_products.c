@@ -89,7 +89,7 @@ static struct gt_call cost_of(const struct gt_product_shape *s, int64_t runs)
 	return call;
 }
 
-static void test_who_is_divided(void **state)
+static void test_which_are_divided(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(divided) / sizeof(divided[0]); i++)
@@ -254,7 +254,7 @@ static void test_results(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_who_is_divided),
+		cmocka_unit_test(test_which_are_divided),
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_results),
 	};

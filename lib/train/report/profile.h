@@ -29,16 +29,16 @@ struct gt_profile_summary {
 };
 
 /*
- * The times of kernels, phases and steps are those at which the device does the work, not those at
- * which the host queues it (lib/device/marks.h). A device such as a GPU works later than the host.
- * Its times are read a step later, and all of them at the end of the profile. The host then has a
- * row of its own in the trace.
+ * In a profile, kernels, phases, steps and collectives have the times at which the device does the
+ * work (lib/device/marks.h). A GPU does it later than the host queues it. So the profile reads the
+ * times of a step while later steps run, and the last ones when it ends, and its trace has one more
+ * row, for the work of the host.
  */
 struct gt_profile;
 
 /* Make a profile of steps on this device, and allocate memory for all its events. `events` is the
- * largest number of events in a step, with GT_PROFILE_EVENTS of the profile itself. `parallel` must
- * outlive p, because names of events are borrowed from it. */
+ * largest number of events in a step, including GT_PROFILE_EVENTS events that the profile adds.
+ * `parallel` must outlive p. */
 enum { GT_PROFILE_EVENTS = 2 };
 int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
     const struct gt_device *device, struct gt_parallel *parallel, size_t events,
@@ -52,8 +52,8 @@ void gt_profile_free(struct gt_profile *p);
  * counts all steps of the run, from 1 on; it is used in messages. */
 int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct gt_err *err);
 
-/* Record the work that is queued on the compute stream between the two calls as an event. `name` is
- * borrowed until p is freed. */
+/* Record a phase of a step as an event: all work that is queued on the compute stream between
+ * gt_profile_phase() and gt_profile_phase_done(). `name` is borrowed until p is freed. */
 int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err);
 int gt_profile_phase_done(struct gt_profile *p, struct gt_err *err);
 

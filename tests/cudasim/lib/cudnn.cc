@@ -32,7 +32,7 @@ static const struct engine {
 	size_t workspace_bytes;
 	int note; /* -1: none */
 	bool no_plan, fails;
-	double wrong; /* its results are as much too large: 0.05 is 5% */
+	double wrong; /* relative error of its results: 0.05 makes them 5% too large */
 } engines[] = {
 	{ GT_CUDNN_HEUR_A, 7, 0.04, 0, -1, false, false, 0 },
 	{ GT_CUDNN_HEUR_A, 3, 0.001, 0, GT_CUDNN_NOTE_NONDETERMINISTIC, false, false, 0 },
