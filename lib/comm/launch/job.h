@@ -60,13 +60,16 @@ struct gt_launch {
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
 	bool in_vain;             /* a rank has exited with GT_LAUNCH_IN_VAIN */
+	bool left_behind;         /* a rank was killed and does not end */
 	/* number of received signals that request the end of the job; see last_request_s */
 	int stop_requests;
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
 	 * once is not counted */
 	double last_request_s;
-	double kill_at; /* time at which the remaining ranks are killed; 0: never */
-	int signals;    /* file descriptor of signalfd(), from which signals are read */
+	/* time at which the remaining ranks are killed, or after a second signal, at which they
+	 * are left behind; 0: never */
+	double kill_at;
+	int signals; /* file descriptor of signalfd(), from which signals are read */
 	/* the signals that are blocked and read from `signals`; the signal mask to restore at the
 	 * end */
 	sigset_t caught, old_mask;
@@ -85,7 +88,8 @@ void gt_launch_give_back_signals(struct gt_launch *launch);
  * their process ids. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 
-/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. */
+/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. A
+ * rank that does not end 10 seconds after it was killed is left behind. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
 /* The processors and threads of one rank. */

@@ -26,7 +26,8 @@ static bool again(struct gt_launch *l)
 {
 	const struct gt_launch_options *o = l->options;
 
-	if (l->first < 0 || l->restart >= o->max_restarts)
+	/* A rank that is left behind may still hold memory of its GPU. */
+	if (l->first < 0 || l->left_behind || l->restart >= o->max_restarts)
 		return false;
 	if (l->stop_requests || l->in_vain) {
 		gt_log_warn(o->log, "rank %d failed, and the ranks are not restarted: %s", l->first,

@@ -61,7 +61,8 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * the number of this rank and the path of its log file. It sends SIGTERM with the value
  * GT_LAUNCH_RANK_LOST to all other ranks, and kills them 1.5 seconds later. So all ranks end within
  * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times, unless one
- * of them has exited with GT_LAUNCH_IN_VAIN.
+ * of them has exited with GT_LAUNCH_IN_VAIN. If a killed rank has not ended after 10 seconds, which
+ * only a system call that does not return can cause, the launcher says so and leaves it behind.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a
@@ -77,7 +78,8 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * by signal N.
  *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
- * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs.
+ * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs, except
+ * one that is left behind.
  */
 int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -17,6 +18,10 @@ static const double twice_s = 0.1;
 
 /* Between asking and killing: it leaves half a second for the rest. */
 static const double patience_s = 1.5;
+
+/* A killed rank ends at once, unless one of its threads is in a call of the kernel that does not
+ * return, as those of a GPU's driver may. The launcher does not wait for such a rank for ever. */
+static const double killed_s = 10;
 
 static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
 
@@ -91,8 +96,10 @@ static void take_signal(struct gt_launch *l, int number)
 		l->last_request_s = gt_clock_s();
 		l->stop_requests++;
 		signal_all(l, l->stop_requests > 1 ? SIGKILL : number);
-		if (l->stop_requests > 1)
-			gt_log_warn(l->options->log, "asked a second time: the ranks are killed");
+		if (l->stop_requests < 2)
+			return;
+		gt_log_warn(l->options->log, "asked a second time: the ranks are killed");
+		l->kill_at = l->last_request_s + killed_s;
 	}
 }
 
@@ -209,11 +216,54 @@ static int turn(struct gt_launch *l, struct pollfd *poll_fd, struct gt_err *err)
 			gt_lines_read(&l->rank[i].lines, false);
 	if (poll_fd[nproc].revents)
 		take_signals(l);
-	if (l->kill_at > 0 && gt_clock_s() >= l->kill_at) {
-		signal_all(l, SIGKILL);
-		l->kill_at = 0;
-	}
 	return 0;
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t end = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) || end.si_pid;
+}
+
+static void leave_behind(struct gt_launch *l, int rank)
+{
+	gt_log_warn(l->options->log,
+	    "rank %d was killed, and has not ended %g s later: process %d is left behind (a call "
+	    "of a GPU's driver may not return)",
+	    rank, killed_s, (int)l->rank[rank].pid);
+	l->rank[rank].pid = 0;
+	l->alive--;
+	l->left_behind = true;
+	if (l->first >= 0)
+		return;
+	l->first = rank;
+	l->status = 128 + SIGKILL;
+}
+
+/* Kill the ranks that still run, and reap them. */
+static void end_all(struct gt_launch *l)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	double until = gt_clock_s() + killed_s;
+
+	signal_all(l, SIGKILL);
+	for (int i = 0; i < l->options->nproc; i++) {
+		pid_t pid = l->rank[i].pid;
+
+		while (pid && !has_ended(pid) && gt_clock_s() < until)
+			nanosleep(&pause, NULL);
+		if (pid && has_ended(pid))
+			bury(l, i);
+		else if (pid)
+			leave_behind(l, i);
+		gt_lines_close(&l->rank[i].lines);
+	}
+}
+
+static bool is_time_to_kill(const struct gt_launch *l)
+{
+	return l->kill_at > 0 && gt_clock_s() >= l->kill_at;
 }
 
 int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
@@ -225,14 +275,9 @@ int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
 		poll_fd = gt_calloc((size_t)l->options->nproc + 1, sizeof(*poll_fd), err);
 		rc = poll_fd ? 0 : err->code;
 	}
-	while (!failed && !rc && l->alive)
+	while (!failed && !rc && l->alive && !is_time_to_kill(l))
 		rc = turn(l, poll_fd, err);
-	signal_all(l, SIGKILL);
-	for (int i = 0; i < l->options->nproc; i++) {
-		if (l->rank[i].pid)
-			bury(l, i);
-		gt_lines_close(&l->rank[i].lines);
-	}
+	end_all(l);
 	free(poll_fd);
 	return rc;
 }
