@@ -26,7 +26,15 @@
  * for work of its own rank that was queued before it; and for work that is queued later, or by
  * another rank of the same process, as long as no two of the streams share a queue. Groups of GPUs
  * check this (group/mates.c); staged groups (lib/comm/staged.h) do not.
+ *
+ * CUDA takes about 1024 operations that are not done. Then the next one waits for a place, within
+ * CUDA, and other threads' calls of CUDA wait for it. If calls of the host hold up the operations,
+ * no place ever becomes free: the thread that makes those calls needs CUDA. So a stream takes
+ * MOST_CALLS calls. The next one waits for a place here, where it holds up no other thread. A
+ * staged group queues eleven operations or more for a call.
  */
+enum { MOST_CALLS = 64 };
+
 struct call {
 	gt_host_fn *fn;
 	void *self;
@@ -39,10 +47,11 @@ struct call {
 struct gt_cuda_calls {
 	int index; /* of the device */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of the members below, but for the numbers */
-	pthread_cond_t more;
-	struct call *first, *last; /* queued */
+	pthread_mutex_t lock;       /* of the members below, but for the numbers */
+	pthread_cond_t more, fewer; /* calls have come; `unreturned` is less */
+	struct call *first, *last;  /* queued */
 	struct call *spare;
+	int unreturned; /* calls that are queued or under way, at most MOST_CALLS */
 	bool end;
 	uint32_t queued;    /* number of the last call; they may wrap round */
 	uint32_t *returned; /* pinned: that of the last one that is over */
@@ -149,6 +158,8 @@ static void *live(void *arg)
 		pthread_mutex_lock(&calls->lock);
 		c->next = calls->spare;
 		calls->spare = c;
+		calls->unreturned--;
+		pthread_cond_signal(&calls->fewer);
 	}
 	pthread_mutex_unlock(&calls->lock);
 	return NULL;
@@ -180,6 +191,7 @@ static void free_all(struct gt_cuda_calls *calls)
 	}
 	cudaGetLastError();
 	gt_cuda_pinned_give(calls->index, calls->returned, sizeof(*calls->returned));
+	pthread_cond_destroy(&calls->fewer);
 	pthread_cond_destroy(&calls->more);
 	pthread_mutex_destroy(&calls->lock);
 	free(calls);
@@ -196,6 +208,7 @@ static int start(struct gt_stream *stream, struct gt_err *err)
 	calls->index = stream->index;
 	pthread_mutex_init(&calls->lock, NULL);
 	pthread_cond_init(&calls->more, NULL);
+	pthread_cond_init(&calls->fewer, NULL);
 	rc = gt_cuda_check(gt_cuda_pinned_take(calls->index, sizeof(*calls->returned), &p),
 	    calls->index, "cudaMallocHost", err);
 	calls->returned = p;
@@ -237,12 +250,15 @@ int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_er
 	return rc;
 }
 
-/* A call with an event of its own. */
+/* A call with an event of its own, once there is a place for it. One thread queues a stream's
+ * work, so nobody takes the place before hand_over(). */
 static struct call *take_call(struct gt_cuda_calls *calls, struct gt_err *err)
 {
 	struct call *c;
 
 	pthread_mutex_lock(&calls->lock);
+	while (calls->unreturned == MOST_CALLS)
+		pthread_cond_wait(&calls->fewer, &calls->lock);
 	c = calls->spare;
 	if (c)
 		calls->spare = c->next;
@@ -271,6 +287,7 @@ static void hand_over(struct gt_cuda_calls *calls, struct call *c, bool made)
 	else
 		calls->first = c;
 	if (made) {
+		calls->unreturned++;
 		calls->last = c;
 		calls->queued = c->number;
 	}

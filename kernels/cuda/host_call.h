@@ -8,7 +8,8 @@
 
 /* This is the function host_call() of gt_cuda_backend, described in lib/device/backend.h. Each
  * stream has its own thread of the host, which makes the host calls of this stream. The first host
- * call of the stream starts the thread. */
+ * call of the stream starts the thread. If 64 calls of the stream have not returned, this function
+ * waits until one of them has. */
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err);
 

@@ -24,6 +24,8 @@ extern "C" {
  *   out of bounds ends the program with the line of the kernel.
  * - The pinned host memory that a copy goes to is NaN until the copy runs, unless an earlier copy
  *   that still has to run uses it, or streams wait for functions of the host, which may use it.
+ * - A stream holds 1024 operations. The thread that queues one more waits for a place, and all
+ *   calls of other threads wait for this thread.
  *
  * - Memory of cudaMalloc() may be opened by other processes, each of which simulates the same GPUs
  *   with queues of its own. The host's rights, NaN and red zones are as for other memory.

@@ -102,7 +102,7 @@ cudasim_stream *cudasim_new_stream(int device);
 void cudasim_delete_stream(cudasim_stream *stream);
 cudasim_stream *cudasim_stream_of(cudaStream_t stream); /* NULL: the default stream */
 
-/* Queue a copy of the item. */
+/* Queue a copy of the item, once the stream has a place for it. */
 cudaError_t cudasim_queue(cudaStream_t stream, const item &like);
 
 /* Run work of any stream, in any order that is right, until all of this one is done, or until it is
@@ -116,6 +116,13 @@ void cudasim_work();
 
 /* Whether a copy, a fill, a wait or a write that is queued uses some of these bytes. */
 bool cudasim_is_used(const void *p, size_t bytes);
+
+/* ---- streams.cc: with the lock ---- */
+
+/* The items that a stream holds; wait until it takes one more. Other threads do not get the lock
+ * meanwhile. */
+enum { CUDASIM_QUEUE = 1024 };
+void cudasim_wait_for_place(const cudasim_stream *stream);
 
 /* ---- graphs.cc: with the lock ---- */
 

@@ -330,6 +330,8 @@ cudaError_t cudasim_queue(cudaStream_t stream, const item &like)
 	cudasim_stream *s = cudasim_stream_of(stream);
 	item *i;
 
+	if (!s->capture && s->queued - s->done >= CUDASIM_QUEUE)
+		cudasim_wait_for_place(s);
 	if (sim.error[s->device] != cudaSuccess)
 		return cudasim_return(sim.error[s->device]);
 	if (s->capture)

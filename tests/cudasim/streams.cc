@@ -1,9 +1,28 @@
 /* streams.cc - the simulator's streams and events, and waits for values in host memory. */
 #include <cstdio>
+#include <unistd.h>
 
 #include <cuda.h>
 
 #include "tests/cudasim/inside.h"
+
+void cudasim_wait_for_place(const cudasim_stream *stream)
+{
+	enum { AT_ONCE = 64, PAUSE_US = 200, MOST_PAUSES = 200000 };
+
+	for (int i = 1; stream->queued - stream->done >= CUDASIM_QUEUE &&
+	                cudasim_device_error(stream->device) == cudaSuccess;
+	     i++) {
+		cudasim_work();
+		if (i % AT_ONCE == 0)
+			usleep(PAUSE_US);
+		if (i / AT_ONCE < MOST_PAUSES)
+			continue;
+		fprintf(stderr, "cudasim: a stream is full, and other threads that could go on "
+		                "wait for the one that queues more\n");
+		abort();
+	}
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {

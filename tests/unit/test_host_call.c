@@ -8,11 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/common/device.h"
 #include "tests/fake/far/far.h"
 
-enum { N = 500, BYTES = N * sizeof(float), STREAMS = 4, ROUNDS = 6, MANY = 300 };
+enum { N = 500, BYTES = N * sizeof(float), STREAMS = 4, ROUNDS = 6, MANY = 60, FAR_TOO_MANY = 700 };
 
 static const struct gt_backend *b;
 
@@ -187,7 +188,7 @@ static void open_gate(struct gate *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* The host goes on meanwhile, whatever number of calls wait; so do streams that do not. */
+/* The host goes on meanwhile, though many calls wait; so do streams that do not. */
 static void the_host_does_not_wait_for_calls(void **state)
 {
 	struct gt_device *d = open_device(second());
@@ -223,10 +224,30 @@ static void the_host_does_not_wait_for_calls(void **state)
 	gt_device_close(d);
 }
 
+/* When many calls are queued. */
 static void *open_late(void *gate)
 {
+	usleep(200000);
 	open_gate(gate);
 	return NULL;
+}
+
+/* A host that is far ahead waits for calls, and they do not wait for it. */
+static void any_number_of_calls_is_made(void **state)
+{
+	struct gt_device *d = open_device(second());
+	struct gt_err err = GT_ERR_INIT;
+	struct gate g = GATE;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, open_late, &g), 0);
+	for (int i = 0; i < FAR_TOO_MANY; i++)
+		ok(b->host_call(d->compute, pass, &g, NULL, 0, &err), &err);
+	ok(b->stream_sync(d->compute, &err), &err);
+	assert_int_equal(g.calls, FAR_TOO_MANY);
+	pthread_join(thread, NULL);
+	gt_device_close(d);
 }
 
 /* A stream is freed when its calls are made. */
@@ -325,6 +346,7 @@ int main(void)
 		cmocka_unit_test(a_call_begins_behind_work_and_ends_before_work),
 		cmocka_unit_test(calls_wait_for_calls_of_other_streams),
 		cmocka_unit_test(the_host_does_not_wait_for_calls),
+		cmocka_unit_test(any_number_of_calls_is_made),
 		cmocka_unit_test(a_freed_stream_has_made_its_calls),
 		cmocka_unit_test(an_error_is_that_of_later_calls),
 	};
