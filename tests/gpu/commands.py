@@ -4,8 +4,10 @@ GTRAIN is the program; with that of tests/cudasim the GPUs are eight simulated o
 turn and share them where there are fewer. --large: models and runs that only a real GPU is fast enough for.
 """
 import functools
+import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -19,6 +21,8 @@ LARGE = "--large" in sys.argv
 os.environ["CUDASIM_DEVICES"] = "8"
 GPT = "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1"
 COMMON = ["--seed", "3", "--warmup", "0", "--log-every", "1", "-q"]
+# A command that takes longer has failed: PATIENCE ends it before, unless a rank cannot even end. Simulated GPUs are slow.
+MOST_S = 600 if SIMULATED or LARGE else 75
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.01"]
 
 
@@ -31,13 +35,46 @@ class Failed(Exception):
     """A command has failed."""
 
 
+def read(path):
+    try:
+        with open(path, errors="replace") as f:
+            return f.read().strip()
+    except OSError as e:
+        return e.strerror
+
+
+def threads_of(pid):
+    """Where the threads of a process wait: in the kernel (as root), and where gdb is there, in the program."""
+    lines = [f"process {pid}: {read(f'/proc/{pid}/cmdline')[-200:]}".replace(chr(0), " ")]
+    for task in sorted(glob.glob(f"/proc/{pid}/task/*")):
+        state = read(f"{task}/stat").rpartition(")")[2].split()[:1]
+        kernel = " ".join(line.split()[-1].partition("+")[0] for line in read(f"{task}/stack").split("\n")[:6] if line)
+        lines.append(f"  {os.path.basename(task)} {read(f'{task}/comm')}: {state}, in {read(f'{task}/wchan')}: {kernel}")
+    if shutil.which("gdb"):
+        command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"]
+        lines += [line for line in subprocess.run(["timeout", "20", *command], capture_output=True, text=True).stdout.split("\n")
+                  if line.startswith(("#", "Thread"))]
+    return lines
+
+
+def describe(process):
+    """Where the processes of a command that does not end wait, its ranks first."""
+    ranks = [pid for path in glob.glob(f"/proc/{process.pid}/task/*/children") for pid in read(path).split()]
+    return "\n".join(line for pid in [*ranks, process.pid] for line in threads_of(pid))
+
+
 def end(process):
     words = " ".join(process.args)
     try:
-        out, err = process.communicate(timeout=600)
+        out, err = process.communicate(timeout=MOST_S)
     except subprocess.TimeoutExpired:
+        state = describe(process)
         process.kill()
-        raise Failed(f"{words}: no end after 600 s") from None
+        try:
+            out, err = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired as e:  # a process that does not die has its standard output
+            err = (e.stderr or b"").decode(errors="replace")
+        raise Failed(f"{words}: no end after {MOST_S} s: {err}\n{state}") from None
     if process.returncode:
         raise Failed(f"{words}: status {process.returncode}: {err}")
     return out
@@ -239,11 +276,11 @@ def reproducible(folder):
 def mixtures(folder):
     options = ["lenet", "random:,samples=43", "--augment", "mixup", "--steps", 2, *SGD]
     for n in (1, 2):
-        train(folder, "cuda", f"mixed-{n}", *options, "--batch", 8 // n, "--nproc", n, "--reproducible", "--save-every", 1)
+        train(folder, "cuda", f"mixed-{n}", *options, "--batch", 8 // n, "--nproc", n, "--reproducible", "--save-every", 1, *PATIENCE)
     yield "mixup --reproducible: 2 ranks leave the bits of one", same_bits(folder, "mixed-1", "mixed-2")
     os.remove(f"{folder}/mixed-2/checkpoints/step-00000002.pth")
     os.remove(f"{folder}/mixed-2/model.pth")
-    gtrain("train", "--device", "cuda", "--nproc", 2, "--resume", "auto", "--out", "mixed-2", "-q", folder=folder)
+    gtrain("train", "--device", "cuda", "--nproc", 2, "--resume", "auto", "--out", "mixed-2", "-q", *PATIENCE, folder=folder)
     yield "mixup: two ranks that go on from their checkpoint leave the same bits", same_bits(folder, "mixed-1", "mixed-2")
 
 
