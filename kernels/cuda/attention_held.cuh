@@ -50,10 +50,11 @@ bool gt_held_attention(struct gt_call *call);
 bool gt_held_attention_grad(struct gt_call *call, const float *delta);
 }
 
-/* Return whether the kernels support the sizes of a call with a 16-bit type. */
+/* Return whether the kernels support the sizes of a call with a 16-bit type. They count tokens in
+ * int. */
 static inline bool gt_held_fits(const gt_attention_sizes &s)
 {
-	return s.D % 8 == 0 && s.D <= 128;
+	return s.D % 8 == 0 && s.D <= 128 && s.T < INT32_MAX / 2;
 }
 
 /* Queue copies of COUNT rows of the matrix from[T][D], beginning at row `first`, to shared memory.

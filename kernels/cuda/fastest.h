@@ -24,11 +24,11 @@ extern "C" {
  *             so the times may be shorter than in a model, but the fastest algorithm is the same.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
- *
  *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on
  *             data that verify() chooses, and set *right to false if the result is wrong; *right is
  *             true before the call. A wrong algorithm is not used. Algorithms are verified in the
  *             order of their indices.
+ *
  *   finish    Optional (NULL): forget the stream, which is destroyed after this call. All queued
  *             work is done.
  *

@@ -35,7 +35,8 @@ static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0, 0, fal
 	{ 2, 63, 1, 64, 0, 0, true }, { 1, 130, 2, 8, 0.1, 0, true },
 	{ 2, 33, 6, 16, 0.2, 2, false }, { 1, 70, 4, 40, 0, 1, true },
 	{ 1, 200, 2, 64, 0, 1, false }, { 1, 150, 2, 128, 0.1, 1, false },
-	{ 1, 70, 1, 96, 0, 0, true } };
+	{ 1, 70, 1, 96, 0, 0, true }, { 1, 200, 2, 64, 0, 0, true },
+	{ 1, 70, 2, 72, 0.2, 0, false }, { 1, 130, 4, 104, 0.1, 2, true } };
 
 static struct gt_tensor rng_tensor(void)
 {
