@@ -1,110 +1,90 @@
 /* batch_norm.cu - batch_norm, whole and cut where ranks exchange sums, and in evaluation. */
+#include <math.h>
+
 #include "kernels/cuda/channels.cuh"
 
 /* Formulas: lib/graph/ops/ops.h. */
 
 /* ---- means, and sums of squared deviations from them ---- */
 
-/* Of a chunk so far. Parts are put together as in Chan, Golub and LeVeque, "Updating formulae and a
- * pairwise algorithm for computing sample variances", 1979. */
-template <class T, int W> struct chunk_moments {
+/*
+ * The sums of d and of d^2 of some rows, where d is the deviation from the first one of these rows;
+ * then, in double, those of the deviation from the first row of all, which sums of all rows share:
+ *
+ *   d + shift    sum + n shift    square + 2 shift sum + n shift^2
+ *
+ * The square of a mean that is large beside the deviations would cancel digits. A value of the
+ * column itself cannot lie too far: it adds to the variance as any other.
+ */
+template <class T, int W> struct add_moments {
 	typedef typename gt_wide<T>::type wide;
-	double mean[W], square[W], rows;
+	gt_reader<T, W> x;
+	wide sum[W], square[W];
 
-	/* Some rows, in two passes: the second one finds them in the cache, and mends the mean by
-	 * the deviations from it, whose sum is near 0. */
-	__device__ __forceinline__ void add(const T *x, int64_t n, int64_t cols)
+	template <int N>
+	__device__ __forceinline__ void add(int64_t at, int64_t stride, const wide *about)
 	{
-		gt_reader<T, W> v = { (T *)x, {} };
-		wide about[W] = {}, sum[W] = {}, sum_square[W] = {};
+		gt_reader<T, W> v[N];
 
-		for (int64_t r = 0; r < n; r++) {
-			v.load(r * cols);
-			for (int i = 0; i < W; i++)
-				about[i] += v.v[i];
+		for (int i = 0; i < N; i++) {
+			v[i].p = x.p;
+			v[i].load(at + i * stride);
 		}
-		for (int i = 0; i < W; i++)
-			about[i] /= (wide)n;
-		for (int64_t r = 0; r < n; r++) {
-			v.load(r * cols);
-			for (int i = 0; i < W; i++) {
-				wide d = v.v[i] - about[i];
+		for (int i = 0; i < N; i++)
+			for (int k = 0; k < W; k++) {
+				wide d = v[i].v[k] - about[k];
 
-				sum[i] += d;
-				sum_square[i] += d * d;
+				sum[k] += d;
+				square[k] += d * d;
 			}
-		}
-		for (int i = 0; i < W; i++) {
-			double off = (double)sum[i] / (double)n;
-
-			combine(i, (double)about[i] + off,
-			    (double)sum_square[i] - off * (double)sum[i], (double)n);
-		}
-		rows += (double)n;
 	}
 
-	/*
-	 * Example: rows 1 and 3, whose mean is 2 and square 2, and then row 5, whose square is 0.
-	 * d = 3, share = 1/3: the mean is 3, the square 2 + 0 + 9 * 2 / 3 = 8, as of 1 3 5 at
-	 * once.
-	 */
-	__device__ __forceinline__ void combine(int i, double m, double q, double n)
+	__device__ __forceinline__ void operator()(double *sums, int64_t at, int64_t stride, int n)
 	{
-		double d = m - mean[i], share = n / (rows + n);
+		enum { N = gt_rows_at_once<T, W> };
+		gt_reader<T, W> first = x, about = x;
+		double rows = n;
 
-		mean[i] += d * share;
-		square[i] += q + d * d * rows * share;
+		first.load(gt_first_column<W>());
+		about.load(at);
+		for (int k = 0; k < W; k++)
+			sum[k] = square[k] = 0;
+		for (; n >= N; n -= N, at += N * stride)
+			add<N>(at, stride, about.v);
+		for (; n; n--, at += stride)
+			add<1>(at, stride, about.v);
+		for (int k = 0; k < W; k++) {
+			double shift = (double)about.v[k] - (double)first.v[k], s = (double)sum[k];
+
+			sums[k] += s + rows * shift;
+			sums[W + k] += (double)square[k] + shift * (2 * s + rows * shift);
+		}
 	}
 };
 
-/* partial is [chunks, 2, cols]. */
 template <class T, int W>
-static __global__ void sum_moments(double *partial, const T *x, struct gt_channels m)
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, sizeof(T) == 8 ? 1 : 2)
+    sum_moments(double *partial, const T *x, struct gt_channels m)
 {
-	int64_t c = gt_first_column<W>();
-
-	if (c >= m.cols)
-		return;
-	for (int64_t k = gt_first_row(); k < m.chunks; k += gt_row_step()) {
-		chunk_moments<T, W> s = {};
-		double *to = partial + 2 * k * m.cols + c;
-		const int64_t some = GT_SOME_ROWS;
-
-		for (int64_t r = m.begin(k); r < m.end(k); r += GT_SOME_ROWS) {
-			int64_t left = m.end(k) - r;
-
-			s.add(x + r * m.cols + c, left < some ? left : some, m.cols);
-		}
-		for (int i = 0; i < W; i++) {
-			to[i] = s.mean[i];
-			to[m.cols + i] = s.square[i];
-		}
-	}
+	gt_sum_chunk<W>(partial, m, add_moments<T, W>{ { (T *)x, {} }, {}, {} });
 }
 
-/*
- * f(column, rows, mean, sum of squared deviations), once for each column. The mean of all comes
- * first; then a chunk's sum about its own mean m becomes that about the mean of all by adding
- * rows (m - mean)^2. A thread past the last column works on the last one and discards it, because
- * all threads of a block must reach the barriers of gt_sum_over_chunks().
- */
-template <class F>
-static __global__ void finish_moments(F f, const double *partial, struct gt_channels m)
+/* f(column, rows, mean, sum of squared deviations), once for each column. */
+template <class T, class F>
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
+    finish_moments(F f, const T *x, const double *partial, struct gt_channels m)
 {
-	GT_SHARED(double, shared, GT_FINISH_COLUMNS *GT_FINISH_THREADS);
 	int64_t c = (int64_t)blockIdx.x * GT_FINISH_COLUMNS + threadIdx.x;
-	const double *at = partial + (c < m.cols ? c : m.cols - 1);
-	double n = (double)m.rows, mean, square;
+	double n = (double)m.rows, sums[2], mean = 0, square = 0;
 
-	mean = gt_sum_over_chunks(
-	    shared, m.chunks, [=](int64_t k) { return m.rows_of(k) / n * at[2 * k * m.cols]; });
-	square = gt_sum_over_chunks(shared, m.chunks, [=](int64_t k) {
-		double d = at[2 * k * m.cols] - mean;
-
-		return at[(2 * k + 1) * m.cols] + m.rows_of(k) * d * d;
-	});
-	if (c < m.cols && threadIdx.y == 0)
-		f(c, n, mean, square);
+	gt_add_chunks_up(sums, partial, m, c < m.cols ? c : m.cols - 1);
+	if (c >= m.cols || threadIdx.y)
+		return;
+	if (m.rows) {
+		mean = (double)gt_load(x[c]) + sums[0] / n;
+		square = sums[1] - sums[0] * sums[0] / n;
+	}
+	f(c, n, mean, square < 0 ? 0 : square);
 }
 
 /* Their use: statistics of the batch, or sums for other ranks. */
@@ -148,7 +128,7 @@ struct moments_f {
 template <class T, int W>
 static void launch_moments(struct gt_call *call, const struct gt_channels *m)
 {
-	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->chunks);
+	struct gt_channel_shape s = gt_sum_shape_of(m);
 
 	GT_LAUNCH((sum_moments<T, W>), s.grid, s.block, 0, call->stream->queue,
 	    (double *)call->workspace, gt_in_data<T>(call, 0), *m);
@@ -158,14 +138,14 @@ static void launch_moments(struct gt_call *call, const struct gt_channels *m)
 template <class T, class F>
 static void find_moments(struct gt_call *call, const struct gt_channels *m, F f)
 {
-	if (m->chunks && m->cols % gt_pack_elements<T>() == 0)
-		launch_moments<T, gt_pack_elements<T>()>(call, m);
+	if (m->chunks && gt_sum_pack(m) > 1)
+		launch_moments<T, GT_CHANNEL_PACK>(call, m);
 	else if (m->chunks)
 		launch_moments<T, 1>(call, m);
 	if (m->cols)
-		GT_LAUNCH((finish_moments<F>), (unsigned)gt_ceil_div(m->cols, GT_FINISH_COLUMNS),
+		GT_LAUNCH((finish_moments<T, F>), (unsigned)gt_ceil_div(m->cols, GT_FINISH_COLUMNS),
 		    dim3(GT_FINISH_COLUMNS, GT_FINISH_THREADS), 0, call->stream->queue, f,
-		    (const double *)call->workspace, *m);
+		    gt_in_data<T>(call, 0), (const double *)call->workspace, *m);
 }
 
 /* ---- y = (x - mean) scale + bias ---- */
@@ -177,7 +157,7 @@ template <class T> struct apply_args {
 	const T *x;
 	const wide *weight, *bias, *mean, *rstd, *var;
 	double eps;
-	bool relu;
+	wide least; /* of y: 0 with relu; NaN, which no y is below */
 
 	__device__ wide scale(int64_t c) const
 	{
@@ -187,12 +167,17 @@ template <class T> struct apply_args {
 	}
 };
 
-/* A thread keeps the coefficients of its columns. */
-template <class T, int W> static __global__ void apply(apply_args<T> a, struct gt_channels m)
+/* A thread keeps the coefficients of its columns, and loads AT_ONCE rows at a time. Past the last
+ * row it loads that one once more, which may be changed already, and stores nothing. */
+enum { AT_ONCE = 4 };
+
+template <class T, int W>
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
+    apply(apply_args<T> a, struct gt_channels m)
 {
 	typename gt_wide<T>::type scale[W];
-	int64_t c = gt_first_column<W>();
-	gt_reader<T, W> x = { (T *)a.x, {} };
+	int64_t c = gt_first_column<W>(), step = gt_row_step();
+	gt_reader<T, W> x[AT_ONCE];
 	gt_writer<T, W> y = { a.y, {} };
 	gt_reader<typename gt_wide<T>::type, W> mean = { (typename gt_wide<T>::type *)a.mean, {} },
 	                                        bias = { (typename gt_wide<T>::type *)a.bias, {} };
@@ -201,23 +186,28 @@ template <class T, int W> static __global__ void apply(apply_args<T> a, struct g
 		return;
 	mean.load(c);
 	bias.load(c);
-	for (int i = 0; i < W; i++)
-		scale[i] = a.scale(c + i);
-	for (int64_t r = gt_first_row(); r < m.rows; r += gt_row_step()) {
-		x.load(r * m.cols + c);
-		for (int i = 0; i < W; i++) {
-			y.v[i] = (x.v[i] - mean.v[i]) * scale[i] + bias.v[i];
-			if (a.relu && y.v[i] < 0)
-				y.v[i] = 0;
+	for (int k = 0; k < W; k++)
+		scale[k] = a.scale(c + k);
+	for (int64_t r = gt_first_row(); r < m.rows; r += AT_ONCE * step) {
+		for (int i = 0; i < AT_ONCE; i++) {
+			x[i].p = (T *)a.x;
+			x[i].load((r + i * step < m.rows ? r + i * step : m.rows - 1) * m.cols + c);
 		}
-		y.store(r * m.cols + c);
+		for (int i = 0; i < AT_ONCE && r + i * step < m.rows; i++) {
+			for (int k = 0; k < W; k++) {
+				y.v[k] = (x[i].v[k] - mean.v[k]) * scale[k] + bias.v[k];
+				if (y.v[k] < a.least)
+					y.v[k] = 0;
+			}
+			y.store((r + i * step) * m.cols + c);
+		}
 	}
 }
 
 template <class T, int W>
 static void launch_apply(struct gt_call *call, const apply_args<T> &a, const struct gt_channels *m)
 {
-	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->rows);
+	struct gt_channel_shape s = gt_channel_shape_of(m->cols, gt_ceil_div(m->rows, AT_ONCE), W);
 
 	GT_LAUNCH((apply<T, W>), s.grid, s.block, 0, call->stream->queue, a, *m);
 }
@@ -241,7 +231,7 @@ static apply_args<T> apply_args_of(const struct gt_call *call, const void *mean,
 
 	return { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<wide>(call, 1),
 		gt_in_data<wide>(call, 2), (const wide *)mean, (const wide *)rstd, nullptr,
-		call->attrs.norm.eps, call->attrs.norm.relu };
+		call->attrs.norm.eps, call->attrs.norm.relu ? 0 : (wide)NAN };
 }
 
 /* ---- rows ---- */

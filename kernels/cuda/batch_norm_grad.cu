@@ -1,9 +1,13 @@
 /* batch_norm_grad.cu - the gradient of batch_norm, whole and cut where ranks exchange sums. */
+#include <math.h>
+
 #include "kernels/cuda/channels.cuh"
 
 /* Formulas: lib/graph/ops/ops.h. */
 
-/* y is nullptr without relu. sums: n, sums of dy [cols], of dy (x - mean) [cols], in double. */
+/* Without relu y is dy, which is loaded anyway, and `least` is NaN, so no y is as small: a load
+ * behind a condition would wait for those before it. sums: n, sums of dy [cols], of dy (x - mean)
+ * [cols], in double. */
 template <class T> struct channel_grad_args {
 	typedef typename gt_wide<T>::type wide;
 	T *dx;
@@ -11,96 +15,100 @@ template <class T> struct channel_grad_args {
 	const wide *weight, *mean, *rstd;
 	double *sums;
 	wide *dweight, *dbias;
+	wide least;
+
+	/* `result` is y, or nullptr without relu. */
+	void set_relu(const T *result)
+	{
+		y = result ? result : dy;
+		least = result ? 0 : (wide)NAN;
+	}
 };
 
-/* Elements of dy, x and y, all in memory; a NaN in y lets the gradient through, as in relu_grad. */
-template <class T, int W> struct grad_lanes {
+/* N rows of dy, x and y; a NaN in y lets the gradient through, as in relu_grad. */
+template <class T, int W, int N> struct grad_rows {
 	typedef typename gt_wide<T>::type wide;
-	gt_reader<T, W> dy, x, y;
-	gt_reader<wide, W> mean;
-	bool relu;
+	gt_reader<T, W> dy[N], x[N], y[N];
 
-	__device__ __forceinline__ grad_lanes(const channel_grad_args<T> &a, int64_t c)
-	    : dy{ (T *)a.dy, {} }, x{ (T *)a.x, {} }, y{ (T *)a.y, {} }, mean{ (wide *)a.mean, {} },
-	      relu(a.y != nullptr)
+	__device__ __forceinline__ void load(const channel_grad_args<T> &a, int i, int64_t at)
 	{
-		mean.load(c);
+		dy[i].p = (T *)a.dy;
+		x[i].p = (T *)a.x;
+		y[i].p = (T *)a.y;
+		dy[i].load(at);
+		x[i].load(at);
+		y[i].load(at);
 	}
 
-	/* Afterwards dy is the gradient of the norm's result, x the deviation from the mean. */
-	__device__ __forceinline__ void load(int64_t at)
+	/* Element k of the gradient of the norm's result. */
+	__device__ __forceinline__ wide gradient(const channel_grad_args<T> &a, int i, int k) const
 	{
-		dy.load(at);
-		x.load(at);
-		if (relu)
-			y.load(at);
-		for (int i = 0; i < W; i++) {
-			x.v[i] -= mean.v[i];
-			if (relu && y.v[i] <= 0)
-				dy.v[i] = 0;
+		return y[i].v[k] <= a.least ? 0 : dy[i].v[k];
+	}
+};
+
+template <class T, int W> struct add_gradients {
+	typedef typename gt_wide<T>::type wide;
+	channel_grad_args<T> a;
+	wide sum[W], dot[W];
+
+	template <int N>
+	__device__ __forceinline__ void add(int64_t at, int64_t stride, const wide *mean)
+	{
+		grad_rows<T, W, N> v;
+
+		for (int i = 0; i < N; i++)
+			v.load(a, i, at + i * stride);
+		for (int i = 0; i < N; i++)
+			for (int k = 0; k < W; k++) {
+				wide d = v.gradient(a, i, k);
+
+				sum[k] += d;
+				dot[k] += d * (v.x[i].v[k] - mean[k]);
+			}
+	}
+
+	__device__ __forceinline__ void operator()(double *sums, int64_t at, int64_t stride, int n)
+	{
+		enum { N = gt_rows_at_once<T, W> };
+		gt_reader<wide, W> mean = { (wide *)a.mean, {} };
+
+		mean.load(gt_first_column<W>());
+		for (int k = 0; k < W; k++)
+			sum[k] = dot[k] = 0;
+		for (; n >= N; n -= N, at += N * stride)
+			add<N>(at, stride, mean.v);
+		for (; n; n--, at += stride)
+			add<1>(at, stride, mean.v);
+		for (int k = 0; k < W; k++) {
+			sums[k] += (double)sum[k];
+			sums[W + k] += (double)dot[k];
 		}
 	}
 };
 
-/* partial is [chunks, 2, cols]. */
 template <class T, int W>
-static __global__ void sum_gradients(double *partial, channel_grad_args<T> a, struct gt_channels m)
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, sizeof(T) == 8 ? 1 : 2)
+    sum_gradients(double *partial, channel_grad_args<T> a, struct gt_channels m)
 {
-	typedef typename gt_wide<T>::type wide;
-	int64_t c = gt_first_column<W>();
-
-	if (c >= m.cols)
-		return;
-	grad_lanes<T, W> v(a, c);
-
-	for (int64_t k = gt_first_row(); k < m.chunks; k += gt_row_step()) {
-		double sum[W] = {}, dot[W] = {}, *to = partial + 2 * k * m.cols + c;
-
-		for (int64_t r0 = m.begin(k); r0 < m.end(k); r0 += GT_SOME_ROWS) {
-			wide some_sum[W] = {}, some_dot[W] = {};
-
-			for (int64_t r = r0; r < m.end(k) && r < r0 + GT_SOME_ROWS; r++) {
-				v.load(r * m.cols + c);
-				for (int i = 0; i < W; i++) {
-					some_sum[i] += v.dy.v[i];
-					some_dot[i] += v.dy.v[i] * v.x.v[i];
-				}
-			}
-			for (int i = 0; i < W; i++) {
-				sum[i] += (double)some_sum[i];
-				dot[i] += (double)some_dot[i];
-			}
-		}
-		for (int i = 0; i < W; i++) {
-			to[i] = sum[i];
-			to[m.cols + i] = dot[i];
-		}
-	}
+	gt_sum_chunk<W>(partial, m, add_gradients<T, W>{ a, {}, {} });
 }
 
 template <class T>
-static __global__ void finish_gradients(
-    channel_grad_args<T> a, const double *partial, struct gt_channels m)
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
+    finish_gradients(channel_grad_args<T> a, const double *partial, struct gt_channels m)
 {
 	typedef typename gt_wide<T>::type wide;
-	GT_SHARED(double, shared, GT_FINISH_COLUMNS *GT_FINISH_THREADS);
 	int64_t c = (int64_t)blockIdx.x * GT_FINISH_COLUMNS + threadIdx.x;
-	/*
-	 * All threads of a block must reach the barriers of gt_sum_over_chunks(), those past the
-	 * last column too.
-	 */
-	const double *at = partial + (c < m.cols ? c : m.cols - 1);
-	double sum, dot;
+	double sums[2];
 
-	sum = gt_sum_over_chunks(shared, m.chunks, [=](int64_t k) { return at[2 * k * m.cols]; });
-	dot = gt_sum_over_chunks(
-	    shared, m.chunks, [=](int64_t k) { return at[(2 * k + 1) * m.cols]; });
+	gt_add_chunks_up(sums, partial, m, c < m.cols ? c : m.cols - 1);
 	if (c >= m.cols || threadIdx.y)
 		return;
-	a.sums[1 + c] = sum;
-	a.sums[1 + m.cols + c] = dot;
-	a.dbias[c] = (wide)sum;
-	a.dweight[c] = (wide)(dot * (double)a.rstd[c]);
+	a.sums[1 + c] = sums[0];
+	a.sums[1 + m.cols + c] = sums[1];
+	a.dbias[c] = (wide)sums[0];
+	a.dweight[c] = (wide)(sums[1] * (double)a.rstd[c]);
 	if (c == 0)
 		a.sums[0] = (double)m.rows;
 }
@@ -109,32 +117,46 @@ static __global__ void finish_gradients(
  * dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n)
  *
  * a.sums has n and both sums. With sync_bn they are of all ranks, so n comes from there and not
- * from m. The factors of a column are computed in double once, and rounded.
+ * from m. The factors of a column are computed in double once, and rounded: with one division, as
+ * a thread may have few rows.
  */
+enum { AT_ONCE = 2 };
+
 template <class T, int W>
-static __global__ void apply_gradient(channel_grad_args<T> a, struct gt_channels m)
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
+    apply_gradient(channel_grad_args<T> a, struct gt_channels m)
 {
 	typedef typename gt_wide<T>::type wide;
-	int64_t c = gt_first_column<W>();
+	int64_t c = gt_first_column<W>(), step = gt_row_step();
 	wide scale[W], slope[W], offset[W];
+	gt_reader<wide, W> mean = { (wide *)a.mean, {} };
 	gt_writer<T, W> dx = { a.dx, {} };
+	grad_rows<T, W, AT_ONCE> v;
+	double per_row;
 
 	if (c >= m.cols)
 		return;
-	for (int i = 0; i < W; i++) {
-		double n = a.sums[0], rstd = (double)a.rstd[c + i];
+	per_row = 1 / a.sums[0];
+	mean.load(c);
+	for (int k = 0; k < W; k++) {
+		double rstd = (double)a.rstd[c + k];
 
-		scale[i] = a.weight[c + i] * a.rstd[c + i];
-		slope[i] = (wide)(rstd * rstd * a.sums[1 + m.cols + c + i] / n);
-		offset[i] = (wide)(a.sums[1 + c + i] / n);
+		scale[k] = a.weight[c + k] * a.rstd[c + k];
+		slope[k] = (wide)(rstd * rstd * a.sums[1 + m.cols + c + k] * per_row);
+		offset[k] = (wide)(a.sums[1 + c + k] * per_row);
 	}
-	grad_lanes<T, W> v(a, c);
+	for (int64_t r = gt_first_row(); r < m.rows; r += AT_ONCE * step) {
+		for (int i = 0; i < AT_ONCE; i++) {
+			int64_t row = r + i * step < m.rows ? r + i * step : m.rows - 1;
 
-	for (int64_t r = gt_first_row(); r < m.rows; r += gt_row_step()) {
-		v.load(r * m.cols + c);
-		for (int i = 0; i < W; i++)
-			dx.v[i] = scale[i] * (v.dy.v[i] - offset[i] - v.x.v[i] * slope[i]);
-		dx.store(r * m.cols + c);
+			v.load(a, i, row * m.cols + c);
+		}
+		for (int i = 0; i < AT_ONCE && r + i * step < m.rows; i++) {
+			for (int k = 0; k < W; k++)
+				dx.v[k] = scale[k] * (v.gradient(a, i, k) - offset[k] -
+				                         (v.x[i].v[k] - mean.v[k]) * slope[k]);
+			dx.store((r + i * step) * m.cols + c);
+		}
 	}
 }
 
@@ -142,7 +164,7 @@ template <class T, int W>
 static void launch_sums(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
     const struct gt_channels *m)
 {
-	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->chunks);
+	struct gt_channel_shape s = gt_sum_shape_of(m);
 
 	GT_LAUNCH((sum_gradients<T, W>), s.grid, s.block, 0, call->stream->queue, partial, a, *m);
 }
@@ -151,8 +173,8 @@ template <class T>
 static void sum_gradient(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
     const struct gt_channels *m)
 {
-	if (m->chunks && m->cols % gt_pack_elements<T>() == 0)
-		launch_sums<T, gt_pack_elements<T>()>(call, partial, a, m);
+	if (m->chunks && gt_sum_pack(m) > 1)
+		launch_sums<T, GT_CHANNEL_PACK>(call, partial, a, m);
 	else if (m->chunks)
 		launch_sums<T, 1>(call, partial, a, m);
 	if (m->cols)
@@ -165,7 +187,7 @@ template <class T, int W>
 static void launch_gradient(
     struct gt_call *call, const channel_grad_args<T> &a, const struct gt_channels *m)
 {
-	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->rows);
+	struct gt_channel_shape s = gt_channel_shape_of(m->cols, gt_ceil_div(m->rows, AT_ONCE), W);
 
 	GT_LAUNCH((apply_gradient<T, W>), s.grid, s.block, 0, call->stream->queue, a, *m);
 }
@@ -201,10 +223,11 @@ template <class T> static int run_batch_norm_grad(struct gt_call *call, struct g
 	struct gt_channels m = gt_channels_of(&call->in[1]);
 	double *sums = (double *)call->workspace;
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), gt_in_data<T>(call, 5), gt_in_data<wide>(call, 2),
+		gt_in_data<T>(call, 1), nullptr, gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), sums,
-		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2) };
+		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), 0 };
 
+	a.set_relu(gt_in_data<T>(call, 5));
 	sum_gradient(call, sums + 1 + 2 * m.cols, a, &m);
 	return finish_gradient(call, a, &m, err);
 }
@@ -227,11 +250,12 @@ template <class T> static int run_batch_norm_grad_sums(struct gt_call *call, str
 {
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
-	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
-		gt_in_data<T>(call, 4), nullptr, gt_in_data<wide>(call, 2),
-		gt_in_data<wide>(call, 3), gt_out_data<double>(call), gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2) };
+	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), nullptr,
+		nullptr, gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
+		gt_out_data<double>(call), gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2),
+		0 };
 
+	a.set_relu(gt_in_data<T>(call, 4));
 	sum_gradient(call, (double *)call->workspace, a, &m);
 	return gt_cuda_launched(call->stream, "batch_norm_grad_sums", err);
 }
@@ -241,10 +265,11 @@ template <class T> static int run_batch_norm_grad_apply(struct gt_call *call, st
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), gt_in_data<T>(call, 6), gt_in_data<wide>(call, 2),
+		gt_in_data<T>(call, 1), nullptr, gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), (double *)call->in[5].data,
-		nullptr, nullptr };
+		nullptr, nullptr, 0 };
 
+	a.set_relu(gt_in_data<T>(call, 6));
 	return finish_gradient(call, a, &m, err);
 }
 
