@@ -11,15 +11,9 @@
  * lib/graph/ops/ops.h. */
 enum { WARPS = 4, PACK = 8 };
 
-/* Values loaded for later rounds take registers. */
-#ifdef __CUDACC__
-#define GT_NO_UNROLL _Pragma("unroll 1")
-#else
-#define GT_NO_UNROLL
-#endif
-
 template <class T, int W> using reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W> using writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
+template <class T, int W> using updater = typename gt_map_buffer<T, true, true>::template lanes<W>;
 
 /* The sum of f(element) over a row. */
 template <int W, class T, class F>
@@ -106,17 +100,20 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
 /* ---- gradients ---- */
 
 /*
- * A block has a chunk of rows, and takes as many at a time as it has warps. Each warp makes dx of
- * one; then each thread adds the elements of some columns, which are still in a cache, to its own
- * sums for dweight and dbias. So memory is read once, and no thread waits for another.
+ * A block has a chunk of rows, and takes a few at a time. A thread has PACK elements of each, or
+ * some packs where rows are long. It loads those of all these rows before it uses the first of
+ * them, as it waits for memory most of the time. The block adds up the sums of each row; then the
+ * thread makes its elements of dx, and adds to the sums of its columns for dweight and dbias. HELD:
+ * a thread has one pack, which it keeps; else it reads its packs again, from a cache.
  *
  * Blocks are in groups. The block that ends last in its group adds up the sums of the group. The
  * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
  * the order of the additions is fixed. Source: NVIDIA's sample threadFenceReduction.
  */
 enum {
-	GRAD_WARPS = 8,
+	GRAD_WARPS = 12, /* at most, in a block; more would leave too few registers */
 	GRAD_THREADS = GRAD_WARPS * 32,
+	GRAD_AT_ONCE = 3, /* rows, at most */
 	/* Of a chunk: 16384 rows are 512 blocks, 4 for each multiprocessor of a large GPU. */
 	GRAD_ROWS = 32,
 	SHARED_BYTES = 40 * 1024
@@ -128,9 +125,10 @@ template <class T, class S> struct norm_grad_args {
 	T *low;        /* dx once more, or nullptr */
 	wide *partial; /* [chunks, 2, cols] */
 	const T *dy;
-	const S *x, *dsum; /* dsum is added to dx; nullptr: nothing is */
+	const S *x, *dsum; /* dsum is added to dx if `adds`; else it is x, which is loaded anyway */
 	const wide *weight, *mean, *rstd;
 	struct gt_column_chunks m;
+	bool adds;
 	bool shared;           /* the sums of a chunk fit into shared memory */
 	int64_t size;          /* chunks of a group */
 	wide *dweight, *dbias; /* dbias: or nullptr */
@@ -159,93 +157,131 @@ static __device__ __forceinline__ double add(double a, double b)
 	return __dadd_rn(a, b);
 }
 
-/* d is rounded before dsum is added, as by two separate ops. */
-template <class T, class S, int W>
-static __device__ __forceinline__ void grad_row(const norm_grad_args<T, S> &a, int64_t r)
-{
+/* Some rows from r on, and what a thread has of them. */
+template <class T, class S, int W> struct grad_rows {
 	typedef typename gt_wide<T>::type wide;
-	int64_t cols = a.m.cols, at = r * cols;
-	int first = (int)threadIdx.x % 32 * W;
-	reader<T, W> dy = { (T *)a.dy + at, {} };
-	reader<S, W> x = { (S *)a.x + at, {} }, dsum = { a.dsum ? (S *)a.dsum + at : nullptr, {} };
-	reader<wide, W> weight = { (wide *)a.weight, {} };
-	writer<S, W> dx = { a.dx + at, {} };
-	writer<T, W> low = { a.low ? a.low + at : nullptr, {} };
-	wide mean = a.mean[r], rstd = a.rstd[r], sum = 0, dot = 0;
+	enum { N = W * sizeof(S) == 16 ? GRAD_AT_ONCE : W * sizeof(S) <= 32 ? 2 : 1 };
+	const norm_grad_args<T, S> &a;
+	int64_t r, end; /* of the chunk */
+	wide mean[N], rstd[N], sum[N], dot[N];
+	reader<T, W> dy[N];
+	reader<S, W> x[N], dsum[N];
 
-	GT_NO_UNROLL
-	for (int64_t c = first; c < cols; c += 32 * W) {
-		dy.load(c);
-		x.load(c);
-		weight.load(c);
-		for (int k = 0; k < W; k++) {
-			wide g = dy.v[k] * weight.v[k];
-
-			sum += g;
-			dot += g * (x.v[k] - mean) * rstd;
+	__device__ __forceinline__ grad_rows(
+	    const norm_grad_args<T, S> &args, int64_t begin, int64_t e)
+	    : a(args), r(begin), end(e)
+	{
+		for (int i = 0; i < N; i++) {
+			mean[i] = a.mean[row(i)];
+			rstd[i] = a.rstd[row(i)];
+			sum[i] = dot[i] = 0;
 		}
 	}
-	sum = gt_warp_sum(sum) / (wide)cols;
-	dot = gt_warp_sum(dot) / (wide)cols;
-	GT_NO_UNROLL
-	for (int64_t c = first; c < cols; c += 32 * W) {
-		dy.load(c);
-		x.load(c);
-		weight.load(c);
-		if (a.dsum)
-			dsum.load(c);
-		for (int k = 0; k < W; k++) {
-			wide d =
-			    rstd * (dy.v[k] * weight.v[k] - sum - (x.v[k] - mean) * rstd * dot);
 
-			dx.v[k] = low.v[k] = a.dsum ? add(dsum.v[k], kept<S>(d)) : d;
-		}
-		dx.store(c);
-		if (a.low)
-			low.store(c);
+	/* Row i. Past the end of the chunk it is the last row once more, which is not stored. */
+	__device__ __forceinline__ int64_t row(int i) const
+	{
+		return r + i < end ? r + i : end - 1;
 	}
-}
 
-/* Add rows [r, end) to the sums of this thread's columns: sums[c] and sums[cols + c]. */
-template <class T, class S, int W>
-static __device__ __forceinline__ void grad_columns(
-    const norm_grad_args<T, S> &a, typename gt_wide<T>::type *sums, int64_t begin, int64_t end)
-{
-	typedef typename gt_wide<T>::type wide;
-	int64_t cols = a.m.cols;
-
-	for (int64_t c = (int64_t)threadIdx.x * W; c < cols; c += GRAD_THREADS * W) {
-		wide dw[W], db[W];
-
-		for (int k = 0; k < W; k++) {
-			dw[k] = sums[c + k];
-			db[k] = sums[cols + c + k];
+	__device__ __forceinline__ void load(int64_t c)
+	{
+		for (int i = 0; i < N; i++) {
+			dy[i].p = (T *)a.dy;
+			x[i].p = (S *)a.x;
+			dy[i].load(row(i) * a.m.cols + c);
+			x[i].load(row(i) * a.m.cols + c);
 		}
-		GT_NO_UNROLL
-		for (int64_t r = begin; r < end; r++) {
-			reader<T, W> dy = { (T *)a.dy + r * cols, {} };
-			reader<S, W> x = { (S *)a.x + r * cols, {} };
-			wide mean = a.mean[r], rstd = a.rstd[r];
+	}
 
-			dy.load(c);
-			x.load(c);
+	__device__ __forceinline__ void load_dsum(int64_t c)
+	{
+		for (int i = 0; i < N; i++) {
+			dsum[i].p = (S *)a.dsum;
+			dsum[i].load(row(i) * a.m.cols + c);
+		}
+	}
+
+	__device__ __forceinline__ void add_up(int64_t c)
+	{
+		reader<wide, W> weight = { (wide *)a.weight, {} };
+
+		weight.load(c);
+		for (int i = 0; i < N; i++)
 			for (int k = 0; k < W; k++) {
-				dw[k] += dy.v[k] * (x.v[k] - mean) * rstd;
-				db[k] += dy.v[k];
+				wide g = dy[i].v[k] * weight.v[k];
+
+				sum[i] += g;
+				dot[i] += g * ((x[i].v[k] - mean[i]) * rstd[i]);
 			}
+	}
+
+	/* Means over a row. `shared` is for 2 N values of each warp; it must not be that of the
+	 * call before, which another warp may still read. */
+	__device__ __forceinline__ void finish_sums(wide *shared)
+	{
+		int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
+		wide share = 1 / (wide)a.m.cols;
+
+		for (int i = 0; i < N; i++) {
+			sum[i] = gt_warp_sum(sum[i]);
+			dot[i] = gt_warp_sum(dot[i]);
+			if (threadIdx.x % 32 == 0) {
+				shared[2 * N * warp + 2 * i] = sum[i];
+				shared[2 * N * warp + 2 * i + 1] = dot[i];
+			}
+			sum[i] = dot[i] = 0;
 		}
-		for (int k = 0; k < W; k++) {
-			sums[c + k] = dw[k];
-			sums[cols + c + k] = db[k];
+		__syncthreads();
+		for (int w = 0; w < warps; w++)
+			for (int i = 0; i < N; i++) {
+				sum[i] += shared[2 * N * w + 2 * i];
+				dot[i] += shared[2 * N * w + 2 * i + 1];
+			}
+		for (int i = 0; i < N; i++) {
+			sum[i] *= share;
+			dot[i] *= share;
 		}
 	}
-}
+
+	/* Add to the sums of columns, sums[c] and sums[cols + c], and store dx. d is rounded before
+	 * dsum is added, as by two separate ops. */
+	__device__ __forceinline__ void store(wide *sums, int64_t c) const
+	{
+		updater<wide, W> dw = { sums, {} }, db = { sums + a.m.cols, {} };
+		reader<wide, W> weight = { (wide *)a.weight, {} };
+		writer<S, W> dx = { a.dx, {} };
+		writer<T, W> low = { a.low, {} };
+
+		weight.load(c);
+		dw.load(c);
+		db.load(c);
+		for (int i = 0; i < N && r + i < end; i++) {
+			for (int k = 0; k < W; k++) {
+				wide hat = (x[i].v[k] - mean[i]) * rstd[i];
+				wide d =
+				    rstd[i] * (dy[i].v[k] * weight.v[k] - sum[i] - hat * dot[i]);
+				wide with = add(dsum[i].v[k], kept<S>(d));
+
+				dw.v[k] += dy[i].v[k] * hat;
+				db.v[k] += dy[i].v[k];
+				dx.v[k] = low.v[k] = a.adds ? with : d;
+			}
+			dx.store((r + i) * a.m.cols + c);
+			if (a.low)
+				low.store((r + i) * a.m.cols + c);
+		}
+		dw.store(c);
+		db.store(c);
+	}
+};
 
 /*
  * Whether this block is the last of `count` to come here, for all of its threads, which then see
  * the writes of the others. The first fence makes this block's writes visible before it is
- * counted, the second keeps reads from being done before the count (CUDA C++ Programming Guide,
- * "Memory Fence Functions", whose example this is). The last block sets the counter back, for the
+ * counted, the second keeps reads from being done before the count, or by an L1 cache that was
+ * filled before it (CUDA C++ Programming Guide, "Memory Fence Functions", whose example this is;
+ * PTX ISA, "Memory Consistency Model"). The last block sets the counter back, for the
  * next launch.
  */
 static __device__ bool is_last(unsigned *counter, int64_t count)
@@ -264,29 +300,27 @@ static __device__ bool is_last(unsigned *counter, int64_t count)
 	return last[0];
 }
 
-/*
- * Element c of `count` rows of 2 cols elements, in double and in their order. Volatile, as other
- * blocks have written them: a load must not be served by a register or by this multiprocessor's
- * L1 cache. AT_ONCE loads are under way at a time: the block that ends last has nothing else to do
- * while it waits.
- */
-template <class W>
-static __device__ __forceinline__ double add_rows(
-    const W *rows, int64_t count, int64_t width, int64_t c)
+/* Add elements c to c + V - 1 of `count` rows, in double and in their order. AT_ONCE loads are
+ * under way at a time: the block that ends last has nothing else to do while it waits. */
+template <int V, class W>
+static __device__ __forceinline__ void add_rows(
+    double *sums, const W *rows, int64_t count, int64_t width, int64_t c)
 {
 	enum { AT_ONCE = 8 };
-	const volatile W *from = rows + c;
-	double sum = 0;
 
+	for (int j = 0; j < V; j++)
+		sums[j] = 0;
 	for (int64_t k = 0; k < count; k += AT_ONCE) {
-		W v[AT_ONCE];
+		reader<W, V> v[AT_ONCE];
 
+		for (int i = 0; i < AT_ONCE; i++) {
+			v[i].p = (W *)rows;
+			v[i].load((k + i < count ? k + i : count - 1) * width + c);
+		}
 		for (int i = 0; i < AT_ONCE; i++)
-			v[i] = k + i < count ? from[(k + i) * width] : 0;
-		for (int i = 0; i < AT_ONCE; i++)
-			sum += (double)v[i];
+			for (int j = 0; j < V; j++)
+				sums[j] += k + i < count ? (double)v[i].v[j] : 0;
 	}
-	return sum;
 }
 
 /*
@@ -297,55 +331,73 @@ static __device__ __forceinline__ double add_rows(
  *   blocks 6 7                        | the last of them writes groups[2]
  *   the last of these three blocks    | dweight, dbias = groups[0] + groups[1] + groups[2]
  */
-template <class T, class S> static __device__ void add_up_blocks(const norm_grad_args<T, S> &a)
+template <class T, class S, int V>
+static __device__ void add_up_blocks(const norm_grad_args<T, S> &a)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t width = 2 * a.m.cols, blocks = gridDim.x, group = blockIdx.x / a.size;
 	int64_t groups = (blocks + a.size - 1) / a.size, first = group * a.size;
 	int64_t count = first + a.size < blocks ? a.size : blocks - first;
+	double sums[V];
 
 	if (!is_last(a.counters + 1 + group, count))
 		return;
-	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS)
-		a.groups[group * width + c] = add_rows(a.partial + first * width, count, width, c);
+	for (int64_t c = (int64_t)threadIdx.x * V; c < width; c += blockDim.x * V) {
+		add_rows<V>(sums, a.partial + first * width, count, width, c);
+		for (int j = 0; j < V; j++)
+			a.groups[group * width + c + j] = sums[j];
+	}
 	if (!is_last(a.counters, groups))
 		return;
-	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS) {
+	for (int64_t c = (int64_t)threadIdx.x * V; c < width; c += blockDim.x * V) {
 		wide *to = c < a.m.cols ? a.dweight : a.dbias;
 
-		if (to)
-			to[c % a.m.cols] = (wide)add_rows(a.groups, groups, width, c);
+		add_rows<V>(sums, a.groups, groups, width, c);
+		for (int j = 0; j < V && to; j++)
+			to[c % a.m.cols + j] = (wide)sums[j];
 	}
 }
 
-/* PACK elements at a time in rows, and COLS in columns, of which there are fewer than threads. */
-template <class T, class S, int W, int COLS>
-static __global__ void __launch_bounds__(GRAD_THREADS, sizeof(T) == 8 ? 2 : 4)
-    layer_norm_grad(norm_grad_args<T, S> a)
+template <class T, class S, int W, bool HELD>
+static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad_args<T, S> a)
 {
 	typedef typename gt_wide<T>::type wide;
-	GT_DYNAMIC_SHARED(wide, shared);
+	GT_DYNAMIC_SHARED(wide, columns);
+	GT_SHARED(wide, of_rows, 2 * 2 * GRAD_AT_ONCE * GRAD_WARPS);
 	int64_t cols = a.m.cols, begin = (int64_t)blockIdx.x * a.m.length;
 	int64_t end = begin + a.m.length < a.m.rows ? begin + a.m.length : a.m.rows;
+	int64_t first = (int64_t)threadIdx.x * W, step = (int64_t)blockDim.x * W, half = 0;
 	wide *partial = a.partial + (int64_t)blockIdx.x * 2 * cols,
-	     *sums = a.shared ? shared : partial;
+	     *sums = a.shared ? columns : partial;
 
-	for (int64_t c = (int64_t)threadIdx.x * COLS; c < cols; c += GRAD_THREADS * COLS)
-		for (int k = 0; k < COLS; k++)
+	for (int64_t c = first; c < cols; c += step)
+		for (int k = 0; k < W; k++)
 			sums[c + k] = sums[cols + c + k] = 0;
-	GT_NO_UNROLL
-	for (int64_t r = begin; r < end; r += GRAD_WARPS) {
-		if (r + threadIdx.x / 32 < end)
-			grad_row<T, S, W>(a, r + threadIdx.x / 32);
-		grad_columns<T, S, COLS>(a, sums, r, r + GRAD_WARPS < end ? r + GRAD_WARPS : end);
+	for (int64_t r = begin; r < end; r += grad_rows<T, S, W>::N) {
+		grad_rows<T, S, W> v(a, r, end);
+
+		for (int64_t c = first; c < cols; c = HELD ? cols : c + step) {
+			v.load(c);
+			if (HELD)
+				v.load_dsum(c);
+			v.add_up(c);
+		}
+		v.finish_sums(of_rows + half);
+		half = 2 * GRAD_AT_ONCE * GRAD_WARPS - half;
+		for (int64_t c = first; c < cols; c = HELD ? cols : c + step) {
+			if (!HELD) {
+				v.load(c);
+				v.load_dsum(c);
+			}
+			v.store(sums, c);
+		}
 	}
-	for (int64_t c = (int64_t)threadIdx.x * COLS; a.shared && c < cols;
-	     c += GRAD_THREADS * COLS)
-		for (int k = 0; k < COLS; k++) {
+	for (int64_t c = first; a.shared && c < cols; c += step)
+		for (int k = 0; k < W; k++) {
 			partial[c + k] = sums[c + k];
 			partial[cols + c + k] = sums[cols + c + k];
 		}
-	add_up_blocks(a);
+	add_up_blocks<T, S, W == 1 ? 1 : 4>(a);
 }
 
 /* ---- rows ---- */
@@ -446,22 +498,29 @@ template <class T, class S> static int run_grad(struct gt_call *call, struct gt_
 	typedef typename gt_wide<T>::type wide;
 	struct grad_chunks g = grad_chunks_of(&call->in[1]);
 	size_t bytes = (size_t)g.m.cols * 2 * sizeof(wide);
-	bool shared = bytes <= SHARED_BYTES;
+	bool shared = bytes <= SHARED_BYTES, packs = g.m.cols % PACK == 0;
+	int64_t warps = (g.m.cols / (packs ? PACK : 1) + 31) / 32;
+	unsigned blocks = (unsigned)g.blocks, threads = 32 * gt_min_blocks(warps, GRAD_WARPS);
+	const S *dsum = gt_in_data<S>(call, 5);
 	norm_grad_args<T, S> a = { gt_out_data<S>(call), gt_out_data<T>(call, 3),
 		(wide *)((char *)call->workspace + group_bytes(g)), gt_in_data<T>(call, 0),
-		gt_in_data<S>(call, 1), gt_in_data<S>(call, 5), gt_in_data<wide>(call, 2),
-		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), g.m, shared, g.size,
-		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), (double *)call->workspace,
+		gt_in_data<S>(call, 1), dsum ? dsum : gt_in_data<S>(call, 1),
+		gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4),
+		g.m, dsum != nullptr, shared, g.size, gt_out_data<wide>(call, 1),
+		gt_out_data<wide>(call, 2), (double *)call->workspace,
 		gt_cuda_block_counters(call->stream) };
 
 	if (!g.m.cols)
 		return 0;
-	if (g.m.cols % PACK == 0)
-		GT_LAUNCH((layer_norm_grad<T, S, PACK, PACK / 4>), (unsigned)g.blocks, GRAD_THREADS,
-		    shared ? bytes : 0, call->stream->queue, a);
+	if (!packs)
+		GT_LAUNCH((layer_norm_grad<T, S, 1, false>), blocks, threads, shared ? bytes : 0,
+		    call->stream->queue, a);
+	else if (warps > GRAD_WARPS)
+		GT_LAUNCH((layer_norm_grad<T, S, PACK, false>), blocks, threads, shared ? bytes : 0,
+		    call->stream->queue, a);
 	else
-		GT_LAUNCH((layer_norm_grad<T, S, 1, 1>), (unsigned)g.blocks, GRAD_THREADS,
-		    shared ? bytes : 0, call->stream->queue, a);
+		GT_LAUNCH((layer_norm_grad<T, S, PACK, true>), blocks, threads, shared ? bytes : 0,
+		    call->stream->queue, a);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 

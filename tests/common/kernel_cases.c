@@ -4,7 +4,7 @@
 #include "lib/base/half.h"
 
 static const int64_t row_sizes[][5] = { { 1, 1 }, { 3, 17 }, { 65, 3 }, { 17, 65 }, { 5, 768 },
-	{ 301, 129 } };
+	{ 301, 129 }, { 70, 264 } };
 static const int64_t long_row_sizes[][5] = { { 3, 1024 }, { 2, 1025 }, { 1, 2056 }, { 3, 50257 },
 	{ 2, 60000 } };
 static const int64_t image_sizes[][5] = { { 2, 1, 2, 3 }, { 1, 3, 5, 7 }, { 2, 17, 4, 3 },
