@@ -68,7 +68,7 @@ static void test_hint_of_a_full_gpu(void **state)
 	assert_int_equal(
 	    gt_cuda_check(cudaErrorMemoryAllocation, 0, "cudaSetDevice", &err), GT_EDEVICE);
 	assert_string_equal(err.text, "cuda:0: cudaSetDevice: out of memory");
-	assert_non_null(strstr(err.hint, "other processes may use the GPU's memory or its queues"));
+	assert_non_null(strstr(err.hint, "other processes may use the GPU's memory or queues"));
 }
 
 /* 2 multiprocessors of compute capability 9.0 at 1 GHz. */
