@@ -26,7 +26,7 @@ template <class T> struct channel_grad_args {
 };
 
 /* N rows of dy, x and y; a NaN in y lets the gradient through, as in relu_grad. */
-template <class T, int W, int N> struct grad_rows {
+template <class T, int W, int N> struct channel_grad_rows {
 	typedef typename gt_wide<T>::type wide;
 	gt_reader<T, W> dy[N], x[N], y[N];
 
@@ -55,7 +55,7 @@ template <class T, int W> struct add_gradients {
 	template <int N>
 	__device__ __forceinline__ void add(int64_t at, int64_t stride, const wide *mean)
 	{
-		grad_rows<T, W, N> v;
+		channel_grad_rows<T, W, N> v;
 
 		for (int i = 0; i < N; i++)
 			v.load(a, i, at + i * stride);
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	wide scale[W], slope[W], offset[W];
 	gt_reader<wide, W> mean = { (wide *)a.mean, {} };
 	gt_writer<T, W> dx = { a.dx, {} };
-	grad_rows<T, W, AT_ONCE> v;
+	channel_grad_rows<T, W, AT_ONCE> v;
 	double per_row;
 
 	if (c >= m.cols)

@@ -13,7 +13,7 @@ static const char what[] = "timing a convolution";
 
 /* From -1 to 1: the upper bits of a multiplicative hash of the index (Knuth, The Art of Computer
  * Programming, volume 3, section 6.4). */
-struct fill_f {
+struct trial_data_f {
 	uint32_t seed;
 
 	__device__ bool begin()
@@ -34,7 +34,7 @@ template <class T>
 static int fill(
     struct gt_stream *stream, const struct gt_tensor *t, uint32_t seed, struct gt_err *err)
 {
-	fill_f f = { seed };
+	trial_data_f f = { seed };
 
 	return gt_map(
 	    stream, what, gt_tensor_elements(t), f, err, gt_out((T *)t->data), gt_index());

@@ -158,7 +158,7 @@ static __device__ __forceinline__ double add(double a, double b)
 }
 
 /* Some rows from r on, and what a thread has of them. */
-template <class T, class S, int W> struct grad_rows {
+template <class T, class S, int W> struct norm_grad_rows {
 	typedef typename gt_wide<T>::type wide;
 	enum { N = W * sizeof(S) == 16 ? GRAD_AT_ONCE : W * sizeof(S) <= 32 ? 2 : 1 };
 	const norm_grad_args<T, S> &a;
@@ -167,7 +167,7 @@ template <class T, class S, int W> struct grad_rows {
 	reader<T, W> dy[N];
 	reader<S, W> x[N], dsum[N];
 
-	__device__ __forceinline__ grad_rows(
+	__device__ __forceinline__ norm_grad_rows(
 	    const norm_grad_args<T, S> &args, int64_t begin, int64_t e)
 	    : a(args), r(begin), end(e)
 	{
@@ -373,8 +373,8 @@ static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad
 	for (int64_t c = first; c < cols; c += step)
 		for (int k = 0; k < W; k++)
 			sums[c + k] = sums[cols + c + k] = 0;
-	for (int64_t r = begin; r < end; r += grad_rows<T, S, W>::N) {
-		grad_rows<T, S, W> v(a, r, end);
+	for (int64_t r = begin; r < end; r += norm_grad_rows<T, S, W>::N) {
+		norm_grad_rows<T, S, W> v(a, r, end);
 
 		for (int64_t c = first; c < cols; c = HELD ? cols : c + step) {
 			v.load(c);

@@ -22,8 +22,6 @@
 
 enum { SAME_KNOB = 2 }; /* all engines have a setting of this type */
 
-static const size_t MiB = (size_t)1 << 20;
-
 /* In the order in which they are proposed. `mode` is that of the heuristics. */
 static const struct engine {
 	int mode;
@@ -42,7 +40,7 @@ static const struct engine {
 	{ GT_CUDNN_HEUR_A, 8, 0.003, 0, GT_CUDNN_NOTE_WINOGRAD, false, false, 0 },
 	{ GT_CUDNN_HEUR_B, 9, 0.01, 1 << 16, -1, false, false, 0 }, /* once more */
 	{ GT_CUDNN_HEUR_B, 2, 0.001, 0, GT_CUDNN_NOTE_REDUCED_SUMS, false, false, 0 },
-	{ GT_CUDNN_HEUR_B, 1, 0.001, 512 * MiB, -1, false, false, 0 },
+	{ GT_CUDNN_HEUR_B, 1, 0.001, (size_t)512 << 20, -1, false, false, 0 },
 	{ GT_CUDNN_HEUR_FALLBACK, 4, 0.001, 0, -1, true, false, 0 },
 	{ GT_CUDNN_HEUR_FALLBACK, 6, 0.001, 0, -1, false, true, 0 },
 };
@@ -458,16 +456,14 @@ struct image {
 		std::vector<double> out((size_t)(size[0] * stride[0]));
 
 		for (size_t i = 0; i < out.size(); i++) {
-			float x;
-
 			if (type == GT_CUDNN_F16)
 				out[i] = gt_float_of_f16(((const uint16_t *)p)[i]);
 			else if (type == GT_CUDNN_BF16)
 				out[i] = gt_float_of_bf16(((const uint16_t *)p)[i]);
-			else {
-				memcpy(&x, (const float *)p + i, sizeof(x));
-				out[i] = tf32 ? cudasim_tf32(x) : x;
-			}
+			else if (tf32)
+				out[i] = cudasim_tf32(((const float *)p)[i]);
+			else
+				out[i] = ((const float *)p)[i];
 		}
 		return out;
 	}
