@@ -174,22 +174,17 @@ static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2
 	__syncthreads();
 	gt_held_own<S>(own, shared);
 	__syncthreads();
-	gt_held_fetch<S, S::TILE>(copies, shared, k, s.stride, 0, s);
-	gt_held_fetch<S, S::TILE>(copies, shared + S::TILE * S::LD, v, s.stride, 0, s);
-	copies.commit();
+	gt_held_fetch_two<S, S::TILE>(copies, shared, k, s.stride, v, s.stride, 0, s);
 	for (int j = 0, t = 0; j < end; j += S::TILE, t ^= 1) {
 		T *next = shared + (t ^ 1) * S::STAGE;
 
-		/* After the barrier, this tile is complete, and no warp still reads the tile before
-		 * it, whose memory the next copies overwrite. */
+		/* After the barrier, this tile is complete. No warp still reads the tile before it,
+		 * so the next copies may overwrite that one. */
 		copies.template wait<0>();
 		__syncthreads();
-		if (j + S::TILE < end) {
-			gt_held_fetch<S, S::TILE>(copies, next, k, s.stride, j + S::TILE, s);
-			gt_held_fetch<S, S::TILE>(
-			    copies, next + S::TILE * S::LD, v, s.stride, j + S::TILE, s);
-			copies.commit();
-		}
+		if (j + S::TILE < end)
+			gt_held_fetch_two<S, S::TILE>(
+			    copies, next, k, s.stride, v, s.stride, j + S::TILE, s);
 		if (i < (int)s.T && (s.full || j < i + S::M * GT_TILE))
 			see<S, DROPS>(shared + t * S::STAGE, own, r, y, draw, i, j, s);
 	}

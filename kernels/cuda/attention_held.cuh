@@ -77,6 +77,18 @@ __device__ __forceinline__ void gt_held_fetch(gt_async_copies &copies, typename 
 	}
 }
 
+/* Call gt_held_fetch() for the same rows of two matrices, as one group of copies. The rows of the
+ * second matrix follow those of the first in shared memory. */
+template <class S, int COUNT>
+__device__ __forceinline__ void gt_held_fetch_two(gt_async_copies &copies, typename S::type *to,
+    const typename S::type *x, int64_t x_stride, const typename S::type *y, int64_t y_stride,
+    int first, const gt_attention_sizes &s)
+{
+	gt_held_fetch<S, COUNT>(copies, to, x, x_stride, first, s);
+	gt_held_fetch<S, COUNT>(copies, to + COUNT * S::LD, y, y_stride, first, s);
+	copies.commit();
+}
+
 /* Read the factors of this warp's own rows from own[OWN][LD] in shared memory. */
 template <class S>
 __device__ __forceinline__ void gt_held_own(

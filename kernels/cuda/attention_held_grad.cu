@@ -44,9 +44,7 @@ static __device__ __forceinline__ void take_own(gt_held<typename S::type> (&x)[S
 {
 	gt_async_copies copies;
 
-	gt_held_fetch<S, S::OWN>(copies, shared, from_x, x_stride, first, s);
-	gt_held_fetch<S, S::OWN>(copies, shared + S::OWN * S::LD, from_y, y_stride, first, s);
-	copies.commit();
+	gt_held_fetch_two<S, S::OWN>(copies, shared, from_x, x_stride, from_y, y_stride, first, s);
 	copies.template wait<0>();
 	__syncthreads();
 	gt_held_own<S>(x, shared);
@@ -102,20 +100,15 @@ static __device__ __forceinline__ void grad_queries(
 		lse[h] = row < (int)s.T ? a.lse[at + row] * gt_log2_e : INFINITY;
 		delta[h] = row < (int)s.T ? a.delta[at + row] : 0;
 	}
-	gt_held_fetch<S, S::TILE>(copies, shared, k, s.stride, 0, s);
-	gt_held_fetch<S, S::TILE>(copies, shared + S::TILE * S::LD, v, s.stride, 0, s);
-	copies.commit();
+	gt_held_fetch_two<S, S::TILE>(copies, shared, k, s.stride, v, s.stride, 0, s);
 	for (int j = 0, t = 0; j < end; j += S::TILE, t ^= 1) {
 		T *next = shared + (t ^ 1) * S::STAGE;
 
 		copies.template wait<0>();
 		__syncthreads();
-		if (j + S::TILE < end) {
-			gt_held_fetch<S, S::TILE>(copies, next, k, s.stride, j + S::TILE, s);
-			gt_held_fetch<S, S::TILE>(
-			    copies, next + S::TILE * S::LD, v, s.stride, j + S::TILE, s);
-			copies.commit();
-		}
+		if (j + S::TILE < end)
+			gt_held_fetch_two<S, S::TILE>(
+			    copies, next, k, s.stride, v, s.stride, j + S::TILE, s);
 		if (i >= (int)s.T)
 			continue;
 		GT_NO_UNROLL
@@ -171,11 +164,8 @@ template <class S> struct query_tiles {
 		int row = i + (int)threadIdx.x % S::TILE;
 		bool first = (int)threadIdx.x < S::TILE;
 
-		gt_held_fetch<S, S::TILE>(
-		    copies, to, a.qkv + b * s.T * s.stride + head * s.D, s.stride, i, s);
-		gt_held_fetch<S, S::TILE>(
-		    copies, to + S::TILE * S::LD, a.dy + b * s.T * s.C + head * s.D, s.C, i, s);
-		copies.commit();
+		gt_held_fetch_two<S, S::TILE>(copies, to, a.qkv + b * s.T * s.stride + head * s.D,
+		    s.stride, a.dy + b * s.T * s.C + head * s.D, s.C, i, s);
 		/* Rows behind the last query get lse = infinity, so their probability is 0. */
 		next = first ? INFINITY : 0;
 		if (row < (int)s.T)

@@ -168,7 +168,7 @@ template <class T> struct apply_args {
 };
 
 /* A thread keeps the coefficients of its columns, and loads AT_ONCE rows at a time. Past the last
- * row it loads that one once more, which may be changed already, and stores nothing. */
+ * row, it loads the last row again, which may have changed already, and stores nothing. */
 enum { AT_ONCE = 4 };
 
 template <class T, int W>

@@ -7,7 +7,7 @@
  * which add more elements each. */
 enum { BLOCKS = GT_CONV_SUMS / 2, THREADS = 128, EACH = 2048 };
 
-static const char what[] = "timing a convolution";
+static const char task[] = "timing a convolution";
 
 /* ---- data ---- */
 
@@ -37,7 +37,7 @@ static int fill(
 	trial_data_f f = { seed };
 
 	return gt_map(
-	    stream, what, gt_tensor_elements(t), f, err, gt_out((T *)t->data), gt_index());
+	    stream, task, gt_tensor_elements(t), f, err, gt_out((T *)t->data), gt_index());
 }
 
 int gt_conv_fill(
@@ -91,7 +91,7 @@ static int queue(struct gt_stream *stream, const struct gt_tensor *x, const void
 	distance_args<T> a = { (const T *)x->data, (const T *)y, gt_tensor_elements(x), sums };
 
 	GT_LAUNCH((add_up<T>), blocks_for(x), THREADS, 0, stream->queue, a);
-	return gt_cuda_launched(stream, what, err);
+	return gt_cuda_launched(stream, task, err);
 }
 
 int gt_conv_distance(struct gt_stream *stream, const struct gt_tensor *x, const void *y,
@@ -114,5 +114,5 @@ int gt_conv_distance(struct gt_stream *stream, const struct gt_tensor *x, const 
 		size += of_blocks[2 * i + 1];
 	}
 	*distance = sqrt(apart / size);
-	return gt_cuda_check(e, stream->index, what, err);
+	return gt_cuda_check(e, stream->index, task, err);
 }

@@ -15,8 +15,8 @@ struct gt_marks {
 	const struct gt_device *device;
 	struct mark *ring; /* [capacity], of which `count` from `first` on wait for the device */
 	size_t capacity, first, count;
-	/* An event whose time on the host's clock is known. Times are counted from a late one: a
-	 * float of milliseconds, as CUDA's, has 7 digits. */
+	/* An event with a known time on the host's clock; other times are measured from it. It is a
+	 * recent event: CUDA returns milliseconds in a float, which has only 7 digits. */
 	struct gt_event *base;
 	double base_time;
 };

@@ -49,7 +49,8 @@ static void read_text(const char *path, char *text, size_t size)
 	fclose(f);
 }
 
-/* Whoever traces a process hears of its end first; so to its parent it seems to go on. */
+/* The tracer of a process hears of its end first. Until then, the process seems to run to its
+ * parent. */
 static void a_rank_that_does_not_end_is_left_behind(void **state)
 {
 	char folder[] = "/tmp/gtrain-stuck-XXXXXX", text[4096];
