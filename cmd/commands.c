@@ -53,7 +53,7 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt rename", "IN --map REGEX=REPLACEMENT (-o OUT | --in-place) [OPTIONS]",
 	    "change names by regular expressions", 1, gt_cmd_ckpt_rename_options,
 	    gt_cmd_ckpt_rename, false, NULL },
-	{ "ckpt select", "FILE --path KEY|--keys GLOB -o OUT",
+	{ "ckpt select", "FILE [--path KEY] [--keys GLOB] -o OUT [OPTIONS]",
 	    "write a part of a checkpoint as a file", 1,
 	    gt_cmd_ckpt_select_options, gt_cmd_ckpt_select, false, NULL },
 	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write in another format or data type", 1,

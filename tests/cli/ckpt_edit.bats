@@ -26,7 +26,7 @@ keys() {
 	gtrain ckpt strip-module in.pth -o out.pth
 	equal "$status" 0
 	equal "$out" ""
-	[[ $err =~ ^"'module.' taken off $(wc -l <plain) names in 1 state_dict; "[0-9.]+" "(Ki)?B" written, "[0-9.]+" "(Ki)?B" moved in "[0-9]+" ms"$ ]]
+	[[ $err =~ ^"'module.' removed from $(wc -l <plain) names in 1 state_dict; "[0-9.]+" "(Ki)?B" written, "[0-9.]+" "(Ki)?B" moved in "[0-9]+" ms"$ ]]
 	keys out.pth | diff plain -
 	gtrain strip-module in.pth --in-place
 	equal "$status" 0
@@ -78,10 +78,10 @@ keys() {
 @test "remap changes devices, in any kind of file" {
 	gtrain ckpt remap in.pth --map 'cpu=cuda:1' -o gpu.pth
 	equal "$status" 0
-	[[ $err == *"storages moved: cpu to cuda:1; "* ]]
+	[[ $err == *"storages changed: cpu to cuda:1; "* ]]
 	equal "$("$GTRAIN" ckpt ls gpu.pth --json | jq -r '.tensors[].device' | sort -u)" cuda:1
 	gtrain ckpt remap gpu.pth --map 'cuda=cpu' --in-place
-	equal "$err" "nothing to change: no storage is to move; the last one is on 'cuda:1'; nothing written"
+	equal "$err" "nothing to change: no storage is on a device to change; the last one is on 'cuda:1'; nothing written"
 	gtrain ckpt remap gpu.pth --map 'cuda:*=cpu' --in-place -q
 	equal "$("$GTRAIN" ckpt ls gpu.pth --json | jq -r '.tensors[].device' | sort -u)" cpu
 }

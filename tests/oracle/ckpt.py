@@ -200,7 +200,7 @@ def whole_model(folder):
         path = os.path.join(folder, "whole.pth")
         torch.save(torch.nn.DataParallel(net), path, pickle_protocol=protocol)
         out = run("state", path)
-        want = ["a whole pickled model; 'module.' taken off 7 keys"]
+        want = ["a whole pickled model; 'module.' removed from 7 keys"]
         for k, v in net.state_dict(keep_vars=True).items():
             want.append("%s %s" % (k, tensor_line(v)))
         yield ("a whole pickled model, protocol %d" % protocol,
@@ -211,7 +211,7 @@ def note_of(value, place):
     """The line that should be said of these files, all of whose tensors were on one device."""
     said = ["state_dict found under 'state_dict'"] if "state_dict" in value else []
     keys = [k for k in value.get("state_dict", value) if k.startswith("module.")]
-    said += ["'module.' taken off %d keys" % len(keys)] if keys else []
+    said += ["'module.' removed from %d keys" % len(keys)] if keys else []
     return "; ".join(said + (["saved on " + place] if place != "cpu" else []))
 
 

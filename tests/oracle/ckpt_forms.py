@@ -468,14 +468,14 @@ def whole_models(folder):
         want = net.state_dict(keep_vars=True)
         stripped = {k[7:] if k.startswith("module.") else k: v for k, v in want.items()}
         taken = sum(k.startswith("module.") for k in want)
-        off = "; 'module.' taken off %d key%s" % (taken, "" if taken == 1 else "s") if taken else ""
+        off = "; 'module.' removed from %d key%s" % (taken, "" if taken == 1 else "s") if taken else ""
         for form, kind in KINDS.items():
             for protocol in (1, 2, 4):
                 save(net, path, form, protocol)
                 yield ("whole model %s, %s, protocol %d" % (name, form, protocol), difference(
                     ask("state", path), state_lines(kind, "a whole pickled model" + off, stripped)))
         save(torch.nn.DataParallel(net), path, "zip")
-        note = "a whole pickled model; 'module.' taken off %d keys" % len(want)
+        note = "a whole pickled model; 'module.' removed from %d keys" % len(want)
         yield "whole model %s in DataParallel" % name, difference(
             ask("state", path), state_lines("torch-zip", note, stripped))
         save({"epoch": 3, "model": None, "ema": net, "optimizer": {}}, path, "zip")

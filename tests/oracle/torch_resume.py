@@ -129,8 +129,8 @@ def accelerate(peer, path):
 
 #       how it is saved, its name, parts of what gtrain says
 FORMS = [
-    (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' taken off 4 keys", "left: 'args'\n"]),
-    (long_names, "their.pth", ["'_orig_mod.' taken off", "its schedule is left"]),
+    (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' removed from 4 keys", "left: 'args'\n"]),
+    (long_names, "their.pth", ["'_orig_mod.' removed from", "its schedule is left"]),
     (iterations, "their.th", ["state_dict found under 'net'"]),
     (lightning, "their.ckpt", ["a checkpoint of PyTorch Lightning", "left: 'pytorch-lightning_version', 'loops', 'callbacks'"]),
     (trainer, "checkpoint-13", ["a checkpoint of Hugging Face's Trainer", "'rng_state.pth'"]),

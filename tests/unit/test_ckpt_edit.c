@@ -288,9 +288,9 @@ static const struct {
 	size_t count;
 } edits[] = {
 	{ "strip", GT_EDIT_STRIP, { NULL }, "conv.weight", "fc.weight", "fc.bias",
-	    "'module.' and '_orig_mod.' taken off 3 names in 1 state_dict", 3 },
+	    "'module.' and '_orig_mod.' removed from 3 names in 1 state_dict", 3 },
 	{ "strip one", GT_EDIT_STRIP, { "module." }, "conv.weight", "_orig_mod.module.fc.weight",
-	    "fc.bias", "'module.' taken off 2 names in 1 state_dict", 2 },
+	    "fc.bias", "'module.' removed from 2 names in 1 state_dict", 2 },
 	{ "strip none", GT_EDIT_STRIP, { "net." }, "module.conv.weight",
 	    "_orig_mod.module.fc.weight", "fc.bias",
 	    "nothing to change: no name starts with 'net.' in 1 state_dict", 0 },

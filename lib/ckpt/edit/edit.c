@@ -81,7 +81,7 @@ static void add_prefixes(
 static int note_names(
     struct gt_edit *e, const struct gt_edit_naming *n, size_t dicts, struct gt_err *err)
 {
-	static const char *const verbs[] = { [GT_EDIT_STRIP] = " taken off ",
+	static const char *const verbs[] = { [GT_EDIT_STRIP] = " removed from ",
 		[GT_EDIT_ADD] = " put before ",
 		[GT_EDIT_RENAME] = "" };
 	struct gt_buf note = { 0 };

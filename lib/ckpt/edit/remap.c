@@ -144,7 +144,8 @@ static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule
 		storages = count_storages(e, err);
 		if (!storages)
 			return GT_ENOMEM;
-		gt_buf_printf(&note, "%zu storage%s moved: ", storages, storages == 1 ? "" : "s");
+		gt_buf_printf(
+		    &note, "device of %zu storage%s changed: ", storages, storages == 1 ? "" : "s");
 		for (size_t i = 0; i < count; i++) {
 			if (!rules[i].hits)
 				continue;
@@ -153,7 +154,7 @@ static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule
 		}
 	} else if (last) {
 		gt_buf_printf(&note,
-		    "nothing to change: no storage is to move; the last one is on '%.40s'",
+		    "nothing to change: no storage is on a device to change; the last one is on '%.40s'",
 		    last->storage->location);
 	} else {
 		gt_buf_puts(&note, "nothing to change: the file names no devices");

@@ -208,7 +208,7 @@ static int index_names(struct gt_state_dict *sd, struct gt_err *err)
 		if (!first)
 			return GT_ENOMEM;
 		gt_err_set(err, GT_EFORMAT,
-		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
+		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are removed",
 		    first->name);
 		return gt_err_hint(
 		    err, "'gtrain ckpt rename' or 'select' makes a file with one of them");
@@ -273,7 +273,7 @@ static void note_prefixes(struct gt_buf *note, const bool *met, size_t keys)
 		if (met[i])
 			gt_buf_printf(
 			    note, "%s'%s'", named++ ? " and " : "", gt_state_dict_wrappers[i]);
-	gt_buf_printf(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
+	gt_buf_printf(note, " removed from %zu key%s", keys, keys == 1 ? "" : "s");
 }
 
 static void note_locations(struct gt_buf *note, const struct gt_state_dict *sd)
