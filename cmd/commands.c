@@ -60,13 +60,13 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false, NULL },
 	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of several files",
 	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false, NULL },
-	{ "help", "[OPTIONS] [COMMAND | TOPIC]", "help on a command, on models, on data", 2,
+	{ "help", "[OPTIONS] [COMMAND | TOPIC]", "describe a command or a topic", 2,
 	    gt_cmd_help_options, gt_cmd_help, false, NULL },
 	{ 0 }
 };
 
 static const struct gt_cmd_group groups[] = {
-	{ "data", "fetch well-known data sets" },
+	{ "data", "list and fetch well-known data sets" },
 	{ "ckpt", "inspect and rewrite checkpoints" },
 	{ "bench", "measure the speed of this machine" },
 	{ 0 }

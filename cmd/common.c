@@ -15,7 +15,7 @@
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };
 
-enum { HINT = 120, MOST_COLUMNS = 10000 };
+enum { HINT = 120, COLUMNS = 80, USAGE_INDENT = 6, MOST_COLUMNS = 10000 };
 
 bool gt_cmd_wants_color(enum gt_cmd_color choice, int fd)
 {
@@ -227,15 +227,33 @@ int gt_cmd_finish_stdout(int status)
 	return results_arrive(true) ? GT_EXIT_DONE : GT_EXIT_FAILED;
 }
 
+/* Break the line before the word that would reach beyond column 80. */
+static void print_usage(FILE *stream, const struct gt_cmd *cmd)
+{
+	int column = fprintf(stream, "usage: gtrain %s", cmd->name);
+
+	for (const char *word = cmd->synopsis; *word;) {
+		int length = (int)strcspn(word, " ");
+
+		if (column + 1 + length > COLUMNS)
+			column = fprintf(stream, "\n%*s", USAGE_INDENT, "") - 1;
+		column += fprintf(stream, " %.*s", length, word);
+		word += length;
+		word += strspn(word, " ");
+	}
+	fputc('\n', stream);
+}
+
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
 {
-	fprintf(stream, "usage: gtrain %s %s\n\n%s\n\n", cmd->name, cmd->synopsis, cmd->summary);
+	print_usage(stream, cmd);
+	fprintf(stream, "\n%s\n\n", cmd->summary);
 	gt_opt_print_help(stream, cmd->options(), color);
 }
 
-static void print_heading(FILE *stream, bool color)
+static void print_heading(FILE *stream, const char *text, bool color)
 {
-	fprintf(stream, "%sCommands:%s\n", color ? "\033[1m" : "", color ? "\033[0m" : "");
+	fprintf(stream, "%s%s:%s\n", color ? "\033[1m" : "", text, color ? "\033[0m" : "");
 }
 
 void gt_cmd_print_overview(FILE *stream, bool color)
@@ -243,22 +261,23 @@ void gt_cmd_print_overview(FILE *stream, bool color)
 	const char *name, *summary;
 
 	fputs("usage: gtrain [--version] [--help] COMMAND [ARGUMENTS]\n\n", stream);
-	print_heading(stream, color);
+	print_heading(stream, "Commands", color);
 	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++) {
 		name = gt_cmd_first_word(cmd, &summary);
 		if (name)
 			fprintf(stream, "  %-9s %s\n", name, summary);
 	}
-	fputs("\n'gtrain help COMMAND' describes one of them.\n", stream);
+	fputs("\n'gtrain help COMMAND' describes one of them.\n\n", stream);
+	print_heading(stream, "Topics for 'gtrain help TOPIC'", color);
 	for (const struct gt_cmd_topic *topic = gt_cmd_topics(); topic->name; topic++)
-		fprintf(stream, "'gtrain help %s' lists %s.\n", topic->name, topic->summary);
+		fprintf(stream, "  %-9s %s\n", topic->name, topic->summary);
 }
 
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color)
 {
 	fprintf(
 	    stream, "usage: gtrain %s COMMAND [ARGUMENTS]\n\n%s\n\n", group->name, group->summary);
-	print_heading(stream, color);
+	print_heading(stream, "Commands", color);
 	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++) {
 		const char *word = gt_cmd_word_in(cmd, group);
 

@@ -1,10 +1,12 @@
 /* topics.c - gtrain help models, data, augment, ...: tables of the library, as text and JSON. */
 #include "cmd/topics.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/ranks.h"
 #include "cmd/recipes.h"
 #include "lib/base/opt.h"
 #include "lib/base/text.h"
@@ -176,7 +178,7 @@ static void print_family(FILE *out, struct gt_model *const *models, int count)
 		fprintf(out, "%s%s", i ? ", " : "\n  ", gt_model_name(models[i]));
 	fputc('\n', out);
 	for (int k = 0; gt_model_setting(models[0], k, &s, value); k++)
-		print_setting(out, &s, same_value(models, count, k) ? s.initial : NULL);
+		print_setting(out, &s, !*value || same_value(models, count, k) ? s.initial : NULL);
 	for (int i = 0; i < count; i++)
 		print_own_defaults(out, models[i], models, count);
 }
@@ -208,8 +210,9 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 {
 	int rc = 0;
 
-	fputs("--model NAME[:key=value,...] names a model; --model DIR, one of Hugging Face's.\n\n"
-	      "Models:         PARAMETERS   FLOPS\n",
+	fputs(
+	    "--model NAME[:key=value,...] names a model; --model DIR is a folder that\nHugging Face's transformers wrote.\n\n"
+	    "Models:         PARAMETERS   FLOPs\n",
 	    out);
 	for (int i = 0; i < count && !rc; i++)
 		rc = print_model(out, models[i], err);
@@ -282,18 +285,29 @@ static json_t *describe_models(struct gt_err *err)
 
 /* ---- augmentations ---- */
 
+/* The setting, with a default of thirds as a fraction. */
+static void print_augment_setting(FILE *out, const struct gt_setting *s)
+{
+	double thirds = 3 * strtod(s->initial, NULL);
+	char fraction[32];
+
+	snprintf(fraction, sizeof(fraction), "%.0f/3", thirds);
+	print_setting(
+	    out, s, thirds == rint(thirds) && fmod(thirds, 3) != 0 ? fraction : s->initial);
+}
+
 static int print_augmentations(FILE *out, struct gt_err *err)
 {
 	const struct gt_augment_form *form;
 
 	(void)err;
-	fputs("--augment NAME[:key=value[:key=value...]],... varies images while training, in\n"
-	      "this order:\n",
+	fputs(
+	    "--augment NAME[:key=value[:key=value...]],... changes training images. The\naugmentations are applied in the order below, whatever the order of the list:\n",
 	    out);
 	for (int i = 0; (form = gt_augment_form(i)); i++) {
 		fprintf(out, "\n  %s\n      %s\n", form->name, form->summary);
 		for (const struct gt_setting *s = form->settings; s->help; s++)
-			print_setting(out, s, s->initial);
+			print_augment_setting(out, s);
 		fprintf(out, "      for example --augment %s\n", form->example);
 	}
 	return 0;
@@ -314,6 +328,15 @@ static json_t *describe_augmentations(struct gt_err *err)
 
 /* ---- data ---- */
 
+static void print_example(FILE *out, const char *example)
+{
+	fputs("      for example ", out);
+	gt_cmd_print_word(out, example);
+	fputc('\n', out);
+	if (strchr(example, '{'))
+		fputs("      Quote the braces, because the shell would expand them.\n", out);
+}
+
 static int print_data(FILE *out, struct gt_err *err)
 {
 	const struct gt_data_form *form;
@@ -324,7 +347,7 @@ static int print_data(FILE *out, struct gt_err *err)
 		fprintf(out, "\n  %s:%s\n      %s\n", form->name, form->path, form->summary);
 		for (const struct gt_setting *s = form->settings; s->help; s++)
 			print_setting(out, s, s->initial);
-		fprintf(out, "      for example %s\n", form->example);
+		print_example(out, form->example);
 	}
 	fputs("\n'gtrain data ls' lists data sets that 'gtrain data get NAME' fetches.\n\n", out);
 	return print_augmentations(out, err);
@@ -374,18 +397,17 @@ static json_t *describe_resume(struct gt_err *err)
 
 /* ---- the table ---- */
 
-static const struct gt_cmd_topic topics[] = {
-	{ "models", "the networks that --model names, and their settings", print_models,
-	    describe_models },
-	{ "data", "the kinds of data that --data names, and their settings", print_data,
+static const struct gt_cmd_topic topics[] = { { "models",
+	                                          "networks that --model names, and their settings",
+	                                          print_models, describe_models },
+	{ "data", "kinds of data that --data names, and their settings", print_data,
 	    describe_data },
-	{ "augment", "the augmentations that --augment names, and their settings",
-	    print_augmentations, describe_augmentations },
-	{ "resume", "the options that may change with --resume", print_resume, describe_resume },
+	{ "augment", "augmentations that --augment names, and their settings", print_augmentations,
+	    describe_augmentations },
+	{ "resume", "options that may change with --resume", print_resume, describe_resume },
 	{ "recipes", "complete sets of options for well-known runs", gt_cmd_recipes_print,
 	    gt_cmd_recipes_describe },
-	{ 0 }
-};
+	{ 0 } };
 
 const struct gt_cmd_topic *gt_cmd_topics(void)
 {

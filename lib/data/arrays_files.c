@@ -232,7 +232,7 @@ static int open_npz(struct gt_source **out, const struct gt_spec *spec,
 	}
 
 static const struct gt_setting npy_settings[] = {
-	{ "target", "FILE", "none", "the .npy file of the targets; required" }, COMMON_SETTINGS
+	{ "target", "FILE", NULL, "the .npy file of the targets (required)" }, COMMON_SETTINGS
 };
 
 static const struct gt_setting npz_settings[] = { { "input", "NAME", "by its name",

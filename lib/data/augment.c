@@ -108,7 +108,7 @@ static int flip(uint8_t *pixels, const struct gt_data_info *info, const double *
 static const struct gt_setting no_settings[] = { { 0 } };
 
 static const struct gt_setting rrc_settings[] = { { "min-scale", "X", "0.08",
-	                                              "the smallest share of the picture's area" },
+	                                              "the smallest share of the image's area" },
 	{ "max-scale", "X", "1", "the largest share" },
 	{ "min-ratio", "X", "0.75", "the smallest ratio of width to height" },
 	{ "max-ratio", "X", "1.3333333333333333", "the largest ratio" }, { 0 } };
@@ -150,7 +150,8 @@ static const struct augmentation {
 	    .check = gt_rrc_check,
 	    .apply = gt_augment_rrc },
 	[GT_AUGMENT_CROP] = { .form = { .name = "crop",
-	                          .summary = "pad with zeros, and crop at a random place",
+	                          .summary =
+	                              "pad each side by 4 zeros (width/8 if 64 or wider), crop at a random place",
 	                          .settings = no_settings,
 	                          .example = "crop,flip" },
 	    .stream = GT_RNG_AUGMENT,
@@ -162,7 +163,7 @@ static const struct augmentation {
 	    .stream = GT_RNG_AUGMENT,
 	    .apply = flip },
 	[GT_AUGMENT_JITTER] = { .form = { .name = "jitter",
-	                            .summary = "vary the colours, as torchvision's ColorJitter",
+	                            .summary = "vary the colors, as torchvision's ColorJitter",
 	                            .settings = jitter_settings,
 	                            .example = "flip,jitter:brightness=0.2:hue=0.1" },
 	    .max = { MOST_FACTOR, MOST_FACTOR, MOST_FACTOR, 0.5 },
@@ -297,7 +298,7 @@ static int unknown(const struct piece *name, struct gt_err *err)
 		snprintf(list + used, sizeof(list) - used, "%s, ", table[i].form.name);
 	}
 	gt_err_set(err, GT_EINVAL, "unknown augmentation '%.*s'", (int)name->length, name->text);
-	return gt_err_hint(err, "known: %snone; divided by commas", list);
+	return gt_err_hint(err, "known: %snone; separated by commas", list);
 }
 
 static int unknown_setting(

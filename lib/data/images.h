@@ -173,7 +173,7 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 /* clang-format off */
 #define GT_IMAGE_SETTINGS \
 	{ "size", "N", "the model's, else as they are", \
-	    "resize the shorter side to N, then crop the centre to N x N" }, \
+	    "resize the shorter side to N, then crop the center to N x N" }, \
 	{ "reduce", "yes|no", "yes", "decode large JPEGs at a reduced size, which is faster" }, \
 	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" }, \
 	{ "mean", "a/b/c", "0", \

@@ -58,27 +58,42 @@ static const struct {
 	enum key_type type;
 	size_t offset;
 	const char *help;
-	const char *unset; /* the meaning of 0 */
+	const char *unset;    /* the meaning of 0 */
+	const char *families; /* the row is for these; NULL: for all */
 } keys[] = {
-	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL },
-	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL },
-	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL },
-	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL },
-	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL },
-	{ "eps", KEY_POSITIVE, AT(eps), "added to the variance, or mean square, in norms", NULL },
-	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding", NULL },
-	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL },
-	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block", "by the width" },
-	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL },
-	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "from the data" },
-	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data" },
+	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL },
+	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
+	    NULL },
+	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit" },
+	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
+	    "gpt2 llama" },
+	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL, NULL },
+	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL,
+	    NULL },
+	{ "eps", KEY_POSITIVE, AT(eps), "added to the variance, or mean square, in norms", NULL,
+	    NULL },
+	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding", NULL,
+	    NULL },
+	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL },
+	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
+	    "4 times the width", "gpt2 vit" },
+	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
+	    "8/3 of the width, rounded up to a multiple of 32", "llama" },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL },
+	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "from the data", NULL },
+	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data, else 224",
+	    "resnet" },
+	{ "image", KEY_INT, AT(image), "height and width of images",
+	    "size= of the data, else 224, or 8 patches if patch is below 14", "vit" },
 	{ "classes", KEY_INT, AT(classes), "number of classes; must be that of the data",
-	    "from the data" },
-	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL },
-	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL },
+	    "from the data", NULL },
+	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL,
+	    NULL },
+	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL },
 	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),
-	    "begin the weights of each block's last norm at zero", NULL },
-	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exact or approximated with tanh", NULL },
+	    "begin the weights of each block's last norm at zero", NULL, NULL },
+	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exact or approximated with tanh", NULL,
+	    NULL },
 };
 /* clang-format on */
 
@@ -99,6 +114,13 @@ static bool word_in(const char *list, const char *word)
 		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
 			return true;
 	return false;
+}
+
+/* Whether row k is of a setting of the architecture. */
+static bool row_is_for(int k, const struct gt_arch *arch)
+{
+	return word_in(arch->keys, keys[k].name) &&
+	       (!keys[k].families || word_in(keys[k].families, arch->family));
 }
 
 static bool parse_int(const char *text, int *out)
@@ -169,7 +191,7 @@ static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 	if (value)
 		*value++ = '\0';
 	for (int i = 0; value && i < KEYS; i++) {
-		if (strcmp(keys[i].name, pair) || !word_in(m->arch->keys, pair))
+		if (strcmp(keys[i].name, pair) || !row_is_for(i, m->arch))
 			continue;
 		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset) &&
 		    m->config.layers <= MOST_LAYERS)
@@ -318,7 +340,7 @@ bool gt_model_setting(
 		return i == 0;
 	}
 	for (int k = 0; k < KEYS; k++) {
-		if (!word_in(m->arch->keys, keys[k].name) || i--)
+		if (!row_is_for(k, m->arch) || i--)
 			continue;
 		*out =
 		    (struct gt_setting){ keys[k].name, forms[keys[k].type], value, keys[k].help };
@@ -383,7 +405,7 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 	for (int k = 0; k < KEYS; k++) {
 		char mine[GT_MODEL_VALUE], theirs[GT_MODEL_VALUE];
 
-		if (!word_in(a->arch->keys, keys[k].name) || keys[k].type == KEY_PROBABILITY)
+		if (!row_is_for(k, a->arch) || keys[k].type == KEY_PROBABILITY)
 			continue;
 		print_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
 		print_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);

@@ -68,7 +68,7 @@ short() {
 		equal "$status" 0
 		equal "$(awk 'length > 80' <<<"$out")" ""
 		python3 - "$topic" "$ROOT/man/gtrain-$topic.7" "$out" "$("$GTRAIN" help "$topic" --json)" <<-'END'
-			import json, re, sys
+			import json, re, shlex, sys
 			topic, page, text, document = sys.argv[1], open(sys.argv[2]).read(), sys.argv[3], json.loads(sys.argv[4])
 			assert list(document) == [topic]
 			flat = re.sub(r"\s+", " ", text)
@@ -80,7 +80,7 @@ short() {
 			for row in document[topic]:
 			    section, named = sections[row["name"]], set()
 			    assert row["name"] in flat and row["summary"] in flat
-			    assert topic == "models" or f'for example {row["example"]}' in flat and row["example"] in section
+			    assert topic == "models" or f'for example {shlex.quote(row["example"])}' in flat and row["example"] in section
 			    for s in row["settings"]:
 			        form = s["form"].replace("|", " | ")
 			        assert f'{s["key"]}={s["form"]} ' in flat if s["key"] else f' {s["form"]} ' in flat, s
@@ -129,7 +129,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
-	done < <("$GTRAIN" help data | sed -n 's/^ *for example \([^-]\)/\1/p')
+	done < <("$GTRAIN" help data | sed -n "s/^ *for example '*\([^-'][^']*\)'*/\1/p")
 	((count == 21))
 }
 
@@ -172,9 +172,9 @@ for kind in json.load(sys.stdin)["data"]:
 		    assert f'for example --augment {row["example"]}' in flat
 		    named.add(row["name"])
 		    for s in row["settings"]:
-		        head = f'{s["key"]} Ns = Ns Ar {s["form"]}'
+		        head, default = f'{s["key"]} Ns = Ns Ar {s["form"]}', {4 / 3: "4/3"}.get(float(s["default"]), s["default"])
 		        assert f'default is {s["default"]}' in entries[head], s
-		        assert f'{s["key"]}={s["form"]} {s["help"]} (default: {s["default"]})' in flat, s
+		        assert f'{s["key"]}={s["form"]} {s["help"]} (default: {default})' in flat, s
 		        named.add(head)
 		assert named == set(entries), (named, set(entries))
 	END
@@ -192,5 +192,5 @@ for kind in json.load(sys.stdin)["data"]:
 	run -1 bash -c '"$GTRAIN" help data 2>&1 >/dev/full'
 	[[ $output == "gtrain: error: cannot write to standard output"* ]]
 	gtrain help
-	[[ $out == *"'gtrain help models' lists"*"'gtrain help data' lists"* ]]
+	[[ $out == *"Topics for 'gtrain help TOPIC':"*"  models "*"  data "* ]]
 }

@@ -46,7 +46,7 @@ static void test_wrong_lists(void **state)
 	} rows[] = {
 		{ "crop,spin", "unknown augmentation 'spin'",
 		    "known: rrc, crop, flip, jitter, mixup, none" },
-		{ "crop,,flip", "unknown augmentation ''", "divided by commas" },
+		{ "crop,,flip", "unknown augmentation ''", "separated by commas" },
 		{ "none:x=1", "unknown augmentation 'none'", "" },
 		{ "jitterx", "unknown augmentation 'jitterx'", "" },
 		{ "flip,flip", "augmentation 'flip' is given twice", "" },
