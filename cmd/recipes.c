@@ -105,11 +105,28 @@ static void print_wrapped(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
+/* A value too long for the line is broken behind a comma, as a shell joins it again: so the rest
+ * begins in the first column. */
+static void print_data(FILE *out, const char *data)
+{
+	int column = fprintf(out, "%*sfor example --data ", INDENT, "");
+
+	while (*data) {
+		int length = (int)strcspn(data, ",");
+
+		length += data[length] == ',';
+		if (column + length > WIDTH - (int)strlen("\\"))
+			column = fprintf(out, "\\\n") - 2;
+		column += fprintf(out, "%.*s", length, data);
+		data += length;
+	}
+	fputc('\n', out);
+}
+
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err)
 {
-	fputs(
-	    "gtrain train --config NAME --data DATA takes all other options from a recipe; those\n"
-	    "on the command line win. --dry-run prints the plan.\n",
+	fputs("gtrain train --config NAME --data DATA takes all other options from a recipe.\n"
+	      "Options on the command line win. --dry-run prints the plan.\n",
 	    out);
 	for (const struct gt_cmd_recipe *r = gt_cmd_recipes; r->name; r++) {
 		json_t *object = parse(r, err);
@@ -118,8 +135,9 @@ int gt_cmd_recipes_print(FILE *out, struct gt_err *err)
 			return err->code;
 		fprintf(out, "\n  %s: %s\n", r->name, text_of(object, "title"));
 		print_wrapped(out, text_of(object, "text"));
-		fprintf(out, "      machine and time: %s\n", text_of(object, "measured"));
-		fprintf(out, "      for example --data %s\n", text_of(object, "data"));
+		if (*text_of(object, "measured"))
+			fprintf(out, "      machine and time: %s\n", text_of(object, "measured"));
+		print_data(out, text_of(object, "data"));
 		json_decref(object);
 	}
 	return 0;

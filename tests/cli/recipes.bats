@@ -17,10 +17,10 @@ names() {
 @test "help recipes has those of cmd/recipes, each with its texts, and none says --data" {
 	gtrain help recipes
 	equal "$status" 0
-	[[ $out == *"nanogpt-char: a character-level GPT"*"for example --data text:input.txt"* ]]
+	[[ $out == *"nanogpt-char: train a character-level GPT"*"for example --data text:input.txt"* ]]
 	equal "$(names)" "$(cd "$ROOT/cmd/recipes" && printf '%s\n' *.json | sed 's/\.json$//')"
 	gtrain help recipes --json
-	check "$out" 'all(r["title"] and r["data"] and r["text"] and r["measured"] and "model" in r["options"] and "data" not in r["options"]
+	check "$out" 'all(r["title"] and r["data"] and r["text"] and "model" in r["options"] and "data" not in r["options"]
 		for r in d["recipes"])'
 	run -1 bash -c '"$GTRAIN" help recipes 2>&1 >/dev/full'
 }
