@@ -262,7 +262,7 @@ int gt_opt_check_exclusions(
 	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
 		if (row->excludes && opts->source[row - opts->table] == source &&
 		    gt_opts_source(opts, row->excludes) == source)
-			return gt_err_set(err, GT_EINVAL, "--%s and --%s exclude each other",
+			return gt_err_set(err, GT_EINVAL, "--%s cannot be combined with --%s",
 			    row->name, row->excludes);
 	return 0;
 }

@@ -118,7 +118,7 @@ open("images/a/001.png", "wb").write(b)'
 	[[ $err == *"leave 'mixup' out of --augment"* ]]
 	refused 2 "augmentation 'mixup': alpha is to be above 0" train --model lenet --data random --augment mixup:alpha=0 --out out
 	refused 2 "--model MODEL is missing" train --data "$RANDOM_DATA" --out out
-	refused 2 "exclude each other" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
+	refused 2 "cannot be combined with" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --init-from nothing
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --resume nothing
 	echo '{"lr": 1, "lrr": 2}' >config.json

@@ -81,7 +81,7 @@ hint: did you mean '--quiet'?"
 @test "options that contradict each other are refused" {
 	gtrain help -qv
 	equal "$status" 2
-	equal "${err%%$'\n'*}" "gtrain: error: --quiet and --verbose exclude each other"
+	equal "${err%%$'\n'*}" "gtrain: error: --quiet cannot be combined with --verbose"
 }
 
 @test "too many words are refused" {

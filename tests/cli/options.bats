@@ -50,8 +50,8 @@ setup() {
 		--steps 2 --names timm|--names is for --init-from, which is not given
 		--steps 2 --strict=no|--strict is for --init-from, which is not given
 		--steps 2 --patience 2|--patience counts evaluations, and there are none
-		--steps 2 --epochs 2|--epochs and --steps exclude each other
-		--steps 2 --val random:8/3 --val-split 0.1|--val and --val-split exclude each other
+		--steps 2 --epochs 2|--epochs cannot be combined with --steps
+		--steps 2 --val random:8/3 --val-split 0.1|--val cannot be combined with --val-split
 	END
 }
 

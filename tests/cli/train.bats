@@ -122,7 +122,7 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --optimizer sgd --momentum 0 --steps 4 --out run -q
 	gtrain train --resume auto --out run --momentum 0.9 --steps 6
 	equal "$status" 0
-	[[ $err == *"--momentum 0 -> 0.9: from the next step on; if it was 0, the momentum begins at 0"* ]]
+	[[ $err == *"--momentum 0 -> 0.9: from the next step on; if it was 0, the momentum buffers start at zero"* ]]
 	gtrain train --resume auto --out run --momentum 0 --steps 8 -q
 	equal "$status" 0
 }

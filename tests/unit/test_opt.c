@@ -242,7 +242,7 @@ static void wrong_usage(void **state)
 		{ "--keep=sone", "--keep: 'sone' is not one of none, all, some",
 		    "did you mean 'none'?" },
 		{ "--keep=", "--keep: the value is empty", "" },
-		{ "--steps|5|--epochs|1", "--steps and --epochs exclude each other", "" },
+		{ "--steps|5|--epochs|1", "--steps cannot be combined with --epochs", "" },
 	};
 
 	(void)state;
@@ -349,7 +349,7 @@ static void wrong_config(void **state)
 		    "did you mean 'adam'?" },
 		{ "{\"about\":\"me\"}", "unknown option 'about'", "" },
 		{ "{\"abot\":{}}", "unknown option 'abot'", "" },
-		{ "{\"steps\":1,\"epochs\":1}", "--steps and --epochs exclude each other", "" },
+		{ "{\"steps\":1,\"epochs\":1}", "--steps cannot be combined with --epochs", "" },
 		{ "{\"bucket-size\":\"1T\"}",
 		    "'bucket-size': '1T' is not a size in bytes, K, M or G of at least 1", "" },
 	};
