@@ -492,7 +492,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_train *t = self;
 
 	if (t->o.parallel.sync_bn && !s->store->running_bytes)
-		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
+		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalization");
 	return gt_train_plan(t, err);
 }
 

@@ -204,5 +204,5 @@ hint: use it with a run, not with --verify-parallel"
 	for mode in ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b; do
 		grep -q "^$mode .* same$" <<<"$out"
 	done
-	grep -q "^accumulate .* left out: batch normalisation" <<<"$out"
+	grep -q "^accumulate .* left out: batch normalization" <<<"$out"
 }

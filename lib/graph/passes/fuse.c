@@ -49,7 +49,7 @@ static int run_fuse_relu(
 
 const struct gt_pass gt_pass_fuse_relu = {
 	.name = "fuse-relu",
-	.purpose = "let batch normalisation write max(0, .) at once",
+	.purpose = "let batch normalization write max(0, .) at once",
 	.run = run_fuse_relu,
 };
 
@@ -147,7 +147,7 @@ static int run_fold_batch_norm(
 
 const struct gt_pass gt_pass_fold_batch_norm = {
 	.name = "fold-batch-norm",
-	.purpose = "let convolutions do the ops behind them: normalise, add, max(0, .)",
+	.purpose = "let convolutions do the ops behind them: normalize, add, max(0, .)",
 	.applies = forward_only,
 	.run = run_fold_batch_norm,
 };

@@ -161,6 +161,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 
 const struct gt_pass gt_pass_fuse_norm = {
 	.name = "fuse-norm",
-	.purpose = "add a residual, normalise the sum and cast it in one pass over memory",
+	.purpose = "add a residual, normalize the sum and cast it in one pass over memory",
 	.run = run,
 };

@@ -260,7 +260,7 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 
 	if (job->batch_norm && !mode->ranks)
 		gt_err_set(&why, GT_ENOTSUP,
-		    "batch normalisation takes the statistics of each micro-batch");
+		    "batch normalization takes the statistics of each micro-batch");
 	else if (!options.samples)
 		gt_err_set(
 		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
