@@ -108,7 +108,7 @@ extern const char *const gt_cmd_color_words[];
 	{ "quiet", 'q', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.quiet), .flags = GT_OPT_ONCE, \
 	    .help = "only warnings and errors on standard error", .excludes = "verbose" }, \
 	{ "verbose", 'v', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.verbose), \
-	    .help = "say more on standard error", .excludes = "quiet", .flags = GT_OPT_ONCE }, \
+	    .help = "print more on standard error", .excludes = "quiet", .flags = GT_OPT_ONCE }, \
 	{ "color", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, common.color), .flags = GT_OPT_ONCE, \
 	    .words = gt_cmd_color_words, .initial = "auto", \
 	    .help = "colors; auto: on terminals, unless NO_COLOR is set" }, \
@@ -130,8 +130,8 @@ extern const char *const gt_cmd_devices[];
 	    .help = "round factors of float32 products to TF32, on a GPU's tensor cores" }
 #define GT_CMD_NAMES(cli_type, member, keys) \
 	{ "names", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), "PROGRAM", \
-	    .help = "the program that named the " keys, .words = gt_names_words, \
-	    .initial = "auto" }
+	    .help = "the program that named the " keys "; torchvision's names are gtrain's own", \
+	    .words = gt_names_words, .initial = "auto" }
 /* clang-format on */
 
 /*

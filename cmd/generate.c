@@ -62,10 +62,11 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
-	GT_CMD_DEVICE(struct gt_generate_cli, device, "device to compute on: cpu, cuda or cuda:1"),
+	GT_CMD_DEVICE(struct gt_generate_cli, device,
+	    "device to compute on: cpu, cuda (the first GPU) or cuda:1"),
 	GT_CMD_TF32(struct gt_generate_cli, tf32),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
-	    "number of threads that compute", .otherwise = "one per processor", .min = 1, .max = 4096 },
+	    "number of threads that compute", .otherwise = "OMP_NUM_THREADS, else one per processor", .min = 1, .max = 4096 },
 
 	GT_CMD_COMMON(struct gt_generate_cli),
 	{ 0 }

@@ -62,7 +62,7 @@ static const struct gt_opt table[] = {
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",
-	    .otherwise = "the processors, divided among ranks", .min = 1,
+	    .otherwise = "OMP_NUM_THREADS, else the processors, divided among ranks", .min = 1,
 	    .max = GT_CMD_MAX_THREADS },
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
 	    "number of threads that read inputs; 0: the computing thread reads",

@@ -48,12 +48,15 @@ static int print_wrapped(FILE *stream, const char *text, int column)
 	return column;
 }
 
-/* The value used without the option: "(default: 64)". A flag has none. */
+/* The value used without the option: "(default: 64)". A flag has none. If the option is required,
+ * `otherwise` is the condition under which it may be left out. */
 static void describe_default(char *out, size_t size, const struct gt_opt *row)
 {
 	const char *value = row->otherwise ? row->otherwise : row->initial;
 
-	if (row->flags & GT_OPT_REQUIRED)
+	if (row->flags & GT_OPT_REQUIRED && row->otherwise)
+		snprintf(out, size, "(required, unless %s)", row->otherwise);
+	else if (row->flags & GT_OPT_REQUIRED)
 		snprintf(out, size, "(required)");
 	else if (value)
 		snprintf(out, size, "(default: %s)", value);

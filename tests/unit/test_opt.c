@@ -57,7 +57,8 @@ static const struct gt_opt table[] = {
 	    .max = 1, .flags = GT_OPT_BELOW },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout), "TIME", "a time", .initial = "10m",
 	    .max = 86400 },
-	{ "model", 'm', GT_OPT_STRING, AT(model), "MODEL", "a text", .flags = GT_OPT_REQUIRED },
+	{ "model", 'm', GT_OPT_STRING, AT(model), "MODEL", "a text", .otherwise = "a file has it",
+	    .flags = GT_OPT_REQUIRED },
 	{ "note", 0, GT_OPT_STRING, AT(note), "TEXT", "a text", .flags = GT_OPT_EMPTY },
 	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .help = "a choice", .words = optimizers,
 	    .initial = "adamw" },
@@ -465,7 +466,8 @@ static void help_text(void **state)
 	assert_non_null(
 	    strstr(text, "\n      --strict=yes|no       a choice of two (default: yes)\n"));
 	assert_non_null(strstr(text, "\n\nSecond:\n      --lr X                a number\n"));
-	assert_non_null(strstr(text, "\n  -m, --model MODEL         a text (required)\n"));
+	assert_non_null(strstr(
+	    text, "\n  -m, --model MODEL         a text (required, unless a file has it)\n"));
 	assert_non_null(strstr(text, "\n      --optimizer sgd|adam|adamw\n"
 	                             "                            a choice (default: adamw)\n"));
 	assert_non_null(strstr(text, "\n      --keep[=none|all|some]\n"));

@@ -419,7 +419,8 @@ static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, str
 		    ranks, (long long)rows, rows == 1 ? "" : "s");
 		return gt_err_hint(err,
 		    "choose a {batch} whose number of tokens (of samples, for an mlp) is a "
-		    "multiple of %d, also in each part of a batch with stages or {reproducible}",
+		    "multiple of %d, also in each chunk of {pipeline-parallel} and each virtual "
+		    "rank of {reproducible}",
 		    ranks);
 	}
 	gt_err_set(err, GT_EINVAL,
