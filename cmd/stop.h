@@ -23,11 +23,13 @@
 struct gt_stop {
 	atomic_bool
 	    stop_requested; /* request to stop; set by the first signal if `graceful` is true */
-	/* true: the first signal sets `stop_requested`, and a later signal ends the process. false:
-	 * the first signal ends the process. */
+	/* true: the first signal sets `stop_requested`, and a later signal ends the process; a
+	 * second signal within 0.1 s counts as the first one. false: the first signal ends the
+	 * process. */
 	atomic_bool graceful;
-	/* gets a message when the first signal sets `stop_requested`; the caller sets this pointer
-	 * before the training loop begins */
+	/* gets a message when the first signal sets `stop_requested`, unless the launcher sent the
+	 * signal because a rank was lost; the caller sets this pointer before the training loop
+	 * begins */
 	struct gt_log *log;
 	/* true: the thread returns at the next signal. gt_stop_release() sets this, then sends a
 	 * signal. */

@@ -14,10 +14,12 @@ void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n)
 
 /* Write the value `node` to `out` as text, in a form close to Python's. `size` is the size of `out`
  * in bytes; long values are cut and marked with "...". A Python object is written as the name of
- * its class. Return the length of the text in bytes. */
+ * its class, with a note if it has arguments. `node` contains no tensor and no dict: struct
+ * gt_inventory lists their parts one by one. Return the length of the text in bytes. */
 size_t gt_ckpt_print_value(char *out, size_t size, const struct gt_tree *node);
 
-/* Print a value as JSON. A dict becomes an object; its tensors are left out. A list or tuple
+/* Print a value as JSON. A dict becomes an object, without its tensors and without
+ * dicts that contain only tensors (gt_ckpt_has_values()). A list or tuple
  * becomes an array; its tensors become null. A Python object becomes a JSON object with the key
  * "class". The keys "args", "items" and "state" are added if the Python object has these parts. A
  * Python object of the class `bytes` becomes a JSON object with the keys "class" and "bytes", where

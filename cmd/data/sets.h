@@ -19,7 +19,7 @@
  * and the user has no cache folder; GT_ENOMEM. */
 int gt_cmd_data_folder(char **out, const char *to, struct gt_err *err);
 
-/* Find the data sets that the operands of the command name. Set *out to an array of
+/* Find the data set that each operand of the command names. Set *out to an array of
  * opts->operand_count pointers, one for each operand. The caller frees the array with free(), also
  * after an error. Errors: GT_EINVAL for an unknown name; GT_ENOMEM. */
 int gt_cmd_data_find(const struct gt_set ***out, const struct gt_opts *opts, struct gt_err *err);

@@ -19,7 +19,7 @@ struct gt_cmd_threads {
 	 * in its own copy. */
 	struct gt_train_options options;
 	const atomic_bool *stop; /* if true, training stops after the current step */
-	gt_thread_fn *lead;      /* the work of rank 0, which alone prints and writes files */
+	gt_thread_fn *lead;      /* the work of rank 0: it trains, prints and writes files */
 	void *self;              /* first argument of `lead` */
 };
 

@@ -15,7 +15,8 @@
  * the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN chooses its
  * instructions itself.
  *
- * A file NAME.c exports one kernel table, GT_ISA(gt_cpu_NAME_kernels). There are three exceptions.
+ * A file NAME.c that is compiled for each instruction set exports one kernel table,
+ * GT_ISA(gt_cpu_NAME_kernels). There are three exceptions.
  * table.c exports the struct gt_cpu_set. range.c exports a struct gt_range_kernels. muon.c exports
  * one function, which range.c puts into this struct. Code that is the same for float32 and float64
  * is in NAME.inc. NAME.c includes NAME.inc once for each of the two types. real.inc defines the
@@ -60,8 +61,8 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
-/* The function `accepts` of rows that need an output of the type of the first input. For an output
- * in 16 bits with an input in 32 bits, half.c has a row. */
+/* The function `accepts` (struct gt_kernel) of kernels whose output must have the type of the first
+ * input. If the input has 32 bits and the output has 16 bits, a kernel of half.c does the work. */
 static inline bool gt_cpu_accepts_one_type(const struct gt_call *call)
 {
 	return call->out[0].dtype == call->in[0].dtype;

@@ -6,7 +6,7 @@
  * The C files call CUDA's run-time library. backend.c implements devices, memory, streams, events
  * and copies; host_call.c implements host calls, which are calls of host functions from a stream;
  * capture.c records the work of streams and replays it, with CUDA graphs. Kernels are in the .cu
- * files, written in C++ with the macros of gpu.cuh. Each .cu file exports a table of kernels, or
+ * files, written in C++ with the macros of gpu.cuh. Most .cu files export a table of kernels, or
  * functions for the table of range kernels (range.cu). The arguments of range kernels are ranges of
  * memory, not tensors. All files are compiled for GPUs with the toolkit's <cuda_runtime.h>, and for
  * tests with the simulator's header of that name (tests/cudasim/).
@@ -78,9 +78,9 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
  * counts as two operations.
  *
  * Products of 16-bit types use tensor cores and sum in float32. If `tf32` is set, products of
- * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce,
- * are slower than others with the same compute capability; this function returns the same value for
- * both. Data sheets may assume a lower clock (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
+ * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce, do
+ * fewer operations per multiprocessor and clock cycle than others with the same compute capability;
+ * this function uses the same factor for both. Data sheets may assume a lower clock (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and

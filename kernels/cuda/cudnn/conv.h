@@ -61,13 +61,13 @@ const struct gt_choice *gt_cudnn_conv_choices(const struct gt_cudnn_conv *c);
  * workspace. If this fails, the plans of other engines may still succeed. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err);
 
-/* Store the device addresses for later runs: of the tensors x, w and y of struct gt_cudnn_shape,
- * and of the workspace of the plan. Errors: GT_EDEVICE. */
+/* Store the device addresses that later runs use: those of the tensors x, w and y (struct
+ * gt_cudnn_shape) and of the plan's workspace. Errors: GT_EDEVICE. */
 int gt_cudnn_conv_bind(
     struct gt_cudnn_conv *c, void *x, void *w, void *y, void *workspace, struct gt_err *err);
 
-/* Forget the stream of the last run: call this before the stream is destroyed. The caller must have
- * locked the target's handle with gt_cudnn_enter(). */
+/* Detach the target's handle from the stream of the last run. Call this before that stream is
+ * destroyed. The caller must have locked the handle with gt_cudnn_enter(). */
 void gt_cudnn_conv_finish(const struct gt_cudnn_conv *c);
 
 /* Queue the plan of engine i on a stream. The caller must have locked the target's handle with

@@ -7,33 +7,38 @@
 /*
  * Ranks of a group that are threads of one process are called mates. CUDA makes a launch wait, on
  * the host, once about 1024 operations of the process are queued and not done. A rank could queue
- * so many operations behind a collective that a mate has not queued yet. Then the launch of the
- * mate waits for these operations, and they wait for the mate: a deadlock.
+ * that many operations after a collective before a mate queues the same collective. Then the launch
+ * of the mate waits for these operations, and they wait for the mate: a deadlock.
  *
  * So mates wait for each other on the host, without a call of CUDA:
  *
- *   after a collective       until all mates have queued it, too
- *   in a long collective     until no mate is more acts behind than GT_CUDA_MATES_ACTS divided by
- *                            the number of mates; an act is the work on one chunk
- *   before a message         until the mate at the other end has queued the message before it
- *   before work behind a     until the mate has queued the message, if the caller's stream waits
- *   message is queued        for it (gt_group_run())
+ *   after a collective       until all mates have queued the same collective
+ *   in a long collective     until every mate is at most N acts behind. An act is the work on one
+ *                            chunk in one step of a ring (lib/comm/ring/collectives.c). N is
+ *                            GT_CUDA_MATES_ACTS divided by the number of mates, this rank
+ *                            included, but at least 2
+ *   before a message         until the mate at the other end has queued the previous message of
+ *                            the same direction
+ *   after a receive by       until the mate has queued the matching send, because the caller's
+ *   gt_group_run()           stream waits for the message
  *
- * gt_group_start() does not wait until a message itself is queued at the other end: two messages in
- * opposite directions must not be a deadlock.
+ * gt_group_start() does not wait until the other end has queued the same message. If it waited, two
+ * messages in opposite directions could be a deadlock.
  *
  * These waits end with the error of the group when the group fails, and when gt_group_stop() is
- * called. They have no timeout of their own: the watch has one. All functions do nothing if
- * g->mates is NULL: no rank of the group has a mate.
+ * called. They have no timeout of their own. The watch, a thread of the group (group.h), has one:
+ * when it expires, the group fails. All functions do nothing if g->mates is NULL: no rank of the
+ * group has a mate.
  */
 enum {
-	/* an act is about six operations of a ring (lib/comm/ring/peers.h) */
+	/* an act is about six operations of CUDA (lib/comm/ring/peers.h) */
 	GT_CUDA_MATES_ACTS = 64
 };
 
 /*
- * Find the mates, and set g->mates. A collective call, made after g->stream was created and before
- * the links connect; the ranks meet once more in connect() before they call the functions below.
+ * Find the mates, and set g->mates. This is a collective call. Call it after g->stream is created
+ * and before links->connect() (struct gt_cuda_links). connect() waits for all ranks; the functions
+ * below must not be called before that.
  *
  * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and the streams of the process on this
  * GPU are more than its hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.
@@ -44,13 +49,15 @@ int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err);
 int gt_cuda_mates_before(
     struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Call this in a long collective, after each act of a rank: `acts` acts of it are queued. */
+/* In a long collective, call this each time this rank has queued an act. `acts` is the number of
+ * acts of this collective that this rank has queued so far. */
 int gt_cuda_mates_within(struct gt_cuda_group *g, uint32_t acts, struct gt_err *err);
 
 /* Call this after the collective or message *c was queued. */
 int gt_cuda_mates_after(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Call this after the message *c was queued, and before the caller's stream waits for it. */
+/* Call this after the message *c was queued, and before the caller's stream waits for it. It does
+ * nothing for a send. */
 int gt_cuda_mates_meet(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /* End the waits of this rank: the group has failed or was stopped. May be called on any thread. */
