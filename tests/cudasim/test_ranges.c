@@ -504,6 +504,19 @@ static void test_muon_by_library(void **state)
 	gt_device_close(d);
 }
 
+/* The table is written by position, so a forgotten member leaves NULL at its end. */
+static void test_whole(void **state)
+{
+	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
+	void *functions[sizeof(*k) / sizeof(void *)];
+
+	(void)state;
+	memcpy(functions, k, sizeof(functions));
+	for (size_t i = 0; i < COUNT(functions); i++)
+		if (!functions[i])
+			fail_msg("member %zu of gt_cuda_ranges is NULL", i);
+}
+
 /* No elements, nothing to do. */
 static void test_none(void **state)
 {
@@ -528,6 +541,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_muon_by_library),
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_none),
 	};
 

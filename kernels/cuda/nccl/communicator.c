@@ -249,10 +249,10 @@ static int queue(const struct gt_cuda_group *g, const struct gt_collective *c)
 		return gt_nccl->Send(c->in, bytes, GT_NCCL_U8, c->peer, n->comm, stream);
 	case GT_RECV:
 		return gt_nccl->Recv(c->out, bytes, GT_NCCL_U8, c->peer, n->comm, stream);
-	default:
-		return gt_nccl->AllReduce(
-		    n->token, n->token, 1, GT_NCCL_I32, GT_NCCL_MAX, n->comm, stream);
+	case GT_BARRIER: /* NCCL has none: all ranks reduce a number */
+		break;
 	}
+	return gt_nccl->AllReduce(n->token, n->token, 1, GT_NCCL_I32, GT_NCCL_MAX, n->comm, stream);
 }
 
 static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
