@@ -271,22 +271,14 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		.parallel = t->s.parallel,
 		.step = t->resumed.step };
 	const char **maps = gt_load_maps(&t->o.load, err);
-	json_t *fixed = maps ? gt_train_fixed_options(t, err) : NULL;
 	int rc;
 
-	s.config = fixed;
 	s.maps = maps && *maps ? maps : NULL;
-	rc = fixed ? gt_snapshot_load(&s, &t->saved, &report, err) : GT_ENOMEM;
-	json_decref(fixed);
+	rc = maps ? gt_snapshot_load(&s, &t->saved, &report, err) : GT_ENOMEM;
 	free(maps);
-	if (rc)
+	if (rc) {
 		rc = fail_saved(t, rc, err);
-	if (!rc && s.step > t->o.lr_schedule.total) {
-		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
-		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
-		gt_err_hint(err, "{steps} or {epochs} beyond that goes on");
-	}
-	if (!rc) {
+	} else {
 		gt_log_info(t->log, "resuming from %s", file.path);
 		report_amp(t, s.amp);
 		t->step = s.step;
@@ -484,7 +476,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_train_set_sampler(t);
 	report_padding(t);
 	t->o.model = t->model = gt_model_spec(s->model, err);
-	return t->model ? gt_train_resolve_defaults(t, err) : GT_ENOMEM;
+	rc = t->model ? gt_train_resolve_defaults(t, err) : GT_ENOMEM;
+	if (!rc && t->resumes && gt_resume_check(t, err))
+		rc = fail_saved(t, err->code, err);
+	return rc;
 }
 
 static int plan(struct gt_session *s, void *self, struct gt_err *err)

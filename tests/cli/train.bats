@@ -79,7 +79,7 @@ hint: --out names the directory of the run"
 }
 
 @test "what a run cannot change is refused when it is resumed" {
-	local case
+	local case said
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
 	for case in "--model mlp:8,7,3" "--seed 1" "--optimizer sgd" "--val-split 0.5" "--ema 0.9" --reproducible \
@@ -93,7 +93,16 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	done
 	gtrain train --resume auto --out run --steps 3
 	equal "$status" 2
-	[[ $err == *"step-00000004.pth is at step 4, the run ends at 3"* ]]
+	[[ $err == *"step-00000004.pth: at step 4, but the run ends at step 3"* ]]
+	# A dry run says so, too.
+	for case in "--steps 3" "--steps 6 --seed 1"; do
+		# shellcheck disable=SC2086 # two words
+		gtrain train --resume auto --out run $case
+		said=$err
+		# shellcheck disable=SC2086
+		gtrain train --resume auto --out run $case --dry-run
+		equal "$status:$err" "2:$said"
+	done
 	# The same samples in each step, cut otherwise, are the same run; so is another learning rate.
 	gtrain train --resume auto --out run --steps 6 --batch 4 --accumulate 2 --lr 1e-4
 	equal "$status" 0

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/opt_json.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/train/run/snapshot.h"
 #include "lib/train/state.h"
 
@@ -107,6 +108,108 @@ const struct gt_resume_rule *gt_resume_rule(const char *option)
 		if (!strcmp(r->option, option))
 			return r;
 	return NULL;
+}
+
+/* ---- whether the run may continue ---- */
+
+static bool same_list(const json_t *wanted, const struct gt_tree *found)
+{
+	bool same = found->kind == GT_TREE_LIST && found->seq.count == json_array_size(wanted);
+
+	for (size_t i = 0; same && i < found->seq.count; i++) {
+		const struct gt_tree *item = found->seq.items[i].value;
+
+		same = item->kind == GT_TREE_STRING &&
+		       !strcmp(item->string.bytes, json_string_value(json_array_get(wanted, i)));
+	}
+	return same;
+}
+
+static bool same_option(const json_t *wanted, const struct gt_tree *found)
+{
+	int64_t whole;
+	double real;
+
+	if (json_is_string(wanted))
+		return found->kind == GT_TREE_STRING &&
+		       !strcmp(found->string.bytes, json_string_value(wanted));
+	if (json_is_array(wanted))
+		return same_list(wanted, found);
+	if (json_is_boolean(wanted))
+		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
+	if (json_is_integer(wanted)) /* a double does not hold every seed */
+		return gt_tree_as_int(found, &whole) && whole == json_integer_value(wanted);
+	if (json_is_number(wanted))
+		return gt_tree_as_float(found, &real) && real == json_number_value(wanted);
+	return found->kind == GT_TREE_NONE;
+}
+
+/* Whether an option that may be left out was given. */
+static bool is_given(const json_t *value)
+{
+	return json_is_true(value) || json_array_size(value);
+}
+
+/* A run that went on with other settings would silently be neither the old one nor a new one. */
+static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
+{
+	const char *key;
+	json_t *value;
+
+	if (!found)
+		return 0;
+	json_object_foreach((json_t *)wanted, key, value)
+	{
+		const struct gt_tree *theirs = gt_tree_get(found, key);
+
+		/* An option that is newer than the file was off then. */
+		if (theirs ? same_option(value, theirs) : !is_given(value))
+			continue;
+		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&
+		    gt_model_same(json_string_value(value), theirs->string.bytes))
+			continue;
+		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}: %s", key,
+		    gt_resume_rule(key)->text);
+		return gt_err_hint(err,
+		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);
+	}
+	return 0;
+}
+
+/* A run keeps the rules for the names of its first weights, which are not those of its own. */
+static int check_maps(const struct gt_tree *config, const char *const *maps, struct gt_err *err)
+{
+	const struct gt_tree *theirs = gt_tree_get(config, "map");
+	json_t *given = json_array();
+	bool same;
+
+	for (; *maps; maps++)
+		json_array_append_new(given, json_string(*maps));
+	same = !json_array_size(given) || (theirs && same_list(given, theirs));
+	json_decref(given);
+	if (same)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{resume}: {map} is only for checkpoints of other programs");
+	return gt_err_hint(err, "leave out {map}; 'gtrain ckpt rename' renames such keys");
+}
+
+int gt_resume_check(const struct gt_train *t, struct gt_err *err)
+{
+	const char **maps = gt_load_maps(&t->o.load, err);
+	json_t *fixed = maps ? gt_train_fixed_options(t, err) : NULL;
+	int rc = fixed ? 0 : GT_ENOMEM;
+
+	if (!rc && !t->saved.foreign)
+		rc = check_config(t->saved.config, fixed, err);
+	if (!rc && !t->saved.foreign)
+		rc = check_maps(t->saved.config, maps, err);
+	json_decref(fixed);
+	free(maps);
+	if (rc || t->resumed.step <= t->o.lr_schedule.total)
+		return rc;
+	gt_err_set(err, GT_EINVAL, "at step %lld, but the run ends at step %lld",
+	    (long long)t->resumed.step, (long long)t->o.lr_schedule.total);
+	return gt_err_hint(err, "{steps} or {epochs} beyond that goes on");
 }
 
 /* ---- the place in the data ---- */

@@ -28,6 +28,17 @@ const struct gt_resume_rule *gt_resume_rule(const char *option);
 struct gt_train;
 
 /*
+ * Check that the run may continue from its checkpoint (t->saved, t->resumed): the run must not end
+ * before the checkpoint's step, and an option that must not change (gt_resume_rule.fixed) needs the
+ * value that "config" of the checkpoint has. If "config" lacks an option, the saved run is taken to
+ * have run without it. Rules of --map must be those in "config". The checkpoint of another program
+ * fits all options and rules.
+ *
+ * Errors: GT_EINVAL, which does not name the file.
+ */
+int gt_resume_check(const struct gt_train *t, struct gt_err *err);
+
+/*
  * Find the position in the training data where the run begins, and set t->from_step and
  * t->from_position for gt_resume_position(). A new run begins at position 0. A resumed run begins
  * after the samples that were read before the checkpoint was saved. For a resumed run, t->resumed

@@ -39,8 +39,7 @@ struct gt_snapshot {
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
-	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. For
-	 * a checkpoint of gtrain, rules other than those in its "config" are an error. */
+	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
 	const char *const *maps;
 	double lr;          /* learning rate of the last step; for saving */
 	int64_t step;       /* steps done */
@@ -50,9 +49,7 @@ struct gt_snapshot {
 	int64_t best_epoch; /* epochs done at the best evaluation; after loading, -1: not known */
 	double best_score;  /* score of the best evaluation; a larger score is better */
 	int amp;            /* set by loading: the saved run's enum gt_amp; -1: not known */
-	/* For saving: the options of the run. For loading: the options that must be the same as in
-	 * the file. May be NULL. */
-	const json_t *config;
+	const json_t *config; /* for saving: the options of the run; may be NULL */
 	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
 	 * NULL. */
 	const char *about;
@@ -81,11 +78,7 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
  * s->ema, and the fields step, best_step, best_epoch, best_score and amp. If another program wrote
- * the checkpoint (saved->foreign), the caller sets s->step before this call, and s->config is not
- * used.
- *
- * Each option in s->config must have the same value in "config" of the file. If an option is
- * missing in the file, the saved run is taken to have run without this option. The param_groups in
+ * the checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups in
  * the file must be the groups described at the top of this header, or a single group with all
  * parameters in the order of declaration.
  *

@@ -443,89 +443,6 @@ static int load_scaler(const struct gt_snapshot *s, const struct gt_tree *dict, 
 	return gt_optim_set_scaler(s->optim, &scaler, err);
 }
 
-/* ---- whether it is the same run ---- */
-
-static bool same_list(const json_t *wanted, const struct gt_tree *found)
-{
-	bool same = found->kind == GT_TREE_LIST && found->seq.count == json_array_size(wanted);
-
-	for (size_t i = 0; same && i < found->seq.count; i++) {
-		const struct gt_tree *item = found->seq.items[i].value;
-
-		same = item->kind == GT_TREE_STRING &&
-		       !strcmp(item->string.bytes, json_string_value(json_array_get(wanted, i)));
-	}
-	return same;
-}
-
-static bool same_option(const json_t *wanted, const struct gt_tree *found)
-{
-	int64_t whole;
-	double real;
-
-	if (json_is_string(wanted))
-		return found->kind == GT_TREE_STRING &&
-		       !strcmp(found->string.bytes, json_string_value(wanted));
-	if (json_is_array(wanted))
-		return same_list(wanted, found);
-	if (json_is_boolean(wanted))
-		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
-	if (json_is_integer(wanted)) /* a double does not hold every seed */
-		return gt_tree_as_int(found, &whole) && whole == json_integer_value(wanted);
-	if (json_is_number(wanted))
-		return gt_tree_as_float(found, &real) && real == json_number_value(wanted);
-	return found->kind == GT_TREE_NONE;
-}
-
-/* Whether an option that may be left out was given. */
-static bool is_given(const json_t *value)
-{
-	return json_is_true(value) || json_array_size(value);
-}
-
-/* A run that went on with other settings would silently be neither the old one nor a new one. */
-static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
-{
-	const char *key;
-	json_t *value;
-
-	if (!found || !wanted)
-		return 0;
-	json_object_foreach((json_t *)wanted, key, value)
-	{
-		const struct gt_tree *theirs = gt_tree_get(found, key);
-
-		/* An option that is newer than the file was off then. */
-		if (theirs ? same_option(value, theirs) : !is_given(value))
-			continue;
-		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&
-		    gt_model_same(json_string_value(value), theirs->string.bytes))
-			continue;
-		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}: %s", key,
-		    gt_resume_rule(key)->text);
-		return gt_err_hint(err,
-		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);
-	}
-	return 0;
-}
-
-/* A run keeps the rules for the names of its first weights, which are not those of its own. */
-static int check_maps(const struct gt_saved *saved, const char *const *maps, struct gt_err *err)
-{
-	const struct gt_tree *theirs = gt_tree_get(saved->config, "map");
-	json_t *rules = json_array();
-	bool same;
-
-	for (; maps && *maps; maps++)
-		json_array_append_new(rules, json_string(*maps));
-	same = !json_array_size(rules) || (theirs && same_list(rules, theirs));
-	json_decref(rules);
-	if (same)
-		return 0;
-	gt_err_set(err, GT_EINVAL, "{resume}: {map} is only for checkpoints of other programs");
-	return gt_err_hint(err, "leave out {map}; 'gtrain ckpt rename' renames such keys");
-}
-
 /* ---- the file ---- */
 
 static int amp_of_file(const struct gt_tree *config)
@@ -580,9 +497,6 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 	s->best_score = -INFINITY;
 	if (!saved->foreign)
 		rc = gt_snapshot_load_position(s, saved->root, err);
-	if (!rc && !saved->foreign &&
-	    (check_config(saved->config, s->config, err) || check_maps(saved, s->maps, err)))
-		rc = err->code;
 	if (!rc)
 		rc = gt_state_dict_find(&sd, saved->root, err);
 	find_naming(&naming, s, saved, &sd);
