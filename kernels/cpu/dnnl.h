@@ -74,10 +74,10 @@ int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
 /*
  * Append a step with a new primitive, created from `desc`. `desc` must have been made with the
- * attributes of gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), this function
- * adds one at the end of the call's workspace and makes it the first argument. *out is borrowed
- * from the call: pass it to gt_dnnl_arg() to append the other arguments. *out is NULL if the
- * primitive cannot be created.
+ * attributes of gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), this
+ * function adds one at the end of the call's workspace and makes it the first argument. *out is
+ * borrowed from the call: pass it to gt_dnnl_arg() to append the other arguments. *out is NULL if
+ * the primitive cannot be created.
  */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err);

@@ -78,9 +78,10 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
  * counts as two operations.
  *
  * Products of 16-bit types use tensor cores and sum in float32. If `tf32` is set, products of
- * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce, do
- * fewer operations per multiprocessor and clock cycle than others with the same compute capability;
- * this function uses the same factor for both. Data sheets may assume a lower clock (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
+ * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce,
+ * do fewer operations per multiprocessor and clock cycle than others with the same compute
+ * capability; this function uses the same factor for both. Data sheets may assume a lower clock
+ * (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and

@@ -47,9 +47,12 @@ struct gt_list {
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
-	bool has_dangling_links; /* a symbolic link was found that leads to no file */
-	const char *root; /* set by gt_list_images(): the folder of the class folders, relative */
-	void **indexes;   /* contents of cache files (gt_index_load()); items borrow from them */
+	/* Set by gt_list_images(). root: the folder of the class folders, relative. others: number
+	 * of files in class folders that are pictures of other formats; other: the first of
+	 * them. */
+	const char *root, *other;
+	size_t others;
+	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
@@ -85,9 +88,9 @@ int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *
  * together, and folders are in the order of their names. */
 void gt_list_sort(struct gt_list *list);
 
-/* Add everything below a folder to the list, following symbolic links. The order of the items is
- * not specified. A long list is stored in the user's cache, and loaded from it
- * (gt_index_load()). */
+/* Add everything below a folder to the list, following symbolic links; a link that leads to no file
+ * is an error. The order of the items is not specified. A long list is stored in the user's cache,
+ * and loaded from it (gt_index_load()). */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* Close the archives, and free the bytes of images from compressed archives. After this call the
@@ -119,7 +122,7 @@ struct gt_image_file {
  * If the listed folder contains only one folder, and the class folders are in this inner folder,
  * the inner folder is used. list->root is then the folder that has the class folders: "", or a path
  * that ends in a slash.
- * Errors: GT_EINVAL, GT_ENOMEM.
+ * Errors: GT_EINVAL, also if an image is in an archive twice; GT_ENOMEM.
  */
 int gt_list_images(struct gt_list *list, const char *name, const char *split,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
@@ -138,9 +141,8 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
  *
  * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
  * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
- * before `began_s`: the clock of the file system may be too coarse to show another change. Nothing
- * is stored, either, if list->has_dangling_links is true. If the file cannot be written, there is
- * no error: the next run lists the folder again.
+ * before `began_s`: the clock of the file system may be too coarse to show another change. If the
+ * file cannot be written, there is no error: the next run lists the folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,

@@ -1,5 +1,6 @@
 /* images_find.c - images in a folder or an archive, for each class; and inputs of predict. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,6 +43,22 @@ static int name_part(
 	return s->part ? 0 : GT_ENOMEM;
 }
 
+/* Note pictures that are left out because of their format. */
+static int note_others(const struct gt_image_set *set, struct gt_source *s, struct gt_err *err)
+{
+	const struct gt_list *list = &set->list;
+	char note[400];
+
+	if (!list->others)
+		return 0;
+	snprintf(note, sizeof(note),
+	    "%zu picture%s of another format than JPEG and PNG %s left out, the first is '%.200s'",
+	    list->others, list->others == 1 ? "" : "s", list->others == 1 ? "is" : "are",
+	    list->other);
+	s->info.note = gt_arena_strdup(&s->names, note, err);
+	return s->info.note ? 0 : GT_ENOMEM;
+}
+
 static int find_below(
     struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec, struct gt_err *err)
 {
@@ -63,6 +80,8 @@ static int find_below(
 		    &set->list, set->below, split, &set->files, &set->count, &s->info.classes, err);
 	if (!rc)
 		rc = name_classes(set, s, err);
+	if (!rc)
+		rc = note_others(set, s, err);
 	return rc ? rc : name_part(set, s, split, err);
 }
 

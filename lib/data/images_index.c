@@ -385,7 +385,7 @@ static bool is_settled(const struct gt_list *list, const struct gt_byte_stream *
 	for (size_t i = 0; i < list->folder_count; i++)
 		if (is_recent(&list->folders[i].stamp, began_s))
 			return false;
-	return !list->has_dangling_links && list->folder_count > 0;
+	return list->folder_count > 0;
 }
 
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,

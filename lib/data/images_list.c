@@ -113,6 +113,13 @@ static int add_folder(
 	return 0;
 }
 
+/* It may be an image, or a class on a disk that is not mounted. */
+static int fail_dangling(const char *path, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "'%s' is a link to a file that does not exist", path);
+	return gt_err_hint(err, "remove the link, or bring back the file or folder it leads to");
+}
+
 static int add_entry(
     struct gt_list *list, FTS *fts, FTSENT *entry, const char *below, struct gt_err *err)
 {
@@ -127,8 +134,7 @@ static int add_entry(
 	case FTS_F:
 		return gt_list_add(list, &item, err);
 	case FTS_SLNONE:
-		list->has_dangling_links = true;
-		return 0;
+		return is_hidden(below) ? 0 : fail_dangling(entry->fts_path, err);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
@@ -203,18 +209,34 @@ void gt_list_release(struct gt_list *list)
 	*list = (struct gt_list){ 0 };
 }
 
-static bool is_image(const char *path)
+/* Whether the name of a file has one of these endings, in any case. */
+static bool ends_in(const char *path, const char *const *endings)
 {
-	static const char *const endings[] = { ".jpg", ".jpeg", ".png" };
 	size_t length = strlen(path);
 
-	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
-		size_t n = strlen(endings[i]);
+	for (; *endings; endings++) {
+		size_t n = strlen(*endings);
 
-		if (length > n && !strcasecmp(path + length - n, endings[i]))
+		if (length > n && !strcasecmp(path + length - n, *endings))
 			return true;
 	}
 	return false;
+}
+
+static bool is_image(const char *path)
+{
+	static const char *const endings[] = { ".jpg", ".jpeg", ".png", NULL };
+
+	return ends_in(path, endings);
+}
+
+/* Whether the name is that of a picture which gtrain does not read. */
+static bool is_other_picture(const char *path)
+{
+	static const char *const endings[] = { ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic",
+		".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pnm", ".tga", NULL };
+
+	return ends_in(path, endings);
 }
 
 bool gt_list_is_image(const char *path)
@@ -374,8 +396,14 @@ static int no_images(
 	return gt_err_hint(err, "put .jpg or .png files into it, or remove it");
 }
 
+static int fail_twice(const char *name, const char *path, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "'%s' has '%s' twice", name, path);
+	return gt_err_hint(err, "unpack the archive, which keeps the last one, and pack it anew");
+}
+
 /* Number the classes of the items below `root`, which are in order. */
-static int number_classes(const struct gt_list *list, const char *name, const char *root,
+static int number_classes(struct gt_list *list, const char *name, const char *root,
     struct gt_image_file *images, size_t *count, int *classes, struct gt_err *err)
 {
 	const char *class = NULL;
@@ -398,10 +426,16 @@ static int number_classes(const struct gt_list *list, const char *name, const ch
 			in_class = 0;
 			++*classes;
 		}
-		if (!item->folder && is_image(rest)) {
+		if (item->folder)
+			continue;
+		if (is_image(rest)) {
+			if (i && !strcmp(list->items[i - 1].path, item->path))
+				return fail_twice(name, item->path, err);
 			images[(*count)++] =
 			    (struct gt_image_file){ item, (int32_t)(*classes - 1), rest, head };
 			in_class++;
+		} else if (is_other_picture(rest) && !list->others++) {
+			list->other = item->path;
 		}
 	}
 	return class && !in_class ? no_images(name, root, class, length, err) : 0;
@@ -414,7 +448,7 @@ static int no_classes(const char *name, const char *root, bool has_images, struc
 	return gt_err_hint(err, "images are found as FOLDER/CLASS/NAME.jpg or .png");
 }
 
-static int take_images(const struct gt_list *list, const char *name, const char *root,
+static int take_images(struct gt_list *list, const char *name, const char *root,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
 {
 	size_t depths[3];

@@ -263,6 +263,19 @@ static int read_meta(struct tar *t, const struct header *h, uint64_t size, struc
 	return rc;
 }
 
+/* An image in a folder may be a link, so one in an archive must not get lost in silence. */
+static int fail_link(struct tar *t, const struct header *h, struct gt_err *err)
+{
+	int rc = find_path(t, h, err);
+
+	if (rc || (!gt_list_is_image(t->path) &&
+	              !(t->list->labelled && gt_text_ends_with(t->path, ".cls"))))
+		return rc;
+	gt_err_set(
+	    err, GT_ENOTSUP, "'%.200s' is a link, which has no content in an archive", t->path);
+	return gt_err_hint(err, "pack it anew, with files in the place of links");
+}
+
 /* Read the entry of this header; the archive stands behind its content afterwards. */
 static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 {
@@ -285,8 +298,12 @@ static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 	} else if (h->type && strchr("LKxgX", h->type)) {
 		rc = read_meta(t, h, (uint64_t)size, err);
 	} else {
-		rc = is_file || h->type == '5' ? read_item(t, h, (uint64_t)size, err)
-		                               : read_exactly(t, NULL, (uint64_t)size, INSIDE, err);
+		if (h->type == '1' || h->type == '2')
+			rc = fail_link(t, h, err);
+		else
+			rc = is_file || h->type == '5'
+			         ? read_item(t, h, (uint64_t)size, err)
+			         : read_exactly(t, NULL, (uint64_t)size, INSIDE, err);
 		forget_metas(t);
 	}
 	/* The last block may lack its padding only where the end marker is missing too. */

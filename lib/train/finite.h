@@ -30,8 +30,8 @@ int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
     const struct gt_optim *optim, struct gt_group *group, struct gt_err *err);
 
 /* Return whether all numbers of host[count], an array in host memory, are finite. Only float32 and
- * float64 are searched; for other types the result is true. If a number is not finite, set *value to the first NaN or infinity. The sign of a
- * NaN is not kept. */
+ * float64 are searched; for other types the result is true. If a number is not finite, set *value
+ * to the first NaN or infinity. The sign of a NaN is not kept. */
 bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value);
 
 enum { GT_NONFINITE_SIZE = 160 }; /* bytes */

@@ -21,11 +21,15 @@ static void test_folder(void **state)
 	put_png(&f, ".hidden/1.png", 6, 5, 9);
 	put_png(&f, "beside.png", 6, 5, 9);
 	put_text(&f, "a/notes.txt", "not an image");
+	put_text(&f, "a/x.webp", "left out");
+	put_text(&f, "a/y.GIF", "left out");
 	data = open_data("images", f.folder, ",mean=0.5,std=0.1/0.2/0.3", NULL);
 	info = gt_dataset_info(data);
 	assert_int_equal(info->kind, GT_DATA_IMAGE);
 	assert_int_equal(info->samples, 4);
 	assert_int_equal(info->classes, 2);
+	assert_string_equal(info->note,
+	    "2 pictures of another format than JPEG and PNG are left out, the first is 'a/x.webp'");
 	assert_int_equal(info->height, 5);
 	assert_int_equal(info->width, 6);
 	assert_int_equal(info->channels, 3);
@@ -143,7 +147,7 @@ static void make_archive(struct archive *a)
 	add_entry(a, "pax", 'x', record, (size_t)length);
 	add_png(a, "cut too", 3);
 	add_entry(a, "././@LongLink", 'L', "of the link", 12);
-	add_entry(a, "dogs/link.png", '2', "", 0);
+	add_entry(a, "dogs/link", '2', "", 0);
 	add_entry(a, "g", 'g', "12 foo=bars\n", 12);
 	add_png(a, "dogs/._2.png", 9);
 	add_png(a, "dogs/y.png", 4);
@@ -161,6 +165,53 @@ static void check_archive(const char *path)
 	check_sample(data, 2, 3, 1);
 	check_sample(data, 3, 4, 1);
 	gt_dataset_close(data);
+}
+
+/* Open images in the fixture's folder, which must fail with a text. */
+static void check_failure(const struct fixture *f, const char *name, const char *text)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_dataset *data;
+	char spec[300];
+
+	snprintf(spec, sizeof(spec), "images:%s/%s", f->folder, name);
+	assert_int_not_equal(gt_dataset_open(&data, spec, NULL, &err), 0);
+	if (!strstr(err.text, text))
+		fail_msg("%s", err.text);
+}
+
+/* A folder may have links, and has a name only once. */
+static void test_links_and_doubles(void **state)
+{
+	static const struct {
+		const char *name;
+		char type;
+		const char *text;
+	} cases[] = {
+		{ "cats/2.png", '1', "'cats/2.png' is a link, which has no content in an archive" },
+		{ "./cats/2.png", '2', "'cats/2.png' is a link, which has no content" },
+		{ "cats/1.png", '0', "/l.tar' has 'cats/1.png' twice" },
+	};
+	static struct archive a;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		a.size = 0;
+		add_png(&a, "cats/1.png", 1);
+		if (cases[i].type == '0')
+			add_png(&a, cases[i].name, 2);
+		else
+			add_entry(&a, cases[i].name, cases[i].type, "", 0);
+		add_end(&a);
+		put_bytes(&f, "l.tar", a.bytes, a.size);
+		check_failure(&f, "l.tar", cases[i].text);
+	}
+	put_png(&f, "all/ant/1.png", 6, 5, 1);
+	assert_int_equal(symlink("nowhere", in(&f, "all/bee")), 0);
+	check_failure(&f, "all", "/all/bee' is a link to a file that does not exist");
+	fixture_close(&f);
 }
 
 static void test_archive(void **state)
@@ -509,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_splits),
 		cmocka_unit_test(test_a_class_may_be_called_train),
 		cmocka_unit_test(test_classes_are_numbered_alike),
+		cmocka_unit_test(test_links_and_doubles),
 		cmocka_unit_test(test_archive),
 		cmocka_unit_test(test_damaged_archive),
 		cmocka_unit_test(test_damaged_gzip),

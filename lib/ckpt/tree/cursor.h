@@ -9,9 +9,9 @@
  * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
  * and zero the others. In the end call gt_cursor_release(), also after an error. The cursor does
  * not compare the storage (struct gt_storage) with its CRC-32. A caller that wants this calls
- * gt_storage_check(). If the tensor is contiguous and fills its storage (gt_ckpt_tensor_is_whole()),
- * and the cursor reads all elements, the caller may instead set `sum`, and compare `crc` with the
- * CRC-32 of the storage after the last run.
+ * gt_storage_check(). If the tensor is contiguous and fills its storage
+ * (gt_ckpt_tensor_is_whole()), and the cursor reads all elements, the caller may instead set `sum`,
+ * and compare `crc` with the CRC-32 of the storage after the last run.
  *
  *	struct gt_cursor c = { .tensor = t, .end = count, .max = 1024 };
  *
