@@ -123,6 +123,18 @@ static void say_lost(struct gt_cmd_env *env, const char *out)
 	gt_run_dir_close(&dir);
 }
 
+/* A run resumed in a new directory has no best.pth there until an evaluation is better. */
+static int has_best(bool *here, const char *out, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/best.pth", out);
+
+	if (!path)
+		return GT_ENOMEM;
+	*here = !access(path, F_OK);
+	free(path);
+	return 0;
+}
+
 static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
     const struct gt_train_result *r, struct gt_err *err)
 {
@@ -131,10 +143,16 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	gt_text_duration(time, r->train_s);
 	if (r->stopped && say_stopped(env, cli, r, err))
 		return err->code;
-	if (r->ended)
+	if (r->ended) {
+		bool here;
+
+		if (has_best(&here, cli->train.out, err))
+			return err->code;
 		gt_log_info(&env->log,
-		    "no better evaluation in the last %lld: the best was at step %lld, whose weights are best.pth",
-		    (long long)cli->train.patience, (long long)r->best_step);
+		    "no better evaluation in the last %lld: the best was at step %lld, whose weights are best.pth%s",
+		    (long long)cli->train.patience, (long long)r->best_step,
+		    here ? "" : " of the run that was resumed");
+	}
 	if (!r->stopped)
 		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
 		    (long long)r->step, time, cli->train.out);

@@ -288,7 +288,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		gt_resume_check_best(t);
 	}
 	if (!rc && t->saved.foreign)
-		gt_foreign_log(t, &report);
+		gt_foreign_log(t, &report, s.undecayed);
 	gt_weights_report_release(&report);
 	return rc;
 }

@@ -253,10 +253,44 @@ def another_order(folder):
             yield f"{kind}: parameters in another order{', on two ranks' if more else ''}", "" if far <= bound else f"apart by {far:.1e}"
 
 
+def rates(folder):
+    """Groups with rates of their own go on with --lr-scale."""
+    make_data(folder)
+    peer = Peer(folder, "adamw")
+    first, second = [[p for n, p in peer.net.named_parameters() if n[0] == name] for name in "02"]
+    peer.optimizer = torch.optim.AdamW([{"params": first}, {"params": second, "lr": 0.06}], 0.02, betas=(0.8, 0.95), weight_decay=0.1)
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+    peer.train(7)
+    torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 7}, f"{folder}/rates.pt")
+    run = [GTRAIN, "train", "--resume", f"{folder}/rates.pt", "--out", f"{folder}/rates"]
+    wrong = subprocess.run([*run, *map(str, options(folder, "adamw", 17, "--lr-scale", "2.*=2"))], stderr=subprocess.PIPE, text=True)
+    yield "groups with other rates than --lr-scale are refused", "" if wrong.returncode == 1 and (
+        "group 0 of its optimizer has lr 0.02, group 1 has 0.06\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
+    gtrain(*run[1:], *options(folder, "adamw", 17, "--lr-scale", "2.*=3"))
+    far = off(curve(f"{folder}/rates"), peer.train(10))
+    yield "groups with the rates of --lr-scale go on", "" if far <= 1e-4 else f"apart by {far:.1e}"
+
+
 def refusals(folder):
     make_data(folder)
     peer = Peer(folder, "sgd")
     peer.train(2)
+    adam = torch.optim.AdamW(peer.net.parameters(), 0.02)
+    for p in peer.net.parameters():
+        p.grad = torch.ones_like(p)
+    adam.step()
+    adam = adam.state_dict()
+
+    def groups(**other):
+        """Adam's state_dict with two groups, the second with other settings."""
+        halves = [{**adam["param_groups"][0], "params": params, **more} for params, more in (([0, 1], {}), ([2, 3], other))]
+        return {"model": peer.weights(), "optimizer": {"state": adam["state"], "param_groups": halves}, "step": 2}
+
+    def one(**other):
+        return {"model": peer.weights(), "step": 2,
+                "optimizer": {"state": adam["state"], "param_groups": [{**adam["param_groups"][0], **other}]}}
+
+    unfrozen = {i: {**s, "step": torch.tensor(2.0 if i < 2 else 1.0)} for i, s in adam["state"].items()}
     state = {"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 2}
     two = torch.optim.SGD([{"params": [p]} for p in peer.net.parameters()], 0.1)
     dampened = torch.optim.SGD(peer.net.parameters(), 0.1, momentum=0.9, dampening=0.5)
@@ -273,13 +307,24 @@ def refusals(folder):
         ("other groups", {**state, "optimizer": two.state_dict()}, "sgd", "the optimizer's groups hold 1, 1, 1 and 1 parameters"),
         ("two optimizers", {"state_dict": state["model"], "optimizer_states": [state["optimizer"]] * 2}, "sgd", "'optimizer_states' has 2 optimizers"),
         ("no torch.optim", {**state, "optimizer": {"lr": 0.1}}, "sgd", "'optimizer' is no state_dict of torch.optim"),
+        ("groups of other betas", groups(betas=(0.5, 0.9)), "adamw", "the groups 0 and 1 of its optimizer have different betas"),
+        ("groups of other eps", groups(eps=1e-3), "adamw", "the groups 0 and 1 of its optimizer have different eps"),
+        ("a second group with amsgrad", groups(amsgrad=True), "adamw", "amsgrad=1, which is not supported"),
+        ("groups of two decays", groups(weight_decay=0.5), "adamw",
+         "weight decays of 0.01 and 0.5\nhint: --weight-decay sets one for all that have some"),
+        ("a rate that is NaN", one(lr=math.nan), "adamw", "its optimizer has lr=nan"),
+        ("a negative rate", one(initial_lr=-0.1), "adamw", "its optimizer has initial_lr=-0.1"),
+        ("a negative decay", one(weight_decay=-0.1), "adamw", "its optimizer has weight_decay=-0.1"),
+        ("layers unfrozen later", {"model": peer.weights(), "step": 2, "optimizer": {"state": unfrozen, "param_groups": adam["param_groups"]}},
+         "adamw", "its optimizer has counted 2 steps for some parameters, 1 for parameter 2"),
+        ("no decay", one(weight_decay=0), "adamw --weight-decay 0.1", "its optimizer has no weight decay for '0.weight', which has some in this run"),
         ("a step below 0", {**state, "step": -2}, "sgd", "'step' is -2"),
         ("another model", {**state, "model": {"0.weight": torch.zeros(5, 5)}}, "sgd", "tensor '0.weight' has shape [5, 5], the model wants [7, 5]"),
         ("NaN", {**state, "model": {**state["model"], "0.bias": torch.full((7,), math.nan)}}, "sgd", "tensor '0.bias' holds nan"),
     ]
     for name, saved, kind, wanted in cases:
         torch.save(saved, f"{folder}/bad.pt")
-        args = [GTRAIN, "train", "--resume", f"{folder}/bad.pt", "--out", f"{folder}/no", *map(str, options(folder, kind, 20))]
+        args = [GTRAIN, "train", "--resume", f"{folder}/bad.pt", "--out", f"{folder}/no", *map(str, options(folder, kind.split()[0], 20)), *kind.split()[1:]]
         said = os.popen(" ".join(args) + " 2>&1").read()
         problem = "" if wanted in said and said.count(f"{folder}/bad.pt") == 1 and not os.path.exists(f"{folder}/no") else said
         yield f"refused: {name}", problem
@@ -323,6 +368,16 @@ def to_torch(folder):
     far = off(curve(f"{folder}/runs/gpl")[half:], losses)
     decays = [group["weight_decay"] for group in optimizer.param_groups]
     yield "PyTorch goes on with gtrain's curve, by the README", "" if far <= 1e-4 and decays == [0.3, 0] else f"apart by {far:.1e}, {decays}"
+    # One group of all parameters, whose weight decay norms and biases have, too.
+    groups = {**optimizer.state_dict()["param_groups"][0], "params": list(range(len(list(model.parameters()))))}
+    order = {id(p): i for i, p in enumerate(model.parameters())}
+    state = {order[id(p)]: s for p, s in optimizer.state.items()}
+    torch.save({"model": model.state_dict(), "optimizer": {"state": state, "param_groups": [groups]}, "global_step": 2 * half}, f"{folder}/one.pt")
+    said = gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
+                  *COMMON[2:], "--steps", 2 * half + 1, "--resume", f"{folder}/one.pt", "--out", f"{folder}/one")
+    yield "weight decay that biases and norms had is said to be gone", "" if (
+        "its weight decay was for all parameters; here 18 of them, biases and norms, have none" in said) else said
+
     # And back: the file that PyTorch saves has two groups, as transformers' Trainer makes them.
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "global_step": 2 * half}, f"{folder}/back.pt")
     gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
@@ -338,4 +393,4 @@ def to_torch(folder):
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, renamed, another_order, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, refusals, to_torch], GTRAIN, sys.argv[1:]))

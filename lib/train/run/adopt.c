@@ -1,6 +1,7 @@
 /* adopt.c - continue a run from another program's checkpoint. */
 #include "lib/train/run/adopt.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ static bool number(double *out, const struct gt_tree *group, const char *key)
 static int check_settings(const struct gt_tree *group, struct gt_err *err)
 {
 	static const char *const unknown[] = { "amsgrad", "maximize", "dampening" };
+	static const char *const rates[] = { "lr", "initial_lr", "weight_decay" };
 	double value;
 
 	for (int i = 0; i < 3; i++)
@@ -94,6 +96,54 @@ static int check_settings(const struct gt_tree *group, struct gt_err *err)
 			return gt_err_set(err, GT_ENOTSUP,
 			    "its optimizer has %s=%g, which is not supported", unknown[i],
 			    gt_text_real(value));
+	for (int i = 0; i < 3; i++)
+		if (number(&value, group, rates[i]) && !(value >= 0 && isfinite(value)))
+			return gt_err_set(err, GT_EFORMAT, "its optimizer has %s=%g", rates[i],
+			    gt_text_real(value));
+	return 0;
+}
+
+static bool is_list(const struct gt_tree *node)
+{
+	return node->kind == GT_TREE_LIST || node->kind == GT_TREE_TUPLE;
+}
+
+/* Numbers, yes or no, or a pair of numbers; a setting of another type is no reason. */
+static bool same_setting(const struct gt_tree *a, const struct gt_tree *b)
+{
+	double x, y;
+
+	if (is_list(a) && is_list(b) && a->seq.count == b->seq.count) {
+		for (size_t i = 0; i < a->seq.count; i++)
+			if (!same_setting(a->seq.items[i].value, b->seq.items[i].value))
+				return false;
+		return true;
+	}
+	return !gt_tree_as_float(a, &x) || !gt_tree_as_float(b, &y) || x == y;
+}
+
+/* The groups may differ in the learning rate and in weight decay, but in nothing else. */
+static int check_groups(const struct gt_saved *s, struct gt_err *err)
+{
+	static const char *const shared[] = { "betas", "eps", "momentum", "nesterov" };
+	const struct gt_tree *first = gt_saved_param_group(s, 0), *group;
+
+	for (size_t i = 0; (group = gt_saved_param_group(s, i)); i++) {
+		if (check_settings(group, err))
+			return err->code;
+		for (int k = 0; k < 4; k++) {
+			const struct gt_tree *a = gt_tree_get(first, shared[k]);
+			const struct gt_tree *b = gt_tree_get(group, shared[k]);
+
+			if (!a || !b || same_setting(a, b))
+				continue;
+			gt_err_set(err, GT_ENOTSUP,
+			    "the groups 0 and %zu of its optimizer have different %s", i,
+			    shared[k]);
+			return gt_err_hint(
+			    err, "{init-from} starts a new run from its weights alone");
+		}
+	}
 	return 0;
 }
 
@@ -106,16 +156,25 @@ static void take(struct gt_train *t, unsigned bit, double *field, double value, 
 	t->o.given |= bit;
 }
 
-/* Groups may differ in weight decay: biases have none, and that of the others counts. */
-static double weight_decay(const struct gt_saved *s)
+/* Groups may have no weight decay, as biases often have; the others have the same one. */
+static int find_weight_decay(double *out, const struct gt_saved *s, bool given, struct gt_err *err)
 {
 	const struct gt_tree *group;
-	double max = 0, value;
+	double value;
 
-	for (size_t i = 0; (group = gt_saved_param_group(s, i)); i++)
-		if (number(&value, group, "weight_decay") && value > max)
-			max = value;
-	return max;
+	*out = 0;
+	for (size_t i = 0; (group = gt_saved_param_group(s, i)); i++) {
+		if (!number(&value, group, "weight_decay") || value == 0 || value == *out)
+			continue;
+		if (*out > 0 && !given) {
+			gt_err_set(err, GT_ENOTSUP,
+			    "the groups of its optimizer have weight decays of %g and %g", *out,
+			    value);
+			return gt_err_hint(err, "{weight-decay} sets one for all that have some");
+		}
+		*out = value;
+	}
+	return 0;
 }
 
 static void warn_of_others(const struct gt_train *t, const struct gt_tree *group)
@@ -143,16 +202,17 @@ static void warn_of_others(const struct gt_train *t, const struct gt_tree *group
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_tree *group = gt_saved_param_group(&t->saved, 0);
-	double lr = 0, momentum = -1;
+	double lr = 0, momentum = -1, decay;
 
-	if (check_kind(group, t->o.optim.kind, err) || check_settings(group, err))
+	if (check_kind(group, t->o.optim.kind, err) || check_groups(&t->saved, err) ||
+	    find_weight_decay(&decay, &t->saved, t->o.given & GT_GIVEN_WEIGHT_DECAY, err))
 		return err->code;
 	if (!number(&lr, group, "initial_lr"))
 		number(&lr, group, "lr");
 	number(&momentum, group, "momentum");
 	take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr, true);
 	take(t, GT_GIVEN_MOMENTUM, &t->o.optim.momentum, momentum, false);
-	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, weight_decay(&t->saved), false);
+	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, decay, false);
 	warn_of_others(t, group);
 	return 0;
 }
@@ -166,7 +226,8 @@ static size_t count_states(const struct gt_saved *s)
 	return state && state->kind == GT_TREE_DICT ? state->seq.count : 0;
 }
 
-void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report)
+void gt_foreign_log(
+    const struct gt_train *t, const struct gt_weights_report *report, size_t undecayed)
 {
 	const struct gt_saved *s = &t->saved;
 	double lr = gt_schedule_lr(&t->o.lr_schedule, t->step);
@@ -181,6 +242,11 @@ void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *re
 	    "%lld, lr %g",
 	    t->s.store->slot_count, gt_optim_names[t->o.optim.kind], count_states(s),
 	    (long long)t->step, (long long)(position / t->steps_per_epoch), lr);
+	if (undecayed)
+		gt_log_warn(t->log,
+		    "its weight decay was for all parameters; here %zu of them, biases and norms, "
+		    "have none",
+		    undecayed);
 	if (s->scheduler)
 		gt_log_info(t->log, "its schedule is left: the next steps follow {lr-schedule} %s",
 		    gt_schedule_names[t->o.lr_schedule.kind]);

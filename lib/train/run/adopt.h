@@ -15,11 +15,15 @@
  * before these changes (`initial_lr`). Log a warning for each other setting that differs.
  *
  * Errors: GT_EINVAL if the checkpoint has another optimizer, with the name of this optimizer in the
- * message; GT_ENOTSUP for settings that gtrain does not support, such as amsgrad.
+ * message; GT_ENOTSUP for settings that gtrain does not support, such as amsgrad, and for groups of
+ * parameters that differ in other settings than `lr` and `weight_decay`; GT_EFORMAT for settings
+ * that are NaN or negative.
  */
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 
-/* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. */
-void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report);
+/* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. `undecayed`
+ * is that of struct gt_snapshot; if it is not 0, log a warning. */
+void gt_foreign_log(
+    const struct gt_train *t, const struct gt_weights_report *report, size_t undecayed);
 
 #endif

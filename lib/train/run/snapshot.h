@@ -41,14 +41,17 @@ struct gt_snapshot {
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
 	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
 	const char *const *maps;
-	double lr;            /* learning rate of the last step; for saving */
-	int64_t step;         /* steps done */
-	int64_t epoch;        /* epoch of the next step, from 0 on; for saving */
-	int64_t samples;      /* samples read in this epoch so far; for saving */
-	int64_t best_step;    /* steps done at the best evaluation; -1: no evaluation yet */
-	int64_t best_epoch;   /* epochs done at the best evaluation; after loading, -1: not known */
-	double best_score;    /* score of the best evaluation; a larger score is better */
-	int amp;              /* set by loading: the saved run's enum gt_amp; -1: not known */
+	double lr;          /* learning rate of the last step; for saving */
+	int64_t step;       /* steps done */
+	int64_t epoch;      /* epoch of the next step, from 0 on; for saving */
+	int64_t samples;    /* samples read in this epoch so far; for saving */
+	int64_t best_step;  /* steps done at the best evaluation; -1: no evaluation yet */
+	int64_t best_epoch; /* epochs done at the best evaluation; after loading, -1: not known */
+	double best_score;  /* score of the best evaluation; a larger score is better */
+	int amp;            /* set by loading: the saved run's enum gt_amp; -1: not known */
+	/* set by loading another program's checkpoint: number of parameters that had weight decay
+	 * there, and have none in this run */
+	size_t undecayed;
 	const json_t *config; /* for saving: the options of the run; may be NULL */
 	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
 	 * NULL. */

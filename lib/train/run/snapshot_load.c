@@ -275,6 +275,59 @@ static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *
 	return 0;
 }
 
+/* The rate and the weight decay of a group of another program's file. */
+static void read_group(const struct gt_tree *groups, size_t i, double *lr, double *decay)
+{
+	const struct gt_tree *group = groups->seq.items[i].value;
+
+	*lr = *decay = 0;
+	if (!gt_tree_as_float(gt_tree_get(group, "initial_lr"), lr))
+		gt_tree_as_float(gt_tree_get(group, "lr"), lr);
+	gt_tree_as_float(gt_tree_get(group, "weight_decay"), decay);
+}
+
+static int fail_rates(double first, double lr, size_t i, struct gt_err *err)
+{
+	gt_err_set(
+	    err, GT_EFORMAT, "group 0 of its optimizer has lr %g, group %zu has %g", first, i, lr);
+	return gt_err_hint(err, "{lr-scale} GLOB=X multiplies the rate of parameters by X");
+}
+
+static int fail_decay(const char *name, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT,
+	    "its optimizer has no weight decay for '%s', which has some in this run", name);
+	return gt_err_hint(err, "{weight-decay} 0 goes on without; {init-from} starts a new run");
+}
+
+/* Parameters of another program's run go on with the rates that they had there, and none gets
+ * weight decay that it had not. In one group, the rates are those of {lr-scale}. */
+static int check_groups(const struct gt_snapshot_groups *g, struct gt_snapshot *s,
+    const struct gt_tree *groups, struct gt_err *err)
+{
+	bool one = !group_params(groups, 1), decays = gt_optim_options(s->optim)->weight_decay > 0;
+	double first, lr, decay;
+	size_t k = 0;
+
+	s->undecayed = 0;
+	read_group(groups, 0, &first, &decay);
+	for (size_t i = 0; i < g->group_count; i++) {
+		size_t end = k + g->groups[i].count;
+
+		read_group(groups, i, &lr, &decay);
+		if (!one &&
+		    fabs(lr * g->groups[0].lr_scale - first * g->groups[i].lr_scale) > 1e-6 * first)
+			return fail_rates(first, lr, i, err);
+		for (; decays && k < end; k++) {
+			if (g->slots[k]->decay && decay == 0)
+				return fail_decay(g->slots[k]->name, err);
+			s->undecayed += !g->slots[k]->decay && decay > 0;
+		}
+		k = end;
+	}
+	return 0;
+}
+
 /* No run does as many steps; counting goes on from them without overflow. */
 static const int64_t most_steps = INT64_C(1) << 53;
 
@@ -297,8 +350,16 @@ static int read_steps(
 	return 0;
 }
 
-/* Adam's own count, that of the first parameter that has one, may lag behind the run's: PyTorch
- * skips steps whose gradients overflow. The others' are read to see that they are sound. */
+static int fail_steps(int64_t steps, int64_t found, int64_t number, struct gt_err *err)
+{
+	gt_err_set(err, GT_ENOTSUP,
+	    "its optimizer has counted %lld steps for some parameters, %lld for parameter %lld",
+	    (long long)steps, (long long)found, (long long)number);
+	return gt_err_hint(err, "{init-from} starts a new run from its weights alone");
+}
+
+/* Adam's own count, the same for all parameters, may lag behind the run's: PyTorch skips steps whose
+ * gradients overflow. */
 static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
     const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
 {
@@ -310,6 +371,8 @@ static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
 
 		if (read_steps(&found, state, numbers[i], err))
 			return err->code;
+		if (known && found > 0 && found != *steps)
+			return fail_steps(*steps, found, numbers[i], err);
 		if (!known && found > 0) {
 			*steps = found;
 			known = true;
@@ -346,7 +409,7 @@ static bool is_updated(
 	return s->step > 0 && !is_fresh(saved->scaler, state);
 }
 
-static int load_optimizer(const struct gt_snapshot *s, const struct gt_saved *saved,
+static int load_optimizer(struct gt_snapshot *s, const struct gt_saved *saved,
     const struct gt_state_dict *sd, const struct naming *naming, struct gt_err *err)
 {
 	const struct gt_tree *optimizer = saved->optimizer;
@@ -367,6 +430,8 @@ static int load_optimizer(const struct gt_snapshot *s, const struct gt_saved *sa
 		rc = match_groups(&g, s, optimizer, numbers, err);
 	if (!rc)
 		rc = sort_groups(&g, s, saved, sd, naming, err);
+	if (!rc && saved->foreign)
+		rc = check_groups(&g, s, gt_tree_get(optimizer, "param_groups"), err);
 	updated = is_updated(s, saved, state);
 	for (size_t i = 0; !rc && updated && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
