@@ -241,6 +241,39 @@ static int describe(struct tokens *t, const char *path, int block, struct gt_err
 	return 0;
 }
 
+/* Tokens of 32 bits, below 65536, have their high half, zero, behind the low one. */
+static bool looks_wider(const struct shard *s)
+{
+	enum { LEAST = 64, MOST = 8192 };
+	int64_t count = s->length < MOST ? s->length : MOST;
+	bool any = false;
+
+	if (s->width != 2 || s->tokens != s->map.data || count < LEAST)
+		return false;
+	for (int64_t i = 0; i < count; i++) {
+		bool zero = !s->tokens[2 * i] && !s->tokens[2 * i + 1];
+
+		if (i % 2 && !zero)
+			return false;
+		any |= !zero;
+	}
+	return any;
+}
+
+static int note_width(struct tokens *t, const struct gt_spec *spec, struct gt_err *err)
+{
+	char note[400];
+
+	if (gt_spec_value(spec, "type") || !looks_wider(&t->shards[0]))
+		return 0;
+	snprintf(note, sizeof(note),
+	    "every second token of '%.200s' is 0, as if they were uint32: type=uint32 reads such "
+	    "files, type=uint16 ends this warning",
+	    t->shards[0].path);
+	t->source.info.note = gt_arena_strdup(&t->source.names, note, err);
+	return t->source.info.note ? 0 : GT_ENOMEM;
+}
+
 static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -256,6 +289,8 @@ static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc)
 		rc = describe(
 		    t, spec->path, request->block > 0 ? request->block : DEFAULT_BLOCK, err);
+	if (!rc)
+		rc = note_width(t, spec, err);
 	if (rc)
 		close_tokens(&t->source);
 	else
