@@ -536,7 +536,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
-		rc = gt_run_dir_check_files(t->o.out, err);
+		rc = gt_train_check_files(&t->o, err);
 	options.parallel = t->o.parallel;
 	return rc ? rc : gt_session_open(&t->s, &options, &training, t, err);
 }

@@ -81,16 +81,23 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
 	return config;
 }
 
-int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
+int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err)
 {
 	struct gt_run_dir dir;
-	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
+	int rc = gt_run_dir_check_files(o->out, err);
 
-	if (rc || !o->out || o->resume || access(o->out, F_OK))
+	if (rc || o->resume || access(o->out, F_OK))
 		return rc;
 	rc = gt_run_dir_open(&dir, o->out, err);
 	if (!rc)
 		rc = gt_run_dir_check_unused(&dir, 0, err);
 	gt_run_dir_close(&dir);
 	return rc;
+}
+
+int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
+{
+	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
+
+	return rc || !o->out ? rc : gt_train_check_files(o, err);
 }

@@ -106,6 +106,10 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
  * t->s.parallel is open. */
 void gt_train_set_sampler(struct gt_train *t);
 
+/* Make the checks of gt_train_check_out(), except that another run may be writing into the folder.
+ * o->out must not be NULL. */
+int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);
+
 /* Return this run's values of the options that gt_resume_rules() calls fixed, as a JSON object that
  * the caller frees. NULL with err set on failure. */
 json_t *gt_train_fixed_options(const struct gt_train *t, struct gt_err *err);

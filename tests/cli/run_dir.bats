@@ -337,3 +337,29 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 		equal "$status" "$((128 + $(kill -l $signal)))"
 	done
 }
+
+@test "a new run overwrites no results of a run whose checkpoints are gone, and no other files" {
+	local file
+	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json; do
+		rm -rf run
+		mkdir run
+		echo mine >"run/$file"
+		gtrain train --config base/config.json --out run -q
+		equal "$status" 1
+		[[ $err == *"'run/$file' is there already, without checkpoints of its run"*"move it away, or give another --out"* ]]
+		equal "$(ls run):$(<"run/$file")" "$file:mine"
+	done
+	rm -rf run
+	cp -r base run
+	rm -r run/checkpoints
+	for file in "" "--resume auto"; do
+		# shellcheck disable=SC2086 # two words
+		gtrain train --config base/config.json --out run -q $file
+		[[ $status == 1 && $err == *"'run/model.pth' is there already"* ]]
+	done
+	cmp run/metrics.jsonl base/metrics.jsonl
+	# A run that was killed before its first checkpoint starts again.
+	rm run/model.pth run/model_ema.pth
+	gtrain train --config base/config.json --out run -q
+	equal "$status:$err" 0:
+}

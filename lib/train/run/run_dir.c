@@ -377,11 +377,53 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
 	return rc;
 }
 
+static int find_file(
+    bool *found, const struct gt_run_dir *dir, const char *name, struct gt_err *err)
+{
+	char *path = gt_folder_path(&dir->folder, name, err);
+
+	*found = path && gt_file_exists((struct gt_file_name){ &dir->folder, path });
+	free(path);
+	return path ? 0 : GT_ENOMEM;
+}
+
+static int fail_if_any(const struct gt_run_dir *dir, const char *const *names, struct gt_err *err)
+{
+	for (; *names; names++) {
+		bool found;
+
+		if (find_file(&found, dir, *names, err))
+			return err->code;
+		if (!found)
+			continue;
+		gt_err_set(err, GT_EIO, "'%s/%s' is there already, without checkpoints of its run",
+		    dir->folder.path, *names);
+		return gt_err_hint(err, "move it away, or give another {out}");
+	}
+	return 0;
+}
+
+/* A run that was killed before its first checkpoint leaves config.json and maybe the files of
+ * `begun`; a run that ended leaves those of `ended`. */
+static int check_results(const struct gt_run_dir *dir, struct gt_err *err)
+{
+	static const char *const ended[] = { "model.pth", "model_ema.pth", NULL };
+	static const char *const begun[] = { "best.pth", "metrics.jsonl", "vocab.json",
+		"tokenizer.json", NULL };
+	bool is_run;
+
+	if (fail_if_any(dir, ended, err) || find_file(&is_run, dir, "config.json", err))
+		return err->code;
+	return is_run ? 0 : fail_if_any(dir, begun, err);
+}
+
 int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
 {
 	int64_t latest;
 	int rc = gt_run_dir_latest_step(&latest, dir, err);
 
+	if (!rc && latest < 0 && step == 0)
+		rc = check_results(dir, err);
 	if (rc || latest <= step)
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
