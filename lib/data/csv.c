@@ -1,11 +1,13 @@
 /* csv.c - tables: numbers and words, with a target in each row unless they are inputs. */
 #include "lib/data/csv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
@@ -48,20 +50,34 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
 
 /* ---- rows ---- */
 
-/* A header is a first row without a number where the second row has one, and with a word at least
+/* Whether a field may be the name of a column of numbers. A missing value, a number that is not
+ * finite, and a number with a unit, such as "12%", may be a value of this column instead. */
+static bool is_name(const char *s)
+{
+	static const char *const values[] = { "", "na", "n/a", "nan", "null", "none", "inf",
+		"infinity" };
+
+	s += strspn(s, "+-.");
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (!strcasecmp(s, values[i]))
+			return false;
+	return !isdigit((unsigned char)*s);
+}
+
+/* A header is a first row without a number where the second row has one, and with a name at least
  * once. So a first row with one bad field among numbers is an error, not a header. */
 static bool is_header(char **first, char **second, size_t count)
 {
-	bool word = false;
+	bool name = false;
 
 	for (size_t i = 0; i < count; i++) {
 		if (!is_number(second[i]))
 			continue;
 		if (is_number(first[i]))
 			return false;
-		word |= *first[i] != '\0';
+		name |= is_name(first[i]);
 	}
-	return word;
+	return name;
 }
 
 static int copy_row(

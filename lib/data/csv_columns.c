@@ -8,6 +8,15 @@
 
 /* ---- words ---- */
 
+/* Whether the text is a number, finite or not. */
+static bool looks_like_number(const char *text)
+{
+	char *end;
+
+	strtod(text, &end);
+	return end != text && !*end;
+}
+
 /* The first row decides which columns have words; inputs have those of the training data. */
 static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
@@ -16,7 +25,6 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 		return GT_ENOMEM;
 	for (size_t i = 0; i < t->fields; i++) {
 		struct gt_csv_words *w;
-		double value;
 
 		if (t->place[i] == GT_CSV_NOWHERE)
 			continue;
@@ -27,8 +35,8 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 			return GT_ENOMEM;
 		w->categories = t->asked[i];
 		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
-		                  : w->categories || (!t->request->inputs &&
-		                                         !gt_csv_parse_number(w->first, &value));
+		                  : w->categories ||
+		                        (!t->request->inputs && !looks_like_number(w->first));
 	}
 	return 0;
 }

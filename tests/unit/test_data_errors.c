@@ -94,6 +94,10 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "mixed.csv", "1,2,0\n1,2,cat\n");
 	put_text(f, "negative.csv", "1,2,0\n1,2,-1\n");
 	put_text(f, "fraction.csv", "1,2,0\n1,2,x\n1,2,0.5\n");
+	put_text(f, "first-na.csv", "NA,red,hi\n5,blue,lo\n");
+	put_text(f, "first-inf.csv", "-Infinity,red,hi\n5,blue,lo\n");
+	put_text(f, "first-none.csv", "none,red,hi\n5,blue,lo\n");
+	put_text(f, "first-unit.csv", "12%,red,hi\n5,blue,lo\n");
 	put_text(f, "real.csv", "1,2,0\n1,2,0.5\n");
 	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
@@ -234,6 +238,15 @@ static const struct wrong wrongs[] = {
 	    "whole numbers" },
 	{ "csv:@/negative.csv", GT_EFORMAT, "target '-1' is out of range", NULL },
 	{ "csv:@/fraction.csv", GT_EFORMAT, "target 'x' stands among numbers", "task=regression" },
+	/* a first row of values, one of them missing or not finite, is not a header */
+	{ "csv:@/first-na.csv", GT_EFORMAT, "line 1, column 0: the value is missing ('NA')",
+	    "fill it in" },
+	{ "csv:@/first-inf.csv", GT_EFORMAT, "line 1, column 0: '-Infinity' is not a number",
+	    "numbers are finite" },
+	{ "csv:@/first-none.csv", GT_EFORMAT,
+	    "line 2, column 0: '5' is a number, but line 1 has 'none'", "header=yes" },
+	{ "csv:@/first-unit.csv", GT_EFORMAT,
+	    "line 2, column 0: '5' is a number, but line 1 has '12%'", "header=yes" },
 	{ "csv:@/real.csv,task=classification", GT_EFORMAT, "target '0.5' is not a whole number",
 	    NULL },
 	{ "csv:@/mixed.csv,task=regression", GT_EFORMAT, "target 'cat' is not a number",
