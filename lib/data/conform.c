@@ -273,15 +273,22 @@ static int hint_names(const struct gt_source *s, const struct gt_spec *spec,
 static int unknown_classes(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct gt_err *err)
 {
-	char unknown[200], known[200];
+	char unknown[200], known[200], line[40] = "";
+	long first = 0;
 	int count = 0;
 
-	for (int i = 0; i < s->info.classes; i++)
+	for (int i = 0; i < s->info.classes; i++) {
 		count += s->renumber[i] < 0;
+		if (s->renumber[i] < 0 && s->class_lines && (!first || s->class_lines[i] < first))
+			first = s->class_lines[i];
+	}
+	if (first)
+		snprintf(line, sizeof(line), "line %ld: ", first);
 	list_classes(unknown, sizeof(unknown), s->class_names, s->renumber, s->info.classes);
 	list_classes(known, sizeof(known), like->class_names, NULL, like->classes);
-	gt_err_set(err, GT_EINVAL, "%s %s %s not in the data trained on, which has %s",
-	    count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are", known);
+	gt_err_set(err, GT_EFORMAT, "'%s': %s%s %s %s not in the data trained on, which has %s",
+	    spec->path, line, count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are",
+	    known);
 	return hint_names(s, spec, like, err);
 }
 

@@ -116,8 +116,9 @@ static int look_up(
 		return 0;
 	}
 	list_words(list, sizeof(list), known);
-	return gt_err_set(err, GT_EINVAL,
+	gt_err_set(err, GT_EFORMAT,
 	    "'%.60s' is not among the words that the model was trained with: %s", text, list);
+	return gt_err_hint(err, "change the word, or leave out the row");
 }
 
 /* ---- cells ---- */

@@ -314,6 +314,16 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 	return rc || t->like ? rc : check_names(t, err);
 }
 
+/* Rows of one field suggest that another character separates the fields. */
+static int hint_separator(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
+{
+	if (t->fields > 1 || wanted < 2)
+		return err->code;
+	return gt_err_hint(err,
+	    "if the fields are not divided by '%c', name the separator: {read} sep=%s",
+	    t->separator == '\t' ? ' ' : t->separator, t->separator == ',' ? "semicolon" : "comma");
+}
+
 static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_request *request = t->request;
@@ -326,14 +336,14 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 		rc = mark_known(t, like, err);
 		if (!rc)
 			place_by_name(t, like);
-		return rc;
+		return rc ? hint_separator(t, wanted, err) : 0;
 	}
 	if (!wanted || t->fields == wanted)
 		return place_in_order(t, err);
 	gt_err_set(err, GT_EINVAL, "rows of %zu fields, but the model was trained with %zu columns",
 	    t->fields, wanted);
 	if (t->fields < wanted)
-		return err->code;
+		return hint_separator(t, wanted, err);
 	return gt_err_hint(err, "leave out columns that are no features%s",
 	    like ? ", or write the names of the columns in the first line" : "");
 }

@@ -39,6 +39,39 @@ static int too_many_classes(size_t classes, struct gt_err *err)
 	return gt_err_hint(err, "select the column of classes with target=COLUMN");
 }
 
+/* The first row, from `row` on, whose target is not a number; t->rows if all are numbers. */
+static size_t first_word(const struct gt_csv_table *t, size_t row)
+{
+	while (row < t->rows && is_number(t->targets[row]))
+		row++;
+	return row;
+}
+
+/* The fault of a class that the data of the training lack. */
+static int unknown_number(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+{
+	char name[128];
+
+	gt_err_set(err, GT_EFORMAT,
+	    "line %ld, %s: class %.60s is not among the %d classes that the model was trained on",
+	    t->lines[row], gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row],
+	    t->like->classes);
+	return gt_err_hint(err, "the classes are 0 to %d", t->like->classes - 1);
+}
+
+/* The line of the first row of each class, for messages. */
+static int keep_lines(struct gt_csv_table *t, int classes, struct gt_err *err)
+{
+	long *lines = gt_arena_alloc(&t->csv->source.names, (size_t)classes * sizeof(*lines), err);
+
+	if (!lines)
+		return GT_ENOMEM;
+	for (size_t i = t->rows; i-- > 0;)
+		lines[t->csv->targets[i]] = t->lines[i];
+	t->csv->source.class_lines = lines;
+	return 0;
+}
+
 /* Sorted distinct words become classes 0, 1, ... . */
 static int number_words(struct gt_csv_table *t, struct gt_err *err)
 {
@@ -64,7 +97,7 @@ static int number_words(struct gt_csv_table *t, struct gt_err *err)
 		rc = too_many_classes(classes, err);
 	} else {
 		t->csv->source.class_names = keep_names(&t->csv->source, sorted, classes, err);
-		rc = t->csv->source.class_names ? 0 : GT_ENOMEM;
+		rc = t->csv->source.class_names ? keep_lines(t, (int)classes, err) : GT_ENOMEM;
 	}
 	free(sorted);
 	return rc;
@@ -81,33 +114,45 @@ static int bad_target(const struct gt_csv_table *t, size_t row, const char *why,
 	    "task=regression takes numbers as they are");
 }
 
+/* The fault of targets of two sorts, of which the first is a number. */
+static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+{
+	char name[128];
+
+	gt_err_set(err, GT_EFORMAT,
+	    "line %ld, %s: the target '%.60s' is a word, but line %ld has the "
+	    "number '%.60s'",
+	    t->lines[row], gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row],
+	    t->lines[0], t->targets[0]);
+	return gt_err_hint(
+	    err, "targets are numbers, or words, which are classes; all of one sort");
+}
+
 /* Whole numbers are classes themselves. */
 static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 {
+	const struct gt_data_description *like = t->request->new_classes ? NULL : t->like;
+	bool numbered = like && !like->regression && like->classes && !like->class_names;
+	size_t word = first_word(t, 0);
 	int classes = 0;
 
+	if (word < t->rows)
+		return bad_word(t, word, err);
 	for (size_t i = 0; i < t->rows; i++) {
 		double value;
 
-		if (!gt_csv_parse_number(t->targets[i], &value))
-			return bad_target(t, i, "stands among numbers", err);
+		gt_csv_parse_number(t->targets[i], &value);
 		if (value != floor(value))
 			return bad_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
 			return bad_target(t, i, "is out of range", err);
+		if (numbered && value >= like->classes)
+			return unknown_number(t, i, err);
 		t->csv->targets[i] = (int32_t)value;
 		classes = (int)value >= classes ? (int)value + 1 : classes;
 	}
 	t->csv->source.info.classes = classes;
 	return 0;
-}
-
-/* The text of the first target behind `row` rows that is not a number; NULL if all are numbers. */
-static const char *first_word(const struct gt_csv_table *t, size_t row)
-{
-	while (row < t->rows && is_number(t->targets[row]))
-		row++;
-	return row < t->rows ? t->targets[row] : NULL;
 }
 
 /* Whether all targets are numbers, and some have fractions. */
@@ -131,7 +176,8 @@ static bool is_regression(const struct gt_csv_table *t)
 {
 	if (t->task != GT_CSV_TASK_AUTO)
 		return t->task == GT_CSV_REGRESSION;
-	if (t->like && (!t->request->new_classes || (t->like->regression && !first_word(t, 0))))
+	if (t->like &&
+	    (!t->request->new_classes || (t->like->regression && first_word(t, 0) == t->rows)))
 		return t->like->regression;
 	return has_fractions(t);
 }
@@ -180,7 +226,8 @@ static int take_words(struct gt_csv_table *t, struct gt_err *err)
 			continue;
 		bad_target(t, i, "stands among words", err);
 		/* A header that was not recognised. */
-		if (i == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO && !first_word(t, 1))
+		if (i == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO &&
+		    first_word(t, 1) == t->rows)
 			gt_err_hint(
 			    err, "if line %ld names the columns, add header=yes", t->lines[0]);
 		return err->code;

@@ -56,7 +56,9 @@ struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
 	int64_t length; /* number of tokens of a stream; for other data, number of samples */
-	const char *const *class_names;   /* [info.classes]; NULL: classes have no names */
+	const char *const *class_names; /* [info.classes]; NULL: classes have no names */
+	/* [info.classes] the line of the first row of each class; NULL: not known */
+	const long *class_lines;
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
 	int column_count;                 /* columns of a table; 0: features are unscaled numbers */
 	struct gt_data_column *columns;   /* [column_count] */
@@ -192,7 +194,8 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
  * conform.c: adapt a new source to request->like. Images get the normalization of `like`, unless
  * the spec sets another one (info.overruled then says so). Classes get the numbers that their names
  * have in `like`. `request` is the one that was passed to gt_dataset_open(). Errors: GT_EINVAL if
- * the spec or the files contradict `like`, GT_ENOMEM.
+ * the spec or the files contradict `like`, GT_EFORMAT if `like` lacks a class of the files,
+ * GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

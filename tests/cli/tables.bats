@@ -50,11 +50,18 @@ setup() {
 @test "a word that training lacks, and a missing value, are refused by line and column" {
 	printf 'x;colour;kind\n1000;red;no\n1000;pink;no\n' >pink.csv
 	gtrain eval --ckpt run --data 'csv:pink.csv,sep=;'
-	((status == 2))
+	((status == 1))
 	[[ $err == *"'pink.csv': line 3, column 'colour': 'pink' is not among the words"*"'green', 'light; blue', 'red'"* ]]
 	gtrain predict --ckpt run --read 'sep=;' pink.csv
+	((status == 1))
+	[[ $err == *"line 3, column 'colour': 'pink'"*"hint: change the word"* ]]
+	printf 'x;colour;kind\n1000;red;no\n1000;red;maybe\n' >maybe.csv
+	gtrain eval --ckpt run --data 'csv:maybe.csv,sep=;'
+	((status == 1))
+	[[ $err == *"'maybe.csv': line 3: class 'maybe' is not in the data trained on"* ]]
+	gtrain predict --ckpt run pink.csv
 	((status == 2))
-	[[ $err == *"line 3, column 'colour': 'pink'"* ]]
+	[[ $err == *"hint: "*"--read sep=semicolon"* ]]
 	printf 'x;colour;kind\n1000;red;no\n;red;no\n' >gap.csv
 	gtrain eval --ckpt run --data 'csv:gap.csv,sep=;'
 	((status == 1))

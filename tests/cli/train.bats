@@ -35,8 +35,8 @@ setup() {
 	equal "$status" 0
 	check "$out" 'd["val"]["top1"] == 1 and d["val"]["n"] == 30'
 	gtrain train --model mlp:2,16,3 --data csv:train.csv --val csv:other.csv --steps 1 --out other
-	equal "$status" 2
-	equal "$err" "gtrain: error: --val: class 'z' is not in the data trained on, which has 'a', 'b', 'c'
+	equal "$status" 1
+	equal "$err" "gtrain: error: --val: 'other.csv': line 1: class 'z' is not in the data trained on, which has 'a', 'b', 'c'
 hint: classes are matched by their names"
 	folders 20 a b c
 	mkdir val

@@ -208,7 +208,7 @@ def images(folder):
     yield "a run does not go on with other classes", refused(
         "classes 'dog', 'eagle' are not in", "", *go_on, "images:renamed")
     begin = ("train", "-q", "--model", "mlp:16,8,3", "--steps", "1", "--out", "other", "--init-from", "run", "--data")
-    yield "--val has other classes", refused("--val: classes 'dog', 'eagle' are not in", "by their names", *begin,
+    yield "--val has other classes", refused("--val: 'renamed': classes 'dog', 'eagle' are not in", "by their names", *begin,
                                              "images:all", "--val", "images:renamed")
     done = run(*begin[:1], *begin[2:], "images:all", "--val", "images:two,mean=0")
     yield "--val is normalized in another way", "" if "--val: mean=0, but the model was trained with mean=0.5" in done.stderr else done.stderr
@@ -451,7 +451,7 @@ def tables(folder):
     yield "names for numbers", refused("classes 'a', 'b', 'c' are not in", "names, but those of the model are only numbers",
                                        "eval", "--ckpt", "numbers", "--data", "csv:t.csv")
     yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
-    yield "a higher one may not", refused("3 classes, but the model was trained on 2", "",
+    yield "a higher one may not", refused("line 3, column 'class': class 2 is not among the 2 classes", "0 to 1",
                                           "eval", "--ckpt", "numbers", "--data", "csv:" + table("m2.csv", ["0", "2"]))
 
 

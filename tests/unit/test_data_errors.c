@@ -94,6 +94,7 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "mixed.csv", "1,2,0\n1,2,cat\n");
 	put_text(f, "negative.csv", "1,2,0\n1,2,-1\n");
 	put_text(f, "fraction.csv", "1,2,0\n1,2,x\n1,2,0.5\n");
+	put_text(f, "fraction-word.csv", "1,1.5\n2,3\n3,cat\n");
 	put_text(f, "first-na.csv", "NA,red,hi\n5,blue,lo\n");
 	put_text(f, "first-inf.csv", "-Infinity,red,hi\n5,blue,lo\n");
 	put_text(f, "first-none.csv", "none,red,hi\n5,blue,lo\n");
@@ -234,10 +235,14 @@ static const struct wrong wrongs[] = {
 	    "divided by ','" },
 	{ "csv:@/quote.csv", GT_EFORMAT, "line 1: a quote is never closed", "twice" },
 	{ "csv:@/none.csv", GT_EFORMAT, "there are no rows", NULL },
-	{ "csv:@/mixed.csv", GT_EFORMAT, "line 2, column 2: the target 'cat' stands among numbers",
-	    "whole numbers" },
+	{ "csv:@/mixed.csv", GT_EFORMAT,
+	    "line 2, column 2: the target 'cat' is a word, but line 1 has the number '0'",
+	    "all of one sort" },
+	{ "csv:@/mixed.csv,task=classification", GT_EFORMAT, "the target 'cat' is a word", NULL },
+	{ "csv:@/fraction-word.csv", GT_EFORMAT,
+	    "line 3, column 1: the target 'cat' is a word, but line 1 has the number '1.5'", NULL },
 	{ "csv:@/negative.csv", GT_EFORMAT, "target '-1' is out of range", NULL },
-	{ "csv:@/fraction.csv", GT_EFORMAT, "target 'x' stands among numbers", "task=regression" },
+	{ "csv:@/fraction.csv", GT_EFORMAT, "line 2, column 2: the target 'x' is a word", NULL },
 	/* a first row of values, one of them missing or not finite, is not a header */
 	{ "csv:@/first-na.csv", GT_EFORMAT, "line 1, column 0: the value is missing ('NA')",
 	    "fill it in" },

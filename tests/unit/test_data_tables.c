@@ -136,7 +136,7 @@ static void test_csv_scale(void **state)
 		char spec[256];
 
 		snprintf(spec, sizeof(spec), "csv:%s", in(&f, "u.csv"));
-		assert_int_equal(gt_dataset_open(&other, spec, &request, &err), GT_EINVAL);
+		assert_int_equal(gt_dataset_open(&other, spec, &request, &err), GT_EFORMAT);
 		assert_non_null(strstr(err.text, "u.csv': line 2, column 'c': 'z' is not among"));
 		assert_non_null(strstr(err.text, "'a', 'b'"));
 	}
