@@ -68,7 +68,8 @@ struct gt_csv_table {
 	bool *asked;                /* [fields] the setting categories= names the field */
 	size_t ignored;             /* fields that are ignored because `like` lacks them */
 	size_t first_ignored;       /* index of the first of them */
-	bool other_target;          /* the target has another name than in `like` */
+	bool other_target;          /* the target is another column than in `like` */
+	size_t trained_target;      /* index of the target in training; `fields`: not known */
 	size_t columns;             /* number of columns */
 	struct gt_csv_words *words; /* [columns]; NULL before the first row */
 	size_t rows, cell_capacity; /* rows read so far; rows that fit in csv->cells */

@@ -35,17 +35,29 @@ static void note_header(const struct gt_csv_table *t, char text[NOTE_BYTES])
 	             : "the first row is read as values; if it names the columns, add header=yes");
 }
 
+/* "'price'" or "column 2": the target here, or in training. */
+static const char *describe_target(const struct gt_csv_table *t, bool training, char text[128])
+{
+	const char *name = training ? t->like->target.name : t->csv->source.target.name;
+
+	if (!name || (training && !t->names))
+		snprintf(text, 128, "column %zu", training ? t->trained_target : t->target);
+	else
+		snprintf(text, 128, "'%.60s'", name);
+	return text;
+}
+
 static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])
 {
-	const struct gt_data_column *target = &t->csv->source.target;
+	char here[128], there[128];
 
 	if (!t->csv->source.info.regression)
 		return;
 	if (t->other_target && t->request->new_classes)
 		add(text, "; ",
-		    "the target is '%.60s', not '%.60s' as in the training: its mean and standard "
+		    "the target is %s, not %s as in the training: its mean and standard "
 		    "deviation are measured anew",
-		    target->name, t->like->target.name);
+		    describe_target(t, false, here), describe_target(t, true, there));
 	else if (t->like && t->like->regression && t->request->new_classes)
 		add(text, "; ", "regression, as in the training%s",
 		    t->standardise ? ": the target keeps the mean and standard deviation from there"
@@ -90,6 +102,7 @@ static void note_categories(const struct gt_csv_table *t, char text[NOTE_BYTES])
 static void note_differences(const struct gt_csv_table *t, char text[NOTE_BYTES])
 {
 	const struct gt_data_description *like = t->like;
+	char here[128], there[128];
 	bool scaled = false;
 
 	for (int k = 0; like && k < like->column_count; k++)
@@ -98,8 +111,8 @@ static void note_differences(const struct gt_csv_table *t, char text[NOTE_BYTES]
 		add(text, "; ",
 		    "standardise=no, but the model was trained on standardised columns");
 	if (t->other_target && !t->request->new_classes)
-		add(text, "; ", "the target is '%.60s', but the model was trained on '%.60s'",
-		    t->csv->source.target.name, like->target.name);
+		add(text, "; ", "the target is %s, but the model was trained on %s",
+		    describe_target(t, false, here), describe_target(t, true, there));
 }
 
 static int keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)

@@ -266,8 +266,30 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 
 /* ---- the target ---- */
 
-/* The target is the column with the name of the target in training, or else the last one that is
- * neither skipped nor a known column. */
+/* The field at a place, from 1, among those that are not skipped; t->fields if there is none. */
+static size_t field_at(const struct gt_csv_table *t, int place)
+{
+	size_t field = 0;
+
+	for (; field < t->fields; field++)
+		if (t->place[field] != GT_CSV_NOWHERE && !--place)
+			break;
+	return field;
+}
+
+/* The place of the target, from 1, among the fields that are not skipped. */
+static int target_place(const struct gt_csv_table *t)
+{
+	int place = 1;
+
+	for (size_t i = 0; i < t->target; i++)
+		place += t->place[i] != GT_CSV_NOWHERE;
+	return place;
+}
+
+/* The target is the column with the name of the target in training. Without names, it is the column
+ * at the place of the target in training. Otherwise it is the last one that is neither skipped nor
+ * a known column. */
 static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *name = t->like && t->names ? t->like->target.name : NULL;
@@ -275,6 +297,9 @@ static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 
 	if (rc || (name && t->target < t->fields && !t->place[t->target]))
 		return rc;
+	t->target = t->trained_target;
+	if (t->target < t->fields)
+		return 0;
 	for (t->target = t->fields; t->target-- > 0;)
 		if (!t->place[t->target])
 			return 0;
@@ -298,14 +323,18 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 		rc = each_field(t, "skip", "to skip", skip, err);
 	if (!rc && like)
 		rc = mark_known(t, like, err);
+	else if (!rc && t->like && t->like->target_place)
+		t->trained_target = field_at(t, t->like->target_place);
 	if (!rc && !target)
 		rc = choose_target(t, err);
 	if (rc)
 		return rc;
 	if (like) {
+		t->csv->source.target_place = like->target_place;
 		place_by_name(t, like);
 		return 0;
 	}
+	t->csv->source.target_place = target_place(t);
 	rc = place_in_order(t, err);
 	if (!rc && t->like && t->columns != (size_t)known_columns(t->like))
 		rc = gt_err_set(err, GT_EINVAL,
@@ -344,6 +373,9 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	    t->fields, wanted);
 	if (t->fields < wanted)
 		return hint_separator(t, wanted, err);
+	if (t->fields == wanted + 1 && known && request->like->target_place)
+		return gt_err_hint(err, "leave out the target, which was column %d in training",
+		    request->like->target_place - 1);
 	return gt_err_hint(err, "leave out columns that are no features%s",
 	    like ? ", or write the names of the columns in the first line" : "");
 }
@@ -357,6 +389,7 @@ int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
 	if (rc || !t->place || !t->asked)
 		return GT_ENOMEM;
 	t->target = SIZE_MAX;
+	t->trained_target = t->fields;
 	if (t->request->inputs)
 		return place_inputs(t, err);
 	rc = place_labelled(t, err);

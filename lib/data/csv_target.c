@@ -250,13 +250,15 @@ static int keep_name(struct gt_csv_table *t, struct gt_err *err)
 	struct gt_source *s = &t->csv->source;
 
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (!t->names)
-		return 0;
-	s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
-	if (!s->target.name)
-		return GT_ENOMEM;
-	t->other_target =
-	    t->like && t->like->target.name && strcmp(s->target.name, t->like->target.name) != 0;
+	if (t->names) {
+		s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
+		if (!s->target.name)
+			return GT_ENOMEM;
+	}
+	if (t->names && t->like && t->like->target.name)
+		t->other_target = strcmp(s->target.name, t->like->target.name) != 0;
+	else
+		t->other_target = t->trained_target < t->fields && t->target != t->trained_target;
 	return 0;
 }
 

@@ -45,6 +45,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.columns = source->columns,
 		.regression = info->regression,
 		.target = source->target,
+		.target_place = source->target_place,
 		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
@@ -212,6 +213,8 @@ json_t *gt_data_description_to_json(
 		rc = json_object_set_new(json, "target", column_to_json(&d->target));
 	if (!rc && !d->regression && d->target.name)
 		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
+	if (!rc && d->target_place)
+		rc = json_object_set_new(json, "target-place", json_integer(d->target_place));
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
@@ -384,6 +387,16 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 	return rc;
 }
 
+/* Runs of older versions lack the place. */
+static int read_target_place(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	int rc = json ? read_count(&d->target_place, json, "target-place", err) : 0;
+
+	if (!rc && d->target_place > d->column_count + 1)
+		rc = malformed("target-place", "a place among the columns", err);
+	return rc;
+}
+
 static int read_id(int32_t *out, const json_t *json, const char *key, struct gt_err *err)
 {
 	json_int_t id = json_integer_value(json);
@@ -460,6 +473,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
 	if (!rc && !d->regression && name)
 		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
+	if (!rc)
+		rc = read_target_place(d, json_object_get(json, "target-place"), err);
 	if (!rc)
 		rc = read_specials(&d->specials, json, err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);

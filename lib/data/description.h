@@ -47,6 +47,7 @@ struct gt_data_description {
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
 	struct gt_data_column target;         /* tables: name; regression: mean and std, too */
+	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* For a tokenizer of byte-pair encoding, the digest of its file. "": the digest is not
 	 * known, or the tokenizer is of another kind. */

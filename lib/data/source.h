@@ -63,6 +63,7 @@ struct gt_source {
 	int column_count;                 /* columns of a table; 0: features are unscaled numbers */
 	struct gt_data_column *columns;   /* [column_count] */
 	struct gt_data_column target;     /* tables: name; regression: mean and std, too */
+	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
 	/* The samples are inputs for predictions and have no targets. read() sets the target to
 	 * GT_DATA_IGNORE, or, for lines of text (text_lines.c), to the position of the line's last

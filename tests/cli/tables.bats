@@ -112,3 +112,28 @@ setup() {
 	gtrain eval --ckpt run --data 'csv:val.csv,sep=;,standardise=no'
 	[[ $err == *"standardise=no, but the model was trained on standardised columns"* ]]
 }
+
+@test "without a header, the target is where it was in training" {
+	rows 60 'print(3 * (i % 7) + i % 5 + 0.5, i % 7, i % 5, sep=",")' >first.csv
+	(echo y,a,b && cat first.csv) >named.csv
+	gtrain train --model mlp --data csv:first.csv,target=0 --epochs 60 --lr .01 --out first -q
+	gtrain train --model mlp --data csv:named.csv,target=y --epochs 60 --lr .01 --out named -q
+	gtrain eval --ckpt first --data csv:first.csv,target=0
+	local wanted=$out
+	for run in first named; do
+		for data in first named; do
+			gtrain eval --ckpt $run --data csv:$data.csv -q
+			equal "$out $err" "$wanted "
+		done
+		gtrain eval --ckpt $run --data csv:first.csv,target=2 -q
+		equal "$err" "warning: --data: the target is column 2, but the model was trained on column 0"
+		gtrain predict --ckpt $run first.csv
+		[[ $status == 2 && $err == *"hint: leave out the target, which was column 0 in training"* ]]
+	done
+	gtrain train --config first/config.json --data csv:first.csv --val csv:first.csv --resume first --epochs 61 --out resumed --json -q
+	check "$out" 'd["val"]["r2"] > 0.9'
+	gtrain train --model mlp --data csv:first.csv --init-from first --steps 1 --out begun --json
+	[[ $err == *"the target keeps the mean and standard deviation"* ]]
+	gtrain train --model mlp --data csv:first.csv,target=1 --init-from first --steps 1 --out other
+	[[ $err == *"the target is column 1, not column 0 as in the training: its mean and standard deviation are measured anew"* ]]
+}
