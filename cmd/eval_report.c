@@ -9,6 +9,7 @@
 #include "cmd/table_out.h"
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/text.h"
 
 enum { NUMBER = 24, MOST_COLUMNS = 10 };
 
@@ -194,11 +195,18 @@ json_t *gt_confusion_json(const struct gt_confusion *c)
 static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
-	float target;
+	int digits = gt_predictions_digits(p);
+	char text[GT_TEXT_SIZE];
+	double number;
+	float scaled;
 
-	memcpy(&target, &p->target[i], sizeof(target));
-	fprintf(out, "%" PRId64 ",%.9g,%.9g\n", i,
-	    (double)(target * p->target_std + p->target_mean), (double)p->value[i]);
+	fprintf(out, "%" PRId64 ",", i);
+	memcpy(&scaled, &p->target[i], sizeof(scaled));
+	if (gt_eval_number(e, i, &number))
+		fputs(gt_text_number(text, number), out);
+	else
+		fprintf(out, "%.*g", digits, (double)scaled * p->target_std + p->target_mean);
+	fprintf(out, ",%.*g\n", digits, p->value[i]);
 }
 
 static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)

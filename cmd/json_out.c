@@ -5,20 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
+
 void gt_json_real(FILE *out, double value)
 {
-	char text[32];
+	char text[GT_TEXT_SIZE];
 
 	if (!isfinite(value)) {
 		fputs("null", out);
 		return;
 	}
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, value);
-		if (strtod(text, NULL) == value)
-			break;
-	}
-	fputs(text, out);
+	fputs(gt_text_number(text, value), out);
 	/* Readers that tell the types apart take 1 for an integer. */
 	if (!strpbrk(text, ".e"))
 		fputs(".0", out);

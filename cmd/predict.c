@@ -149,7 +149,7 @@ static void print_values(const struct gt_eval *e, struct gt_table *t)
 		{
 			const char *cells[] = { gt_eval_sample_name(e, i), text };
 
-			snprintf(text, sizeof(text), "%.9g", (double)p->value[i]);
+			snprintf(text, sizeof(text), "%.*g", gt_predictions_digits(p), p->value[i]);
 			gt_table_row(t, cells, 2);
 		}
 	}
@@ -188,7 +188,7 @@ static void print_csv(const struct gt_eval *e)
 		FOR_EACH_INPUT(i, e)
 		{
 			gt_csv_field(stdout, gt_eval_sample_name(e, i));
-			printf(",%.9g\n", (double)p->value[i]);
+			printf(",%.*g\n", gt_predictions_digits(p), p->value[i]);
 		}
 		return;
 	}
@@ -237,7 +237,7 @@ static void print_json(const struct gt_eval *e)
 		comma = ",";
 		gt_json_text(stdout, gt_eval_sample_name(e, i));
 		if (p->value) {
-			printf(", \"value\": %.9g}", (double)p->value[i]);
+			printf(", \"value\": %.*g}", gt_predictions_digits(p), p->value[i]);
 			continue;
 		}
 		fputs(", \"classes\": [", stdout);

@@ -139,6 +139,16 @@ char *gt_text_count(char out[GT_TEXT_SIZE], double count)
 	return print_scaled(out, count, unit[i]);
 }
 
+char *gt_text_number(char out[GT_TEXT_SIZE], double value)
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(out, GT_TEXT_SIZE, "%.*g", digits, value);
+		if (strtod(out, NULL) == value)
+			break;
+	}
+	return out;
+}
+
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds)
 {
 	long long s;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +130,7 @@ static int read_head(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_
 static int grow_table(struct gt_csv_table *t, struct gt_err *err)
 {
 	size_t cells = t->columns * sizeof(float);
-	size_t row = cells + sizeof(*t->targets) + sizeof(*t->lines) + sizeof(*t->csv->targets);
+	size_t row = cells + sizeof(*t->targets) + sizeof(*t->lines) + sizeof(*t->csv->numbers);
 	int rc = gt_data_check_memory(
 	    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
 
@@ -278,17 +279,9 @@ static void write_features(const struct gt_csv *c, const float *cells, float *ou
 		for (int i = 0; i < column->count; i++)
 			*out++ = (int)cells[k] == i;
 		if (!column->count)
-			*out++ = (cells[k] - column->mean) / column->std;
+			*out++ = (float)(((double)cells[k] + (column->offset - column->mean)) /
+			                 column->std);
 	}
-}
-
-/* Of regression. */
-static float target_of(const struct gt_csv *c, int64_t row)
-{
-	float value;
-
-	memcpy(&value, &c->targets[row], sizeof(value));
-	return value;
 }
 
 static int read_csv(struct gt_source *self, const struct gt_data_part *part, int64_t index,
@@ -301,40 +294,54 @@ static int read_csv(struct gt_source *self, const struct gt_data_part *part, int
 	(void)err;
 	write_features(c, c->cells + (size_t)index * (size_t)self->column_count, input);
 	*target = c->targets ? c->targets[index] : GT_DATA_IGNORE;
-	if (c->targets && self->info.regression) {
-		float value = (target_of(c, index) - self->target.mean) / self->target.std;
+	if (c->numbers) {
+		float value = (float)((c->numbers[index] - self->target.mean) / self->target.std);
 
 		memcpy(target, &value, sizeof(value));
 	}
 	return 0;
 }
 
-/* The number of a row in column k; the target is the column behind the last. */
+/* The number of a row in column k, minus the offset of the column; the target is the column behind
+ * the last. */
 static double number_at(const struct gt_csv *c, int64_t row, int k)
 {
 	int columns = c->source.column_count;
 
 	return k < columns ? (double)c->cells[(size_t)row * (size_t)columns + (size_t)k]
-	                   : (double)target_of(c, row);
+	                   : c->numbers[row];
 }
 
-/* A column that does not vary keeps its scale. */
+/* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
+ * same mean and deviation as the training data, and config.json needs no more digits. */
+static double round_digits(double x)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.15g", x);
+	return strtod(text, NULL);
+}
+
+/* A column that does not vary keeps its scale. Numbers are added relative to the first one: in a
+ * column that does not vary, all differences are exactly 0. */
 static void fit_column(
     struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
 {
-	double sum = 0, square = 0, mean;
+	double first = number_at(c, index[0], k), sum = 0, square = 0, mean;
 
 	for (int64_t i = 0; i < count; i++)
-		sum += number_at(c, index[i], k);
+		sum += number_at(c, index[i], k) - first;
 	mean = sum / (double)count;
 	for (int64_t i = 0; i < count; i++) {
-		double d = number_at(c, index[i], k) - mean;
+		double d = number_at(c, index[i], k) - first - mean;
 
 		square += d * d;
 	}
-	column->mean = (float)mean;
-	column->std = (float)sqrt(square / (double)count);
-	if (!(column->std > 0) || isinf(column->std))
+	column->mean = column->offset + (first + mean);
+	column->std = round_digits(sqrt(square / (double)count));
+	if (square > 0)
+		column->mean = round_digits(column->mean);
+	if (!(column->std > 0) || column->std > FLT_MAX)
 		column->std = 1;
 }
 
@@ -347,6 +354,11 @@ static void fit(struct gt_source *self, const int64_t *index, int64_t count)
 			fit_column(c, &self->columns[k], k, index, count);
 	if (self->info.regression && !c->target_known)
 		fit_column(c, &self->target, self->column_count, index, count);
+}
+
+static double number_of(const struct gt_source *self, int64_t index)
+{
+	return ((const struct gt_csv *)self)->numbers[index];
 }
 
 static const char *name_of(const struct gt_source *self, int64_t index)
@@ -363,12 +375,13 @@ static void close_csv(struct gt_source *self)
 	gt_arena_release(&self->names);
 	free(c->cells);
 	free(c->targets);
+	free(c->numbers);
 	free(c->names);
 	free(c);
 }
 
 static const struct gt_source_ops csv_ops = {
-	.read = read_csv, .fit = fit, .name = name_of, .close = close_csv
+	.read = read_csv, .number = number_of, .fit = fit, .name = name_of, .close = close_csv
 };
 
 /* ---- opening ---- */

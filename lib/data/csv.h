@@ -15,12 +15,13 @@ enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
  */
 struct gt_csv {
 	struct gt_source source;
-	/* [samples, columns] numbers as in the file; for a word, its index in the column's list of
-	 * words */
+	/* [samples, columns] numbers as in the file, minus the offset of their column; for a word,
+	 * its index in the column's list of words */
 	float *cells;
-	/* [samples] the class of each sample; for regression, the bits of the float32 number in the
-	 * file. NULL: the table has no targets, because it is an input for predictions. */
+	/* [samples] the class of each sample, or, for regression, the number in the file. One of
+	 * them is NULL. Both are NULL if the table is an input for predictions. */
 	int32_t *targets;
+	double *numbers;
 	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
 	const char **names;
 	/* known: gt_dataset_fit() need not measure the mean and the deviation of the columns,
@@ -39,7 +40,7 @@ struct gt_csv_word {
 	int number;
 };
 
-/* The words of one column, collected while rows are read. */
+/* The words of one column, collected while rows are read, or how its numbers are stored. */
 struct gt_csv_words {
 	struct gt_csv_word *items; /* [count], sorted by the bytes of the words */
 	size_t count, capacity;
@@ -47,6 +48,8 @@ struct gt_csv_words {
 	bool categories; /* the setting categories= names this column: its numbers are words */
 	long line;       /* number of the first row's line, for messages */
 	char *first;     /* the field of this column in the first row */
+	double offset;   /* of a column of numbers, see struct gt_data_column */
+	double last;     /* the number in the row before */
 };
 
 /* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
@@ -77,6 +80,10 @@ struct gt_csv_table {
 	size_t target_capacity;
 	long *lines; /* [rows] line number of each row in its file */
 	size_t line_capacity;
+	/* Two different numbers of a column, one after the other, that are the same float32, and
+	 * the field of this column. Both are 0: none were found. */
+	double same[2];
+	size_t same_field;
 };
 
 /* Parse a number. Return false unless it is finite and in the range of float32. */
@@ -113,6 +120,10 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
  * descriptions of the columns and features to t->csv->source. */
 int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err);
 
+/* For a table that is not standardised: record two numbers that follow each other in a field, if
+ * they are different but have the same value as float32. */
+void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value);
+
 /* Free t->words. */
 void gt_csv_release_words(struct gt_csv_table *t);
 
@@ -123,8 +134,9 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_notes.c ---- */
 
-/* Set `interpretation` and `overruled` in the table's gt_data_info: how the table was read, and
- * which settings differ from those of the training. Call this after the last row. */
+/* Set `interpretation`, `overruled` and `note` in the table's gt_data_info: how the table was read,
+ * which settings differ from those of the training, and a warning about lost digits. Call this
+ * after the last row. */
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 
 #endif

@@ -1,10 +1,84 @@
 /* csv_columns.c - the columns of a table: the type and the words of each. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
 #include "lib/data/csv.h"
+
+/* ---- offsets ---- */
+
+/*
+ * The first OFFSET_ROWS rows decide whether a column has an offset. A column has one if its largest
+ * magnitude is more than OFFSET_RATIO times its range in these rows. This is enough to keep digits:
+ * rows that follow can only extend the range, and float32 keeps 24 bits of it.
+ *
+ *   1700000003, 1700000001, 1700000002   range 2: the offset is 1700000003, and -2, -1 and 0 are
+ *                                        stored
+ *   12.5, 0.1, -3                        range 15.5: no offset
+ */
+enum { OFFSET_ROWS = 256, OFFSET_RATIO = 16 };
+
+/* The least and the largest number of a column in the first rows. */
+struct range {
+	double low, high;
+};
+
+static void extend_range(struct range *range, const char *text)
+{
+	double value;
+
+	if (!gt_csv_parse_number(text, &value))
+		return;
+	range->low = value < range->low ? value : range->low;
+	range->high = value > range->high ? value : range->high;
+}
+
+static double choose_offset(const struct range *range, double first)
+{
+	double magnitude =
+	    fabs(range->low) > fabs(range->high) ? fabs(range->low) : fabs(range->high);
+
+	bool far = magnitude > OFFSET_RATIO * (range->high - range->low);
+
+	return far && fabs(first) <= GT_DATA_MAX_OFFSET ? first : 0;
+}
+
+/* Look ahead at the first rows. A bad row is an error of the caller when it reads this row. */
+static int choose_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	struct gt_csv_reader ahead = {
+		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
+	};
+	struct range *ranges = gt_calloc(t->columns, sizeof(*ranges), err);
+	struct gt_err bad = GT_ERR_INIT;
+
+	if (!ranges)
+		return GT_ENOMEM;
+	for (size_t k = 0; k < t->columns; k++)
+		ranges[k] = (struct range){ t->words[k].last, t->words[k].last };
+	for (int row = 1; row < OFFSET_ROWS && gt_csv_next_row(&ahead, &bad) > 0; row++)
+		for (size_t i = 0; i < t->fields && i < ahead.count; i++)
+			if (t->place[i] != GT_CSV_NOWHERE && !t->words[t->place[i]].text)
+				extend_range(&ranges[t->place[i]], ahead.fields[i]);
+	for (size_t k = 0; k < t->columns; k++)
+		t->words[k].offset = choose_offset(&ranges[k], t->words[k].last);
+	gt_csv_release(&ahead);
+	free(ranges);
+	return 0;
+}
+
+/* Other data for a model have the offsets of the training data. Numbers that are not standardised
+ * have none, because they are used unchanged. */
+static int set_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	if (!t->standardise)
+		return 0;
+	for (size_t k = 0; t->like && t->like->columns && k < t->columns; k++)
+		t->words[k].offset = t->like->columns[k].offset;
+	return t->like || t->request->inputs ? 0 : choose_offsets(t, r, err);
+}
 
 /* ---- words ---- */
 
@@ -37,8 +111,10 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
 		                  : w->categories ||
 		                        (!t->request->inputs && !looks_like_number(w->first));
+		if (w->text || !gt_csv_parse_number(w->first, &w->last))
+			w->last = 0;
 	}
-	return 0;
+	return set_offsets(t, r, err);
 }
 
 /* Where a word stands, or belongs, among those before it. */
@@ -150,9 +226,21 @@ static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, cons
 	                         "column of words");
 }
 
-static int read_cell(
-    struct gt_csv_table *t, int column, const char *text, float *out, struct gt_err *err)
+void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value)
 {
+	bool found = t->same[0] != t->same[1];
+
+	if (t->standardise || found || last == value || (float)last != (float)value)
+		return;
+	t->same[0] = last;
+	t->same[1] = value;
+	t->same_field = field;
+}
+
+static int read_cell(
+    struct gt_csv_table *t, size_t field, const char *text, float *out, struct gt_err *err)
+{
+	int column = t->place[field];
 	struct gt_csv_words *w = &t->words[column];
 	double value = 0;
 	bool number = gt_csv_parse_number(text, &value);
@@ -161,11 +249,15 @@ static int read_cell(
 		return fail(t, w, text, err);
 	if (w->text && t->like)
 		return look_up(&t->like->columns[column], text, out, err);
-	if (number != w->text || w->categories) {
-		*out = (float)value;
-		return w->text ? put_word(t, w, text, out, err) : 0;
-	}
-	return fail(t, w, text, err);
+	if (w->text)
+		return number && !w->categories ? fail(t, w, text, err)
+		                                : put_word(t, w, text, out, err);
+	if (!number)
+		return fail(t, w, text, err);
+	gt_csv_compare_numbers(t, field, w->last, value);
+	w->last = value;
+	*out = (float)(value - w->offset);
+	return 0;
 }
 
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
@@ -177,7 +269,7 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 	for (size_t i = 0; i < t->fields && !rc; i++) {
 		if (t->place[i] == GT_CSV_NOWHERE)
 			continue;
-		rc = read_cell(t, t->place[i], r->fields[i], &cells[t->place[i]], err);
+		rc = read_cell(t, i, r->fields[i], &cells[t->place[i]], err);
 		if (rc && rc != GT_ENOMEM)
 			gt_err_prefix(err, "line %ld, %s", r->line,
 			    gt_csv_field_name(t, i, name, sizeof(name)));
@@ -236,7 +328,7 @@ static int copy_column(struct gt_csv_table *t, int column, struct gt_err *err)
 		rc = keep(t, &words[i], t->like->columns[column].words[i], err);
 	c->words = c->count ? words : NULL;
 	if (!t->standardise) {
-		c->mean = 0;
+		c->mean = c->offset = 0;
 		c->std = 1;
 	}
 	return words ? rc : GT_ENOMEM;
@@ -292,7 +384,7 @@ int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err)
 		return GT_ENOMEM;
 	s->column_count = (int)t->columns;
 	for (int k = 0; k < s->column_count; k++)
-		s->columns[k] = (struct gt_data_column){ .std = 1 };
+		s->columns[k] = (struct gt_data_column){ .std = 1, .offset = t->words[k].offset };
 	for (size_t i = 0; t->names && i < t->fields && !rc; i++)
 		if (t->place[i] != GT_CSV_NOWHERE)
 			rc = keep(t, &s->columns[t->place[i]].name, t->names[i], err);

@@ -98,6 +98,19 @@ static void note_categories(const struct gt_csv_table *t, char text[NOTE_BYTES])
 	}
 }
 
+/* Numbers that lose digits. */
+static void note_digits(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	char name[128];
+
+	if (t->same[0] == t->same[1])
+		return;
+	add(text, "; ",
+	    "standardise=no: %s has different numbers that are the same as float32, such as %.15g "
+	    "and %.15g; leave out standardise=no, or subtract a constant from the column",
+	    gt_csv_field_name(t, t->same_field, name, sizeof(name)), t->same[0], t->same[1]);
+}
+
 /* Settings that differ from those of the training. */
 static void note_differences(const struct gt_csv_table *t, char text[NOTE_BYTES])
 {
@@ -124,7 +137,7 @@ static int keep(struct gt_csv_table *t, const char **out, const char *text, stru
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_data_info *info = &t->csv->source.info;
-	char text[NOTE_BYTES] = "", overruled[NOTE_BYTES] = "";
+	char text[NOTE_BYTES] = "", overruled[NOTE_BYTES] = "", digits[NOTE_BYTES] = "";
 	int rc;
 
 	note_header(t, text);
@@ -132,6 +145,9 @@ int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err)
 	note_ignored(t, text);
 	note_categories(t, text);
 	note_differences(t, overruled);
+	note_digits(t, digits);
 	rc = keep(t, &info->interpretation, text, err);
+	if (!rc)
+		rc = keep(t, &info->note, digits, err);
 	return rc ? rc : keep(t, &info->overruled, overruled, err);
 }

@@ -202,16 +202,17 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
 
+	t->csv->numbers = gt_calloc(t->rows, sizeof(*t->csv->numbers), err);
+	if (!t->csv->numbers)
+		return GT_ENOMEM;
 	for (size_t i = 0; i < t->rows; i++) {
-		double value;
-		float real;
-
-		if (!gt_csv_parse_number(t->targets[i], &value)) {
+		if (!gt_csv_parse_number(t->targets[i], &t->csv->numbers[i])) {
 			bad_target(t, i, "is not a number", err);
 			return gt_err_hint(err, "task=classification takes words as classes");
 		}
-		real = (float)value;
-		memcpy(&t->csv->targets[i], &real, sizeof(real));
+		if (i)
+			gt_csv_compare_numbers(
+			    t, t->target, t->csv->numbers[i - 1], t->csv->numbers[i]);
 	}
 	s->info.regression = true;
 	s->info.classes = 1;
@@ -270,10 +271,10 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 		rc = keep_name(t, err);
 	if (rc)
 		return rc;
+	if (is_regression(t))
+		return take_values(t, err);
 	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
 	if (!t->csv->targets)
 		return GT_ENOMEM;
-	if (is_regression(t))
-		return take_values(t, err);
 	return is_number(t->targets[0]) ? take_numbers(t, err) : take_words(t, err);
 }

@@ -217,6 +217,10 @@ struct gt_draw {
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
+/* Set *number to the target of sample `index` as its file has it, before it is standardised. Return
+ * false if only the target that gt_dataset_read() gives is known. */
+bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number);
+
 /*
  * Return the name of a sample, borrowed; NULL if samples have no names.
  *

@@ -423,6 +423,16 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	return rc;
 }
 
+bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number)
+{
+	const struct gt_source *source = data->source;
+
+	if (!source->ops->number || !data->info.regression || source->unlabelled)
+		return false;
+	*number = source->ops->number(source, data->subset ? data->subset[index] : index);
+	return true;
+}
+
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)
 {
 	const struct gt_source *source = data->source;

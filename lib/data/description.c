@@ -139,7 +139,8 @@ static json_t *floats_to_json(const float *values, int count)
 	return array;
 }
 
-/* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. */
+/* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. An
+ * offset of 0 is left out. */
 static json_t *column_to_json(const struct gt_data_column *c)
 {
 	json_t *json = json_object();
@@ -150,8 +151,10 @@ static json_t *column_to_json(const struct gt_data_column *c)
 	if (!rc && c->count)
 		rc = json_object_set_new(json, "words", names_to_json(c->words, c->count));
 	if (!rc && !c->count)
-		rc = json_object_set_new(json, "mean", json_real(as_written(c->mean))) ||
-		     json_object_set_new(json, "std", json_real(as_written(c->std)));
+		rc = json_object_set_new(json, "mean", json_real(c->mean)) ||
+		     json_object_set_new(json, "std", json_real(c->std));
+	if (!rc && c->offset != 0)
+		rc = json_object_set_new(json, "offset", json_real(c->offset));
 	if (!rc)
 		return json;
 	json_decref(json);
@@ -329,14 +332,14 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 	return rc;
 }
 
-static int read_scale(float *out, const json_t *object, const char *key, struct gt_err *err)
+static int read_scale(double *out, const json_t *object, const char *key, struct gt_err *err)
 {
 	const json_t *json = json_object_get(object, key);
 	double value = json_number_value(json);
 
 	if (!json_is_number(json) || !isfinite((float)value))
 		return malformed(key, "a number", err);
-	*out = (float)value;
+	*out = value;
 	return 0;
 }
 
@@ -358,6 +361,10 @@ static int read_column(
 	rc = read_scale(&c->mean, json, "mean", err);
 	if (!rc)
 		rc = read_scale(&c->std, json, "std", err);
+	if (!rc && json_object_get(json, "offset"))
+		rc = read_scale(&c->offset, json, "offset", err);
+	if (!rc && fabs(c->offset) > GT_DATA_MAX_OFFSET)
+		return malformed("offset", "at most 1e30", err);
 	return !rc && !(c->std > 0) ? malformed("std", "above 0", err) : rc;
 }
 

@@ -14,13 +14,21 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
+/* The largest magnitude of an offset (struct gt_data_column). So the difference to a number of
+ * float32 is not above FLT_MAX. */
+#define GT_DATA_MAX_OFFSET 1e30
+
 /* A column of a table. A column of numbers is one feature. A column of words has one feature for
  * each word of its list: the feature of the row's word is 1, and the other features are 0. */
 struct gt_data_column {
 	const char *name;         /* NULL: the column has no name */
 	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
-	float mean, std;          /* for numbers: the feature is (number - mean) / std */
+	double mean, std;         /* for numbers: the feature is (number - mean) / std */
+	/* For numbers: subtracted in double precision before a number is stored as float32. It is
+	 * not 0 if the numbers are far from 0 and near each other, such as times in seconds. So
+	 * they keep their digits. */
+	double offset;
 };
 
 /* Special tokens of a text model: the token that was put before every text in training, and the

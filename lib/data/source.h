@@ -35,6 +35,9 @@ struct gt_source_ops {
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* Return the name of a sample, borrowed. NULL: samples have no names. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
+	/* Return the target of a sample as in its file (regression). NULL: the source has only the
+	 * target that read() gives. */
+	double (*number)(const struct gt_source *self, int64_t index);
 	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the numbers
 	 * index[count]. NULL: there is nothing to measure. */
 	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);

@@ -408,6 +408,11 @@ const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVA
 	return text;
 }
 
+bool gt_eval_number(const struct gt_eval *e, int64_t sample, double *number)
+{
+	return gt_dataset_number(e->data, sample, number);
+}
+
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample)
 {
 	return gt_dataset_sample_name(e->data, sample);

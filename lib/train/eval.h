@@ -68,6 +68,10 @@ const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
  * `number` and return `number`. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 
+/* Regression: set *number to the target of a sample as in its file. Return false if only the
+ * standardised target of the predictions is known (gt_dataset_number()). */
+bool gt_eval_number(const struct gt_eval *e, int64_t sample, double *number);
+
 /* Return the name of a sample, borrowed. NULL: samples have no names, only numbers. */
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 

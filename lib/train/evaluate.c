@@ -38,6 +38,16 @@ void gt_predictions_release(struct gt_predictions *p)
 	*p = (struct gt_predictions){ 0 };
 }
 
+int gt_predictions_digits(const struct gt_predictions *p)
+{
+	double ratio = fabs(p->target_mean) / p->target_std;
+	int digits = 9;
+
+	for (; ratio >= 10 && digits < 17; ratio /= 10)
+		digits++;
+	return digits;
+}
+
 static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 {
 	const struct gt_program *program = e->pair->full.batch ? &e->pair->full : &e->pair->tail;
@@ -93,7 +103,7 @@ static void note_sample(
 	double sum = 0, largest;
 
 	if (p->value) {
-		p->value[sample] = *logits * p->target_std + p->target_mean;
+		p->value[sample] = (double)*logits * p->target_std + p->target_mean;
 		return;
 	}
 	choose(best, p->top, logits, classes);
@@ -130,7 +140,7 @@ static int gather_predictions(struct evaluation *e, struct gt_group *group, stru
 	if (!rc)
 		rc = gt_all_reduce(group, p->predicted, kept, GT_I32, GT_SUM, err);
 	if (!rc && p->value)
-		rc = gt_all_reduce(group, p->value, p->count, GT_F32, GT_SUM, err);
+		rc = gt_all_reduce(group, p->value, p->count, GT_F64, GT_SUM, err);
 	return rc ? rc : gt_all_reduce(group, p->probability, kept, GT_F32, GT_SUM, err);
 }
 
@@ -300,7 +310,7 @@ static void measure_errors(
 	       varies = sums[TARGET_SQUARES] - sums[TARGETS] * sums[TARGETS] / n;
 
 	gt_data_describe(&d, data);
-	std = (double)d.target.std;
+	std = d.target.std;
 	out->regression = true;
 	out->mse = std * std * sums[SQUARES] / n;
 	out->mae = std * sums[ABSOLUTE] / n;

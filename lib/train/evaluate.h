@@ -33,9 +33,13 @@ struct gt_predictions {
 	/* For regression: [count] the predicted numbers, on the scale of the original targets.
 	 * Otherwise NULL. For regression, target[i] holds the bits of the float `(number -
 	 * target_mean) / target_std`, where `number` is the original target, or GT_DATA_IGNORE. */
-	float *value;
-	float target_mean, target_std;
+	double *value;
+	double target_mean, target_std;
 };
+
+/* Return how many significant digits tell the predicted numbers of a regression apart: 9 for the
+ * float32 output of the model, and more if the mean of the targets is far from 0. */
+int gt_predictions_digits(const struct gt_predictions *p);
 
 void gt_predictions_release(struct gt_predictions *p);
 

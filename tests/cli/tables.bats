@@ -113,6 +113,27 @@ setup() {
 	[[ $err == *"standardise=no, but the model was trained on standardised columns"* ]]
 }
 
+@test "numbers far from 0 keep their digits" {
+	rows 200 'print(1700000000 + i * 7 % 60, 1700000000 + i * 7 % 60 * 3 + 0.5, ("early", "late")[i * 7 % 60 > 29], sep=",")' >times.csv
+	gtrain train --model mlp --data csv:times.csv,skip=1 --epochs 60 --lr .01 --out times -q
+	gtrain eval --ckpt times --data csv:times.csv,skip=1 --json
+	check "$out" 'd["top1"] > 0.99'
+	gtrain train --model mlp --data csv:times.csv,target=1,skip=2 --epochs 60 --lr .01 --out late -q
+	gtrain eval --ckpt late --data csv:times.csv,target=1,skip=2 --predictions p.csv --json
+	echo "$out" >late.json
+	python3 - <<-'END'
+		import csv, json
+		rows = list(csv.DictReader(open("p.csv")))
+		mse = sum((float(r["target"]) - float(r["predicted"])) ** 2 for r in rows) / len(rows)
+		assert abs(mse / json.load(open("late.json"))["mse"] - 1) < 1e-4, mse
+		assert [r["target"] for r in rows] == [line.split(",")[1] for line in open("times.csv")], rows[:3]
+	END
+	gtrain predict --ckpt late --csv - < <(cut -d, -f1 times.csv)
+	equal "$(sed 1d <<<"$out" | cut -d, -f2)" "$(sed 1d p.csv | cut -d, -f3)"
+	gtrain train --model mlp --data csv:times.csv,skip=1,standardise=no --steps 1 --out flat -q
+	[[ $err == *"warning: --data: standardise=no: column 0 has different numbers that are the same as float32, such as 1700000000 and 1700000007"* ]]
+}
+
 @test "without a header, the target is where it was in training" {
 	rows 60 'print(3 * (i % 7) + i % 5 + 0.5, i % 7, i % 5, sep=",")' >first.csv
 	(echo y,a,b && cat first.csv) >named.csv

@@ -1,8 +1,167 @@
 /* test_data_csv.c - tables: numbers far from 0, the place of the target, the first row. */
+#include <math.h>
+
 #include "lib/data/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;
+
+/* ---- numbers far from 0 ---- */
+
+/* Columns [3] of a number. The features must be those that float64 gives, rounded to float32. */
+struct numbers {
+	const char *rows[3], *options;
+	bool offset; /* the column has one */
+	bool lost;   /* there is a warning about lost digits */
+	double mean, std;
+	float features[3];
+};
+
+static const struct numbers columns[] = {
+	{ { "1", "2", "6" }, "", false, false, 3, 2.1602468994692869, { 0 } },
+	{ { "1700000000", "1700000001", "1700000005" }, "", true, false, 1700000002,
+	    2.1602468994692869, { 0 } },
+	{ { "-9007199254740991", "-9007199254740989", "-9007199254740990" }, "", true, false,
+	    -9007199254740990, 0.81649658092772603, { 0 } },
+	{ { "0.1000000001", "0.1000000002", "0.1000000003" }, "", true, false, 0.1000000002,
+	    8.1649658092772609e-11, { 0 } },
+	/* a column that does not vary */
+	{ { "0.1", "0.1", "0.1" }, "", true, false, 0.1, 1, { 0 } },
+	{ { "0", "0", "0" }, "", false, false, 0, 1, { 0 } },
+	/* 2^127 is too large for an offset */
+	{ { "1.7014118346046923e38", "1.7014118346046923e38", "1.7014118346046923e38" }, "", false,
+	    false, 1.7014118346046923e38, 1, { 0 } },
+	/* numbers are used unchanged */
+	{ { "1700000000", "1700000001", "1700000005" }, ",standardise=no", false, true, 0, 1,
+	    { 1.7e9f, 1.7e9f, 1.7e9f } },
+	{ { "1", "2", "6" }, ",standardise=no", false, false, 0, 1, { 1, 2, 6 } },
+};
+
+static void check_numbers(const struct fixture *f, const struct numbers *c)
+{
+	struct gt_data_description d;
+	struct gt_dataset *data;
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s,0\n%s,1\n%s,0\n", c->rows[0], c->rows[1], c->rows[2]);
+	put_text(f, "n.csv", text);
+	data = open_data("csv", in(f, "n.csv"), c->options, NULL);
+	assert_int_equal(gt_dataset_fit(data, NULL), 0);
+	gt_data_describe(&d, data);
+	assert_int_equal(d.columns[0].offset != 0, c->offset);
+	assert_int_equal(gt_dataset_info(data)->note != NULL, c->lost);
+	if (fabs(d.columns[0].mean - c->mean) > 1e-14 * fabs(c->mean) ||
+	    fabs(d.columns[0].std - c->std) > 1e-7 * c->std)
+		fail_msg(
+		    "%s: mean %.17g, std %.17g", c->rows[0], d.columns[0].mean, d.columns[0].std);
+	for (int i = 0; i < 3; i++) {
+		double want = (strtod(c->rows[i], NULL) - c->mean) / c->std;
+		int32_t target;
+		float x;
+
+		assert_int_equal(gt_dataset_read(data, i, &eval_draw, &x, &target, NULL), 0);
+		if (c->features[i])
+			want = (double)c->features[i];
+		if (fabs((double)x - want) > 2e-7 * (1 + fabs(want)))
+			fail_msg("%s: %.9g, not %.9g", c->rows[i], (double)x, want);
+	}
+	gt_dataset_close(data);
+}
+
+static void numbers_keep_their_digits(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
+		check_numbers(&f, &columns[i]);
+	fixture_close(&f);
+}
+
+/* The first rows decide whether there is an offset; the rest of the column has another range. */
+static void the_first_rows_choose_the_offset(void **state)
+{
+	struct gt_data_description d;
+	struct gt_dataset *data;
+	struct fixture f;
+	int32_t target;
+	FILE *file;
+	float x;
+
+	(void)state;
+	fixture_open(&f);
+	file = create(&f, "n.csv");
+	for (int i = 0; i < 600; i++)
+		fprintf(file, "%d,%d,0\n", i < 300 ? 7000000 + i : i, i < 300 ? i : 7000000 + i);
+	fclose(file);
+	data = open_data("csv", in(&f, "n.csv"), "", NULL);
+	assert_int_equal(gt_dataset_fit(data, NULL), 0);
+	gt_data_describe(&d, data);
+	assert_true(d.columns[0].offset == 7000000 && d.columns[1].offset == 0);
+	for (int i = 0; i < 600; i += 599) {
+		float row[2];
+
+		gt_dataset_read(data, i, &eval_draw, row, &target, NULL);
+		x = (float)(((i < 300 ? 7000000 + i : i) - d.columns[0].mean) / d.columns[0].std);
+		assert_true(row[0] == x);
+	}
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
+/* The description has the same bits when JSON gives it back, and other data are read with it. */
+static void a_description_keeps_the_scale(void **state)
+{
+	struct gt_data_description d, known;
+	struct gt_data_request request = { .like = &known };
+	struct gt_dataset *data, *other;
+	struct gt_err err = GT_ERR_INIT;
+	struct fixture f;
+	float a, b;
+	int32_t targets[2];
+	double number;
+	json_t *json;
+	char *text;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "n.csv", "1700000000.3,-7.1\n1700000001.7,1e9\n1700000005.9,3.5\n");
+	put_text(&f, "one.csv", "1700000001.7,3.5\n");
+	data = open_data("csv", in(&f, "n.csv"), "", NULL);
+	assert_int_equal(gt_dataset_fit(data, NULL), 0);
+	gt_data_describe(&d, data);
+	json = gt_data_description_to_json(&d, false, &err);
+	text = json_dumps(json, JSON_REAL_PRECISION(15));
+	json_decref(json);
+	json = json_loads(text, 0, NULL);
+	assert_int_equal(gt_data_description_from_json(&known, json, &err), 0);
+	assert_true(known.columns[0].mean == d.columns[0].mean);
+	assert_true(known.columns[0].std == d.columns[0].std);
+	assert_true(known.columns[0].offset == 1700000000.3);
+	assert_true(known.target.mean == d.target.mean && known.target_place == 2);
+	other = open_data("csv", in(&f, "one.csv"), "", &request);
+	gt_dataset_read(data, 1, &eval_draw, &a, &targets[0], NULL);
+	gt_dataset_read(other, 0, &eval_draw, &b, &targets[1], NULL);
+	assert_true(a == b);
+	gt_dataset_read(data, 2, &eval_draw, &a, &targets[0], NULL);
+	assert_int_equal(targets[0], targets[1]);
+	assert_true(gt_dataset_number(data, 0, &number) && number == -7.1);
+	assert_true(gt_dataset_number(data, 1, &number) && number == 1e9);
+	gt_data_description_release(&known);
+	json_object_set_new(json, "target-place", json_integer(3));
+	assert_int_equal(gt_data_description_from_json(&known, json, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "'target-place'"));
+	json_object_set_new(
+	    json_array_get(json_object_get(json, "columns"), 0), "offset", json_real(1e31));
+	assert_int_equal(gt_data_description_from_json(&known, json, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "'offset'"));
+	json_decref(json);
+	free(text);
+	gt_dataset_close(data);
+	gt_dataset_close(other);
+	fixture_close(&f);
+}
 
 /* ---- the place of the target ---- */
 
@@ -172,6 +331,9 @@ static void bad_data_are_no_bad_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_keep_their_digits),
+		cmocka_unit_test(the_first_rows_choose_the_offset),
+		cmocka_unit_test(a_description_keeps_the_scale),
 		cmocka_unit_test(the_target_keeps_its_place),
 		cmocka_unit_test(an_older_run_has_no_place),
 		cmocka_unit_test(the_first_row_names_columns),

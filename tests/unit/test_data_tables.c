@@ -123,7 +123,7 @@ static void test_csv_scale(void **state)
 	other = open_data("csv", in(&f, "o.csv"), "", &request);
 	assert_int_equal(gt_dataset_fit(other, &err), 0); /* nothing is measured */
 	gt_dataset_read(other, 0, &eval_draw, input, &target, NULL);
-	assert_true(input[0] == (8 - known.columns[0].mean) / known.columns[0].std);
+	assert_true(input[0] == (float)((8 - known.columns[0].mean) / known.columns[0].std));
 	assert_true(input[1] == 1 && input[2] == 0 && input[3] == 1);
 	gt_dataset_close(other);
 	other = open_data("csv", in(&f, "o.csv"), ",standardise=no", &request);

@@ -144,6 +144,10 @@ static void writing(void **state)
 	assert_string_equal(gt_text_count(s, 1.254e6), "1.25M");
 	assert_string_equal(gt_text_count(s, 124.4e6), "124M");
 	assert_string_equal(gt_text_count(s, 100), "100");
+	assert_string_equal(gt_text_number(s, -7), "-7");
+	assert_string_equal(gt_text_number(s, 0.1), "0.1");
+	assert_string_equal(gt_text_number(s, 1700000000.5), "1700000000.5");
+	assert_string_equal(gt_text_number(s, 0.1 + 0.2), "0.30000000000000004");
 	assert_string_equal(gt_text_duration(s, 21.4), "0:21");
 	assert_string_equal(gt_text_duration(s, 59.6), "1:00");
 	assert_string_equal(gt_text_duration(s, 725), "12:05");

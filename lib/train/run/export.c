@@ -10,6 +10,7 @@
 
 #include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
@@ -190,7 +191,7 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 static int keep_target(struct export *x, struct gt_err *err)
 {
 	const struct gt_data_column *target = &x->data.target;
-	char *text;
+	char mean[GT_TEXT_SIZE], std[GT_TEXT_SIZE], *text;
 	int rc;
 
 	if (!x->data.regression)
@@ -200,9 +201,9 @@ static int keep_target(struct export *x, struct gt_err *err)
 	free(text);
 	if (target->mean || target->std != 1)
 		gt_buf_printf(x->note,
-		    "the network predicts (target - mean) / std, with mean %g and std %g: gtrain "
+		    "the network predicts (target - mean) / std, with mean %s and std %s: gtrain "
 		    "reads these in the folder, transformers does not\n",
-		    (double)target->mean, (double)target->std);
+		    gt_text_number(mean, target->mean), gt_text_number(std, target->std));
 	return rc;
 }
 
