@@ -10,6 +10,7 @@
 #include "cmd/eval_report.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
+#include "lib/base/file.h"
 #include "lib/base/progress.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
@@ -24,7 +25,8 @@ struct gt_eval_cli {
 	const char *tokenizer;   /* in place of eval.vocab; NULL: not given */
 	const char *predictions; /* a file to write */
 	int nproc;
-	int64_t threads; /* 0: one per core */
+	struct gt_atomic_file file; /* the open file `predictions`, on rank 0 */
+	int64_t threads;            /* 0: one per core */
 };
 
 /* Where an option that the command alone reads goes, and one of the library's. */
@@ -112,13 +114,13 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 /* The reports that options ask for beside the one line: as text behind it, or added to the
  * document. */
 static int print_each(
-    const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
+    struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {
 	struct gt_confusion c;
 	int rc = 0, failed = 0;
 
 	if (gt_eval_data(e)->regression)
-		return gt_predictions_write(cli->predictions, e, err);
+		return gt_predictions_write(&cli->file, e, err);
 	rc = gt_confusion_count(&c, e, err);
 
 	if (!rc && cli->per_class && document)
@@ -133,7 +135,7 @@ static int print_each(
 	if (!rc && failed)
 		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the results of classes");
 	if (!rc && cli->predictions)
-		rc = gt_predictions_write(cli->predictions, e, err);
+		rc = gt_predictions_write(&cli->file, e, err);
 	return rc;
 }
 
@@ -156,7 +158,7 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	putchar('\n');
 }
 
-static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
+static int print(struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
     struct gt_err *err)
 {
 	bool each = cli->eval.how.top;
@@ -193,20 +195,33 @@ static int open_eval(
 	return rc;
 }
 
+/* A path that cannot be written is found before the evaluation, which may take long. */
+static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
+{
+	int rc = gt_eval_check_output(&cli->eval, cli->predictions, err);
+
+	if (!rc && gt_atomic_open(&cli->file, cli->predictions, err))
+		rc = gt_err_prefix(err, "--predictions");
+	return rc;
+}
+
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
 static int evaluate(
     struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
 {
 	struct gt_eval_cli *cli = self;
 	struct gt_metrics metrics;
-	struct gt_eval *e;
-	int rc;
+	struct gt_eval *e = NULL;
+	int rc = 0;
 
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
 	cli->eval.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
-	rc = open_eval(&e, env, cli, err);
+	if (cli->predictions && !comm->world.rank)
+		rc = open_predictions(cli, err);
+	if (!rc)
+		rc = open_eval(&e, env, cli, err);
 	if (!rc && gt_eval_data(e)->regression && (cli->per_class || cli->confusion))
 		rc = gt_err_set(err, GT_EINVAL, "%s: the model predicts numbers, not classes",
 		    cli->per_class ? "--per-class" : "--confusion");
@@ -219,15 +234,20 @@ static int evaluate(
 			    "the loss is not finite: the weights or the data hold NaN or Inf");
 		rc = print(cli, &metrics, e, err);
 	}
+	gt_atomic_abandon(&cli->file); /* unless it is written */
 	gt_eval_close(e);
 	return rc;
 }
 
 static int check(void *self, struct gt_err *err)
 {
-	const struct gt_eval_cli *cli = self;
+	struct gt_eval_cli *cli = self;
+	int rc = gt_eval_check(&cli->eval, err);
 
-	return gt_eval_check(&cli->eval, err);
+	if (!rc && cli->predictions)
+		rc = open_predictions(cli, err);
+	gt_atomic_abandon(&cli->file); /* rank 0 opens it again */
+	return rc;
 }
 
 int gt_cmd_eval(int argc, char **argv)

@@ -226,18 +226,14 @@ static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 	fprintf(out, ",%.6g\n", (double)p->probability[i]);
 }
 
-int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_err *err)
+int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
-	struct gt_atomic_file file;
-	int rc = gt_atomic_open(&file, path, err);
 
-	if (rc)
-		return rc;
 	fputs(p->value ? "sample,target,predicted\n" : "sample,class,predicted,probability\n",
-	    file.stream);
+	    file->stream);
 	for (int64_t i = 0; i < p->count; i++)
 		if (!gt_eval_is_damaged(e, i))
-			(p->value ? put_number : put_sample)(file.stream, e, i);
-	return gt_atomic_commit(&file, err);
+			(p->value ? put_number : put_sample)(file->stream, e, i);
+	return gt_atomic_commit(file, err);
 }

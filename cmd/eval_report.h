@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "lib/base/file.h"
 #include "lib/train/eval.h"
 
 /* The confusion matrix: how often the model predicted each class for the samples of each class.
@@ -44,11 +45,11 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 json_t *gt_confusion_json(const struct gt_confusion *c);
 
 /*
- * Write the predictions to the file `path` as CSV (RFC 4180), in the order of the samples. Damaged
- * samples are left out. The columns are sample, class, predicted, probability. For regression they
- * are sample, target, predicted; target and predicted are in the units of the data set. The file
- * appears complete or not at all. Errors: GT_EIO, GT_ENOMEM.
+ * Write the predictions to an open file as CSV (RFC 4180), in the order of the samples, and commit
+ * the file. Damaged samples are left out. The columns are sample, class, predicted, probability.
+ * For regression they are sample, target, predicted; target and predicted are in the units of the
+ * data set. Errors: GT_EIO.
  */
-int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_err *err);
+int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err);
 
 #endif

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "cmd/json_out.h"
 #include "cmd/stop.h"
+#include "lib/base/folder.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/tools/inventory.h"
@@ -27,7 +27,6 @@ static int check_output(
 	static const char index[] = ".index.json";
 	const struct gt_ckpt_target_cli *target = r->target;
 	size_t n = strlen(target->output), k = sizeof(index) - 1;
-	struct stat in, out;
 
 	if (n > k && !strcasecmp(target->output + n - k, index) && !target->shard_bytes) {
 		gt_err_set(err, GT_EINVAL,
@@ -35,11 +34,8 @@ static int check_output(
 		    index);
 		return gt_err_hint(err, "-o model.safetensors, or --shard-size 5G");
 	}
-	if (stat(target->output, &out))
-		return 0;
 	for (int i = 0; i < env->opts.operand_count; i++) {
-		if (stat(env->opts.operands[i], &in) || in.st_dev != out.st_dev ||
-		    in.st_ino != out.st_ino)
+		if (!gt_file_is_same(env->opts.operands[i], target->output))
 			continue;
 		gt_err_set(err, GT_EINVAL, "--output: '%.200s' is the input", target->output);
 		return gt_err_hint(err, "name another file");

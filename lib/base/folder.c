@@ -170,6 +170,51 @@ bool gt_file_exists(struct gt_file_name file)
 	return look(file, &st) || !is_missing(errno);
 }
 
+bool gt_file_is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Cut the last name off a path. Return false if no folder is named before it. */
+static bool cut_name(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || !slash[1])
+		return false;
+	slash[slash == path] = '\0'; /* the folder of "/name" is "/" */
+	return true;
+}
+
+/* Whether the folder `path` is `folder`, or below it. */
+static bool is_within(const char *path, const char *folder)
+{
+	char *real = realpath(path, NULL);
+	bool found = false;
+
+	while (real && !found) {
+		found = gt_file_is_same(real, folder);
+		if (!cut_name(real))
+			break;
+	}
+	free(real);
+	return found;
+}
+
+bool gt_file_is_below(const char *path, const char *folder)
+{
+	char *own = strdup(path), *target = realpath(path, NULL);
+	bool below = own && is_within(cut_name(own) ? own : ".", folder);
+
+	if (!below && target && cut_name(target))
+		below = is_within(target, folder);
+	free(own);
+	free(target);
+	return below;
+}
+
 static int not_regular(struct gt_file_name file, const struct stat *st, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "'%s' is %s, not a regular file", file.path, kind_of(st->st_mode));

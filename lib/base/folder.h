@@ -70,6 +70,14 @@ int gt_file_at(struct gt_file_name file, const char **name);
  * counts as an existing file. */
 bool gt_file_exists(struct gt_file_name file);
 
+/* Return whether two paths lead to the same file or the same folder. Symbolic links are followed.
+ * If one of the two does not exist, return false. */
+bool gt_file_is_same(const char *a, const char *b);
+
+/* Return whether the file `path`, which need not exist, is in the folder `folder` or below it. If
+ * `path` is a symbolic link, this is true of the link or of its target. */
+bool gt_file_is_below(const char *path, const char *folder);
+
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.
  * Errors: GT_EIO if it is not a regular file but a directory, a device or a pipe. If file.folder is
  * set, a symbolic link is an error, too. */

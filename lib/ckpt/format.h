@@ -73,14 +73,6 @@ struct gt_ckpt_format {
 };
 
 /*
- * Return GT_EINVAL if `path` is a file of one of the checkpoints options->inputs, otherwise 0.
- * Writers call this for each path that they derive from the user's path, such as the paths of
- * shards.
- */
-int gt_ckpt_check_output(
-    const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
-
-/*
  * Write to the file `fd`, which is empty or, for an edit in place, the input. `self` is the
  * caller's data.
  */

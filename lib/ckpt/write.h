@@ -44,6 +44,14 @@ struct gt_ckpt_write_options {
 };
 
 /*
+ * Return GT_EINVAL if `path` is a file of one of the checkpoints options->inputs, otherwise 0.
+ * Writers call this for each path that they derive from the user's path, such as the paths of
+ * shards.
+ */
+int gt_ckpt_check_output(
+    const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
+
+/*
  * Write a tree to `path`. `options` may be NULL. The file appears whole or not at all, as with
  * gt_torch_save(). Formats:
  *

@@ -252,6 +252,46 @@ static void the_end_of_the_process_removes_temporaries_wherever_they_are(void **
 	assert_int_equal(rmdir("moved"), 0);
 }
 
+/* ---- two paths ---- */
+
+static const struct {
+	const char *path, *other;
+	bool same, below;
+} pairs[] = {
+	{ "outside", "outside", true, false },
+	{ "outside", "in", false, false },
+	{ "in", "./in/", true, false },
+	{ "link", "outside", true, false },
+	{ "hard", "outside", true, false },
+	{ "nothing", "nothing", false, false },
+	{ "in/new", "in", false, true },
+	{ "in/deep/new", "in", false, true },
+	{ "in/../new", "in", false, false },
+	{ "new", ".", false, true },
+	{ "in/new", "nothing", false, false },
+	{ "away/new", "in", false, true }, /* `away` leads to in/deep */
+	{ "into", "in", false, true },     /* a link to in/file */
+	{ "in/out", "in", false, true },   /* a link to `outside` */
+	{ "/new", "/", false, true },
+};
+
+static void paths_are_compared(void **state)
+{
+	(void)state;
+	write_plain("in/file", "");
+	assert_int_equal(mkdir("in/deep", 0777), 0);
+	assert_int_equal(symlink("outside", "link"), 0);
+	assert_int_equal(symlink("in/deep", "away"), 0);
+	assert_int_equal(symlink("in/file", "into"), 0);
+	assert_int_equal(symlink("../outside", "in/out"), 0);
+	assert_int_equal(link("outside", "hard"), 0);
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		if (gt_file_is_same(pairs[i].path, pairs[i].other) != pairs[i].same ||
+		    gt_file_is_below(pairs[i].path, pairs[i].other) != pairs[i].below)
+			fail_msg("'%s' and '%s'", pairs[i].path, pairs[i].other);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +299,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 		    folders_are_made_and_no_link_to_one_is_followed, enter, leave),
 		cmocka_unit_test_setup_teardown(files_follow_the_folder, enter, leave),
+		cmocka_unit_test_setup_teardown(paths_are_compared, enter, leave),
 		cmocka_unit_test_setup_teardown(
 		    the_end_of_the_process_removes_temporaries_wherever_they_are, enter, leave),
 	};

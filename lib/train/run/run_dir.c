@@ -137,6 +137,34 @@ static int check_files(const struct gt_folder *dir, struct gt_err *err)
 	return rc;
 }
 
+/* Whether `file` is files[i] under any name, or has such a name in the same folder. */
+static bool is_listed(const struct gt_run_dir *dir, size_t i, const char *file, const char *parent)
+{
+	const char *slash = strrchr(file, '/');
+	char *folder = gt_asprintf(
+	    GT_ERR_IGNORED, "%s/%s", dir->folder.path, files[i].folder ? files[i].folder : ".");
+	char *own = folder ? gt_asprintf(GT_ERR_IGNORED, "%s/%s", folder, files[i].names) : NULL;
+	bool listed = own && (gt_file_is_same(file, own) ||
+	                         (!fnmatch(files[i].names, slash ? slash + 1 : file, 0) &&
+	                             gt_file_is_same(parent, folder)));
+
+	free(own);
+	free(folder);
+	return listed;
+}
+
+bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char *parent = slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(".");
+	bool owns = false;
+
+	for (size_t i = 0; parent && !owns && i < sizeof(files) / sizeof(*files); i++)
+		owns = is_listed(dir, i, file, parent);
+	free(parent);
+	return owns;
+}
+
 static int hint_out(struct gt_err *err)
 {
 	return gt_err_hint(err, "{out} names the directory of the run");

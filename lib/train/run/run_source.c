@@ -66,13 +66,6 @@ static void to_run(char *path)
 		go_up(path);
 }
 
-static bool is_same(const char *a, const char *b)
-{
-	struct stat x, y;
-
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /*
  * Open the run directory that a checkpoint file belongs to. There may be none. A path may lead to
  * the file by links, from within checkpoints/ or through "//": the file's real path counts, and the
@@ -88,7 +81,7 @@ static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err 
 		to_run(dir);
 		if (real)
 			to_run(real);
-		rc = open_if_run(s, !real || is_same(dir, real) ? dir : real, err);
+		rc = open_if_run(s, !real || gt_file_is_same(dir, real) ? dir : real, err);
 	}
 	free(real);
 	free(dir);

@@ -1,0 +1,72 @@
+/* output.c - whether a file to be written is one of a data set's own. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/data/data.h"
+#include "lib/data/shard_names.h"
+#include "lib/data/spec.h"
+
+static int check_path(const char *path, const char *input, struct gt_err *err)
+{
+	struct stat st;
+
+	if (stat(input, &st))
+		return 0;
+	if (S_ISDIR(st.st_mode) ? !gt_file_is_below(path, input) : !gt_file_is_same(path, input))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%.200s' is %s the data, '%.200s'", path,
+	    S_ISDIR(st.st_mode) ? "in the folder of" : "a file of", input);
+	return gt_err_hint(err, "name another file");
+}
+
+/* A pattern that matches nothing is an error later, when the data set is opened. */
+static int check_pattern(const char *path, const char *pattern, struct gt_err *err)
+{
+	struct gt_shard_names files = { 0 };
+	int rc = 0;
+
+	if (!gt_shard_names(&files, pattern, GT_ERR_IGNORED))
+		for (size_t i = 0; !rc && i < files.count; i++)
+			rc = check_path(path, files.names[i], err);
+	gt_shard_names_release(&files);
+	return rc;
+}
+
+/* Whether the setting's value is a path. */
+static bool is_path(const struct gt_setting *s)
+{
+	return s->key && (!strcmp(s->form, "FILE") || !strcmp(s->form, "PATH"));
+}
+
+static int check_form(const char *path, const struct gt_spec *spec, const struct gt_data_form *form,
+    struct gt_err *err)
+{
+	int rc = 0;
+
+	if (strcmp(form->name, spec->kind))
+		return 0;
+	if (*spec->path)
+		rc = check_path(path, spec->path, err);
+	if (!rc && form->path && strstr(form->path, "PATTERN"))
+		rc = check_pattern(path, spec->path, err);
+	for (const struct gt_setting *s = form->settings; !rc && s->help; s++) {
+		const char *value = is_path(s) ? gt_spec_value(spec, s->key) : NULL;
+
+		rc = value ? check_path(path, value, err) : 0;
+	}
+	return rc;
+}
+
+int gt_data_check_output(const char *path, const char *text, struct gt_err *err)
+{
+	const struct gt_data_form *form;
+	struct gt_spec spec;
+	int rc = 0;
+
+	if (gt_spec_parse(&spec, text, GT_ERR_IGNORED))
+		return 0;
+	for (int i = 0; !rc && (form = gt_data_form(i)); i++)
+		rc = check_form(path, &spec, form, err);
+	gt_spec_release(&spec);
+	return rc;
+}

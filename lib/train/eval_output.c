@@ -1,0 +1,67 @@
+/* eval_output.c - whether a file to be written is one that the evaluation reads. */
+#include <sys/stat.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/write.h"
+#include "lib/train/eval.h"
+#include "lib/train/run/run_source.h"
+
+static int fail_in(const char *path, const char *where, const char *folder, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "'%.200s' is %s '%.200s'", path, where, folder);
+	return gt_err_hint(err, "name another file");
+}
+
+/* An input that the user has named; NULL: there is none. It may be the name of a model. */
+static int check_input(const char *path, const char *input, struct gt_err *err)
+{
+	struct stat st;
+
+	if (!input || stat(input, &st))
+		return 0;
+	if (S_ISDIR(st.st_mode) && gt_file_is_below(path, input))
+		return fail_in(path, "in the folder", input, err);
+	if (S_ISDIR(st.st_mode) || !gt_file_is_same(path, input))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%.200s' would be written over: it is an input", path);
+	return gt_err_hint(err, "name another file");
+}
+
+/* The files of a checkpoint file; one with an index has several. */
+static int check_shards(const char *path, struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_ckpt_write_options options = { .input_count = 1 };
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
+
+	options.inputs = &ckpt;
+	if (!rc)
+		rc = gt_ckpt_check_output(path, &options, err);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+static int check_ckpt(const char *path, const struct gt_run_source *source, struct gt_err *err)
+{
+	struct stat st;
+
+	if (source->dir.folder.path && gt_run_dir_owns(&source->dir, path))
+		return fail_in(path, "a file of the run", source->dir.folder.path, err);
+	if (!stat(source->path, &st) && S_ISDIR(st.st_mode))
+		return check_input(path, source->path, err);
+	return check_shards(path, source->file, err);
+}
+
+int gt_eval_check_output(
+    const struct gt_eval_options *options, const char *path, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	int rc = gt_run_source_open(&source, options->ckpt, err);
+
+	if (!rc && (gt_data_check_output(path, options->data, err) ||
+	               check_input(path, options->vocab, err) ||
+	               check_input(path, options->model, err) || check_ckpt(path, &source, err)))
+		rc = gt_err_prefix(err, "{predictions}");
+	gt_run_source_release(&source);
+	return rc;
+}
