@@ -179,6 +179,7 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
 	struct gt_data_description trained_on;
 	struct gt_file_name file;
+	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_run_source_describe(&trained_on, &g->source, err);
 
 	if (rc)
@@ -198,6 +199,8 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	}
 	if (!rc)
 		rc = check_tokenizer(g, &trained_on, file, err);
+	if (!rc && gt_run_source_check_given(&g->source, &trained_on, g->tokenizer, given, &why))
+		gt_log_warn(g->log, "%s", why.text);
 	gt_data_description_release(&trained_on);
 	return rc;
 }

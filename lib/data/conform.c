@@ -118,31 +118,41 @@ static void conform_numbers(float *mine, const float *theirs, int count, const c
 	append_text(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
 }
 
-/* Text that the source keeps; NULL for an empty one. */
+/* Text that the source keeps. */
 static int keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
 {
-	*out = *text ? gt_arena_strdup(&s->names, text, err) : NULL;
-	return *text && !*out ? GT_ENOMEM : 0;
+	*out = gt_arena_strdup(&s->names, text, err);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+/* Whether pixels go in from 0 to 1 although nobody has said so. Random pixels are no pictures. */
+static bool is_raw(const struct gt_source *s, const struct gt_spec *spec)
+{
+	const struct gt_data_info *info = &s->info;
+
+	for (int i = 0; i < info->channels; i++)
+		if (info->mean[i] != 0 || info->std[i] != 1)
+			return false;
+	return !gt_spec_value(spec, "mean") && !gt_spec_value(spec, "std") &&
+	       (s->files || s->unlabelled);
 }
 
 static int conform_images(struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+    const struct gt_data_request *request, struct told *told, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
 	struct gt_data_info *info = &s->info;
-	struct told told = { "", "" };
 	int rc;
 
 	if (info->kind != GT_DATA_IMAGE)
 		return 0;
-	rc = conform_size(s, spec, request, &told, err);
+	rc = conform_size(s, spec, request, told, err);
+	info->raw_pixels = !like->normalization_known && is_raw(s, spec);
 	if (!rc && like->normalization_known) {
-		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, &told);
-		conform_numbers(info->std, like->std, info->channels, "std", spec, &told);
+		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, told);
+		conform_numbers(info->std, like->std, info->channels, "std", spec, told);
 	}
-	if (!rc)
-		rc = keep(&info->adopted, s, told.adopted, err);
-	return rc ? rc : keep(&info->overruled, s, told.overruled, err);
+	return rc;
 }
 
 /* ---- features ---- */
@@ -359,8 +369,24 @@ static int take_target(
 	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
 }
 
+/* The spec's own number of classes or tokens, if it is smaller: nothing else would notice it. */
+static void note_fewer(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct told *told)
+{
+	if (s->info.classes >= like->classes)
+		return;
+	if (gt_spec_value(spec, "vocab"))
+		append_text(told->overruled, sizeof(told->overruled),
+		    "vocab=%d, but the model was trained with vocab=%d", s->info.classes,
+		    like->classes);
+	else if (!s->files && *spec->path && !s->unlabelled)
+		append_text(told->overruled, sizeof(told->overruled),
+		    "%d classes, but the model was trained with %d", s->info.classes,
+		    like->classes);
+}
+
 static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+    const struct gt_data_request *request, struct told *told, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
 	bool tokens = s->info.kind == GT_DATA_TOKENS, allowed = request->new_classes && !tokens;
@@ -387,6 +413,7 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	if (s->info.classes > like->classes)
 		return gt_err_set(err, GT_EINVAL, "%d %s, but the model was trained on %d",
 		    s->info.classes, tokens ? "different tokens" : "classes", like->classes);
+	note_fewer(s, spec, like, told);
 	s->info.absent_classes = tokens ? 0 : like->classes - s->info.classes;
 	s->info.classes = like->classes;
 	return 0;
@@ -395,14 +422,17 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
+	struct told told = { "", "" };
 	int rc = check_kind(&s->info, request->like, err);
 
 	s->specials = request->like->specials;
 	if (!rc)
-		rc = conform_images(s, spec, request, err);
+		rc = conform_images(s, spec, request, &told, err);
 	if (!rc)
 		rc = check_features(s, request->like, err);
 	if (!rc)
-		rc = conform_classes(s, spec, request, err);
-	return rc;
+		rc = conform_classes(s, spec, request, &told, err);
+	if (!rc && *told.adopted)
+		rc = keep(&s->info.adopted, s, told.adopted, err);
+	return rc || !*told.overruled ? rc : keep(&s->info.overruled, s, told.overruled, err);
 }

@@ -60,6 +60,9 @@ struct gt_data_info {
 	 * unless other values are given or known. */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS];
+	/* Images of files: mean is 0 and std is 1, but neither the spec nor gt_data_request.like
+	 * says how the pixels were normalized in training. False if there is no `like`. */
+	bool raw_pixels;
 };
 
 /* How users write a kind of data: KIND:PATH[,key=value...]. */

@@ -25,7 +25,13 @@ enum { DRAW_NOISE, DRAW_LABEL };
 struct randoms {
 	struct gt_source source;
 	uint64_t seed;
+	int classes; /* of the spec; 0: all of source.info.classes, which may be a model's */
 };
+
+static uint32_t count_classes(const struct randoms *r)
+{
+	return (uint32_t)(r->classes ? r->classes : r->source.info.classes);
+}
 
 static void draw_block(
     const struct randoms *r, uint32_t element, uint32_t what, uint32_t sample, uint32_t bits[4])
@@ -67,7 +73,7 @@ static void read_image(const struct randoms *r, uint32_t sample, uint32_t label,
 
 static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input, int32_t *target)
 {
-	uint32_t bits[4], classes = (uint32_t)r->source.info.classes, token = 0;
+	uint32_t bits[4], classes = count_classes(r), token = 0;
 
 	for (int i = 0; i <= r->source.info.block; i++) {
 		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, bits);
@@ -96,7 +102,7 @@ static int read_random(struct gt_source *self, const struct gt_data_part *part, 
 		return 0;
 	}
 	draw_block(r, 0, DRAW_LABEL, sample, bits);
-	label = (uint32_t)((uint64_t)bits[0] * (uint32_t)self->info.classes >> 32);
+	label = (uint32_t)((uint64_t)bits[0] * count_classes(r) >> 32);
 	if (self->info.kind == GT_DATA_IMAGE)
 		read_image(r, sample, label, input);
 	else
@@ -190,6 +196,7 @@ static int open_random(struct gt_source **out, const struct gt_spec *spec,
 	r->source.info = info;
 	r->source.length = info.samples;
 	r->seed = request->seed;
+	r->classes = *spec->path ? info.classes : 0;
 	*out = &r->source;
 	return 0;
 }

@@ -29,6 +29,7 @@ struct tokens {
 	struct gt_source source;
 	struct shard *shards; /* [count] */
 	size_t count;
+	uint32_t vocab; /* the model may have more tokens than the spec gives the files */
 };
 
 /* ---- samples ---- */
@@ -63,12 +64,12 @@ static int get_token(const struct tokens *t, int64_t at, int32_t *out, struct gt
 
 	if (s->width == 4)
 		id |= (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-	if (id < (uint32_t)t->source.info.classes) {
+	if (id < t->vocab) {
 		*out = (int32_t)id;
 		return 0;
 	}
-	gt_err_set(err, GT_EFORMAT, "'%s': token %u at byte %lld is beyond the vocabulary of %d",
-	    s->path, id, (long long)(p - s->map.data), t->source.info.classes);
+	gt_err_set(err, GT_EFORMAT, "'%s': token %u at byte %lld is beyond the vocabulary of %u",
+	    s->path, id, (long long)(p - s->map.data), t->vocab);
 	return gt_err_hint(
 	    err, "vocab=N tells how many different tokens there are, type= their size");
 }
@@ -219,6 +220,7 @@ static int read_settings(struct tokens *t, const struct gt_spec *spec,
 		rc = GT_EINVAL;
 	}
 	t->source.info.classes = (int)vocab;
+	t->vocab = (uint32_t)vocab;
 	*width = type ? 4 : 2;
 	return rc;
 }

@@ -59,17 +59,34 @@ static void warn(const struct gt_eval *e)
 }
 
 /* Nothing is known about a checkpoint of another program. */
-static void warn_of_normalization(
-    const struct gt_eval *e, const struct gt_data_description *trained_on)
+static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_description *trained_on)
 {
-	const char *settings = e->o.settings ? e->o.settings : "";
+	struct gt_err pixels = GT_ERR_INIT, vocab = GT_ERR_INIT;
+	struct gt_data_description here;
 
-	if (!e->log || trained_on->normalization_known || strstr(settings, "mean="))
+	if (!e->log)
 		return;
-	gt_log_warn(e->log,
-	    "'%s' says nothing of mean and standard deviation: pixels go in from 0 to 1; {read} "
-	    "mean=...,std=... gives those of its training",
-	    e->source.path);
+	gt_data_describe(&here, e->data);
+	if (gt_run_source_check_pixels(&e->source, e->data, e->o.inputs ? "read" : "data", &pixels))
+		gt_log_warn(e->log, "%s", pixels.text);
+	if (gt_run_source_check_given(&e->source, trained_on, here.tokenizer, e->o.vocab, &vocab))
+		gt_log_warn(e->log, "%s", vocab.text);
+	if (!e->o.inputs && here.class_names && !trained_on->classes)
+		gt_log_info(e->log,
+		    "'%s' says nothing of its classes: they get their numbers from the order of "
+		    "the names in {data}",
+		    e->source.path);
+}
+
+/* A network with one output predicts a number, unless its checkpoint says otherwise. */
+static void describe_number(
+    struct gt_data_description *trained_on, const struct gt_data_request *request)
+{
+	if (trained_on->kind_known || trained_on->classes || request->classes != 1)
+		return;
+	trained_on->classes = 1;
+	trained_on->regression = true;
+	trained_on->target.std = 1;
 }
 
 /* Inputs are read as the data that the model was trained on, or by the input that it takes. */
@@ -99,8 +116,6 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	if (!rc && !gt_dataset_info(e->data)->classes)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "'%s' does not say how many classes it has", e->source.path);
-	if (!rc && kind == GT_DATA_IMAGE)
-		warn_of_normalization(e, like);
 	return rc;
 }
 
@@ -117,6 +132,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	request.log = e->log;
 	request.strict = e->o.strict_data;
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
+	e->classes_known = trained_on.classes > 0;
+	if (!rc && e->o.inputs)
+		describe_number(&trained_on, &request);
 	if (!rc)
 		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)
 		                 : gt_dataset_open(&e->data, e->o.data, &request, err);
@@ -124,9 +142,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
-		e->classes_known = trained_on.classes > 0;
 		gt_model_input_of(&s->input, gt_dataset_info(e->data));
 		warn(e);
+		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
 			.log = e->log,
 			.option = e->o.inputs ? NULL : "data",

@@ -452,6 +452,16 @@ static int check_vocab(const struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
+/* Weights of another program go on with the pixels that they were trained with. */
+static void warn_of_pixels(const struct gt_train *t)
+{
+	struct gt_err why = GT_ERR_INIT;
+
+	if (t->origin.path && !gt_train_rank(t) &&
+	    gt_run_source_check_pixels(&t->origin, t->whole ? t->whole : t->data, "data", &why))
+		gt_log_warn(t->log, "%s", why.text);
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
@@ -466,6 +476,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
 	report_classes(t);
+	warn_of_pixels(t);
 	warn_of_same_files(t);
 	watch_damage(t);
 	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);

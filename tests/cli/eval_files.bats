@@ -73,3 +73,90 @@ setup() {
 	equal "$(<p.csv)" old
 	equal "$(find . -name '*.tmp-*')" ""
 }
+
+# A checkpoint of pictures that says nothing of its data.
+unknown() {
+	"$GTRAIN" ckpt convert pictures/model.pth -o unknown.npz
+}
+
+@test "a forgotten mean and std, and the order of classes, are said where the checkpoint does not know" {
+	local words warning="'unknown.npz' says nothing of mean and standard deviation: pixels go in from 0 to 1"
+	unknown
+	local ev=(eval --ckpt unknown.npz --model lenet --data images:images,channels=1,size=12)
+	gtrain "${ev[@]}"
+	equal "$status" 0
+	[[ $err == *"warning: $warning; --data mean=...,std=... gives those of its training"* ]]
+	[[ $err == *"'unknown.npz' says nothing of its classes: they get their numbers from the order of the names in --data"* ]]
+	for words in ,mean=0,std=1 ,mean=0.4,std=0.3; do
+		gtrain "${ev[@]}$words"
+		equal "$status" 0
+		[[ $err != *warning* ]]
+	done
+	"$GTRAIN" train --model lenet --data random:,samples=8 --steps 1 --batch 4 --out noise-images -q
+	"$GTRAIN" ckpt convert noise-images/model.pth -o noise.npz
+	gtrain eval --ckpt noise.npz --model lenet --data random:,samples=8
+	equal "$status" 0
+	[[ $err != *warning* ]]
+	gtrain eval --ckpt pictures --data images:images
+	[[ $err != *"says nothing"* ]]
+	gtrain train --model lenet --init-from unknown.npz --data images:images,channels=1,size=12 --steps 1 --batch 4 --out fine -q
+	equal "$status" 0
+	[[ $err == "warning: $warning; --data mean="* ]]
+	gtrain train --model lenet --init-from pictures --data images:images --steps 1 --batch 4 --out fine2 -q
+	equal "$err" ""
+}
+
+# network FILE WEIGHT BIAS: mlp:INPUTS,OUTPUTS of another program, its weight a list of lists.
+network() {
+	python3 -c 'import json, struct, sys
+weight, bias = eval(sys.argv[2], {"nan": float("nan")}), eval(sys.argv[3])
+values = sum(weight, []) + bias
+at = 4 * (len(values) - len(bias))
+head = json.dumps({"0.weight": {"dtype": "F32", "shape": [len(weight), len(weight[0])], "data_offsets": [0, at]},
+	"0.bias": {"dtype": "F32", "shape": [len(bias)], "data_offsets": [at, 4 * len(values)]}}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + struct.pack(f"<{len(values)}f", *values))' "$@"
+}
+
+@test "a network with one output and no description predicts a number" {
+	network one.safetensors '[[1, 2]]' '[3]'
+	printf 'a,b\n1,2\n' >q.csv
+	gtrain predict --ckpt one.safetensors --model mlp:2,1 q.csv --csv
+	equal "$out" $'input,value\nq.csv:2,8'
+	gtrain predict --ckpt one.safetensors --model mlp:2,1 q.csv --json
+	check "$out" 'd["predictions"] == [{"input": "q.csv:2", "value": 8}]'
+	network two.safetensors '[[1, 2], [0, 0]]' '[3, 0]'
+	gtrain predict --ckpt two.safetensors --model mlp:2,2 q.csv --csv --top 1
+	[[ $out == *$'\nq.csv:2,1,0,0.99'* ]]
+}
+
+@test "settings that differ from the training are used, and a warning names both" {
+	python3 -c 'import random, struct
+for name, most in (("a", 50), ("b", 40)):
+	open(name + ".bin", "wb").write(struct.pack("<500H", *[random.randrange(most) for _ in range(499)], most - 1))'
+	printf 'abcabcabccba%.0s' {1..20} >t.txt
+	"$GTRAIN" train --model "$GPT",vocab=50 --data tokens:a.bin --steps 1 --batch 2 --out tokens -q
+	"$GTRAIN" train --model mlp:16,4 --data random:16/4,samples=64 --steps 1 --batch 4 --out noise -q
+	"$GTRAIN" train --model "$GPT" --data text:t.txt --steps 1 --batch 2 --out chars -q
+	python3 -c 'import json
+v = json.load(open("chars/vocab.json"))
+json.dump({**v, "tokens": v["tokens"][::-1]}, open("other.json", "w"))'
+	gtrain eval --ckpt tokens --data tokens:b.bin,vocab=40
+	equal "$status" 0
+	[[ $err == "warning: --data: vocab=40, but the model was trained with vocab=50"* ]]
+	gtrain eval --ckpt tokens --data tokens:a.bin,vocab=40
+	equal "$status" 1
+	[[ $err == *"'a.bin': token 4"*" is beyond the vocabulary of 40"* ]]
+	gtrain eval --ckpt tokens --data tokens:a.bin,vocab=50
+	[[ $err != *warning* ]]
+	gtrain eval --ckpt noise --data random:16/3,samples=64 --per-class
+	equal "$status" 0
+	[[ $err == "warning: --data: 3 classes, but the model was trained with 4"* ]]
+	equal "$(grep -c '^[0-3] ' <<<"$out")" 3
+	gtrain eval --ckpt chars --data text:t.txt --vocab other.json
+	equal "$status" 0
+	[[ $err == "warning: 'other.json' is not the vocabulary that 'chars/checkpoints/step-00000001.pth' was trained with"* ]]
+	gtrain generate --ckpt chars --vocab other.json --tokens 2 --prompt a -q
+	[[ $err == "warning: 'other.json' is not the vocabulary"* ]]
+	gtrain eval --ckpt chars --data text:t.txt --vocab chars/vocab.json
+	[[ $err != *warning* ]]
+}

@@ -379,3 +379,52 @@ int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, s
 		return gt_err_set(err, GT_EINVAL, "the training data have no %s", alone);
 	return gt_err_set(err, GT_EINVAL, "'%s' does not say its %s", path, alone);
 }
+
+/* Whether two vocabularies have the same tokens with the same ids. */
+static bool same_tokens(const struct gt_tokenizer *a, const struct gt_tokenizer *b)
+{
+	int size = gt_tokenizer_size(a);
+	bool same = size == gt_tokenizer_size(b);
+
+	for (int i = 0; same && i < size; i++) {
+		size_t m = 0, n = 0;
+		const char *x = gt_tokenizer_text(a, i, &m), *y = gt_tokenizer_text(b, i, &n);
+
+		same = x && y ? m == n && !memcmp(x, y, m) : !x && !y;
+	}
+	return same;
+}
+
+int gt_run_source_check_given(const struct gt_run_source *source,
+    const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
+    struct gt_err *err)
+{
+	const struct gt_file_name file = { source->dir.folder.path ? &source->dir.folder : NULL,
+		source->vocab };
+	const struct gt_tokenizer *own = trained_on->own;
+	struct gt_tokenizer *opened = NULL;
+	bool same = true;
+
+	if (!given || !tok || *gt_tokenizer_digest(tok))
+		return 0;
+	if (!own && file.path && !gt_tokenizer_open(&opened, file, GT_ERR_IGNORED))
+		own = opened;
+	if (own && !*gt_tokenizer_digest(own))
+		same = same_tokens(own, tok);
+	gt_tokenizer_close(opened);
+	if (same)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "'%.200s' is not the vocabulary that '%.200s' was trained with", given, source->path);
+}
+
+int gt_run_source_check_pixels(const struct gt_run_source *source, const struct gt_dataset *data,
+    const char *option, struct gt_err *err)
+{
+	if (!gt_dataset_info(data)->raw_pixels)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "'%s' says nothing of mean and standard deviation: pixels go in from 0 to 1; {%s} "
+	    "mean=...,std=... gives those of its training",
+	    source->path, option);
+}
