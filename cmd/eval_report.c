@@ -20,23 +20,30 @@ int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct
 
 	*out = (struct gt_confusion){ .eval = e, .classes = classes };
 	out->counts = gt_calloc((size_t)classes * (size_t)classes, sizeof(*out->counts), err);
-	if (!out->counts)
+	out->unknown = gt_calloc((size_t)classes, sizeof(*out->unknown), err);
+	if (!out->counts || !out->unknown)
 		return GT_ENOMEM;
-	for (int64_t i = 0; i < p->count; i++)
-		if (p->target[i] >= 0) /* those that do not count are GT_DATA_IGNORE */
+	for (int64_t i = 0; i < p->count; i++) {
+		if (p->target[i] < 0) /* those that do not count are GT_DATA_IGNORE */
+			continue;
+		if (p->predicted[i] < 0)
+			out->unknown[p->target[i]]++;
+		else
 			out->counts[(int64_t)p->target[i] * classes + p->predicted[i]]++;
+	}
 	return 0;
 }
 
 void gt_confusion_release(struct gt_confusion *c)
 {
 	free(c->counts);
-	c->counts = NULL;
+	free(c->unknown);
+	c->counts = c->unknown = NULL;
 }
 
 static int64_t samples_of(const struct gt_confusion *c, int class)
 {
-	int64_t n = 0;
+	int64_t n = c->unknown[class];
 
 	for (int k = 0; k < c->classes; k++)
 		n += c->counts[(int64_t) class * c->classes + k];
@@ -206,7 +213,7 @@ static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
 		fputs(gt_text_number(text, number), out);
 	else
 		fprintf(out, "%.*g", digits, (double)scaled * p->target_std + p->target_mean);
-	fprintf(out, ",%.*g\n", digits, p->value[i]);
+	fprintf(out, ",%.*g\n", digits, gt_text_real((double)p->value[i]));
 }
 
 static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
@@ -222,8 +229,9 @@ static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 	fputc(',', out);
 	gt_csv_field(out, gt_eval_class_name(e, p->target[i], number));
 	fputc(',', out);
-	gt_csv_field(out, gt_eval_class_name(e, p->predicted[i], number));
-	fprintf(out, ",%.6g\n", (double)p->probability[i]);
+	if (p->predicted[i] >= 0)
+		gt_csv_field(out, gt_eval_class_name(e, p->predicted[i], number));
+	fprintf(out, ",%.6g\n", gt_text_real((double)p->probability[i]));
 }
 
 int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err)

@@ -16,6 +16,9 @@ struct gt_confusion {
 	/* [classes][classes]: the element [i][k] is the number of samples of class i that were
 	 * predicted as class k. */
 	int64_t *counts;
+	/* [classes] the number of samples of each class for which no class was predicted, because a
+	 * logit was NaN */
+	int64_t *unknown;
 };
 
 /* Count the predictions of a finished evaluation. The evaluation must have stored one prediction

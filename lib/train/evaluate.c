@@ -95,6 +95,15 @@ static void choose(int32_t *best, int top, const float *logits, int64_t classes)
 	}
 }
 
+/* Whether a logit is NaN: gt_evaluate() counts such a sample as wrong. */
+static bool has_nan(const float *logits, int64_t classes)
+{
+	for (int64_t i = 0; i < classes; i++)
+		if (isnan(logits[i]))
+			return true;
+	return false;
+}
+
 /* Note the answer to a sample: its classes, and the softmax of their logits. */
 static void note_sample(
     struct gt_predictions *p, int64_t sample, const float *logits, int64_t classes)
@@ -104,6 +113,13 @@ static void note_sample(
 
 	if (p->value) {
 		p->value[sample] = (double)*logits * p->target_std + p->target_mean;
+		return;
+	}
+	if (has_nan(logits, classes)) {
+		for (int k = 0; k < p->top; k++) {
+			best[k] = -1;
+			p->probability[sample * p->top + k] = NAN;
+		}
 		return;
 	}
 	choose(best, p->top, logits, classes);

@@ -27,9 +27,12 @@ struct gt_predictions {
 	int top;         /* number of classes per sample */
 	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
 	/* [count, top] the classes with the largest logits, in descending order of logits; of two
-	 * classes with equal logits, the one with the lower number comes first */
+	 * classes with equal logits, the one with the lower number comes first. -1 if a logit of
+	 * the sample is NaN: no class is predicted, and the sample counts as wrong. */
 	int32_t *predicted;
-	float *probability; /* [count, top] the probabilities of these classes, by softmax */
+	/* [count, top] the probabilities of these classes, by softmax; NaN if a logit is NaN or
+	 * infinite */
+	float *probability;
 	/* For regression: [count] the predicted numbers, on the scale of the original targets.
 	 * Otherwise NULL. For regression, target[i] holds the bits of the float `(number -
 	 * target_mean) / target_std`, where `number` is the original target, or GT_DATA_IGNORE. */

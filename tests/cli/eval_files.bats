@@ -129,6 +129,23 @@ open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + struct.pack(
 	[[ $out == *$'\nq.csv:2,1,0,0.99'* ]]
 }
 
+@test "an answer that is NaN is no class, in the predictions as in the counts" {
+	printf 'a,b,k\n1,2,hi\n0,1,lo\n' >k.csv
+	printf 'a,b,k\n1,2,1.5\n0,1,2.5\n' >n.csv
+	network nan.safetensors '[[nan, -nan], [nan, 0]]' '[3, 0]'
+	local ev=(eval --ckpt nan.safetensors --model mlp:2,2 --data csv:k.csv --per-class --confusion -q)
+	gtrain "${ev[@]}" --predictions p.csv
+	equal "$status" 0
+	[[ $out == *"top-1 0.00 % (0 of 2)"* ]]
+	equal "$(<p.csv)" $'sample,class,predicted,probability\n0,hi,,nan\n1,lo,,nan'
+	gtrain "${ev[@]}" --json
+	check "$out" 'd["loss"] is None and d["top1"] == 0 and d["confusion"] == [[0, 0], [0, 0]]
+		and [(c["n"], c["right"]) for c in d["classes"]] == [(1, 0), (1, 0)]'
+	network nan1.safetensors '[[-nan, 0]]' '[3]'
+	gtrain eval --ckpt nan1.safetensors --model mlp:2,1 --data csv:n.csv --predictions p.csv -q
+	equal "$(<p.csv)" $'sample,target,predicted\n0,1.5,nan\n1,2.5,nan'
+}
+
 @test "settings that differ from the training are used, and a warning names both" {
 	python3 -c 'import random, struct
 for name, most in (("a", 50), ("b", 40)):
