@@ -34,6 +34,8 @@ static int read_numbers(
 	if (gt_dtype_is_real(t->dtype))
 		return gt_ckpt_tensor_read(&part, GT_F64, out, err);
 	rc = gt_ckpt_tensor_read(&part, GT_I64, whole, err);
+	if (rc == GT_EINVAL) /* the number is the file's fault, not an option's */
+		rc = err->code = GT_EFORMAT;
 	for (int64_t i = 0; !rc && i < n; i++)
 		out[i] = (double)whole[i];
 	return rc;
@@ -67,24 +69,31 @@ static int read_features(const struct gt_arrays *a, const struct gt_tree_tensor 
 	return 0;
 }
 
-static int read_arrays(struct gt_source *self, const struct gt_data_part *part, int64_t index,
-    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+static int read_sample(const struct gt_arrays *a, int64_t index, void *input, struct gt_err *err)
 {
-	const struct gt_arrays *a = (const struct gt_arrays *)self;
 	struct gt_tree_tensor sample = a->inputs;
 
-	(void)part;
-	(void)draw;
 	sample.ndim--;
 	sample.shape++;
 	sample.stride++;
 	sample.offset += index * a->stride[0];
-	*target = a->targets[index];
-	if (self->info.kind == GT_DATA_VECTOR)
+	if (a->source.info.kind == GT_DATA_VECTOR)
 		return read_features(a, &sample, index, input, err);
 	if (!gt_ckpt_tensor_read(&sample, GT_U8, input, err))
 		return 0;
 	return gt_err_prefix(err, "'%s': sample %lld", a->inputs_name, (long long)index);
+}
+
+static int read_arrays(struct gt_source *self, const struct gt_data_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct gt_arrays *a = (const struct gt_arrays *)self;
+	int rc = read_sample(a, index, input, err);
+
+	(void)part;
+	(void)draw;
+	*target = a->targets[index];
+	return rc && a->archive ? gt_err_prefix(err, "'%s'", a->archive) : rc;
 }
 
 static void close_arrays(struct gt_source *self)
@@ -230,7 +239,9 @@ static int take_inputs(struct gt_arrays *a, const struct gt_tree_tensor *t, int 
 {
 	struct gt_data_info *info = &a->source.info;
 
-	if (t->ndim < 1 || t->ndim > GT_ARRAYS_MAX_DIMS || t->shape[0] < 1)
+	if (t->ndim && t->shape[0] < 1)
+		return bad_shape(a->inputs_name, t, "has no samples", err);
+	if (t->ndim < 1 || t->ndim > GT_ARRAYS_MAX_DIMS)
 		return bad_shape(a->inputs_name, t, "has no samples of 1 to 3 dimensions", err);
 	a->inputs = *t;
 	memcpy(a->shape, t->shape, (size_t)t->ndim * sizeof(*a->shape));
@@ -332,6 +343,8 @@ static int take_targets(struct gt_arrays *a, const struct gt_tree_tensor *t, enu
 
 		flat.ndim = 1;
 		rc = read_numbers(&flat, at, n, values, err);
+		if (rc)
+			return gt_err_prefix(err, "'%s'", a->targets_name);
 		for (int64_t i = 0; !rc && i < n; i++)
 			rc = s->info.regression ? keep_number(a, at + i, values[i], err)
 			                        : keep_class(a, at + i, values[i], err);

@@ -26,7 +26,9 @@ struct gt_arrays {
 	struct gt_ckpt *inputs_file, *targets_file;
 	struct gt_tree_tensor inputs; /* [n, ...]; inputs.shape and inputs.stride point to these: */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
-	const char *inputs_name, *targets_name; /* names of the arrays, for messages */
+	/* For messages: the names of the arrays, and of their npz file. An array of an npy file has
+	 * the name of the file, and `archive` is NULL. */
+	const char *inputs_name, *targets_name, *archive;
 	int32_t *targets; /* [n] classes; for regression, the bits of float32 numbers */
 };
 

@@ -13,12 +13,29 @@ static const struct gt_tree_tensor *tensor_of(const struct gt_tree *file, const 
 	return node && node->kind == GT_TREE_TENSOR ? &node->tensor : NULL;
 }
 
+/* Refuse a file that does not begin as a file of this kind does. One that is too short for it, or
+ * that cannot be read, is left to the reader of the kind. */
+static int check_magic(const char *path, const char *kind, const char *magic, struct gt_err *err)
+{
+	char bytes[8] = { 0 };
+	FILE *file = fopen(path, "rb");
+	size_t n = file ? fread(bytes, 1, strlen(magic), file) : 0;
+
+	if (file)
+		fclose(file);
+	if (n < strlen(magic) || !memcmp(bytes, magic, n))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "'%s' is not an .%s file", path, kind);
+}
+
 /* The only array of an .npy file. */
 static int open_npy_file(struct gt_ckpt **file, const struct gt_tree_tensor **array,
     const char *path, struct gt_err *err)
 {
 	int rc = gt_ckpt_open(file, path, err);
 
+	if (rc == GT_EFORMAT && check_magic(path, "npy", "\x93NUMPY", err))
+		return gt_err_hint(err, "numpy.save() writes .npy files");
 	if (rc)
 		return rc;
 	*array =
@@ -117,6 +134,7 @@ static int choose_names(struct gt_arrays *a, char found[2][NAME_BYTES], const st
     const struct gt_tree *file, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "val", "test", NULL };
+	char wanted[60] = "pair of known names";
 	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
 
 	a->inputs_name = gt_spec_value(spec, "input");
@@ -127,16 +145,18 @@ static int choose_names(struct gt_arrays *a, char found[2][NAME_BYTES], const st
 		gt_err_set(err, GT_EINVAL, "data 'npz': input= and target= go together");
 		return gt_err_hint(err, "npz:%s,input=NAME,target=NAME", spec->path);
 	}
+	if (split >= 0)
+		snprintf(wanted, sizeof(wanted), "pair of known names for split=%s", splits[split]);
 	if (split < 0 ? !find_pair(found, file, "train") && !find_pair(found, file, NULL)
 	              : !find_pair(found, file, splits[split]))
-		return no_arrays("pair of known names", spec, file, err);
+		return no_arrays(wanted, spec, file, err);
 	a->inputs_name = found[0];
 	a->targets_name = found[1];
 	return 0;
 }
 
 /* Say which arrays they are, since their names may have been guessed. */
-static int report_arrays(struct gt_arrays *a, struct gt_err *err)
+static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *err)
 {
 	struct gt_source *s = &a->source;
 	char *text =
@@ -148,8 +168,11 @@ static int report_arrays(struct gt_arrays *a, struct gt_err *err)
 	free(text);
 	a->inputs_name = gt_arena_strdup(&s->names, a->inputs_name, err);
 	a->targets_name = gt_arena_strdup(&s->names, a->targets_name, err);
+	a->archive = gt_arena_strdup(&s->names, path, err);
 	s->part = a->inputs_name;
-	return s->info.interpretation && a->inputs_name && a->targets_name ? 0 : GT_ENOMEM;
+	return s->info.interpretation && a->inputs_name && a->targets_name && a->archive
+	           ? 0
+	           : GT_ENOMEM;
 }
 
 static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
@@ -160,6 +183,8 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 	const struct gt_tree *file;
 	int rc = gt_ckpt_open(&a->inputs_file, spec->path, err);
 
+	if (rc == GT_EFORMAT && check_magic(spec->path, "npz", "PK", err))
+		return gt_err_hint(err, "numpy.savez() writes .npz files");
 	if (rc)
 		return rc;
 	a->targets_file = a->inputs_file;
@@ -179,7 +204,7 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 		    wanted, sizeof(wanted), "'%.60s'", inputs ? a->targets_name : a->inputs_name);
 		return no_arrays(wanted, spec, file, err);
 	}
-	rc = report_arrays(a, err);
+	rc = report_arrays(a, spec->path, err);
 	if (!rc && gt_arrays_take(a, inputs, targets, spec, request, err))
 		rc = gt_err_prefix(err, "'%s'", spec->path);
 	return rc;

@@ -157,13 +157,19 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 
 /* ---- features ---- */
 
+/* Of a fault of the data: that of a file, or of the spec where there are no files. */
+static int fault_of(const struct gt_source *s)
+{
+	return s->files || s->unlabelled ? GT_EFORMAT : GT_EINVAL;
+}
+
 static int check_features(
     const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
 {
 	if (!like->features)
 		return 0;
 	if (s->info.features != like->features)
-		return gt_err_set(err, GT_EINVAL,
+		return gt_err_set(err, fault_of(s),
 		    "rows of %d features, but the model was trained on %d", s->info.features,
 		    like->features);
 	return 0;
@@ -296,9 +302,10 @@ static int unknown_classes(const struct gt_source *s, const struct gt_spec *spec
 		snprintf(line, sizeof(line), "line %ld: ", first);
 	list_classes(unknown, sizeof(unknown), s->class_names, s->renumber, s->info.classes);
 	list_classes(known, sizeof(known), like->class_names, NULL, like->classes);
-	gt_err_set(err, GT_EFORMAT, "'%s': %s%s %s %s not in the data trained on, which has %s",
-	    spec->path, line, count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are",
-	    known);
+	gt_err_set(err, fault_of(s), "%s%s %s %s not in the data trained on, which has %s", line,
+	    count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are", known);
+	if (s->files)
+		gt_err_prefix(err, "'%.200s'", spec->path);
 	return hint_names(s, spec, like, err);
 }
 
@@ -398,7 +405,7 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	if (s->info.regression != like->regression && allowed)
 		return keep_classes(s);
 	if (s->info.regression != like->regression)
-		return gt_err_set(err, GT_EINVAL,
+		return gt_err_set(err, gt_spec_value(spec, "task") ? GT_EINVAL : fault_of(s),
 		    "the targets are %s, but the model was trained on %s",
 		    s->info.regression ? "numbers" : "classes",
 		    like->regression ? "numbers" : "classes");
@@ -411,8 +418,9 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	if (s->info.classes > like->classes && allowed)
 		return keep_classes(s);
 	if (s->info.classes > like->classes)
-		return gt_err_set(err, GT_EINVAL, "%d %s, but the model was trained on %d",
-		    s->info.classes, tokens ? "different tokens" : "classes", like->classes);
+		return gt_err_set(err, gt_spec_value(spec, "vocab") ? GT_EINVAL : fault_of(s),
+		    "%d %s, but the model was trained on %d", s->info.classes,
+		    tokens ? "different tokens" : "classes", like->classes);
 	note_fewer(s, spec, like, told);
 	s->info.absent_classes = tokens ? 0 : like->classes - s->info.classes;
 	s->info.classes = like->classes;

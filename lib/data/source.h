@@ -198,8 +198,7 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
  * conform.c: adapt a new source to request->like. Images get the normalization of `like`, unless
  * the spec sets another one (info.overruled then says so). Classes get the numbers that their names
  * have in `like`. `request` is the one that was passed to gt_dataset_open(). Errors: GT_EINVAL if
- * the spec or the files contradict `like`, GT_EFORMAT if `like` lacks a class of the files,
- * GT_ENOMEM.
+ * the spec contradicts `like`, GT_EFORMAT if the files do, GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

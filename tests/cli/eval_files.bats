@@ -177,3 +177,47 @@ json.dump({**v, "tokens": v["tokens"][::-1]}, open("other.json", "w"))'
 	gtrain eval --ckpt chars --data text:t.txt --vocab chars/vocab.json
 	[[ $err != *warning* ]]
 }
+
+# array FILE TYPE SHAPE BYTES: an .npy file.
+array() {
+	python3 -c 'import struct, sys
+head = f"{{\"descr\": \"{sys.argv[2]}\", \"fortran_order\": False, \"shape\": {sys.argv[3]}, }}".encode()
+head += b" " * (-(10 + len(head) + 1) % 64) + b"\n"
+open(sys.argv[1], "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + eval(sys.argv[4]))' "$@"
+}
+
+@test "faults of data are not called wrong usage, and name the file" {
+	local words wanted
+	mkdir -p others/cat others/zebra
+	cp images/cat/000.png others/cat
+	cp images/dog/000.png others/zebra
+	gtrain eval --ckpt pictures --data images:others
+	equal "$status" 1
+	[[ $err == "gtrain: error: 'others': class 'zebra' is not in the data trained on, which has 'cat', 'dog'"* ]]
+	array x.npy '<f4' '(9, 4)' 'bytes(144)'
+	array y.npy '<u8' '(9,)' 'struct.pack("<9Q", *range(9))'
+	array large.npy '<u8' '(9,)' 'struct.pack("<9Q", *[2**63] * 9)'
+	array none.npy '<f4' '(0, 4)' 'b""'
+	echo 'hello, this is text' >text.npy
+	python3 -c 'import zipfile
+with zipfile.ZipFile("d.npz", "w") as z:
+	for name in "xy":
+		z.write(name + ".npy")
+data = open("d.npz", "rb").read()
+open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:])'
+	while read -r words wanted; do
+		gtrain train --model mlp:4,9 --data "$words" --steps 1 --batch 9 --out no -q
+		equal "$status" 1
+		[[ $err == "gtrain: error: "*"$wanted"* ]] || equal "$err" "$wanted"
+	done <<-'END'
+		npy:x.npy,target=large.npy 'large.npy': the value 9223372036854775808 does not fit int64
+		npy:none.npy,target=y.npy array 'none.npy' of float32 [0, 4] has no samples
+		npy:text.npy,target=y.npy 'text.npy' is not an .npy file
+		npy:x.npy,target=text.npy 'text.npy' is not an .npy file
+		npz:text.npy 'text.npy' is not an .npz file
+		npz:d.npz,split=test 'd.npz': there is no pair of known names for split=test among the arrays 'x', 'y'
+		npz:flipped.npz 'flipped.npz': 'x': sample 
+	END
+	gtrain eval --ckpt pictures --data random:9/2
+	equal "$status" 2
+}
