@@ -66,6 +66,8 @@ int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *
 	}
 	if (!rc && used > max)
 		rc = gt_err_set(err, GT_ENOMEM, "more than %zu bytes", max);
+	if (rc == GT_ENOMEM)
+		gt_err_hint(err, "divide the input into smaller ones");
 	*out = rc ? NULL : bytes;
 	*size = used;
 	if (rc)

@@ -159,9 +159,9 @@ static int add_input(struct gt_image_set *set, const char *input, struct gt_err 
 
 	if (!strcmp(input, "-"))
 		return add_stdin(set, err);
-	if (stat(input, &st))
-		return gt_err_sys(err, "cannot open '%s'", input);
-	return S_ISDIR(st.st_mode) ? add_folder(set, input, err) : add_item(set, &item, err);
+	if (!stat(input, &st) && S_ISDIR(st.st_mode))
+		return add_folder(set, input, err);
+	return add_item(set, &item, err); /* if it is missing, reading it fails, and that alone */
 }
 
 static int find_inputs(struct gt_image_set *set, struct gt_source *s,

@@ -221,3 +221,13 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	gtrain eval --ckpt pictures --data random:9/2
 	equal "$status" 2
 }
+
+@test "predict says which input is missing, and predicts the others" {
+	gtrain predict --ckpt pictures images/cat/000.png missing.png images/dog/000.png --json --top 1
+	equal "$status" 1
+	[[ $err == *"warning: cannot open 'missing.png': No such file or directory; left out"*"error: 1 of 3 inputs could not be read"* ]]
+	check "$out" '[p["input"] for p in d["predictions"]] == ["images/cat/000.png", "images/dog/000.png"] and d["damaged"] == ["missing.png"]'
+	gtrain predict --ckpt pictures missing.png
+	equal "$status:$out" 1:
+	[[ $err == *"cannot open 'missing.png'"* ]]
+}
