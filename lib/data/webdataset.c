@@ -71,6 +71,12 @@ static int add_name(struct gt_source *s, const char ***names, size_t *capacity, 
 	return 0;
 }
 
+/* The bytes of the mark that some editors write before UTF-8 text. */
+static size_t skip_bom(const struct gt_mapping *map)
+{
+	return map->size >= 3 && !memcmp(map->data, "\xEF\xBB\xBF", 3) ? 3 : 0;
+}
+
 static int read_names(struct gt_source *s, struct labels *l, struct gt_err *err)
 {
 	const char **names = NULL, **kept = NULL;
@@ -80,7 +86,7 @@ static int read_names(struct gt_source *s, struct labels *l, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	for (size_t at = 0; !rc && at < map.size;) {
+	for (size_t at = skip_bom(&map); !rc && at < map.size;) {
 		const unsigned char *line = map.data + at, *end = memchr(line, '\n', map.size - at);
 		size_t length = end ? (size_t)(end - line) : map.size - at;
 
