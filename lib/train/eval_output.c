@@ -12,7 +12,7 @@ static int fail_in(const char *path, const char *where, const char *folder, stru
 	return gt_err_hint(err, "name another file");
 }
 
-/* An input that the user has named; NULL: there is none. It may be the name of a model. */
+/* An input that the user has named; NULL: there is none. */
 static int check_input(const char *path, const char *input, struct gt_err *err)
 {
 	struct stat st;
@@ -52,6 +52,12 @@ static int check_ckpt(const char *path, const struct gt_run_source *source, stru
 	return check_shards(path, source->file, err);
 }
 
+/* A model may be a folder. One that happens to have the name of a model is none of its files. */
+static int check_model(const char *path, const char *model, struct gt_err *err)
+{
+	return model && gt_run_source_is_transformers(model) ? check_input(path, model, err) : 0;
+}
+
 int gt_eval_check_output(
     const struct gt_eval_options *options, const char *path, struct gt_err *err)
 {
@@ -60,7 +66,7 @@ int gt_eval_check_output(
 
 	if (!rc && (gt_data_check_output(path, options->data, err) ||
 	               check_input(path, options->vocab, err) ||
-	               check_input(path, options->model, err) || check_ckpt(path, &source, err)))
+	               check_model(path, options->model, err) || check_ckpt(path, &source, err)))
 		rc = gt_err_prefix(err, "{predictions}");
 	gt_run_source_release(&source);
 	return rc;

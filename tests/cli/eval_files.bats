@@ -53,9 +53,12 @@ setup() {
 	gtrain eval --data webdataset:pictures.tar,classes=words/names --ckpt run --predictions words/names
 	equal "$status:$out" 2:
 	equal "$(find . -type f -exec sha256sum {} + | sort)" "$before"
-	gtrain eval --data images:images --ckpt run --predictions run/p.csv
-	equal "$status" 0
-	equal "$(wc -l <run/p.csv)" 9
+	mkdir lenet # has the name of a model
+	for file in run/p.csv lenet/p.csv; do
+		gtrain eval --data images:images --ckpt run --model lenet --predictions $file
+		equal "$status" 0
+		equal "$(wc -l <$file)" 9
+	done
 }
 
 @test "--predictions is tried before the evaluation" {
