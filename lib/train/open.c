@@ -457,7 +457,7 @@ static void warn_of_pixels(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
-	if (t->origin.path && !gt_train_rank(t) &&
+	if (t->origin.path && (!t->resumes || t->saved.foreign) && !gt_train_rank(t) &&
 	    gt_run_source_check_pixels(&t->origin, t->whole ? t->whole : t->data, "data", &why))
 		gt_log_warn(t->log, "%s", why.text);
 }
