@@ -10,6 +10,7 @@
 #include "cmd/eval_report.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
+#include "cmd/stop.h"
 #include "lib/base/file.h"
 #include "lib/base/progress.h"
 #include "lib/base/text.h"
@@ -206,10 +207,9 @@ static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 }
 
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
-static int evaluate(
-    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
+static int run_rank(
+    struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
 {
-	struct gt_eval_cli *cli = self;
 	struct gt_metrics metrics;
 	struct gt_eval *e = NULL;
 	int rc = 0;
@@ -236,6 +236,24 @@ static int evaluate(
 	}
 	gt_atomic_abandon(&cli->file); /* unless it is written */
 	gt_eval_close(e);
+	return rc;
+}
+
+/* A signal leaves no temporary file behind. */
+static int evaluate(
+    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
+{
+	struct gt_eval_cli *cli = self;
+	struct gt_stop stop;
+	int rc;
+
+	if (!cli->predictions || comm->world.rank)
+		return run_rank(env, cli, comm, err);
+	rc = gt_stop_listen(&stop, err);
+	if (rc)
+		return rc;
+	rc = run_rank(env, cli, comm, err);
+	gt_stop_release(&stop);
 	return rc;
 }
 
