@@ -271,6 +271,14 @@ int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
+/*
+ * Compare two tensors, both converted to type `as` as by gt_ckpt_tensor_read(). Return 1 if they
+ * have the same shape and all elements have the same bits, 0 if not, or an error of that function.
+ * Tensors that share their elements are not read.
+ */
+int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
+    enum gt_dtype as, struct gt_err *err);
+
 /* ---- the state_dict in a checkpoint ---- */
 
 struct gt_state_entry {

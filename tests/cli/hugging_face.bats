@@ -28,6 +28,24 @@ with() {
 	rm -rf bad && cp -r hf bad && rm bad/generation_config.json && jq "$1" hf/config.json >bad/config.json
 }
 
+# head_added FILE DELTA: add a tensor lm_head.weight to a safetensors file, a copy of the embedding but for DELTA, which
+# is added to the bytes of its last element.
+head_added() {
+	python3 -c 'import json, sys
+raw = open(sys.argv[1], "rb").read()
+size = int.from_bytes(raw[:8], "little")
+header, data = json.loads(raw[8:8 + size]), bytearray(raw[8 + size:])
+facts = header.pop("__metadata__", {})
+header["__metadata__"] = {k: v for k, v in facts.items() if k == "gtrain.about"}
+name = "transformer.wte.weight" if "transformer.wte.weight" in header else "model.embed_tokens.weight"
+wte = header.setdefault(name, header.get("lm_head.weight"))
+begin, end = wte["data_offsets"]
+header["lm_head.weight"] = {**wte, "data_offsets": [len(data), len(data) + end - begin]}
+data += data[begin:end - 4] + bytes((c + int(sys.argv[2])) % 256 for c in data[end - 4:end])
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(len(text).to_bytes(8, "little") + text + data)' "$@"
+}
+
 @test "a run becomes a folder that is read back to the same loss" {
 	exported
 	[[ $err == "no tokenizer is written: transformers has none for a vocabulary of characters or bytes"* ]]
@@ -74,6 +92,50 @@ with() {
 	gtrain eval --model ./empty --ckpt run --data text:text.txt
 	equal "$status" 1
 	[[ $err == *"--model: the folder './empty' has no config.json"* ]]
+}
+
+@test "a tied model refuses a head of its own, and takes one that is a copy" {
+	exported
+	local wanted delta llama
+	wanted=$(loss --ckpt run)
+	for delta in 0 1; do
+		rm -rf own && cp -r hf own && head_added own/model.safetensors $delta
+		[[ $delta == 1 ]] || {
+			equal "$(loss --ckpt own --vocab run/vocab.json)" "$wanted"
+			continue
+		}
+		for command in "eval --ckpt own --vocab run/vocab.json --data text:text.txt" \
+			"train --model ./own --init-from own --data text:text.txt --steps 1" \
+			"train --model ./own --init-from own --strict no --data text:text.txt --steps 1" \
+			"eval --ckpt own/model.safetensors --model $GPT --names huggingface --vocab run/vocab.json --data text:text.txt"; do
+			# shellcheck disable=SC2086
+			gtrain $command
+			equal "$status" 1
+			[[ $err == *"own"*": tensors 'transformer.wte.weight' and 'lm_head.weight' differ, but the model uses one tensor for both"* ||
+				$err == *"own"*": tensors 'lm_head.weight' and 'transformer.wte.weight' differ, but the model uses one tensor for both"* ]] || {
+				echo "$command: $err"
+				return 1
+			}
+		done
+	done
+	# A llama is tied or not: its head is ignored in neither case.
+	llama=llama:layers=1,heads=2,width=16,block=16
+	gtrain train --model $llama,tied=yes --data text:text.txt --steps 1 --batch 2 --out tied -q
+	gtrain ckpt convert tied --to hf -o other
+	cp other/model.safetensors tied.safetensors
+	equal "$(loss --ckpt tied.safetensors --model $llama,tied=yes --vocab tied/vocab.json)" "$(loss --ckpt tied)"
+	head_added tied.safetensors 1
+	gtrain eval --ckpt tied.safetensors --model $llama,tied=yes --vocab tied/vocab.json --data text:text.txt
+	equal "$status" 1
+	[[ $err == *"'model.embed_tokens.weight'"*"'lm_head.weight'"*" differ"* || $err == *"'lm_head.weight'"*"'model.embed_tokens.weight' differ"* ]]
+	gtrain eval --ckpt tied.safetensors --model $llama --vocab tied/vocab.json --data text:text.txt
+	equal "$status" 0
+	# Nor is it left out of a folder that is written.
+	gtrain ckpt convert tied -o whole.safetensors
+	head_added whole.safetensors 1
+	gtrain ckpt convert whole.safetensors --to hf -o none
+	equal "$status" 1
+	[[ $err == *"'whole.safetensors': tensors 'model.embed_tokens.weight' and 'lm_head.weight' differ"* && ! -e none ]]
 }
 
 @test "settings that are not known are refused by name, and nothing is ignored" {

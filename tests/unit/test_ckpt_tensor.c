@@ -363,6 +363,53 @@ static void test_repeats(void **state)
 	    gt_repeats_end(&(struct gt_repeats){ 0 }, GT_ENOMEM, GT_ERR_IGNORED), GT_ENOMEM);
 }
 
+/* Tensors of more elements than are compared at a time. */
+static void test_same(void **state)
+{
+	enum { ROWS = 3, COLUMNS = 700, N = ROWS * COLUMNS };
+	static float first[N], second[N];
+	static uint16_t narrow_first[N];
+	static const int64_t shape[2] = { ROWS, COLUMNS }, flat[1] = { N };
+	static const int64_t stride[2] = { COLUMNS, 1 }, turned[2] = { 1, ROWS };
+	struct gt_tree_tensor a = { .dtype = GT_F32,
+		.ndim = 2,
+		.shape = shape,
+		.stride = stride,
+		.storage = STORAGE(first, sizeof(first)) };
+	struct gt_tree_tensor b = a, c = a;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		first[i] = (float)(i % 200);
+		narrow_first[i] = narrow(first[i], GT_BF16);
+	}
+	memcpy(second, first, sizeof(second));
+	assert_int_equal(gt_ckpt_tensor_same(&a, &a, GT_F32, GT_ERR_IGNORED), 1);
+	b.storage = STORAGE(second, sizeof(second));
+	assert_int_equal(gt_ckpt_tensor_same(&a, &b, GT_F32, GT_ERR_IGNORED), 1);
+	second[N - 1] = nextafterf(second[N - 1], 0);
+	assert_int_equal(gt_ckpt_tensor_same(&a, &b, GT_F32, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_same(&a, &b, GT_BF16, GT_ERR_IGNORED), 1);
+	c.dtype = GT_BF16;
+	c.storage = STORAGE(narrow_first, sizeof(narrow_first));
+	assert_int_equal(gt_ckpt_tensor_same(&a, &c, GT_F32, GT_ERR_IGNORED), 1);
+	assert_int_equal(gt_ckpt_tensor_same(&c, &b, GT_F32, GT_ERR_IGNORED), 0);
+	/* the same storage, in another order or another shape */
+	c = a;
+	c.stride = turned;
+	assert_int_equal(gt_ckpt_tensor_same(&a, &c, GT_F32, GT_ERR_IGNORED), 0);
+	c = a;
+	c.ndim = 1;
+	c.shape = flat;
+	c.stride = turned;
+	assert_int_equal(gt_ckpt_tensor_same(&a, &c, GT_F32, GT_ERR_IGNORED), 0);
+	/* -0 and 0 are equal numbers of other bits */
+	memcpy(second, first, sizeof(second));
+	second[0] = -0.0F;
+	assert_int_equal(gt_ckpt_tensor_same(&a, &b, GT_F32, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_ckpt_tensor_same(&a, &b, GT_I32, GT_ERR_IGNORED), GT_ENOTSUP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_scalars),
 		cmocka_unit_test(test_damaged_scalar),
 		cmocka_unit_test(test_repeats),
+		cmocka_unit_test(test_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@ enum {
 	REPEATED_FREE = 1 << 30, /* see tree.h */
 	REPEATED_TIMES = 1024,
 	RUN = 4096,      /* elements converted at a time */
+	COMPARED = 1024, /* elements compared at a time */
 	PIECE = 4 << 20, /* bytes of a mapping that are in memory at a time */
 };
 
@@ -182,6 +183,63 @@ int gt_ckpt_tensor_read(
 	}
 	gt_cursor_release(&c);
 	return rc;
+}
+
+/* ---- comparing ---- */
+
+static bool same_shape(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
+{
+	return a->ndim == b->ndim &&
+	       !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape));
+}
+
+/* Whether both are the same elements of one storage. */
+static bool share_elements(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
+{
+	return a->storage == b->storage && a->dtype == b->dtype && a->offset == b->offset &&
+	       !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof(*a->stride));
+}
+
+/* The next run of `c`, converted. 0 at the end. */
+static int read_run(
+    struct gt_cursor *c, enum gt_dtype as, void *converted, size_t *n, struct gt_err *err)
+{
+	const void *run;
+	int rc = gt_cursor_next(c, &run, n, err);
+
+	if (rc > 0 && gt_cast(c->tensor->dtype, run, as, converted, *n, err))
+		return err->code;
+	return rc;
+}
+
+int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
+    enum gt_dtype as, struct gt_err *err)
+{
+	enum { WIDEST = 16 };
+	unsigned char one[COMPARED * WIDEST], two[COMPARED * WIDEST];
+	struct gt_cursor x = {
+		.tensor = a, .end = (uint64_t)gt_ckpt_tensor_count(a), .max = COMPARED, .keep = true
+	};
+	struct gt_cursor y = x;
+	bool same = true;
+	size_t n;
+	int rc = 0;
+
+	if (!same_shape(a, b))
+		return 0;
+	if (share_elements(a, b))
+		return 1;
+	y.tensor = b;
+	if (x.end && !(rc = gt_storage_check(a->storage, err)))
+		rc = gt_storage_check(b->storage, err);
+	while (!rc && same && (rc = read_run(&x, as, one, &n, err)) > 0 &&
+	       (rc = read_run(&y, as, two, &n, err)) > 0) {
+		same = !memcmp(one, two, n * gt_dtype_size(as));
+		rc = 0;
+	}
+	gt_cursor_release(&x);
+	gt_cursor_release(&y);
+	return rc ? rc : same;
 }
 
 /* ---- storages: compared with the file's checksum when first read ---- */

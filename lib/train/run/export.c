@@ -16,6 +16,7 @@
 #include "lib/model/names.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/run_source.h"
+#include "lib/train/run/weights.h"
 
 struct export
 {
@@ -186,6 +187,25 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 	return rc;
 }
 
+/* The folder has no copies of tied tensors, so that they must be copies. */
+static int check_copies(const struct export *x, struct gt_err *err)
+{
+	const struct gt_model_alias *alias = gt_model_aliases(x->model);
+	int rc = 1;
+
+	for (; rc > 0 && alias->name; alias++) {
+		const struct gt_tree_tensor *own =
+		    alias->own ? gt_state_dict_get(&x->sd, alias->own) : NULL;
+		const struct gt_tree_tensor *copy = gt_state_dict_get(&x->sd, alias->name);
+
+		if (own && copy)
+			rc = gt_ckpt_tensor_same(own, copy, own->dtype, err);
+		if (!rc)
+			rc = gt_weights_differ(alias->own, alias->name, err);
+	}
+	return rc < 0 ? gt_err_prefix(err, "'%s'", x->source.path) : 0;
+}
+
 /* No file of transformers has a place for the scale of a target: the metadata of the weights say it
  * to gtrain (about.h). */
 static int keep_target(struct export *x, struct gt_err *err)
@@ -224,6 +244,8 @@ static int make_tree(struct export *x, struct gt_err *err)
 		if (g->values[i]->role == GT_PARAMETER || g->values[i]->role == GT_BUFFER)
 			rc = add_value(x, names, g->values[i], err);
 	gt_graph_free(g);
+	if (!rc)
+		rc = check_copies(x, err);
 	return rc ? rc : keep_target(x, err);
 }
 

@@ -58,6 +58,7 @@ enum { MOST_PARTS = 3 };
 struct source {
 	int parts;                                     /* 0: none is known */
 	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
+	const char *key[MOST_PARTS];                   /* of part[] */
 	bool own[MOST_PARTS];                          /* it came under its own name */
 };
 
@@ -167,6 +168,34 @@ static bool find_target(struct target *t, struct gt_store *store, const struct g
 	       find_own(t, store, model, t->place.name);
 }
 
+/* The tensors under an alias and under the own name of a value are copies of each other: a model
+ * that computes with one of them alone would ignore the other. */
+static int check_copies(const struct gt_slot *slot, const struct source *source, int part,
+    const char *name, const struct gt_tree_tensor *tensor, struct gt_err *err)
+{
+	int rc = gt_ckpt_tensor_same(source->part[part], tensor, slot->dtype, err);
+
+	return rc < 0 ? gt_err_prefix(err, "tensor '%s'", name)
+	       : rc   ? 0
+	              : gt_weights_differ(source->key[part], name, err);
+}
+
+/* Take a tensor for a part of a value. */
+static int take_part(struct fit *fit, struct gt_store *store, const struct target *t,
+    const char *name, const struct gt_tree_tensor *tensor, const struct gt_weights_report *report,
+    struct gt_err *err)
+{
+	struct source *source = &fit->sources[t->slot - store->slots];
+	int part = t->place.part, rc = 0;
+
+	if (source->part[part] && !(report->new_head && is_head(fit->options, t->slot)))
+		rc = check_copies(t->slot, source, part, name, tensor, err);
+	source->part[part] = tensor;
+	source->key[part] = name;
+	source->own[part] |= !t->alias;
+	return rc;
+}
+
 static int fit_entry(struct gt_store *store, const struct gt_model *model, const char *name,
     const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
     struct gt_weights_report *report, struct gt_err *err)
@@ -196,11 +225,15 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	               tensor, err)) {
 		return err->code;
 	}
-	/* A tied value may come under both names; its own wins. */
-	if (!t.alias || !source->part[part])
-		source->part[part] = tensor;
-	source->own[part] |= !t.alias;
-	return 0;
+	return take_part(fit, store, &t, name, tensor, report, err);
+}
+
+int gt_weights_differ(const char *a, const char *b, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT,
+	    "tensors '%s' and '%s' differ, but the model uses one tensor for both", a, b);
+	return gt_err_hint(
+	    err, "the checkpoint is of a model that has two, such as one with an untied head");
 }
 
 static bool is_whole(const struct source *source)

@@ -56,6 +56,7 @@ struct gt_weights_report {
  *               the first missing key and the first unexpected key.
  *   GT_EFORMAT  a tensor has a wrong shape
  *   GT_EINVAL   two keys mean the same tensor
+ *   GT_EFORMAT  a tensor and its alias (struct gt_model_alias) are both there, and differ
  *
  * An error after which a part of the store may be overwritten:
  *
@@ -65,6 +66,10 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 void gt_weights_report_release(struct gt_weights_report *report);
+
+/* Set the error of two tensors, `a` and `b`, that have different elements although the model uses
+ * one tensor for both. Return GT_EFORMAT. */
+int gt_weights_differ(const char *a, const char *b, struct gt_err *err);
 
 /* Check that all elements of host[slot->count] are finite. They have the type `dtype`, and were
  * read for this slot of the store (lib/graph/store.h). The text of the error begins with `what`,
