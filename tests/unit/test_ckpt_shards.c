@@ -213,16 +213,19 @@ static void test_bad_indexes(void **state)
 	}
 }
 
+static void save_torch(struct fixture *f, const char *name, int n)
+{
+	const struct gt_file_name file = { .path = ckpt_file(f, name) };
+
+	assert_int_equal(gt_torch_save(file, tensors(f, "", n, 4), &f->err), 0);
+}
+
 /* Hugging Face's older way: shards that torch.save wrote. */
 static void test_torch_shards(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(
-	    gt_torch_save(
-	        (struct gt_file_name){ .path = ckpt_file(f, "pytorch_model-00001-of-00001.bin") },
-	        tensors(f, "", 2, 4), &f->err),
-	    0);
+	save_torch(f, "pytorch_model-00001-of-00001.bin", 2);
 	put_text(f, "pytorch_model.bin.index.json",
 	    MAP("\"a.w\":\"pytorch_model-00001-of-00001.bin\",\"b.w\":\"pytorch_model-00001-of-"
 	        "00001.bin\""));
@@ -237,10 +240,22 @@ static void test_folders(void **state)
 
 	assert_int_equal(gt_ckpt_open(&ckpt, f->folder, &f->err), GT_EIO);
 	assert_non_null(strstr(f->err.text, "a directory without a checkpoint in it"));
-	save(f, "model.safetensors", tensors(f, "", 2, 4), 0);
+	/* The last first: each file that is added counts before those that are there. */
+	save(f, "other.safetensors", tensors(f, "", 5, 4), 16);
+	expect(f, "", "", 5, 4);
+	save_torch(f, "pytorch_model-00001-of-00001.bin", 2);
+	put_text(
+	    f, "pytorch_model.bin.index.json", MAP("\"a.w\":\"pytorch_model-00001-of-00001.bin\""));
 	expect(f, "", "", 2, 4);
-	save(f, "other.safetensors", tensors(f, "", 3, 4), 16);
+	save_torch(f, "pytorch_model.bin", 4);
+	expect(f, "", "", 4, 4);
+	save(f, "model.safetensors", tensors(f, "", 3, 4), 16);
 	expect(f, "", "", 3, 4);
+	save(f, "model.safetensors", tensors(f, "", 1, 4), 0);
+	expect(f, "", "", 1, 4);
+	/* An index without its shards, as an interrupted download leaves it. */
+	put_text(f, "model.safetensors.index.json", MAP("\"a.w\":\"gone.safetensors\""));
+	expect(f, "", "", 1, 4);
 }
 
 /* ---- edits ---- */

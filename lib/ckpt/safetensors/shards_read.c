@@ -329,8 +329,9 @@ static char *only_index(const char *folder, struct gt_err *err)
 
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
 {
-	static const char *const names[] = { "model.safetensors.index.json",
-		"pytorch_model.bin.index.json", NULL, "model.safetensors", "pytorch_model.bin" };
+	/* NULL: an index of another name */
+	static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
+		"pytorch_model.bin", "pytorch_model.bin.index.json", NULL };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		*path = names[i] ? gt_asprintf(err, "%s/%s", folder, names[i])
