@@ -11,6 +11,15 @@ enum { MOST_SETTINGS = 16 };
 
 /* ---- words ---- */
 
+/* 12.0 stays a real number: where an integer is wanted, it is refused, as by transformers. */
+static void text_of_real(char text[GT_HF_TEXT], double value)
+{
+	int n = snprintf(text, GT_HF_TEXT, "%.15g", value);
+
+	if (n == (int)strspn(text, "-0123456789"))
+		strcpy(text + n, ".0");
+}
+
 /* A value as words write it; "?" for one that no word can be. */
 static void text_of(char text[GT_HF_TEXT], const json_t *value)
 {
@@ -23,7 +32,7 @@ static void text_of(char text[GT_HF_TEXT], const json_t *value)
 	else if (json_is_integer(value))
 		snprintf(text, GT_HF_TEXT, "%lld", (long long)json_integer_value(value));
 	else if (json_is_real(value))
-		snprintf(text, GT_HF_TEXT, "%.15g", json_real_value(value));
+		text_of_real(text, json_real_value(value));
 	else if (json_is_boolean(value))
 		strcpy(text, json_is_true(value) ? "true" : "false");
 	else if (json_is_null(value))

@@ -73,7 +73,7 @@ static const struct gt_hf_row llama_rows[] = {
 	{ "tie_word_embeddings", "tied", "false=no true=yes", "false" },
 	{ "hidden_act", NULL, "'silu'", "'silu'" },
 	{ "attention_bias", NULL, "false", "false" },
-	{ "attention_dropout", NULL, "0", "0" },
+	{ "attention_dropout", NULL, "0 0.0", "0" },
 	{ "mlp_bias", NULL, "false", "false" },
 	{ "pretraining_tp", NULL, "1", "1" }, /* slices of products, which round otherwise */
 	{ 0 }
@@ -89,7 +89,7 @@ static const struct gt_hf_row vit_rows[] = {
 	{ "intermediate_size", "hidden", "#", "3072" },
 	{ "layer_norm_eps", "eps", "#", "1e-12" },
 	{ "hidden_dropout_prob", "dropout", "#", "0" },
-	{ "attention_probs_dropout_prob", NULL, "0", "0" },
+	{ "attention_probs_dropout_prob", NULL, "0 0.0", "0" },
 	{ "hidden_act", NULL, "'gelu'", "'gelu'" },
 	{ "qkv_bias", NULL, "true", "true" },
 	{ 0 }

@@ -188,6 +188,9 @@ static void test_bad_indexes(void **state)
 		{ MAP("\"a.w\":\"bad.index.json\""), GT_EFORMAT,
 		    "an index among the shards of an index" },
 		{ MAP("\"a.w\":1"), GT_EFORMAT, "the value of 'a.w' is no string" },
+		{ "{\"metadata\":{\"total_size\":99999999999999999999},\"weight_map\":{"
+		  "\"a.w\":\"" ONE "\"}}",
+		    0, NULL },
 		{ MAP(""), GT_EFORMAT, "lists no tensors" },
 		{ "{\"weight_map\":{},\"weight_map\":{}}", GT_EFORMAT, "weight_map twice" },
 		{ "{\"weight_map\":[]}", GT_EFORMAT, "JSON: byte 14 is not '{'" },

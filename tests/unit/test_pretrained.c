@@ -161,7 +161,7 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "pixels as they are",
 		    { { "/config.json", VIT "num_channels':1}" },
-		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
+		        { "/preprocessor_config.json", "{'do_normalize':false,'size':null}" } },
 		    .data = "{'kind':'image','size':[8,8,1]" CLASSES ",'mean':[0.0],'std':[1.0]}" },
 		{ "classes", { { "/config.json", VIT "id2label':{'1':'dog','0':'cat'}}" } },
 		    .data =
@@ -197,10 +197,69 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		        { "/preprocessor_config.json", "{'image_mean':[1],'image_std':['1']}" } },
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'image_std' must be a list" },
+		{ "a size of -3",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
+		    .code = GT_EFORMAT,
+		    .says =
+		        "/preprocessor_config.json': 'size' must be a number of pixels from 1 to" },
+		{ "a size of a word",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json",
+		            "{'do_center_crop':true,'crop_size':{'height':'8','width':8}}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
 		{ "pixels from 0 to 255",
 		    { { "/config.json", VIT "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
 		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+/* ---- integers beyond 64 bits, and NaN ---- */
+
+static void large_integers_are_read_where_nobody_uses_them(void **state)
+{
+#define LARGE "1000000000000000019884624838656"
+	static const struct folder cases[] = {
+		{ "a tokenizer without a limit",
+		    { { "/config.json", GPT2 "bos_token_id':5}" },
+		        { "/tokenizer_config.json",
+		            "{'model_max_length':" LARGE ",'add_bos_token':true}" } },
+		    .data = "{'kind':'tokens','classes':0,'bos':5}" },
+		{ "config.json", { { "/config.json", GPT2 "max_length':" LARGE "}" } },
+		    .data = "{'kind':'tokens','classes':0}" },
+		{ "generation_config.json",
+		    { { "/config.json", GPT2 "eos_token_id':7}" },
+		        { "/generation_config.json", "{'seed':-" LARGE ",'top_p':NaN}" } },
+		    .data = "{'kind':'tokens','classes':0,'eos':[7]}" },
+		{ "preprocessor_config.json",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json", PIXELS ",'x':" LARGE "}" } },
+		    .data = "{'kind':'image','size':[32,32,3],'classes':0,"
+		            "'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		{ "a real number in place of an integer",
+		    { { "/config.json", VIT "num_channels':3.0}" } }, .code = GT_ENOTSUP,
+		    .says = "/config.json': 'num_channels' is 3.0, which is not supported" },
+		{ "a setting that is NaN", { { "/config.json", GPT2 "layer_norm_epsilon':NaN}" } },
+		    .code = GT_ENOTSUP,
+		    .says =
+		        "/config.json': 'layer_norm_epsilon' is 'NaN', which is not supported" },
+		{ "an end", { { "/config.json", GPT2 "eos_token_id':" LARGE "}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'eos_token_id' must be an id" },
+		{ "a beginning",
+		    { { "/config.json", GPT2 "bos_token_id':" LARGE "}" },
+		        { "/tokenizer_config.json", "{'add_bos_token':true}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'bos_token_id' must be an id" },
+		{ "a size",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json", "{'size':{'shortest_edge':" LARGE "}}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'size' must be a number of pixels" },
 	};
 
 	(void)state;
@@ -288,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts_have_their_first_and_last_tokens),
 		cmocka_unit_test(images_have_their_size_numbers_and_classes),
+		cmocka_unit_test(large_integers_are_read_where_nobody_uses_them),
 		cmocka_unit_test(damage_is_told_with_its_file),
 		cmocka_unit_test(too_large_a_file_is_refused),
 		cmocka_unit_test(folders_are_known_by_their_model_type),

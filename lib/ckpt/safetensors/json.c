@@ -38,7 +38,8 @@ int gt_json_enter(struct gt_json *j, struct gt_err *err)
 	return accept(j, '{') ? 0 : expected(j, "'{'", err);
 }
 
-int gt_json_value(struct gt_json *j, size_t limit, json_t **value, struct gt_err *err)
+static int parse_value(
+    struct gt_json *j, size_t limit, size_t flags, json_t **value, struct gt_err *err)
 {
 	size_t left;
 	json_error_t why;
@@ -48,7 +49,7 @@ int gt_json_value(struct gt_json *j, size_t limit, json_t **value, struct gt_err
 		return expected(j, "a value", err);
 	left = j->size - j->at;
 	*value = json_loadb(j->text + j->at, left < limit ? left : limit,
-	    JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
+	    flags | JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, &why);
 	if (*value) {
 		j->at += (size_t)why.position;
 		return 0;
@@ -60,6 +61,20 @@ int gt_json_value(struct gt_json *j, size_t limit, json_t **value, struct gt_err
 		return gt_err_set(err, GT_ENOMEM, "out of memory: JSON");
 	return gt_err_set(err, GT_EFORMAT, "JSON: %.120s, at byte %zu", why.text,
 	    j->base + j->at + (size_t)why.position);
+}
+
+int gt_json_value(struct gt_json *j, size_t limit, json_t **value, struct gt_err *err)
+{
+	return parse_value(j, limit, 0, value, err);
+}
+
+int gt_json_skip(struct gt_json *j, size_t limit, struct gt_err *err)
+{
+	json_t *value;
+	int rc = parse_value(j, limit, JSON_DECODE_INT_AS_REAL, &value, err);
+
+	json_decref(value);
+	return rc;
 }
 
 int gt_json_key(

@@ -85,14 +85,9 @@ static int read_member(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
 	struct index *x = self;
-	json_t *value;
-	int rc;
 
-	if (strcmp(key->text, "weight_map") != 0) {
-		rc = gt_json_value(json, VALUE_LIMIT, &value, err);
-		json_decref(value);
-		return rc;
-	}
+	if (strcmp(key->text, "weight_map") != 0)
+		return gt_json_skip(json, VALUE_LIMIT, err);
 	if (x->found)
 		return gt_err_set(err, GT_EFORMAT, "the index has weight_map twice");
 	x->found = true;

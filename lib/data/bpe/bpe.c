@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "lib/base/file.h"
+#include "lib/base/python_json.h"
 #include "lib/data/bpe/inside.h"
 
 /* ---- the fields of tokenizer.json ---- */
@@ -166,7 +167,7 @@ static int parse_json(json_t **out, const char *text, size_t size, struct gt_err
 	if (size > GT_BPE_MAX_FILE)
 		return gt_err_set(
 		    err, GT_EFORMAT, "%zu bytes, more than %d", size, GT_BPE_MAX_FILE);
-	*out = json_loadb(text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+	*out = gt_python_json_loadb(text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
 	if (*out)
 		return 0;
 	return gt_err_set(err, GT_EFORMAT, "not JSON: line %d: %.120s", where.line, where.text);

@@ -7,9 +7,15 @@
 
 /* ---- the fields ---- */
 
+/* A number of characters: 0 where there is none, -1 for anything else. */
+static json_int_t count_of(const json_t *json)
+{
+	return json_is_integer(json) ? json_integer_value(json) : json ? -1 : 0;
+}
+
 static int read_strip(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 {
-	json_int_t start = json_integer_value(json_object_get(json, "start"));
+	json_int_t start = count_of(json_object_get(json, "start"));
 	uint32_t content = 0;
 	int rc = gt_bpe_check_keys(json, "decoder", "type content start stop", err);
 
@@ -17,8 +23,7 @@ static int read_strip(struct gt_bpe *bpe, const json_t *json, struct gt_err *err
 		rc = gt_bpe_read_char(&content, json_object_get(json, "content"), "decoder", err);
 	if (rc)
 		return rc;
-	if (content != ' ' || start < 0 || start > 1 ||
-	    json_integer_value(json_object_get(json, "stop")))
+	if (content != ' ' || start < 0 || start > 1 || count_of(json_object_get(json, "stop")))
 		return gt_err_set(err, GT_ENOTSUP,
 		    "'decoder': Strip is supported for a single space at the start alone");
 	bpe->strip_first = start == 1;

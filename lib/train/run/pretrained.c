@@ -9,6 +9,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/opt_json.h"
+#include "lib/base/python_json.h"
 #include "lib/data/description.h"
 #include "lib/model/hugging_face.h"
 #include "lib/train/run/about.h"
@@ -30,7 +31,7 @@ static int parse(json_t **out, const char *path, struct gt_err *err)
 		rc = gt_err_set(
 		    err, GT_EFORMAT, "'%s': %zu bytes, more than %d", path, map.size, MOST_BYTES);
 	} else {
-		*out = json_loadb(map.data ? (const char *)map.data : "", map.size,
+		*out = gt_python_json_loadb(map.data ? (const char *)map.data : "", map.size,
 		    JSON_REJECT_DUPLICATES, &where);
 		if (!*out)
 			rc = gt_err_set(
@@ -153,37 +154,52 @@ static int describe_text(json_t **out, const json_t *config, const char *folder,
 
 /* ---- images: size, normalization, classes ---- */
 
-/* A number of pixels, or both of an object; height and width, 0 where it says neither. */
-static void read_size(int size[2], const json_t *json)
+/* A side of images: its number, or 0 where there is none. */
+static int read_side(int *side, const json_t *json, const char *key, struct gt_err *err)
 {
-	static const char *const keys[2][2] = { { "height", "shortest_edge" },
-		{ "width", "shortest_edge" } };
+	const json_int_t number = json_integer_value(json);
 
-	for (int i = 0; i < 2; i++) {
-		const json_t *side = json;
+	*side = 0;
+	if (!json || json_is_null(json))
+		return 0;
+	if (!json_is_integer(json) || number < 1 || number > GT_DATA_MAX_SIDE)
+		return gt_err_set(err, GT_EFORMAT, "'%s' must be a number of pixels from 1 to %d",
+		    key, GT_DATA_MAX_SIDE);
+	*side = (int)number;
+	return 0;
+}
 
-		for (int k = 0; k < 2 && json_is_object(json); k++) {
-			side = json_object_get(json, keys[i][k]);
-			if (side)
-				break;
-		}
-		size[i] = json_is_integer(side) && json_integer_value(side) > 0 &&
-		                  json_integer_value(side) <= GT_DATA_MAX_SIDE
-		              ? (int)json_integer_value(side)
-		              : 0;
+/* A number of pixels, or both of an object; height and width, 0 where it says neither. */
+static int read_size(int size[2], const json_t *object, const char *key, struct gt_err *err)
+{
+	static const char *const keys[2] = { "height", "width" };
+	const json_t *json = json_object_get(object, key);
+	int rc = 0;
+
+	for (int i = 0; i < 2 && !rc; i++) {
+		const json_t *side = json_is_object(json) ? json_object_get(json, keys[i]) : json;
+
+		if (json_is_object(json) && !side)
+			side = json_object_get(json, "shortest_edge");
+		rc = read_side(&size[i], side, key, err);
 	}
+	return rc;
 }
 
 /* The final size of images: that of the crop, or else of the resizing, or the model's. */
-static void find_size(int size[2], const json_t *config, const json_t *processor)
+static int find_size(int size[2], const json_t *config, const json_t *processor, const char *folder,
+    struct gt_err *err)
 {
-	const json_t *crop = json_object_get(processor, "crop_size");
+	bool crops = json_is_true(json_object_get(processor, "do_center_crop")) &&
+	             json_object_get(processor, "crop_size");
 
-	if (!json_is_true(json_object_get(processor, "do_center_crop")))
-		crop = NULL;
-	read_size(size, crop ? crop : json_object_get(processor, "size"));
-	if (!size[0] || !size[1])
-		read_size(size, json_object_get(config, "image_size"));
+	if (read_size(size, processor, crops ? "crop_size" : "size", err))
+		return gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
+	if (size[0] && size[1])
+		return 0;
+	return read_size(size, config, "image_size", err)
+	           ? gt_err_prefix(err, "'%s/config.json'", folder)
+	           : 0;
 }
 
 static int add_numbers(json_t *data, const char *key, const json_t *processor, const char *theirs,
@@ -323,10 +339,11 @@ static int describe_images(
 {
 	json_t *processor, *data;
 	bool regression = false;
-	int size[2], channels = read_channels(config),
-	             rc = read_file(&processor, folder, "preprocessor_config.json", err);
+	int size[2] = { 0 }, channels = read_channels(config),
+	    rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
-	find_size(size, config, processor);
+	if (!rc)
+		rc = find_size(size, config, processor, folder, err);
 	data = *out =
 	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
 	if (!rc && !data)

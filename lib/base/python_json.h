@@ -1,0 +1,25 @@
+/* python_json.h - parse JSON as Python's json module writes it. */
+#ifndef GT_BASE_PYTHON_JSON_H
+#define GT_BASE_PYTHON_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+/*
+ * Parse a JSON text like json_loadb(), but accept two kinds of values that json_loadb() refuses and
+ * Python writes:
+ *
+ *   1000000000000000019884624838656  an integer beyond 64 bits becomes a real number
+ *   NaN, Infinity, -Infinity         they become strings: "NaN", "Infinity" and "-Infinity"
+ *
+ * All other integers stay exact. So such a value does no harm under a key that is not used, and a
+ * reader that wants an integer, or a number, finds a value of another type.
+ *
+ * `flags` are those of json_loadb() without JSON_DISABLE_EOF_CHECK. If the text has such a value,
+ * `error->position` and `error->column` may be too large; `error->line` is right. Release the
+ * result with json_decref(). NULL with *error set on failure.
+ * Source: Python's json module, "Standard Compliance and Interoperability".
+ */
+json_t *gt_python_json_loadb(const char *text, size_t size, size_t flags, json_error_t *error);
+
+#endif
