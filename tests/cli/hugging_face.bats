@@ -318,6 +318,27 @@ with zipfile.ZipFile("run/model.pth") as old, zipfile.ZipFile("scaled.pth", "w")
 	[[ $err == *"'hf/config.json': 'problem_type' is 'regression' with 2 labels"* ]]
 }
 
+@test "a folder that names no labels has two, or as many as num_labels says" {
+	folders 2 0 1
+	gtrain train --model vit:layers=1,heads=2,width=16,patch=4 --data images:images,size=12 --steps 1 --batch 2 --out run -q
+	gtrain ckpt convert run --to hf -o hf
+	local wanted change
+	wanted=$("$GTRAIN" predict --ckpt hf images/0/000.png -q)
+	for change in . '.num_labels = 2'; do
+		jq "del(.id2label, .label2id) | $change" hf/config.json >p && cp -r hf two && mv p two/config.json
+		gtrain predict --ckpt two images/0/000.png -q
+		equal "$out" "$wanted"
+		gtrain eval --ckpt two --data images:images,size=12 -q
+		equal "$status" 0
+		rm -r two
+	done
+	jq "del(.id2label, .label2id) | .num_labels = 3" hf/config.json >p && mv p hf/config.json
+	gtrain predict --ckpt hf images/0/000.png
+	equal "$status" 1
+	equal "$err" "gtrain: error: hf: the last layer has 2 classes, but the model has 3
+hint: is it a checkpoint of this model, with these settings?"
+}
+
 @test "a folder with files, a model of gtrain's own and a file without a model are refused, and nothing is left" {
 	exported
 	gtrain ckpt convert run --to hf -o hf

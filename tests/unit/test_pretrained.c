@@ -137,7 +137,7 @@ static void texts_have_their_first_and_last_tokens(void **state)
 
 static void images_have_their_size_numbers_and_classes(void **state)
 {
-#define CLASSES ",'classes':0"
+#define CLASSES ",'classes':2"
 #define NUMBER  ",'classes':1,'target':{'mean':0.0,'std':1.0}"
 	static const struct folder cases[] = {
 		{ "the model's size", { { "/config.json", VIT "num_channels':3}" } },
@@ -166,6 +166,21 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		{ "classes", { { "/config.json", VIT "id2label':{'1':'dog','0':'cat'}}" } },
 		    .data =
 		        "{'kind':'image','size':[8,8,3],'classes':2,'class-names':['cat','dog']}" },
+		{ "two, as nothing is said", { { "/config.json", VIT "id2label':null}" } },
+		    .data = "{'kind':'image','size':[8,8,3],'classes':2}" },
+		{ "their number", { { "/config.json", VIT "num_labels':3}" } },
+		    .data = "{'kind':'image','size':[8,8,3],'classes':3}" },
+		{ "their names count before",
+		    { { "/config.json", VIT "num_labels':3,'id2label':{'0':'a','1':'b'}}" } },
+		    .data = "{'kind':'image','size':[8,8,3],'classes':2,'class-names':['a','b']}" },
+		{ "no class", { { "/config.json", VIT "num_labels':0}" } }, .code = GT_EFORMAT,
+		    .says = "/config.json': 'num_labels' must give 1 to " },
+		{ "a real number of them", { { "/config.json", VIT "num_labels':3.0}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'num_labels' must give 1 to " },
+		{ "no name", { { "/config.json", VIT "id2label':{}}" } }, .code = GT_EFORMAT,
+		    .says = "/config.json': 'id2label' must give 1 to " },
+		{ "names in a list", { { "/config.json", VIT "id2label':['a','b']}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'id2label' must be an object" },
 		{ "made-up classes",
 		    { { "/config.json", VIT "id2label':{'0':'LABEL_0','1':'LABEL_1'}}" } },
 		    .data = "{'kind':'image','size':[8,8,3],'classes':2}" },
@@ -240,8 +255,10 @@ static void large_integers_are_read_where_nobody_uses_them(void **state)
 		{ "preprocessor_config.json",
 		    { { "/config.json", VIT "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'x':" LARGE "}" } },
-		    .data = "{'kind':'image','size':[32,32,3],'classes':0,"
+		    .data = "{'kind':'image','size':[32,32,3],'classes':2,"
 		            "'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		{ "a setting", { { "/config.json", GPT2 "n_inner':" LARGE "}" } },
+		    .code = GT_EFORMAT, .says = "/config.json': 'n_inner': " },
 		{ "a real number in place of an integer",
 		    { { "/config.json", VIT "num_channels':3.0}" } }, .code = GT_ENOTSUP,
 		    .says = "/config.json': 'num_channels' is 3.0, which is not supported" },

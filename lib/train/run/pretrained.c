@@ -258,26 +258,38 @@ static bool is_made_up(const json_t *names)
 	return true;
 }
 
-/* Whether the one label stands for a number to predict, as transformers decides it. */
-static int find_regression(bool *regression, const json_t *config, struct gt_err *err)
+/* The number of labels as transformers decides it: that of their names, num_labels, or 2. */
+static int count_labels(int *count, const json_t *config, struct gt_err *err)
 {
-	enum { LABELS = 2 }; /* of a file that does not say their number */
-	const json_t *labels = json_object_get(config, "id2label"),
+	enum { LABELS = 2 };
+	const json_t *names = json_object_get(config, "id2label"),
 	             *number = json_object_get(config, "num_labels");
-	const char *type = json_string_value(json_object_get(config, "problem_type"));
-	json_int_t count = LABELS;
+	bool named = names && !json_is_null(names);
+	json_int_t labels = named || !number ? LABELS : json_integer_value(number);
 
-	if (labels)
-		count = (json_int_t)json_object_size(labels);
-	else if (json_is_integer(number))
-		count = json_integer_value(number);
-	*regression = count == 1 && (!type || !strcmp(type, "regression"));
-	if (count == 1 || !type || strcmp(type, "regression") != 0)
+	if (named && !json_is_object(names))
+		return gt_err_set(err, GT_EFORMAT, "'id2label' must be an object");
+	if (named)
+		labels = (json_int_t)json_object_size(names);
+	if (labels < 1 || labels > MOST_CLASSES)
+		return gt_err_set(err, GT_EFORMAT, "'%s' must give 1 to %d classes",
+		    named ? "id2label" : "num_labels", MOST_CLASSES);
+	*count = (int)labels;
+	return 0;
+}
+
+/* Whether the one label stands for a number to predict, as transformers decides it. */
+static int find_regression(bool *regression, int labels, const json_t *config, struct gt_err *err)
+{
+	const char *type = json_string_value(json_object_get(config, "problem_type"));
+
+	*regression = labels == 1 && (!type || !strcmp(type, "regression"));
+	if (labels == 1 || !type || strcmp(type, "regression") != 0)
 		return 0;
 	return gt_err_set(err, GT_ENOTSUP,
-	    "'problem_type' is 'regression' with %lld labels, and gtrain predicts one number for "
+	    "'problem_type' is 'regression' with %d labels, and gtrain predicts one number for "
 	    "each sample",
-	    (long long)count);
+	    labels);
 }
 
 /* The scale of the target, where gtrain wrote the weights; others predict the target itself. */
@@ -298,32 +310,45 @@ static int add_target(json_t *data, const char *folder, struct gt_err *err)
 	return rc;
 }
 
-/* id2label: {"0": "cat", "1": "dog"}. */
-static int add_classes(json_t *data, const json_t *config, struct gt_err *err)
+/* id2label: {"0": "cat", "1": "dog"}. Without it the labels have the names that are made up. */
+static int add_classes(json_t *data, int count, const json_t *config, struct gt_err *err)
 {
 	json_t *labels = json_object_get(config, "id2label"), *names = json_array();
-	size_t count = json_object_size(labels);
+	bool named = json_is_object(labels);
 	int rc = 0;
 
-	if (count > MOST_CLASSES)
-		rc = gt_err_set(err, GT_EFORMAT, "'id2label' has %zu classes", count);
-	for (size_t i = 0; i < count && !rc; i++) {
+	for (int i = 0; i < count && named && !rc; i++) {
 		char key[32];
 		json_t *name;
 
-		snprintf(key, sizeof(key), "%zu", i);
+		snprintf(key, sizeof(key), "%d", i);
 		name = json_object_get(labels, key);
 		if (!json_is_string(name))
 			rc = gt_err_set(err, GT_EFORMAT, "'id2label' has no name for '%s'", key);
 		else if (json_array_append(names, name))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the classes");
 	}
-	if (!rc &&
-	    (json_object_set_new(data, "classes", json_integer((json_int_t)count)) ||
-	        (count && !is_made_up(names) && json_object_set(data, "class-names", names))))
+	if (!rc && (json_object_set_new(data, "classes", json_integer(count)) ||
+	               (!is_made_up(names) && json_object_set(data, "class-names", names))))
 		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the classes");
 	json_decref(names);
 	return rc;
+}
+
+/* The classes, or the number to predict. */
+static int describe_labels(
+    json_t *data, const json_t *config, const char *folder, struct gt_err *err)
+{
+	bool regression = false;
+	int labels = 0, rc = count_labels(&labels, config, err);
+
+	if (!rc)
+		rc = find_regression(&regression, labels, config, err);
+	if (!rc && !regression)
+		rc = add_classes(data, labels, config, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s/config.json'", folder);
+	return regression ? add_target(data, folder, err) : 0;
 }
 
 /* gt_hf_to_spec() has checked it. */
@@ -338,7 +363,6 @@ static int describe_images(
     json_t **out, const json_t *config, const char *folder, struct gt_err *err)
 {
 	json_t *processor, *data;
-	bool regression = false;
 	int size[2] = { 0 }, channels = read_channels(config),
 	    rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
@@ -348,11 +372,8 @@ static int describe_images(
 	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
 	if (!rc && !data)
 		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
-	if (!rc && (find_regression(&regression, config, err) ||
-	               (!regression && add_classes(data, config, err))))
-		rc = gt_err_prefix(err, "'%s/config.json'", folder);
-	if (!rc && regression)
-		rc = add_target(data, folder, err);
+	if (!rc)
+		rc = describe_labels(data, config, folder, err);
 	if (!rc && processor && add_normalization(data, processor, channels, err))
 		rc = gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
 	json_decref(processor);
