@@ -303,6 +303,17 @@ static int read_llama(struct reader *r, struct gt_err *err)
 
 /* ---- the spec ---- */
 
+/* A value that no model takes is a fault of the file, not of the command line. */
+static int wrong_value(const char *key, struct gt_err *err)
+{
+	char text[sizeof(err->text)];
+
+	if (err->code != GT_EINVAL)
+		return err->code;
+	memcpy(text, err->text, sizeof(text));
+	return gt_err_set(err, GT_EFORMAT, "'%s': %s", key, text);
+}
+
 /* Check each setting alone, so that an error names its key. */
 static int check_setting(const struct reader *r, int i, struct gt_err *err)
 {
@@ -313,7 +324,41 @@ static int check_setting(const struct reader *r, int i, struct gt_err *err)
 
 	gt_model_close(m);
 	free(spec);
-	return rc ? gt_err_prefix(err, "'%s'", r->settings[i].key) : 0;
+	return rc ? wrong_value(r->settings[i].key, err) : 0;
+}
+
+/* The index of a setting that has a value, or -1. */
+static int find_setting(const struct reader *r, const char *setting)
+{
+	for (int i = 0; i < r->count; i++)
+		if (!strcmp(r->settings[i].setting, setting) && *r->settings[i].value)
+			return i;
+	return -1;
+}
+
+/* Check that the values of settings fit together, which are each fine alone. */
+static int check_divisors(const struct reader *r, struct gt_err *err)
+{
+	static const struct {
+		const char *part, *whole;
+	} pairs[] = { { "heads", "width" }, { "kv_heads", "heads" }, { "patch", "image" } };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		int part = find_setting(r, pairs[i].part), whole = find_setting(r, pairs[i].whole);
+
+		if (part < 0 || whole < 0 ||
+		    atoll(r->settings[whole].value) % atoll(r->settings[part].value) == 0)
+			continue;
+		return gt_err_set(err, GT_EFORMAT, "'%s' is %s, which does not divide '%s', %s",
+		    r->settings[part].key, r->settings[part].value, r->settings[whole].key,
+		    r->settings[whole].value);
+	}
+	if (r->family->special != GT_HF_ROPE ||
+	    atoll(setting_of(r, "width")) / atoll(setting_of(r, "heads")) % 2 == 0)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "'hidden_size' / 'num_attention_heads' is %lld: it must be even to rotate positions",
+	    atoll(setting_of(r, "width")) / atoll(setting_of(r, "heads")));
 }
 
 static int write_spec(char **out, const struct reader *r, struct gt_err *err)
@@ -339,7 +384,9 @@ static int write_spec(char **out, const struct reader *r, struct gt_err *err)
 		joint = ',';
 	}
 	if (!rc)
-		rc = gt_model_open(&m, spec, err);
+		rc = check_divisors(r, err);
+	if (!rc && gt_model_open(&m, spec, err))
+		rc = wrong_value("model_type", err);
 	if (!rc) {
 		*out = gt_model_spec(m, err);
 		rc = *out ? 0 : GT_ENOMEM;

@@ -19,7 +19,8 @@
 
 /* Convert a config.json to a spec such as "gpt2:layers=12,...". The caller frees *out with free().
  * The spec of an image model does not give the number of classes; it is taken from the data.
- * Errors: GT_EFORMAT (not a config.json), GT_ENOTSUP, GT_ENOMEM. Messages begin with the key. */
+ * Errors: GT_EFORMAT (not a config.json, or values that no network has), GT_ENOTSUP, GT_ENOMEM.
+ * Messages begin with the key. */
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err);
 
 /* Write the config.json from which transformers builds the same network. It has no key `id2label`

@@ -19,6 +19,7 @@
 #define VIT                                                                                        \
 	"{'model_type':'vit','image_size':8,'patch_size':4,'hidden_size':16,"                      \
 	"'num_hidden_layers':1,'num_attention_heads':2,'intermediate_size':32,'"
+#define RESNET "{'model_type':'resnet','"
 #define PIXELS "{'size':{'height':32,'width':32},'image_mean':[0.5,0.25,0.125],'image_std':[1,2,4]"
 
 enum { FILES = 6 };
@@ -143,18 +144,18 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		{ "the model's size", { { "/config.json", VIT "num_channels':3}" } },
 		    .data = "{'kind':'image','size':[8,8,3]" CLASSES "}" },
 		{ "the processor's",
-		    { { "/config.json", VIT "num_channels':3}" },
+		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS "}" } },
 		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
 		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "that of the crop",
-		    { { "/config.json", VIT "num_channels':3}" },
+		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json",
 		            PIXELS ",'do_center_crop':true,'crop_size':24}" } },
 		    .data = "{'kind':'image','size':[24,24,3]" CLASSES
 		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "unless it does not crop",
-		    { { "/config.json", VIT "num_channels':3}" },
+		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json",
 		            PIXELS ",'do_center_crop':false,'crop_size':24}" } },
 		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
@@ -203,7 +204,7 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		    { { "/config.json", VIT "id2label':{'0':'a','2':'b'}}" } }, .code = GT_EFORMAT,
 		    .says = "/config.json': 'id2label' has no name for '1'" },
 		{ "numbers for other channels",
-		    { { "/config.json", VIT "num_channels':1}" },
+		    { { "/config.json", RESNET "num_channels':1}" },
 		        { "/preprocessor_config.json", PIXELS "}" } },
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'image_mean' must be a list" },
@@ -212,6 +213,18 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		        { "/preprocessor_config.json", "{'image_mean':[1],'image_std':['1']}" } },
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'image_std' must be a list" },
+		{ "another size than the model's",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            "{'do_normalize':false,'size':{'height':8,'width':16}}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'size' is 8 x 16 pixels, but 'image_size' "
+		            "of config.json is 8" },
+		{ "that of the crop, too",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            "{'size':8,'do_center_crop':true,'crop_size':6}" } },
+		    .code = GT_EFORMAT, .says = "'crop_size' is 6 x 6 pixels, but 'image_size'" },
 		{ "a size of -3",
 		    { { "/config.json", VIT "num_channels':1}" },
 		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
@@ -225,7 +238,7 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
 		{ "pixels from 0 to 255",
-		    { { "/config.json", VIT "num_channels':3}" },
+		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
 		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
 	};
@@ -253,7 +266,7 @@ static void large_integers_are_read_where_nobody_uses_them(void **state)
 		        { "/generation_config.json", "{'seed':-" LARGE ",'top_p':NaN}" } },
 		    .data = "{'kind':'tokens','classes':0,'eos':[7]}" },
 		{ "preprocessor_config.json",
-		    { { "/config.json", VIT "num_channels':3}" },
+		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'x':" LARGE "}" } },
 		    .data = "{'kind':'image','size':[32,32,3],'classes':2,"
 		            "'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },

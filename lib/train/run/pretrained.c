@@ -186,20 +186,37 @@ static int read_size(int size[2], const json_t *object, const char *key, struct 
 	return rc;
 }
 
+/* The height and width that the model's positions are for; 0: any. */
+static int side_of(const struct gt_model *m)
+{
+	char value[GT_MODEL_VALUE];
+	struct gt_setting s;
+
+	for (int i = 0; gt_model_setting(m, i, &s, value); i++)
+		if (s.key && !strcmp(s.key, "image"))
+			return atoi(value);
+	return 0;
+}
+
 /* The final size of images: that of the crop, or else of the resizing, or the model's. */
-static int find_size(int size[2], const json_t *config, const json_t *processor, const char *folder,
-    struct gt_err *err)
+static int find_size(int size[2], const struct gt_model *m, const json_t *processor,
+    const char *folder, struct gt_err *err)
 {
 	bool crops = json_is_true(json_object_get(processor, "do_center_crop")) &&
 	             json_object_get(processor, "crop_size");
+	const char *key = crops ? "crop_size" : "size";
+	const int side = side_of(m);
 
-	if (read_size(size, processor, crops ? "crop_size" : "size", err))
+	if (read_size(size, processor, key, err))
 		return gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
-	if (size[0] && size[1])
+	if (!size[0] || !size[1])
+		size[0] = size[1] = side;
+	if (!side || (size[0] == side && size[1] == side))
 		return 0;
-	return read_size(size, config, "image_size", err)
-	           ? gt_err_prefix(err, "'%s/config.json'", folder)
-	           : 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "'%s/preprocessor_config.json': '%s' is %d x %d pixels, but 'image_size' of "
+	    "config.json is %d",
+	    folder, key, size[0], size[1], side);
 }
 
 static int add_numbers(json_t *data, const char *key, const json_t *processor, const char *theirs,
@@ -359,15 +376,15 @@ static int read_channels(const json_t *config)
 	return channels ? (int)json_integer_value(channels) : CHANNELS;
 }
 
-static int describe_images(
-    json_t **out, const json_t *config, const char *folder, struct gt_err *err)
+static int describe_images(json_t **out, const struct gt_model *m, const json_t *config,
+    const char *folder, struct gt_err *err)
 {
 	json_t *processor, *data;
 	int size[2] = { 0 }, channels = read_channels(config),
 	    rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
 	if (!rc)
-		rc = find_size(size, config, processor, folder, err);
+		rc = find_size(size, m, processor, folder, err);
 	data = *out =
 	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
 	if (!rc && !data)
@@ -393,9 +410,9 @@ static int describe(
 	if (rc)
 		return rc;
 	gt_model_preferred_input(m, &wish);
-	gt_model_close(m);
 	rc = wish.kind == GT_MODEL_TOKENS ? describe_text(&data, config, folder, err)
-	                                  : describe_images(&data, config, folder, err);
+	                                  : describe_images(&data, m, config, folder, err);
+	gt_model_close(m);
 	if (!rc) {
 		*out = json_pack("{s:s,s:{s:O}}", "model", spec, GT_OPT_ABOUT, "data", data);
 		rc = *out ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
