@@ -59,9 +59,10 @@ static struct gt_tree *tree_of(const json_t *json, struct gt_arena *a)
 	return tree;
 }
 
-/* Write ROOT/a.pth, and open it. */
-static int open_saved(struct gt_saved *out, const char *root, const char *text, struct gt_err *err)
+/* Write ROOT/NAME. */
+static void save(const char *root, const char *name, const char *text)
 {
+	struct gt_err err = GT_ERR_INIT;
 	char *copy = strdup(text), path[PATH_SIZE];
 	struct gt_arena a = { 0 };
 	json_t *json;
@@ -72,12 +73,21 @@ static int open_saved(struct gt_saved *out, const char *root, const char *text, 
 	json = json_loads(copy, 0, NULL);
 	if (!json)
 		fail_msg("not JSON: %s", copy);
-	snprintf(path, sizeof(path), "%s/a.pth", root);
+	snprintf(path, sizeof(path), "%s/%s", root, name);
 	assert_int_equal(
-	    gt_torch_save((struct gt_file_name){ .path = path }, tree_of(json, &a), err), 0);
+	    gt_torch_save((struct gt_file_name){ .path = path }, tree_of(json, &a), &err), 0);
 	gt_arena_release(&a);
 	json_decref(json);
 	free(copy);
+}
+
+/* Write ROOT/a.pth, and open it. */
+static int open_saved(struct gt_saved *out, const char *root, const char *text, struct gt_err *err)
+{
+	char path[PATH_SIZE];
+
+	save(root, "a.pth", text);
+	snprintf(path, sizeof(path), "%s/a.pth", root);
 	return gt_saved_open(out, (struct gt_file_name){ .path = path }, err);
 }
 
@@ -193,6 +203,71 @@ static void files_that_a_run_cannot_go_on_from_are_refused(void **state)
 	}
 }
 
+/* A folder of Hugging Face's Trainer, or of accelerate, with pytorch_model.bin. */
+static void folders_have_their_numbers_and_files_left(void **state)
+{
+#define TRAINER(text)                                                                              \
+	{ "/optimizer.pt", NULL },                                                                 \
+	{                                                                                          \
+		"/trainer_state.json", text                                                        \
+	}
+	static const struct {
+		struct planted_file files[8]; /* NULL: an optimizer without steps */
+		int64_t step;
+		double epoch;
+		const char *left, *says;
+	} cases[] = {
+		{ { TRAINER("{\"global_step\":30,\"epoch\":1.5}") }, 30, 1.5, "", NULL },
+		{ { TRAINER("{\"log_history\":[{\"loss\":NaN}],\"global_step\":7}") }, 7, -1, "",
+		    NULL },
+		{ { TRAINER("{\"global_step\":null,\"epoch\":null}") }, -1, -1, "", NULL },
+		{ { TRAINER("{\"best_metric\":99999999999999999999}") }, -1, -1, "", NULL },
+		{ { { "/optimizer.bin", NULL }, { "/pytorch_model_1.bin", "" },
+		      { "/pytorch_model-00001-of-00002.bin", "" },
+		      { "/model-00001-of-00002.safetensors", "" } },
+		    -1, -1, "'pytorch_model_1.bin'", NULL },
+		{ { { "/optimizer.bin", NULL }, { "/model_1.safetensors", "" } }, -1, -1,
+		    "'model_1.safetensors'", NULL },
+		{ { TRAINER("{") }, .says = "/trainer_state.json': line 1: " },
+		{ { TRAINER("[]") }, .says = "/trainer_state.json': it is not an object" },
+		{ { TRAINER("{\"global_step\":-1}") },
+		    .says = "/trainer_state.json': 'global_step' must be a number of 0 or more" },
+		{ { TRAINER("{\"global_step\":3.5}") }, .says = "'global_step' must be a number" },
+		{ { TRAINER("{\"global_step\":99999999999999999999}") },
+		    .says = "'global_step' must be a number" },
+		{ { TRAINER("{\"global_step\":\"3\"}") },
+		    .says = "'global_step' must be a number" },
+		{ { TRAINER("{\"global_step\":3,\"epoch\":NaN}") },
+		    .says = "/trainer_state.json': 'epoch' must be a number" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct planted_file files[8] = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		char root[PLANTED_ROOT];
+		struct gt_saved s;
+		int n = 0, rc;
+
+		for (int k = 0; cases[i].files[k].path; k++)
+			if (cases[i].files[k].text)
+				files[n++] = cases[i].files[k];
+		planted_make(root, files);
+		save(root, cases[i].files[0].path + 1, OPTIM);
+		save(root, "pytorch_model.bin", MODEL);
+		rc = gt_saved_open(&s, (struct gt_file_name){ .path = root }, &err);
+		if (rc != (cases[i].says ? GT_EFORMAT : 0) ||
+		    (rc && !strstr(err.text, cases[i].says)))
+			fail_msg("case %zu: code %d, \"%s\"", i, rc, rc ? err.text : "");
+		if (!rc && (s.step != cases[i].step || s.epoch != cases[i].epoch ||
+		               strcmp(s.left, cases[i].left) != 0))
+			fail_msg("case %zu: step %lld, epoch %g, left: %s", i, (long long)s.step,
+			    s.epoch, s.left);
+		gt_saved_close(&s);
+		planted_remove(root);
+	}
+}
+
 /* Of gtrain's own files: numbers, and how many samples a step of that run had. */
 static void own_files_tell_the_place_of_their_run(void **state)
 {
@@ -256,6 +331,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_have_the_names_that_people_give_them),
 		cmocka_unit_test(files_that_a_run_cannot_go_on_from_are_refused),
+		cmocka_unit_test(folders_have_their_numbers_and_files_left),
 		cmocka_unit_test(own_files_tell_the_place_of_their_run),
 	};
 

@@ -11,6 +11,8 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/python_json.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/tools/digest.h"
 
 /* ---- names ---- */
@@ -96,6 +98,12 @@ static void list_left(struct gt_saved *s, const struct gt_tree *weights)
 
 /* ---- steps ---- */
 
+/* Every smaller integer is exact as a double. */
+static bool is_count(double number)
+{
+	return number >= 0 && number < 9e15;
+}
+
 static int read_number(
     int64_t *step, double *real, const struct gt_tree *value, const char *name, struct gt_err *err)
 {
@@ -106,7 +114,7 @@ static int read_number(
 		return gt_err_prefix(err, "'%s'", name);
 	if (!rc)
 		return 0;
-	if (!(number >= 0 && number < 9e15))
+	if (!is_count(number))
 		return gt_err_set(err, GT_EFORMAT, "'%s' is %g", name, number);
 	if (real)
 		*real = number;
@@ -277,27 +285,72 @@ static int open_in(const struct gt_tree **root, struct gt_saved *s, const char *
 	return rc;
 }
 
-/* Its numbers. A log of it may have NaN, which is no JSON: the optimizer counts steps, too. */
+static json_t *parse_trainer_state(const struct gt_mapping *map, struct gt_err *err)
+{
+	json_error_t where;
+	json_t *state =
+	    gt_python_json_loadb(map->data ? (const char *)map->data : "", map->size, 0, &where);
+
+	if (!state)
+		gt_err_set(err, GT_EFORMAT, "line %d: %.160s", where.line, where.text);
+	else if (!json_is_object(state))
+		gt_err_set(err, GT_EFORMAT, "it is not an object");
+	else
+		return state;
+	json_decref(state);
+	return NULL;
+}
+
+/* A count of trainer_state.json; *out stays as it is where the file has none. */
+static int read_state_number(
+    double *out, const json_t *state, const char *key, bool whole, struct gt_err *err)
+{
+	const json_t *value = json_object_get(state, key);
+	double number = json_number_value(value);
+
+	if (!value || json_is_null(value))
+		return 0;
+	if (!(whole ? json_is_integer(value) : json_is_number(value)) || !is_count(number))
+		return gt_err_set(err, GT_EFORMAT, "'%s' must be a number of 0 or more", key);
+	*out = number;
+	return 0;
+}
+
+/* Steps and epochs. Where it has none, the optimizer counts the steps, too. */
 static int read_trainer_state(struct gt_saved *s, const char *folder, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s/trainer_state.json", folder);
 	struct gt_mapping map = { 0 };
-	json_t *state, *step, *epoch;
+	json_t *state = NULL;
+	double step = -1;
 	int rc = path ? gt_map(&map, path, err) : GT_ENOMEM;
 
-	free(path);
-	if (rc)
-		return rc;
-	state = json_loadb(map.data ? (const char *)map.data : "", map.size, 0, NULL);
-	step = json_object_get(state, "global_step");
-	epoch = json_object_get(state, "epoch");
-	if (json_is_integer(step) && json_integer_value(step) >= 0)
-		s->step = json_integer_value(step);
-	if (json_is_number(epoch) && json_number_value(epoch) >= 0)
-		s->epoch = json_number_value(epoch);
+	if (!rc) {
+		state = parse_trainer_state(&map, err);
+		rc = state ? read_state_number(&step, state, "global_step", true, err) : err->code;
+		if (!rc)
+			rc = read_state_number(&s->epoch, state, "epoch", false, err);
+		if (rc)
+			gt_err_prefix(err, "'%s'", path);
+	}
+	s->step = (int64_t)step;
 	json_decref(state);
 	gt_unmap(&map);
-	return 0;
+	free(path);
+	return rc;
+}
+
+/* Whether a file has weights as gt_shards_in_folder() finds them. */
+static bool is_weights(const char *name)
+{
+	static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
+		"pytorch_model.bin", "pytorch_model.bin.index.json" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return (!strncmp(name, "model-", 6) && gt_text_ends_with(name, ".safetensors")) ||
+	       (!strncmp(name, "pytorch_model-", 14) && gt_text_ends_with(name, ".bin"));
 }
 
 /* The files beside those that are read. */
@@ -314,8 +367,7 @@ static int list_files_left(
 		rc = d ? gt_folder_next(&name, &folder, d, err) : err->code;
 	while (!rc && name) {
 		if (*name != '.' && strcmp(name, kind->optimizer) && strcmp(name, "scaler.pt") &&
-		    strcmp(name, "trainer_state.json") && !strstr(name, ".safetensors") &&
-		    strncmp(name, "pytorch_model", 13))
+		    strcmp(name, "trainer_state.json") && !is_weights(name))
 			leave(&l, name);
 		rc = gt_folder_next(&name, &folder, d, err);
 	}
