@@ -252,12 +252,23 @@ static int find_resnet(struct reader *r, struct gt_err *err)
 	return gt_err_hint(err, "it has those of 18, 34, 50, 101 and 152 layers");
 }
 
+/* "type" is the older name of "rope_type"; a file may have both. */
+static int check_rope_type(const char *key, const json_t *value, struct gt_err *err)
+{
+	const char *type = json_is_string(value) ? json_string_value(value) : "?";
+
+	if (!strcmp(type, "default"))
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported", key, type);
+	return gt_err_hint(err, "gtrain rotates by 'default' angles alone");
+}
+
 /* rope_parameters, in older files rope_scaling beside rope_theta: plain angles alone. */
 static int read_rope(struct reader *r, const char *key, struct gt_err *err)
 {
 	json_t *rope = json_object_get(r->config, key), *value;
-	const char *name, *type = "default";
 	char text[GT_HF_TEXT];
+	const char *name;
 	int rc = 0;
 
 	if (!rope || json_is_null(rope))
@@ -266,9 +277,9 @@ static int read_rope(struct reader *r, const char *key, struct gt_err *err)
 		return gt_err_set(err, GT_EFORMAT, "'%s' must be an object", key);
 	json_object_foreach(rope, name, value)
 	{
-		if (!strcmp(name, "rope_type") || !strcmp(name, "type"))
-			type = json_is_string(value) ? json_string_value(value) : "?";
-		else if (!strcmp(name, "rope_theta") && json_is_number(value)) {
+		if (!strcmp(name, "rope_type") || !strcmp(name, "type")) {
+			rc = check_rope_type(key, value, err);
+		} else if (!strcmp(name, "rope_theta") && json_is_number(value)) {
 			text_of(text, value);
 			rc = set(
 			    r, key, "theta", text, !json_object_get(r->config, "rope_theta"), err);
@@ -279,10 +290,7 @@ static int read_rope(struct reader *r, const char *key, struct gt_err *err)
 		if (rc)
 			return rc;
 	}
-	if (!strcmp(type, "default"))
-		return 0;
-	gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported", key, type);
-	return gt_err_hint(err, "gtrain rotates by 'default' angles alone");
+	return 0;
 }
 
 static int read_llama(struct reader *r, struct gt_err *err)

@@ -146,6 +146,8 @@ static const struct {
 	{ "[]", GT_EFORMAT, "must be an object" },
 	{ "{}", GT_EFORMAT, "'model' must be an object" },
 	{ "{\"extra\":1," MODEL("") "}", GT_ENOTSUP, "'extra' is not supported" },
+	{ "{\"version\":\"2.0\"," MODEL("") "}", GT_ENOTSUP, "'version' is '2.0'" },
+	{ "{\"version\":1.0," MODEL("") "}", GT_EFORMAT, "'version' must be a string" },
 	{ "{\"truncation\":{}," MODEL("") "}", GT_ENOTSUP, "'truncation'" },
 	{ "{\"padding\":{}," MODEL("") "}", GT_ENOTSUP, "'padding'" },
 	{ "{\"normalizer\":{\"type\":\"NFC\"}," MODEL("") "}", GT_ENOTSUP, "'NFC'" },

@@ -101,6 +101,19 @@ static int check_kind(const struct gt_bpe *bpe, struct gt_err *err)
 	return 0;
 }
 
+/* The only version that there is; the library tokenizers reads no other, and files without one. */
+static int check_version(const json_t *json, struct gt_err *err)
+{
+	const json_t *version = json_object_get(json, "version");
+	const char *text = json_string_value(version);
+
+	if (!version || (text && !strcmp(text, "1.0")))
+		return 0;
+	if (!text)
+		return gt_err_set(err, GT_EFORMAT, "'version' must be a string");
+	return gt_err_set(err, GT_ENOTSUP, "'version' is '%.60s': only 1.0 is supported", text);
+}
+
 int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 {
 	int rc = gt_bpe_check_keys(json, "tokenizer.json",
@@ -108,6 +121,8 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 	    "decoder model",
 	    err);
 
+	if (!rc)
+		rc = check_version(json, err);
 	if (!rc)
 		rc = check_null(json, "truncation", err);
 	if (!rc)

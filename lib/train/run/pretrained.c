@@ -120,6 +120,9 @@ static int add_begin(json_t *data, const json_t *config, const char *folder, str
 	int rc = read_file(&tokenizer, folder, "tokenizer_config.json", err);
 
 	adds = json_object_get(tokenizer, "add_bos_token");
+	if (!rc && adds && !json_is_boolean(adds) && !json_is_null(adds))
+		rc = gt_err_set(err, GT_EFORMAT,
+		    "'%s/tokenizer_config.json': 'add_bos_token' must be true or false", folder);
 	if (!rc && json_is_true(adds) && !is_id(bos))
 		rc = gt_err_set(err, GT_EFORMAT,
 		    "'%s/config.json': 'bos_token_id' must be an id, as 'add_bos_token' is true",
