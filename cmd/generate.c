@@ -208,16 +208,19 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct generation *g = self;
-	int rc = open_tokenizer(g, err);
+	int rc;
 
+	gt_model_preferred_input(s->model, &s->input);
+	if (s->input.kind != GT_MODEL_TOKENS) {
+		gt_err_set(err, GT_EINVAL, "'%s' has model '%s', which is no language model",
+		    g->source.path, gt_model_name(s->model));
+		return gt_err_hint(err, "'gtrain help models' lists the models of text");
+	}
+	rc = open_tokenizer(g, err);
 	if (!rc)
 		rc = encode_prompt(g, err);
 	if (rc)
 		return rc;
-	gt_model_preferred_input(s->model, &s->input);
-	if (s->input.kind != GT_MODEL_TOKENS)
-		return gt_err_set(
-		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(s->model));
 	s->input.classes = gt_tokenizer_size(g->tokenizer);
 	return 0;
 }

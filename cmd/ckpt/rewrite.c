@@ -87,24 +87,41 @@ static char *first_line(struct gt_buf *note, char **rest)
 	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
 }
 
+/* The bytes of a file, or of the weights in a folder; false: they are not known. */
+static bool measure(uint64_t *bytes, const char *path)
+{
+	struct gt_ckpt *ckpt;
+	struct stat st;
+	uint64_t dead;
+	int rc;
+
+	if (stat(path, &st))
+		return false;
+	*bytes = (uint64_t)st.st_size;
+	if (!S_ISDIR(st.st_mode))
+		return true;
+	if (gt_ckpt_open(&ckpt, path, GT_ERR_IGNORED))
+		return false;
+	rc = gt_ckpt_file_usage(ckpt, bytes, &dead, GT_ERR_IGNORED);
+	gt_ckpt_close(ckpt);
+	return !rc;
+}
+
 static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_log *log)
 {
-	char bytes[GT_TEXT_SIZE], *rest;
+	char text[GT_TEXT_SIZE], *rest;
 	const char *format = r->format;
-	struct stat st;
+	uint64_t bytes;
 
 	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
-	if (!whole || stat(path, &st)) /* an index says nothing of their size */
+	if (!whole || !measure(&bytes, path)) /* an index says nothing of their size */
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
 		    t->tensors == 1 ? "" : "s", whole ? "" : "in shards of ", format);
 	else
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s, %s", path, t->tensors,
-		    t->tensors == 1 ? "" : "s",
-		    gt_text_bytes(
-		        bytes, S_ISDIR(st.st_mode) ? t->storage_bytes : (uint64_t)st.st_size),
-		    format);
+		    t->tensors == 1 ? "" : "s", gt_text_bytes(text, bytes), format);
 }
 
 /* Names in a line need not be UTF-8; NULL: out of memory. */

@@ -53,6 +53,9 @@ open(sys.argv[1], "wb").write(len(text).to_bytes(8, "little") + text + data)' "$
 	check "$(<hf/config.json)" 'd["model_type"] == "gpt2" and d["n_embd"] == 16 and d["n_inner"] == 64
 		and d["bos_token_id"] is None and d["architectures"] == ["GPT2LMHeadModel"]'
 	equal "$(loss --ckpt hf --vocab run/vocab.json)" "$(loss --ckpt run)"
+	gtrain ckpt convert run --to hf -o half --dtype bf16
+	# The size is that of the file, which has two bytes for each number.
+	[[ $err == *"half: 16 tensors, $(stat -c %s half/model.safetensors | awk '{ printf "%.1f KiB", $1 / 1024 }'), hf" ]]
 	gtrain ckpt convert run --to hf -o small --dtype bf16 --shard-size 4K --json
 	equal "$status" 0
 	check "$out" 'd["format"] == "hf" and d["output"] == "small" and d["tensors"] == 16'
@@ -264,6 +267,9 @@ hint: --init-from starts a new run from its weights"
 	check "$(<hf/preprocessor_config.json)" 'd["image_mean"] == [0.5] * 3 and d["crop_size"] == {"height": 32, "width": 32}'
 	gtrain predict --ckpt hf images/cat/000.png --json -q
 	check "$out" '{c["class"] for c in d["predictions"][0]["classes"]} == {"cat", "dog"}'
+	gtrain generate --ckpt hf
+	equal "$status" 2
+	[[ $err == *"'hf' has model 'vit-base', which is no language model"* ]]
 	gtrain predict --ckpt hf/model.safetensors --model ./hf images/cat/000.png
 	equal "$status" 1
 	[[ $err == *"20 keys are missing"*"hint: the keys are the names of huggingface: add --names huggingface"* ]]
@@ -354,6 +360,9 @@ hint: is it a checkpoint of this model, with these settings?"
 	equal "$status" 2
 	[[ $err == *"--model is missing"* ]]
 	gtrain train --model mlp:4,3,2 --data random --batch 2 --steps 1 --out plain -q
+	gtrain generate --ckpt plain
+	equal "$status" 2
+	[[ $err == *"'plain/"*"' has model 'mlp', which is no language model"* ]]
 	gtrain ckpt convert plain --to hf -o other
 	equal "$status" 1
 	[[ $err == *"model 'mlp' has no counterpart among Hugging Face's"* ]] || {
