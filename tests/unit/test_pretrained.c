@@ -145,10 +145,11 @@ static void texts_have_their_first_and_last_tokens(void **state)
 
 /* ---- images ---- */
 
-static void images_have_their_size_numbers_and_classes(void **state)
-{
 #define CLASSES ",'classes':2"
 #define NUMBER  ",'classes':1,'target':{'mean':0.0,'std':1.0}"
+
+static void images_have_their_size_and_numbers(void **state)
+{
 	static const struct folder cases[] = {
 		{ "the model's size", { { "/config.json", VIT "num_channels':3}" } },
 		    .data = "{'kind':'image','size':[8,8,3]" CLASSES "}" },
@@ -173,6 +174,54 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		    { { "/config.json", VIT "num_channels':1}" },
 		        { "/preprocessor_config.json", "{'do_normalize':false,'size':null}" } },
 		    .data = "{'kind':'image','size':[8,8,1]" CLASSES ",'mean':[0.0],'std':[1.0]}" },
+		{ "numbers for other channels",
+		    { { "/config.json", RESNET "num_channels':1}" },
+		        { "/preprocessor_config.json", PIXELS "}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'image_mean' must be a list" },
+		{ "words for numbers",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", "{'image_mean':[1],'image_std':['1']}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'image_std' must be a list" },
+		{ "another size than the model's",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            "{'do_normalize':false,'size':{'height':8,'width':16}}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'size' is 8 x 16 pixels, but 'image_size' "
+		            "of config.json is 8" },
+		{ "that of the crop, too",
+		    { { "/config.json", VIT "num_channels':3}" },
+		        { "/preprocessor_config.json",
+		            "{'size':8,'do_center_crop':true,'crop_size':6}" } },
+		    .code = GT_EFORMAT, .says = "'crop_size' is 6 x 6 pixels, but 'image_size'" },
+		{ "a size of -3",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
+		    .code = GT_EFORMAT,
+		    .says =
+		        "/preprocessor_config.json': 'size' must be a number of pixels from 1 to" },
+		{ "a size of a word",
+		    { { "/config.json", VIT "num_channels':1}" },
+		        { "/preprocessor_config.json",
+		            "{'do_center_crop':true,'crop_size':{'height':'8','width':8}}" } },
+		    .code = GT_EFORMAT,
+		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
+		{ "pixels from 0 to 255",
+		    { { "/config.json", RESNET "num_channels':3}" },
+		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
+		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+static void images_have_their_labels(void **state)
+{
+	static const struct folder cases[] = {
 		{ "classes", { { "/config.json", VIT "id2label':{'1':'dog','0':'cat'}}" } },
 		    .data =
 		        "{'kind':'image','size':[8,8,3],'classes':2,'class-names':['cat','dog']}" },
@@ -212,44 +261,6 @@ static void images_have_their_size_numbers_and_classes(void **state)
 		{ "a class without a name",
 		    { { "/config.json", VIT "id2label':{'0':'a','2':'b'}}" } }, .code = GT_EFORMAT,
 		    .says = "/config.json': 'id2label' has no name for '1'" },
-		{ "numbers for other channels",
-		    { { "/config.json", RESNET "num_channels':1}" },
-		        { "/preprocessor_config.json", PIXELS "}" } },
-		    .code = GT_EFORMAT,
-		    .says = "/preprocessor_config.json': 'image_mean' must be a list" },
-		{ "words for numbers",
-		    { { "/config.json", VIT "num_channels':1}" },
-		        { "/preprocessor_config.json", "{'image_mean':[1],'image_std':['1']}" } },
-		    .code = GT_EFORMAT,
-		    .says = "/preprocessor_config.json': 'image_std' must be a list" },
-		{ "another size than the model's",
-		    { { "/config.json", VIT "num_channels':3}" },
-		        { "/preprocessor_config.json",
-		            "{'do_normalize':false,'size':{'height':8,'width':16}}" } },
-		    .code = GT_EFORMAT,
-		    .says = "/preprocessor_config.json': 'size' is 8 x 16 pixels, but 'image_size' "
-		            "of config.json is 8" },
-		{ "that of the crop, too",
-		    { { "/config.json", VIT "num_channels':3}" },
-		        { "/preprocessor_config.json",
-		            "{'size':8,'do_center_crop':true,'crop_size':6}" } },
-		    .code = GT_EFORMAT, .says = "'crop_size' is 6 x 6 pixels, but 'image_size'" },
-		{ "a size of -3",
-		    { { "/config.json", VIT "num_channels':1}" },
-		        { "/preprocessor_config.json", "{'do_normalize':false,'size':-3}" } },
-		    .code = GT_EFORMAT,
-		    .says =
-		        "/preprocessor_config.json': 'size' must be a number of pixels from 1 to" },
-		{ "a size of a word",
-		    { { "/config.json", VIT "num_channels':1}" },
-		        { "/preprocessor_config.json",
-		            "{'do_center_crop':true,'crop_size':{'height':'8','width':8}}" } },
-		    .code = GT_EFORMAT,
-		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
-		{ "pixels from 0 to 255",
-		    { { "/config.json", RESNET "num_channels':3}" },
-		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
-		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
 	};
 
 	(void)state;
@@ -385,7 +396,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts_have_their_first_and_last_tokens),
-		cmocka_unit_test(images_have_their_size_numbers_and_classes),
+		cmocka_unit_test(images_have_their_size_and_numbers),
+		cmocka_unit_test(images_have_their_labels),
 		cmocka_unit_test(large_integers_are_read_where_nobody_uses_them),
 		cmocka_unit_test(damage_is_told_with_its_file),
 		cmocka_unit_test(too_large_a_file_is_refused),
