@@ -75,7 +75,9 @@ struct gt_opt {
 	 * a value. If `implied` is set, a value that is not one of `words` has to be written as
 	 * --name=VALUE. */
 	const char *implied;
-	const char *otherwise; /* how the help describes the default; NULL: it shows `initial` */
+	/* how the help describes the default; NULL: it shows `initial`. For GT_OPT_REQUIRED: the
+	 * condition under which the option may be left out; NULL: none. */
+	const char *otherwise;
 	/* Limits of a number, inclusive without GT_OPT_ABOVE and GT_OPT_BELOW. Both 0: no limits.
 	 * `max` may be INFINITY. */
 	double min, max;

@@ -1,4 +1,4 @@
-/* augment.c - the table of augmentations: random parts, mirror images, other colours. */
+/* augment.c - the table of augmentations: random parts, mirror images, other colors. */
 #include "lib/data/augment.h"
 
 #include <stdio.h>
@@ -132,7 +132,7 @@ static const struct augmentation {
 	struct gt_augment_form form;
 	double max[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
 	enum gt_rng_stream stream;       /* of `bits`; crop and flip take other words of one */
-	bool colours;                    /* for images of 1 channel or 3 alone */
+	bool colors;                     /* for images of 1 channel or 3 alone */
 	bool classes;                    /* for images with classes alone */
 	/* Whether the settings go together; NULL: they all do. */
 	int (*check)(const double *settings, struct gt_err *err);
@@ -168,7 +168,7 @@ static const struct augmentation {
 	                            .example = "flip,jitter:brightness=0.2:hue=0.1" },
 	    .max = { MOST_FACTOR, MOST_FACTOR, MOST_FACTOR, 0.5 },
 	    .stream = GT_RNG_JITTER,
-	    .colours = true,
+	    .colors = true,
 	    .apply = gt_augment_jitter },
 	[GT_AUGMENT_MIXUP] = { .form = { .name = "mixup",
 	                           .summary =
@@ -206,7 +206,7 @@ int gt_augment_check(
 		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
 	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
-		if (a->chosen[i] && table[i].colours && info->channels != 1 && info->channels != 3)
+		if (a->chosen[i] && table[i].colors && info->channels != 1 && info->channels != 3)
 			return gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images of 1 or 3 channels, not %d",
 			    table[i].form.name, info->channels);

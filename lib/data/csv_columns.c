@@ -334,7 +334,7 @@ static int copy_column(struct gt_csv_table *t, int column, struct gt_err *err)
 	return words ? rc : GT_ENOMEM;
 }
 
-/* "colour=red" of a column with words, "age" of one with numbers. */
+/* "color=red" of a column with words, "age" of one with numbers. */
 static int name_features(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;

@@ -241,7 +241,7 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  *   pixels     result: [view->down.count, view->across.count, channels]; undefined after an error
  *
  * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
- * upsampling; alpha and transparent colours are dropped; four colours are inverted CMYK. Values of
+ * upsampling; alpha and transparent colors are dropped; four colors are inverted CMYK. Values of
  * 16 bits are reduced to their upper 8 bits. Pillow treats 16-bit grey PNGs in another way: it
  * clips their values at 255, and so makes the images white.
  *

@@ -15,7 +15,7 @@
  * gt_jpeg, so no local variable of the function with the setjmp() is of interest after a longjmp().
  */
 
-/* At a border, the smooth upsampling of colours takes a pixel for its neighbour; so columns are
+/* At a border, the smooth upsampling of colors takes a pixel for its neighbor; so columns are
  * decoded up to here beside those that are needed. */
 enum { MAX_SCANS = 500, BORDER = 8, ROWS = 16 };
 
@@ -79,7 +79,7 @@ static void check_scans(j_common_ptr common)
 	longjmp(j->jump, 1);
 }
 
-/* Pillow takes CMYK for inverted, as Adobe writes it; so value = colour * black / 255. */
+/* Pillow takes CMYK for inverted, as Adobe writes it; so value = color * black / 255. */
 static void cmyk_to_rgb(uint8_t *pixels, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -107,7 +107,7 @@ static int check_claim(const struct gt_jpeg *j)
 
 /*
  * Whether coefficients are missing, after all scans of a progressive JPEG: the library then
- * estimates them from neighbouring blocks, across the borders of the part that is decoded.
+ * estimates them from neighboring blocks, across the borders of the part that is decoded.
  */
 static bool is_smoothed(const struct jpeg_decompress_struct *d)
 {
@@ -118,7 +118,7 @@ static bool is_smoothed(const struct jpeg_decompress_struct *d)
 	return false;
 }
 
-/* Decode no other columns than [left, right) and their neighbours. Returns the first one. */
+/* Decode no other columns than [left, right) and their neighbors. Returns the first one. */
 static int crop_columns(struct gt_jpeg *j, int left, int right)
 {
 	JDIMENSION width = j->d.output_width,

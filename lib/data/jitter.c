@@ -83,7 +83,7 @@ static struct hsv rgb_to_hsv(const uint8_t rgb[3])
 	if (max == min)
 		return (struct hsv){ 0, 0, (uint8_t)max };
 	span = (float)(max - min);
-	/* Sixths of the circle from the largest colour, by how far the others are from it. */
+	/* Sixths of the circle from the largest color, by how far the others are from it. */
 	if (r == max)
 		sixths = (double)((float)(max - b) / span - (float)(max - g) / span);
 	else if (g == max)
@@ -100,7 +100,7 @@ static struct hsv rgb_to_hsv(const uint8_t rgb[3])
 
 static void hsv_to_rgb(uint8_t rgb[3], struct hsv in)
 {
-	/* The places of the largest, smallest, falling and rising colour in each sixth. */
+	/* The places of the largest, smallest, falling and rising color in each sixth. */
 	enum { V, P, Q, T };
 	static const uint8_t order[6][3] = { { V, T, P }, { Q, V, P }, { P, V, T }, { P, Q, V },
 		{ T, P, V }, { V, P, Q } };

@@ -134,7 +134,7 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
     const uint32_t bits[4], struct gt_err *err);
 
 /*
- * jitter.c: vary the colours of an image of 1 or 3 channels in place.
+ * jitter.c: vary the colors of an image of 1 or 3 channels in place.
  *
  *   settings  brightness b, contrast c, saturation s, hue h. Brightness is changed by a random
  *             factor from max(0, 1 - b) to 1 + b; contrast and saturation likewise, with c and s.

@@ -34,9 +34,12 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 		return gt_state_dict_strip(name, n->prefixes, n->met);
 	case GT_EDIT_ADD:
 		return add(n, name, err);
-	default:
+	case GT_EDIT_RENAME:
 		return gt_renames_apply(&n->renames, name, n->arena, err);
+	case GT_EDIT_REMAP: /* it changes no names */
+		break;
 	}
+	return name;
 }
 
 static int check_prefixes(const struct gt_edit_naming *n, struct gt_err *err)
@@ -78,12 +81,24 @@ static void add_prefixes(
 	}
 }
 
+/* The words between the prefixes and the number of names. */
+static const char *verb_of(enum gt_edit_kind kind)
+{
+	switch (kind) {
+	case GT_EDIT_STRIP:
+		return " removed from ";
+	case GT_EDIT_ADD:
+		return " put before ";
+	case GT_EDIT_RENAME:
+	case GT_EDIT_REMAP:
+		break;
+	}
+	return "";
+}
+
 static int note_names(
     struct gt_edit *e, const struct gt_edit_naming *n, size_t dicts, struct gt_err *err)
 {
-	static const char *const verbs[] = { [GT_EDIT_STRIP] = " removed from ",
-		[GT_EDIT_ADD] = " put before ",
-		[GT_EDIT_RENAME] = "" };
 	struct gt_buf note = { 0 };
 
 	if (!e->count) {
@@ -95,7 +110,7 @@ static int note_names(
 	} else {
 		if (n->prefixes)
 			add_prefixes(&note, e, n);
-		add_count(&note, verbs[n->kind], e->counts[GT_EDIT_NAME], "name");
+		add_count(&note, verb_of(n->kind), e->counts[GT_EDIT_NAME], "name");
 		add_count(&note, n->prefixes ? " in " : " changed in ", e->dicts, "state_dict");
 		if (e->counts[GT_EDIT_REFERENCE]) {
 			add_count(&note, " and ", e->counts[GT_EDIT_REFERENCE], "mention");

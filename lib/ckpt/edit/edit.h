@@ -61,7 +61,7 @@ struct gt_edit {
 	size_t count;
 	size_t counts[GT_EDIT_USE_COUNT]; /* number of changes by enum gt_edit_use */
 	size_t dicts;                     /* number of state_dicts with a change */
-	const char *note; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	const char *note; /* one line: "'module.' removed from 97 names in 2 state_dicts" */
 	/* a second note that lists the dicts that are edited and the dicts that are not; or "" */
 	const char *dicts_note;
 	size_t capacity; /* number of elements allocated for `changes` */

@@ -486,7 +486,7 @@ static size_t count_only(const struct gt_diff *d)
 	return n;
 }
 
-/* Whether the state_dicts would have more names in common, were wrappers and prefixes taken off. */
+/* Whether the state_dicts would have more names in common, were wrappers and prefixes removed. */
 static int count_agreement(struct gt_diff *d, const struct gt_diff_side *a,
     const struct gt_diff_side *b, struct gt_err *err)
 {

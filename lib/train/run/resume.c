@@ -25,7 +25,8 @@
 static const char now[] = "from the next step on";
 static const char epoch_length[] =
     "an epoch has another number of steps; continues after the samples read";
-static const char no_weights[] = "no effect: the weights are those of the checkpoint";
+static const char no_weights[] =
+    "no effect: the weights are those of the checkpoint; an error on the command line";
 static const char same_steps[] = "the same steps, computed in another way";
 static const char other_bits[] = "the same steps; a reproducible run may get other bits";
 
@@ -77,11 +78,11 @@ static const struct gt_resume_rule rules[] = {
 	FREE("nproc", epoch_length),
 	FREE("parallel", same_steps),
 	FREE("backend", same_steps),
-	FREE("tensor-parallel", other_bits),
+	FREE("tensor-parallel", epoch_length),
 	FREE("sequence-parallel", other_bits),
 	FREE("bucket-size", same_steps),
-	FREE("pipeline-parallel", same_steps),
-	FREE("chunks", same_steps),
+	FREE("pipeline-parallel", epoch_length),
+	FREE("chunks", "the same steps; batch normalization uses the samples of one chunk"),
 	FREE("schedule", same_steps),
 	FREE("compress", now),
 	FREE("sync-bn", now),
