@@ -301,7 +301,7 @@ complete -c gtrain -n '__gtrain_command train' -l keep -x -d 'number of checkpoi
 complete -c gtrain -n '__gtrain_command train' -l eval-every -x -d 'steps between evaluations; 0: after each epoch'
 complete -c gtrain -n '__gtrain_command train' -l patience -x -d 'stop after N evaluations without improvement; 0: never'
 complete -c gtrain -n '__gtrain_command train' -l log-every -x -d 'steps between lines of metrics'
-complete -c gtrain -n '__gtrain_command train' -l profile -x -d 'record where the time of some steps goes; numbers that are left out are 1, 1 and 3'
+complete -c gtrain -n '__gtrain_command train' -l profile -x -d 'record where the time of some steps goes; the defaults are wait=1, warmup=1 and active=3'
 complete -c gtrain -n '__gtrain_command train' -l dry-run -d 'print the plan and stop'
 complete -c gtrain -n '__gtrain_command train' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command train' -l quiet -s q -d 'only warnings and errors on standard error'

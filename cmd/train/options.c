@@ -225,7 +225,7 @@ static const struct gt_opt table[] = {
 	{ "log-every", 0, GT_OPT_INT, AT(log_every), "N", "steps between lines of metrics",
 	    .initial = "10", .min = 1, .max = 1e12 },
 	{ "profile", 0, GT_OPT_STRING, RUN(profile), "wait=N,warmup=N,active=N",
-	    "record where the time of some steps goes; numbers that are left out are 1, 1 and 3",
+	    "record where the time of some steps goes; the defaults are wait=1, warmup=1 and active=3",
 	    .flags = GT_OPT_ONCE },
 	{ "dry-run", 0, GT_OPT_FLAG, AT(dry_run), .help = "print the plan and stop",
 	    .flags = GT_OPT_ONCE },

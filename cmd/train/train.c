@@ -149,9 +149,9 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 		if (has_best(&here, cli->train.out, err))
 			return err->code;
 		gt_log_info(&env->log,
-		    "no better evaluation in the last %lld: the best was at step %lld, whose weights are best.pth%s",
+		    "no better evaluation in the last %lld: the best was at step %lld, its weights are in best.pth%s",
 		    (long long)cli->train.patience, (long long)r->best_step,
-		    here ? "" : " of the run that was resumed");
+		    here ? "" : " of the resumed run");
 	}
 	if (!r->stopped)
 		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",

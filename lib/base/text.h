@@ -40,8 +40,8 @@ char *gt_text_count(char out[GT_TEXT_SIZE], double count);
  * which prints a NaN with a sign as "-nan". The sign of a NaN has no meaning. */
 double gt_text_real(double value);
 
-/* Print a number with the fewest digits, but not fewer than 15 if it has them, that parse to the
- * same double: "-7", "0.1", "1700000000.5". */
+/* Print a number with 15 significant digits, or with 16 or 17 if strtod() needs them to return the
+ * same double. Zeros at the end are left out: "-7", "0.1", "1700000000.5". */
 char *gt_text_number(char out[GT_TEXT_SIZE], double value);
 
 /* Print a duration, in whole seconds, as "0:21", "12:05", "1:02:03" or "2d 03:04:05". A negative

@@ -125,7 +125,8 @@ static int keep(const char **out, struct gt_source *s, const char *text, struct 
 	return *out ? 0 : GT_ENOMEM;
 }
 
-/* Whether pixels go in from 0 to 1 although nobody has said so. Random pixels are no pictures. */
+/* Whether pixels are used from 0 to 1 only because mean and std are not known. False for random
+ * data. */
 static bool is_raw(const struct gt_source *s, const struct gt_spec *spec)
 {
 	const struct gt_data_info *info = &s->info;
@@ -157,7 +158,8 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 
 /* ---- features ---- */
 
-/* Of a fault of the data: that of a file, or of the spec where there are no files. */
+/* The code of an error in the data: GT_EFORMAT for files and inputs, GT_EINVAL for data that the
+ * spec alone defines. */
 static int fault_of(const struct gt_source *s)
 {
 	return s->files || s->unlabelled ? GT_EFORMAT : GT_EINVAL;
@@ -376,7 +378,7 @@ static int take_target(
 	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
 }
 
-/* The spec's own number of classes or tokens, if it is smaller: nothing else would notice it. */
+/* Report that the spec gives fewer classes or tokens than the model has. This is not an error. */
 static void note_fewer(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct told *told)
 {

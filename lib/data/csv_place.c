@@ -348,9 +348,8 @@ static int hint_separator(const struct gt_csv_table *t, size_t wanted, struct gt
 {
 	if (t->fields > 1 || wanted < 2)
 		return err->code;
-	return gt_err_hint(err,
-	    "if the fields are not divided by '%c', name the separator: {read} sep=%s",
-	    t->separator == '\t' ? ' ' : t->separator, t->separator == ',' ? "semicolon" : "comma");
+	return gt_err_hint(err, "if another character separates the fields, name it: {read} sep=%s",
+	    t->separator == ',' ? "semicolon" : "comma");
 }
 
 static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
@@ -374,7 +373,8 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	if (t->fields < wanted)
 		return hint_separator(t, wanted, err);
 	if (t->fields == wanted + 1 && known && request->like->target_place)
-		return gt_err_hint(err, "leave out the target, which was column %d in training",
+		return gt_err_hint(err,
+		    "if the rows have the target, leave it out: column %d, counted from 0",
 		    request->like->target_place - 1);
 	return gt_err_hint(err, "leave out columns that are no features%s",
 	    like ? ", or write the names of the columns in the first line" : "");

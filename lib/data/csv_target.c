@@ -47,7 +47,7 @@ static size_t first_word(const struct gt_csv_table *t, size_t row)
 	return row;
 }
 
-/* The fault of a class that the data of the training lack. */
+/* Set the error for a class that the training data lack. */
 static int unknown_number(const struct gt_csv_table *t, size_t row, struct gt_err *err)
 {
 	char name[128];
@@ -114,7 +114,7 @@ static int bad_target(const struct gt_csv_table *t, size_t row, const char *why,
 	    "task=regression takes numbers as they are");
 }
 
-/* The fault of targets of two sorts, of which the first is a number. */
+/* Set the error for targets that are numbers and words, of which the first is a number. */
 static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err)
 {
 	char name[128];

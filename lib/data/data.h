@@ -157,7 +157,7 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
     const struct gt_data_request *request, struct gt_err *err);
 
 /* Check that writing the file `path` would not change a data set that gt_dataset_open() would read
- * with this spec: the path of the spec and the files in its options. If one of them is a folder,
+ * with this spec: the path of the spec and the files in its settings. If one of them is a folder,
  * `path` must not be in it or below it. Nothing is opened. A wrong spec and a missing file are not
  * errors here. Errors: GT_EINVAL. */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);

@@ -52,7 +52,7 @@ static int note_others(const struct gt_image_set *set, struct gt_source *s, stru
 	if (!list->others)
 		return 0;
 	snprintf(note, sizeof(note),
-	    "%zu picture%s of another format than JPEG and PNG %s left out, the first is '%.200s'",
+	    "%zu image%s %s left out, being neither JPEG nor PNG; the first is '%.200s'",
 	    list->others, list->others == 1 ? "" : "s", list->others == 1 ? "is" : "are",
 	    list->other);
 	s->info.note = gt_arena_strdup(&s->names, note, err);
@@ -161,7 +161,7 @@ static int add_input(struct gt_image_set *set, const char *input, struct gt_err 
 		return add_stdin(set, err);
 	if (!stat(input, &st) && S_ISDIR(st.st_mode))
 		return add_folder(set, input, err);
-	return add_item(set, &item, err); /* if it is missing, reading it fails, and that alone */
+	return add_item(set, &item, err); /* a missing file is reported when it is read */
 }
 
 static int find_inputs(struct gt_image_set *set, struct gt_source *s,

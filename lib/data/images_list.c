@@ -399,7 +399,8 @@ static int no_images(
 static int fail_twice(const char *name, const char *path, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "'%s' has '%s' twice", name, path);
-	return gt_err_hint(err, "unpack the archive, which keeps the last one, and pack it anew");
+	return gt_err_hint(
+	    err, "unpack the archive, and pack it again: unpacking keeps the last of the two");
 }
 
 /* Number the classes of the items below `root`, which are in order. */

@@ -273,7 +273,8 @@ static int fail_link(struct tar *t, const struct header *h, struct gt_err *err)
 		return rc;
 	gt_err_set(
 	    err, GT_ENOTSUP, "'%.200s' is a link, which has no content in an archive", t->path);
-	return gt_err_hint(err, "pack it anew, with files in the place of links");
+	return gt_err_hint(
+	    err, "pack the archive again, with copies of the files instead of links");
 }
 
 /* Read the entry of this header; the archive stands behind its content afterwards. */

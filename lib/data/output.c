@@ -1,4 +1,4 @@
-/* output.c - whether a file to be written is one of a data set's own. */
+/* output.c - check that an output file is not part of a data set. */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -269,8 +269,8 @@ static int note_width(struct tokens *t, const struct gt_spec *spec, struct gt_er
 	if (gt_spec_value(spec, "type") || !looks_wider(&t->shards[0]))
 		return 0;
 	snprintf(note, sizeof(note),
-	    "every second token of '%.200s' is 0, as if they were uint32: type=uint32 reads such "
-	    "files, type=uint16 ends this warning",
+	    "every second token of '%.200s' is 0, as in a file of uint32: add type=uint32, or "
+	    "type=uint16 if the tokens are right",
 	    t->shards[0].path);
 	t->source.info.note = gt_arena_strdup(&t->source.names, note, err);
 	return t->source.info.note ? 0 : GT_ENOMEM;

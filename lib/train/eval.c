@@ -73,8 +73,8 @@ static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_descri
 		gt_log_warn(e->log, "%s", vocab.text);
 	if (!e->o.inputs && here.class_names && !trained_on->classes)
 		gt_log_info(e->log,
-		    "'%s' says nothing of its classes: they get their numbers from the order of "
-		    "the names in {data}",
+		    "'%s' does not name its classes: they are numbered in the order of the names "
+		    "in {data}",
 		    e->source.path);
 }
 

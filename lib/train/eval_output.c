@@ -1,4 +1,4 @@
-/* eval_output.c - whether a file to be written is one that the evaluation reads. */
+/* eval_output.c - check that an output file is not an input of the evaluation. */
 #include <sys/stat.h>
 
 #include "lib/ckpt/ckpt.h"
@@ -12,7 +12,7 @@ static int fail_in(const char *path, const char *where, const char *folder, stru
 	return gt_err_hint(err, "name another file");
 }
 
-/* An input that the user has named; NULL: there is none. */
+/* Check the output `path` against one input, a file or folder. NULL: no input. */
 static int check_input(const char *path, const char *input, struct gt_err *err)
 {
 	struct stat st;
@@ -20,10 +20,10 @@ static int check_input(const char *path, const char *input, struct gt_err *err)
 	if (!input || stat(input, &st))
 		return 0;
 	if (S_ISDIR(st.st_mode) && gt_file_is_below(path, input))
-		return fail_in(path, "in the folder", input, err);
+		return fail_in(path, "in the input folder", input, err);
 	if (S_ISDIR(st.st_mode) || !gt_file_is_same(path, input))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "'%.200s' would be written over: it is an input", path);
+	gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
 	return gt_err_hint(err, "name another file");
 }
 
@@ -52,7 +52,8 @@ static int check_ckpt(const char *path, const struct gt_run_source *source, stru
 	return check_shards(path, source->file, err);
 }
 
-/* A model may be a folder. One that happens to have the name of a model is none of its files. */
+/* --model may name a folder, which is an input then. A folder that has the name of a model is
+ * not. */
 static int check_model(const char *path, const char *model, struct gt_err *err)
 {
 	return model && gt_run_source_is_transformers(model) ? check_input(path, model, err) : 0;

@@ -81,7 +81,7 @@ keys() {
 	[[ $err == *"storages changed: cpu to cuda:1; "* ]]
 	equal "$("$GTRAIN" ckpt ls gpu.pth --json | jq -r '.tensors[].device' | sort -u)" cuda:1
 	gtrain ckpt remap gpu.pth --map 'cuda=cpu' --in-place
-	equal "$err" "nothing to change: no storage is on a device to change; the last one is on 'cuda:1'; nothing written"
+	equal "$err" "nothing to change: no storage is on a device that the map names; the last storage is on 'cuda:1'; nothing written"
 	gtrain ckpt remap gpu.pth --map 'cuda:*=cpu' --in-place -q
 	equal "$("$GTRAIN" ckpt ls gpu.pth --json | jq -r '.tensors[].device' | sort -u)" cpu
 }

@@ -89,13 +89,13 @@ unknown() {
 }
 
 @test "a forgotten mean and std, and the order of classes, are said where the checkpoint does not know" {
-	local words warning="'unknown.npz' says nothing of mean and standard deviation: pixels go in from 0 to 1"
+	local words warning="'unknown.npz' does not say how pixels were normalized: they are used from 0 to 1"
 	unknown
 	local ev=(eval --ckpt unknown.npz --model lenet --data images:images,channels=1,size=12)
 	gtrain "${ev[@]}"
 	equal "$status" 0
 	[[ $err == *"warning: $warning; --data mean=...,std=... gives those of its training"* ]]
-	[[ $err == *"'unknown.npz' says nothing of its classes: they get their numbers from the order of the names in --data"* ]]
+	[[ $err == *"'unknown.npz' does not name its classes: they are numbered in the order of the names in --data"* ]]
 	for words in ,mean=0,std=1 ,mean=0.4,std=0.3; do
 		gtrain "${ev[@]:0:6}" "${ev[6]}$words"
 		equal "$status" 0

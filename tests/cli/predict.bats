@@ -119,7 +119,7 @@ for p in json.loads(sys.argv[1])["predictions"]:
 	forget bare.pth
 	gtrain predict --ckpt bare.pth --model resnet20 images/cat/001.png
 	equal "$status" 0
-	[[ $err == *"'bare.pth' says nothing of mean and standard deviation"* ]]
+	[[ $err == *"'bare.pth' does not say how pixels were normalized"* ]]
 	gtrain predict --ckpt bare.pth --model resnet20 images/cat/001.png --read mean=0.5,std=0.2 -q
 	equal "$err" ""
 }

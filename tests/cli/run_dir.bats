@@ -346,7 +346,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 		echo mine >"run/$file"
 		gtrain train --config base/config.json --out run -q
 		equal "$status" 1
-		[[ $err == *"'run/$file' is there already, without checkpoints of its run"*"move it away, or give another --out"* ]]
+		[[ $err == *"'run/$file' exists already, and a run writes a file of this name"*"move it away, or give another --out"* ]]
 		equal "$(ls run):$(<"run/$file")" "$file:mine"
 	done
 	rm -rf run
@@ -355,7 +355,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 	for file in "" "--resume auto"; do
 		# shellcheck disable=SC2086 # two words
 		gtrain train --config base/config.json --out run -q $file
-		[[ $status == 1 && $err == *"'run/model.pth' is there already"* ]]
+		[[ $status == 1 && $err == *"'run/model.pth' exists already"* ]]
 	done
 	cmp run/metrics.jsonl base/metrics.jsonl
 	# A run that was killed before its first checkpoint starts again.

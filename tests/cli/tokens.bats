@@ -72,7 +72,7 @@ gpt=(train --model "gpt:layers=1,heads=2,width=16,block=16" --batch 4 --steps 12
 @test "tokens of 32 bits that are read as 16 bits get a warning" {
 	python3 -c 'import struct
 open("wide.bin", "wb").write(struct.pack("<400I", *(i % 41 for i in range(400))))'
-	local said="every second token of 'wide.bin' is 0, as if they were uint32: type=uint32 reads such files"
+	local said="every second token of 'wide.bin' is 0, as in a file of uint32: add type=uint32"
 	gtrain "${gpt[@]}" none --data tokens:wide.bin,vocab=41 --dry-run
 	[[ $status == 0 && $err == *"warning: --data: $said"* ]]
 	for type in uint16 uint32; do

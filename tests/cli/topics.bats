@@ -28,7 +28,7 @@ for shard in 0, 1:
 	python3 -c 'import os; os.mkdir("cifar-10-batches-bin")
 for n in ["data_batch_%d" % i for i in range(1, 6)] + ["test_batch"]:
 	open("cifar-10-batches-bin/%s.bin" % n, "wb").write(b"\3" + bytes(3072))'
-	python3 -c 'import struct; open("train.bin", "wb").write(struct.pack("<1000I", *range(1000)))'
+	python3 -c 'import struct; open("train.bin", "wb").write(struct.pack("<2000H", *(i % 1000 for i in range(2000))))'
 	mkdir mnist tok
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])

@@ -265,7 +265,7 @@ def rates(folder):
     run = [GTRAIN, "train", "--resume", f"{folder}/rates.pt", "--out", f"{folder}/rates"]
     wrong = subprocess.run([*run, *map(str, options(folder, "adamw", 17, "--lr-scale", "2.*=2"))], stderr=subprocess.PIPE, text=True)
     yield "groups with other rates than --lr-scale are refused", "" if wrong.returncode == 1 and (
-        "group 0 of its optimizer has lr 0.02, group 1 has 0.06\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
+        "groups 0 and 1 of its optimizer have learning rates of 0.02 and 0.06\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
     gtrain(*run[1:], *options(folder, "adamw", 17, "--lr-scale", "2.*=3"))
     far = off(curve(f"{folder}/rates"), peer.train(10))
     yield "groups with the rates of --lr-scale go on", "" if far <= 1e-4 else f"apart by {far:.1e}"
@@ -311,7 +311,7 @@ def refusals(folder):
         ("groups of other eps", groups(eps=1e-3), "adamw", "the groups 0 and 1 of its optimizer have different eps"),
         ("a second group with amsgrad", groups(amsgrad=True), "adamw", "amsgrad=1, which is not supported"),
         ("groups of two decays", groups(weight_decay=0.5), "adamw",
-         "weight decays of 0.01 and 0.5\nhint: --weight-decay sets one for all that have some"),
+         "weight decays of 0.01 and 0.5\nhint: --weight-decay X replaces these values by X"),
         ("a rate that is NaN", one(lr=math.nan), "adamw", "its optimizer has lr=nan"),
         ("a negative rate", one(initial_lr=-0.1), "adamw", "its optimizer has initial_lr=-0.1"),
         ("a negative decay", one(weight_decay=-0.1), "adamw", "its optimizer has weight_decay=-0.1"),
@@ -376,7 +376,7 @@ def to_torch(folder):
     said = gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
                   *COMMON[2:], "--steps", 2 * half + 1, "--resume", f"{folder}/one.pt", "--out", f"{folder}/one")
     yield "weight decay that biases and norms had is said to be gone", "" if (
-        "its weight decay was for all parameters; here 18 of them, biases and norms, have none" in said) else said
+        "weight decay: 18 parameters (biases and norms) had it in the checkpoint, and have none in this run" in said) else said
 
     # And back: the file that PyTorch saves has two groups, as transformers' Trainer makes them.
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "global_step": 2 * half}, f"{folder}/back.pt")

@@ -29,7 +29,7 @@ static void test_folder(void **state)
 	assert_int_equal(info->samples, 4);
 	assert_int_equal(info->classes, 2);
 	assert_string_equal(info->note,
-	    "2 pictures of another format than JPEG and PNG are left out, the first is 'a/x.webp'");
+	    "2 images are left out, being neither JPEG nor PNG; the first is 'a/x.webp'");
 	assert_int_equal(info->height, 5);
 	assert_int_equal(info->width, 6);
 	assert_int_equal(info->channels, 3);

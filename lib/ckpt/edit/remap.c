@@ -154,7 +154,7 @@ static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule
 		}
 	} else if (last) {
 		gt_buf_printf(&note,
-		    "nothing to change: no storage is on a device to change; the last one is on '%.40s'",
+		    "nothing to change: no storage is on a device that the map names; the last storage is on '%.40s'",
 		    last->storage->location);
 	} else {
 		gt_buf_puts(&note, "nothing to change: the file names no devices");

@@ -98,8 +98,9 @@ static int check_settings(const struct gt_tree *group, struct gt_err *err)
 			    gt_text_real(value));
 	for (int i = 0; i < 3; i++)
 		if (number(&value, group, rates[i]) && !(value >= 0 && isfinite(value)))
-			return gt_err_set(err, GT_EFORMAT, "its optimizer has %s=%g", rates[i],
-			    gt_text_real(value));
+			return gt_err_set(err, GT_EFORMAT,
+			    "its optimizer has %s=%g, which is not a finite number of 0 or more",
+			    rates[i], gt_text_real(value));
 	return 0;
 }
 
@@ -170,7 +171,7 @@ static int find_weight_decay(double *out, const struct gt_saved *s, bool given, 
 			gt_err_set(err, GT_ENOTSUP,
 			    "the groups of its optimizer have weight decays of %g and %g", *out,
 			    value);
-			return gt_err_hint(err, "{weight-decay} sets one for all that have some");
+			return gt_err_hint(err, "{weight-decay} X replaces these values by X");
 		}
 		*out = value;
 	}
@@ -244,8 +245,8 @@ void gt_foreign_log(
 	    (long long)t->step, (long long)(position / t->steps_per_epoch), lr);
 	if (undecayed)
 		gt_log_warn(t->log,
-		    "its weight decay was for all parameters; here %zu of them, biases and norms, "
-		    "have none",
+		    "weight decay: %zu parameters (biases and norms) had it in the checkpoint, and have "
+		    "none in this run",
 		    undecayed);
 	if (s->scheduler)
 		gt_log_info(t->log, "its schedule is left: the next steps follow {lr-schedule} %s",

@@ -31,7 +31,7 @@ static const char same_steps[] = "the same steps, computed in another way";
 static const char other_bits[] = "the same steps; a reproducible run may get other bits";
 
 static const struct gt_resume_rule rules[] = {
-	FIXED("model", "the weights in the checkpoint are those of this model"),
+	FIXED("model", "the weights in the checkpoint are those of the old model"),
 	FREE("data", "the run continues in the same epoch, with the new data"),
 	FREE("val", "only evaluations on the new data count for the best one"),
 	FIXED("val-split", "the run would evaluate on samples that it has trained on"),
@@ -210,7 +210,7 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err)
 		return rc;
 	gt_err_set(err, GT_EINVAL, "at step %lld, but the run ends at step %lld",
 	    (long long)t->resumed.step, (long long)t->o.lr_schedule.total);
-	return gt_err_hint(err, "{steps} or {epochs} beyond that goes on");
+	return gt_err_hint(err, "to continue, set {steps} or {epochs} to a later end");
 }
 
 /* ---- the place in the data ---- */

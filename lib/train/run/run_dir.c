@@ -424,7 +424,8 @@ static int fail_if_any(const struct gt_run_dir *dir, const char *const *names, s
 			return err->code;
 		if (!found)
 			continue;
-		gt_err_set(err, GT_EIO, "'%s/%s' is there already, without checkpoints of its run",
+		gt_err_set(err, GT_EIO,
+		    "'%s/%s' exists already, and a run writes a file of this name",
 		    dir->folder.path, *names);
 		return gt_err_hint(err, "move it away, or give another {out}");
 	}

@@ -424,7 +424,7 @@ int gt_run_source_check_pixels(const struct gt_run_source *source, const struct 
 	if (!gt_dataset_info(data)->raw_pixels)
 		return 0;
 	return gt_err_set(err, GT_EINVAL,
-	    "'%s' says nothing of mean and standard deviation: pixels go in from 0 to 1; {%s} "
-	    "mean=...,std=... gives those of its training",
+	    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
+	    "add mean=...,std=... of its training to {%s}",
 	    source->path, option);
 }

@@ -311,12 +311,13 @@ static int read_state_number(
 	if (!value || json_is_null(value))
 		return 0;
 	if (!(whole ? json_is_integer(value) : json_is_number(value)) || !is_count(number))
-		return gt_err_set(err, GT_EFORMAT, "'%s' must be a number of 0 or more", key);
+		return gt_err_set(err, GT_EFORMAT, "'%s' must be %s of 0 or more", key,
+		    whole ? "an integer" : "a number");
 	*out = number;
 	return 0;
 }
 
-/* Steps and epochs. Where it has none, the optimizer counts the steps, too. */
+/* Steps and epochs. Without global_step, the steps that the optimizer counted are used. */
 static int read_trainer_state(struct gt_saved *s, const char *folder, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s/trainer_state.json", folder);

@@ -288,20 +288,23 @@ static void read_group(const struct gt_tree *groups, size_t i, double *lr, doubl
 
 static int fail_rates(double first, double lr, size_t i, struct gt_err *err)
 {
-	gt_err_set(
-	    err, GT_EFORMAT, "group 0 of its optimizer has lr %g, group %zu has %g", first, i, lr);
-	return gt_err_hint(err, "{lr-scale} GLOB=X multiplies the rate of parameters by X");
+	gt_err_set(err, GT_EFORMAT,
+	    "groups 0 and %zu of its optimizer have learning rates of %g and %g", i, first, lr);
+	return gt_err_hint(
+	    err, "{lr-scale} GLOB=X multiplies the learning rate of the matching parameters by X");
 }
 
 static int fail_decay(const char *name, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT,
 	    "its optimizer has no weight decay for '%s', which has some in this run", name);
-	return gt_err_hint(err, "{weight-decay} 0 goes on without; {init-from} starts a new run");
+	return gt_err_hint(
+	    err, "{weight-decay} 0 continues without weight decay; {init-from} starts a new run");
 }
 
-/* Parameters of another program's run go on with the rates that they had there, and none gets
- * weight decay that it had not. In one group, the rates are those of {lr-scale}. */
+/* Check another program's groups: the ratios of their learning rates must be those of {lr-scale},
+ * and a parameter without weight decay there must have none here. A single group may have any
+ * rate. */
 static int check_groups(const struct gt_snapshot_groups *g, struct gt_snapshot *s,
     const struct gt_tree *groups, struct gt_err *err)
 {

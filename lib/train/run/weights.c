@@ -232,8 +232,8 @@ int gt_weights_differ(const char *a, const char *b, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT,
 	    "tensors '%s' and '%s' differ, but the model uses one tensor for both", a, b);
-	return gt_err_hint(
-	    err, "the checkpoint is of a model that has two, such as one with an untied head");
+	return gt_err_hint(err,
+	    "the checkpoint's model has two tensors here, such as a last layer not tied to the embedding");
 }
 
 static bool is_whole(const struct source *source)
