@@ -54,6 +54,9 @@ struct gt_list {
 	size_t others;
 	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
+	/* The images are inputs for predictions: a link that leads to no file is an item, which
+	 * cannot be read. Otherwise it is an error if it may be an image or a folder. */
+	bool inputs;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
 	bool labelled;
@@ -88,9 +91,9 @@ int gt_list_check_limit(const struct gt_list *list, size_t more, struct gt_err *
  * together, and folders are in the order of their names. */
 void gt_list_sort(struct gt_list *list);
 
-/* Add everything below a folder to the list, following symbolic links; a link that leads to no file
- * is an error. The order of the items is not specified. A long list is stored in the user's cache,
- * and loaded from it (gt_index_load()). */
+/* Add everything below a folder to the list, following symbolic links. The order of the items is
+ * not specified. A long list is stored in the user's cache, and loaded from it
+ * (gt_index_load()). */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* Close the archives, and free the bytes of images from compressed archives. After this call the

@@ -113,10 +113,18 @@ static int add_folder(
 	return 0;
 }
 
-/* It may be an image, or a class on a disk that is not mounted. */
-static int fail_dangling(const char *path, struct gt_err *err)
+/* A link that leads nowhere may be an image, or, if its name has no ending, a class on a disk that
+ * is not mounted. An input that is read alone fails alone. */
+static int add_dangling(
+    struct gt_list *list, const FTSENT *entry, const char *below, struct gt_err *err)
 {
-	gt_err_set(err, GT_EIO, "'%s' is a link to a file that does not exist", path);
+	const struct gt_listed item = { .path = below };
+
+	if (list->inputs)
+		return gt_list_add(list, &item, err);
+	if (is_hidden(below) || (strchr(entry->fts_name, '.') && !gt_list_is_image(below)))
+		return 0;
+	gt_err_set(err, GT_EIO, "'%s' is a link to a file that does not exist", entry->fts_path);
 	return gt_err_hint(err, "remove the link, or bring back the file or folder it leads to");
 }
 
@@ -134,7 +142,7 @@ static int add_entry(
 	case FTS_F:
 		return gt_list_add(list, &item, err);
 	case FTS_SLNONE:
-		return is_hidden(below) ? 0 : fail_dangling(entry->fts_path, err);
+		return add_dangling(list, entry, below, err);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:

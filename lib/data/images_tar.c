@@ -263,14 +263,19 @@ static int read_meta(struct tar *t, const struct header *h, uint64_t size, struc
 	return rc;
 }
 
-/* An image in a folder may be a link, so one in an archive must not get lost in silence. */
-static int fail_link(struct tar *t, const struct header *h, struct gt_err *err)
+/* An image in a folder may be a link, so one in an archive must not get lost in silence. A link to
+ * a folder counts as an empty folder, which is an error where the folder of a class is. */
+static int read_link(struct tar *t, const struct header *h, struct gt_err *err)
 {
+	struct gt_listed item = { .folder = true };
 	int rc = find_path(t, h, err);
 
-	if (rc || (!gt_list_is_image(t->path) &&
-	              !(t->list->labelled && gt_text_ends_with(t->path, ".cls"))))
+	item.path = t->path;
+	if (rc)
 		return rc;
+	if (!gt_list_is_image(t->path) &&
+	    !(t->list->labelled && gt_text_ends_with(t->path, ".cls")))
+		return h->type == '2' ? gt_list_add_below(t->list, t->front, &item, err) : 0;
 	gt_err_set(
 	    err, GT_ENOTSUP, "'%.200s' is a link, which has no content in an archive", t->path);
 	return gt_err_hint(
@@ -300,7 +305,7 @@ static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 		rc = read_meta(t, h, (uint64_t)size, err);
 	} else {
 		if (h->type == '1' || h->type == '2')
-			rc = fail_link(t, h, err);
+			rc = read_link(t, h, err);
 		else
 			rc = is_file || h->type == '5'
 			         ? read_item(t, h, (uint64_t)size, err)

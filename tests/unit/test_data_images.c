@@ -146,7 +146,7 @@ static void make_archive(struct archive *a)
 	assert_int_equal(length, strlen(name) + 10);
 	add_entry(a, "pax", 'x', record, (size_t)length);
 	add_png(a, "cut too", 3);
-	add_entry(a, "././@LongLink", 'L', "of the link", 12);
+	add_entry(a, "././@LongLink", 'L', "dogs/of the link", 17);
 	add_entry(a, "dogs/link", '2', "", 0);
 	add_entry(a, "g", 'g', "12 foo=bars\n", 12);
 	add_png(a, "dogs/._2.png", 9);
@@ -191,6 +191,7 @@ static void test_links_and_doubles(void **state)
 		{ "cats/2.png", '1', "'cats/2.png' is a link, which has no content in an archive" },
 		{ "./cats/2.png", '2', "'cats/2.png' is a link, which has no content" },
 		{ "cats/1.png", '0', "/l.tar' has 'cats/1.png' twice" },
+		{ "dogs", '2', "the class folder 'dogs' in '" },
 	};
 	static struct archive a;
 	struct fixture f;
