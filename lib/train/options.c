@@ -86,11 +86,11 @@ int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err)
 	struct gt_run_dir dir;
 	int rc = gt_run_dir_check_files(o->out, err);
 
-	if (rc || o->resume || access(o->out, F_OK))
+	if (rc || access(o->out, F_OK))
 		return rc;
 	rc = gt_run_dir_open(&dir, o->out, err);
 	if (!rc)
-		rc = gt_run_dir_check_unused(&dir, 0, err);
+		rc = gt_run_dir_check_unused(&dir, o->resume ? INT64_MAX : 0, err);
 	gt_run_dir_close(&dir);
 	return rc;
 }

@@ -264,7 +264,7 @@ def rates(folder):
     torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 7}, f"{folder}/rates.pt")
     run = [GTRAIN, "train", "--resume", f"{folder}/rates.pt", "--out", f"{folder}/rates"]
     wrong = subprocess.run([*run, *map(str, options(folder, "adamw", 17, "--lr-scale", "2.*=2"))], stderr=subprocess.PIPE, text=True)
-    yield "groups with other rates than --lr-scale are refused", "" if wrong.returncode == 1 and (
+    yield "groups with other rates than --lr-scale are refused", "" if wrong.returncode == 2 and (
         "groups 0 and 1 of its optimizer have learning rates of 0.02 and 0.06\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
     gtrain(*run[1:], *options(folder, "adamw", 17, "--lr-scale", "2.*=3"))
     far = off(curve(f"{folder}/rates"), peer.train(10))

@@ -451,7 +451,7 @@ int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct g
 	int64_t latest;
 	int rc = gt_run_dir_latest_step(&latest, dir, err);
 
-	if (!rc && latest < 0 && step == 0)
+	if (!rc && latest < 0)
 		rc = check_results(dir, err);
 	if (rc || latest <= step)
 		return rc;

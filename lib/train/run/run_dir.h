@@ -70,9 +70,9 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
 
 /* Check that the directory has no checkpoints of steps after `step`, the number of steps done when
  * this run begins. Such checkpoints are from an earlier run, but gt_run_dir_prune() and --resume
- * would treat them as checkpoints of this run. If there are no checkpoints and `step` is 0, check
- * also that the run would not overwrite results of another run, or files that are not from a run.
- * Errors: GT_EINVAL, GT_EIO. */
+ * would treat them as checkpoints of this run. If there are no checkpoints, check also that the run
+ * would not overwrite results of another run, or files that are not from a run. Errors: GT_EINVAL,
+ * GT_EIO. */
 int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
 
 /* Remove old checkpoints, except the `keep` newest ones. If `keep` is 0, remove none. */

@@ -288,7 +288,7 @@ static void read_group(const struct gt_tree *groups, size_t i, double *lr, doubl
 
 static int fail_rates(double first, double lr, size_t i, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT,
+	gt_err_set(err, GT_EINVAL,
 	    "groups 0 and %zu of its optimizer have learning rates of %g and %g", i, first, lr);
 	return gt_err_hint(
 	    err, "{lr-scale} GLOB=X multiplies the learning rate of the matching parameters by X");
@@ -296,7 +296,7 @@ static int fail_rates(double first, double lr, size_t i, struct gt_err *err)
 
 static int fail_decay(const char *name, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT,
+	gt_err_set(err, GT_EINVAL,
 	    "its optimizer has no weight decay for '%s', which has some in this run", name);
 	return gt_err_hint(
 	    err, "{weight-decay} 0 continues without weight decay; {init-from} starts a new run");
