@@ -64,10 +64,10 @@ int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *
 			rc = gt_err_sys(err, "cannot read");
 		used += n > 0 ? (size_t)n : 0;
 	}
-	if (!rc && used > max)
-		rc = gt_err_set(err, GT_ENOMEM, "more than %zu bytes", max);
-	if (rc == GT_ENOMEM)
-		gt_err_hint(err, "divide the input into smaller ones");
+	if (!rc && used > max) {
+		gt_err_set(err, GT_ENOMEM, "more than %zu bytes", max);
+		rc = gt_err_hint(err, "name files, which take less memory, or give smaller parts");
+	}
 	*out = rc ? NULL : bytes;
 	*size = used;
 	if (rc)

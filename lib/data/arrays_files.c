@@ -28,13 +28,20 @@ static int check_magic(const char *path, const char *kind, const char *magic, st
 	return gt_err_set(err, GT_EFORMAT, "'%s' is not an .%s file", path, kind);
 }
 
+/* Whether nothing is known of the file that could not be opened. If it is, say, a web page or a
+ * pointer of Git LFS, the error names that and the remedy. */
+static bool is_unknown(const struct gt_err *err)
+{
+	return strstr(err->text, "not a checkpoint: the first bytes") != NULL;
+}
+
 /* The only array of an .npy file. */
 static int open_npy_file(struct gt_ckpt **file, const struct gt_tree_tensor **array,
     const char *path, struct gt_err *err)
 {
 	int rc = gt_ckpt_open(file, path, err);
 
-	if (rc == GT_EFORMAT && check_magic(path, "npy", "\x93NUMPY", err))
+	if (rc == GT_EFORMAT && is_unknown(err) && check_magic(path, "npy", "\x93NUMPY", err))
 		return gt_err_hint(err, "numpy.save() writes .npy files");
 	if (rc)
 		return rc;
@@ -183,7 +190,7 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 	const struct gt_tree *file;
 	int rc = gt_ckpt_open(&a->inputs_file, spec->path, err);
 
-	if (rc == GT_EFORMAT && check_magic(spec->path, "npz", "PK", err))
+	if (rc == GT_EFORMAT && is_unknown(err) && check_magic(spec->path, "npz", "PK", err))
 		return gt_err_hint(err, "numpy.savez() writes .npz files");
 	if (rc)
 		return rc;

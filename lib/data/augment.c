@@ -151,7 +151,7 @@ static const struct augmentation {
 	    .apply = gt_augment_rrc },
 	[GT_AUGMENT_CROP] = { .form = { .name = "crop",
 	                          .summary =
-	                              "pad each side by 4 zeros (width/8 if 64 or wider), then crop at a random place",
+	                              "pad each side by 4 zeros (width/8 if 64 or wider), crop at a random place",
 	                          .settings = no_settings,
 	                          .example = "crop,flip" },
 	    .stream = GT_RNG_AUGMENT,

@@ -78,7 +78,9 @@ setup() {
 	"$GTRAIN" eval --ckpt rows --data random:8/3,samples=99999999 --predictions p.csv --threads 1 -q &
 	until [[ $(find . -name 'p.csv.tmp-*') || ! -e /proc/$! ]]; do sleep 0.02; done
 	kill $!
-	run -143 wait $!
+	status=0
+	wait $! || status=$?
+	equal "$status" 143
 	equal "$(<p.csv)" old
 	equal "$(find . -name '*.tmp-*')" ""
 }
@@ -94,7 +96,7 @@ unknown() {
 	local ev=(eval --ckpt unknown.npz --model lenet --data images:images,channels=1,size=12)
 	gtrain "${ev[@]}"
 	equal "$status" 0
-	[[ $err == *"warning: $warning; --data mean=...,std=... gives those of its training"* ]]
+	[[ $err == *"warning: $warning; add mean=...,std=... of its training to --data"* ]]
 	[[ $err == *"'unknown.npz' does not name its classes: they are numbered in the order of the names in --data"* ]]
 	for words in ,mean=0,std=1 ,mean=0.4,std=0.3; do
 		gtrain "${ev[@]:0:6}" "${ev[6]}$words"
@@ -110,7 +112,7 @@ unknown() {
 	[[ $err != *"says nothing"* ]]
 	gtrain train --model lenet --init-from unknown.npz --data images:images,channels=1,size=12 --steps 1 --batch 4 --out fine -q
 	equal "$status" 0
-	[[ $err == "warning: $warning; --data mean="* ]]
+	[[ $err == "warning: $warning; add mean="* ]]
 	gtrain train --model lenet --init-from pictures --data images:images --steps 1 --batch 4 --out fine2 -q
 	equal "$err" ""
 }

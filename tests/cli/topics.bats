@@ -28,7 +28,9 @@ for shard in 0, 1:
 	python3 -c 'import os; os.mkdir("cifar-10-batches-bin")
 for n in ["data_batch_%d" % i for i in range(1, 6)] + ["test_batch"]:
 	open("cifar-10-batches-bin/%s.bin" % n, "wb").write(b"\3" + bytes(3072))'
-	python3 -c 'import struct; open("train.bin", "wb").write(struct.pack("<2000H", *(i % 1000 for i in range(2000))))'
+	python3 -c 'import struct
+open("train.bin", "wb").write(struct.pack("<1000H", *range(1000)))
+open("wide.bin", "wb").write(struct.pack("<1000I", *range(1000)))'
 	mkdir mnist tok
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])
@@ -138,6 +140,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
+		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}
 		[[ $spec != npy:* ]] || spec+=,target=y.npy
 		[[ $spec != np?:*layout=[ch]* ]] || spec=${spec/mnist/both} spec=${spec/x.npy/both.npy}
 		case $spec in # tables that are so

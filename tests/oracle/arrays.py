@@ -172,7 +172,7 @@ def errors(folder):
         ("complex features", lambda: save(x=x * 1j, y=y), "array 'x' of complex128 [37, 4] has no numbers that can be features"),
         ("images of floats", lambda: save(x=np.ones((N, 5, 5)), y=y), "is no array of images, which are uint8 | hint: for pixels of 0 to 1"),
         ("five dimensions", lambda: save(x=np.ones((N, 1, 1, 1, 1)), y=y), "has no samples of 1 to 3 dimensions"),
-        ("no samples", lambda: save(x=x[:0], y=y[:0]), "has no samples of 1 to 3 dimensions"),
+        ("no samples", lambda: save(x=x[:0], y=y[:0]), "has no samples"),
         ("no features", lambda: save(x=x[:, :0], y=y), "has no features, or too many"),
         ("a scalar", lambda: save(x=1.0, y=y), "has no samples of 1 to 3 dimensions"),
         ("no channels", lambda: save(x=np.ones((N, 9, 9, 9), "u1"), y=y), "has no dimension of 1 to 4 channels there"),
