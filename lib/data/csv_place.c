@@ -287,6 +287,24 @@ static int target_place(const struct gt_csv_table *t)
 	return place;
 }
 
+/* The place of the target among the known columns, from 1, for data without a header. The target of
+ * the training keeps its place there. That of another target is the one in this file; it is 0 if
+ * the known columns are in another order here. */
+static int place_among_known(const struct gt_csv_table *t, const struct gt_data_description *like)
+{
+	int column = 0, place = 0;
+
+	if (like->target.name && !strcmp(like->target.name, t->names[t->target]))
+		return like->target_place;
+	for (size_t i = 0; i < t->fields; i++) {
+		if (i == t->target)
+			place = column + 1;
+		else if (t->place[i] != GT_CSV_NOWHERE && t->place[i] != column++)
+			return 0;
+	}
+	return place;
+}
+
 /* The target is the column with the name of the target in training. Without names, it is the column
  * at the place of the target in training. Otherwise it is the last one that is neither skipped nor
  * a known column. */
@@ -330,8 +348,8 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	if (like) {
-		t->csv->source.target_place = like->target_place;
 		place_by_name(t, like);
+		t->csv->source.target_place = place_among_known(t, like);
 		return 0;
 	}
 	t->csv->source.target_place = target_place(t);

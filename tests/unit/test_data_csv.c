@@ -224,6 +224,45 @@ static void the_target_keeps_its_place(void **state)
 	fixture_close(&f);
 }
 
+/* Another target than in training has its place in the new file, if the columns have their order
+ * there: 1 + the number of known columns before it. */
+static void another_target_has_another_place(void **state)
+{
+	static const struct {
+		const char *text, *options;
+		int place; /* 0: not known */
+	} cases[] = {
+		{ "x,y,price\n1,2,7\n", "", 3 },
+		{ "price,x,y\n7,1,2\n", "", 3 },
+		{ "price,y,x\n7,2,1\n", "", 3 },
+		{ "age,x,y\n5,1,2\n", ",target=age", 1 },
+		{ "price,age,x,y\n7,5,1,2\n", ",target=age", 1 },
+		{ "x,age,price,y\n1,5,7,2\n", ",target=age", 2 },
+		{ "x,y,z,age\n1,2,3,5\n", "", 3 },
+		{ "age,y,x\n5,2,1\n", ",target=age", 0 },
+	};
+	struct gt_data_description d, other;
+	const struct gt_data_request request = { .like = &d };
+	struct gt_dataset *trained, *data;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "t.csv", "x,y,price\n1,2,7\n");
+	trained = open_data("csv", in(&f, "t.csv"), "", NULL);
+	gt_data_describe(&d, trained);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		put_text(&f, "d.csv", cases[i].text);
+		data = open_data("csv", in(&f, "d.csv"), cases[i].options, &request);
+		gt_data_describe(&other, data);
+		if (other.target_place != cases[i].place)
+			fail_msg("%s: place %d", cases[i].text, other.target_place);
+		gt_dataset_close(data);
+	}
+	gt_dataset_close(trained);
+	fixture_close(&f);
+}
+
 /* Runs of older versions do not say where the target was: it is the last column. */
 static void an_older_run_has_no_place(void **state)
 {
@@ -335,6 +374,7 @@ int main(void)
 		cmocka_unit_test(the_first_rows_choose_the_offset),
 		cmocka_unit_test(a_description_keeps_the_scale),
 		cmocka_unit_test(the_target_keeps_its_place),
+		cmocka_unit_test(another_target_has_another_place),
 		cmocka_unit_test(an_older_run_has_no_place),
 		cmocka_unit_test(the_first_row_names_columns),
 		cmocka_unit_test(bad_data_are_no_bad_options),
