@@ -186,6 +186,8 @@ static int read_rows(struct gt_csv_table *t, const struct gt_mapping *map, struc
 		.separator = t->separator,
 		.next_line = 1 };
 	size_t columns = t->columns; /* of the files before */
+	const char *first_row;
+	long first_line;
 	int rc;
 
 	r.end = r.at + map->size;
@@ -199,9 +201,15 @@ static int read_rows(struct gt_csv_table *t, const struct gt_mapping *map, struc
 		    t->request->inputs[0], columns);
 	if (t->words)
 		t->columns = columns;
+	first_row = r.at;
+	first_line = r.next_line;
 	if (!rc)
 		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_row(t, &r, err)))
 			;
+	r.at = first_row;
+	r.next_line = first_line;
+	if (!rc)
+		rc = gt_csv_read_again(t, &r, err);
 	gt_csv_release(&r);
 	return rc;
 }

@@ -49,6 +49,7 @@ struct gt_csv_words {
 	long line;       /* number of the first row's line, for messages */
 	char *first;     /* the field of this column in the first row */
 	double offset;   /* of a column of numbers, see struct gt_data_column */
+	bool again;      /* the column had an offset in the rows before t->rows_again */
 	double last;     /* the number in the row before */
 };
 
@@ -76,6 +77,7 @@ struct gt_csv_table {
 	size_t columns;             /* number of columns */
 	struct gt_csv_words *words; /* [columns]; NULL before the first row */
 	size_t rows, cell_capacity; /* rows read so far; rows that fit in csv->cells */
+	size_t rows_again;          /* rows to be read again, for columns with `again` set */
 	char **targets;             /* [rows] targets as in the file; for inputs, names of rows */
 	size_t target_capacity;
 	long *lines; /* [rows] line number of each row in its file */
@@ -115,6 +117,10 @@ int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 /* Write the columns of a row of the file to row t->rows of t->csv->cells. The caller has allocated
  * memory for this row. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
+
+/* After the last row: read the first t->rows_again rows again, for columns that have no offset any
+ * more. `r` stands before the first row of values. */
+int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);
 
 /* After the last row: renumber the words of each column in the order of their bytes, and write
  * descriptions of the columns and features to t->csv->source. */

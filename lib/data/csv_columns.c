@@ -11,12 +11,16 @@
 
 /*
  * The first OFFSET_ROWS rows decide whether a column has an offset. A column has one if its largest
- * magnitude is more than OFFSET_RATIO times its range in these rows. This is enough to keep digits:
- * rows that follow can only extend the range, and float32 keeps 24 bits of it.
+ * magnitude is more than OFFSET_RATIO times its range in these rows.
  *
- *   1700000003, 1700000001, 1700000002   range 2: the offset is 1700000003, and -2, -1 and 0 are
+ *   1700000003, 1700000001, 1700000002   range 2: the offset is 1700000003, and 0, -2 and -1 are
  *                                        stored
  *   12.5, 0.1, -3                        range 15.5: no offset
+ *
+ * A later number may be nearer to 0 than to the offset. It would lose digits: after 256 times
+ * 999999, the numbers 20.51 and 20.53 would be the same. Then the column has no offset, and the
+ * rows before this number are read again. So cells depend only on their text and on the offset in
+ * the description, also when other data are read with it.
  */
 enum { OFFSET_ROWS = 256, OFFSET_RATIO = 16 };
 
@@ -237,6 +241,16 @@ void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, d
 	t->same_field = field;
 }
 
+/* Other data for a model keep the offset of the training data. */
+static void check_offset(struct gt_csv_table *t, struct gt_csv_words *w, double value)
+{
+	if (w->offset == 0 || t->like || fabs(value) >= fabs(value - w->offset))
+		return;
+	w->offset = 0;
+	w->again = true;
+	t->rows_again = t->rows;
+}
+
 static int read_cell(
     struct gt_csv_table *t, size_t field, const char *text, float *out, struct gt_err *err)
 {
@@ -256,6 +270,7 @@ static int read_cell(
 		return fail(t, w, text, err);
 	gt_csv_compare_numbers(t, field, w->last, value);
 	w->last = value;
+	check_offset(t, w, value);
 	*out = (float)(value - w->offset);
 	return 0;
 }
@@ -275,6 +290,22 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 			    gt_csv_field_name(t, i, name, sizeof(name)));
 	}
 	return rc;
+}
+
+int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t row = 0; row < t->rows_again && (rc = gt_csv_next_row(r, err)) > 0; row++)
+		for (size_t i = 0; i < t->fields && i < r->count; i++) {
+			int column = t->place[i];
+			double value;
+
+			if (column != GT_CSV_NOWHERE && t->words[column].again &&
+			    gt_csv_parse_number(r->fields[i], &value))
+				t->csv->cells[row * t->columns + (size_t)column] = (float)value;
+		}
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- when all rows are read ---- */

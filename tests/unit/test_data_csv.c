@@ -79,34 +79,74 @@ static void numbers_keep_their_digits(void **state)
 	fixture_close(&f);
 }
 
-/* The first rows decide whether there is an offset; the rest of the column has another range. */
+/* The first rows decide whether there is an offset. The rest of a column may be elsewhere: column 0
+ * gives up its offset, 1 never has one, and 2 keeps it, as 5 is nearer to 9 than to 0. */
 static void the_first_rows_choose_the_offset(void **state)
 {
+	static const double offsets[3] = { 0, 0, 9 };
 	struct gt_data_description d;
 	struct gt_dataset *data;
 	struct fixture f;
-	int32_t target;
 	FILE *file;
-	float x;
 
 	(void)state;
 	fixture_open(&f);
 	file = create(&f, "n.csv");
 	for (int i = 0; i < 600; i++)
-		fprintf(file, "%d,%d,0\n", i < 300 ? 7000000 + i : i, i < 300 ? i : 7000000 + i);
+		fprintf(file, "%d,%d,%d,0\n", i < 300 ? 7000000 + i : i, i < 300 ? i : 7000000 + i,
+		    i < 300 ? 9 : 5);
 	fclose(file);
 	data = open_data("csv", in(&f, "n.csv"), "", NULL);
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
 	gt_data_describe(&d, data);
-	assert_true(d.columns[0].offset == 7000000 && d.columns[1].offset == 0);
+	for (int k = 0; k < 3; k++)
+		assert_true(d.columns[k].offset == offsets[k]);
 	for (int i = 0; i < 600; i += 599) {
-		float row[2];
+		float row[3];
+		int32_t target;
+		double x = i < 300 ? 7000000 + i : i;
 
 		gt_dataset_read(data, i, &eval_draw, row, &target, NULL);
-		x = (float)(((i < 300 ? 7000000 + i : i) - d.columns[0].mean) / d.columns[0].std);
-		assert_true(row[0] == x);
+		assert_true(row[0] == (float)((x - d.columns[0].mean) / d.columns[0].std));
 	}
 	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
+/* 300 times a number that stands for a missing value, and then numbers that differ little: they
+ * stay distinct, and are the same features when other data are read with the description. */
+static void numbers_near_0_end_an_offset(void **state)
+{
+	static const char *const words[4] = { "999999", "999999.1", "20.51", "20.53" };
+	struct gt_data_description d;
+	const struct gt_data_request request = { .like = &d };
+	struct gt_dataset *data, *other;
+	struct fixture f;
+	float row[2][2], last = 0;
+	int32_t target;
+	FILE *file;
+
+	(void)state;
+	fixture_open(&f);
+	file = create(&f, "n.csv");
+	fprintf(file, "c,x,y,k\n");
+	for (int i = 0; i < 2000; i++)
+		fprintf(file, "w,%s,%d,0\n", words[(i >= 300) * 2 + i % 2], 1700000000 + i);
+	fclose(file);
+	data = open_data("csv", in(&f, "n.csv"), ",skip=c", NULL);
+	assert_int_equal(gt_dataset_fit(data, NULL), 0);
+	gt_data_describe(&d, data);
+	assert_true(d.columns[0].offset == 0 && d.columns[1].offset == 1700000000);
+	other = open_data("csv", in(&f, "n.csv"), "", &request);
+	for (int i = 0; i < 2000; i++) {
+		gt_dataset_read(data, i, &eval_draw, row[0], &target, NULL);
+		gt_dataset_read(other, i, &eval_draw, row[1], &target, NULL);
+		assert_memory_equal(row[0], row[1], sizeof(row[0]));
+		assert_true(row[0][0] != last);
+		last = row[0][0];
+	}
+	gt_dataset_close(data);
+	gt_dataset_close(other);
 	fixture_close(&f);
 }
 
@@ -372,6 +412,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_keep_their_digits),
 		cmocka_unit_test(the_first_rows_choose_the_offset),
+		cmocka_unit_test(numbers_near_0_end_an_offset),
 		cmocka_unit_test(a_description_keeps_the_scale),
 		cmocka_unit_test(the_target_keeps_its_place),
 		cmocka_unit_test(another_target_has_another_place),
