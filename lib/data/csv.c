@@ -23,14 +23,31 @@ bool gt_csv_parse_number(const char *s, double *value)
 	       fabs(*value) <= 3.4028234663852886e38; /* FLT_MAX */
 }
 
+/* Words that may stand in a column of numbers, in upper or lower case, and whether they always mean
+ * a missing value. "none" does not, as it may be a category or a class. */
+static const struct {
+	const char *text;
+	bool missing;
+} values[] = { { "", true }, { "na", true }, { "n/a", true }, { "nan", true }, { "null", true },
+	{ "none", false }, { "inf", false }, { "infinity", false } };
+
+enum { VALUES = sizeof(values) / sizeof(*values) };
+
+/* The index of a word in `values`; VALUES if it is not there. */
+static size_t find_value(const char *s)
+{
+	size_t i = 0;
+
+	while (i < VALUES && strcasecmp(s, values[i].text) != 0)
+		i++;
+	return i;
+}
+
 bool gt_csv_is_missing(const char *s)
 {
-	static const char *const words[] = { "", "NA", "N/A", "NaN", "nan", "null", "NULL" };
+	size_t i = find_value(s);
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (!strcmp(s, words[i]))
-			return true;
-	return false;
+	return i < VALUES && values[i].missing;
 }
 
 static bool is_number(const char *s)
@@ -55,14 +72,8 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
  * finite, and a number with a unit, such as "12%", may be a value of this column instead. */
 static bool is_name(const char *s)
 {
-	static const char *const values[] = { "", "na", "n/a", "nan", "null", "none", "inf",
-		"infinity" };
-
 	s += strspn(s, "+-.");
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
-		if (!strcasecmp(s, values[i]))
-			return false;
-	return !isdigit((unsigned char)*s);
+	return find_value(s) == VALUES && !isdigit((unsigned char)*s);
 }
 
 /* A header is a first row without a number where the second row has one, and with a name at least

@@ -91,8 +91,8 @@ struct gt_csv_table {
 /* Parse a number. Return false unless it is finite and in the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 
-/* Return whether the text of a field means that the value is missing: empty, NA, NaN and the
- * like. */
+/* Return whether the text of a field means that the value is missing: empty, or NA, N/A, NaN
+ * or null in any case. */
 bool gt_csv_is_missing(const char *s);
 
 /* Write the name of a field for messages, "column 3" or "column 'age'", to text[size]. Return

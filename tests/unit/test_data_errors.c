@@ -97,6 +97,8 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "fraction-word.csv", "1,1.5\n2,3\n3,cat\n");
 	put_text(f, "first-na.csv", "NA,red,hi\n5,blue,lo\n");
 	put_text(f, "first-inf.csv", "-Infinity,red,hi\n5,blue,lo\n");
+	put_text(f, "first-lower.csv", "n/a,red,hi\n5,blue,lo\n");
+	put_text(f, "null.csv", "x,class\n1,none\n2,Null\n");
 	put_text(f, "first-none.csv", "none,red,hi\n5,blue,lo\n");
 	put_text(f, "first-unit.csv", "12%,red,hi\n5,blue,lo\n");
 	put_text(f, "real.csv", "1,2,0\n1,2,0.5\n");
@@ -248,6 +250,10 @@ static const struct wrong wrongs[] = {
 	    "fill it in" },
 	{ "csv:@/first-inf.csv", GT_EFORMAT, "line 1, column 0: '-Infinity' is not a number",
 	    "numbers are finite" },
+	{ "csv:@/first-lower.csv", GT_EFORMAT, "line 1, column 0: the value is missing ('n/a')",
+	    "fill it in" },
+	{ "csv:@/null.csv", GT_EFORMAT, "line 3, column 'class': the target 'Null' is missing",
+	    NULL },
 	{ "csv:@/first-none.csv", GT_EFORMAT,
 	    "line 2, column 0: '5' is a number, but line 1 has 'none'", "header=yes" },
 	{ "csv:@/first-unit.csv", GT_EFORMAT,
