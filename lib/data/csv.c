@@ -13,6 +13,14 @@
 
 #include "lib/base/mem.h"
 
+double gt_csv_round_digits(double x)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.15g", x);
+	return strtod(text, NULL);
+}
+
 bool gt_csv_parse_number(const char *s, double *value)
 {
 	char *end;
@@ -331,18 +339,9 @@ static double number_at(const struct gt_csv *c, int64_t row, int k)
 	                   : c->numbers[row];
 }
 
-/* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
- * same mean and deviation as the training data, and config.json needs no more digits. */
-static double round_digits(double x)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.15g", x);
-	return strtod(text, NULL);
-}
-
 /* A column that does not vary keeps its scale. Numbers are added relative to the first one: in a
- * column that does not vary, all differences are exactly 0. */
+ * column that does not vary, all differences are exactly 0. The mean of such a column is not
+ * rounded: the error would be its feature, and is large for numbers such as 1e38. */
 static void fit_column(
     struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
 {
@@ -357,9 +356,9 @@ static void fit_column(
 		square += d * d;
 	}
 	column->mean = column->offset + (first + mean);
-	column->std = round_digits(sqrt(square / (double)count));
+	column->std = gt_csv_round_digits(sqrt(square / (double)count));
 	if (square > 0)
-		column->mean = round_digits(column->mean);
+		column->mean = gt_csv_round_digits(column->mean);
 	if (!(column->std > 0) || column->std > FLT_MAX)
 		column->std = 1;
 }

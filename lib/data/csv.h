@@ -88,6 +88,11 @@ struct gt_csv_table {
 	size_t same_field;
 };
 
+/* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
+ * same mean, deviation and offset as the training data, and config.json needs no more digits for
+ * them. Only the mean of a column that does not vary may need more. */
+double gt_csv_round_digits(double x);
+
 /* Parse a number. Return false unless it is finite and in the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 

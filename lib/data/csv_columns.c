@@ -46,7 +46,7 @@ static double choose_offset(const struct range *range, double first)
 
 	bool far = magnitude > OFFSET_RATIO * (range->high - range->low);
 
-	return far && fabs(first) <= GT_DATA_MAX_OFFSET ? first : 0;
+	return far && fabs(first) <= GT_DATA_MAX_OFFSET ? gt_csv_round_digits(first) : 0;
 }
 
 /* Look ahead at the first rows. A bad row is an error of the caller when it reads this row. */

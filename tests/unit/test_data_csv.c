@@ -28,6 +28,8 @@ static const struct numbers columns[] = {
 	/* a column that does not vary */
 	{ { "0.1", "0.1", "0.1" }, "", true, false, 0.1, 1, { 0 } },
 	{ { "0", "0", "0" }, "", false, false, 0, 1, { 0 } },
+	{ { "0.12345678901234567", "0.12345678901234567", "0.12345678901234567" }, "", true, false,
+	    0.12345678901234567, 1, { 0 } },
 	/* 2^127 is too large for an offset */
 	{ { "1.7014118346046923e38", "1.7014118346046923e38", "1.7014118346046923e38" }, "", false,
 	    false, 1.7014118346046923e38, 1, { 0 } },
@@ -166,7 +168,7 @@ static void a_description_keeps_the_scale(void **state)
 
 	(void)state;
 	fixture_open(&f);
-	put_text(&f, "n.csv", "1700000000.3,-7.1\n1700000001.7,1e9\n1700000005.9,3.5\n");
+	put_text(&f, "n.csv", "1700000000.30000049,-7.1\n1700000001.7,1e9\n1700000005.9,3.5\n");
 	put_text(&f, "one.csv", "1700000001.7,3.5\n");
 	data = open_data("csv", in(&f, "n.csv"), "", NULL);
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
