@@ -216,7 +216,7 @@ static int read_rows(struct gt_csv_table *t, const struct gt_mapping *map, struc
 	if (!rc)
 		rc = gt_csv_choose_columns(t, err);
 	if (!rc && t->words && t->columns != columns)
-		rc = gt_err_set(err, GT_EINVAL, "%zu columns, but '%s' has %zu", t->columns,
+		rc = gt_err_set(err, GT_EFORMAT, "%zu columns, but '%s' has %zu", t->columns,
 		    t->request->inputs[0], columns);
 	if (t->words)
 		t->columns = columns;

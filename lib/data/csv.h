@@ -112,8 +112,9 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
 /*
  * Choose which field is the target, and which of the other fields are columns: set t->target,
  * t->place, t->columns and t->asked. If the model was trained with named columns and this table has
- * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL, for
- * example if two fields have the same name, and the name has to choose one.
+ * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL (a
+ * setting names no field, two, or one that it cannot have), GT_EFORMAT (the file lacks a column of
+ * the training, has another number of them, or two of the same name).
  */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 

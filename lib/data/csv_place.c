@@ -44,22 +44,26 @@ static size_t find_name(const struct gt_csv_table *t, const char *name)
 	return t->names && low < t->fields && !strcmp(*t->sorted[low], name) ? low : t->fields;
 }
 
-static int two_fields(const struct gt_csv_table *t, char **first, char **second, struct gt_err *err)
+/* Set the error `code` for two fields of one name: GT_EINVAL if a setting has this name, GT_EFORMAT
+ * if the file is at fault. */
+static int two_fields(const struct gt_csv_table *t, enum gt_code code, char **first, char **second,
+    struct gt_err *err)
 {
-	gt_err_set(err, GT_EINVAL, "columns %td and %td have the same name, '%.100s'",
-	    first - t->names, second - t->names, *first);
+	gt_err_set(err, code, "columns %td and %td have the same name, '%.100s'", first - t->names,
+	    second - t->names, *first);
 	return gt_err_hint(err, "rename one of them");
 }
 
-/* Find the only field with a name; *field is t->fields if no field has it. */
-static int find_unique(
-    const struct gt_csv_table *t, const char *name, size_t *field, struct gt_err *err)
+/* Find the only field with a name; *field is t->fields if no field has it. If two fields have it,
+ * `code` is the error. */
+static int find_unique(const struct gt_csv_table *t, const char *name, enum gt_code code,
+    size_t *field, struct gt_err *err)
 {
 	size_t at = find_name(t, name);
 
 	*field = at < t->fields ? (size_t)(t->sorted[at] - t->names) : t->fields;
 	if (at + 1 < t->fields && !strcmp(*t->sorted[at + 1], name))
-		return two_fields(t, t->sorted[at], t->sorted[at + 1], err);
+		return two_fields(t, code, t->sorted[at], t->sorted[at + 1], err);
 	return 0;
 }
 
@@ -82,7 +86,7 @@ static int find_field(const struct gt_csv_table *t, const char *wanted, const ch
 {
 	char *end;
 	unsigned long n;
-	int rc = find_unique(t, wanted, field, err);
+	int rc = find_unique(t, wanted, GT_EINVAL, field, err);
 
 	if (rc)
 		return gt_err_hint(err, "name a column by its number, from 0");
@@ -193,12 +197,12 @@ static int mark_known(
 {
 	for (int k = 0; k < known_columns(like); k++) {
 		size_t i;
-		int rc = find_unique(t, known_name(like, k), &i, err);
+		int rc = find_unique(t, known_name(like, k), GT_EFORMAT, &i, err);
 
 		if (rc)
 			return rc;
 		if (i == t->fields)
-			return gt_err_set(err, GT_EINVAL,
+			return gt_err_set(err, GT_EFORMAT,
 			    "there is no column '%.100s', but the model was trained with it",
 			    known_name(like, k));
 		if (i == t->target)
@@ -208,7 +212,7 @@ static int mark_known(
 			return wrong_field(
 			    t, i, "is skipped, but the model was trained with it", err);
 		if (t->place[i])
-			return gt_err_set(err, GT_EINVAL,
+			return gt_err_set(err, GT_EFORMAT,
 			    "the model was trained with two columns named '%.100s'",
 			    known_name(like, k));
 		t->place[i] = k + 1;
@@ -255,7 +259,7 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 		if (t->place[field] == GT_CSV_NOWHERE && field != t->target)
 			continue;
 		if (last && !strcmp(*last, *t->sorted[i])) {
-			two_fields(t, last, t->sorted[i], err);
+			two_fields(t, GT_EFORMAT, last, t->sorted[i], err);
 			return gt_err_hint(err,
 			    "rename one of them, or leave one out by its number: skip=%zu", field);
 		}
@@ -311,7 +315,7 @@ static int place_among_known(const struct gt_csv_table *t, const struct gt_data_
 static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *name = t->like && t->names ? t->like->target.name : NULL;
-	int rc = name ? find_unique(t, name, &t->target, err) : 0;
+	int rc = name ? find_unique(t, name, GT_EFORMAT, &t->target, err) : 0;
 
 	if (rc || (name && t->target < t->fields && !t->place[t->target]))
 		return rc;
@@ -321,7 +325,8 @@ static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 	for (t->target = t->fields; t->target-- > 0;)
 		if (!t->place[t->target])
 			return 0;
-	return gt_err_set(err, GT_EINVAL, "no column is left to be the target");
+	return gt_err_set(err, gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT,
+	    "no column is left to be the target");
 }
 
 static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
@@ -355,7 +360,7 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 	t->csv->source.target_place = target_place(t);
 	rc = place_in_order(t, err);
 	if (!rc && t->like && t->columns != (size_t)known_columns(t->like))
-		rc = gt_err_set(err, GT_EINVAL,
+		rc = gt_err_set(err, GT_EFORMAT,
 		    "rows of %zu features, but the model was trained on %d", t->columns,
 		    known_columns(t->like));
 	return rc || t->like ? rc : check_names(t, err);
@@ -386,8 +391,8 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	}
 	if (!wanted || t->fields == wanted)
 		return place_in_order(t, err);
-	gt_err_set(err, GT_EINVAL, "rows of %zu fields, but the model was trained with %zu columns",
-	    t->fields, wanted);
+	gt_err_set(err, GT_EFORMAT,
+	    "rows of %zu fields, but the model was trained with %zu columns", t->fields, wanted);
 	if (t->fields < wanted)
 		return hint_separator(t, wanted, err);
 	if (t->fields == wanted + 1 && known && request->like->target_place)

@@ -196,9 +196,9 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 		--ckpt pictures - </dev/null|1|neither a JPEG nor a PNG
 		--ckpt pictures images --read split=a|2|unknown option 'split'
 		--ckpt pictures images --json --csv|2|--csv
-		--ckpt table wide.csv|2|rows of 3 fields, but the model was trained with 2 columns
+		--ckpt table wide.csv|1|rows of 3 fields, but the model was trained with 2 columns
 		--ckpt table word.csv|1|'x' is not a number
-		--ckpt table column.csv|2|no column 'b', but the model was trained with it
+		--ckpt table column.csv|1|no column 'b', but the model was trained with it
 		--ckpt table - </dev/null|1|there are no rows
 		--ckpt nan.safetensors --model mlp:2,2 two.csv|1|the answer to 'two.csv:1' is not finite
 		--ckpt words odd.txt|1|'odd.txt': line 2: the character

@@ -384,6 +384,13 @@ static void bad_data_are_no_bad_options(void **state)
 		    "d.csv': line 2, column 1: class 2 is not among the 2 classes" },
 		{ "red,0\nblue,1\n", "red,0\npink,0\n",
 		    "d.csv': line 2, column 0: 'pink' is not among the words" },
+		{ "1,0\n2,1\n", "1,2,0\n",
+		    "d.csv': rows of 2 features, but the model was trained on 1" },
+		{ "a,b,k\n1,2,x\n", "a,c,k\n1,2,x\n",
+		    "d.csv': there is no column 'b', but the model was trained with it" },
+		{ "a,b,k\n1,2,x\n", "a,b,b,k\n1,2,2,x\n",
+		    "d.csv': columns 1 and 2 have the same name, 'b'" },
+		{ "a,b,k\n1,2,x\n", "a,b\n1,2\n", "d.csv': no column is left to be the target" },
 	};
 	struct fixture f;
 

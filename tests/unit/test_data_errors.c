@@ -223,7 +223,7 @@ static const struct wrong wrongs[] = {
 	    "data option 'categories=class': column 'class' is the target", NULL },
 	{ "csv:@/word.csv,skip=y,categories=y", GT_EINVAL,
 	    "data option 'categories=y': column 'y' is not used as a feature", NULL },
-	{ "csv:@/twice.csv", GT_EINVAL, "columns 0 and 2 have the same name, 'x'", "rename" },
+	{ "csv:@/twice.csv", GT_EFORMAT, "columns 0 and 2 have the same name, 'x'", "rename" },
 	{ "csv:@/twice.csv,skip=x", GT_EINVAL, "columns 0 and 2 have the same name, 'x'",
 	    "by its number" },
 	{ "csv:@/twice.csv,skip=0/2,target=x", GT_EINVAL, "columns 0 and 2 have the same name",

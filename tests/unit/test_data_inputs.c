@@ -172,7 +172,7 @@ static void test_files_that_differ(void **state)
 	put_text(&f, "b.csv", "1,2,3\n");
 	snprintf(a, sizeof(a), "%s", in(&f, "a.csv"));
 	snprintf(b, sizeof(b), "%s", in(&f, "b.csv"));
-	assert_int_equal(open_inputs(&data, "csv", inputs, 2, NULL, &err), GT_EINVAL);
+	assert_int_equal(open_inputs(&data, "csv", inputs, 2, NULL, &err), GT_EFORMAT);
 	assert_non_null(strstr(err.text, "b.csv': 3 columns, but"));
 	fixture_close(&f);
 }
