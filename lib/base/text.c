@@ -141,12 +141,14 @@ char *gt_text_count(char out[GT_TEXT_SIZE], double count)
 
 char *gt_text_number(char out[GT_TEXT_SIZE], double value)
 {
+	char text[GT_TEXT_SIZE];
+
 	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(out, GT_TEXT_SIZE, "%.*g", digits, value);
-		if (strtod(out, NULL) == value)
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
 			break;
 	}
-	return out;
+	return strcpy(out, text);
 }
 
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds)
