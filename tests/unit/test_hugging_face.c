@@ -240,7 +240,7 @@ static void test_back(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_model_input in;
-		char *spec, *settings;
+		char *spec = NULL, *settings;
 		struct gt_model *m;
 		json_t *config;
 
