@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
@@ -257,4 +258,19 @@ int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *er
 		*fd = -1;
 	}
 	return rc;
+}
+
+int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err)
+{
+	struct stat st;
+
+	if (stat(input, &st))
+		return 0;
+	if (S_ISDIR(st.st_mode) ? !gt_file_is_below(path, input) : !gt_file_is_same(path, input))
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path, input);
+	else
+		gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
+	return gt_err_hint(err, "name another file");
 }

@@ -78,6 +78,10 @@ bool gt_file_is_same(const char *a, const char *b);
  * `path` is a symbolic link, this is true of the link or of its target. */
 bool gt_file_is_below(const char *path, const char *folder);
 
+/* Check that writing the file `path` would not change `input`, a file or a folder that is read. If
+ * `input` does not exist, there is no error. Errors: GT_EINVAL. */
+int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err);
+
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.
  * Errors: GT_EIO if it is not a regular file but a directory, a device or a pipe. If file.folder is
  * set, a symbolic link is an error, too. */

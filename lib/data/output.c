@@ -1,23 +1,10 @@
 /* output.c - check that an output file is not part of a data set. */
 #include <string.h>
-#include <sys/stat.h>
 
+#include "lib/base/folder.h"
 #include "lib/data/data.h"
 #include "lib/data/shard_names.h"
 #include "lib/data/spec.h"
-
-static int check_path(const char *path, const char *input, struct gt_err *err)
-{
-	struct stat st;
-
-	if (stat(input, &st))
-		return 0;
-	if (S_ISDIR(st.st_mode) ? !gt_file_is_below(path, input) : !gt_file_is_same(path, input))
-		return 0;
-	gt_err_set(err, GT_EINVAL, "'%.200s' is %s the data, '%.200s'", path,
-	    S_ISDIR(st.st_mode) ? "in the folder of" : "a file of", input);
-	return gt_err_hint(err, "name another file");
-}
 
 /* A pattern that matches nothing is an error later, when the data set is opened. */
 static int check_pattern(const char *path, const char *pattern, struct gt_err *err)
@@ -27,7 +14,7 @@ static int check_pattern(const char *path, const char *pattern, struct gt_err *e
 
 	if (!gt_shard_names(&files, pattern, GT_ERR_IGNORED))
 		for (size_t i = 0; !rc && i < files.count; i++)
-			rc = check_path(path, files.names[i], err);
+			rc = gt_file_check_not_input(path, files.names[i], err);
 	gt_shard_names_release(&files);
 	return rc;
 }
@@ -46,13 +33,13 @@ static int check_form(const char *path, const struct gt_spec *spec, const struct
 	if (strcmp(form->name, spec->kind))
 		return 0;
 	if (*spec->path)
-		rc = check_path(path, spec->path, err);
+		rc = gt_file_check_not_input(path, spec->path, err);
 	if (!rc && form->path && strstr(form->path, "PATTERN"))
 		rc = check_pattern(path, spec->path, err);
 	for (const struct gt_setting *s = form->settings; !rc && s->help; s++) {
 		const char *value = is_path(s) ? gt_spec_value(spec, s->key) : NULL;
 
-		rc = value ? check_path(path, value, err) : 0;
+		rc = value ? gt_file_check_not_input(path, value, err) : 0;
 	}
 	return rc;
 }

@@ -6,27 +6,6 @@
 #include "lib/train/eval.h"
 #include "lib/train/run/run_source.h"
 
-static int fail_in(const char *path, const char *where, const char *folder, struct gt_err *err)
-{
-	gt_err_set(err, GT_EINVAL, "'%.200s' is %s '%.200s'", path, where, folder);
-	return gt_err_hint(err, "name another file");
-}
-
-/* Check the output `path` against one input, a file or folder. NULL: no input. */
-static int check_input(const char *path, const char *input, struct gt_err *err)
-{
-	struct stat st;
-
-	if (!input || stat(input, &st))
-		return 0;
-	if (S_ISDIR(st.st_mode) && gt_file_is_below(path, input))
-		return fail_in(path, "in the input folder", input, err);
-	if (S_ISDIR(st.st_mode) || !gt_file_is_same(path, input))
-		return 0;
-	gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
-	return gt_err_hint(err, "name another file");
-}
-
 /* The files of a checkpoint file; one with an index has several. */
 static int check_shards(const char *path, struct gt_file_name file, struct gt_err *err)
 {
@@ -45,18 +24,23 @@ static int check_ckpt(const char *path, const struct gt_run_source *source, stru
 {
 	struct stat st;
 
-	if (source->dir.folder.path && gt_run_dir_owns(&source->dir, path))
-		return fail_in(path, "a file of the run", source->dir.folder.path, err);
+	if (source->dir.folder.path && gt_run_dir_owns(&source->dir, path)) {
+		gt_err_set(err, GT_EINVAL, "'%.200s' is a file of the run '%.200s'", path,
+		    source->dir.folder.path);
+		return gt_err_hint(err, "name another file");
+	}
 	if (!stat(source->path, &st) && S_ISDIR(st.st_mode))
-		return check_input(path, source->path, err);
+		return gt_file_check_not_input(path, source->path, err);
 	return check_shards(path, source->file, err);
 }
 
-/* --model may name a folder, which is an input then. A folder that has the name of a model is
- * not. */
+/* --model may name a folder, which is then an input. A folder that has the name of a built-in model
+ * is no input. */
 static int check_model(const char *path, const char *model, struct gt_err *err)
 {
-	return model && gt_run_source_is_transformers(model) ? check_input(path, model, err) : 0;
+	return model && gt_run_source_is_transformers(model)
+	           ? gt_file_check_not_input(path, model, err)
+	           : 0;
 }
 
 int gt_eval_check_output(
@@ -66,7 +50,7 @@ int gt_eval_check_output(
 	int rc = gt_run_source_open(&source, options->ckpt, err);
 
 	if (!rc && (gt_data_check_output(path, options->data, err) ||
-	               check_input(path, options->vocab, err) ||
+	               (options->vocab && gt_file_check_not_input(path, options->vocab, err)) ||
 	               check_model(path, options->model, err) || check_ckpt(path, &source, err)))
 		rc = gt_err_prefix(err, "{predictions}");
 	gt_run_source_release(&source);

@@ -48,7 +48,7 @@ setup() {
 	for words in images:pictures.tar webdataset:pict*.tar; do
 		gtrain eval --data "$words" --ckpt run --predictions pictures.tar
 		equal "$status:$out" 2:
-		[[ $err == *"'pictures.tar' is a file of the data"* ]]
+		[[ $err == *"'pictures.tar' is an input, and would be overwritten"* ]]
 	done
 	gtrain eval --data webdataset:pictures.tar,classes=words/names --ckpt run --predictions words/names
 	equal "$status:$out" 2:
