@@ -157,7 +157,7 @@ static __device__ __forceinline__ double add(double a, double b)
 	return __dadd_rn(a, b);
 }
 
-/* Some rows from r on, and what a thread has of them. */
+/* Some rows, from r on, and one thread's part of them. */
 template <class T, class S, int W> struct norm_grad_rows {
 	typedef typename gt_wide<T>::type wide;
 	enum { N = W * sizeof(S) == 16 ? GRAD_AT_ONCE : W * sizeof(S) <= 32 ? 2 : 1 };
@@ -280,7 +280,7 @@ template <class T, class S, int W> struct norm_grad_rows {
  * Whether this block is the last of `count` to come here, for all of its threads, which then see
  * the writes of the others. The first fence makes this block's writes visible before it is
  * counted, the second keeps reads from being done before the count, or by an L1 cache that was
- * filled before it (CUDA C++ Programming Guide, "Memory Fence Functions", whose example this is;
+ * filled before it (CUDA C++ Programming Guide, "Memory Fence Functions" has this example;
  * PTX ISA, "Memory Consistency Model"). The last block sets the counter back, for the
  * next launch.
  */

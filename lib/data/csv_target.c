@@ -39,7 +39,7 @@ static int too_many_classes(size_t classes, struct gt_err *err)
 	return gt_err_hint(err, "select the column of classes with target=COLUMN");
 }
 
-/* The first row, from `row` on, whose target is not a number; t->rows if all are numbers. */
+/* The first row, from `row` on, that has a word as its target; t->rows if all have numbers. */
 static size_t first_word(const struct gt_csv_table *t, size_t row)
 {
 	while (row < t->rows && is_number(t->targets[row]))

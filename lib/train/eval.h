@@ -49,7 +49,7 @@ int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
  * Check that writing the file `path` would not change a file that the evaluation reads: the
  * checkpoint and its shards, a file of its run directory, the data, the vocabulary or the
  * tokenizer. `path` must not be in a folder of data, of a tokenizer, or of another program's
- * checkpoint; it may be in a run directory. What is missing is not an error. Errors: GT_EINVAL; any
+ * checkpoint; it may be in a run directory. A missing file is not an error. Errors: GT_EINVAL; any
  * error of opening the checkpoint.
  */
 int gt_eval_check_output(

@@ -338,7 +338,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 	done
 }
 
-@test "a new run overwrites no results of a run whose checkpoints are gone, and no other files" {
+@test "a new run does not overwrite results or other files in --out" {
 	local file
 	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json; do
 		rm -rf run

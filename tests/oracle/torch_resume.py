@@ -368,7 +368,7 @@ def to_torch(folder):
     far = off(curve(f"{folder}/runs/gpl")[half:], losses)
     decays = [group["weight_decay"] for group in optimizer.param_groups]
     yield "PyTorch goes on with gtrain's curve, by the README", "" if far <= 1e-4 and decays == [0.3, 0] else f"apart by {far:.1e}, {decays}"
-    # One group of all parameters, whose weight decay norms and biases have, too.
+    # One group of all parameters: norms and biases have its weight decay, too.
     groups = {**optimizer.state_dict()["param_groups"][0], "params": list(range(len(list(model.parameters()))))}
     order = {id(p): i for i, p in enumerate(model.parameters())}
     state = {order[id(p)]: s for p, s in optimizer.state.items()}

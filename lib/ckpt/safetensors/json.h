@@ -60,8 +60,8 @@ int gt_json_members(struct gt_json *json, gt_json_member *member, void *self, st
 int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_err *err);
 
 /*
- * Skip the value at the current position, which may have numbers of any size. Its text may have at
- * most `limit` bytes.
+ * Skip the value at the current position. Its integers may have more than 64 bits. Its text may
+ * have at most `limit` bytes.
  */
 int gt_json_skip(struct gt_json *json, size_t limit, struct gt_err *err);
 

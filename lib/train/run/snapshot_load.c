@@ -361,8 +361,8 @@ static int fail_steps(int64_t steps, int64_t found, int64_t number, struct gt_er
 	return gt_err_hint(err, "{init-from} starts a new run from its weights alone");
 }
 
-/* The count of Adam, the same for all parameters, may lag behind that of the run: PyTorch skips
- * steps whose gradients overflow. */
+/* The count of Adam, the same for all parameters, may lag behind that of the run: PyTorch skips a
+ * step if its gradients overflow. */
 static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
     const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
 {
