@@ -37,9 +37,10 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 }
 
 /*
- * Update the 16-bit copy of the parameters, o->copy, if there is one. An optimizer has just updated
- * a range of the parameters. p[n] are the elements [first, first + n) of this range. Round them to
- * o->copy_type, and write them to o->copy[first] and the elements that follow.
+ * An optimizer is updating a range of the parameters, and o->copy may be a 16-bit copy of this
+ * range. p[n] are the updated elements with the indices first to first + n - 1 in the range. Round
+ * them to o->copy_type, and write them to o->copy[first] to o->copy[first + n - 1]. If o->copy is
+ * NULL, do nothing.
  */
 static inline void gt_write_copy(
     const float *p, int64_t first, int64_t n, const struct gt_update_options *o)

@@ -57,9 +57,9 @@ enum gt_rng_stream {
 	GT_RNG_GENERATE, /* sampling of tokens; words 0, 1: index of the generated token */
 	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
 	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
-	/* weights of mixtures of samples (gt_mixup_weight() in lib/data/source.h); words 0, 1: the
-	 * number of the group of mixed samples, times GT_MIXUP_BLOCKS, plus the index of a block in
-	 * this group; word 3: epoch */
+	/* mixup weights (gt_mixup_weight() in lib/data/source.h); each weight
+	 * uses up to GT_MIXUP_BLOCKS blocks of 128 random bits; words 0, 1: index of the group *
+	 * GT_MIXUP_BLOCKS + index of the block; word 3: epoch */
 	GT_RNG_MIXUP,
 	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
 	 * index of the element, divided by 4 */

@@ -12,8 +12,9 @@
  *   1000000000000000019884624838656  an integer beyond 64 bits becomes a real number
  *   NaN, Infinity, -Infinity         they become strings: "NaN", "Infinity" and "-Infinity"
  *
- * All other integers stay exact. So such a value does no harm under a key that is not used, and a
- * reader that wants an integer, or a number, finds a value of another type.
+ * All other integers stay exact. Such a value does no harm if its key is not used. If its key is
+ * used, the caller finds a value of the wrong type: a real number in place of an integer, or a
+ * string in place of a number.
  *
  * `flags` are those of json_loadb() without JSON_DISABLE_EOF_CHECK. If the text has such a value,
  * `error->position` and `error->column` may be too large; `error->line` is right. Release the

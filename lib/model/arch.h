@@ -34,8 +34,9 @@ struct gt_arch_config {
 struct gt_arch {
 	const char *name;
 	const char *summary;
-	/* The settings that the architecture accepts: "layers heads ...". "": none; "sizes": a list
-	 * of numbers without keys. */
+	/* The keys of the settings that the architecture accepts, separated by spaces, such as
+	 * "layers heads". If it accepts no settings, an empty string. If it accepts a list of
+	 * numbers without keys, the word "sizes". */
 	const char *keys;
 	struct gt_arch_config defaults;
 	/* Write to *out the input that the architecture prefers, see gt_model_preferred_input(). */

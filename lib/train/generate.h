@@ -35,7 +35,7 @@ struct gt_generator {
 
 /*
  * Make the programs in a session that is being opened, and lay out their caches in its store. The
- * session's input must be tokens; s->input.block becomes out->block. The session releases the
+ * session's input must be tokens; out->block is set to s->input.block. The session releases the
  * programs. *out must not move until the session is closed. After the session is closed, call
  * gt_generator_release(), even if gt_generator_init() failed.
  */

@@ -17,7 +17,7 @@
  *   inbox    the part of a window that one other rank writes to. A window has one inbox for each
  *            other rank. Collectives use the inbox for the previous rank in the ring. The other
  *            inboxes are only for messages (GT_SEND), and have shorter slots.
- *   chunk    the part of a buffer or of a message that is sent at once.
+ *   chunk    a part of a buffer or of a message. Each chunk is sent as one piece.
  *   slot     space for one chunk. An inbox has GT_RING_SLOTS slots. Chunk k uses slot
  *            k modulo GT_RING_SLOTS.
  *   post     set a counter that another rank waits for.
@@ -100,8 +100,9 @@ struct gt_cuda_ring {
 	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
 	unsigned wait_flags; /* of wait_value() */
-	/* The collective that is being queued. acts: number of its acts so far, each the work on
-	 * one chunk (kernels/cuda/group/mates.h); sends: the present act sends a chunk. */
+	/* The collective that is being queued. It consists of acts: an act is the work on one chunk
+	 * (kernels/cuda/group/mates.h). acts: number of acts queued so far; sends: the current act
+	 * sends a chunk. */
 	uint32_t acts;
 	bool sends;
 	/* halted: this rank has set its word `halt`. calling: the caller's thread is queuing a

@@ -141,8 +141,8 @@ struct gt_shm {
 		uint64_t messages;
 	} sent[GT_SHM_RANKS_MAX], received[GT_SHM_RANKS_MAX];
 
-	/* flags of a ring that uses this group; gt_shm_wake_all() also wakes the ranks that sleep
-	 * on them */
+	/* flags in other memory, added by a ring that uses this group (lib/comm/ring/peers_shm.c);
+	 * gt_shm_wake_all() also wakes the ranks that sleep on these flags */
 	struct gt_shm_flag *more[2 * GT_SHM_RANKS_MAX];
 	int more_count;
 
@@ -172,10 +172,10 @@ struct gt_shm_peers {
 /*
  * Allocate `bytes` bytes of zeroed memory that all ranks share: a collective call.
  *
- * Rank 0 allocates the memory. Through `exchange`, the other ranks get its file if they are
- * processes, or its address if they are threads. If a rank fails, all ranks fail. If this rank has
- * failed before, *err has a code on entry. Then the rank only reports this error to the other
- * ranks. `peers` may be NULL.
+ * Rank 0 allocates the memory. Through `exchange` it tells the other ranks the address of the
+ * memory if they are threads. If they are processes, it tells them the file that they map. If a
+ * rank fails, all ranks fail. If this rank has failed before, *err has a code on entry. Then the
+ * rank only reports this error to the other ranks. `peers` may be NULL.
  */
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err);
@@ -187,8 +187,8 @@ int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struc
 /* Unmap the memory. If the ranks are threads, only the call of the last thread unmaps it. */
 void gt_shm_share_release(struct gt_shm_share *share);
 
-/* Take part in the exchanges of gt_shm_share_make() without using the memory. A rank without the
- * memory calls this while the other ranks call gt_shm_share_make(). */
+/* Take part in the exchanges of gt_shm_share_make() without using the memory. A rank that does
+ * not join a new group calls this while the other ranks call gt_shm_share_make(). */
 int gt_shm_share_skip(const struct gt_exchange *exchange, struct gt_err *err);
 
 /* Implement gt_group_alloc(), gt_group_release() and gt_group_share(). */
@@ -200,8 +200,8 @@ int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt
  * part of the region. If no region contains them, the member `region` of the result is 0. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
-/* Return the address, in this process, of the `bytes` bytes at `place`, which rank `rank` has
- * written to its area. Return NULL if the place is not valid. */
+/* Rank `rank` has written `place` to its area. Return the address that the `bytes` bytes at this
+ * place have in this process. Return NULL if the place is not valid. */
 unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
 /* ---- shm/wait.c: flags, deadlines and failing together ---- */

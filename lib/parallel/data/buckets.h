@@ -36,15 +36,15 @@ void gt_buckets_release(struct gt_buckets *b);
 /* Return the index of the bucket that contains the element at `offset`. */
 size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 
-/* Return an array [b->size], or NULL on error. All passes over the graph must already be done. If
+/* Return an array [b->size], or NULL on error. Call this after all passes that change the graph. If
  * element i is n, all gradients of bucket i are complete after the first n nodes of the graph. n is
  * 0 if no node writes the bucket. The caller frees the array. */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
-/* Allocate the list p->events of collectives, which profiles read. In a step each bucket is reduced
- * by one collective, and gathered by up to `gathers` collectives. If the data axis has one seat,
- * the list stays empty. */
+/* Allocate p->events, the list of the collectives of a step. The profiler reads it. In a step each
+ * bucket is reduced by one collective, and gathered by up to `gathers` collectives. If the data
+ * axis has only one rank, the list stays empty. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 

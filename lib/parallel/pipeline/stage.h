@@ -6,6 +6,9 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
+/* A chunk is a part of this rank's batch that passes through the pipeline at once (a
+ * micro-batch). */
+
 /* The links of a stage to its neighbours: "before" is the previous stage, "next" the next one. Each
  * link is a separate group of two ranks, so a wait on one link does not delay the others. */
 enum gt_pipe_link {
@@ -22,8 +25,9 @@ struct gt_pipeline_tied {
 	/* index of this stage among the stages that hold the parameter, and their number */
 	int rank, size;
 	struct gt_group *group; /* group for device memory of the stages that hold it */
-	/* reproducible training: ticket of the latest send of a gradient to the first of these
-	 * stages; 0: none yet */
+	/* In reproducible training: the ticket (lib/comm/group.h) of the latest send of a gradient
+	 * to the first of these stages. A ticket is a number that one can wait for. 0: no gradient
+	 * was sent yet. */
 	uint64_t ticket;
 };
 

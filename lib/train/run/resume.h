@@ -31,8 +31,8 @@ struct gt_train;
  * Check that the run may continue from its checkpoint (t->saved, t->resumed): the run must not end
  * before the checkpoint's step, and an option that must not change (gt_resume_rule.fixed) needs the
  * value that "config" of the checkpoint has. If "config" lacks an option, the saved run is taken to
- * have run without it. Rules of --map must be those in "config". The checkpoint of another program
- * fits all options and rules.
+ * have run without it. Rules of --map must be those in "config". A checkpoint that another
+ * program wrote has no "config", so its options and rules are not checked.
  *
  * Errors: GT_EINVAL, which does not name the file.
  */
@@ -58,8 +58,8 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
  * number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
-/* Scores of other validation data cannot be compared: if the checkpoint's best evaluation
- * (t->best_step) was of other data than this run's evaluations, forget it, and log a line. Data are
+/* Forget the checkpoint's best evaluation (t->best_step), and log a line, if it used other
+ * validation data than this run, because the scores of different data cannot be compared. Data are
  * the same if the options name them in the same way. */
 void gt_resume_check_best(struct gt_train *t);
 
