@@ -62,8 +62,8 @@ const struct gt_cmd_group *gt_cmd_groups(void);
 /* Return the row of a group, or NULL if there is no such group. */
 const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 
-/* Return the second word of the command's name if the command belongs to the group, otherwise NULL:
- * for "ckpt ls" in the group "ckpt" the word is "ls". */
+/* If the command belongs to the group, return the second word of its name, for example "ls" for the
+ * command "ckpt ls". Otherwise return NULL. */
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
 /*
@@ -196,8 +196,8 @@ void gt_cmd_set_threads(int64_t threads);
  * `fd` is a terminal, and TERM is set and not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
-/* If a launcher (lib/comm/launch/launch.h) started this rank and shows the rank's progress line on
- * its terminal, return the width of this terminal in columns. Otherwise return 0. */
+/* If a launcher (lib/comm/launch/launch.h) started this process and shows the progress line of this
+ * process, return the width of the launcher's terminal in columns. Otherwise return 0. */
 int gt_cmd_launcher_columns(void);
 
 /* Replace each operand of the command that is a run directory (the output folder of a training run)

@@ -7,9 +7,10 @@
 #include "cmd/cmd.h"
 
 /*
- * Print the shell functions that complete the value of --model, --data or --augment: names,
- * settings, the values of settings and, for --data, the path. The functions are a part of the
- * completion script (gt_cmd_print_completion()).
+ * Print the shell functions that complete the value of --model, --data or --augment, such as
+ * "gpt:layers=4,bias=no". They complete names (gpt), settings (layers), the values of settings (no)
+ * and, for --data, the path. The functions are a part of the completion script
+ * (gt_cmd_print_completion()).
  *
  * The shell functions are called `_gtrain_spec LIST TYPED` in bash, `_gtrain_LIST` in zsh and
  * `__gtrain_spec LIST` in fish. LIST is model, data or augment. TYPED is the part of the value that

@@ -26,8 +26,8 @@ struct gt_cmd_ranks {
 
 /* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
  * `cli_type` is the struct that receives the values of the options, and `member` is its member for
- * this option. The last argument of GT_CMD_NPROC is the default: .initial = "2", or
- * GT_CMD_RANK_PER_GPU, with which the member is 0 until gt_cmd_find_ranks() sets it. */
+ * this option. The last argument of GT_CMD_NPROC is the default: for example .initial = "2", or
+ * GT_CMD_RANK_PER_GPU. With the latter, the member is 0 until gt_cmd_find_ranks() sets it. */
 /* clang-format off */
 #define GT_CMD_NPROC(cli_type, member, text, ...) \
 	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
@@ -58,16 +58,17 @@ int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 /* Set *world to the rank of this process and the number of ranks. A launcher, such as mpirun,
  * passes these numbers in environment variables. If no launcher has started this process and nproc
  * is larger than 1, set *launch to true: this process then has to start the ranks. Errors:
- * GT_EINVAL if --nproc is on the command line, and a launcher has started several ranks, but not
- * nproc. */
+ * GT_EINVAL if --nproc is on the command line, and a launcher has started several ranks, but more
+ * or fewer than nproc. */
 int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc,
     bool *launch, struct gt_err *err);
 
-/* Call gt_cmd_find_world(). If *nproc is 0, first set it to the number of GPUs in the list of
- * devices `device` (lib/device/name.h), or to 1 on the CPU and if the list has an error. In
- * addition, set *launch to true if a launcher has started only this process and *nproc > 1, for
- * example in the only task of a batch job. The MPI backend is an exception in this case, because
- * gtrain cannot start ranks that use MPI: *launch is set to false, and *nproc to 1. */
+/* Call gt_cmd_find_world(). If *nproc is 0, first set it: to the number of GPUs in the list of
+ * devices `device` (lib/device/name.h), or to 1 if the device is the CPU or if the list has an
+ * error. In addition, set *launch to true if a launcher has started only this process and *nproc is
+ * above 1, for example in the only task of a batch job. The MPI backend is an exception in this
+ * case, because gtrain cannot start ranks that use MPI: *launch is set to false, and *nproc to
+ * 1. */
 int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
     const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 

@@ -16,7 +16,7 @@
  *   title     the purpose of the recipe: a short phrase in lower case, without a full stop
  *   data      an example of the value of --data
  *   text      the data that the recipe needs, and the source of its settings
- *   measured  the machine and the time of a measured run; without it, none was measured
+ *   measured  the machine and the time of a measured run; absent if no run was measured
  */
 struct gt_cmd_recipe {
 	const char *name, *json; /* NAME, and the text of the file */

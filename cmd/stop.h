@@ -23,8 +23,8 @@
 struct gt_stop {
 	atomic_bool
 	    stop_requested; /* request to stop; set by the first signal if `graceful` is true */
-	/* true: the first signal sets `stop_requested`, and a later signal ends the process; a
-	 * second signal within 0.1 s counts as the first one. false: the first signal ends the
+	/* true: the first signal sets `stop_requested`, and a later signal ends the process, but
+	 * signals within 0.1 s of the first one are ignored. false: the first signal ends the
 	 * process. */
 	atomic_bool graceful;
 	/* gets a message when the first signal sets `stop_requested`, unless the launcher sent the

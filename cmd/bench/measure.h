@@ -7,7 +7,7 @@
 
 enum { GT_BENCH_MAX_SIZES = 64 };
 
-/* Parse the value of --sizes: one size ("4K"), or a range ("1K..256M"). A range stands for the
+/* Parse the value of --sizes: one size ("4K"), or a range ("1K..256M"). This range stands for the
  * sizes 1K, 2K, 4K, ... up to 256M. Write the sizes in bytes to sizes[GT_BENCH_MAX_SIZES], in
  * ascending order, and the number of sizes to *count. Errors: GT_EINVAL for a wrong value, for a
  * size below 8 bytes, and for a size above 1024 GiB. */

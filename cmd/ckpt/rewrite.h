@@ -83,9 +83,9 @@ int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whol
 void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input and check its tensors against its digests (lib/ckpt/tools/digest.h), so that a
- * damaged tensor never gets a new digest that matches the damage. Close *out with gt_ckpt_close(),
- * also after an error. */
+/* Open an input and check its tensors against its digests (lib/ckpt/tools/digest.h). Without this
+ * check, the output could contain a damaged tensor with a new digest that matches the damage. Close
+ * *out with gt_ckpt_close(), also after an error. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

@@ -78,8 +78,8 @@ static inline int64_t gt_chunk_length(const struct gt_chunking *s, int64_t k)
 
 /*
  * Return the division of a tensor into chunks, for ops that work by channel: the columns are the
- * channels. In a tensor of four dimensions, dimension 1 is the channels; in any other tensor, the
- * last dimension. In memory the channels must come last (gt_accept_channels_last()).
+ * channels. The channels are the dimension C of a tensor [N, C, H, W], and the last dimension of
+ * any other tensor. In memory the channels must come last (gt_accept_channels_last()).
  */
 static inline struct gt_chunking gt_chunking_of_channels(const struct gt_tensor *t)
 {

@@ -216,7 +216,7 @@ struct gt_attention_draw {
 
 /* Dropout for one head, used by one thread. Philox computes a block of four random words at a time,
  * and neighbouring elements of a row mostly use words of the same block. So the thread keeps the
- * last block. */
+ * four words that it computed last. */
 struct gt_attention_dropper {
 	uint64_t seed, first, block;
 	uint32_t stream, step, threshold, word[4];

@@ -6,10 +6,11 @@
 #include "kernels/cuda/attention.cuh"
 
 /*
- * The kernels for 16-bit types keep all data of a block's own rows (attention.cuh) in registers:
- * the elements of the rows, their scores, and their results (gt_held, mma.cuh). Only the rows of
- * the other matrices pass through shared memory, in tiles: while a block computes with one tile, it
- * copies the next one (async.cuh). Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
+ * The kernels for 16-bit types keep all data of a block's own rows (for example queries; see
+ * attention.cuh) in registers: the elements of the rows, their scores, and their results (gt_held,
+ * mma.cuh). Only the rows of the other matrices (for example keys and values) pass through shared
+ * memory, in tiles: while a block computes with one tile, it copies the next one (async.cuh).
+ * Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
  *
  * The kernels need rows whose length is a multiple of 16 bytes, and heads of at most 128 columns.
  * attention.cuh has the tiles of the kernels for all other types and sizes.
@@ -34,7 +35,8 @@ template <class T, int COLS_, int M_> struct gt_held_shape {
 		PACK = 8,         /* elements in 16 bytes */
 		LD = COLS + PACK, /* elements from one row in shared memory to the next */
 		STAGE = 2 * TILE * LD,
-		/* Two tiles, each of two matrices. Own rows pass through the same memory first. */
+		/* Two buffers. Each holds one tile of each of two matrices, for example of keys and
+		 * of values. Own rows pass through the same memory first. */
 		BYTES = 2 * STAGE * (int)sizeof(T)
 	};
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");

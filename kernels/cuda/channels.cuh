@@ -11,12 +11,12 @@
  *
  * Sums take two kernels, and there are two sums for each column. In the first kernel, the rows are
  * divided into chunks, and a block has one chunk of some neighbouring columns. Each of its threads
- * sums a few columns of every blockDim.y-th row: GT_SOME_ROWS rows at a time in the wide type of
- * the elements (gt_wide), and these sums in double. Then the block adds up the sums of its threads.
- * In the second kernel, GT_FINISH_THREADS threads add the sums of all chunks of one column. The
- * chunks and the order of additions do not depend on the type of the elements. So if 16-bit
- * elements and float32 elements have the same values, the 16-bit result is the float32 result,
- * rounded.
+ * sums a few columns of every blockDim.y-th row. It adds up GT_SOME_ROWS rows at a time in the wide
+ * type of the elements (gt_wide), and adds each such sum to a sum in double. Then the block adds up
+ * the sums of its threads. In the second kernel, GT_FINISH_THREADS threads add the sums of all
+ * chunks of one column. The chunks and the order of additions do not depend on the type of the
+ * elements. So if 16-bit elements and float32 elements have the same values, the 16-bit result is
+ * the float32 result, rounded.
  *
  * All these kernels wait for memory, so a thread loads several rows before it uses the first of
  * them (gt_rows_at_once), and launches have enough blocks for a large GPU.
@@ -26,9 +26,11 @@
  */
 enum {
 	GT_SOME_ROWS = 64, /* rows that are summed in the wide type before double */
-	/* the rows of a thread in a chunk are a multiple of this, except in the last chunk */
+	/* the number of rows that a thread sums in a chunk is a multiple of this, except in the
+	 * last chunk */
 	GT_CHUNK_ROWS = 4,
-	/* columns of a thread in the first kernel if their number is a multiple of this, else 1 */
+	/* in the first kernel, a thread has this many columns if the number of columns of the
+	 * matrix is a multiple of this, else 1 column */
 	GT_CHANNEL_PACK = 8,
 	/* for launches with gt_channel_shape_of() */
 	GT_CHANNEL_BLOCKS = 132 * 8, /* approximate limit of blocks */
@@ -39,8 +41,8 @@ enum {
 	GT_FINISH_THREADS = 64 /* y dimension: threads per column */
 };
 
-/* gt_reader reads, and gt_writer writes, W neighbouring elements of a row at once (gt_map_buffer in
- * map.cuh). */
+/* gt_reader reads W neighbouring elements of a row together; gt_writer writes them together
+ * (gt_map_buffer in map.cuh). */
 template <class T, int W>
 using gt_reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W>
@@ -136,10 +138,10 @@ constexpr int gt_rows_at_once = W * sizeof(T) > 32   ? 1
                                 : W * sizeof(T) > 16 ? 2
                                                      : 4;
 
-/* The first kernel calls this. f(sums, at, stride, n) adds n rows, which are at most GT_SOME_ROWS.
- * Their elements, W of each, are at `at`, at + stride, ... It adds the first sums of the W columns
- * of this thread to sums[0] to sums[W - 1], and the second sums to sums[W] to sums[2 W - 1].
- * partial is [chunks, 2, cols]. */
+/* The first kernel calls this. f(sums, at, stride, n) must process n rows, at most GT_SOME_ROWS. In
+ * each row it reads the W elements of this thread: they begin at index `at` in the first row, at
+ * index at + stride in the second row, and so on. For column k of the W columns, f adds to the
+ * first sum, sums[k], and to the second sum, sums[W + k]. partial is [chunks, 2, cols]. */
 template <int W, class F>
 static __device__ __forceinline__ void gt_sum_chunk(
     double *partial, const struct gt_channels &m, F f)
@@ -175,8 +177,8 @@ static __device__ __forceinline__ void gt_sum_chunk(
 }
 
 /* The second kernel calls this, with all threads of a block [GT_FINISH_COLUMNS, GT_FINISH_THREADS].
- * Where threadIdx.y is 0, sums gets both sums of the column of this thread. c is that column, or
- * any other one if this thread is past the last column. */
+ * In the threads with threadIdx.y = 0, `sums` gets the two sums of column c. c is the column of
+ * this thread; if this thread is past the last column, pass any column of the matrix. */
 static __device__ __forceinline__ void gt_add_chunks_up(
     double (&sums)[2], const double *partial, const struct gt_channels &m, int64_t c)
 {

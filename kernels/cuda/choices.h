@@ -36,7 +36,8 @@ void gt_choices_begin(void);
 /* Return a buffer of GT_CHOICE_GPU bytes for a text about the GPU `index`, which the caller writes.
  * The text is "" at first. NULL: the index is too large. */
 char *gt_choices_gpu(int index);
-/* Lock the file against other processes, and read it into memory unless memory has its lines. */
+/* Lock the file against other processes, and read it into memory, unless memory already has its
+ * lines. */
 void gt_choices_read(const char *name);
 /* Look in memory for the choice of a key. Return false if there is none. */
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);

@@ -28,9 +28,9 @@ int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_er
  * host call that fails has the same effect. If an error is already stored, it is kept. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
-/* Return the stored error of the device with this index, or 0 if there is none. It is the first
- * error of a host call, or the first one that gt_cuda_fail() has stored. It is cleared when the
- * last stream of the device is freed. */
+/* Return the stored error of the device with this index, or 0 if there is none. A host call that
+ * failed or a call of gt_cuda_fail() has stored it. The error is cleared when the last stream of
+ * the device is freed. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
 /* Add `by` (1, -1 or 0) to the number of streams of the device with this index, and return the new

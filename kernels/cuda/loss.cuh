@@ -15,12 +15,12 @@ enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows 
 static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
 /* The kinds of targets: negative (ignored), a class (counts), or too large (bad). If a row has two
- * targets, the larger of their two kinds is the kind of the row. */
+ * targets, the kind of the row is the one of their two kinds that comes later in this enum. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
 /* The targets of a batch. */
 struct gt_targets {
-	const int32_t *of_row; /* one target per row, or rows of struct gt_mixed_target */
+	const int32_t *of_row; /* one target or one struct gt_mixed_target per row */
 	/* number of classes of the model, even if the call's logits belong to some classes only */
 	int64_t classes;
 	struct gt_fault_slot *faults;

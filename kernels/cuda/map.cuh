@@ -33,7 +33,7 @@ struct gt_map_always {
 	}
 };
 
-/* W neighbouring elements, which are loaded and stored at once. */
+/* W neighbouring elements, which are loaded or stored together. */
 template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
 	T at[W];
 };

@@ -44,8 +44,8 @@ extern "C" {
  *
  * The fast kernels of cuBLASLt read and write 16 bytes at a time. They need rows of a, b and y that
  * begin and end at multiples of 16 bytes. A row length (n for y, k or m for a) is called ragged if
- * it is not a multiple of 16 bytes. If the stride lets each row begin at such a multiple and only
- * the row length is ragged, as in a row of 50257 logits with a stride of 50264, cuBLASLt uses
+ * it is not a multiple of 16 bytes. Rows can begin at such multiples and still have a ragged
+ * length, for example rows of 50257 logits with a stride of 50264. For such rows, cuBLASLt uses
  * kernels that access one element at a time. In bfloat16 on an H200, these kernels computed such
  * logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So gtrain
  * divides such a product into two products of cuBLASLt: the main part takes the largest multiple of
@@ -58,7 +58,7 @@ extern "C" {
  *
  * If k is divided, the rest is computed first, with beta as the caller gives it, and the main part
  * is added to y. So the rest, a small summand, is rounded twice: once to the type of y, together
- * with beta * c, and once in the sum. With n or m, each element of y is rounded once as ever.
+ * with beta * c, and once in the sum. If n or m is divided, each element of y is rounded only once.
  *
  * Products are not divided in these cases:
  *

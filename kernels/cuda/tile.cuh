@@ -36,7 +36,7 @@ template <class T> struct gt_tile {
 	enum {
 		THREADS = 256,
 		SIDE = 64,
-		/* elements of a pack, which a thread reads and writes at once */
+		/* elements of a pack, which a thread reads or writes in one access */
 		W = 16 / sizeof(T),
 		/* elements along k per step; so a thread reads one pack of `a` and one of b */
 		DEPTH = 4 * W,
@@ -70,7 +70,8 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x / (SIDE / W);
 	}
 
-	/* Write this thread's pack to shared memory, in the first and in the second case. */
+	/* Write this thread's pack to shared memory: put_by_k() if its elements are neighbours
+	 * along k, put_by_side() if they are in neighbouring sides. */
 	static __device__ __forceinline__ void put_by_k(T *shared, const pack &v)
 	{
 		for (int i = 0; i < W; i++)
@@ -100,7 +101,7 @@ template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	enum {
 		EACH = 4,                   /* rows and columns of a square */
 		ACROSS = tile::SIDE / EACH, /* squares side by side in the tile */
-		/* elements that read() loads at once: at most 16 bytes */
+		/* elements that read() loads in one access: at most 16 bytes */
 		PIECE = tile::W < EACH ? (int)tile::W : (int)EACH
 	};
 	wide sum[EACH][EACH] = {};

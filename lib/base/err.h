@@ -57,8 +57,8 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 /* Set the error of a system call that has just failed. The text is the formatted text, then ": "
  * and the description of errno. The code is GT_ENOMEM if errno is ENOMEM, otherwise GT_EIO. If
  * errors with this errno have one common cause (a limit, a full or failing disk, or a wrong path),
- * set a hint about this cause. Set err->lasting if it is a full or read-only file system, or a
- * limit of its files. Return the code. */
+ * set a hint about this cause. Set err->lasting if the cause is a full or read-only file system, a
+ * quota, or the maximum size of a file. Return the code. */
 int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Set the hint of an error. Return err->code. */

@@ -65,7 +65,7 @@ int gt_map_shrank(struct gt_err *err);
  *
  * gt_map_data() returns the first offset that is not inside a hole and not below `offset`, or
  * map->size if there is none. gt_map_data_end() searches backwards from `end`. It returns an offset
- * that is not above `end`, so that all bytes from this offset to `end` are in holes.
+ * that is not above `end`; all bytes from this offset to `end` are in holes.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);

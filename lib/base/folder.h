@@ -75,11 +75,11 @@ bool gt_file_exists(struct gt_file_name file);
 bool gt_file_is_same(const char *a, const char *b);
 
 /* Return whether the file `path`, which need not exist, is in the folder `folder` or below it. If
- * `path` is a symbolic link, this is true of the link or of its target. */
+ * `path` is a symbolic link, return true if the link or its target is there. */
 bool gt_file_is_below(const char *path, const char *folder);
 
-/* Check that writing the file `path` would not change `input`, a file or a folder that is read. If
- * `input` does not exist, there is no error. Errors: GT_EINVAL. */
+/* `input` is a file or a folder that the program reads. Check that writing the file `path` would
+ * not change `input`. If `input` does not exist, there is no error. Errors: GT_EINVAL. */
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err);
 
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.

@@ -125,9 +125,9 @@ struct gt_opts {
 	bool *agrees;
 	char **operands; /* [operand_count] words that are not options, borrowed from argv */
 	int operand_count;
-	/* [operand_count] For each operand, the option directly before it in argv. NULL if there is
-	 * none, or if the value of this option is not optional or was given. Used for error
-	 * messages. */
+	/* [operand_count] For each operand: the option directly before it in argv, if this option
+	 * has an optional value and the user did not give the value. Otherwise NULL. Used for
+	 * error messages. */
 	const struct gt_opt **before;
 	struct gt_arena arena; /* memory of lists, and of strings from configuration files */
 };

@@ -13,7 +13,7 @@
  * file or folder, and f->temporary to its path. The caller must have set f->path, f->folder and
  * f->name.
  *
- * If gt_atomic_end() is called before gt_temporary_drop(), it removes the file or folder.
+ * gt_atomic_end() removes a file or folder that still has its temporary name.
  *
  * gt_temporary_create() also removes temporary files (or folders) of the same path that were left
  * by processes that no longer exist.

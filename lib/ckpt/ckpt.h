@@ -88,7 +88,7 @@ struct gt_tree_tensor {
 	struct gt_tree *attributes;
 };
 
-/* The call that creates an opaque object. Its items and its state are set after the call. */
+/* The call that creates an opaque object. The object's items and state are set after the call. */
 enum gt_tree_made {
 	GT_TREE_CALLED, /* class(*args); `class` may be any callable */
 	GT_TREE_NEW,    /* class.__new__(class, *args) */
@@ -162,10 +162,11 @@ struct gt_tree_item {
 	const struct gt_tree *key;
 	struct gt_tree *value;
 	/*
-	 * Only in trees that were read from a pickle: positions of opcodes, in bytes from the start
-	 * of the pickle. The opcode at `key_at` pushes the key on the stack, the one at `value_at`
-	 * the value. If the key or the value is a string, an edit can replace it by changing this
-	 * opcode (see pickle/pickle.h).
+	 * Only in trees that were read from a pickle. A pickle is a list of instructions (opcodes)
+	 * for a stack machine. `key_at` is the position of the opcode that pushes the key on the
+	 * stack, and `value_at` is the position of the opcode that pushes the value. Positions are
+	 * in bytes from the start of the pickle. If the key or the value is a string, an edit can
+	 * replace the string by changing its opcode (see pickle/pickle.h).
 	 */
 	size_t key_at, value_at;
 };
@@ -185,8 +186,8 @@ struct gt_ckpt;
  *     gt_shards_in_folder() in safetensors/safetensors.h).
  * The bytes of tensors are not read yet. The files are mapped: tensors borrow the mappings and are
  * valid until gt_ckpt_close(). If the file has checksums, gt_ckpt_tensor_read() and
- * gt_storage_check() compare them when they read tensors. Zip files have checksums, and so have
- * safetensors files that gtrain wrote; legacy files have none.
+ * gt_storage_check() compare the bytes that they read with these checksums. Zip files have
+ * checksums, and so have safetensors files that gtrain wrote; legacy files have none.
  *
  * The root of a safetensors or npz checkpoint is a dict of tensors. A safetensors header may
  * contain a dict of strings, named `__metadata__`. This dict becomes an attribute of the root.
@@ -272,9 +273,10 @@ int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /*
- * Compare two tensors, both converted to type `as` as by gt_ckpt_tensor_read(). Return 1 if they
- * have the same shape and all elements have the same bits, 0 if not, or an error of that function.
- * Tensors that share their elements are not read.
+ * Convert two tensors to the type `as`, as gt_ckpt_tensor_read() does, and compare the results.
+ * Return 1 if the tensors have the same shape and all converted elements have the same bits.
+ * Otherwise return 0, or an error of gt_ckpt_tensor_read(). Tensors that share their elements are
+ * not read.
  */
 int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
     enum gt_dtype as, struct gt_err *err);

@@ -73,8 +73,8 @@ struct gt_ckpt_format {
 };
 
 /*
- * Write to the file `fd`, which is empty or, for an edit in place, the input. `self` is the
- * caller's data.
+ * Write to the file `fd`. For an edit in place, this file is the input; otherwise it is empty.
+ * `self` is the caller's data.
  */
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 

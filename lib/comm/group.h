@@ -111,9 +111,9 @@ struct gt_group {
 /*
  * The functions of a backend. Callers use the functions gt_group_...() below instead.
  *
- * A group is "ordered" if every element is summed as one fixed tree over the ranks. Let 2^k be the
- * largest power of two below n. Then the sum of n ranks is the sum of the first 2^k ranks plus the
- * sum of the other ranks. For six ranks: ((0 + 1) + (2 + 3)) + (4 + 5).
+ * A group is "ordered" if every element is summed as one fixed tree over the ranks. The sum of n
+ * ranks is the sum of the first 2^k ranks plus the sum of the other ranks, where 2^k is the largest
+ * power of two below n. For six ranks: ((0 + 1) + (2 + 3)) + (4 + 5).
  *
  * So the bits of a result do not depend on how a buffer is divided into calls. One rank can also
  * replace 2^j ranks without changing any bit of the result: it first sums the 2^j numbers of these
@@ -151,14 +151,14 @@ int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_er
 
 /*
  * gt_group_start() starts a collective in the background. It runs after all collectives that were
- * started before. *c is copied. Do not use the buffers before you have waited for the ticket with
- * gt_group_wait() or gt_group_await(). `ticket` may be NULL. If GT_GROUP_STARTED collectives have
- * not ended yet, gt_group_start() waits until one ends.
+ * started before. *c is copied. *ticket is set to the ticket of the collective: its position among
+ * the started collectives of this group, from 1 on. `ticket` may be NULL. Do not use the buffers
+ * before you have waited for the ticket with gt_group_wait() or gt_group_await(). If
+ * GT_GROUP_STARTED collectives have not ended yet, gt_group_start() waits until one ends.
  *
- * A ticket is a number that counts the started collectives of this group, from 1 on. Collectives
- * end in the order of their tickets. So gt_group_wait() also waits for all lower tickets, and for
- * no higher ticket. It may be called any number of times for a ticket. For ticket 0 it returns at
- * once; for GT_GROUP_ALL it waits for all started collectives.
+ * Collectives end in the order of their tickets. So gt_group_wait() also waits for all lower
+ * tickets, and for no higher ticket. It may be called any number of times for a ticket. For ticket
+ * 0 it returns immediately; for GT_GROUP_ALL it waits for all started collectives.
  *
  * gt_group_wait() returns the first error of any started collective, whatever the ticket is.
  */
@@ -190,8 +190,8 @@ void gt_group_release(struct gt_group *g, void *memory);
 
 /* Make a group of all ranks that pass the same color: a collective call of all ranks of `g`. The
  * ranks of the new group are ordered by `key`, then by their rank in `g`. A rank with a negative
- * color gets no group: *out is NULL. Error messages of the new group name ranks by their rank in
- * the first group that was split. */
+ * color gets no group: *out is NULL. Error messages of the new group use the rank numbers of `g`.
+ * If `g` was also made by a split, they use the numbers of the group that was split first. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 

@@ -48,8 +48,8 @@ struct gt_text gt_group_call_text(const struct gt_group_call *call);
 int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
     const struct gt_group_call *theirs);
 
-/* Compare the descriptions of a message by its sender `from` and its receiver `to`. Returns 0 if
- * they match; otherwise sets GT_EINVAL. */
+/* Compare two descriptions of one message: *sent is the description of its sender, rank `from`, and
+ * *wanted that of its receiver, rank `to`. Returns 0 if they match; otherwise sets GT_EINVAL. */
 int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
     const struct gt_group_call *wanted);
 
@@ -132,7 +132,7 @@ struct gt_queue {
 	/* runs one collective of the group `self` */
 	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
 	void *self;
-	uint64_t awaited; /* all collectives up to this ticket have ended */
+	uint64_t awaited; /* a ticket (gt_group_start()): all collectives up to it have ended */
 	struct gt_queue_thread *thread;
 };
 
@@ -153,8 +153,7 @@ void gt_queue_drain(struct gt_queue *q);
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
 /* End the thread. Collectives that have not begun are dropped. If a collective has begun, wait
- * until it has ended. So before this call, the owner of the queue must make run() return soon,
- * because the group is closing. */
+ * until it has ended. Before this call, the owner of the queue must make run() return soon. */
 void gt_queue_free(struct gt_queue *q);
 
 #endif

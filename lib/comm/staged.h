@@ -6,9 +6,9 @@
 #include "lib/device/backend.h"
 
 /*
- * A collective on device memory is cut into chunks. The group has three streams, which work on
- * different chunks at the same time. Each stream does one step for a chunk. A slot is a block of
- * pinned host memory for one chunk:
+ * A collective on device memory is cut into chunks. A slot is a block of pinned host memory for one
+ * chunk. The group has three streams, which work on different chunks at the same time. Each stream
+ * does one step for a chunk:
  *
  *   out     copies the chunk to a slot
  *   calls   runs the collective on the data in the slot, by a group for host memory

@@ -18,8 +18,9 @@ struct gt_csv {
 	/* [samples, columns] numbers as in the file, minus the offset of their column; for a word,
 	 * its index in the column's list of words */
 	float *cells;
-	/* [samples] the class of each sample, or, for regression, the number in the file. One of
-	 * them is NULL. Both are NULL if the table is an input for predictions. */
+	/* The targets, [samples]: classes in `targets`, or, for regression, the numbers of the file
+	 * in `numbers`. The other pointer is NULL. Both are NULL if the table is an input for
+	 * predictions. */
 	int32_t *targets;
 	double *numbers;
 	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
@@ -33,8 +34,8 @@ struct gt_csv {
 enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };
 enum gt_csv_header { GT_CSV_HEADER_AUTO, GT_CSV_HEADER_YES, GT_CSV_HEADER_NO };
 
-/* A word of a column. `number` is the number of different words that come before it in the
- * column. */
+/* A word of a column. `number` is its index, from 0 on, among the different words of the column, in
+ * the order in which they first occur. */
 struct gt_csv_word {
 	const char *text;
 	int number;
@@ -82,8 +83,8 @@ struct gt_csv_table {
 	size_t target_capacity;
 	long *lines; /* [rows] line number of each row in its file */
 	size_t line_capacity;
-	/* Two different numbers of a column, one after the other, that are the same float32, and
-	 * the field of this column. Both are 0: none were found. */
+	/* Two different numbers that follow each other in a column, but are the same as float32;
+	 * both are 0 if none were found. `same_field` is the field of this column. */
 	double same[2];
 	size_t same_field;
 };
@@ -113,8 +114,9 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
  * Choose which field is the target, and which of the other fields are columns: set t->target,
  * t->place, t->columns and t->asked. If the model was trained with named columns and this table has
  * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL (a
- * setting names no field, two, or one that it cannot have), GT_EFORMAT (the file lacks a column of
- * the training, has another number of them, or two of the same name).
+ * name in a setting belongs to no field, to two fields, or to a field that the setting does not
+ * allow), GT_EFORMAT (the file lacks a column of the training data, has another number of columns,
+ * or has two columns of the same name).
  */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 

@@ -119,8 +119,8 @@ struct gt_data_request {
 	 * this size. Evaluations during training use the shapes of the training data. */
 	bool same_size;
 	/*
-	 * Files without targets, for predictions. They are read instead of the spec's path, in this
-	 * order. "-" is standard input. NULL: read the spec's path.
+	 * Files without targets, for predictions. They are read instead of the spec's path, in the
+	 * order of `inputs`. "-" is standard input. NULL: read the spec's path.
 	 *
 	 *   images   JPEG and PNG files of any name, and folders; images of a folder are in the
 	 *            order of their paths. size=, reduce=, channels=, mean= and std= apply as
@@ -325,10 +325,10 @@ void gt_token_writer_end(struct gt_token_writer *w);
  * `drop_last`, a last step with fewer batches is also dropped. So the number of steps in an epoch
  * depends only on the product of world, batch and per_step.
  *
- * A sampler may draw for several virtual ranks (lib/parallel/virtual/rewrite.h): for those with the
- * numbers `rank` to `rank + virtual_ranks - 1` of `world`. Each batch then has equally many samples
- * of each virtual rank, in the order of their numbers. This needs `pad` or `drop_last`, and `batch`
- * must be a multiple of `virtual_ranks`.
+ * A sampler may draw for several virtual ranks, which one rank simulates
+ * (lib/parallel/virtual/rewrite.h): for those with the numbers `rank` to `rank + virtual_ranks - 1`
+ * of `world`. Each batch then has equally many samples of each virtual rank, in the order of their
+ * numbers. This needs `pad` or `drop_last`, and `batch` must be a multiple of `virtual_ranks`.
  *
  * With `by_batch`, the permutation is cut into batches first, and ranks take whole batches in turn:
  * rank r reads batches r, r + world, ... . The last batch may be smaller. So the content of a batch
@@ -352,9 +352,9 @@ int64_t gt_sampler_batches(const struct gt_sampler *s);
 /* Write the permutation of an epoch to order [samples]. */
 void gt_sampler_permutation(const struct gt_sampler *s, uint32_t epoch, int64_t *order);
 
-/* Write the sample indices of batch number `step` of an epoch to index [batch]; `order` is the
- * epoch's permutation. Return the number of samples, which is below `batch` only in the last
- * batch. */
+/* Write the sample indices of one batch to index [batch]. `step` is the batch's index in its epoch,
+ * from 0 on, and `order` is the epoch's permutation. Return the number of samples, which is below
+ * `batch` only in the last batch. */
 int gt_sampler_batch(
     const struct gt_sampler *s, const int64_t *order, int64_t step, int64_t *index);
 
@@ -376,7 +376,7 @@ struct gt_batch {
 	void *input;        /* [count, input_bytes], 64-byte aligned */
 	int32_t *target;    /* [count, targets], 64-byte aligned */
 	uint32_t epoch;
-	int64_t step; /* number of the batch in its epoch */
+	int64_t step; /* index of the batch in its epoch, from 0 on */
 };
 
 /* Functions that allocate and free the memory of batches. The memory must be zeroed and aligned to

@@ -14,8 +14,8 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
-/* The largest magnitude of an offset (struct gt_data_column). So the difference to a number of
- * float32 is not above FLT_MAX. */
+/* The largest magnitude of an offset (struct gt_data_column). With this limit, a float32 number
+ * minus an offset is never above FLT_MAX as a float32. */
 #define GT_DATA_MAX_OFFSET 1e30
 
 /* A column of a table. A column of numbers is one feature. A column of words has one feature for
@@ -25,9 +25,9 @@ struct gt_data_column {
 	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
 	double mean, std;         /* for numbers: the feature is (number - mean) / std */
-	/* For numbers: subtracted in double precision before a number is stored as float32. It is
-	 * not 0 if the numbers are far from 0 and near each other, such as times in seconds. So
-	 * they keep their digits. */
+	/* For numbers: it is subtracted in double precision before a number is stored as float32.
+	 * With it, numbers that are far from 0 and near each other, such as times in seconds, keep
+	 * their digits. 0: the column has no offset. */
 	double offset;
 };
 
@@ -74,7 +74,7 @@ int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenize
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
 /* Return the description as a JSON object, which the caller frees. A name that is not UTF-8 becomes
- * an array of its bytes. Of a tokenizer of byte-pair encoding, the object has only the digest. Of
+ * an array of its bytes. For a tokenizer of byte-pair encoding, the object has only the digest. For
  * other tokenizers, it has all tokens if `whole` is true. A run directory does not need the tokens
  * in the object, because it has the vocabulary in a file (vocab.json). Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(

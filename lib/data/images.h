@@ -47,15 +47,17 @@ struct gt_list {
 	size_t archive_count, archive_capacity;
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
-	/* Set by gt_list_images(). root: the folder of the class folders, relative. others: number
-	 * of files in class folders that are pictures of other formats; other: the first of
-	 * them. */
+	/* Set by gt_list_images(). root: the folder that has the class folders, relative to the
+	 * listed folder. (A class folder has the images of one class.) others: number of files in
+	 * class folders that are pictures in formats that gtrain does not read. other: the path of
+	 * the first of these files. */
 	const char *root, *other;
 	size_t others;
 	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
-	/* The images are inputs for predictions: a link that leads to no file is an item, which
-	 * cannot be read. Otherwise it is an error if it may be an image or a folder. */
+	/* true: the images are inputs for predictions. A symbolic link that leads to no file is
+	 * then added to the list, although it cannot be read. false: such a link is an error if it
+	 * may be an image or a folder. */
 	bool inputs;
 	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
 	 * archive's path before the path of each item. */
@@ -136,16 +138,17 @@ struct gt_stamp gt_stamp_of(const struct stat *st);
 
 /*
  * Lists of 10,000 items or more are stored in files, images/DIGEST.index below
- * gt_user_cache_path(). Such a file also has the stamps of the archive, or of all folders, that
- * were listed. `archive` is the open plain archive; it is NULL for a folder.
+ * gt_user_cache_path(). Such a file also has the stamp of the listed archive, or the stamps of all
+ * listed folders. `archive` is the open uncompressed archive; it is NULL for a folder.
  *
  * gt_index_load() adds the stored items of a folder or archive to the list. It returns false if
  * there is no file, if the file is damaged or belongs to another path, or if a stamp has changed.
  *
  * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
  * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
- * before `began_s`: the clock of the file system may be too coarse to show another change. If the
- * file cannot be written, there is no error: the next run lists the folder again.
+ * before `began_s`: if it changes again, its stamp may stay the same, because the clock of a file
+ * system may be coarse. If the file cannot be written, there is no error: the next run lists the
+ * folder again.
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive);
 void gt_index_save(const struct gt_list *list, size_t first, const char *path,
@@ -205,8 +208,8 @@ int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* ---- images_decode.c: decode and resize an image ---- */
 
-/* Limits of an image. The limit of the size of its file is 4 bytes for each pixel of the largest
- * image, as if the image were not compressed. */
+/* Limits of an image. The limit of the size of its file is the size of the largest image without
+ * compression, at 4 bytes for each pixel. */
 enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
 
 /* Return whether a file begins like a JPEG or a PNG. */
@@ -244,9 +247,9 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  *   pixels     result: [view->down.count, view->across.count, channels]; undefined after an error
  *
  * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
- * upsampling; alpha and transparent colors are dropped; four colors are inverted CMYK. Values of
- * 16 bits are reduced to their upper 8 bits. Pillow treats 16-bit grey PNGs in another way: it
- * clips their values at 255, and so makes the images white.
+ * upsampling; alpha and transparent colors are dropped; a JPEG of four colors is read as inverted
+ * CMYK. Values of 16 bits are reduced to their upper 8 bits. Pillow treats 16-bit grey PNGs in
+ * another way: it clips their values at 255, and so makes the images white.
  *
  * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
  *

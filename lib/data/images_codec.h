@@ -13,7 +13,7 @@ int gt_image_fail_too_small(
     const char *format, int width, int height, size_t size, struct gt_err *err);
 
 /* Convert `count` pixels in place from `native` channels to `channels` channels; both are 1 or 3.
- * `pixels` must have memory for `count` pixels with the larger of these numbers of channels. */
+ * `pixels` must have memory for `count` pixels with the larger of the two numbers of channels. */
 void gt_image_convert(uint8_t *pixels, size_t count, int native, int channels);
 
 /* ---- images_jpeg.c ---- */
@@ -22,12 +22,12 @@ struct gt_jpeg;
 
 /* Return whether the bytes begin like a JPEG. */
 bool gt_jpeg_is(const unsigned char *data, size_t size);
-/* Read the header. The bytes are borrowed until gt_jpeg_close(). Height and width are in pixels.
- * They are those of the stored picture, which the orientation in the file's metadata may turn. */
+/* Read the header. The bytes are borrowed until gt_jpeg_close(). Height and width are those of the
+ * stored picture, in pixels. The orientation in the file's metadata is not applied to them. */
 int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
-/* Decode the picture at eighths/8 of its size. Pass to gt_resize_put() (lib/data/resize.h) the rows
- * that `resize` needs. Only the needed part of the file is read and decoded. Call this once for
+/* Decode the picture at eighths/8 of its size. Pass the rows that `resize` needs to gt_resize_put()
+ * (lib/data/resize.h). Only the needed part of the file is read and decoded. Call this once for
  * each gt_jpeg_open(). */
 int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struct gt_err *err);
 void gt_jpeg_close(struct gt_jpeg *j);

@@ -96,8 +96,8 @@ struct gt_resize_kernel {
 	 * reads up to 12 * f->quads + 16 bytes after the last pixel of the row, and writes up to
 	 * GT_RESIZE_SLACK bytes after the last pixel of out. */
 	void (*across_rgb)(const struct gt_filter *f, const uint8_t *row, uint8_t *out);
-	/* Compute row number `output` of the result, which has n bytes. Byte i, out[i], is the
-	 * weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
+	/* Compute the row with index `output` of the result. The row has n bytes. Byte i, out[i],
+	 * is the weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
 	void (*down)(const struct gt_filter *f, int output, const uint8_t *const *rows, size_t n,
 	    uint8_t *out);
 };
@@ -129,7 +129,8 @@ struct gt_resize {
 	struct gt_filter across, down;
 	int channels, next; /* next: the next row of the output */
 	size_t row_bytes;   /* bytes of an output row */
-	/* ring: the last down.max_taps input rows, already resized in the horizontal direction.
+	/* ring: a ring buffer with the last down.max_taps input rows, already resized in the
+	 * horizontal direction.
 	 * out: where the result is written. */
 	uint8_t *ring, *out;
 	const uint8_t **window; /* [down.max_taps] the rows of `ring` that an output row needs */

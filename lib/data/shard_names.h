@@ -23,7 +23,7 @@ struct gt_shard_names {
  *   * ? [      All files that match, in the order of their names. This is done after braces are
  *              expanded. If a file has the pattern itself as its name, only this file is used.
  *
- * A name without these three characters is used unchanged, even if there is no such file.
+ * A name without the characters *, ? and [ is used unchanged, even if there is no such file.
  *
  *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
  *

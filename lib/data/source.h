@@ -35,16 +35,16 @@ struct gt_source_ops {
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* Return the name of a sample, borrowed. NULL: samples have no names. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
-	/* Return the target of a sample as in its file (regression). NULL: the source has only the
-	 * target that read() gives. */
+	/* Regression: return the target of a sample as the number in the file. NULL: the source has
+	 * only the target that read() gives. */
 	double (*number)(const struct gt_source *self, int64_t index);
-	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the numbers
+	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the indices
 	 * index[count]. NULL: there is nothing to measure. */
 	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
 	/* Return the tokenizer of a text, borrowed. NULL for other data. */
 	const struct gt_tokenizer *(*tokenizer)(const struct gt_source *self);
-	/* Return the name of the vocabulary's file, and write this file (gt_dataset_save_vocab()).
-	 * Both are NULL if the data have no vocabulary. */
+	/* For gt_dataset_save_vocab(): vocab_name() returns the name of the vocabulary's file, and
+	 * save_vocab() writes this file. Both are NULL if the data have no vocabulary. */
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
@@ -79,10 +79,11 @@ struct gt_source {
 	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
 	 * is i */
 	int32_t *renumber;
-	/* The part of the spec's path that is read, if open() chooses one, such as a sub-folder;
-	 * NULL: all of it. */
+	/* The name of the part of the data that open() reads, such as a sub-folder of the spec's
+	 * path; NULL: open() reads all of the data. */
 	const char *part;
-	/* The absolute path of the files and the part; NULL: there are no files. */
+	/* The absolute path of the data: PATH/PART, or PATH if `part` is NULL. PATH is the spec's
+	 * path. NULL: there are no files. */
 	const char *files;
 	struct gt_arena names; /* memory of the names above; close() releases it */
 	atomic_int views;      /* number of views that are open */
@@ -151,7 +152,7 @@ int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const do
  * mixup.c: return the random weight with which a group of samples is mixed. Its distribution is
  * Beta(alpha, alpha), alpha > 0.
  *
- *   number    the number of the group in its epoch
+ *   number    index of the group in its epoch, from 0
  *
  * Each group has GT_MIXUP_BLOCKS blocks of the random stream (lib/base/philox.h). The weight is
  * computed from two random numbers of a gamma distribution; each of them uses one half of the
@@ -186,7 +187,7 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 
-/* The line about data of which the training split is read, because the spec names no split. */
+/* The text for info.interpretation if the spec names no split, and the training split is read. */
 #define GT_DATA_DEFAULT_SPLIT "split=train, by default"
 
 /* Mean and standard deviation of the pixels of MNIST's 60,000 training images, on the scale
@@ -195,10 +196,11 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 #define GT_MNIST_STD  0.3081f
 
 /*
- * conform.c: adapt a new source to request->like. Images get the normalization of `like`, unless
- * the spec sets another one (info.overruled then says so). Classes get the numbers that their names
- * have in `like`. `request` is the one that was passed to gt_dataset_open(). Errors: GT_EINVAL if
- * the spec contradicts `like`, GT_EFORMAT if the files do, GT_ENOMEM.
+ * conform.c: adapt a new source to request->like, a description of training data. Images get the
+ * normalization of `like`, unless the spec sets another one (info.overruled then says so). Classes
+ * get the numbers that their names have in `like`. `request` is the one that was passed to
+ * gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts `like`, GT_EFORMAT if the files do,
+ * GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

@@ -53,7 +53,7 @@ int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *cons
     struct gt_err *err);
 
 /* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
- * divided by `/`, or a single number for all channels. Before the call, `info` has the default
+ * separated by `/`, or a single number for all channels. Before the call, `info` has the default
  * values and the number of channels. Errors: GT_EINVAL. */
 int gt_spec_normalization(
     const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err);

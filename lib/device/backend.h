@@ -140,7 +140,8 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 
 /*
  * The smallest allowed loss scale: the smallest normal number of float16. Gradients that overflow
- * at this scale overflow at any scale. (The limit of fairseq is its --min-loss-scale, 1e-4.)
+ * at this scale overflow at any scale. (fairseq has an option for this limit, --min-loss-scale; its
+ * default is 1e-4.)
  */
 static const double gt_scale_min = 0x1p-14;
 
@@ -197,7 +198,7 @@ struct gt_range_kernels {
 	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 	/* Update one matrix p[rows, cols] as torch.optim.Muon does, with Nesterov momentum.
 	 * buf[rows, cols] is momentum_buffer. work[gt_muon_work(rows, cols)] is workspace: its
-	 * contents are lost. Matrix products are also computed in float32. */
+	 * contents are lost. All matrix products are computed in float32. */
 	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
 	    int64_t cols, float *work, const struct gt_update_options *o,
 	    const struct gt_step_scalars *s, struct gt_err *err);
@@ -228,23 +229,24 @@ struct gt_range_kernels {
  */
 struct gt_backend {
 	const char *name; /* "cpu" or "cuda" */
-	/* device memory is host memory: the host reads it directly between runs of a plan */
+	/* device memory is host memory: the host reads it directly between runs of a plan
+	 * (lib/graph/plan.h) */
 	bool host_memory;
 	/* the layout in which kernels expect tensors of four dimensions */
 	enum gt_layout image_layout;
 	/*
-	 * Limits for the pass fuse_head, which replaces a model's last matrix product and its loss
-	 * by one node, linear_cross_entropy. The pass replaces them if the logits have more than
-	 * logits_bytes bytes; the node then computes the logits in chunks of at most that size. The
-	 * pass also replaces them if the size of one row of logits in bytes is not a multiple of
-	 * logits_align (0: any size is fine). If logits_bytes is 0, or the backend has no kernels
-	 * for the node, the pass does nothing.
+	 * Limits for fuse_head, a pass over a model's graph (lib/graph/pass.h). It replaces the
+	 * last matrix product and the loss by one node, linear_cross_entropy. The pass replaces
+	 * them if the logits have more than logits_bytes bytes; the node then computes the logits
+	 * in chunks of at most that size. The pass also replaces them if the size of one row of
+	 * logits in bytes is not a multiple of logits_align (0: any size is fine). If logits_bytes
+	 * is 0, or the backend has no kernels for the node, the pass does nothing.
 	 */
 	size_t logits_bytes, logits_align;
 
 	/* Return the number of devices of this kind. */
 	int (*count)(void);
-	/* Write one line that describes a device to text[size]. */
+	/* Write to text[size] one line that describes a device. */
 	int (*describe)(int index, char *text, size_t size, struct gt_err *err);
 
 	/* Make this the calling thread's current device. */
@@ -254,12 +256,12 @@ struct gt_backend {
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
 	/* Optional (NULL): write a text to text[size] that identifies a device among all devices of
-	 * all hosts. (`index` does not: each process may see other devices.)
+	 * all hosts. (`index` does not: it can stand for different devices in different processes.)
 	 * GT_DEVICE_IDENTITY_SIZE bytes suffice. */
 	int (*identify)(int index, char *text, size_t size, struct gt_err *err);
 
-	/* Optional (NULL): write a list of other processes that hold memory of this device to
-	 * text[size] (gt_holders_read()). The text is "" if there are none or none are known. */
+	/* Optional (NULL): write to text[size] a list of other processes that hold memory of this
+	 * device (gt_holders_read()). The text is "" if there are none or none are known. */
 	void (*holders)(char *text, size_t size, int index);
 
 	/* Optional (NULL): return the peak rate of matrix products of the type `dtype`, in

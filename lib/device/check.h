@@ -13,7 +13,7 @@ enum gt_severity {
 /* One problem. */
 struct gt_finding {
 	enum gt_severity severity;
-	const char *id; /* a name of the problem that never changes, for programs: "gpu-full" */
+	const char *id; /* a fixed name of the problem, for programs: "gpu-full" */
 	char text[GT_REASON_SIZE], fix[240]; /* the problem and its fix, one line each */
 };
 

@@ -27,8 +27,9 @@ void gt_marks_free(struct gt_marks *m); /* NULL is fine; times that are not know
 /* Return whether the device reaches marks later than gt_marks_add() returns. */
 bool gt_marks_are_late(const struct gt_marks *m);
 
-/* Mark the end of all work that is queued on the stream so far. *time is set at once or by a later
- * call of gt_marks_add() or gt_marks_read(); it must stay valid until then or gt_marks_free(). */
+/* Mark the end of all work that is queued on the stream so far. *time is set by this call, or by a
+ * later call of gt_marks_add() or gt_marks_read(). The pointer `time` must stay valid until *time
+ * is set or gt_marks_free() is called. */
 int gt_marks_add(struct gt_marks *m, struct gt_stream *stream, double *time, struct gt_err *err);
 
 /* Wait until the device has reached all marks, and set all their times. */

@@ -9,8 +9,9 @@
 
 /*
  * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has the value `value`. In each GPU of
- * gpus[count], set `logical`, the number N of its name cuda:N, and `logical_mig`, the index
- * of the MIG instance that cuda:N is, if it is only one (nvml.h). Both are -1 for a hidden GPU.
+ * gpus[count], set `logical` and `logical_mig` (nvml.h). `logical` is the number N of the GPU's
+ * name cuda:N. If cuda:N is only one MIG instance of the GPU, `logical_mig` is the index of this
+ * instance, otherwise -1. Both are -1 for a hidden GPU.
  *
  *   value               visible GPUs
  *   NULL (unset)        all GPUs, in order

@@ -21,8 +21,8 @@ enum { GT_HEAD_ROWS = 16 };
 
 /*
  * The attributes of a node (struct gt_node, lib/graph/graph.h): one member for each family of ops.
- * Zero the union before you set a member: the common-subexpression pass compares the bytes of two
- * nodes to decide whether they compute the same.
+ * Zero the union before you set a member: the common-subexpression pass (lib/graph/pass.h) compares
+ * the bytes of two nodes to decide whether the nodes compute the same values.
  *
  * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism
  * (lib/parallel/tensor/) a node may work on a shard: a range of the heads, table rows or classes of

@@ -54,12 +54,13 @@ struct gt_value {
 	enum gt_role role;
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
-	struct gt_node *producer;   /* the node that writes it; NULL: declared, not computed */
-	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: of which parameter */
-	struct gt_init init;        /* parameters and buffers */
-	bool decay;                 /* parameters: weight decay applies */
-	double lr_scale;            /* parameters: factor of the learning rate */
-	bool frozen;                /* a parameter that is not trained; its role is GT_BUFFER */
+	struct gt_node *producer; /* the node that writes it; NULL: declared, not computed */
+	/* GT_GRADIENT, GT_WORKING_COPY: the parameter to which the gradient or copy belongs */
+	struct gt_value *parameter;
+	struct gt_init init; /* parameters and buffers */
+	bool decay;          /* parameters: weight decay applies */
+	double lr_scale;     /* parameters: factor of the learning rate */
+	bool frozen;         /* a parameter that is not trained; its role is GT_BUFFER */
 	/* Parameters: the weight of a product or convolution between hidden features; false for
 	 * embeddings, the output head, biases and norms. The model sets it (gt_model_build()). */
 	bool hidden;

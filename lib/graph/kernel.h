@@ -74,8 +74,9 @@ struct gt_call {
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned as device memory; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
-	/* The 16-bit call that this float32 call computes: its results will be rounded to the types
-	 * of that call's outputs (kernels/cpu/half.c). NULL: the results are kept as they are. */
+	/* NULL: the results of this call are kept as they are. Otherwise: a call with 16-bit
+	 * tensors, which this float32 call computes. The results of this call will be rounded to
+	 * the types of narrow->out[] (kernels/cpu/half.c). */
 	const struct gt_call *narrow;
 	/* gt_plan_extra.context if struct gt_plan_extra (plan.h) has the kernel; else NULL */
 	void *context;

@@ -15,10 +15,11 @@ struct gt_cost {
 struct gt_shard_rule; /* lib/graph/shard.h */
 
 /*
- * Mixed precision: how the autocast pass (passes/autocast.c) casts the inputs of an op. The low
- * type is bfloat16 or float16, gt_pass_options.low. Only inputs of float32 or the low type are
- * cast. Each op is in the same class as in torch.autocast for the CPU. torch.autocast has nothing
- * like low_sums below, an option of the pass (gt_pass_options.low_sums in pass.h).
+ * Mixed precision: how autocast, a pass that rewrites the graph (passes/autocast.c), casts the
+ * inputs of an op. The low type is bfloat16 or float16, gt_pass_options.low. Only inputs of float32
+ * or the low type are cast. Each op is in the same class as in torch.autocast for the CPU.
+ * torch.autocast has nothing like low_sums below, an option of the pass (gt_pass_options.low_sums
+ * in pass.h).
  */
 enum gt_autocast {
 	/* If some inputs are float32 and others have the low type, all become float32. With
@@ -49,10 +50,10 @@ struct gt_op {
 	int (*infer)(struct gt_node *node, struct gt_err *err);
 
 	/*
-	 * Emit the nodes of the backward pass. d_out[i] is the gradient of the loss with respect to
-	 * out[i], or NULL if the loss does not depend on out[i]. Set d_in[i] to the gradient with
-	 * respect to in[i] if wanted[i] is true; leave it NULL otherwise. If `grad` is NULL, the op
-	 * has no gradient, and a graph that needs one is an error.
+	 * Emit the nodes of the op's backward part. d_out[i] is the gradient of the loss with
+	 * respect to out[i], or NULL if the loss does not depend on out[i]. Set d_in[i] to the
+	 * gradient with respect to in[i] if wanted[i] is true; leave it NULL otherwise. If `grad`
+	 * is NULL, the op has no gradient, and a graph that needs one is an error.
 	 */
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);

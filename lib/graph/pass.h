@@ -31,8 +31,9 @@ struct gt_pass_options {
 	bool low_sums;
 	bool copies; /* the store keeps working copies of the parameters in the low type */
 	bool tf32;   /* float32 factors of products and convolutions may be rounded to TF32 */
-	/* The backend's kernel tables, NULL-terminated. Passes insert an op that not all backends
-	 * have only if these tables have a row for it. NULL: passes insert no such op. */
+	/* The backend's kernel tables, NULL-terminated. Some ops exist only in some backends:
+	 * passes insert such an op only if these tables have a row for it. NULL: passes insert no
+	 * such op. */
 	const struct gt_kernel *const *kernels;
 	struct gt_recompute *recompute; /* NULL: recompute nothing */
 	/* for the pass fuse_head, see struct gt_backend (lib/device/backend.h) */

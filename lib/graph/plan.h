@@ -20,7 +20,7 @@
  * arena.
  */
 
-/* One kernel call of a plan. A view (gt_op.view) needs no step. */
+/* A step of a plan: one kernel call. A view (gt_op.view) needs no step. */
 struct gt_step {
 	const struct gt_node *node;
 	const struct gt_kernel *kernel;

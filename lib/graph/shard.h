@@ -72,7 +72,8 @@ struct gt_shard_pass {
 	 * name. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
 	/* Optional: return whether a parameter stays whole because it is whole in an earlier graph
-	 * of the model. Example: without its dropout, an evaluation graph could shard more. */
+	 * of the model. Example: an evaluation graph, which has no dropout, could shard more
+	 * parameters than the training graph. */
 	bool (*stays_whole)(void *self, const char *name);
 	void *self; /* passed to note() and stays_whole() */
 	struct gt_err *err;

@@ -9,8 +9,8 @@
 
 /*
  * How a parameter is divided into shards, one for each rank. Dimension `dim` consists of `blocks`
- * consecutive blocks. Each block consists of `units` units of the same size. Shard r of n holds
- * units with the same numbers from every block:
+ * consecutive blocks. Each block consists of `units` units of the same size. Shard r of n (r from
+ * 0) holds these units of every block, counted from 0:
  *
  *   units floor(units * r / n) to floor(units * (r + 1) / n) - 1
  *

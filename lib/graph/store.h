@@ -10,9 +10,9 @@
  * with zeros to a multiple of 64 bytes. The gradient of a parameter is the same range of a second
  * flat buffer. The states of an optimizer are in flat buffers, too (lib/optim/optim.h). The
  * parameters are in the order in which the backward pass finishes their gradients: the parameter
- * that the forward pass reads first is the last one. So updates, norms, all-reduces and broadcasts
- * work on long ranges with many parameters. Several plans (lib/graph/plan.h) share one store: those
- * of training, of the last, shorter batch, and of evaluation.
+ * that the forward pass reads first is the last one. With this layout, updates, norms, all-reduces
+ * and broadcasts work on long ranges with many parameters. Several plans (lib/graph/plan.h) share
+ * one store: those of training, of the last, shorter batch, and of evaluation.
  */
 
 /* A parameter, buffer or cache in the store. */
@@ -126,8 +126,8 @@ int64_t gt_slot_padded(const struct gt_slot *slot);
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
 /* Declare that the memory of this slot holds only a shard of a parameter. `shape` is the shape of
- * the whole parameter, which slot->shape and slot->count describe from now on. slot->held does not
- * change. */
+ * the whole parameter. From now on, slot->shape and slot->count describe the whole parameter.
+ * slot->held does not change. */
 void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t *shape);
 
 /*
@@ -137,8 +137,9 @@ void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t
  */
 int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
 
-/* Return a number of bytes: gt_store_flat_bytes() that of the whole flat layout, the other
- * functions that of the parameters, gradients or working copies that this rank holds. */
+/* gt_store_flat_bytes() returns the size of the whole flat layout in bytes. The other functions
+ * return the number of bytes of the parameters, gradients or working copies that this rank
+ * holds. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
 size_t gt_store_gradient_bytes(const struct gt_store *store);

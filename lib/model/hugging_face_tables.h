@@ -11,7 +11,7 @@ enum { GT_HF_TEXT = 64 /* size of a value as text, with a terminating zero */ };
  * A key of config.json, and the setting of a model of gtrain (lib/model/model.h) that corresponds
  * to it.
  *
- * `words` is a list of the allowed values of the key, divided by spaces. Each element has one of
+ * `words` is a list of the allowed values of the key, separated by spaces. Each element has one of
  * these forms:
  *
  *   WORD         a value that the key and the setting share; JSON strings are in single quotes
@@ -36,7 +36,7 @@ struct gt_hf_row {
 struct gt_hf_family {
 	const char *model_type;
 	/* Names of classes in transformers whose weights are those of the model, with or without
-	 * the head; divided by spaces. The first name is the one that gtrain writes. */
+	 * the head; separated by spaces. The first name is the one that gtrain writes. */
 	const char *architectures;
 	const char *base; /* the model's name in gtrain; NULL: the name is one of gt_hf_resnets */
 	const struct gt_hf_row *rows;
@@ -46,9 +46,9 @@ struct gt_hf_family {
 	/* More keys that gtrain accepts: the keys of `special`, and keys that do not affect
 	 * results. */
 	const char *accepted_keys;
-	/* Settings of gtrain that have no key, divided by spaces. A model can only be written as
-	 * config.json if its settings have a key or are in this list. NAME stands for the setting
-	 * with any value, NAME=VALUE for the setting with this value. */
+	/* Settings of gtrain that have no key, separated by spaces. A model can only be written as
+	 * config.json if each of its settings has a key or is in this list. NAME stands for the
+	 * setting with any value, NAME=VALUE for the setting with this value. */
 	const char *settings_without_key;
 };
 
@@ -65,14 +65,14 @@ extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* first: the def
 
 /* Keys that all families have: gt_hf_common_rows has a row for each key with a fixed set of values,
  * and ends with a row without a key. The keys in gt_hf_common_accepted do not affect results. Each
- * string of this array is a list divided by spaces; NULL ends the array. */
+ * string of this array is a list separated by spaces; NULL ends the array. */
 extern const struct gt_hf_row gt_hf_common_rows[];
 extern const char *const gt_hf_common_accepted[];
 
 /* Move *list past spaces to the next word, and return the length of the word, or 0 at the end of
  * the list. Before the next call, the caller adds this length to *list. */
 size_t gt_hf_next_word(const char **list);
-/* Return whether a word is in a list divided by spaces. */
+/* Return whether a word is in a list separated by spaces. */
 bool gt_hf_in_list(const char *list, const char *word);
 
 #endif

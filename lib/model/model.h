@@ -54,9 +54,9 @@ struct gt_model_io {
 	 * "logits" of the graph; for tokens, it has the logits of only one position. */
 	struct gt_value *logits;
 	/* The names of the parameters (weight and bias) of the last layer, which computes the
-	 * logits. Only the shapes of these parameters depend on the number of classes. Passes may
-	 * replace the layer's inputs, so the names are noted before. They are borrowed from the
-	 * graph. */
+	 * logits. Only the shapes of these parameters depend on the number of classes. Passes
+	 * (lib/graph/pass.h) may replace the layer's inputs, so the names are stored here before
+	 * the passes run. They are borrowed from the graph. */
 	const char *head[GT_MODEL_HEAD];
 	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
@@ -93,9 +93,9 @@ const char *gt_model_name(const struct gt_model *m);
  * Freeze parameters, or change their learning rates, in all graphs that are built after this call.
  * Call it at most once.
  *
- * Each rule has a pattern (GLOB) for names of parameters, in the syntax of fnmatch(3); '*' also
- * matches dots. A pattern that begins with '!' stands for all parameters that the rest of the
- * pattern does not match.
+ * Each element of the lists is a rule. It has a pattern (GLOB) for names of parameters, in the
+ * syntax of fnmatch(3); '*' also matches dots. A pattern that begins with '!' stands for all
+ * parameters that the rest of the pattern does not match.
  *
  *   freeze     GLOB. The parameters become buffers (gt_value.frozen): they have no gradient and are
  *              not updated.
@@ -152,7 +152,7 @@ bool gt_model_same(const char *a, const char *b);
  * setting that is taken from the data, this setting is not compared. */
 bool gt_model_same_network(const char *a, const char *b);
 
-/* Write the properties of the input that the model prefers to *out. They are used where the data do
+/* Set *out to the properties of the input that the model prefers. They are used where the data do
  * not determine them, as for the shape of random data or the block of a text. Fields without a
  * preference are 0. */
 void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *out);

@@ -45,8 +45,9 @@ struct gt_names_place {
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
     bool without_head);
 
-/* Convert `own`, the model's name of a parameter, to the program's name of its part i; the first
- * part is part 0. Set out->parts to the number of parts. Return false if there is no part i. */
+/* `own` is the model's name of a parameter. Convert it to the program's name of part i of this
+ * parameter; the first part is part 0. Set out->parts to the number of parts. Return false if there
+ * is no part i. */
 bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i);
 

@@ -18,16 +18,17 @@
 struct gt_ema;
 
 /* Allocate device memory for gt_store_updated() elements; 0 < decay < 1. The store must have its
- * memory and its parts already, and must outlive the mean. The caller frees *out. Errors:
- * GT_ENOTSUP if the parameters are not float32, GT_EINVAL for a bad decay. */
+ * memory and its parts (gt_store.parts) already, and must outlive the mean. The caller frees *out.
+ * Errors: GT_ENOTSUP if the parameters are not float32, GT_EINVAL for a bad decay. */
 int gt_ema_new(struct gt_ema **out, struct gt_store *store, double decay, struct gt_err *err);
 void gt_ema_free(struct gt_ema *e); /* NULL is fine */
 
 /* Queue an update of the mean. Call this after each update of the parameters. */
 int gt_ema_update(struct gt_ema *e, struct gt_err *err);
 
-/* Queue an exchange of the mean and the parameters that this process updates. A second call
- * restores every bit. gt_parallel_publish() sends the exchanged parameters to the other ranks. */
+/* Queue a swap: the mean takes the place of the parameters that this process updates, and these
+ * parameters take the place of the mean. A second call restores every bit. gt_parallel_publish()
+ * sends the swapped parameters to the other ranks. */
 int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
 
 /* Return the mean: device memory [gt_store_updated()], in the order of the store's layout, or of

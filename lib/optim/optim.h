@@ -56,7 +56,7 @@ struct gt_optim_options {
  * struct gt_optim_options at `offset`. */
 enum gt_member_type {
 	GT_MEMBER_NUMBER,    /* the option, a double */
-	GT_MEMBER_PAIR,      /* a tuple: the option, a double, and the double after it */
+	GT_MEMBER_PAIR,      /* a tuple of two doubles: the option and the one after it */
 	GT_MEMBER_BOOL,      /* the option, a bool */
 	GT_MEMBER_WORD,      /* a string: words[i], where i is the option, an enum */
 	GT_MEMBER_FALSE,     /* always false */
@@ -166,8 +166,8 @@ void gt_optim_readers(char *out, size_t size, const char *setting);
 
 struct gt_optim;
 
-/* Updates are computed in float32. Check that a positive value of the option `name` does not become
- * 0 or `limit` when it is rounded to float32. Errors: GT_EINVAL. */
+/* Check that a positive value of the option `name` does not become 0 or `limit` when it is rounded
+ * to float32, the type in which updates are computed. Errors: GT_EINVAL. */
 int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err);
 
 /* Create an optimizer. Its states are zero at first. The store must have float32 parameters with
@@ -235,13 +235,14 @@ const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o);
 int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, struct gt_err *err);
 
 /*
- * Return the name in torch.optim of one state of a parameter ("momentum_buffer"; "exp_avg",
- * "exp_avg_sq"). `which` is the index of the state: 0, 1, ... Returns NULL if the parameter has no
+ * Return the name that torch.optim gives to a state of a parameter ("momentum_buffer"; "exp_avg",
+ * "exp_avg_sq"). `which` is the index of the state: 0, 1, ... Return NULL if the parameter has no
  * more states.
  *
- * *flat is set to an array in device memory. In this array the state begins at the index at which
- * the parameter begins in the layout of the store, or, if the store has parts (gt_store.parts), in
- * the layout of the parts. *flat is only valid for this parameter, so call this for each parameter.
+ * *flat is set to an array in device memory. The state begins at (*flat)[i], where i is the index
+ * at which the parameter begins in the layout of the store. If the store has parts
+ * (gt_store.parts), i is the index at which the parameter begins in the layout of the parts. *flat
+ * is only valid for this parameter, so call this function for each parameter.
  */
 const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);

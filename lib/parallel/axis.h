@@ -22,7 +22,7 @@
  *
  * Example: there are 2 stages, 2 seats on the tensor axis, and 2 seats on the data axis with the
  * mode zero1. Stage 1 holds a matrix of 2 x 4 elements, which is divided into 2 shards by columns.
- * Each seat updates these elements of the matrix:
+ * The matrix, and the elements that each of the four ranks of stage 1 updates:
  *
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
@@ -50,8 +50,8 @@ struct gt_axis_row {
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	/* Do the part of this axis in gt_parallel_attach() (parallel.h). */
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
-	/* Add the memory of the axis's groups for device memory to *m. The group of all seats of
-	 * the axis is not included. */
+	/* The axis may have groups for device memory (lib/comm/device_group.h). Add the device
+	 * memory that they use to *m. The group of all seats of the axis is not included. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
 	/* Return the number of parts into which a batch is divided (gt_parallel_chunks()). `chunks`
 	 * is the result of the previous row of the table; 1 for the first row. */
@@ -65,12 +65,12 @@ struct gt_axis_row {
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
 	/* Change a graph without a backward pass (gt_parallel_insert_forward()). */
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Return whether the seats hold different elements of a slot. The result is the same on all
-	 * ranks. */
+	/* Return whether the seats hold different elements of a slot, which is a parameter or a
+	 * buffer (enum gt_held in parallel.h). The result is the same on all ranks. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
-	/* Called if cuts() is true. Return the elements that the seat `seat` holds, as a slice of
-	 * those elements that remain for this rank after the division by the outer axes. If a seat
-	 * holds all of these elements, their order does not change. */
+	/* Called if cuts() is true. The division by the outer axes leaves some elements of the slot
+	 * to this rank. Return a slice of these elements: those that the seat `seat` holds. If it
+	 * holds all of them, the slice has them in the same order. */
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Return whether the seats have different gradients. If so, the norm of the gradients is
@@ -105,8 +105,8 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 /* Add the device memory of a group of `ranks` ranks to *m. */
 void gt_axes_add_group(struct gt_group_memory *m, const struct gt_parallel *p, int ranks);
 
-/* Find the gradients that this rank counts when all ranks compute their norm. The layout of the
- * store must be final. Errors: GT_ENOMEM, and errors of the device. */
+/* Find the gradients that this rank counts when all ranks compute the norm of the gradients. The
+ * layout of the store must be final. Errors: GT_ENOMEM, and errors of the device. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err);
 void gt_norm_release(struct gt_parallel *p);
 

@@ -23,11 +23,12 @@ void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
 /* ---- the insertion of nodes into a graph ---- */
 
-/* A request to insert a node that works on one bucket. */
+/* A request to insert a node that works on one bucket, a range of the gradients
+ * (data/buckets.h). */
 struct gt_insertion {
 	const struct gt_op *op;
-	/* Insert the node before the node that now has this index. The number of nodes means the
-	 * end of the list. */
+	/* Insert the node before the node that now has this index. If `at` is the number of nodes,
+	 * insert it at the end. */
 	size_t at;
 	int bucket, gather; /* values for attrs.bucket.index and attrs.bucket.gather */
 	unsigned runs;      /* value for gt_node.runs */
@@ -50,8 +51,8 @@ void gt_insertions_release(struct gt_insertions *insertions);
 /* Add a request to the list. */
 void gt_insertions_add(struct gt_insertions *insertions, struct gt_insertion one);
 
-/* Insert the nodes of all requests into the graph, with the graph's current scope. Errors are
- * stored in the graph (gt_graph_status()). */
+/* Insert the nodes of all requests into the graph, with the graph's current scope
+ * (gt_graph_scope()). Errors are stored in the graph (gt_graph_status()). */
 void gt_insertions_emit(
     const struct gt_insertions *insertions, const struct gt_buckets *buckets, struct gt_graph *g);
 

@@ -10,9 +10,10 @@
 #include "lib/optim/optim.h"
 
 /*
- * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Passes
- * insert collectives into a graph, and kernels execute them. The training loop is in lib/train. In
- * every mode, the loop calls the functions of this header at the points that their comments name.
+ * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Graph
+ * passes (functions that rewrite a graph, lib/graph/pass.h) insert collectives into a graph, and
+ * kernels execute them. The training loop is in lib/train. In every mode, the loop calls the
+ * functions of this header at the points that their comments name.
  *
  * A mode is a kind of data parallelism, implemented by a table of functions (data/modes.h). All
  * modes are SPMD (single program, multiple data): each rank is in a group, builds the same graph,
@@ -99,7 +100,8 @@ struct gt_parallel_options {
 	enum gt_optim_kind optimizer;
 };
 
-/* The axes of the grid of ranks. Ranks of one axis differ only in the named property. */
+/* The axes of the grid of ranks (gt_parallel_new()). Ranks of one axis differ only in the property
+ * that the comment names. */
 enum gt_axis {
 	GT_AXIS_DATA,   /* the samples that a rank reads */
 	GT_AXIS_TENSOR, /* the shard of each layer that a rank holds (tensor/tensor.h) */
@@ -144,12 +146,12 @@ int gt_parallel_check(
  * numbers. Modes work on the data axis.
  *
  * gt_parallel_new() creates the object of one rank of `world`. `world` must outlive the object. If
- * `world` is NULL, this is a dry run of options->ranks ranks: plans are made, but never run. In a
- * world of one rank without `reproducible`, and always with `forward`, all modes are equal: they
- * insert no collective. A collective call. The caller frees *out.
+ * `world` is NULL, this is a dry run of options->ranks ranks: plans are made, but never run. All
+ * modes are equal, and insert no collective, if options->forward is set, or if the world has one
+ * rank and options->reproducible is not set. A collective call. The caller frees *out.
  *
  * Errors: GT_ENOTSUP for `reproducible` if the sums of `world` are not ordered (lib/comm/group.h).
- * gt_parallel_attach() returns the same error for options->way.
+ * gt_parallel_attach() returns the same error if the sums of the way options->way are not ordered.
  *
  * Call next, in this order: gt_parallel_rewrite() for a graph, gt_store_new() with that graph,
  * gt_parallel_attach(), gt_store_alloc(). After these calls, make the programs
@@ -158,9 +160,9 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* If the groups for device memory use a slower way (lib/comm/device_group.h) than the fastest one,
- * and options->way does not ask for the slower way, return the slower way, with the reason why no
- * faster way can be used. Otherwise return NULL. Valid after gt_parallel_attach(). */
+/* Return the way (the kind of groups for device memory, lib/comm/device_group.h), with the reason
+ * why no faster way can be used. Return NULL if it is the fastest way, or if options->way asks for
+ * it. Valid after gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory of groups. */

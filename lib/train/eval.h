@@ -17,11 +17,12 @@ struct gt_eval_options {
 	struct gt_load_options load; /* how to load the weights */
 
 	/* Files with inputs that have no targets: see `inputs` in struct gt_data_request. They are
-	 * read instead of `data`, and as the kind of data that the model reads. NULL: evaluate
-	 * `data`. */
+	 * read instead of `data`. Their kind is the kind of data that the model reads. NULL:
+	 * evaluate `data`. */
 	char *const *inputs;
 	int input_count;
-	/* settings for reading the inputs: key=value,... as for `images`; NULL: none */
+	/* settings for reading the inputs, key=value,...: those that `inputs` in struct
+	 * gt_data_request names for the kind of the data; NULL: none */
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
@@ -78,8 +79,9 @@ const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
  * `number` and return `number`. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 
-/* Regression: set *number to the target of a sample as in its file. Return false if only the
- * standardised target of the predictions is known (gt_dataset_number()). */
+/* Regression: set *number to the original target of a sample, as it is in the file of the data.
+ * Return false if the original target is not known, but only the normalized one that
+ * gt_predictions.target holds (gt_dataset_number()). */
 bool gt_eval_number(const struct gt_eval *e, int64_t sample, double *number);
 
 /* Return the name of a sample, borrowed. NULL: samples have no names, only numbers. */
@@ -98,9 +100,10 @@ enum { GT_EVAL_TOKEN = 1024 }; /* bytes */
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 
 /* Call gt_evaluate() for the data or the inputs. A collective call. The results do not depend on
- * the number of ranks. Rank 0 logs a warning for each damaged input, up to GT_DAMAGE_TEXTS
- * (lib/data/damage.h). If `data` is evaluated, rank 0 logs a warning for each of the first
- * GT_DAMAGE_NAMES damaged samples, and the number of all damaged samples. */
+ * the number of ranks. If `inputs` are read, rank 0 logs a warning for each damaged input, but not
+ * more than GT_DAMAGE_TEXTS warnings (lib/data/damage.h). If `data` is evaluated, rank 0 logs a
+ * warning for each of the first GT_DAMAGE_NAMES damaged samples, and the number of all damaged
+ * samples. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 
 #endif

@@ -34,14 +34,15 @@ struct gt_predictions {
 	 * infinite */
 	float *probability;
 	/* For regression: [count] the predicted numbers, on the scale of the original targets.
-	 * Otherwise NULL. For regression, target[i] holds the bits of the float `(number -
-	 * target_mean) / target_std`, where `number` is the original target, or GT_DATA_IGNORE. */
+	 * Otherwise NULL. For regression, target[i] holds GT_DATA_IGNORE, or the bits of the float
+	 * `(number - target_mean) / target_std`, where `number` is the original target. */
 	double *value;
 	double target_mean, target_std;
 };
 
-/* Return how many significant digits tell the predicted numbers of a regression apart: 9 for the
- * float32 output of the model, and more if the mean of the targets is far from 0. */
+/* Return how many significant digits to print for the predicted numbers of a regression, so that
+ * different numbers look different: 9 for the float32 output of the model, and more if the mean of
+ * the targets is far from 0. */
 int gt_predictions_digits(const struct gt_predictions *p);
 
 void gt_predictions_release(struct gt_predictions *p);

@@ -18,8 +18,8 @@ struct gt_trials;
  * that its plan needs on one rank. Return whether a session with these options would fit into
  * memory.
  *
- * `rc` is the result of planning the trial. The trial is not added if `rc` is not 0, or if the
- * session needs no more than `bytes`; the function then returns false.
+ * `rc` is the result of planning the trial. The trial is not added if `rc` is not 0, or if `bytes`
+ * is not less than the memory that the session needs now; the function then returns false.
  */
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words);
 

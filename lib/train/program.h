@@ -157,8 +157,8 @@ void gt_feeder_close(struct gt_feeder *f);
 int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err);
 
 /* Copy a batch to a program by gt_program_feed(). The batch comes from gt_feeder_next(). On a rank
- * for which rank 0 reads, only batch->count has to be set. Errors: GT_EINVAL if the bytes of the
- * batch are not those of the program's input. */
+ * for which rank 0 reads, only batch->count has to be set. Errors: GT_EINVAL if the batch does not
+ * have as many bytes as the program's input. */
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
@@ -191,7 +191,8 @@ const struct gt_program *gt_program_pair_any(const struct gt_program_pair *pair)
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
 /* Set *names to the names of the parameters of the last layer, borrowed from the pair, and return
- * their number. Return 0 for models of text: the last layer is the table of their tokens, too. */
+ * their number. Return 0 for models of text, because their last layer is also their table of tokens
+ * (the embedding). */
 int gt_program_pair_head(const char *const **names, const struct gt_program_pair *pair,
     const struct gt_model_input *input);
 

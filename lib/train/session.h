@@ -40,7 +40,8 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks; /* number of ranks on this host */
-	int64_t place;  /* the place of the device (lib/comm/place.h); 0 if dry */
+	/* number that only the ranks on this device have in common (lib/comm/place.h); 0 if dry */
+	int64_t place;
 	/* number of ranks that share this device; equal to host_ranks if device memory is host
 	 * memory */
 	int sharing;
@@ -130,7 +131,7 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
  * needs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* Of the bytes that this rank needs, return the number that is allocated already when
+/* Return how many of the bytes that this rank needs are already allocated when
  * gt_session_purpose.plan() is called: for groups, and for memory of the store that other ranks can
  * access. 0 if device memory is host memory, where allocated bytes count as free until they are
  * written. */

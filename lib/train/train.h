@@ -125,8 +125,7 @@ int gt_train_check_options(const struct gt_train_options *o, int ranks, struct g
  * folder has a config.json, this file must belong to a run. All files of a run in the folder must
  * be regular files. If the folder has no checkpoints, it must hold no results of an earlier run
  * (gt_run_dir_check_unused()); if o->resume is NULL, it must hold no checkpoints after step 0. The
- * process that starts the ranks calls
- * this before it starts them. Errors: GT_EINVAL, GT_EIO. */
+ * process that starts the ranks calls this before it starts them. Errors: GT_EINVAL, GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;

@@ -39,12 +39,12 @@
  *
  * A rank may have several groups, and collectives of several groups may be on its GPU at a time.
  * NCCL requires that the ranks queue the operations of different communicators in the same order
- * (NCCL User Guide, "Using multiple NCCL communicators concurrently"), and it connects the ranks in
- * the first call of each kind. Neither the order nor the connecting needs a lock. One thread of a
- * rank queues all its collectives, in the order of its plan. If two ranks share several groups,
- * their plans contain the collectives of these groups in the same order. call() of the links
- * returns when NCCL has queued the call, so it has connected the ranks before the next group is
- * used.
+ * (NCCL User Guide, "Using multiple NCCL communicators concurrently"), and NCCL connects the ranks
+ * in the first call of each kind of collective. Neither the order nor the connecting needs a lock.
+ * One thread of a rank queues all its collectives, in the order of its plan. If two ranks share
+ * several groups, their plans contain the collectives of these groups in the same order. call() of
+ * the links returns when NCCL has queued the call, so it has connected the ranks before the next
+ * group is used.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -82,13 +82,14 @@ struct gt_cuda_links {
 	 * all collectives have ended. All living ranks call this, but other ranks may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);
 
-	/* If a collective does not end, the hint of the error begins with this text, which names a
-	 * setting to use, such as "NCCL_DEBUG=INFO ... makes NCCL say more; ". It is an empty
-	 * string if there is no such setting. */
+	/* If a collective does not end, the hint of the error begins with this text. The text names
+	 * a setting to use, for example "NCCL_DEBUG=INFO ... makes NCCL say more; " with a space at
+	 * the end. It is an empty string if there is no such setting. */
 	const char *hint;
 };
 
-/* A collective that was started. */
+/* A collective that was started. Its ticket is a number to wait for (lib/comm/group.h): 1 for the
+ * first collective of the group, 2 for the next one, and so on. */
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
@@ -115,7 +116,7 @@ struct gt_cuda_group {
 	bool has_watch;
 	pthread_mutex_t lock;  /* protects the members below */
 	pthread_cond_t change; /* signaled when one of the members below changes */
-	/* ticket number t is in the element t % GT_GROUP_STARTED */
+	/* the collective with ticket t is in the element t % GT_GROUP_STARTED */
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
 	/* number of started collectives; only the caller's thread changes it */
 	uint64_t started;

@@ -13,10 +13,10 @@
  * So mates wait for each other on the host, without a call of CUDA:
  *
  *   after a collective       until all mates have queued the same collective
- *   in a long collective     until every mate is at most N acts behind. An act is the work on one
- *                            chunk in one step of a ring (lib/comm/ring/collectives.c). N is
- *                            GT_CUDA_MATES_ACTS divided by the number of mates, this rank
- *                            included, but at least 2
+ *   in a long collective     until every mate is at most N acts behind. The ring algorithm cuts
+ *                            buffers into chunks; an act is the work on one chunk in one step
+ *                            of the ring (lib/comm/ring/collectives.c). N is GT_CUDA_MATES_ACTS
+ *                            divided by the number of mates, this rank included, but at least 2
  *   before a message         until the mate at the other end has queued the previous message of
  *                            the same direction
  *   after a receive by       until the mate has queued the matching send, because the caller's
@@ -25,10 +25,10 @@
  * gt_group_start() does not wait until the other end has queued the same message. If it waited, two
  * messages in opposite directions could be a deadlock.
  *
- * These waits end with the error of the group when the group fails, and when gt_group_stop() is
- * called. They have no timeout of their own. The watch, a thread of the group (group.h), has one:
- * when it expires, the group fails. All functions do nothing if g->mates is NULL: no rank of the
- * group has a mate.
+ * If the group fails, these waits end with the error of the group. They also end, with an error,
+ * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
+ * group (group.h), has a timeout: when it expires, the group fails. All functions do nothing if
+ * g->mates is NULL: no rank of the group has a mate.
  */
 enum {
 	/* an act is about six operations of CUDA (lib/comm/ring/peers.h) */
@@ -40,8 +40,8 @@ enum {
  * and before links->connect() (struct gt_cuda_links). connect() waits for all ranks; the functions
  * below must not be called before that.
  *
- * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and the streams of the process on this
- * GPU are more than its hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.
+ * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and their process has more streams on
+ * this GPU than hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.
  */
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err);
 

@@ -28,7 +28,7 @@ struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
 int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, struct gt_err *err);
 
 /* Gather `bytes` bytes from every rank, in the order of ranks, into a new array *all. The caller
- * frees *all. On failure *all is NULL. If one rank has no memory for the array, all ranks return
+ * frees *all. On failure *all is NULL. If one rank cannot allocate the array, all ranks return
  * GT_ENOMEM, and none of them waits for that rank. */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
@@ -43,7 +43,7 @@ struct gt_cuda_card {
 	int32_t index;                  /* CUDA's index of the GPU in the rank's process */
 	char gpu[16];                   /* device name of the GPU: "cuda:0" */
 	char bus[32];                   /* PCI bus id of the GPU, as CUDA formats it */
-	/* of the device, which may be a part of the GPU: an instance (MIG) */
+	/* identity of the device, which is the GPU or a part of it: an instance (MIG) */
 	char identity[GT_DEVICE_IDENTITY_SIZE];
 	/* host name and boot id; two hosts with the same host name have different boot ids */
 	char host[128];

@@ -11,7 +11,9 @@
  *
  * Names are edited in every state_dict of the file, at any depth; lib/ckpt/tree/classify.h defines
  * which dicts are state_dicts. Names are also edited in the dict that gt_state_dict_find() finds,
- * if it contains only tensors. So the names in {"rng": tensor, "epoch": 3} are not edited.
+ * if it contains only tensors. For example, the names in {"rng": tensor, "epoch": 3} are not
+ * edited: this dict is not a state_dict by the rules of classify.h, and the value of "epoch" is not
+ * a tensor.
  *
  * If an edit changes names in a state_dict, it also changes the keys of its `_metadata`, which are
  * paths of modules. The state of an optimizer may mention names of a state_dict: as keys of its
@@ -51,7 +53,8 @@ struct gt_edit_change {
 	 * "model.state_dict"; "" if it is the root.
 	 */
 	const char *where;
-	/* only in a pickle: offset of the opcode that put the text on the stack (pickle.h) */
+	/* only in a pickle: offset of the opcode (an instruction, see pickle.h) that put the text
+	 * on the stack */
 	size_t at;
 };
 
@@ -139,9 +142,10 @@ struct gt_edit_result {
  * padded to the old length. If the format leaves no space, a copy is written and renamed over the
  * file.
  *
- * Errors: GT_EINVAL if the output is the input. GT_EFORMAT if the digests of the file do not agree
- * with its checksums. GT_EIO if the file has changed since it was opened, or a system call fails.
- * GT_ENOTSUP if gtrain cannot edit the format.
+ * Errors: GT_EINVAL if the output is the input. GT_EFORMAT if the digests of the tensors (checksums
+ * that gtrain adds, tools/digest.h) do not agree with the checksums of their storages. GT_EIO if
+ * the file has changed since it was opened, or a system call fails. GT_ENOTSUP if gtrain cannot
+ * edit the format.
  */
 int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

@@ -42,9 +42,9 @@ struct gt_edit_key {
 };
 
 /*
- * Compute the new path of each module: set paths[i].to and sort `paths`. The new text may be in the
- * arena of `naming`. `names` are the names of the state_dict, sorted by `from`. Two paths never
- * become equal.
+ * Compute the new path of each module: set paths[i].to. This may change the order of `paths`. The
+ * new text may be in the arena of `naming`. `names` are the names of the state_dict, sorted by
+ * `from`. Two paths never become equal.
  */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
@@ -56,9 +56,9 @@ int gt_edit_locations(
 /* ---- applying ---- */
 
 /*
- * Open the input of an edit in place for writing. If gt_edit_open() has locked the file, *fd refers
- * to the locked file. Otherwise this function locks the file. GT_EIO if another process holds the
- * lock, or if the file has changed since it was opened. The caller closes *fd.
+ * Open the input for writing, to edit it in place. If gt_edit_open() has locked the file, *fd
+ * refers to the locked file. Otherwise this function locks the file. GT_EIO if another process
+ * holds the lock, or if the file has changed since it was opened. The caller closes *fd.
  */
 int gt_edit_begin(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
@@ -78,9 +78,9 @@ int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *ta
 
 /*
  * Call `write` to write a new file, which appears whole or not at all. The new file is the output.
- * If the edit is in place, the new file replaces the input, or the file to which the input leads if
- * it is a symbolic link. GT_EIO if the input has changed since it was opened. Errors name the
- * files.
+ * If the edit is in place, the new file replaces the input. If the input is a symbolic link, the
+ * new file replaces the target of the link. GT_EIO if the input has changed since it was opened.
+ * Errors name the files.
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);

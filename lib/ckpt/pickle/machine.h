@@ -53,7 +53,11 @@ struct gt_machine {
 	 */
 	struct gt_tree **args;
 	size_t count;
-	size_t frame_end;       /* offset of the end of the frame (opcode FRAME); 0: no frame */
+	/*
+	 * offset of the end of the current frame; 0: no frame. A frame is a block of opcodes; the
+	 * opcode FRAME before the block gives its length.
+	 */
+	size_t frame_end;
 	struct gt_tree **stack; /* [depth], the last value is the top */
 	size_t *origins; /* [depth], for each value, the offset of the opcode that pushed it */
 	size_t depth, stack_capacity, origin_capacity;
@@ -62,7 +66,8 @@ struct gt_machine {
 	size_t mark_count, mark_capacity;
 	struct gt_tree **memo; /* entries that are not set are NULL */
 	size_t memo_count, memo_capacity;
-	/* pushes: number of values pushed; name_bytes: length of the names of all globals */
+	/* pushes: number of values pushed; name_bytes: total length of the names of all globals
+	 * (classes and functions that the pickle names) */
 	size_t pushes, name_bytes;
 	/* nodes that several places of the tree share; they are never changed */
 	struct gt_tree *none, *truth[2], *recent[GT_PICKLE_RECENT_INTS];

@@ -9,10 +9,10 @@
 
 /*
  * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but only
- * builds a tree (struct gt_tree, lib/ckpt/ckpt.h): where Python imports a class and calls it,
- * gtrain stores the name ("module.name") and the arguments. The memo is a table of the machine: an
- * opcode can store a value in it, and later opcodes can fetch that value again. Numbers in a pickle
- * are little-endian, except in BINFLOAT.
+ * builds a tree (struct gt_tree, lib/ckpt/ckpt.h): where Python imports a global (a class or a
+ * function) and calls it, gtrain stores the name ("module.name") and the arguments. The memo is a
+ * table of the machine: an opcode can store a value in it, and later opcodes can fetch that value
+ * again. Numbers in a pickle are little-endian, except in BINFLOAT.
  * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5).
  *
  * Values for which enum gt_tree_kind (ckpt.h) has no kind become opaque nodes:
@@ -32,12 +32,13 @@
  */
 
 /*
- * The layout of a pickle: a list of its opcodes that put strings on the stack, and of its frames.
- * With this list, gt_pickle_edit() can change strings and keep all other bytes. One opcode contains
- * the string and puts it on the stack. Later opcodes fetch the string from the memo, or copy it
- * from the top of the stack (DUP). Each of these opcodes is called a use of the string. In the
- * tree, struct gt_tree_item has the members key_at and value_at. If the key or the value is a
- * string, they are the offset of its use.
+ * The layout of a pickle: a list of its opcodes that put strings on the stack, and a list of its
+ * frames. A frame is a block of opcodes with its length in front. With these lists,
+ * gt_pickle_edit() can change strings and keep all other bytes. One opcode contains the string and
+ * puts it on the stack. Later opcodes fetch the string from the memo, or copy it from the top of
+ * the stack (DUP). Each of these opcodes is called a use of the string. In the tree, struct
+ * gt_tree_item has the members key_at and value_at. If the key is a string, key_at is the offset of
+ * its use. If the value is a string, value_at is the offset of its use.
  */
 struct gt_pickle_use {
 	/*

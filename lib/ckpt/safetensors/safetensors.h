@@ -153,7 +153,7 @@ int gt_st_rank(enum gt_dtype dtype);
  * caller frees with free(). It is the first of these files that exists: model.safetensors,
  * model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, the only
  * *.index.json of the folder. The first four are looked for in the order of transformers, so that
- * both programs read the same weights. Errors: GT_EIO if none exists.
+ * gtrain and transformers read the same weights. Errors: GT_EIO if none exists.
  * Source: transformers, modeling_utils.py, from_pretrained().
  */
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err);

@@ -64,9 +64,9 @@ void gt_st_write_crc(char *text, size_t size, size_t digits_at);
  *
  * If a write in place fails, it is undone. If the power fails during the write, the header may be a
  * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of
- * its header. A mixed header does not agree with it, so the file cannot be opened. In other files,
- * a mixed header may be invalid JSON. If old and new names have the same lengths, the header may
- * also be valid, and have both old and new names.
+ * its header. A mixed header does not agree with this CRC-32, so the file cannot be opened. In
+ * other files, a mixed header may be invalid JSON. If old and new names have the same lengths, the
+ * header may also be valid, and have both old and new names.
  */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

@@ -45,9 +45,10 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 /*
- * Return a state_dict as a tree: a dict of tensors that are not marked as parameters. The dict is
- * an OrderedDict if the original was one or was a module. It keeps the `_metadata` of its tensors
- * (lib/ckpt/tree/metadata.h). NULL with err set if memory runs out.
+ * Return a state_dict as a tree: a dict of all its tensors. In the tree, no tensor is marked as a
+ * parameter (gt_tree_tensor.parameter). The dict is an OrderedDict if the original was one or was a
+ * module. It keeps the `_metadata` of its tensors (lib/ckpt/tree/metadata.h). NULL with err set if
+ * memory runs out.
  */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);

@@ -51,9 +51,9 @@ struct gt_diff {
 	 */
 	const char *note[2];
 	/*
-	 * For a hint to set gt_diff_options.state_dict: the number of tensor names that both
-	 * checkpoints would have with this option. 0 if this number is not larger than `tensors`,
-	 * or if the option is already set.
+	 * The number of tensor names that the two checkpoints would have in common if
+	 * gt_diff_options.state_dict were set. 0 if this number is not larger than `tensors`, or if
+	 * the option is set. If it is not 0, the caller can advise the user to set the option.
 	 */
 	size_t agree;
 	size_t capacity; /* number of elements allocated for `rows` */

@@ -92,9 +92,10 @@ int gt_digests_print(
     const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);
 
 /*
- * For edits: set *json to the record of an open file, with the paths that the tree will have after
- * the edit, and *size to its length. The caller frees *json with free(). If the file has no
- * digests, or digests of an unknown version, return 0 and set *json to NULL.
+ * For edits: build the new text of the record of an open file. This text has the paths that the
+ * tree will have after the edit. Set *json to this text, and *size to the length of the text. The
+ * caller frees *json with free(). If the file has no digests, or digests of an unknown version,
+ * return 0 and set *json to NULL.
  */
 int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
     gt_digest_rename *rename, void *self, struct gt_err *err);

@@ -18,8 +18,9 @@ struct gt_path {
 struct gt_inventory_row {
 	const char *key; /* the steps joined by '.', like the names in a state_dict */
 	/*
-	 * the last step of the path to the value; a name may contain dots, so only this list of
-	 * steps, and not `key`, is unambiguous. NULL: the value is the root
+	 * The last step of the path to the value; gt_path.parent leads to the other steps. NULL:
+	 * the value is the root. Names may contain dots, so `key` does not always show where a step
+	 * ends; the path does.
 	 */
 	const struct gt_path *path;
 	const struct gt_tree *value;
@@ -58,8 +59,8 @@ struct gt_inventory {
  * leaves of the tree, with two exceptions: a list of scalars is one value; an object is one value,
  * and its contents are listed, too.
  *
- * Errors: GT_EFORMAT for more than 262144 tensors or as many other values; GT_ENOMEM, also if the
- * names need more than 128 MiB.
+ * Errors: GT_EFORMAT for more than 262144 tensors or more than 262144 other values; GT_ENOMEM, also
+ * if the names need more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 /*

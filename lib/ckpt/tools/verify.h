@@ -8,7 +8,8 @@ enum gt_finding_kind {
 	/* the file breaks the rules of its format, or bytes differ from their checksum */
 	GT_FINDING_DAMAGE,
 	GT_FINDING_UNREAD, /* the file, or a part of it, could not be read */
-	GT_FINDING_GLOBAL, /* a pickle names a global that PyTorch's weights_only=True refuses */
+	/* a pickle names a global (class or function) that PyTorch's weights_only=True refuses */
+	GT_FINDING_GLOBAL,
 	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
 	GT_FINDING_NOTE    /* information, not a fault */
 };
@@ -21,8 +22,8 @@ struct gt_verify_finding {
 };
 
 /*
- * A global (class or function) that a pickle names. If several pickles name it, each has its own
- * entry.
+ * A global (class or function) that a pickle names. If several pickles name the same global, there
+ * is one entry for each of these pickles.
  */
 struct gt_verify_global {
 	const char *name; /* "posix.system" */

@@ -13,9 +13,10 @@
  *   _modules       dict from names to modules or None; "NAME." is put before the names of their
  *                  tensors
  *
- * The attributes of an object are in its state. The state is a dict. If the class has __slots__,
- * the state is a tuple of this dict and a dict of the slots. A GraphModule of torch.fx has no
- * state; its attributes are the first argument of the call that creates it.
+ * The attributes of an object are in its state. Usually the state is a dict. If the class has
+ * __slots__, the state is a tuple of this dict and a second dict, which contains the slots. A
+ * GraphModule of torch.fx has no state; its attributes are the first argument of the call that
+ * creates it.
  *
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */

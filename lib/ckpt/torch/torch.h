@@ -81,8 +81,8 @@ void gt_torch_objects_release(struct gt_torch_objects *objects);
 /*
  * Return whether a file begins like a pickle of protocol 2 or later, written by torch or by another
  * program. A safetensors file may begin with the same two bytes, which are then part of the length
- * of its header. For such a file the function returns false: the length ends with zero bytes, and a
- * "{" follows the length.
+ * of its header. For such a file the function returns false. It recognises the file by the zero
+ * bytes at the end of the length and by the "{" after the length.
  */
 bool gt_torch_begins_pickle(const struct gt_mapping *map);
 
@@ -98,7 +98,8 @@ struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_stor
 
 /*
  * Set the device of a storage to `location`. `at` is the offset in the pickle of the opcode that
- * names this device. If the pickle has mentioned the storage before, nothing changes.
+ * names this device. Do nothing if the persistent id that was read last is not that of this
+ * storage: the pickle has then mentioned the storage before.
  */
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);

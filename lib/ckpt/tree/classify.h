@@ -13,7 +13,7 @@ enum gt_class {
 	GT_CLASS_MODEL,      /* a pickled nn.Module, or a TorchScript module */
 	GT_CLASS_OPTIMIZER,  /* the result of state_dict() of an optimizer of torch.optim */
 	GT_CLASS_STATE_DICT, /* a dict from names to tensors, possibly with other values */
-	/* a dict that contains only tensors, but whose keys may not be names of parameters */
+	/* a dict that contains only tensors; it is not certain that the keys name parameters */
 	GT_CLASS_TENSORS,
 	GT_CLASS_MIXED /* a dict with some tensors and other values */
 };

@@ -60,15 +60,15 @@ void gt_copy_losses(
     const struct gt_copy_place *places, size_t count, struct gt_ckpt_write_losses *losses);
 
 /*
- * Return a place at GT_COPY_NOWHERE, which computes the CRC-32 of the elements of a tensor,
- * converted to `as`, or of all bytes of a storage.
+ * Return a place at GT_COPY_NOWHERE, to compute the CRC-32 of the elements of a tensor, converted
+ * to `as`, or of all bytes of a storage.
  */
 struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
 struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage);
 
 /*
- * Do the work of gt_copy_tensors() for places at GT_COPY_NOWHERE, so without a file, with `threads`
- * threads (0: one per processor).
+ * Do the work of gt_copy_tensors() for places at GT_COPY_NOWHERE, which need no file. `threads` is
+ * the number of threads (0: one per processor).
  */
 int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err);
 

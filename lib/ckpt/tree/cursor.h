@@ -64,7 +64,8 @@ void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt
 /* ---- pieces of work for threads ---- */
 
 /*
- * A piece of work: elements [at, at + count) of the job with index `job`. One thread processes it.
+ * A job is, for example, the work on all elements of one tensor. A piece is a part of a job that
+ * one thread does: the elements [at, at + count) of the job with the index `job`.
  */
 struct gt_piece {
 	size_t job;
@@ -81,8 +82,9 @@ struct gt_pieces {
 };
 
 /*
- * Append a job of `count` elements, split into pieces of at most `max` elements. The other members
- * of each struct are zeroed. Errors: GT_ENOMEM.
+ * Split the job with the index `job`, which has `count` elements, into pieces of at most `max`
+ * elements, and append these pieces to the array. The other members of each struct are zeroed.
+ * Errors: GT_ENOMEM.
  */
 int gt_pieces_add(
     struct gt_pieces *p, size_t job, uint64_t count, uint64_t max, struct gt_err *err);

@@ -59,7 +59,7 @@ bool gt_tree_is_seq(const struct gt_tree *node);
 /* Return whether `node` is a string equal to `text`. `node` may be NULL. */
 bool gt_tree_is_string(const struct gt_tree *node, const char *text);
 
-/* Return whether `node` is a string without zero bytes, which C can handle. */
+/* Return whether `node` is a string without zero bytes, so that it is also a C string. */
 static inline bool gt_tree_is_text(const struct gt_tree *node)
 {
 	return gt_tree_is(node, GT_TREE_STRING) &&
@@ -181,8 +181,8 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 /*
  * Strides of 0, overlapping strides, and tensors that share a storage can make a small file stand
  * for very many elements. A program that reads or writes all of them would fill a disk or never
- * end. No trained model has such tensors. So gt_repeats limits how many bytes are visited for
- * each byte that is stored:
+ * end. gt_repeats limits how many bytes are visited for each byte that is stored. No trained model
+ * reaches this limit.
  *
  * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
  * of bytes that will be visited there. Then call gt_repeats_end() in every case. `rc` is the result

@@ -86,8 +86,8 @@ struct gt_zip {
  * another process that writes to the file meanwhile cannot change the checked bytes.
  *
  * If parts of an archive contradict each other, different programs use different parts. Then an
- * attacker can show one content to a scanner and another to its user. An archive that this function
- * accepts can be read in only one way:
+ * attacker can show one content to a scanner and another content to the program that uses the file.
+ * An archive that this function accepts can be read in only one way:
  *   - The file ends with the directory and the end records, with nothing between them and nothing
  *     after them. A comment may follow, but must not contain an end record.
  *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
@@ -95,8 +95,8 @@ struct gt_zip {
  *   - No two records overlap, and none overlaps the directory. Bytes between them that belong to no
  *     record are called dead bytes; an edit in place leaves dead bytes.
  *   - Any two names differ in more than upper and lower case, because PyTorch ignores case when it
- *     looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Only names of arrays
- *     (.npy) may differ just in case, because NumPy distinguishes "W" from "w".
+ *     looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). There is one exception:
+ *     names of arrays, such as "W.npy" and "w.npy", because NumPy distinguishes them.
  *
  * Cost: a read of about 100 bytes for each record.
  * Errors: GT_EFORMAT, which names the byte or the record; also if there is no end record (a
@@ -118,8 +118,8 @@ int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
 
 /*
  * Set `storage` to the bytes of a record. If the record is not deflated, the bytes stay in the file
- * and are not read now; gt_storage_check() compares them later. The fields key, location and
- * swapped are not set.
+ * and are not read now; gt_storage_check() later compares them with the CRC-32. The fields key,
+ * location and swapped are not set.
  */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
@@ -259,8 +259,8 @@ struct gt_zip_replacement {
 	size_t count;
 
 	/*
-	 * Results: number of bytes written; of bytes copied from the old file; of dead bytes in the
-	 * file.
+	 * Results, in bytes. written: new bytes. copied: bytes from the old file. dead: dead bytes
+	 * in the file after the edit.
 	 */
 	uint64_t written, copied, dead;
 };

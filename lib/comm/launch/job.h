@@ -30,7 +30,7 @@ struct gt_lines {
 	 * (lib/base/progress.h) */
 	bool may_draw;
 	bool drawing; /* the current line is a progress line */
-	/* the last complete lines: line k is the element k modulo GT_LAST_LINES */
+	/* the last complete lines: line k, counted from 0, is last[k % GT_LAST_LINES] */
 	char last[GT_LAST_LINES][GT_LAST_LINE_BYTES];
 	size_t count; /* number of complete lines so far */
 };
@@ -66,8 +66,8 @@ struct gt_launch {
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
 	 * once is not counted */
 	double last_request_s;
-	/* time at which the remaining ranks are killed, or after a second signal, at which they
-	 * are left behind; 0: never */
+	/* time at which the ranks that still run are killed; 0: never. A second signal kills them
+	 * earlier; then they are killed again at this time. */
 	double kill_at;
 	int signals; /* file descriptor of signalfd(), from which signals are read */
 	/* the signals that are blocked and read from `signals`; the signal mask to restore at the

@@ -27,7 +27,8 @@ struct gt_launch_options {
  * (sigqueue(3)). */
 enum { GT_LAUNCH_RANK_LOST = 1 };
 
-/* The exit status of a rank that fails with an error that lasts (err.h): it would fail again. */
+/* The exit status of a rank that fails with a lasting error (err.h): after a restart, the rank
+ * would fail again. */
 enum { GT_LAUNCH_IN_VAIN = 3 };
 
 /*
@@ -61,8 +62,9 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * the number of this rank and the path of its log file. It sends SIGTERM with the value
  * GT_LAUNCH_RANK_LOST to all other ranks, and kills them 1.5 seconds later. So all ranks end within
  * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times, unless one
- * of them has exited with GT_LAUNCH_IN_VAIN. If a killed rank has not ended after 10 seconds, which
- * only a system call that does not return can cause, the launcher says so and leaves it behind.
+ * of them has exited with GT_LAUNCH_IN_VAIN. A killed rank can go on only inside a system call that
+ * does not return. If the rank has not ended after 10 seconds, the launcher says so and leaves it
+ * behind.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

@@ -10,8 +10,9 @@
  * and nothing else. The program opens this library only if a group of ranks over MPI is requested,
  * so it also runs on hosts without MPI.
  *
- * Only init and finalize block. Any thread may call these functions. A lock serializes the calls,
- * as MPI_THREAD_SERIALIZED requires. The functions return 0, or an error code of MPI.
+ * Any thread may call the functions of the table. A lock serializes the calls, as
+ * MPI_THREAD_SERIALIZED requires. Only init and finalize block. The functions return 0, or an error
+ * code of MPI.
  */
 
 #define GT_MPI_CALLS_VERSION 1

@@ -29,7 +29,7 @@
  * the smallest possible. The number of messages is not: with a tree of ranks it would be smaller.
  *
  * A rank that waits polls MPI, first without pauses and later with pauses. MPI makes progress only
- * during these polls. So a thread polls for collectives in the background.
+ * during these polls. So collectives in the background run on a thread of their own, which polls.
  *
  * After an error, messages that MPI had begun to transfer get 0.2 seconds to end. If a message does
  * not end, a later call of MPI may still write it into its buffer. So the process should end soon.

@@ -65,9 +65,9 @@ struct gt_mpi_letter {
 	unsigned char data[GT_MPI_LETTER_BYTES];
 };
 
-/* A rank sends a notice to all other ranks once, when it fails or leaves. A notice of leaving is
- * sent without `text` and `hint`, because within a host Open MPI delivers about 200 bytes even if
- * the receiver does not poll. */
+/* A rank sends a notice to all other ranks once, when it fails or leaves. Within a host, Open MPI
+ * delivers only about 200 bytes if the receiver does not poll. So a notice of leaving is sent
+ * without `text` and `hint`. */
 struct gt_mpi_notice {
 	int32_t rank, code; /* the sender's rank in the group; its error code, 0: it has left */
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -89,8 +89,8 @@ struct gt_mpi_set {
 	int count;
 };
 
-/* The last letter to one rank. MPI may still be sending it; the next letter to this rank is sent
- * only after that has ended. */
+/* The last letter to one rank. MPI may still be sending it; the next letter to this rank waits
+ * until the last one has been sent. */
 struct gt_mpi_mail {
 	struct gt_mpi_letter *letter; /* NULL until the first letter is sent */
 	struct gt_mpi_set set;        /* holds only `flight` */

@@ -1,4 +1,4 @@
-/* messages.h - private: messages with which ranks find each other over TCP, and sockets. */
+/* messages.h - private: the messages and sockets with which ranks find each other over TCP. */
 #ifndef GT_COMM_RENDEZVOUS_MESSAGES_H
 #define GT_COMM_RENDEZVOUS_MESSAGES_H
 

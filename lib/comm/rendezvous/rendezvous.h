@@ -58,9 +58,9 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
     const char *agreement, double timeout_s, struct gt_err *err);
 
 /*
- * Exchange: each rank passes `bytes` bytes in `mine`, and gets the bytes of all ranks in `all`,
- * which has size * bytes bytes. They are in the order of ranks. All ranks must call this function
- * with the same `bytes`, at most GT_RENDEZVOUS_MAX_BYTES. With 0 bytes, an exchange is a barrier.
+ * Exchange: each rank passes mine[bytes]. It gets the bytes of all ranks, in the order of ranks, in
+ * all[size * bytes]. All ranks must call this function with the same `bytes`, at most
+ * GT_RENDEZVOUS_MAX_BYTES. With 0 bytes, an exchange is a barrier.
  *
  * Errors: GT_EIO if a rank has died or is more than timeout_s late; the text names it. GT_EINVAL if
  * a rank calls with another number of bytes. Rank 0 sends the error to the other ranks at once.

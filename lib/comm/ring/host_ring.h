@@ -26,14 +26,14 @@ struct gt_ring {
 	 * allocates memory. */
 	struct gt_group *below;
 	const struct gt_ring_kind *kind;
-	struct gt_ring_seat seat; /* seat.self is owned */
+	struct gt_ring_seat seat; /* this rank's position in the ring; seat.self is owned */
 	struct gt_queue queue;
 };
 
 /* ---- ring.c ---- */
 
-/* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. `chunk_bytes`
- * is the size of a slot (struct gt_ring_seat in peers.h). */
+/* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. A rank receives
+ * data in slots of `chunk_bytes` bytes (peers.h). */
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,
     void *self, size_t chunk_bytes, struct gt_err *err);
 

@@ -38,7 +38,8 @@ enum {
 enum { GT_RING_PARTIALS = 20 }; /* upper limit of partial sums; 1024 ranks send about 10 */
 
 /* A hop: the work of one rank on the partial sums of a chunk. Received partial sums are numbered
- * from 0 on. The rank first sends the received ones that it does not change, then its own one. */
+ * from 0 on. The rank first sends the partial sums that it copies unchanged, then the one that it
+ * has computed. */
 struct gt_ring_hop {
 	int received, sent; /* number of partial sums */
 	int added_count, kept_count;
@@ -90,9 +91,9 @@ struct gt_reduce_step {
  *
  * Chunks arrive in the order of the calls of signal(). The ring algorithm itself never reads data;
  * it only passes addresses to copy() and reduce(). So there are two ways to implement these
- * functions. They may wait and work at once, as on the CPU. Or they may queue the waiting and the
- * work on a stream and return at once, as on GPUs. In both cases the work is done in the order of
- * the calls.
+ * functions. They may wait, and do the work before they return, as on the CPU. Or they may queue
+ * the waiting and the work on a stream and return immediately, as on GPUs. In both cases the work
+ * is done in the order of the calls.
  *
  * The functions return 0 or a negative code with *err. After an error, no more functions are called
  * for this collective.

@@ -56,9 +56,10 @@ struct gt_world {
  * TF_CONFIG. With this source, address and port always come from the first chief or worker in
  * TF_CONFIG.
  *
- * Local ranks. Some schedulers set only RANK and WORLD_SIZE. Then all ranks are on one host if
- * MASTER_ADDR is a loopback address; otherwise each host has one rank. If MASTER_ADDR is not set,
- * all ranks are on one host for MPI. The same holds for Slurm, if there is no node list.
+ * Local ranks. Some schedulers set only RANK and WORLD_SIZE. Then this function assumes that all
+ * ranks are on one host if MASTER_ADDR is a loopback address, and that each host has one rank
+ * otherwise. If MASTER_ADDR is not set, it assumes one host for MPI, and also for Slurm if there is
+ * no node list.
  *
  * GTRAIN_SECRET, the secret of the job, is read for every source.
  *

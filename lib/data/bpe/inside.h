@@ -186,7 +186,8 @@ struct gt_bpe_chars {
 	unsigned char prefix[GT_BPE_MAX_REPLACED];
 	int prefix_size; /* bytes */
 	enum gt_bpe_prefix when;
-	bool unless_there; /* not before a segment that already begins with the prefix */
+	/* The prefix is not put before a segment that already begins with it. */
+	bool unless_there;
 	/* The prefix and the replacement come from the normalizer, not from the pre_tokenizer. */
 	bool normalizer;
 	/* Each character `from` is replaced by the text `to`. If `from` is 0, nothing is
@@ -333,7 +334,7 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 
 enum { GT_BPE_MARKS = 64 }; /* largest number of marks in a struct gt_bpe_chunk */
 
-/* A chunk of a segment. It begins at byte `from`. Its last word is the first one that ends at or
+/* A chunk of a segment. It begins at byte `from`, and ends with the first word whose end is at or
  * after byte `until`. */
 struct gt_bpe_chunk {
 	const unsigned char *p; /* the segment [n] */

@@ -11,8 +11,8 @@
 
 struct gt_curl;
 
-/* Options and state of downloads. The caller sets the fields of the first part, zeroes the second
- * part, and releases it with gt_get_release(). */
+/* Options and state of downloads. The caller sets the fields of the first part, and zeroes the
+ * second part. Release the struct with gt_get_release(). */
 struct gt_get {
 	const char *folder; /* the folder of all data sets; each has a subfolder with its name */
 	/* Download MIRROR/SET/FILE instead of the publishers' addresses, with a MIRROR such as
@@ -32,12 +32,13 @@ struct gt_get {
 
 /*
  * Provide the files of a data set: download missing files, compare the size and SHA-256 of all
- * files, and unpack an archive. If an existing file has another content, this is an error, and the
- * file is not changed. But if `force` is set, the file is downloaded again.
+ * files, and unpack an archive. If an existing file has the wrong content, return an error and
+ * leave the file as it is. If `force` is set, existing files are not checked; all files are
+ * downloaded again.
  *
  * A file is downloaded as NAME.part. It is renamed when it is complete and its SHA-256 is correct.
- * After an interruption NAME.part stays, and the next call continues it. If another process is
- * downloading the same file, this call waits for it.
+ * After an interruption NAME.part stays, and the next call continues the download. If another
+ * process is downloading the same file, this call waits for it.
  *
  * Errors: GT_EIO (network or disk), GT_EFORMAT (the content is not the published one), GT_ENOTSUP
  * (libcurl is not installed), GT_ENOMEM. If the publisher cannot be reached, the hint says how to

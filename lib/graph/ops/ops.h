@@ -22,10 +22,10 @@
  *   may overwrite x    the output may use the memory of x (gt_op.inplace)
  *   attrs.OP.NAME      an attribute of the node (attrs.h)
  *
- * This header is the only documentation of the ops, and kernels follow its formulas. If an op has
- * no function below, a pass emits it, or it is emitted for the gradient of another op. Each
- * function appends a node to the graph and returns the node's out[0]. It returns NULL if a required
- * input is NULL or the graph has failed (graph.h).
+ * This header is the only documentation of the ops, and kernels follow its formulas. An op that has
+ * no function below is emitted by a pass (lib/graph/pass.h), or for the gradient of another op.
+ * Each function appends a node to the graph and returns the node's out[0]. It returns NULL if a
+ * required input is NULL or the graph has failed (graph.h).
  */
 
 /* ---- matmul.c ---- */
@@ -127,7 +127,7 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *        num_batches_tracked I64 []
  *   out  y like x;  mean W [C];  rstd W [C] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) * rstd * weight + bias. After that, max(0, .) is applied if attrs.norm.relu is
- *   set, which a fusion pass does.
+ *   set. A fusion pass sets this attribute.
  *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. This
  *   variance is unbiased: divided by n - 1, with n = B * H * W.  num_batches_tracked += 1
  * batch_norm_grad:
@@ -217,7 +217,7 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  *                            y (optional, as in batch_norm_grad)
  *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
  *        may overwrite dy
- * These ops have no gradient, because they are inserted after the backward pass was added.
+ * These ops have no gradient, because they are inserted after the backward part was added.
  * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
  * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
  */
@@ -417,8 +417,8 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
  *   dlogits = dloss * weight * (exp(logits - lse) - onehot(target)), 0 for rows that are ignored
  *   Mixtures: dlogits = dloss * weight * (w * (exp(logits - lse) - onehot(a)) +
  *        (1 - w) * (exp(logits - lse) - onehot(b))), without the summand of a negative class
- *   If attrs.loss.whole > 0, `logits` is a shard: of attrs.loss.whole classes, it has those from
- *   attrs.loss.first on.
+ *   If attrs.loss.whole > 0, `logits` is a shard: it has the classes from attrs.loss.first on.
+ *   attrs.loss.whole is then the number of all classes.
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
@@ -477,10 +477,10 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
 
 /*
  * Ops that replace cross_entropy and classify_stats if logits are sharded over classes. Each rank
- * has logits F [..., V]: of attrs.loss.whole classes, the V classes from attrs.loss.first on. The
- * ranks never exchange logits. By collectives between these nodes, they exchange only a few numbers
- * per row. The backward pass treats the outputs of these nodes as constants, except the loss of
- * cross_entropy_sharded.
+ * has logits F [..., V] for V classes: those from attrs.loss.first on. The number of all classes is
+ * attrs.loss.whole. The ranks never exchange logits. By collectives between these nodes, they
+ * exchange only a few numbers per row. The backward pass treats the outputs of these nodes as
+ * constants, except the loss of cross_entropy_sharded.
  *
  *   lse_r = log_sum_exp(logits)               of this rank's classes
  *   max = maximum over ranks of lse_r

@@ -5,10 +5,11 @@
 #include "lib/parallel/data/modes.h"
 
 /*
- * torch.nn.DataParallel, with one plan per rank. Rank 0 is the main device: it reads the whole
- * micro-batch, holds the weights and updates them. The samples are divided as torch.chunk() divides
- * them. With C samples and n ranks, each rank gets the next ceil(C / n) samples, until none are
- * left. The last ranks may get fewer samples, or none. The nodes, in the order in which they run:
+ * This mode works like torch.nn.DataParallel, but each rank has its own plan. Rank 0 is the main
+ * device: it reads the whole micro-batch, holds the weights and updates them. The samples are
+ * divided as torch.chunk() divides them. With C samples and n ranks, each rank gets the next
+ * ceil(C / n) samples, until none are left. The last ranks may get fewer samples, or none. The
+ * nodes, in the order in which they run:
  *
  *   broadcast_weights   rank 0 sends the weights to all ranks, once a step
  *   scatter             rank 0 sends each rank the input of its samples
@@ -17,8 +18,8 @@
  *   scatter             rank 0 sends each rank the gradient of its logits
  *   reduce_start, _wait sum the gradients of the weights on rank 0, bucket by bucket
  *
- * The loss value of all other ranks is 0, so the sum over all ranks is the loss of the batch. On a
- * rank without samples all gradients are 0, and the rank computes nothing else.
+ * The loss value of all ranks except rank 0 is 0, so the sum over all ranks is the loss of the
+ * batch. On a rank without samples all gradients are 0, and the rank computes nothing else.
  *
  * In reproducible training (virtual/rewrite.h) each rank computes the loss of its own logits, and
  * losses are summed like gradients. So logits are not gathered, and targets are scattered like

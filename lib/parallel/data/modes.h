@@ -36,7 +36,7 @@ struct gt_parallel {
 	bool stale;
 	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); or NULL */
 	size_t event_count;
-	/* of gt_parallel_watch() */
+	/* the arguments of gt_parallel_watch() */
 	struct gt_marks *marks;
 	struct gt_span *spans;
 	void *state;                  /* private to the mode */
@@ -44,7 +44,7 @@ struct gt_parallel {
 	bool divides_rows;            /* sequence axis: ranks divide the rows of some graph */
 	struct gt_pipeline *pipeline; /* NULL: no pipeline */
 	/* Checksums of the weights, [1 + ranks of the data axis][slots], for replicas.c. Row 0 has
-	 * the checksums of this rank. The other rows have those of all ranks of the data axis.
+	 * the checksums of this rank. Rows 1, 2, ... have those of all ranks of the data axis.
 	 * NULL: weights are not compared. */
 	uint32_t *sums;
 	/* For norm.c, which computes the norm of the gradients: the ranges of the gradients whose
@@ -83,8 +83,8 @@ struct gt_parallel_mode {
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Called if cuts() is true. Return the index, in this rank's flat buffer for `what`
-	 * (lib/graph/store.h), of the first of the slot's elements that this rank holds. */
+	/* Called if cuts() is true. This rank holds some elements of the slot. Return the index of
+	 * the first of them in this rank's flat buffer for `what` (lib/graph/store.h). */
 	int64_t (*place)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
@@ -112,7 +112,7 @@ int gt_parallel_all_reduce(const struct gt_parallel *p, struct gt_group *group, 
 int gt_parallel_broadcast(const struct gt_parallel *p, struct gt_group *group, void *buffer,
     int64_t count, enum gt_dtype dtype, struct gt_err *err);
 
-/* The kernel tables of the nodes that the passes of this module insert. The last row of each table
+/* The kernel tables of the nodes that this module inserts into graphs. The last row of each table
  * has op NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
     gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[], gt_sequence_kernels[];

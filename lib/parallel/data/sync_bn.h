@@ -15,15 +15,16 @@
  *   batch_norm       batch_norm_moments, all_gather, batch_norm_combine, batch_norm_apply
  *   batch_norm_grad  batch_norm_grad_sums, all_reduce, batch_norm_grad_apply
  *
- * Ranks exchange 1 + 2 * C doubles for C channels, so the precision is the same as on one rank. The
- * running statistics are updated with the statistics of the whole batch of n values, with the
- * factor n / (n - 1) for the variance. The running statistics have the same bits on all ranks. The
- * gradients of weight and bias are sums over the samples of one rank; they are added up over the
- * data axis like other gradients.
+ * For C channels, ranks exchange 1 + 2 * C numbers. These are doubles, so the precision is the same
+ * as on one rank. The running statistics are updated with the statistics of the whole batch of n
+ * values, with the factor n / (n - 1) for the variance. The running statistics have the same bits
+ * on all ranks. The gradients of weight and bias are sums over the samples of one rank; they are
+ * added up over the data axis like other gradients.
  *
- * This pass runs after all passes of lib/graph, for two reasons: it needs the backward pass in the
- * graph, and the passes that fuse batch_norm with other nodes or choose the layouts of images then
- * do the same as on one rank.
+ * Call this function after all graph passes (functions that rewrite a graph, lib/graph/pass.h), for
+ * two reasons: the graph must already have the nodes of the backward pass, and the graph passes
+ * that fuse batch_norm with other nodes or choose the layouts of images then do the same as on one
+ * rank.
  *
  * Source: torch.nn.SyncBatchNorm.
  */

@@ -16,14 +16,14 @@
  *          as soon as it is complete. After the update, the parameters are all-gathered. The two
  *          collectives together send as many bytes as the all-reduce of ddp.
  *   zero2  In addition, a rank keeps only the gradients of its shards. The gradients of a bucket
- *          are computed in a temporary of the plan's arena, which lives until the bucket is
+ *          are computed in a temporary value, which stays in the plan's arena until the bucket is
  *          reduced. While one bucket is reduced, the gradients of the next bucket are computed.
  *          The next bucket is reduced only after the first one is finished. In each micro-batch,
  *          the reduced gradients are added to the gradients that the rank keeps.
  *   zero3  In addition, a rank keeps only its shards of the parameters. A bucket is gathered into a
  *          temporary before the first node that reads it, freed after the last one, and gathered
- *          again for the backward pass. While nodes use one bucket, the next one is sent. So all
- *          ranks have to run a forward pass together: it is a collective call.
+ *          again for the backward pass. While nodes use one bucket, the next one is sent. Because
+ *          of the gathers, a forward pass is a collective call: all ranks have to run it together.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
@@ -34,8 +34,9 @@ struct gt_zero {
 	struct gt_part *parts; /* [buckets.size]: this rank's shard of each bucket */
 	struct gt_part *gaps;  /* [gap_count]: ranges of padding between parameters */
 	size_t gap_count;
-	/* [buckets.size]: for each bucket, the tickets (lib/comm/group.h) of its latest
-	 * reduce-scatter and of its latest all-gather; 0: none yet */
+	/* [buckets.size]: for each bucket, the tickets of its latest reduce-scatter and of its
+	 * latest all-gather; 0: none yet. A ticket is a number that one can wait for
+	 * (lib/comm/group.h). */
 	struct gt_zero_tickets {
 		uint64_t reduced, gathered;
 	} * tickets;

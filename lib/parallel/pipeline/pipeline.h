@@ -7,9 +7,9 @@
 
 /*
  * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis (enum
- * gt_axis). A stage begins at the first node that reads some parameter: no earlier node of the
- * graph reads this parameter. The graph is cut only where exactly one computed value passes from
- * earlier to later nodes. Inputs (targets, random numbers) exist on all ranks.
+ * gt_axis). A stage begins at a node that reads a parameter which no earlier node of the graph
+ * reads. The graph is cut only where exactly one computed value passes from earlier to later nodes.
+ * Inputs (targets, random numbers) exist on all ranks.
  *
  * A node `pipe_send` of one stage sends this value, and a node `pipe_recv` of the next stage
  * receives it. In the backward pass the gradient of the value is sent back: the gradient of a

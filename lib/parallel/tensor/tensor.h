@@ -6,11 +6,12 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * A pass rewrites the forward graph. lib/graph/shard.h describes the pass with an example. The rule
- * of an op for this pass is gt_op.shard. This module provides the nodes by which the ranks
- * communicate (lib/parallel/collectives.h). A node copy_to (f in the Megatron-LM paper) comes
- * before a layer with a weight that is sharded by columns. A node all_reduce (g) comes after a
- * layer with a weight that is sharded by rows. Between the two nodes the ranks exchange nothing.
+ * A graph pass (a function that rewrites a graph) changes the forward graph. lib/graph/shard.h
+ * describes this pass with an example. The rule of an op for this pass is gt_op.shard. This module
+ * provides the nodes by which the ranks communicate (lib/parallel/collectives.h). A node copy_to (f
+ * in the Megatron-LM paper) comes before a layer with a weight that is sharded by columns. A node
+ * all_reduce (g) comes after a layer with a weight that is sharded by rows. Between the two nodes
+ * the ranks exchange nothing.
  *
  *   - Attention: each rank holds the columns of some heads of the queries, keys and values, and
  *     computes these heads.
@@ -32,8 +33,9 @@
  */
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
 
-/* Return the bytes of all values that the sequence axis reduces, gathers or joins in a graph. Each
- * of n ranks sends (n - 1) / n of them. */
+/* Return the bytes of all values that the nodes of the sequence axis reduce or gather in a graph
+ * (reduce_rows, gather_rows and join_rows in sequence.c). Each of n ranks sends (n - 1) / n of
+ * these bytes. */
 int64_t gt_tp_row_bytes(const struct gt_graph *g);
 
 #endif

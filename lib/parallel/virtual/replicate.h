@@ -4,8 +4,8 @@
 
 #include "lib/graph/graph.h"
 
-/* A block of nodes: those nodes of copy number `copy` that have the indices `first` to `last` - 1
- * in the original graph. */
+/* A block of nodes: those nodes of the copy with the index `copy`, from 0 on, that have the indices
+ * `first` to `last` - 1 in the original graph. */
 struct gt_replica_block {
 	int copy;
 	size_t first, last;
@@ -19,7 +19,8 @@ struct gt_replica_block {
  * NAME.i.
  *
  * blocks[count] gives the new order of the nodes: one block after the other. The blocks must
- * contain every node of every copy once, and each node after the nodes that compute its inputs.
+ * contain every node of every copy once. Each node must come after the nodes that compute its
+ * inputs.
  *
  * Errors: GT_EINVAL for a graph that overwrites gradients instead of adding to them; GT_ENOMEM.
  */

@@ -30,9 +30,9 @@ struct gt_profile_summary {
 
 /*
  * In a profile, kernels, phases, steps and collectives have the times at which the device does the
- * work (lib/device/marks.h). A GPU does it later than the host queues it. So the profile reads the
- * times of a step while later steps run, and the last ones when it ends, and its trace has one more
- * row, for the work of the host.
+ * work (lib/device/marks.h). A GPU does the work later than the host queues it. So the profile
+ * reads the times of a step while later steps run, and the times of the last steps when the profile
+ * ends. The trace has one more row, for the work of the host.
  */
 struct gt_profile;
 

@@ -28,10 +28,10 @@
  * set on failure. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* Return the text for checkpoints of `model` (NAME[:key=value,...]), which were trained on `data`.
- * If `model` is NULL, the text does not name it. The caller frees the text with free(). Return NULL
- * with err set on failure. The text depends only on the model, the training data and gtrain's
- * version. */
+/* Return the text GT_ABOUT_NAME for checkpoints of the model `model` (NAME[:key=value,...]), which
+ * was trained on `data`. If `model` is NULL, the text names no model. The caller frees the text
+ * with free(). Return NULL with err set on failure. The text depends only on the model, the
+ * training data and gtrain's version. */
 char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err);
 
 /* Read the text GT_ABOUT_NAME of a checkpoint file. The caller frees *out. *out is NULL if the file

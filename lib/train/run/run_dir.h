@@ -52,8 +52,8 @@ int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, 
  * is not JSON. */
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
-/* Return whether the path `file`, which need not exist, is that of a file of the run: whether it
- * has the name of one, and is in the folder of such files. */
+/* Return whether `file` is the path of a file of the run: it has the name of such a file, and is in
+ * the folder for such files. The file need not exist. */
 bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file);
 
 /* Return whether this is the config.json of a run. Other programs also have a file of this name

@@ -110,19 +110,19 @@ void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct g
 int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err);
 
 /*
- * Check that a vocabulary that the user has named, the file `given`, has the same tokens as that of
- * the checkpoint or of its run. This is not checked if there is no such vocabulary, or for
- * byte-pair encoding, which has digests (gt_tokenizer_check()). `trained_on` comes from
- * gt_run_source_describe(); `tok` is the open vocabulary, or NULL. Errors: GT_EINVAL, which the
- * caller shows as a warning.
+ * The user has named the file `given` as the vocabulary. Check that it has the same tokens as the
+ * vocabulary of the checkpoint or of its run. Do nothing if the checkpoint and its run have no
+ * vocabulary. Also do nothing for byte-pair encoding: gt_tokenizer_check() compares its digests.
+ * `trained_on` comes from gt_run_source_describe(); `tok` is the open vocabulary, or NULL. Errors:
+ * GT_EINVAL, which the caller shows as a warning.
  */
 int gt_run_source_check_given(const struct gt_run_source *source,
     const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
     struct gt_err *err);
 
-/* Check that the mean and standard deviation of images in `data` are known. They are not if the
- * checkpoint has no description and the spec of the data gives neither. `option` is the option that
- * can give them: "data" or "read". Errors: GT_EINVAL, which the caller shows as a warning. */
+/* Check that the mean and standard deviation of images in `data` are known. They are not known if
+ * the checkpoint has no description and the spec of the data gives neither. `option` is the option
+ * that can give them: "data" or "read". Errors: GT_EINVAL, which the caller shows as a warning. */
 int gt_run_source_check_pixels(const struct gt_run_source *source, const struct gt_dataset *data,
     const char *option, struct gt_err *err);
 

@@ -41,9 +41,10 @@ struct gt_saved {
 	int file_count;
 };
 
-/* Open the files of a checkpoint and find its parts. Of the tensors, only those are read that hold
- * a number of steps. Call gt_saved_close() in every case, even after an error. Error messages name
- * the file. If a checkpoint of another program has no optimizer state, the error is GT_EFORMAT. */
+/* Open the files of a checkpoint and find its parts. The only tensors that are read are those that
+ * hold a number of steps. Call gt_saved_close() in every case, even after an error. Error messages
+ * name the file. If a checkpoint of another program has no optimizer state, the error is
+ * GT_EFORMAT. */
 int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err *err);
 void gt_saved_close(struct gt_saved *saved);
 

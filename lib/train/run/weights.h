@@ -19,8 +19,8 @@ struct gt_weights_options {
 	 * the keys are gtrain's own names. */
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not an error */
-	/* The user of the caller has no option {map}, or no option {strict}. Hints do not name an
-	 * option that is missing. */
+	/* no_map: the user cannot use the option {map} here; no_strict: the user cannot use the
+	 * option {strict} here. Hints do not name an option that the user cannot use. */
 	bool no_map, no_strict;
 	bool finite; /* a tensor that holds NaN or infinity is an error */
 	/* Names of the parameters of the last layer (gt_program_pair_head()). The size of their

@@ -16,9 +16,9 @@ struct gt_trace_tensor {
  * holds the whole model. */
 struct gt_trace {
 	int64_t samples; /* number of samples in the run's data; 0: no run is recorded */
-	/* The other runs compute micro-batches of `ranks * batch` samples on all ranks together.
-	 * This run splits each of them into `parts` smaller micro-batches, and computes these one
-	 * after the other. */
+	/* The runs that are compared with this run compute micro-batches of ranks * batch samples
+	 * on all ranks together (struct gt_verify_options). This run splits each of these
+	 * micro-batches into `parts` smaller ones, and computes them one after the other. */
 	int parts;
 	struct gt_trace_tensor *tensors; /* [count], all parameters */
 	size_t count;
