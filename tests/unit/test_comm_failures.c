@@ -219,6 +219,24 @@ static void part_body(struct seat_of *s)
 	gt_group_free(half);
 }
 
+/* Ranks 1 and 2 ask for different sizes in a group without rank 0. */
+static void part_memory_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_group *part;
+	void *memory;
+
+	expect_rank(s, !gt_group_split(&part, s->g, s->rank ? 0 : -1, 0, &err));
+	if (part) {
+		expect_rank(s, gt_group_alloc(part, 100000 * (size_t)s->rank, &memory, &err));
+		expect_rank(s, !tests_mpi() ||
+		                   strstr(err.text, "rank 1 for 100000 bytes, rank 2 for 200000") ||
+		                   strstr(err.text, "rank 2 for 200000 bytes, rank 1 for 100000"));
+	}
+	rally(s);
+	gt_group_free(part);
+}
+
 /* Rank 3 is stopped, 2 waits for it in a group without 0, and 0 waits for 2. */
 static void chain_body(struct seat_of *s)
 {
@@ -285,6 +303,7 @@ static void test_other_waits(void **state)
 	run_ranks(false, 2, &options, first_body, NULL);
 	run_ranks(false, 2, &options, message_body, NULL);
 	run_ranks(true, 4, &patient, part_body, NULL);
+	run_ranks(false, 3, &patient, part_memory_body, NULL);
 	run_ranks(true, 4, &patient, chain_body, NULL);
 	run_ranks(true, 2, &options, message_size_body, NULL);
 	run_ranks(false, 2, &options, message_size_body, NULL);

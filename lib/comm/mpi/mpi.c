@@ -320,11 +320,11 @@ static int agree(struct gt_mpi_group *g, struct claim mine, struct claim *all, s
 			return gt_err_set(err, GT_EINVAL,
 			    "ranks ask for memory of different sizes: rank %d for %llu bytes, rank "
 			    "%d for %llu",
-			    g->group.rank, (unsigned long long)mine.bytes, r,
+			    g->ranks[g->group.rank], (unsigned long long)mine.bytes, g->ranks[r],
 			    (unsigned long long)all[r].bytes);
 		if (all[r].code && r != g->group.rank)
-			return gt_err_set(err, GT_ENOMEM, "rank %d has no memory for %llu bytes", r,
-			    (unsigned long long)mine.bytes);
+			return gt_err_set(err, GT_ENOMEM, "rank %d has no memory for %llu bytes",
+			    g->ranks[r], (unsigned long long)mine.bytes);
 	}
 	return (int)mine.code;
 }

@@ -39,8 +39,8 @@ static int fail(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct g
 	char doing[64];
 
 	f->active = false;
-	snprintf(
-	    doing, sizeof(doing), "%s rank %d", f->receives ? "receive from" : "send to", f->peer);
+	snprintf(doing, sizeof(doing), "%s rank %d", f->receives ? "receive from" : "send to",
+	    g->ranks[f->peer]);
 	gt_mpi_error(g->mpi, e, doing, err);
 	return gt_mpi_fail(g, err);
 }

@@ -92,7 +92,7 @@ out:
 static int other_size(const struct card *card, size_t bytes, struct gt_err *err)
 {
 	return gt_err_set(err, GT_EINVAL,
-	    "rank 0 shares %llu bytes where %zu are expected: do all ranks ask for the same?",
+	    "ranks ask for shared memory of different sizes: one for %llu bytes, this rank for %zu",
 	    (unsigned long long)card->bytes, bytes);
 }
 
@@ -161,7 +161,7 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
 	for (int r = 0; r < size; r++)
 		if (all[r].code)
 			return gt_err_set(err, all[r].code < 0 ? all[r].code : GT_EIO,
-			    "rank %d cannot share memory", r);
+			    "rank %d of the group cannot share memory", r);
 	return 0;
 }
 
