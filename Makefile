@@ -364,8 +364,8 @@ check-gpu-run: all $(GPU_TABLE_BIN) $(ORACLE_BIN)
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
 
-check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch, 5 epochs, 3 seeds (an hour)
-	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py
+check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch, 5 epochs, 3 seeds (an hour or two)
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py --results '$(BUILD)/cifar10.json'
 
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind

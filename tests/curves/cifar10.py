@@ -2,8 +2,9 @@
 """
 cifar10.py - ResNet-20 learns as well from the JPEGs of CIFAR-10 as it does in PyTorch: a table, and TAP.
 
-cifar10.py [--epochs N] [--seeds N] [--threads N]; `make check-cifar10` (an hour or more on two cores). Each side decodes the same
-files, has its own random numbers for first weights, order and augmentation, and the same recipe: batches of 128, images padded by 4
+cifar10.py [--epochs N] [--seeds N] [--threads N] [--results FILE]; `make check-cifar10` (an hour or two on two cores). Each run's result
+is kept in FILE, so an interrupted check goes on with the runs that are missing; another program or another PyTorch has results of its
+own. Each side decodes the same files, has its own random numbers for first weights, order and augmentation, and the same recipe: batches of 128, images padded by 4
 pixels, cropped and mirrored at random, SGD with momentum 0.9 and weight decay 1e-4, a learning rate that rises to 0.1 over 100 steps
 and falls along half a cosine. Compared is the mean over the seeds of the share of test images that are right after the last epoch:
 gtrain's may be at most one point below PyTorch's.
@@ -11,6 +12,7 @@ gtrain's may be at most one point below PyTorch's.
 The images: cifar10-jpeg.tar.gz in the folder GTRAIN_TEST_DATA (default ../shared/data), with a folder for each class below train and test.
 """
 import argparse
+import hashlib
 import io
 import json
 import math
@@ -110,21 +112,50 @@ def ours(folder, seed, epochs, threads):
     return 100 * json.loads(report)["top1"]
 
 
+class Results:
+    """The results of runs that have ended, in a file (or, if `path` is empty, in memory alone)."""
+
+    def __init__(self, path):
+        self.path, self.found = path, {}
+        if path and os.path.exists(path):
+            with open(path) as f:
+                self.found = json.load(f)
+
+    def get(self, key, run):
+        """The result of run(), which is called if none is known for this key."""
+        if key not in self.found:
+            self.found[key] = run()
+            if self.path:
+                with open(self.path + ".new", "w") as f:
+                    json.dump(self.found, f, indent=2)
+                os.replace(self.path + ".new", self.path)
+        return self.found[key]
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()[:16]
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("--epochs", type=int, default=5)
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--threads", type=int, default=os.cpu_count())
+    options.add_argument("--results", default="")
     options = options.parse_args()
     if not os.path.exists(ARCHIVE):
         print(f"1..0 # SKIP there is no {ARCHIVE}")
         return 0
     torch.set_num_threads(options.threads)
-    sets, rows = read(ARCHIVE), []
+    sets, rows, results = read(ARCHIVE), [], Results(options.results)
+    recipe = f"{options.epochs} epochs, batches of {BATCH}, rate {RATE}, {MOMENTUM}, {DECAY}, {WARMUP}"
+    us, them = f"gtrain {digest(GTRAIN)}", f"PyTorch {torch.__version__}"
     print("# seed   gtrain %   PyTorch %", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(1, options.seeds + 1):
-            rows.append((ours(folder, seed, options.epochs, options.threads), theirs(sets, seed, options.epochs)))
+            rows.append((results.get(f"{us}, seed {seed}, {recipe}", lambda: ours(folder, seed, options.epochs, options.threads)),
+                         results.get(f"{them}, seed {seed}, {recipe}", lambda: theirs(sets, seed, options.epochs))))
             print(f"# {seed:4}   {rows[-1][0]:8.2f}   {rows[-1][1]:9.2f}", flush=True)
     mine, peers = (statistics.mean(column) for column in zip(*rows))
     print(f"# mean   {mine:8.2f}   {peers:9.2f}")
