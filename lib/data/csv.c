@@ -31,6 +31,22 @@ bool gt_csv_parse_number(const char *s, double *value)
 	       fabs(*value) <= 3.4028234663852886e38; /* FLT_MAX */
 }
 
+bool gt_csv_is_beyond(const char *s)
+{
+	char *end;
+	double value;
+
+	strtod(s, &end);
+	return end != s && !*end && isdigit((unsigned char)s[strspn(s, "+-.")]) &&
+	       !gt_csv_parse_number(s, &value);
+}
+
+int gt_csv_hint_unit(const struct gt_csv_table *t, struct gt_err *err)
+{
+	return gt_err_hint(err, t->like || t->request->inputs ? "leave out the row"
+	                                                      : "write the column in another unit");
+}
+
 /* Words that may stand in a column of numbers, in upper or lower case, and whether they always mean
  * a missing value. "none" does not, as it may be a category or a class. */
 static const struct {

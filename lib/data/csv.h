@@ -97,6 +97,13 @@ double gt_csv_round_digits(double x);
 /* Parse a number. Return false unless it is finite and in the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 
+/* Return whether the text is a number that is too large for gt_csv_parse_number(). */
+bool gt_csv_is_beyond(const char *s);
+#define GT_CSV_BEYOND "is beyond the range of float32, +-3.4e38"
+
+/* Add the hint for a number beyond this range, and return the error's code. */
+int gt_csv_hint_unit(const struct gt_csv_table *t, struct gt_err *err);
+
 /* Return whether the text of a field means that the value is missing: empty, or NA, N/A, NaN
  * or null in any case. */
 bool gt_csv_is_missing(const char *s);

@@ -207,13 +207,14 @@ static int look_up(
 static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, const char *text,
     struct gt_err *err)
 {
+	bool given = t->like || t->request->inputs; /* the columns are those of a model */
 	double value;
 
 	if (gt_csv_is_missing(text)) {
 		gt_err_set(err, GT_EFORMAT, "the value is missing%s%.8s%s", *text ? " ('" : "",
 		    text, *text ? "')" : "");
-		return gt_err_hint(
-		    err, "fill it in or leave out the row; skip=COLUMN leaves out a column");
+		return gt_err_hint(err, "fill it in or leave out the row%s",
+		    given ? "" : "; skip=COLUMN leaves out a column");
 	}
 	if (w->text && gt_csv_parse_number(text, &value)) {
 		gt_err_set(err, GT_EFORMAT, "'%.60s' is a number, but line %ld has '%.60s'", text,
@@ -223,11 +224,14 @@ static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, cons
 			    err, "if line %ld names the columns, add header=yes", w->line);
 		return gt_err_hint(err, "categories=COLUMN reads the numbers of a column as words");
 	}
+	if (gt_csv_is_beyond(text)) {
+		gt_err_set(err, GT_EFORMAT, "'%.60s' " GT_CSV_BEYOND, text);
+		return gt_csv_hint_unit(t, err);
+	}
 	gt_err_set(err, GT_EFORMAT, "'%.60s' is not a number", text);
-	return gt_err_hint(err, "numbers are finite%s",
-	    t->request->inputs ? ""
-	                       : "; target=COLUMN names the target, categories=COLUMN a "
-	                         "column of words");
+	return gt_err_hint(err, "numbers are finite%s%s",
+	    t->request->inputs ? "" : "; target=COLUMN names the target",
+	    given ? "" : ", categories=COLUMN a column of words");
 }
 
 void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value)

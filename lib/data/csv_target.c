@@ -114,11 +114,20 @@ static int bad_target(const struct gt_csv_table *t, size_t row, const char *why,
 	    "task=regression takes numbers as they are");
 }
 
+/* Mean and standard deviation of a target are stored as numbers in the range of float32. */
+static int beyond(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+{
+	bad_target(t, row, GT_CSV_BEYOND, err);
+	return gt_csv_hint_unit(t, err);
+}
+
 /* Set the error for targets that are numbers and words, of which the first is a number. */
 static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err)
 {
 	char name[128];
 
+	if (gt_csv_is_beyond(t->targets[row]))
+		return beyond(t, row, err);
 	gt_err_set(err, GT_EFORMAT,
 	    "line %ld, %s: the target '%.60s' is a word, but line %ld has the "
 	    "number '%.60s'",
@@ -206,6 +215,8 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 	if (!t->csv->numbers)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < t->rows; i++) {
+		if (gt_csv_is_beyond(t->targets[i]))
+			return beyond(t, i, err);
 		if (!gt_csv_parse_number(t->targets[i], &t->csv->numbers[i])) {
 			bad_target(t, i, "is not a number", err);
 			return gt_err_hint(err, "task=classification takes words as classes");
@@ -225,6 +236,8 @@ static int take_words(struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = 0; i < t->rows; i++) {
 		if (!is_number(t->targets[i]))
 			continue;
+		if (gt_csv_is_beyond(t->targets[0]))
+			return beyond(t, 0, err);
 		bad_target(t, i, "stands among words", err);
 		/* A header that was not recognised. */
 		if (i == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO &&

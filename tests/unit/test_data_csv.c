@@ -416,6 +416,41 @@ static void bad_data_are_no_bad_options(void **state)
 	fixture_close(&f);
 }
 
+/* Settings that are refused for data of a trained model do not stand in hints. */
+static void hints_suit_data_for_a_model(void **state)
+{
+	static const struct {
+		const char *text, *wanted, *hint;
+	} cases[] = {
+		{ "1,,x\n", "the value is missing", "fill it in or leave out the row" },
+		{ "1,z,x\n", "'z' is not a number",
+		    "numbers are finite; target=COLUMN names the target" },
+		{ "1,1e39,x\n", "'1e39' is beyond the range of float32", "leave out the row" },
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "t.csv", "1,2,x\n3,4,y\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_data_description d;
+		const struct gt_data_request request = { .like = &d };
+		struct gt_dataset *trained = open_data("csv", in(&f, "t.csv"), "", NULL), *data;
+		struct gt_err err = GT_ERR_INIT;
+		char spec[256];
+
+		put_text(&f, "d.csv", cases[i].text);
+		gt_data_describe(&d, trained);
+		snprintf(spec, sizeof(spec), "csv:%s", in(&f, "d.csv"));
+		assert_int_equal(gt_dataset_open(&data, spec, &request, &err), GT_EFORMAT);
+		if (!strstr(err.text, cases[i].wanted))
+			fail_msg("'%s'\nwanted '%s'", err.text, cases[i].wanted);
+		assert_string_equal(err.hint, cases[i].hint);
+		gt_dataset_close(trained);
+	}
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +463,7 @@ int main(void)
 		cmocka_unit_test(an_older_run_has_no_place),
 		cmocka_unit_test(the_first_row_names_columns),
 		cmocka_unit_test(bad_data_are_no_bad_options),
+		cmocka_unit_test(hints_suit_data_for_a_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

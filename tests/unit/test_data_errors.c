@@ -105,6 +105,10 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
 	put_text(f, "inf.csv", "1,2,0\n1,inf,1\n");
+	put_text(f, "large.csv", "1,2,0\n1,-1e39,1\n");
+	put_text(f, "first-large.csv", "1e400,2,0\n1,2,1\n");
+	put_text(f, "large-target.csv", "1,1e200\n2,3\n3,4\n");
+	put_text(f, "late-large.csv", "1,5.5\n2,3\n3,1e200\n");
 	put_text(f, "gap.csv", "x,y,class\n1,red,a\n3,,b\n");
 	put_text(f, "late.csv", "1,oops,0\n1,ouch,1\n1,2,1\n");
 	put_text(f, "years.csv", "place,2019,class\na,1,1\nb,2,0\n");
@@ -211,6 +215,19 @@ static const struct wrong wrongs[] = {
 	{ "csv:@/missing.csv", GT_EFORMAT, "line 1, column 1: the value is missing", "fill it in" },
 	{ "csv:@/nan.csv", GT_EFORMAT, "line 2, column 1: the value is missing ('nan')", "skip=" },
 	{ "csv:@/inf.csv", GT_EFORMAT, "line 2, column 1: 'inf' is not a number", "finite" },
+	{ "csv:@/large.csv", GT_EFORMAT,
+	    "line 2, column 1: '-1e39' is beyond the range of float32, +-3.4e38",
+	    "write the column in another unit" },
+	{ "csv:@/first-large.csv", GT_EFORMAT,
+	    "line 1, column 0: '1e400' is beyond the range of float32, +-3.4e38",
+	    "write the column in another unit" },
+	{ "csv:@/large-target.csv,task=regression", GT_EFORMAT,
+	    "line 1, column 1: the target '1e200' is beyond the range of float32, +-3.4e38",
+	    "write the column in another unit" },
+	{ "csv:@/large-target.csv", GT_EFORMAT, "line 1, column 1: the target '1e200' is beyond",
+	    "write the column in another unit" },
+	{ "csv:@/late-large.csv", GT_EFORMAT, "line 3, column 1: the target '1e200' is beyond",
+	    "write the column in another unit" },
 	{ "csv:@/gap.csv", GT_EFORMAT, "line 3, column 'y': the value is missing", NULL },
 	{ "csv:@/plain.csv,sep=x", GT_EINVAL, "'sep=x': not comma, tab, semicolon or bar", NULL },
 	{ "csv:@/plain.csv,sep=;", GT_EFORMAT, "the rows have 1 field", "sep=" },
