@@ -272,7 +272,9 @@ static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err
 
 	if (rc)
 		return rc;
-	rc = gt_csv_number_targets(t, err);
+	rc = gt_csv_check_small(t, err);
+	if (!rc)
+		rc = gt_csv_number_targets(t, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -355,25 +357,47 @@ static double number_at(const struct gt_csv *c, int64_t row, int k)
 	                   : c->numbers[row];
 }
 
-/* A column that does not vary keeps its scale. Numbers are added relative to the first one: in a
- * column that does not vary, all differences are exactly 0. The mean of such a column is not
- * rounded: the error would be its feature, and is large for numbers such as 1e38. */
-static void fit_column(
-    struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
+/* Numbers are added relative to the first one: in a column that does not vary, all differences are
+ * exactly 0. */
+static double mean_from(const struct gt_csv *c, int k, const int64_t *index, int64_t count)
 {
-	double first = number_at(c, index[0], k), sum = 0, square = 0, mean;
+	double first = number_at(c, index[0], k), sum = 0;
 
 	for (int64_t i = 0; i < count; i++)
 		sum += number_at(c, index[i], k) - first;
-	mean = sum / (double)count;
+	return sum / (double)count;
+}
+
+/* The standard deviation of numbers from first + mean. Squares of small ones would be 0, so
+ * deviations are divided by a power of two that is near the largest. */
+static double deviation_from(
+    const struct gt_csv *c, int k, double mean, const int64_t *index, int64_t count)
+{
+	double first = number_at(c, index[0], k), largest = 0, square = 0;
+	int exponent;
+
+	for (int64_t i = 0; i < count; i++)
+		largest = fmax(largest, fabs(number_at(c, index[i], k) - first - mean));
+	frexp(largest, &exponent);
 	for (int64_t i = 0; i < count; i++) {
-		double d = number_at(c, index[i], k) - first - mean;
+		double d = ldexp(number_at(c, index[i], k) - first - mean, -exponent);
 
 		square += d * d;
 	}
-	column->mean = column->offset + (first + mean);
-	column->std = gt_csv_round_digits(sqrt(square / (double)count));
-	if (square > 0)
+	return ldexp(sqrt(square / (double)count), exponent);
+}
+
+/* A column that does not vary keeps its scale. The mean of such a column is not rounded: the error
+ * would be its feature, and is large for numbers such as 1e38. */
+static void fit_column(
+    struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
+{
+	double mean = mean_from(c, k, index, count);
+	double std = deviation_from(c, k, mean, index, count);
+
+	column->mean = column->offset + (number_at(c, index[0], k) + mean);
+	column->std = gt_csv_round_digits(std);
+	if (std > 0)
 		column->mean = gt_csv_round_digits(column->mean);
 	if (!(column->std > 0) || column->std > FLT_MAX)
 		column->std = 1;

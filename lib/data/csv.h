@@ -52,6 +52,7 @@ struct gt_csv_words {
 	double offset;   /* of a column of numbers, see struct gt_data_column */
 	bool again;      /* the column had an offset in the rows before t->rows_again */
 	double last;     /* the number in the row before */
+	double small;    /* the first number, not 0, that is 0 or denormal as float32; 0: none */
 };
 
 /* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
@@ -136,6 +137,11 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 /* After the last row: read the first t->rows_again rows again, for columns that have no offset any
  * more. `r` stands before the first row of values. */
 int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);
+
+/* After the last row of training data: check that no column has only numbers that are 0 or denormal
+ * as float32, minus their offset, unless all of them are equal. Errors: GT_EFORMAT. Do nothing if
+ * the columns of a trained model are known. */
+int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err);
 
 /* After the last row: renumber the words of each column in the order of their bytes, and write
  * descriptions of the columns and features to t->csv->source. */

@@ -1,4 +1,5 @@
 /* csv_columns.c - the columns of a table: the type and the words of each. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,6 +256,13 @@ static void check_offset(struct gt_csv_table *t, struct gt_csv_words *w, double 
 	t->rows_again = t->rows;
 }
 
+static void store(struct gt_csv_words *w, double value, float *out)
+{
+	*out = (float)value;
+	if (w->small == 0 && value != 0 && fabsf(*out) < FLT_MIN)
+		w->small = value;
+}
+
 static int read_cell(
     struct gt_csv_table *t, size_t field, const char *text, float *out, struct gt_err *err)
 {
@@ -275,7 +283,7 @@ static int read_cell(
 	gt_csv_compare_numbers(t, field, w->last, value);
 	w->last = value;
 	check_offset(t, w, value);
-	*out = (float)(value - w->offset);
+	store(w, value - w->offset, out);
 	return 0;
 }
 
@@ -307,12 +315,43 @@ int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt
 
 			if (column != GT_CSV_NOWHERE && t->words[column].again &&
 			    gt_csv_parse_number(r->fields[i], &value))
-				t->csv->cells[row * t->columns + (size_t)column] = (float)value;
+				store(&t->words[column], value,
+				    &t->csv->cells[row * t->columns + (size_t)column]);
 		}
 	return rc < 0 ? rc : 0;
 }
 
 /* ---- when all rows are read ---- */
+
+/* Whether a column has a number that float32 holds with all its digits. */
+static bool has_normal(const struct gt_csv_table *t, int column)
+{
+	const float *cell = t->csv->cells + column;
+
+	for (size_t r = 0; r < t->rows; r++, cell += t->columns)
+		if (fabsf(*cell) >= FLT_MIN)
+			return true;
+	return false;
+}
+
+int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
+{
+	char name[128];
+
+	for (size_t i = 0; i < t->fields && !t->like; i++) {
+		int column = t->place[i];
+
+		if (column == GT_CSV_NOWHERE || t->words[column].small == 0 ||
+		    has_normal(t, column))
+			continue;
+		gt_err_set(err, GT_EFORMAT,
+		    "%s: numbers such as %.15g are too small for float32, whose least is 1.2e-38",
+		    gt_csv_field_name(t, i, name, sizeof(name)),
+		    t->words[column].small + t->words[column].offset);
+		return gt_csv_hint_unit(t, err);
+	}
+	return 0;
+}
 
 /* Give the words of a column their numbers in the order of their bytes. */
 static int sort_words(struct gt_csv_table *t, int column, struct gt_err *err)

@@ -25,7 +25,10 @@ static const struct numbers columns[] = {
 	    -9007199254740990, 0.81649658092772603, { 0 } },
 	{ { "0.1000000001", "0.1000000002", "0.1000000003" }, "", true, false, 0.1000000002,
 	    8.1649658092772609e-11, { 0 } },
+	/* numbers too small for float32 beside others */
+	{ { "1e-50", "0.5", "1" }, "", false, false, 0.5, 0.40824829046386302, { 0 } },
 	/* a column that does not vary */
+	{ { "1e-50", "1e-50", "1e-50" }, "", true, false, 1e-50, 1, { 0 } },
 	{ { "0.1", "0.1", "0.1" }, "", true, false, 0.1, 1, { 0 } },
 	{ { "0", "0", "0" }, "", false, false, 0, 1, { 0 } },
 	{ { "0.12345678901234567", "0.12345678901234567", "0.12345678901234567" }, "", true, false,
@@ -78,6 +81,68 @@ static void numbers_keep_their_digits(void **state)
 	fixture_open(&f);
 	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
 		check_numbers(&f, &columns[i]);
+	fixture_close(&f);
+}
+
+/* The squares of these targets' deviations would be 0 as double, but their standard deviation is
+ * not. */
+static void small_targets_are_standardised(void **state)
+{
+	static const double units[] = { 1, 1e-165, 1e-300, 1e38 };
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+		struct gt_data_description d;
+		struct gt_dataset *data;
+		char text[256];
+
+		snprintf(
+		    text, sizeof(text), "5,%g\n6,%g\n7,%g\n", units[i], 2 * units[i], 3 * units[i]);
+		put_text(&f, "n.csv", text);
+		data = open_data("csv", in(&f, "n.csv"), ",task=regression", NULL);
+		assert_int_equal(gt_dataset_fit(data, NULL), 0);
+		gt_data_describe(&d, data);
+		if (fabs(d.target.mean / units[i] - 2) > 1e-14 ||
+		    fabs(d.target.std / units[i] - sqrt(2.0 / 3)) > 1e-14)
+			fail_msg(
+			    "%g: mean %.17g, std %.17g", units[i], d.target.mean, d.target.std);
+		for (int k = 0; k < 3; k++) {
+			float x, target;
+
+			assert_int_equal(gt_dataset_read(data, k, &eval_draw, &x,
+			                     (int32_t *)(void *)&target, NULL),
+			    0);
+			assert_true(fabs((double)target - (k - 1) * sqrt(1.5)) < 1e-6);
+		}
+		gt_dataset_close(data);
+	}
+	fixture_close(&f);
+}
+
+/* Other data for a model may have only numbers that are small for their column. */
+static void small_numbers_of_other_data_are_read(void **state)
+{
+	struct gt_data_description d;
+	const struct gt_data_request request = { .like = &d };
+	struct gt_dataset *trained, *data;
+	struct fixture f;
+	int32_t target;
+	float x;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "t.csv", "1,0\n2,1\n3,0\n");
+	put_text(&f, "d.csv", "1e-50,0\n");
+	trained = open_data("csv", in(&f, "t.csv"), "", NULL);
+	assert_int_equal(gt_dataset_fit(trained, NULL), 0);
+	gt_data_describe(&d, trained);
+	data = open_data("csv", in(&f, "d.csv"), "", &request);
+	assert_int_equal(gt_dataset_read(data, 0, &eval_draw, &x, &target, NULL), 0);
+	assert_true(x == (float)(-2 / d.columns[0].std));
+	gt_dataset_close(data);
+	gt_dataset_close(trained);
 	fixture_close(&f);
 }
 
@@ -455,6 +520,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_keep_their_digits),
+		cmocka_unit_test(small_targets_are_standardised),
+		cmocka_unit_test(small_numbers_of_other_data_are_read),
 		cmocka_unit_test(the_first_rows_choose_the_offset),
 		cmocka_unit_test(numbers_near_0_end_an_offset),
 		cmocka_unit_test(a_description_keeps_the_scale),

@@ -109,6 +109,8 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "first-large.csv", "1e400,2,0\n1,2,1\n");
 	put_text(f, "large-target.csv", "1,1e200\n2,3\n3,4\n");
 	put_text(f, "late-large.csv", "1,5.5\n2,3\n3,1e200\n");
+	put_text(f, "small.csv", "p,class\n0,0\n-2e-50,1\n1e-39,0\n");
+	put_text(f, "small-last.csv", "1e-50,0\n1e-50,1\n0,0\n");
 	put_text(f, "gap.csv", "x,y,class\n1,red,a\n3,,b\n");
 	put_text(f, "late.csv", "1,oops,0\n1,ouch,1\n1,2,1\n");
 	put_text(f, "years.csv", "place,2019,class\na,1,1\nb,2,0\n");
@@ -228,6 +230,13 @@ static const struct wrong wrongs[] = {
 	    "write the column in another unit" },
 	{ "csv:@/late-large.csv", GT_EFORMAT, "line 3, column 1: the target '1e200' is beyond",
 	    "write the column in another unit" },
+	/* all numbers of a column are 0 or denormal as float32 */
+	{ "csv:@/small.csv", GT_EFORMAT,
+	    "'@/small.csv': column 'p': numbers such as -2e-50 are too small for float32",
+	    "write the column in another unit" },
+	{ "csv:@/small.csv,standardise=no", GT_EFORMAT, "too small for float32", NULL },
+	{ "csv:@/small-last.csv", GT_EFORMAT,
+	    "column 0: numbers such as 1e-50 are too small for float32", NULL },
 	{ "csv:@/gap.csv", GT_EFORMAT, "line 3, column 'y': the value is missing", NULL },
 	{ "csv:@/plain.csv,sep=x", GT_EINVAL, "'sep=x': not comma, tab, semicolon or bar", NULL },
 	{ "csv:@/plain.csv,sep=;", GT_EFORMAT, "the rows have 1 field", "sep=" },
