@@ -34,7 +34,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as in the checkpoint or its run",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
-	    "how to read images (size, reduce, channels, mean, std) or tables (sep, header)",
+	    "how to read images (size, reduce, channels, mean, std) or tables (sep, header, "
+	    "standardise)",
 	    .otherwise = "as in training" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },

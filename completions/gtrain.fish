@@ -339,7 +339,7 @@ complete -c gtrain -n '__gtrain_command eval' -l help -s h -d 'print this help'
 complete -c gtrain -n '__gtrain_command predict' -F
 complete -c gtrain -n '__gtrain_command predict' -l ckpt -r -F -d 'checkpoint file, run directory, or Hugging Face folder'
 complete -c gtrain -n '__gtrain_command predict' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...], or a Hugging Face folder'
-complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, reduce, channels, mean, std) or tables (sep, header)'
+complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, reduce, channels, mean, std) or tables (sep, header, standardise)'
 complete -c gtrain -n '__gtrain_command predict' -l top -x -d 'number of classes or tokens for each input, the likeliest first'
 complete -c gtrain -n '__gtrain_command predict' -l csv -d 'write CSV: input,rank,class,probability'
 complete -c gtrain -n '__gtrain_command predict' -l map -x -d 'rename keys of the checkpoint; may be given several times'

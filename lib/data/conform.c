@@ -148,7 +148,7 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 	if (info->kind != GT_DATA_IMAGE)
 		return 0;
 	rc = conform_size(s, spec, request, told, err);
-	info->raw_pixels = !like->normalization_known && is_raw(s, spec);
+	info->raw = !like->normalization_known && is_raw(s, spec);
 	if (!rc && like->normalization_known) {
 		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, told);
 		conform_numbers(info->std, like->std, info->channels, "std", spec, told);

@@ -444,6 +444,29 @@ static const struct gt_source_ops csv_ops = {
 
 /* ---- opening ---- */
 
+/* Whether the scale of numbers here would have to come from training data, which are not known. The
+ * mean and the deviation of other data would not be those that the model was trained with. */
+static bool lacks_scale(const struct gt_csv_table *t)
+{
+	const struct gt_data_request *request = t->request;
+	const struct gt_source *s = &t->csv->source;
+	bool numbers = s->info.regression;
+
+	for (int k = 0; k < s->column_count; k++)
+		numbers |= !s->columns[k].count;
+	return numbers && t->standardise && request->like && !t->like && !request->fit;
+}
+
+static int check_scale(struct gt_csv_table *t, struct gt_err *err)
+{
+	t->csv->source.info.raw = lacks_scale(t);
+	if (!t->csv->source.info.raw || !gt_spec_value(t->spec, "standardise"))
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "standardise=yes: the mean and standard deviation of the training are not known");
+	return gt_err_hint(err, "standardise=no reads numbers as they are");
+}
+
 static int read_table(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
@@ -452,6 +475,8 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_csv_finish_columns(t, err);
+	if (!rc)
+		rc = check_scale(t, err);
 	if (rc)
 		return rc;
 	t->csv->known = t->like || !t->standardise;
@@ -541,7 +566,7 @@ static const struct gt_setting settings[] = {
 	{ 0 }
 };
 
-static const char *const input_keys[] = { "sep", "header", NULL };
+static const char *const input_keys[] = { "sep", "header", "standardise", NULL };
 
 const struct gt_source_kind gt_csv_kind = {
 	.form = { .name = "csv",

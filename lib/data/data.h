@@ -60,9 +60,10 @@ struct gt_data_info {
 	 * unless other values are given or known. */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS];
-	/* Images of files: mean is 0 and std is 1, but neither the spec nor gt_data_request.like
-	 * says how the pixels were normalized in training. False if there is no `like`. */
-	bool raw_pixels;
+	/* The inputs have mean 0 and std 1 only because neither the spec nor gt_data_request.like
+	 * says how they were scaled in training: the pixels of images of files are from 0 to 1, the
+	 * numbers of a table are those of the file. False if there is no `like`. */
+	bool raw;
 };
 
 /* How users write a kind of data: KIND:PATH[,key=value...]. */
@@ -112,6 +113,8 @@ struct gt_data_request {
 	 * description, are errors (description.h).
 	 */
 	const struct gt_data_description *like;
+	/* The caller calls gt_dataset_fit(), so tables need no mean and std of the training. */
+	bool fit;
 	/* Allow classes that the description lacks. If there are such classes, all classes keep the
 	 * numbers of this data set, and info.other_classes is set. */
 	bool new_classes;
@@ -127,7 +130,7 @@ struct gt_data_request {
 	 *            usual.
 	 *   csv      Tables. If these tables and the training data have column names, features are
 	 *            found by name, and other columns are ignored. Otherwise, a row must consist of
-	 *            the features only. sep= and header= apply as usual.
+	 *            the features only. sep=, header= and standardise= apply as usual.
 	 *   text     Each line is a sample (text_lines.c).
 	 *
 	 * For images and csv, every target is GT_DATA_IGNORE. info.classes is taken from `like`, or

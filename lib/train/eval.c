@@ -61,14 +61,14 @@ static void warn(const struct gt_eval *e)
 /* Nothing is known about a checkpoint of another program. */
 static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_description *trained_on)
 {
-	struct gt_err pixels = GT_ERR_INIT, vocab = GT_ERR_INIT;
+	struct gt_err scale = GT_ERR_INIT, vocab = GT_ERR_INIT;
 	struct gt_data_description here;
 
 	if (!e->log)
 		return;
 	gt_data_describe(&here, e->data);
-	if (gt_run_source_check_pixels(&e->source, e->data, e->o.inputs ? "read" : "data", &pixels))
-		gt_log_warn(e->log, "%s", pixels.text);
+	if (gt_run_source_check_scale(&e->source, e->data, e->o.inputs ? "read" : "data", &scale))
+		gt_log_warn(e->log, "%s", scale.text);
 	if (gt_run_source_check_given(&e->source, trained_on, here.tokenizer, e->o.vocab, &vocab))
 		gt_log_warn(e->log, "%s", vocab.text);
 	if (!e->o.inputs && here.class_names && !trained_on->classes)

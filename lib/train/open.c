@@ -94,6 +94,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->new_classes = false;
 		request->same_size = true;
 		request->parts = false;
+		request->fit = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
 		if (!rc && gt_run_source_check_vocab(NULL, t->val, err))
 			rc = gt_err_hint(err, "give {val} as ids of tokens, as {data} is");
@@ -124,6 +125,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	request.like = t->origin.path || known->about ? &trained_on : NULL;
 	request.log = gt_train_rank(t) ? NULL : t->log;
 	request.new_classes = !t->resumes;
+	request.fit = true;
 	request.strict = t->o.strict_data;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
@@ -452,13 +454,14 @@ static int check_vocab(const struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-/* Weights of another program go on with the pixels that they were trained with. */
-static void warn_of_pixels(const struct gt_train *t)
+/* Weights of another program go on with pixels of the scale that they were trained with. Numbers of
+ * tables are measured. */
+static void warn_of_scale(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
 	if (t->origin.path && (!t->resumes || t->saved.foreign) && !gt_train_rank(t) &&
-	    gt_run_source_check_pixels(&t->origin, t->whole ? t->whole : t->data, "data", &why))
+	    gt_run_source_check_scale(&t->origin, t->whole ? t->whole : t->data, "data", &why))
 		gt_log_warn(t->log, "%s", why.text);
 }
 
@@ -476,7 +479,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
 	report_classes(t);
-	warn_of_pixels(t);
+	warn_of_scale(t);
 	warn_of_same_files(t);
 	watch_damage(t);
 	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);

@@ -242,3 +242,60 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	equal "$status:$out" 1:
 	[[ $err == *"cannot open 'missing.png'"* ]]
 }
+
+@test "numbers of a table are read as they are, with a warning, where the checkpoint does not know their scale" {
+	local said kind data=csv:t.csv,skip=0
+	local warning="warning: 'bare.npz' does not say how numbers were standardised: they are read as they are"
+	rows 20 'print("red blue".split()[i % 2], i + 10, 30 * i, i % 2, sep=",")' >t.csv
+	rows 20 'print(i + 0.5, 3 * i + 0.5, sep=",")' >prices.csv
+	"$GTRAIN" train --model mlp:2,6,2 --data csv:t.csv,skip=0 --batch 4 --steps 1 --out net -q
+	"$GTRAIN" train --model mlp:2,6,2 --data csv:t.csv,skip=1/2 --batch 4 --steps 1 --out words -q
+	"$GTRAIN" train --model mlp:1,1 --data csv:prices.csv --batch 4 --steps 1 --out line -q
+	for kind in net words line; do "$GTRAIN" ckpt convert $kind/model.pth -o $kind.npz; done
+
+	cp net.npz bare.npz
+	local ev=(eval --ckpt bare.npz --model mlp:2,6,2 --data)
+	gtrain "${ev[@]}" "$data"
+	equal "$status" 0
+	said=$out
+	[[ $err == *"$warning; if the model was trained so, confirm it with standardise=no in --data"* ]]
+	gtrain "${ev[@]}" "$data,standardise=no"
+	equal "$status:$out" "0:$said"
+	[[ $err != *warning* ]]
+	gtrain "${ev[@]}" "$data,standardise=yes"
+	equal "$status:$out" 2:
+	[[ $err == *"standardise=yes: the mean and standard deviation of the training are not known"* ]]
+
+	# Inputs, too; --read has the setting.
+	cut -d, -f2,3 t.csv >inputs.csv
+	local pr=(predict --ckpt bare.npz --model mlp:2,6,2 inputs.csv --csv)
+	gtrain "${pr[@]}"
+	equal "$status" 0
+	said=$out
+	[[ $err == *"$warning"*"standardise=no in --read"* ]]
+	gtrain "${pr[@]}" --read standardise=no
+	equal "$status:$out" "0:$said"
+	[[ $err != *warning* ]]
+	gtrain "${pr[@]}" --read standardise=yes
+	equal "$status:$out" 2:
+	gtrain predict --ckpt net inputs.csv --read standardise=no
+	equal "$status" 0
+	[[ $err == *"--read: standardise=no, but the model was trained on standardised columns"* ]]
+
+	# A table without a column of numbers needs no warning, the target of a regression does.
+	cp words.npz bare.npz
+	gtrain eval --ckpt bare.npz --model mlp:2,6,2 --data csv:t.csv,skip=1/2,standardise=yes
+	equal "$status" 0
+	[[ $err != *warning* ]]
+	printf '%s\n' a,0.5 a,1.5 >same.csv
+	cp line.npz bare.npz
+	gtrain eval --ckpt bare.npz --model mlp:1,1 --data csv:same.csv
+	equal "$status" 0
+	[[ $err == *"$warning"* ]]
+
+	# Training measures the numbers of its data.
+	gtrain train --model mlp:2,6,2 --init-from net.npz --data csv:t.csv,skip=0,standardise=yes --val csv:t.csv,skip=0,standardise=yes \
+		--batch 4 --steps 1 --out on
+	equal "$status" 0
+	[[ $err != *standardised* ]]
+}

@@ -418,13 +418,20 @@ int gt_run_source_check_given(const struct gt_run_source *source,
 	    "'%.200s' is not the vocabulary that '%.200s' was trained with", given, source->path);
 }
 
-int gt_run_source_check_pixels(const struct gt_run_source *source, const struct gt_dataset *data,
+int gt_run_source_check_scale(const struct gt_run_source *source, const struct gt_dataset *data,
     const char *option, struct gt_err *err)
 {
-	if (!gt_dataset_info(data)->raw_pixels)
+	const struct gt_data_info *info = gt_dataset_info(data);
+
+	if (!info->raw)
 		return 0;
+	if (info->kind == GT_DATA_IMAGE)
+		return gt_err_set(err, GT_EINVAL,
+		    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
+		    "add mean=...,std=... of its training to {%s}",
+		    source->path, option);
 	return gt_err_set(err, GT_EINVAL,
-	    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
-	    "add mean=...,std=... of its training to {%s}",
+	    "'%s' does not say how numbers were standardised: they are read as they are; if the "
+	    "model was trained so, confirm it with standardise=no in {%s}",
 	    source->path, option);
 }

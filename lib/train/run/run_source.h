@@ -120,10 +120,11 @@ int gt_run_source_check_given(const struct gt_run_source *source,
     const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
     struct gt_err *err);
 
-/* Check that the mean and standard deviation of images in `data` are known. They are not known if
- * the checkpoint has no description and the spec of the data gives neither. `option` is the option
- * that can give them: "data" or "read". Errors: GT_EINVAL, which the caller shows as a warning. */
-int gt_run_source_check_pixels(const struct gt_run_source *source, const struct gt_dataset *data,
+/* Check that the mean and standard deviation of the pixels or the numbers in `data` are known
+ * (info.raw of lib/data/data.h). They are not known if the checkpoint has no description and the
+ * spec of the data gives none. `option` is the option that can give them: "data" or "read". Errors:
+ * GT_EINVAL, which the caller shows as a warning. */
+int gt_run_source_check_scale(const struct gt_run_source *source, const struct gt_dataset *data,
     const char *option, struct gt_err *err);
 
 #endif
