@@ -106,6 +106,10 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
  * t->s.parallel is open. */
 void gt_train_set_sampler(struct gt_train *t);
 
+/* train.c: return the number of samples of the training data, with those that {val-split} holds
+ * out. */
+int64_t gt_train_data_samples(const struct gt_train *t);
+
 /* Make the checks of gt_train_check_out(), except that another run may be writing into the folder.
  * o->out must not be NULL. */
 int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);

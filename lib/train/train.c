@@ -138,6 +138,11 @@ static int64_t read_in_epoch(const struct gt_train *t)
 	       gt_session_data_world(&t->s);
 }
 
+int64_t gt_train_data_samples(const struct gt_train *t)
+{
+	return gt_dataset_info(t->whole ? t->whole : t->data)->samples;
+}
+
 static int save(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -151,6 +156,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.step = t->step,
 		.epoch = epoch_of(t, t->step),
 		.samples = read_in_epoch(t),
+		.data_samples = gt_train_data_samples(t),
 		.best_step = t->best_step,
 		.best_epoch = t->best_epoch,
 		.best_score = t->best_score,

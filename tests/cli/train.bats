@@ -108,6 +108,41 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	equal "$status" 0
 }
 
+@test "a run with a validation split goes on only with as many samples" {
+	local on=(train --resume auto --steps 6 --data random:8/3,samples=80) file more
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 8 --steps 4 --out split -q
+	equal "$status" 0
+	for more in "" --dry-run; do
+		# shellcheck disable=SC2086 # none or one
+		gtrain "${on[@]}" --out split $more
+		equal "$status" 2
+		equal "${err##*pth: }" "--data has 80 samples, but 64 in the training so far: --val-split would hold out samples that the run has trained on
+hint: give --data as it was; --init-from starts a new run from the weights"
+	done
+	# As many samples of other data are allowed, and more without a split.
+	gtrain "${on[@]:0:5}" --data random:8/3,samples=64 --out split
+	equal "$status" 0
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out plain -q
+	gtrain "${on[@]}" --out plain
+	equal "$status" 0
+	# A checkpoint of an older version does not have the number.
+	"$GTRAIN" train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 8 --steps 4 --out older -q
+	file=older/checkpoints/step-00000004.pth
+	python3 - "$file" <<-'END'
+		import sys, zipfile
+		old = zipfile.ZipFile(sys.argv[1])
+		parts = {name: old.read(name) for name in old.namelist()}
+		pickle, = [name for name in parts if name.endswith("data.pkl")]
+		assert b"data_samples" in parts[pickle]
+		parts[pickle] = parts[pickle].replace(b"data_samples", b"unknown_name")
+		new = zipfile.ZipFile(sys.argv[1], "w")
+		[new.writestr(name, data) for name, data in parts.items()]
+		new.close()
+	END
+	gtrain "${on[@]}" --out older
+	equal "$status" 0
+}
+
 @test "a run goes on with another batch behind the samples that it has read, and says what changes" {
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 4 --steps 16 --lr 1e-3 --log-every 1 --out run -q
 	equal "$status" 0

@@ -73,7 +73,7 @@ def check_to_torch(name, x, y):
     """gtrain's checkpoint after 3 steps, one step on in PyTorch: gtrain's checkpoint after 4."""
     run(name, f"to-{name}", 5)
     old = torch.load(f"to-{name}/checkpoints/step-00000003.pth")
-    assert list(old) == ["model", "optimizer", "lr_scheduler", "scaler", "epoch", "step", "epoch_samples", "config"], list(old)
+    assert list(old) == ["model", "optimizer", "lr_scheduler", "scaler", "epoch", "step", "epoch_samples", "data_samples", "config"], list(old)
     assert old["step"] == 3 and old["config"]["optimizer"] == name.split("-")[0]
     model = mlp()
     model.load_state_dict(old["model"])

@@ -280,22 +280,23 @@ static void own_files_tell_the_place_of_their_run(void **state)
 		struct gt_snapshot_progress place;
 		const char *says; /* NULL: it is read */
 	} cases[] = {
-		{ OWN(",'batch':8", "'step':7,'epoch':2,'epoch_samples':24"), { 7, 2, 24, 8, NULL },
-		    NULL },
-		{ OWN(",'batch':8,'accumulate':3,'nproc':4", "'step':7"), { 7, 0, -1, 96, NULL },
+		{ OWN(",'batch':8", "'step':7,'epoch':2,'epoch_samples':24,'data_samples':90"),
+		    { 7, 2, 24, 8, 90, NULL }, NULL },
+		{ OWN(",'batch':8,'accumulate':3,'nproc':4", "'step':7"), { 7, 0, -1, 96, 0, NULL },
 		    NULL },
 		{ OWN(",'batch':8,'nproc':8,'pipeline-parallel':2,'tensor-parallel':2", "'step':7"),
-		    { 7, 0, -1, 16, NULL }, NULL },
-		{ OWN("", "'step':0"), { 0, 0, -1, 0, NULL }, NULL },
-		{ OWN(",'batch':0", "'step':7"), { 7, 0, -1, 0, NULL }, NULL },
-		{ OWN(",'batch':-8", "'step':7"), { 7, 0, -1, 0, NULL }, NULL },
-		{ OWN(",'batch':9000000000000000000,'nproc':2", "'step':7"), { 7, 0, -1, 0, NULL },
-		    NULL },
+		    { 7, 0, -1, 16, 0, NULL }, NULL },
+		{ OWN("", "'step':0"), { 0, 0, -1, 0, 0, NULL }, NULL },
+		{ OWN(",'batch':0", "'step':7"), { 7, 0, -1, 0, 0, NULL }, NULL },
+		{ OWN(",'batch':-8", "'step':7"), { 7, 0, -1, 0, 0, NULL }, NULL },
+		{ OWN(",'batch':9000000000000000000,'nproc':2", "'step':7"),
+		    { 7, 0, -1, 0, 0, NULL }, NULL },
 		{ OWN("", "'epoch':1"), { 0 }, "it has no 'step'" },
 		{ OWN("", "'step':-1"), { 0 }, "it has no 'step'" },
 		{ OWN("", "'step':'7'"), { 0 }, "it has no 'step'" },
 		{ OWN("", "'step':7,'epoch':-2"), { 0 }, "'epoch' is -2" },
 		{ OWN("", "'step':7,'epoch_samples':-1"), { 0 }, "'epoch_samples' is -1" },
+		{ OWN("", "'step':7,'data_samples':-1"), { 0 }, "'data_samples' is -1" },
 	};
 
 	(void)state;
@@ -317,10 +318,13 @@ static void own_files_tell_the_place_of_their_run(void **state)
 			fail_msg("case %zu: code %d, \"%s\"", i, rc, rc ? err.text : "");
 		if (!rc && (place.step != wanted->step || place.epoch != wanted->epoch ||
 		               place.samples != wanted->samples ||
-		               place.step_samples != wanted->step_samples))
-			fail_msg("case %zu: step %lld, epoch %lld, %lld samples, %lld a step", i,
-			    (long long)place.step, (long long)place.epoch, (long long)place.samples,
-			    (long long)place.step_samples);
+		               place.step_samples != wanted->step_samples ||
+		               place.data_samples != wanted->data_samples))
+			fail_msg(
+			    "case %zu: step %lld, epoch %lld, %lld samples, %lld a step, %lld in all",
+			    i, (long long)place.step, (long long)place.epoch,
+			    (long long)place.samples, (long long)place.step_samples,
+			    (long long)place.data_samples);
 		gt_snapshot_progress_release(&place);
 		gt_saved_close(&s);
 		planted_remove(root);

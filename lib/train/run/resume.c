@@ -32,7 +32,8 @@ static const char other_bits[] = "the same steps; a reproducible run may get oth
 
 static const struct gt_resume_rule rules[] = {
 	FIXED("model", "the weights in the checkpoint are those of the old model"),
-	FREE("data", "the run continues in the same epoch, with the new data"),
+	FREE("data", "the run continues in the same epoch, with the new data; with a validation "
+	             "split, they need as many samples as before"),
 	FREE("val", "only evaluations on the new data count for the best one"),
 	FIXED("val-split", "the run would evaluate on samples that it has trained on"),
 	FREE("init-from", no_weights),
@@ -194,6 +195,21 @@ static int check_maps(const struct gt_tree *config, const char *const *maps, str
 	return gt_err_hint(err, "leave out {map}; 'gtrain ckpt rename' renames such keys");
 }
 
+/* Which samples are held out depends on their number. */
+static int check_split(const struct gt_train *t, struct gt_err *err)
+{
+	int64_t before = t->resumed.data_samples, here = gt_train_data_samples(t);
+
+	if (!t->whole || !before || before == here)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "{data} has %lld samples, but %lld in the training so far: {val-split} would hold out "
+	    "samples that the run has trained on",
+	    (long long)here, (long long)before);
+	return gt_err_hint(
+	    err, "give {data} as it was; {init-from} starts a new run from the weights");
+}
+
 int gt_resume_check(const struct gt_train *t, struct gt_err *err)
 {
 	const char **maps = gt_load_maps(&t->o.load, err);
@@ -204,6 +220,8 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err)
 		rc = check_config(t->saved.config, fixed, err);
 	if (!rc && !t->saved.foreign)
 		rc = check_maps(t->saved.config, maps, err);
+	if (!rc)
+		rc = check_split(t, err);
 	json_decref(fixed);
 	free(maps);
 	if (rc || t->resumed.step <= t->o.lr_schedule.total)

@@ -322,6 +322,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	put(&w, root, "epoch", integer(&w, s->epoch));
 	put(&w, root, "step", integer(&w, s->step));
 	put(&w, root, "epoch_samples", integer(&w, s->samples));
+	put(&w, root, "data_samples", integer(&w, s->data_samples));
 	if (s->best_step >= 0)
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)

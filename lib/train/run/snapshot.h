@@ -21,6 +21,7 @@
  *   "scaler"         state_dict of torch.amp.GradScaler; {} if the loss is not scaled
  *   "epoch", "step"  epochs and steps done
  *   "epoch_samples"  samples read so far in the current epoch
+ *   "data_samples"   samples of the training data, with those that {val-split} holds out
  *   "best"           {"step", "score", "epoch"} of the best evaluation, if there was one
  *   "config"         options of the run
  *   "model_ema"      state_dict with the running mean of the weights, if the run has one
@@ -41,10 +42,12 @@ struct gt_snapshot {
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
 	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
 	const char *const *maps;
-	double lr;          /* learning rate of the last step; for saving */
-	int64_t step;       /* steps done */
-	int64_t epoch;      /* epoch of the next step, from 0 on; for saving */
-	int64_t samples;    /* samples read in this epoch so far; for saving */
+	double lr;       /* learning rate of the last step; for saving */
+	int64_t step;    /* steps done */
+	int64_t epoch;   /* epoch of the next step, from 0 on; for saving */
+	int64_t samples; /* samples read in this epoch so far; for saving */
+	/* samples of the training data, with those that {val-split} holds out; for saving */
+	int64_t data_samples;
 	int64_t best_step;  /* steps done at the best evaluation; -1: no evaluation yet */
 	int64_t best_epoch; /* epochs done at the best evaluation; after loading, -1: not known */
 	double best_score;  /* score of the best evaluation; a larger score is better */
@@ -63,6 +66,8 @@ struct gt_snapshot_progress {
 	int64_t step, epoch;  /* steps and epochs done; -1: not known */
 	int64_t samples;      /* samples read so far in the current epoch; -1: not known */
 	int64_t step_samples; /* samples in each step of that run; 0: not known */
+	/* samples of its training data, with those held out; 0: not known (older versions) */
+	int64_t data_samples;
 	/* the options of that run for which gt_resume_rules() has a rule, or NULL */
 	json_t *config;
 };

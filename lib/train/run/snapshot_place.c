@@ -75,9 +75,10 @@ static int read_counts(
 	const struct {
 		const char *key;
 		int64_t *value;
-	} counts[] = { { "epoch", &p->epoch }, { "epoch_samples", &p->samples } };
+	} counts[] = { { "epoch", &p->epoch }, { "epoch_samples", &p->samples },
+		{ "data_samples", &p->data_samples } };
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		int rc = gt_tree_read_int(gt_tree_get(root, counts[i].key), counts[i].value, err);
 
 		if (rc < 0)
