@@ -58,24 +58,12 @@ static bool is_same_dir(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Refuse a folder with the weights of a model alone. */
-static int check_resumed(const char *resume, struct gt_err *err)
-{
-	if (gt_run_source_is_foreign(resume) || !gt_run_source_is_transformers(resume))
-		return 0;
-	gt_err_set(
-	    err, GT_EFORMAT, "'%s' is no training checkpoint: it has the weights alone", resume);
-	return gt_err_hint(err, "--init-from starts a new run from its weights");
-}
-
 /* The run that --resume goes on with, or the checkpoint. */
 static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	bool exists, found = false;
-	int rc = check_resumed(cli->train.resume, err);
+	int rc = 0;
 
-	if (rc)
-		return rc;
 	if (!gt_run_source_is_foreign(cli->train.resume) &&
 	    is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
 		cli->train.out = cli->train.resume;
@@ -103,6 +91,11 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 	static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
 	int rc = 0;
 
+	/* Only `auto` starts a new run where there is no checkpoint. */
+	if (cli->train.resume && strcmp(cli->train.resume, "auto"))
+		rc = gt_run_source_check_resumed(cli->train.resume, err);
+	if (rc)
+		return rc;
 	if (cli->config)
 		rc = gt_cmd_config_load(&env->opts, cli->config, err);
 	else if (cli->train.resume)

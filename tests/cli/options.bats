@@ -139,6 +139,30 @@ setup() {
 	[[ $err == *"'a/config.json' has the options of a run, and is no checkpoint"*"hint: name the run's directory: 'a'" ]]
 }
 
+@test "--resume DIR needs a checkpoint in it; without one the folder stays as it is" {
+	local before words
+	gtrain train "${small[@]}" --steps 4 --out whole -q
+	rm -r whole/checkpoints
+	cp -r whole cut
+	rm cut/model.pth
+	mkdir empty
+	before=$(find whole cut empty -printf '%p %T@\n' | sort)
+	for words in whole "whole --out whole" "whole --out new" "whole/ --nproc 2" "whole --config whole/config.json" \
+		cut "cut --out new" "cut --dry-run" empty; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --steps 6 --resume $words
+		equal "$status" 1
+		[[ $err == "gtrain: error: '${words%% *}' has no checkpoint to go on with"* ]]
+		[[ $words != whole* || $err == *"hint: --init-from ${words%% *}/model.pth starts a new run from its weights" ]]
+		[[ $words == whole* || $err != *hint* ]]
+	done
+	equal "$(find whole cut empty -printf '%p %T@\n' | sort)" "$before"
+	[ ! -e new ] && [ ! -e runs ]
+	gtrain train --resume auto --out cut --steps 6 # may start a new run
+	equal "$status" 0
+	[[ $err == *"done: 6 steps"* ]]
+}
+
 @test "a config.json that is somebody else's is neither a run's nor overwritten" {
 	gtrain train "${small[@]}" --steps 1 --out a -q
 	mkdir foreign

@@ -117,7 +117,7 @@ def hugging_face_rows():
 # Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
 UNUSED = {
     "--ckpt": ("metrics.jsonl", "model.pth", "checkpoints"), "--init-from": ("config.json", "metrics.jsonl", "model.pth", "checkpoints"),
-    "--resume": ("metrics.jsonl", "model.pth", "checkpoints"), "--out": ("metrics.jsonl", "model.pth", "checkpoints"),
+    "--resume": ("metrics.jsonl", "model.pth"), "--out": ("metrics.jsonl", "model.pth", "checkpoints"),
 }
 # Files whose facts the checkpoints have, too.
 IN_CHECKPOINTS = {(slot, "vocab.json"): ANYTHING_GOES for slot in ("--ckpt", "--init-from", "--resume")} | {

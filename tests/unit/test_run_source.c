@@ -230,6 +230,60 @@ static void the_latest_is_found_where_there_is_one(void **state)
 	}
 }
 
+/* --resume DIR: the checkpoint is required. The error has no hint where there is no model.pth. */
+static void a_run_is_resumed_from_a_checkpoint(void **state)
+{
+	static const struct {
+		struct scene scene;
+		const char *hint; /* a part of it; NULL: there is none */
+	} cases[] = {
+		{ { "a run", { { "/config.json", RUN }, { STEP "1.pth", CKPT } }, .argument = "" },
+		    NULL },
+		{ { "a file", { { "/w.pth", CKPT } }, .argument = "/w.pth" }, NULL },
+		{ { "nothing there", { { 0 } }, .argument = "/none" }, NULL },
+		{ { "a run that was killed before its first checkpoint",
+		      { { "/config.json", RUN }, { "/metrics.jsonl", "" },
+		          { STEP "2.pth.tmp-1-0", CKPT } },
+		      .argument = "", .code = GT_EIO, .says = "' has no checkpoint to go on with" },
+		    NULL },
+		{ { "a run without its checkpoints",
+		      { { "/config.json", RUN }, { "/model.pth", CKPT } }, .argument = "",
+		      .code = GT_EIO, .says = "' has no checkpoint to go on with" },
+		    "/model.pth starts a new run from its weights" },
+		{ { "an empty folder", { { 0 } }, .argument = "", .code = GT_EIO,
+		      .says = "' has no checkpoint to go on with" },
+		    NULL },
+		{ { "a damaged config.json", { { "/config.json", "{" }, { "/model.pth", CKPT } },
+		      .argument = "", .code = GT_EFORMAT, .says = "/config.json': line 1: " },
+		    NULL },
+		{ { "a folder of Hugging Face's",
+		      { { "/config.json", GPT2 }, { "/model.safetensors", CKPT } }, .argument = "",
+		      .code = GT_EFORMAT, .says = "it has the weights alone" },
+		    " starts a new run from its weights" },
+		{ { "a link as checkpoints/",
+		      { { "/config.json", RUN }, { "/other/step-00000001.pth", CKPT } },
+		      .link = "/checkpoints", .target = "other", .argument = "", .code = GT_EIO,
+		      .says = "checkpoints' is a symbolic link, not a directory" },
+		    " with a directory" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const struct scene *scene = &cases[i].scene;
+		struct gt_err err = GT_ERR_INIT;
+		char root[PLANTED_ROOT], argument[PATH_SIZE];
+		int rc;
+
+		build(root, scene);
+		rc = gt_run_source_check_resumed(in(argument, root, scene->argument), &err);
+		if (rc != scene->code || (rc && !strstr(err.text, scene->says)))
+			fail_msg("%s: code %d, \"%s\"", scene->name, rc, rc ? err.text : "");
+		if (cases[i].hint ? !strstr(err.hint, cases[i].hint) : *err.hint != '\0')
+			fail_msg("%s: hint \"%s\"", scene->name, err.hint);
+		planted_remove(root);
+	}
+}
+
 /* Commands on checkpoints take anything else as a file of its own. */
 static void run_directories_stand_for_a_file(void **state)
 {
@@ -348,6 +402,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arguments_mean_a_checkpoint),
 		cmocka_unit_test(the_latest_is_found_where_there_is_one),
+		cmocka_unit_test(a_run_is_resumed_from_a_checkpoint),
 		cmocka_unit_test(run_directories_stand_for_a_file),
 		cmocka_unit_test(the_model_is_named_by_the_first_that_knows),
 		cmocka_unit_test(data_are_described_by_the_first_that_knows),

@@ -107,12 +107,19 @@ static int choose_latest(struct gt_run_source *s, struct gt_err *err)
 
 /* The config.json tells whether a folder is one of Hugging Face's. If it is damaged, that is the
  * fault, whatever else the folder holds. */
-static int fail_without_checkpoint(const char *folder, struct gt_err *err)
+static int check_config(const char *folder, struct gt_err *err)
 {
 	json_t *config;
 	int rc = gt_pretrained_read_config(&config, folder, err);
 
 	json_decref(config);
+	return rc;
+}
+
+static int fail_without_checkpoint(const char *folder, struct gt_err *err)
+{
+	int rc = check_config(folder, err);
+
 	if (rc)
 		return rc;
 	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", folder);
@@ -165,6 +172,44 @@ bool gt_run_source_is_foreign(const char *argument)
 bool gt_run_source_is_transformers(const char *argument)
 {
 	return gt_pretrained_is_folder(argument);
+}
+
+/* A run cannot go on from its model.pth, but a new one can start from its weights. */
+static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
+{
+	const char *folder = s->dir.folder.path;
+	int rc = check_config(folder, err);
+
+	if (!rc)
+		rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+	if (rc)
+		return rc;
+	rc = gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
+	if (gt_file_exists(s->file))
+		gt_err_hint(err, "{init-from} %s starts a new run from its weights", s->path);
+	return rc;
+}
+
+int gt_run_source_check_resumed(const char *argument, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	struct stat st;
+	int rc;
+
+	if (stat(argument, &st) || !S_ISDIR(st.st_mode) || gt_run_source_is_foreign(argument))
+		return 0;
+	if (gt_run_source_is_transformers(argument)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%s' is no training checkpoint: it has the weights alone", argument);
+		return gt_err_hint(err, "{init-from} starts a new run from its weights");
+	}
+	rc = gt_run_dir_open(&source.dir, argument, err);
+	if (!rc)
+		rc = choose_latest(&source, err);
+	if (!rc && !source.path)
+		rc = fail_to_resume(&source, err);
+	gt_run_source_release(&source);
+	return rc;
 }
 
 /* Facts about the checkpoint from a folder of Hugging Face's. */

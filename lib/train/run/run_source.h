@@ -56,6 +56,15 @@ bool gt_run_source_is_transformers(const char *argument);
  * even after an error. */
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);
 
+/*
+ * Check that a run can be resumed from the folder `argument`. Training checkpoints of other
+ * programs pass. A folder that the library transformers wrote has only weights: GT_EFORMAT. Any
+ * other folder must be a run directory with a checkpoint in checkpoints/: GT_EIO. Its model.pth
+ * does not count, because a run cannot be resumed from weights alone. Anything that is not a folder
+ * passes.
+ */
+int gt_run_source_check_resumed(const char *argument, struct gt_err *err);
+
 void gt_run_source_release(struct gt_run_source *source);
 
 /* Set *path to the path of the latest checkpoint in a run directory, or of its model.pth. The
