@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
@@ -167,8 +169,22 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /* ---- files that appear whole ---- */
 
-/* Replace *path by the target at the end of its links, which need not exist yet. */
-static int follow_links(char **path, struct gt_err *err)
+/* Whether a link is one of those in /proc that stand for an open file. Their text need not be the
+ * name of this file: it may have another one by now, or none. */
+static bool is_open_file(const char *link)
+{
+	int fd = open(link, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs st;
+	bool found = fd >= 0 && !fstatfs(fd, &st) && st.f_type == PROC_SUPER_MAGIC;
+
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Replace *path by the target at the end of its links, which need not exist yet. `given` is the
+ * user's name for it. */
+static int follow_links(char **path, const char *given, struct gt_err *err)
 {
 	enum { LINKS = 40 }; /* as many as the system follows */
 	char target[PATH_MAX];
@@ -181,6 +197,11 @@ static int follow_links(char **path, struct gt_err *err)
 
 		if (n < 0)
 			return 0; /* no link, or nothing: opening it will tell */
+		if (is_open_file(*path)) {
+			gt_err_set(err, GT_EIO,
+			    "cannot write: '%s' is an open file, not the name of one", given);
+			return gt_err_hint(err, "name a new file, and print it with cat");
+		}
 		target[n] = '\0';
 		next = gt_asprintf(err, "%.*s%s", *target == '/' ? 0 : folder, *path, target);
 		if (!next)
@@ -189,7 +210,7 @@ static int follow_links(char **path, struct gt_err *err)
 		*path = next;
 	}
 	errno = ELOOP;
-	return gt_err_sys(err, "cannot write '%s'", *path);
+	return gt_err_sys(err, "cannot write '%s'", given);
 }
 
 /* A file that is replaced keeps its owner, where the system lets us give files away, its group and
@@ -219,7 +240,7 @@ static int choose_file(struct gt_atomic_file *f, struct gt_file_name file, struc
 	int rc;
 
 	*f = (struct gt_atomic_file){ .path = gt_strdup(file.path, err) };
-	rc = !f->path ? GT_ENOMEM : file.folder ? 0 : follow_links(&f->path, err);
+	rc = !f->path ? GT_ENOMEM : file.folder ? 0 : follow_links(&f->path, file.path, err);
 	if (rc)
 		return rc;
 	file.path = f->path;

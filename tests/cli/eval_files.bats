@@ -85,6 +85,27 @@ setup() {
 	equal "$(find . -name '*.tmp-*')" ""
 }
 
+@test "an output that is the name of an open file is refused, and the file keeps its bytes" {
+	local args name says
+	echo earlier >log
+	for name in /dev/stdout /dev/fd/1 /proc/self/fd/1; do
+		says="cannot write: '$name' is an open file, not the name of one"$'\n'"hint: name a new file"
+		for args in "eval --ckpt pictures --data images:images --predictions" "ckpt convert pictures --to npz -o"; do
+			status=0
+			# shellcheck disable=SC2086 # several words
+			"$GTRAIN" $args $name >>log 2>err || status=$?
+			equal "$status" 1
+			[[ $(<err) == *"$says"* ]]
+			# shellcheck disable=SC2086 # several words
+			{ "$GTRAIN" $args $name 2>err || echo $? >status; } | cat >piped
+			equal "$(<status):$(<piped)" 1:
+			[[ $(<err) == *"$says"* ]]
+			rm status
+		done
+	done
+	equal "$(<log)" earlier
+}
+
 # A checkpoint of pictures that says nothing of its data.
 unknown() {
 	"$GTRAIN" ckpt convert pictures/model.pth -o unknown.npz

@@ -239,6 +239,42 @@ static void only_files_are_replaced(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
+/* The links in /proc look like others, but their text is the name that a file had when it was
+ * opened. */
+static void open_files_are_not_replaced(void **state)
+{
+	int log = open("log", O_RDWR | O_CREAT | O_CLOEXEC, 0666), ends[2], gone;
+	const int *descriptors[] = { &log, &gone, &ends[0], &ends[1] };
+	static const char *const names[] = { "/proc/self/fd/%d", "/dev/fd/%d", "link" };
+
+	(void)state;
+	write_plain("log", "earlier");
+	gone = open("gone", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	assert_true(log >= 0 && gone >= 0);
+	assert_int_equal(unlink("gone"), 0);
+	assert_int_equal(pipe(ends), 0);
+	for (size_t i = 0; i < 4; i++) {
+		for (size_t k = 0; k < 3; k++) {
+			struct gt_err err = GT_ERR_INIT;
+			struct gt_atomic_file f;
+			char target[40], path[40], text[100];
+
+			snprintf(target, sizeof(target), names[0], *descriptors[i]);
+			snprintf(path, sizeof(path), names[k], *descriptors[i]);
+			assert_int_equal(symlink(target, "link"), 0);
+			assert_int_equal(gt_atomic_open(&f, path, &err), GT_EIO);
+			snprintf(text, sizeof(text),
+			    "cannot write: '%s' is an open file, not the name of one", path);
+			assert_string_equal(err.text, text);
+			assert_null(f.stream);
+			assert_int_equal(unlink("link"), 0);
+		}
+		close(*descriptors[i]);
+	}
+	assert_holds("log", "earlier");
+	assert_int_equal(count_names(), 1);
+}
+
 static void a_folder_that_comes_in_the_way_is_an_error_at_commit(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -531,6 +567,7 @@ int main(void)
 		IN_FOLDER(a_write_that_fails_leaves_the_old_file),
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
 		IN_FOLDER(only_files_are_replaced),
+		IN_FOLDER(open_files_are_not_replaced),
 		IN_FOLDER(a_folder_that_comes_in_the_way_is_an_error_at_commit),
 		IN_FOLDER(files_of_dead_processes_are_removed),
 		IN_FOLDER(locked_files_are_kept),
