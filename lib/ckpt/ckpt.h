@@ -211,10 +211,10 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
  * Open a file that Python's pickle module wrote with any protocol. Some data sets are such files.
- * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors, and its
- * keys that are bytes become strings. Python 3 writes keys as bytes if it loads a pickle of Python
- * 2 and saves it again. The whole file is read into memory. The memory needed is about twice the
- * size of the file.
+ * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors. Bytes
+ * become strings if they are a key of the root or an item of a list in the root. Python 3 writes
+ * strings as bytes if it loads a pickle of Python 2 with encoding="bytes" and saves it again. The
+ * whole file is read into memory. The memory needed is about twice the size of the file.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* Return the root of the tree, borrowed. */

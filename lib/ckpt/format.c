@@ -162,13 +162,30 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
 
 /* ---- a pickle ---- */
 
-/* b"data" as "data"; another key as it is. */
-static const struct gt_tree *plain_key(const struct gt_tree *key)
+/* b"data" as "data"; another node as it is. */
+static const struct gt_tree *plain(const struct gt_tree *node)
 {
-	const struct gt_tree *bytes =
-	    gt_tree_is_object_of(key, "builtins.bytes") ? gt_tree_value(key->opaque.args, 0) : NULL;
+	const struct gt_tree *bytes = gt_tree_is_object_of(node, "builtins.bytes")
+	                                  ? gt_tree_value(node->opaque.args, 0)
+	                                  : NULL;
 
-	return gt_tree_is(bytes, GT_TREE_STRING) ? bytes : key;
+	return gt_tree_is(bytes, GT_TREE_STRING) ? bytes : node;
+}
+
+static int read_value(struct gt_tree **value, struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct gt_tree *tensor;
+	int rc = gt_pickle_numpy(&tensor, *value, &ckpt->arena, err);
+
+	if (rc)
+		return rc;
+	if (tensor)
+		*value = tensor;
+	if ((*value)->kind == GT_TREE_LIST)
+		for (size_t i = 0; i < (*value)->seq.count; i++)
+			(*value)->seq.items[i].value =
+			    (struct gt_tree *)plain((*value)->seq.items[i].value);
+	return 0;
 }
 
 static int read_pickle(struct gt_ckpt *ckpt, struct gt_err *err)
@@ -181,14 +198,11 @@ static int read_pickle(struct gt_ckpt *ckpt, struct gt_err *err)
 		return rc;
 	for (size_t i = 0; i < ckpt->root->seq.count; i++) {
 		struct gt_tree_item *item = &ckpt->root->seq.items[i];
-		struct gt_tree *tensor;
 
-		item->key = plain_key(item->key);
-		rc = gt_pickle_numpy(&tensor, item->value, &ckpt->arena, err);
+		item->key = plain(item->key);
+		rc = read_value(&item->value, ckpt, err);
 		if (rc)
 			return rc;
-		if (tensor)
-			item->value = tensor;
 	}
 	/* A key may now be there twice. */
 	return gt_tree_check(ckpt->root, NULL, err);

@@ -10,7 +10,8 @@
 
 /*
  * The binary version has records of a label and three planes of pixels; the Python version pickled
- * dicts, of an array [10000, 3072] "data" of the same planes and a list "labels".
+ * dicts, of an array [10000, 3072] "data" of the same planes and a list "labels". Other programs
+ * write an array of labels.
  * Source: https://www.cs.toronto.edu/~kriz/cifar.html.
  */
 enum { SIDE = 32, CHANNELS = 3, CLASSES = 10, PLANE = SIDE * SIDE, PIXELS = CHANNELS * PLANE };
@@ -135,29 +136,50 @@ static int read_name_lines(struct gt_source *s, const char *path, struct gt_err 
 
 /* ---- the Python version ---- */
 
-/* A list of labels, or an array of them. */
-static int read_labels(struct part *p, const struct gt_tree *labels, struct gt_err *err)
+/* Copy `count` labels from a list or an array. What is no number becomes -1. Return false if there
+ * are not as many. */
+static bool copy_labels(int64_t *out, int64_t count, const struct gt_tree *labels)
 {
-	bool list = labels && labels->kind == GT_TREE_LIST && labels->seq.count == (size_t)p->count;
+	if (!labels)
+		return false;
+	if (labels->kind == GT_TREE_TENSOR)
+		return labels->tensor.ndim == 1 && labels->tensor.shape[0] == count &&
+		       !gt_ckpt_tensor_read(&labels->tensor, GT_I64, out, GT_ERR_IGNORED);
+	if (labels->kind != GT_TREE_LIST || labels->seq.count != (size_t)count)
+		return false;
+	for (int64_t i = 0; i < count; i++)
+		if (!gt_tree_as_int(labels->seq.items[i].value, &out[i]))
+			out[i] = -1;
+	return true;
+}
 
-	p->numbers = gt_calloc((size_t)p->count, 1, err);
-	if (!p->numbers)
-		return GT_ENOMEM;
-	p->labels = p->numbers;
-	p->label_step = 1;
-	for (int64_t i = 0; list && i < p->count; i++) {
-		int64_t label;
-
-		if (!gt_tree_as_int(labels->seq.items[i].value, &label) || label < 0 ||
-		    label >= CLASSES)
+static int check_labels(struct part *p, const int64_t *numbers, struct gt_err *err)
+{
+	for (int64_t i = 0; i < p->count; i++) {
+		if (numbers[i] < 0 || numbers[i] >= CLASSES)
 			return gt_err_set(err, GT_EFORMAT, "'%s': label %lld is not in 0..%d",
 			    p->path, (long long)i, CLASSES - 1);
-		p->numbers[i] = (unsigned char)label;
+		p->numbers[i] = (unsigned char)numbers[i];
 	}
-	return list ? 0
-	            : gt_err_set(err, GT_EFORMAT,
-	                  "'%s': 'labels' is no list of %lld numbers, one for each image", p->path,
-	                  (long long)p->count);
+	return 0;
+}
+
+static int read_labels(struct part *p, const struct gt_tree *labels, struct gt_err *err)
+{
+	int64_t *numbers = gt_calloc((size_t)p->count, sizeof(*numbers), err);
+	int rc = GT_ENOMEM;
+
+	p->numbers = gt_calloc((size_t)p->count, 1, err);
+	p->labels = p->numbers;
+	p->label_step = 1;
+	if (numbers && p->numbers)
+		rc = copy_labels(numbers, p->count, labels)
+		         ? check_labels(p, numbers, err)
+		         : gt_err_set(err, GT_EFORMAT,
+		               "'%s': 'labels' is no list of %lld numbers, one for each image",
+		               p->path, (long long)p->count);
+	free(numbers);
+	return rc;
 }
 
 static int open_pickle(struct part *p, struct gt_err *err)

@@ -121,7 +121,20 @@ def cifar10(folder):
         with open(f"{folder}/batches.meta", "wb") as f:
             pickle.dump(meta, f, protocol)
         yield f"cifar10: pickles of protocol {protocol}", check("train") or check("test")
+        with open(f"{folder}/batches.meta", "wb") as f:  # as pickle.load(encoding="bytes") gives it
+            pickle.dump({k.encode(): [n.encode() for n in v] if isinstance(v, list) else v for k, v in meta.items()}, f, protocol)
+        for i, dtype in enumerate(("i8", "u1", ">i4", "i2", "u8", "i8")):
+            write(i, protocol, str.encode, labels=np.array(labels[i], dtype))
+        yield f"cifar10: names of bytes, labels in arrays, protocol {protocol}", check("train") or check("test")
+    subprocess.run([GTRAIN, "train", "--model", "mlp:3072,10", "--data", f"cifar10:{folder}", "--steps", "1", "--out", f"{folder}/run", "-q"], check=True)
+    with open(f"{folder}/run/config.json") as f:
+        names = json.load(f)["about"]["data"]["class-names"]
+    yield "cifar10: a run keeps names that are bytes", "" if names == meta["label_names"] else str(names)
     wrong = [("other labels", dict(labels=[10] * N), "label 0 is not in 0..9"), ("too few labels", dict(labels=[1]), "'labels' is no list of 37"),
+             ("an array of other labels", dict(labels=np.array([1] * 9 + [-1] * (N - 9))), "label 9 is not in 0..9"),
+             ("an array of too few labels", dict(labels=np.arange(9)), "'labels' is no list of 37"),
+             ("rows of labels", dict(labels=np.zeros((N, 1), int)), "'labels' is no list of 37"),
+             ("labels with fractions", dict(labels=np.zeros(N)), "'labels' is no list of 37"),
              ("no labels", dict(labels=None), "'labels' is no list of 37"), ("floats", dict(data=data[5] / 2), "'data' is no array of uint8"),
              ("other rows", dict(data=data[5][:, :5]), "'data' is no array of uint8"), ("a list", dict(data=[1]), "'data' is no array of uint8"),
              ("no samples", dict(data=data[5][:0], labels=[]), "'data' is no array of uint8")]
