@@ -1,9 +1,39 @@
 /* fault.c - a mapped file that becomes shorter while it is read. */
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "lib/base/file.h"
+
+/* As part of a message, in which a control character must not reach the terminal. */
+static size_t put_path(char *to, size_t size, const char *path)
+{
+	size_t n = 0;
+
+	for (; *path && n < size; path++)
+		to[n++] = (unsigned char)*path < ' ' || *path == 0x7f ? '?' : *path;
+	return n;
+}
+
+/* Only functions that a handler may call, and no memory but the stack. */
+static void say_which(const char *path)
+{
+	static const char begin[] = "gtrain: error: ",
+	                  text[] = GT_MAP_SHRANK "\nhint: " GT_MAP_SHRANK_HINT "\n";
+	char line[2048];
+	size_t n = sizeof(begin) - 1;
+
+	memcpy(line, begin, n);
+	if (path) {
+		line[n++] = '\'';
+		n += put_path(line + n, sizeof(line) - n - sizeof(text) - 3, path);
+		memcpy(line + n, "': ", 3);
+		n += 3;
+	}
+	memcpy(line + n, text, sizeof(text) - 1);
+	(void)!write(STDERR_FILENO, line, n + sizeof(text) - 1);
+}
 
 /*
  * The system has one way to say that a page of a mapping is no longer in its file: SIGBUS to the
@@ -11,16 +41,13 @@
  */
 static void end_by_fault(int signal_number, siginfo_t *info, void *context)
 {
-	static const char text[] =
-	    "gtrain: error: " GT_MAP_SHRANK "\nhint: " GT_MAP_SHRANK_HINT "\n";
-
 	(void)context;
 	if (info->si_code != BUS_ADRERR) { /* memory that is broken, a bug of ours: as ever */
 		signal(signal_number, SIG_DFL);
 		raise(signal_number);
 		return;
 	}
-	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	say_which(gt_map_path_at(info->si_addr));
 	gt_atomic_end_by_fault();
 	_exit(GT_EXIT_FAILED);
 }

@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lib/base/mapped.h"
 #include "lib/base/mem.h"
 #include "lib/base/temporary.h"
 
@@ -38,7 +39,9 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 		else
 			*out = (struct gt_mapping){ p, (size_t)st.st_size, fd };
 	}
-	if (!out->data)
+	if (out->data)
+		gt_mapped_add(out->data, out->size, file.path);
+	else
 		close(fd);
 	return rc;
 }
@@ -46,6 +49,7 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 void gt_unmap(struct gt_mapping *map)
 {
 	if (map->data && map->fd >= 0) {
+		gt_mapped_remove(map->data);
 		munmap((void *)map->data, map->size);
 		close(map->fd);
 	}

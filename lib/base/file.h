@@ -51,12 +51,19 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
  * Set the error for a file that another process has truncated while it was read, and return GT_EIO.
  * If code reads a missing part of a mapping, the process gets SIGBUS. If a system call reads it,
  * the call fails with EFAULT, and its caller uses this function. The handler of SIGBUS prints the
- * two texts below.
+ * two texts below, and the path that gt_map_path_at() returns.
  */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
 	"if another process writes it, wait until that is done; else the disk may be failing"
 int gt_map_shrank(struct gt_err *err);
+
+/*
+ * Return the path of the mapped file that has a byte at `address`, or NULL if it is not known. The
+ * path is valid until gt_unmap(). The handler of SIGBUS may call this: the function takes no lock.
+ * Only the paths of 64 mappings at a time are known, and none of 1024 bytes or more.
+ */
+const char *gt_map_path_at(const void *address);
 
 /*
  * Skip holes. A hole is a part of a file without blocks on the disk. It reads as zeros, so a search

@@ -32,6 +32,18 @@ refused() {
 
 train=(train --model mlp --steps 2 --batch 4 --out out -q --data)
 
+@test "data that become shorter during a run are an error that names the file" {
+	truncate -s 1M ids.bin
+	"$GTRAIN" train --model gpt:layers=1,width=8,heads=1,block=8,vocab=9 --data tokens:ids.bin --steps 1000000 \
+		--batch 4 --threads 1 --log-every 1 --out run -q 2>err &
+	until [ -s run/metrics.jsonl ]; do kill -0 $!; sleep 0.05; done
+	truncate -s 4096 ids.bin
+	status=0
+	wait $! || status=$?
+	equal "$status:$(<err)" "1:gtrain: error: 'ids.bin': a file became shorter while it was read
+hint: if another process writes it, wait until that is done; else the disk may be failing"
+}
+
 @test "data that is not there, cut, or lies" {
 	refused 1 "No such file" "${train[@]}" csv:missing.csv
 	refused 1 "No such file" train --model "$GPT" --steps 1 --out out --data text:missing.txt

@@ -168,7 +168,7 @@ size_of() {
 		status=0
 		wait $! || status=$?
 		equal "$status" 1
-		[[ $(<err) == "gtrain: error: "*"a file became shorter while it was read"$'\n'"hint: "* ]]
+		[[ $(<err) == "gtrain: error: "*"'cut.safetensors': a file became shorter while it was read"$'\n'"hint: "* ]]
 		equal "$(find . -name 'out*')" ./out
 	done
 }

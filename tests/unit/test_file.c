@@ -1,4 +1,4 @@
-/* test_file.c - files appear whole or not at all; mapping accepts regular files only. */
+/* test_file.c - files appear whole or not at all. */
 #include "lib/base/file.h"
 
 #include <dirent.h>
@@ -450,93 +450,6 @@ static void an_error_between_renames_leaves_the_last(void **state)
 	assert_int_equal(count_names(), 3);
 }
 
-static void map_takes_files_only(void **state)
-{
-	static const struct {
-		const char *path, *text;
-	} cases[] = { { "missing", "cannot open 'missing'" }, { "folder", "is a directory" },
-		{ "/dev/null", "is a device or pipe" } };
-	struct gt_mapping map;
-
-	(void)state;
-	assert_int_equal(mkdir("folder", 0777), 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct gt_err err = GT_ERR_INIT;
-
-		assert_int_equal(gt_map(&map, cases[i].path, &err), GT_EIO);
-		assert_non_null(strstr(err.text, cases[i].text));
-		assert_null(map.data);
-		gt_unmap(&map);
-	}
-	write_plain("empty", "");
-	assert_int_equal(gt_map(&map, "empty", NULL), 0);
-	assert_null(map.data);
-	assert_int_equal(map.size, 0);
-	gt_unmap(&map);
-}
-
-/* Pages of mapped files that are in this process's memory, in bytes. */
-static long mapped_bytes(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	long all, resident, shared;
-
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%ld %ld %ld", &all, &resident, &shared), 3);
-	fclose(f);
-	return shared * sysconf(_SC_PAGESIZE);
-}
-
-/* Touching a byte maps its neighbours, too. */
-static void forgotten_files_take_no_memory(void **state)
-{
-	enum { STEP = 300000, SIZE = 100 * STEP, MOST = 4 << 20 };
-	struct gt_mapping map;
-	char *bytes = calloc(1, SIZE);
-	FILE *f = fopen("file", "w");
-	long before;
-	int sum = 0;
-
-	(void)state;
-	assert_true(bytes && f && fwrite(bytes, 1, SIZE, f) == SIZE && !fclose(f));
-	free(bytes);
-	assert_int_equal(gt_map(&map, "file", NULL), 0);
-	before = mapped_bytes();
-	for (uint64_t at = STEP / 2; at < SIZE; at += STEP) {
-		sum += map.data[at];
-		gt_map_forget(&map, at, 1);
-	}
-	assert_int_equal(sum, 0);
-	assert_true(mapped_bytes() - before < MOST);
-	gt_unmap(&map);
-}
-
-/* Bytes that were written are never in a hole, wherever they lie. */
-static void holes_are_between_what_was_written(void **state)
-{
-	enum { MIB = 1 << 20, AT = 200 * MIB + 5000, SIZE = 500 * MIB };
-	struct gt_mapping map;
-	FILE *f = fopen("sparse", "w");
-
-	(void)state;
-	assert_non_null(f);
-	assert_int_equal(fseek(f, AT, SEEK_SET), 0);
-	assert_int_equal(fputc('x', f), 'x');
-	assert_int_equal(fflush(f), 0);
-	assert_int_equal(ftruncate(fileno(f), SIZE), 0);
-	assert_int_equal(fclose(f), 0);
-	assert_int_equal(gt_map(&map, "sparse", NULL), 0);
-	assert_true(gt_map_data(&map, 0) <= AT && gt_map_data(&map, AT) == AT);
-	assert_true(gt_map_data_end(&map, SIZE) > AT && gt_map_data_end(&map, AT + 1) == AT + 1);
-	if (gt_map_data(&map, 0) > 0) { /* else the file system tells of none */
-		assert_true(gt_map_data(&map, 0) > AT - 2 * MIB);
-		assert_true(gt_map_data_end(&map, SIZE) < AT + 2 * MIB);
-		assert_int_equal(gt_map_data(&map, AT + 2 * MIB), SIZE);
-		assert_int_equal(gt_map_data_end(&map, AT - 2 * MIB), 0);
-	}
-	gt_unmap(&map);
-}
-
 static void directories_are_made_with_their_parents(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -575,9 +488,6 @@ int main(void)
 		IN_FOLDER(several_files_appear_together),
 		IN_FOLDER(an_error_in_one_of_several_leaves_all),
 		IN_FOLDER(an_error_between_renames_leaves_the_last),
-		IN_FOLDER(map_takes_files_only),
-		IN_FOLDER(forgotten_files_take_no_memory),
-		IN_FOLDER(holes_are_between_what_was_written),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
 

@@ -1,0 +1,60 @@
+/* mapped.c - a table of the files that are mapped. */
+#include "lib/base/mapped.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/base/file.h"
+
+enum { FILES = 64, PATH_BYTES = 1024 };
+
+/*
+ * A handler of a signal reads the table, so there is no lock: a thread takes a free row, fills it,
+ * and stores `start` last. A handler looks only at rows whose `start` is set. The row of the
+ * mapping that it asks for stays, because the thread that it interrupts still reads this mapping.
+ */
+static struct {
+	atomic_flag taken;
+	atomic_uintptr_t start; /* 0: nothing to read here */
+	atomic_size_t size;
+	char path[PATH_BYTES];
+} mapped_files[FILES];
+
+void gt_mapped_add(const void *start, size_t size, const char *path)
+{
+	size_t length = strlen(path), i = 0;
+
+	if (length >= PATH_BYTES)
+		return;
+	while (i < FILES && atomic_flag_test_and_set(&mapped_files[i].taken))
+		i++;
+	if (i == FILES)
+		return;
+	memcpy(mapped_files[i].path, path, length + 1);
+	atomic_store(&mapped_files[i].size, size);
+	atomic_store(&mapped_files[i].start, (uintptr_t)start);
+}
+
+void gt_mapped_remove(const void *start)
+{
+	for (size_t i = 0; i < FILES; i++) {
+		if (atomic_load(&mapped_files[i].start) != (uintptr_t)start)
+			continue;
+		atomic_store(&mapped_files[i].start, 0);
+		atomic_flag_clear(&mapped_files[i].taken);
+		return;
+	}
+}
+
+const char *gt_map_path_at(const void *address)
+{
+	for (size_t i = 0; i < FILES; i++) {
+		uintptr_t start = atomic_load(&mapped_files[i].start);
+
+		if (start && (uintptr_t)address >= start &&
+		    (uintptr_t)address - start < atomic_load(&mapped_files[i].size))
+			return mapped_files[i].path;
+	}
+	return NULL;
+}
