@@ -86,7 +86,9 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /*
  * A file that is written under a temporary name in the same folder, PATH.tmp-PID-N, and then
- * renamed to PATH. After gt_atomic_open(), call either gt_atomic_commit() or gt_atomic_abandon().
+ * renamed to PATH. If the temporary name would be too long for a file system, it has only the
+ * beginning of the name in PATH. After gt_atomic_open(), call either gt_atomic_commit() or
+ * gt_atomic_abandon().
  *
  * - Commit: flush and sync the file, rename it to its final name, and sync the folder. Commit also
  *   reports earlier failed writes, for example because the disk is full.

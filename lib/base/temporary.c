@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -145,11 +146,33 @@ int gt_temporary_drop(struct gt_atomic_file *f, bool kept)
 	return failed;
 }
 
+/* The part of a file's name that its temporary name begins with: as much as leaves room for
+ * ".tmp-PID-N", without a part of a character. */
+static size_t kept_length(const char *base)
+{
+	enum { ROOM = sizeof(".tmp-123456789-999") - 1, MOST = NAME_MAX - ROOM };
+	size_t length = strlen(base);
+
+	if (length <= MOST)
+		return length;
+	length = MOST;
+	while (length > MOST - 3 && (base[length] & 0xc0) == 0x80) /* within a character of UTF-8 */
+		length--;
+	return length;
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* The process in BASE.tmp-PID-N, or 0 for a name that is not exactly so. */
 static pid_t pid_in_name(const char *name, const char *base)
 {
 	static const char mark[] = ".tmp-";
-	size_t length = strlen(base), pid, n;
+	size_t length = kept_length(base), pid, n;
 
 	if (strncmp(name, base, length) || strncmp(name + length, mark, sizeof(mark) - 1))
 		return 0;
@@ -195,7 +218,7 @@ static int open_folder_of(const struct gt_atomic_file *f)
 /* Remove temporary files, or folders, of this path whose processes are gone. Best effort. */
 static void remove_stale(const struct gt_atomic_file *f, bool is_folder)
 {
-	const char *slash = strrchr(f->path, '/'), *base = slash ? slash + 1 : f->path;
+	const char *base = base_of(f->path);
 	int fd = open_folder_of(f);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
@@ -217,11 +240,12 @@ int gt_temporary_create(
     struct gt_atomic_file *f, bool is_folder, mode_t mode, int *fd, struct gt_err *err)
 {
 	enum { ATTEMPTS = 1000 };
-	int error = EEXIST;
+	const char *base = base_of(f->path);
+	int error = EEXIST, kept = (int)(base - f->path) + (int)kept_length(base);
 
 	remove_stale(f, is_folder);
 	for (int i = 0; i < ATTEMPTS; i++) {
-		char *name = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
+		char *name = gt_asprintf(err, "%.*s.tmp-%ld-%d", kept, f->path, (long)getpid(), i);
 		int rc;
 
 		if (!name)

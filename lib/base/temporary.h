@@ -9,9 +9,10 @@
 /*
  * Create a file or a folder with a temporary name, open it and lock it. The name is PATH.tmp-PID-N:
  * PATH is f->path, PID is the id of this process, and N is a number for which the name was not in
- * use. The permissions are `mode` without the bits of the umask. Set *fd to the descriptor of the
- * file or folder, and f->temporary to its path. The caller must have set f->path, f->folder and
- * f->name.
+ * use. If the last component of PATH has more than 237 bytes, its end is left out, because a name
+ * has at most NAME_MAX bytes (255). The permissions are `mode` without the bits of the umask. Set
+ * *fd to the descriptor of the file or folder, and f->temporary to its path. The caller must have
+ * set f->path, f->folder and f->name.
  *
  * gt_atomic_end() removes a file or folder that still has its temporary name.
  *

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -450,6 +451,44 @@ static void an_error_between_renames_leaves_the_last(void **state)
 	assert_int_equal(count_names(), 3);
 }
 
+/* Names that the file system takes, of all lengths at which the temporary name is too long. */
+static void the_longest_names_can_be_written(void **state)
+{
+	static const char *const folders[] = { "", "./", "sub/" };
+	char base[NAME_MAX + 1], path[NAME_MAX + 8], left[NAME_MAX + 40];
+	struct gt_atomic_file f;
+
+	(void)state;
+	assert_int_equal(mkdir("sub", 0777), 0);
+	for (int length = 230; length <= NAME_MAX; length++) {
+		for (size_t i = 0; i < 3; i++) {
+			int start = length % 2, names = count_names();
+
+			/* Characters of two bytes, after one of one byte or none. */
+			memset(base, 'x', (size_t)length);
+			for (int k = start; k + 1 < length; k += 2)
+				memcpy(base + k, "\u00e9", 2);
+			base[length] = '\0';
+			snprintf(path, sizeof(path), "%s%s", folders[i], base);
+			assert_int_equal(gt_atomic_open(&f, path, NULL), 0);
+			assert_int_equal(access(f.temporary, F_OK), 0);
+			/* The same name with the number of a dead process is removed. */
+			snprintf(left, sizeof(left), "%.*s.tmp-%d-0",
+			    (int)(strstr(f.temporary, ".tmp-") - f.temporary), f.temporary,
+			    dead_pid());
+			gt_atomic_abandon(&f);
+			write_plain(left, "");
+			assert_int_equal(gt_atomic_open(&f, path, NULL), 0);
+			assert_int_not_equal(access(left, F_OK), 0);
+			assert_true(fputs("text", f.stream) >= 0);
+			assert_int_equal(gt_atomic_commit(&f, NULL), 0);
+			assert_holds(path, "text");
+			assert_int_equal(unlink(path), 0);
+			assert_int_equal(count_names(), names);
+		}
+	}
+}
+
 static void directories_are_made_with_their_parents(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -488,6 +527,7 @@ int main(void)
 		IN_FOLDER(several_files_appear_together),
 		IN_FOLDER(an_error_in_one_of_several_leaves_all),
 		IN_FOLDER(an_error_between_renames_leaves_the_last),
+		IN_FOLDER(the_longest_names_can_be_written),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
 
