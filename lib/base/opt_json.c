@@ -199,7 +199,7 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 	{
 		const struct gt_opt *row = gt_opt_find(opts->table, key, strlen(key));
 
-		if (!strcmp(key, GT_OPT_ABOUT) && json_is_object(value))
+		if (!strcmp(key, GT_OPT_ABOUT))
 			continue;
 		if (!row)
 			return unknown_key(opts, key, err);

@@ -18,9 +18,9 @@
  *   all types        null: the option is not given
  *
  * An option with the flag GT_OPT_ONCE (opt.h), such as `help`, is an error: these options are only
- * for the command line. The key GT_OPT_ABOUT is not an option: its value is an object with facts
- * about the run that wrote the file, and readers of options ignore it. Any other unknown key is an
- * error.
+ * for the command line. The key GT_OPT_ABOUT is not an option: a run writes an object with facts
+ * about itself there. Readers of options ignore the value, whatever its type. Any other unknown key
+ * is an error.
  */
 #define GT_OPT_ABOUT "about"
 

@@ -163,11 +163,31 @@ static void rows_fit_their_fields(void **state)
 			fail_msg("--%s", r->name);
 }
 
+/* "about" is no option: any value may stand there. */
+static void about_is_ignored(void **state)
+{
+	static const char *const value[] = { "{}", "{\"data\":{}}", "\"me\"", "[1]", "3", "true",
+		"null" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(value) / sizeof(*value); i++) {
+		struct gt_opts opts;
+		struct values v;
+		char json[80];
+
+		snprintf(json, sizeof(json), "{\"about\":%s,\"steps\":9}", value[i]);
+		set(&opts, &v, NULL, json);
+		assert_int_equal(v.steps, 9);
+		gt_opts_release(&opts);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_of_a_librarys_struct),
 		cmocka_unit_test(rows_fit_their_fields),
+		cmocka_unit_test(about_is_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
