@@ -53,7 +53,8 @@ int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, 
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
 /* Return whether `file` is the path of a file of the run: it has the name of such a file, and is in
- * the folder for such files. The file need not exist. */
+ * the folder for such files. The file need not exist. If it exists, any other path to the same file
+ * counts, too, such as a link. */
 bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file);
 
 /* Return whether this is the config.json of a run. Other programs also have a file of this name
