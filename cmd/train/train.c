@@ -123,18 +123,6 @@ static void say_lost(struct gt_cmd_env *env, const char *out)
 	gt_run_dir_close(&dir);
 }
 
-/* A run resumed in a new directory has no best.pth there until an evaluation is better. */
-static int has_best(bool *here, const char *out, struct gt_err *err)
-{
-	char *path = gt_asprintf(err, "%s/best.pth", out);
-
-	if (!path)
-		return GT_ENOMEM;
-	*here = !access(path, F_OK);
-	free(path);
-	return 0;
-}
-
 static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
     const struct gt_train_result *r, struct gt_err *err)
 {
@@ -146,7 +134,7 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	if (r->ended) {
 		bool here;
 
-		if (has_best(&here, cli->train.out, err))
+		if (gt_run_dir_has_best(&here, cli->train.out, err))
 			return err->code;
 		gt_log_info(&env->log,
 		    "no better evaluation in the last %lld: the best was at step %lld, its weights are in best.pth%s",

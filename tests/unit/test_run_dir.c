@@ -234,6 +234,13 @@ static void a_run_without_checkpoints_is_read(void **state)
 	assert_int_equal(gt_run_dir_prune(&dir, 1, &err), 0);
 	gt_run_dir_close(&dir);
 	assert_false(exists(root, "checkpoints"));
+	for (int best = 0; best < 2; best++) {
+		bool found = !best;
+
+		assert_int_equal(gt_run_dir_has_best(&found, root, &err), 0);
+		assert_int_equal(found, best);
+		write_file(root, "best.pth", "x", 1);
+	}
 	planted_remove(root);
 }
 

@@ -415,6 +415,18 @@ static int find_file(
 	return path ? 0 : GT_ENOMEM;
 }
 
+int gt_run_dir_has_best(bool *found, const char *path, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	int rc = gt_run_dir_open(&dir, path, err);
+
+	*found = false;
+	if (!rc)
+		rc = find_file(found, &dir, "best.pth", err);
+	gt_run_dir_close(&dir);
+	return rc;
+}
+
 static int fail_if_any(const struct gt_run_dir *dir, const char *const *names, struct gt_err *err)
 {
 	for (; *names; names++) {

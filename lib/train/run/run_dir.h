@@ -61,6 +61,10 @@ bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file);
  * beside their weights. For NULL, return false. */
 bool gt_run_dir_is_config(const json_t *config);
 
+/* Set *found to whether the directory `path` has the file best.pth. A run that was resumed in a new
+ * directory has none until an evaluation is better. Errors: those of gt_run_dir_open(). */
+int gt_run_dir_has_best(bool *found, const char *path, struct gt_err *err);
+
 /* Return the path of the checkpoint of a step, such as DIR/checkpoints/step-00001000.pth. To open
  * the checkpoint, put this path and the folder dir->checkpoints into a struct gt_file_name
  * (lib/base/folder.h). The caller frees the path. */
