@@ -338,6 +338,9 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
  */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
+/* Return `name` without the prefixes `module.` and `_orig_mod.` at its front. The result points
+ * into `name`. */
+const char *gt_state_dict_bare_name(const char *name);
 /* Return the tensor with this name, or NULL. */
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
 void gt_state_dict_release(struct gt_state_dict *sd);

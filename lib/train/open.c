@@ -283,6 +283,8 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	} else {
 		gt_log_info(t->log, "resuming from %s", file.path);
 		report_amp(t, s.amp);
+		if (t->takes_lr)
+			t->o.lr_schedule.lr = s.base_lr;
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;

@@ -24,6 +24,10 @@ struct gt_train {
 	bool resumes; /* the run continues from a checkpoint */
 	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
 	struct gt_saved saved;
+	/* Valid only in gt_train_open(): o.lr_schedule.lr was taken from another program's
+	 * checkpoint. It is the rate of the first group until the weights are loaded, then that of
+	 * parameters whose lr_scale is 1. */
+	bool takes_lr;
 	/* the progress in this checkpoint, if `resumes` is set */
 	struct gt_snapshot_progress resumed;
 	struct gt_session s;

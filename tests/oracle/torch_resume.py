@@ -35,9 +35,9 @@ def table(folder):
 class Peer:
     """A network that PyTorch trains on the samples that gtrain's sampler draws."""
 
-    def __init__(self, folder, kind):
+    def __init__(self, folder, kind, net=None):
         torch.manual_seed(1)
-        self.net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
+        self.net = net or torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
         self.optimizer = OPTIMIZERS[kind][0](self.net.parameters())
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1)
         self.x, self.y = table(folder)
@@ -265,10 +265,116 @@ def rates(folder):
     run = [GTRAIN, "train", "--resume", f"{folder}/rates.pt", "--out", f"{folder}/rates"]
     wrong = subprocess.run([*run, *map(str, options(folder, "adamw", 17, "--lr-scale", "2.*=2"))], stderr=subprocess.PIPE, text=True)
     yield "groups with other rates than --lr-scale are refused", "" if wrong.returncode == 2 and (
-        "groups 0 and 1 of its optimizer have learning rates of 0.02 and 0.06\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
+        "its optimizer has the learning rates 0.02 for '0.weight' and 0.06 for '2.weight'\nhint: --lr-scale GLOB=X" in wrong.stderr) else wrong.stderr
     gtrain(*run[1:], *options(folder, "adamw", 17, "--lr-scale", "2.*=3"))
     far = off(curve(f"{folder}/rates"), peer.train(10))
     yield "groups with the rates of --lr-scale go on", "" if far <= 1e-4 else f"apart by {far:.1e}"
+    for group, lr in zip(peer.optimizer.param_groups, (0.06, 0.02)):
+        group["lr"] = group["initial_lr"] = lr
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+    torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 17}, f"{folder}/first.pt")
+    gtrain("train", "--resume", f"{folder}/first.pt", "--out", f"{folder}/first", *options(folder, "adamw", 27, "--lr-scale", "0.*=3"))
+    far = off(curve(f"{folder}/first"), peer.train(10))
+    lr = json.load(open(f"{folder}/first/config.json"))["lr"]
+    yield "the rate of a first group with a factor is divided by it", "" if far <= 1e-4 and abs(lr - 0.02) < 1e-9 else f"apart by {far:.1e}, lr {lr}"
+
+
+# ---- parameters with names, which PyTorch saves since 2.6
+
+def equal_layers():
+    """Two layers of one shape: no shape tells their parameters apart."""
+    return torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.ReLU(), torch.nn.Linear(5, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+
+
+ORDER = ["2.bias", "4.weight", "2.weight", "0.bias", "4.bias", "0.weight"]
+#        name, groups of names, their rates, names in the file, names in the state_dict, options of gtrain
+NAMED = [
+    ("one group", [ORDER], [0.02], "{}", "{}", []),
+    ("one group of wrapped names", [ORDER], [0.02], "module._orig_mod.{}", "{}", []),
+    ("one group of names with an attribute", [ORDER], [0.02], "model.{}", "module.{}", []),
+    ("names for --map", [ORDER], [0.02], "layers/{}", "layers/{}", ["--map", "^layers/="]),
+    ("groups in another order", [["4.bias", "4.weight"], ["2.weight", "2.bias", "0.weight", "0.bias"]], [0.06, 0.02], "{}", "{}", ["--lr-scale", "4.*=3"]),
+    ("groups that are others", [ORDER[:1], ORDER[1:4], ORDER[4:]], [0.02, 0.02, 0.02], "{}", "{}", []),
+    ("frozen parameters", [ORDER], [0.02], "{}", "{}", ["--freeze", "2.*"]),
+    ("two ranks", [ORDER[:2], ORDER[2:]], [0.02, 0.02], "{}", "{}", ["--nproc", 2, "--batch", BATCH // 2, "--parallel", "zero2"]),
+]
+
+
+def named_peer(folder, groups, rates):
+    peer = Peer(folder, "adamw", equal_layers())
+    parameters = dict(peer.net.named_parameters())
+    peer.optimizer = torch.optim.AdamW([{"params": [parameters[name] for name in group], "lr": lr} for group, lr in zip(groups, rates)],
+                                       0.02, betas=(0.8, 0.95), weight_decay=0.1)
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+    peer.train(7)
+    return peer
+
+
+def state_with_names(peer, groups, form="{}"):
+    """As torch/optim/optimizer.py, state_dict(), writes it for named parameters."""
+    state = peer.optimizer.state_dict()
+    for group, names in zip(state["param_groups"], groups):
+        group["param_names"] = [form.format(name) for name in names]
+    return state
+
+
+def names(folder):
+    make_data(folder)
+    for i, (name, groups, rates, form, key, more) in enumerate(NAMED):
+        peer = named_peer(folder, groups, rates)
+        weights = {key.format(k): v for k, v in peer.weights().items()}
+        torch.save({"model": weights, "optimizer": state_with_names(peer, groups, form), "step": 7}, f"{folder}/{i}.pt")
+        if "--freeze" in more:
+            peer.net[2].requires_grad_(False)
+            peer.optimizer.zero_grad(set_to_none=True)
+        done = subprocess.run([GTRAIN, "train", "--resume", f"{folder}/{i}.pt", "--out", f"{folder}/{i}",
+                               *map(str, options(folder, "adamw", 17, "--model", "mlp:5,5,5,3", *more))], stderr=subprocess.PIPE, text=True)
+        far = off(curve(f"{folder}/{i}"), peer.train(10)) if not done.returncode else 1
+        yield f"param_names: {name}", "" if far <= 1e-4 else f"apart by {far:.1e}: {done.stderr}"
+
+
+def wrong_names(folder):
+    make_data(folder)
+    peer = named_peer(folder, [ORDER], [0.02])
+    known = "'4.bias'"
+    cases = [
+        ("of no parameter", [*ORDER[:-1], "0.wight"], [], "its optimizer has a parameter '0.wight', which the model has not\nhint: --map REGEX=REPLACEMENT"),
+        ("twice", [*ORDER[:-1], "4.bias"], [], f"two parameters of its optimizer are {known}"),
+        ("twice by --map", [*ORDER[:-1], "0.w"], ["--map", "^0.w$=4.bias"], f"two parameters of its optimizer are {known}"),
+        ("too few", ORDER[:-1], [], "group 0 of its optimizer has 6 parameters and 5 'param_names'"),
+        ("no text", [*ORDER[:-1], 7], [], "group 0 of its optimizer: 'param_names' is no list of names"),
+        ("no list", 7, [], "group 0 of its optimizer: 'param_names' is no list of names"),
+    ]
+    for name, listed, more, wanted in cases:
+        state = peer.optimizer.state_dict()
+        state["param_groups"][0]["param_names"] = listed
+        yield from refused(folder, f"names {name}", {"model": peer.weights(), "optimizer": state, "step": 7}, more, wanted)
+    state = state_with_names(peer, [ORDER])
+    state["param_groups"] = [{**state["param_groups"][0], "params": [0, 1, 2], "param_names": ORDER[:3]}]
+    yield from refused(folder, "names of some parameters", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
+                       "its optimizer has no parameter '0.weight'")
+    state = state_with_names(peer, [ORDER])
+    state["param_groups"] = [{**state["param_groups"][0], "params": [0, 1, 2], "param_names": ORDER[:3]},
+                             {**state["param_groups"][0], "params": [3, 4, 5]}]
+    del state["param_groups"][1]["param_names"]
+    yield from refused(folder, "a group without names", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
+                       "group 1 of its optimizer has 3 parameters and 0 'param_names'")
+    peer = named_peer(folder, [ORDER], [0.02])
+    yield from refused(folder, "another order without names", {"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 7}, [],
+                       "'0.weight' is missing or of another shape\nhint: was it saved with another --optimizer, or are its parameters in another order "
+                       "than the state_dict?")
+    state = state_with_names(peer, [ORDER])
+    del state["state"][0]
+    yield from refused(folder, "no state", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
+                       "'2.bias' is missing or of another shape\nhint: was it saved with another --optimizer?")
+
+
+def refused(folder, name, saved, more, wanted):
+    torch.save(saved, f"{folder}/bad.pt")
+    done = subprocess.run([GTRAIN, "train", "--resume", f"{folder}/bad.pt", "--out", f"{folder}/no",
+                           *map(str, options(folder, "adamw", 17, "--model", "mlp:5,5,5,3", *more))], stderr=subprocess.PIPE, text=True)
+    good = done.returncode in (1, 2) and wanted in done.stderr and not os.path.exists(f"{folder}/no")
+    yield f"refused: {name}", "" if good else f"status {done.returncode}: {done.stderr}"
 
 
 def refusals(folder):
@@ -393,4 +499,4 @@ def to_torch(folder):
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, names, wrong_names, refusals, to_torch], GTRAIN, sys.argv[1:]))

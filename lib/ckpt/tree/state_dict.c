@@ -195,6 +195,13 @@ const char *gt_state_dict_strip(const char *name, const char *const *prefixes, b
 	return name;
 }
 
+const char *gt_state_dict_bare_name(const char *name)
+{
+	bool met[COUNT_PREFIXES] = { false };
+
+	return gt_state_dict_strip(name, gt_state_dict_wrappers, met);
+}
+
 /* No name may be there twice. */
 static int index_names(struct gt_state_dict *sd, struct gt_err *err)
 {

@@ -148,13 +148,14 @@ static int check_groups(const struct gt_saved *s, struct gt_err *err)
 	return 0;
 }
 
-/* Take a setting over unless it is given; `positive`: 0 says nothing. */
-static void take(struct gt_train *t, unsigned bit, double *field, double value, bool positive)
+/* Take a setting over unless it is given; `positive`: 0 says nothing. Return whether it was. */
+static bool take(struct gt_train *t, unsigned bit, double *field, double value, bool positive)
 {
 	if (t->o.given & bit || !(value >= 0) || (positive && value == 0))
-		return;
+		return false;
 	*field = value;
 	t->o.given |= bit;
+	return true;
 }
 
 /* Groups may have no weight decay, as biases often have; the others have the same one. */
@@ -211,7 +212,7 @@ int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
 	if (!number(&lr, group, "initial_lr"))
 		number(&lr, group, "lr");
 	number(&momentum, group, "momentum");
-	take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr, true);
+	t->takes_lr = take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr, true);
 	take(t, GT_GIVEN_MOMENTUM, &t->o.optim.momentum, momentum, false);
 	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, decay, false);
 	warn_of_others(t, group);

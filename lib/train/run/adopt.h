@@ -12,7 +12,8 @@
  *
  * Then use the learning rate, the momentum and the weight decay of the checkpoint, except those
  * that the options of this run set. If a scheduler has changed the learning rate, use the rate
- * before these changes (`initial_lr`). Log a warning for each other setting that differs.
+ * before these changes (`initial_lr`). The learning rate is that of the first group; if it is used,
+ * set t->takes_lr. Log a warning for each other setting that differs.
  *
  * Errors: GT_EINVAL if the checkpoint has another optimizer, with the name of this optimizer in the
  * message; GT_ENOTSUP for settings that gtrain does not support, such as amsgrad, and for groups of

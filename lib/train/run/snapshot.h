@@ -55,6 +55,9 @@ struct gt_snapshot {
 	/* set by loading another program's checkpoint: number of parameters that had weight decay
 	 * there, and have none in this run */
 	size_t undecayed;
+	/* set by loading another program's checkpoint: its learning rate for parameters whose
+	 * lr_scale is 1 */
+	double base_lr;
 	const json_t *config; /* for saving: the options of the run; may be NULL */
 	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
 	 * NULL. */
@@ -88,7 +91,7 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * s->ema, and the fields step, best_step, best_epoch, best_score and amp. If another program wrote
  * the checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups in
  * the file must be the groups described at the top of this header, or a single group with all
- * parameters in the order of declaration.
+ * parameters. snapshot_match.h says in which order parameters may be.
  *
  * *report gets a note about the weights; release it even after an error. After an error the store
  * may be partly overwritten, so the run has to end. Errors do not name the file.

@@ -38,7 +38,7 @@ static const struct gt_model_alias *alias_of(const struct gt_model *model, const
 
 /* The slot that an alias of `name` means: the number in `name` stands for the "*" of alias->own. */
 static const struct gt_slot *slot_of(
-    struct gt_store *store, const struct gt_model_alias *alias, const char *name)
+    const struct gt_store *store, const struct gt_model_alias *alias, const char *name)
 {
 	const char *star = strchr(alias->own, '*'), *number = name + strcspn(alias->name, "*");
 	char own[256];
@@ -146,13 +146,22 @@ struct target {
 
 /* Find it by its own name, or by an alias of the model. */
 static bool find_own(
-    struct target *t, struct gt_store *store, const struct gt_model *model, const char *name)
+    struct target *t, const struct gt_store *store, const struct gt_model *model, const char *name)
 {
 	t->slot = gt_store_find(store, name);
 	t->alias = t->slot ? NULL : alias_of(model, name);
 	if (t->alias && t->alias->own)
 		t->slot = slot_of(store, t->alias, name);
 	return t->slot || t->alias;
+}
+
+const struct gt_slot *gt_weights_find(
+    const struct gt_store *store, const struct gt_model *model, const char *name)
+{
+	struct target t;
+
+	find_own(&t, store, model, name);
+	return t.slot;
 }
 
 /* The same of a key that another program has named. */

@@ -67,6 +67,11 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err);
 void gt_weights_report_release(struct gt_weights_report *report);
 
+/* Return the parameter or buffer of the store with this name. `name` may also be an alias of the
+ * model. Return NULL if there is none. */
+const struct gt_slot *gt_weights_find(
+    const struct gt_store *store, const struct gt_model *model, const char *name);
+
 /* Set the error of two tensors, `a` and `b`, that have different elements although the model uses
  * one tensor for both. Return GT_EFORMAT. */
 int gt_weights_differ(const char *a, const char *b, struct gt_err *err);

@@ -1,0 +1,63 @@
+/* snapshot_match.h - private: find the model's parameters in the optimizer of a checkpoint. */
+#ifndef GT_TRAIN_RUN_SNAPSHOT_MATCH_H
+#define GT_TRAIN_RUN_SNAPSHOT_MATCH_H
+
+#include "lib/train/run/snapshot_layout.h"
+
+/* The rules by which names in a checkpoint of another program become names of the model. */
+struct gt_snapshot_naming {
+	const char *const *maps; /* as in struct gt_weights_options; NULL: no rules */
+	/* Used if `maps` is a rule that gt_snapshot_find_naming() made: `maps` is `own`, and own[0]
+	 * is `cut`. */
+	const char *own[2];
+	char cut[80];
+};
+
+/*
+ * Set *out to the rules of the user, s->maps. If there are none, and all names of the state_dict
+ * begin with the same word that no name of the model begins with, set *out to a rule that removes
+ * this word. An example is "model." in "model.conv1.weight": a LightningModule puts the name of its
+ * attribute before the names. *out must not be copied or moved. Errors: GT_ENOMEM.
+ */
+int gt_snapshot_find_naming(struct gt_snapshot_naming *out, const struct gt_snapshot *s,
+    const struct gt_state_dict *sd, struct gt_err *err);
+
+/* The place of a parameter in the file's "optimizer". */
+struct gt_snapshot_place {
+	int64_t number; /* the parameter's number, which is its key in "state" */
+	size_t group;   /* index of its group in "param_groups" */
+};
+
+/* The parameters that the optimizer updates, and their places in a file. */
+struct gt_snapshot_match {
+	struct gt_snapshot_groups groups;
+	struct gt_snapshot_place *places; /* [groups.count], of groups.slots[i] */
+	bool by_name; /* the places were found by the names of the parameters in the file */
+};
+
+/*
+ * Find the parameters of s->store in the file.
+ *
+ * If another program wrote the file and its groups have "param_names", as PyTorch writes them since
+ * version 2.6, parameters are found by name. Then the groups of the file, and the order of
+ * parameters in them, may be any. Prefixes and s->maps apply to these names as they apply to the
+ * names of weights. Parameters that the run has frozen may be there or not.
+ *
+ * Otherwise parameters are found by position. The file has the groups of snapshot_layout.h, or one
+ * group of all parameters. In each group, parameters are in the order of declaration. In a file of
+ * torch.save that another program wrote, they are in the order of the state_dict `sd`.
+ *
+ * The groups of another program's file may have their own learning rates and may lack weight decay.
+ * Learning rates must have the ratios of lr_scale, and a parameter without weight decay in the file
+ * must have none in this run. s->undecayed and s->base_lr are set.
+ *
+ * `naming` is used only for files of other programs. Release *out even after an error. Errors:
+ * GT_EFORMAT if the file has other parameters or is damaged; GT_EINVAL for learning rates and
+ * weight decays; GT_ENOMEM.
+ */
+int gt_snapshot_match(struct gt_snapshot_match *out, struct gt_snapshot *s,
+    const struct gt_saved *saved, const struct gt_state_dict *sd,
+    const struct gt_snapshot_naming *naming, struct gt_err *err);
+void gt_snapshot_match_release(struct gt_snapshot_match *match);
+
+#endif
