@@ -55,6 +55,32 @@ keys() {
 	equal "$err" ""
 }
 
+@test "legacy files hold no tensors whose storage has no type" {
+	for type in U16 U32 U64 F8_E4M3 F8_E5M2; do
+		case $type in
+		U*) name=uint${type#U} bytes=$((${type#U} / 8)) ;;
+		F8_E4M3) name=float8_e4m3fn bytes=1 ;;
+		F8_E5M2) name=float8_e5m2 bytes=1 ;;
+		esac
+		header="{\"ids\":{\"dtype\":\"$type\",\"shape\":[1],\"data_offsets\":[0,$bytes]}}"
+		{
+			printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+			head -c "$bytes" /dev/zero
+		} >in.safetensors
+		for command in "convert in.safetensors" "select in.safetensors --keys ids" "merge in.safetensors in.pth"; do
+			# shellcheck disable=SC2086 # the words of the command
+			gtrain ckpt $command -o out.th --to legacy
+			equal "$status" 1
+			[[ $err == *"'ids' is $name, which the legacy format cannot hold"*"hint: --to pth can"* ]]
+			[[ ! -e out.th ]]
+		done
+		gtrain ckpt convert in.safetensors -o out.pth -q
+		equal "$status" 0
+	done
+	gtrain ckpt convert in.safetensors -o out.th --to legacy --dtype fp16 -q
+	equal "$status" 0
+}
+
 @test "convert refuses what is wrong and leaves nothing" {
 	gtrain ckpt convert -o out.pth
 	equal "$status" 2

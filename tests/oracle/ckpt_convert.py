@@ -487,6 +487,18 @@ def test_step_is_no_weight(folder):
               == torch.float16 and got["model"]["scale"].dtype == torch.float16, why)
 
 
+def test_no_type_for_legacy(folder):
+    """A storage of a legacy file is of a class with a type: PyTorch cannot load one that is not."""
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "none.pth")
+    torch.save({"a": [{"raw": torch.UntypedStorage(3)}], 7: torch.ones(2)}, source)
+    done = gtrain("convert", source, "-o", out, "--to", "legacy")
+    check("an UntypedStorage is refused", done.returncode == 1 and not os.path.exists(out)
+          and "'a.0.raw' has an UntypedStorage, which the legacy format cannot hold" in done.stderr, done.stderr)
+    torch.save(torch.UntypedStorage(3), source)
+    done = gtrain("convert", source, "-o", out, "--to", "legacy")
+    check("an UntypedStorage alone is refused", done.returncode == 1 and "the tensor has an UntypedStorage, which" in done.stderr, done.stderr)
+
+
 def test_types_stay(folder):
     source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
     counts = defaultdict(int, a=1)
@@ -629,6 +641,7 @@ def main():
         test_merge(folder)
         test_overflow(folder)
         test_step_is_no_weight(folder)
+        test_no_type_for_legacy(folder)
         test_types_stay(folder)
         test_metadata(folder)
         test_merge_keeps_ties(folder)

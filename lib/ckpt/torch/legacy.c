@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
@@ -226,6 +227,61 @@ struct legacy {
 	int fd;
 };
 
+/* The name of a tensor, for messages: the keys and numbers from the root, dots between. */
+static void enter(struct gt_buf *path, const struct gt_tree *node, const struct gt_walk *part)
+{
+	const struct gt_tree *key;
+
+	if (part->part != GT_PART_VALUE)
+		return;
+	key = node->seq.items[part->index].key;
+	if (path->length)
+		gt_buf_puts(path, ".");
+	if (gt_tree_is(key, GT_TREE_STRING))
+		gt_buf_puts(path, key->string.bytes);
+	else if (gt_tree_is(key, GT_TREE_INT))
+		gt_buf_printf(path, "%lld", (long long)key->integer);
+	else
+		gt_buf_printf(path, "%zu", part->index);
+}
+
+/* The type of a tensor is that of its storage's class. Other storages have no type: PyTorch writes
+ * them, too, but cannot load the file. */
+static int check_tensor(
+    struct legacy *l, const struct gt_tree_tensor *t, const char *name, struct gt_err *err)
+{
+	const enum gt_dtype as = gt_torch_writer_source(&l->tree, t)->as;
+	const char *class = t->storage_class ? strrchr(t->storage_class, '.') : NULL;
+	bool untyped =
+	    class && (!strcmp(class, ".UntypedStorage") || !strcmp(class, "._UntypedStorage"));
+
+	if (gt_torch_storage_global(as) && !untyped)
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "%s%.200s%s %s %s, which the legacy format cannot hold",
+	    *name ? "'" : "", *name ? name : "the tensor", *name ? "'" : "",
+	    untyped ? "has an" : "is", untyped ? "UntypedStorage" : gt_dtype_name(as));
+	return gt_err_hint(err, "{to} pth can");
+}
+
+/* The arguments of an object have its name. */
+static int check_types(struct legacy *l, const struct gt_tree *node, bool named,
+    struct gt_buf *path, struct gt_err *err)
+{
+	struct gt_walk part = { 0 };
+	size_t length = path->length;
+	int rc = 0;
+
+	if (node->kind == GT_TREE_TENSOR)
+		rc = check_tensor(l, &node->tensor, gt_buf_text(path), err);
+	while (!rc && gt_walk_next(node, &part)) {
+		if (named)
+			enter(path, node, &part);
+		rc = check_types(l, part.node, named && part.part != GT_PART_ARGS, path, err);
+		gt_buf_cut(path, length);
+	}
+	return rc;
+}
+
 static int put(struct legacy *l, const void *bytes, size_t size, struct gt_err *err)
 {
 	int rc = gt_write_at(l->fd, l->at, bytes, size, err);
@@ -314,11 +370,15 @@ static int write_legacy(void *self, int fd, struct gt_err *err)
 {
 	struct legacy *l = self;
 	struct gt_arena arena = { 0 };
+	struct gt_buf path = { 0 };
 	char *pickle = NULL;
 	size_t bytes = 0;
 	int rc = gt_torch_writer_collect(&l->tree, l->root, err);
 
 	l->fd = fd;
+	if (!rc)
+		rc = check_types(l, l->root, true, &path, err);
+	gt_buf_release(&path);
 	if (!rc)
 		rc = put_header(l, &arena, err);
 	if (!rc)
