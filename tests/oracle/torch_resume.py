@@ -445,6 +445,28 @@ class Gpt(models.GPT):
         self.lm_head.weight = self.transformer["wte"].weight
 
 
+class Tensors:
+    def __init__(self, state_dict):
+        self.tensors = list(state_dict.values())
+
+    def parameters(self):
+        return self.tensors
+
+
+def groups_of_readme(folder, line):
+    """The README's line makes the groups of gtrain for each kind of model that has two."""
+    for model in ("llama:layers=1,heads=2,width=16,block=8,vocab=7", "vit:layers=1,heads=2,width=16,image=8,patch=4,classes=3"):
+        name = model.split(":")[0]
+        gtrain("train", "--model", model, "--data", "random", "--batch", 2, "--optimizer", "adamw", "--steps", 1, "-q", "--out", f"{folder}/{name}")
+        saved = torch.load(next(Path(folder, name, "checkpoints").glob("step-*.pth")))
+        scope = {"model": Tensors(saved["model"])}
+        exec(line, scope)  # noqa: S102
+        shapes = [[list(p.shape) for p in group] for group in scope["groups"]]
+        state = saved["optimizer"]["state"]
+        wanted = [[list(state[i]["exp_avg"].shape) for i in group["params"]] for group in saved["optimizer"]["param_groups"]]
+        yield f"the README's groups of {name} are gtrain's", "" if shapes == wanted else f"{shapes}, not {wanted}"
+
+
 def to_torch(folder):
     """PyTorch goes on from gtrain's checkpoint as the README says, with two groups of parameters."""
     # Windows of 16 characters begin at another place in each epoch: with a period of 15 they are always the same ones.
@@ -462,6 +484,7 @@ def to_torch(folder):
     x, y = ids[:-1].view(samples, block), ids[1:].view(samples, block)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md")) as f:
         example = re.search(r"```python\n(.*?)```", f.read(), re.S).group(1)
+    yield from groups_of_readme(folder, re.search(r"^groups = .*$", example, re.M).group())
     scope = {"torch": torch, "model": Gpt(2, 2, 16, block, vocab)}
     exec(example.replace("runs/gpl", f"{folder}/runs/gpl").replace("step-00000400", f"step-{half:08}"), scope)  # noqa: S102
     model, optimizer, losses = scope["model"], scope["optimizer"], []
