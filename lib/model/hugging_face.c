@@ -104,17 +104,56 @@ static int set(struct reader *r, const char *key, const char *setting, const cha
 	return 0;
 }
 
+struct word {
+	const char *text;
+	size_t length;
+};
+
+/* Whether a file means the same by both, as by 0 and 0.0. */
+static bool same_value(const struct word *a, const struct word *b)
+{
+	char *end_a, *end_b;
+	double x = strtod(a->text, &end_a), y = strtod(b->text, &end_b);
+
+	return end_a == a->text + a->length && end_b == b->text + b->length && x == y;
+}
+
+enum { MOST_WORDS = 8 };
+
+/* The values that a key may have, each once: "'gelu_new' or 'gelu'". */
+static void list_values(char *out, size_t size, const char *words)
+{
+	struct word list[MOST_WORDS];
+	size_t count = 0, used = 0;
+
+	for (size_t n; count < MOST_WORDS && (n = gt_hf_next_word(&words)); words += n) {
+		const size_t length = strcspn(words, " =");
+
+		list[count] = *words == '#' ? (struct word){ "a number", strlen("a number") }
+		                            : (struct word){ words, length };
+		count += !count || !same_value(&list[count - 1], &list[count]);
+	}
+	*out = '\0';
+	for (size_t i = 0; i < count && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%.*s",
+		    !i              ? ""
+		    : i + 1 < count ? ", "
+		                    : " or ",
+		    (int)list[i].length, list[i].text);
+}
+
 static int fail(const char *key, const json_t *value, const char *words, struct gt_err *err)
 {
-	char text[GT_HF_TEXT];
+	char text[GT_HF_TEXT], values[160];
 
 	text_of(text, value);
+	list_values(values, sizeof(values), words);
 	if (strcmp(text, "?"))
 		gt_err_set(err, GT_ENOTSUP, "'%s' is %s, which is not supported", key, text);
 	else
 		gt_err_set(err, GT_ENOTSUP, "'%s' has a value that is not supported", key);
 	return *words == '#' ? gt_err_hint(err, "it is a number")
-	                     : gt_err_hint(err, "gtrain computes with %s alone", words);
+	                     : gt_err_hint(err, "gtrain computes with %s alone", values);
 }
 
 static int read_row(struct reader *r, const struct gt_hf_row *row, struct gt_err *err)
@@ -252,15 +291,23 @@ static int find_resnet(struct reader *r, struct gt_err *err)
 	return gt_err_hint(err, "it has those of 18, 34, 50, 101 and 152 layers");
 }
 
-/* "type" is the older name of "rope_type"; a file may have both. */
-static int check_rope_type(const char *key, const json_t *value, struct gt_err *err)
+/* "type" is the older name of "rope_type"; a file may have both. Other types have keys of their
+ * own. */
+static int check_rope_type(const char *key, const json_t *rope, struct gt_err *err)
 {
-	const char *type = json_is_string(value) ? json_string_value(value) : "?";
+	static const char *const names[] = { "rope_type", "type" };
 
-	if (!strcmp(type, "default"))
-		return 0;
-	gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported", key, type);
-	return gt_err_hint(err, "gtrain rotates by 'default' angles alone");
+	for (int i = 0; i < 2; i++) {
+		const json_t *value = json_object_get(rope, names[i]);
+		const char *type = json_is_string(value) ? json_string_value(value) : "?";
+
+		if (!value || !strcmp(type, "default"))
+			continue;
+		gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported",
+		    key, type);
+		return gt_err_hint(err, "gtrain rotates by 'default' angles alone");
+	}
+	return 0;
 }
 
 /* rope_parameters, in older files rope_scaling beside rope_theta: plain angles alone. */
@@ -269,28 +316,28 @@ static int read_rope(struct reader *r, const char *key, struct gt_err *err)
 	json_t *rope = json_object_get(r->config, key), *value;
 	char text[GT_HF_TEXT];
 	const char *name;
-	int rc = 0;
+	int rc;
 
 	if (!rope || json_is_null(rope))
 		return 0;
 	if (!json_is_object(rope))
 		return gt_err_set(err, GT_EFORMAT, "'%s' must be an object", key);
+	rc = check_rope_type(key, rope, err);
 	json_object_foreach(rope, name, value)
 	{
-		if (!strcmp(name, "rope_type") || !strcmp(name, "type")) {
-			rc = check_rope_type(key, value, err);
-		} else if (!strcmp(name, "rope_theta") && json_is_number(value)) {
-			text_of(text, value);
-			rc = set(
-			    r, key, "theta", text, !json_object_get(r->config, "rope_theta"), err);
-		} else {
-			rc = gt_err_set(
-			    err, GT_ENOTSUP, "'%s': '%.80s' is not supported", key, name);
-		}
 		if (rc)
 			return rc;
+		if (!strcmp(name, "rope_type") || !strcmp(name, "type"))
+			continue;
+		if (strcmp(name, "rope_theta") != 0 || !json_is_number(value))
+			return gt_err_set(
+			    err, GT_ENOTSUP, "'%s': '%.80s' is not supported", key, name);
+		text_of(text, value);
+		if (set(r, "rope_theta", "theta", text, !json_object_get(r->config, "rope_theta"),
+		        err))
+			rc = gt_err_prefix(err, "'%s'", key);
 	}
-	return 0;
+	return rc;
 }
 
 static int read_llama(struct reader *r, struct gt_err *err)

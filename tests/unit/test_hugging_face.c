@@ -162,7 +162,13 @@ static void test_refused(void **state)
 		{ "{'model_type':'llama','rope_parameters':7}",
 		    "'rope_parameters' must be an object" },
 		{ "{'model_type':'llama','rope_theta':100,'rope_parameters':{'rope_theta':10}}",
-		    "'rope_parameters' is 10, but 'rope_theta' is 100" },
+		    "'rope_parameters': 'rope_theta' is 10, but 'rope_theta' is 100" },
+		{ "{'model_type':'llama','rope_parameters':{'factor':8.0,'rope_type':'llama3'}}",
+		    "'rope_parameters': positions of type 'llama3' are not supported" },
+		{ "{'model_type':'llama','rope_parameters':{'factor':8.0,'rope_type':'default'}}",
+		    "'rope_parameters': 'factor' is not supported" },
+		{ "{'model_type':'llama','rope_parameters':{'rope_type':7}}",
+		    "'rope_parameters': positions of type '?' are not supported" },
 		{ "{'model_type':'vit','image_size':[224,224]}",
 		    "'image_size' has a value that is not supported" },
 		{ "{'model_type':'vit','qkv_bias':false}",
@@ -177,6 +183,34 @@ static void test_refused(void **state)
 
 	(void)state;
 	expect_refused(cases, sizeof(cases) / sizeof(*cases));
+}
+
+/* Hints list the values of a key as a file has them, each once. */
+static void test_hints(void **state)
+{
+	static const struct bad cases[] = {
+		{ "{'model_type':'gpt2','activation_function':'relu'}",
+		    "gtrain computes with 'gelu_new', 'gelu_pytorch_tanh' or 'gelu' alone" },
+		{ "{'model_type':'llama','attention_dropout':0.5}",
+		    "gtrain computes with 0 alone" },
+		{ "{'model_type':'vit','num_channels':4}", "gtrain computes with 3 or 1 alone" },
+		{ "{'model_type':'gpt2','n_inner':'4'}",
+		    "gtrain computes with null or a number alone" },
+		{ "{'model_type':'gpt2','n_layer':'12'}", "it is a number" },
+		{ "{'model_type':'llama','tie_word_embeddings':1}",
+		    "gtrain computes with false or true alone" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		json_t *config = parse(cases[i].config);
+		struct gt_err err = GT_ERR_INIT;
+		char *spec;
+
+		assert_int_equal(gt_hf_to_spec(&spec, config, &err), GT_ENOTSUP);
+		assert_string_equal(err.hint, cases[i].text);
+		json_decref(config);
+	}
 }
 
 static void test_wrong_numbers(void **state)
@@ -460,6 +494,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_wrong_numbers),
 		cmocka_unit_test(test_back),
 		cmocka_unit_test(test_no_counterpart),

@@ -211,6 +211,10 @@ static void images_have_their_size_and_numbers(void **state)
 		{ "pixels from 0 to 255",
 		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
+		    .code = GT_ENOTSUP, .says = "'do_rescale' is false: gtrain normalizes" },
+		{ "pixels of another scale",
+		    { { "/config.json", RESNET "num_channels':3}" },
+		        { "/preprocessor_config.json", PIXELS ",'rescale_factor':0.5}" } },
 		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
 	};
 

@@ -254,8 +254,10 @@ static int add_normalization(
 	const json_t *factor = json_object_get(processor, "rescale_factor");
 	int rc;
 
-	if (json_is_false(json_object_get(processor, "do_rescale")) ||
-	    (factor && fabs(json_number_value(factor) * 255 - 1) > 1e-6))
+	if (json_is_false(json_object_get(processor, "do_rescale")))
+		return gt_err_set(
+		    err, GT_ENOTSUP, "'do_rescale' is false: gtrain normalizes pixels of 0 to 1");
+	if (factor && fabs(json_number_value(factor) * 255 - 1) > 1e-6)
 		return gt_err_set(err, GT_ENOTSUP,
 		    "'rescale_factor' is not 1/255: gtrain normalizes pixels of 0 to 1");
 	rc = add_numbers(data, "mean", processor, "image_mean", channels, 0, err);
