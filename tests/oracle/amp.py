@@ -128,7 +128,7 @@ def losses(net, run, kind, lr, decay, clip, low):
 
 
 # Steps, where not models.STEPS: PyTorch is slow in bfloat16 without AVX-512. They are too few to see that the loss falls.
-SLOW = {"resnet20": 30}
+SLOW = {"resnet20": 10}
 #        model, network, batch, optimizer, learning rate, weight decay, clip
 CURVES = [
     ("lenet", models.LeNet, 8, "sgd", 0.005, 5e-4, 0),

@@ -26,7 +26,8 @@ static const char now[] = "from the next step on";
 static const char epoch_length[] =
     "an epoch has another number of steps; continues after the samples read";
 static const char no_weights[] =
-    "no effect: the weights are those of the checkpoint; an error on the command line";
+    "the weights are those of the checkpoint: an error on the command line, no effect in "
+    "config.json";
 static const char same_steps[] = "the same steps, computed in another way";
 static const char other_bits[] = "the same steps; a reproducible run may get other bits";
 
