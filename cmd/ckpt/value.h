@@ -15,8 +15,8 @@ void gt_ckpt_print_dims(char out[GT_CKPT_DIMS_SIZE], const int64_t *dims, int n)
 /* Write the value `node` to `out` as text, in a form close to Python's. `size` is the size of `out`
  * in bytes; long values are cut and marked with "...". A Python object is written as the name of
  * its class, with a note if it has arguments. `node` must not be a tensor, a dict, or a list that
- * contains one of them: struct gt_inventory has a row of its own for each leaf of such a value.
- * Return the length of the text in bytes. */
+ * contains a tensor or a dict. Such a value is printed leaf by leaf: each leaf is a row of struct
+ * gt_inventory. Return the length of the text in bytes. */
 size_t gt_ckpt_print_value(char *out, size_t size, const struct gt_tree *node);
 
 /* Print a value as JSON. A dict becomes an object, without its tensors and without

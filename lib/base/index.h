@@ -31,8 +31,8 @@ void *gt_index_find(const struct gt_index *x, const void *like);
 void gt_index_release(struct gt_index *x);
 
 /* A value for `compare`: compare structs by their names. The first member of the struct must be the
- * name, a `const char *`. To find a struct by its name, pass the address of a `const char *`
- * variable with this name as `like`. */
+ * name, a `const char *`. To find a struct by its name, store the name in a `const char *`
+ * variable, and let `like` be the address of this variable. */
 int gt_index_by_name(const void *a, const void *b);
 
 #endif

@@ -95,8 +95,8 @@ struct gt_collective {
 	/* receives the times at which the collective begins and ends; may be NULL. A group for
 	 * device memory sets *span only if `marks` is not NULL. */
 	struct gt_span *span;
-	/* in a group for device memory, the marks that set *span (lib/device/marks.h); may be NULL;
-	 * groups for host memory ignore it */
+	/* in a group for device memory: takes the times for *span on the stream
+	 * (lib/device/marks.h); may be NULL; groups for host memory ignore it */
 	struct gt_marks *marks;
 	/* stream of the caller in a group for device memory; groups for host memory ignore it */
 	struct gt_stream *stream;
@@ -136,8 +136,8 @@ struct gt_group_ops {
 	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
 
-	/* Functions of groups for host memory that groups for device memory call (group_meet.h).
-	 * They may be NULL. */
+	/* Groups for device memory call these functions of a group for host memory
+	 * (group_meet.h). They may be NULL. */
 	int (*check_calls)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*check_peers)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
@@ -174,7 +174,7 @@ int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* Make all calls that wait fail from now on, including calls in the background. Afterwards the
+/* From now on, all calls that wait return an error, also those in the background. Afterwards the
  * group can only be freed. May be called on any thread. */
 void gt_group_stop(struct gt_group *g);
 

@@ -1,4 +1,4 @@
-/* damage.h - samples that cannot be decoded, counted and named. */
+/* damage.h - count and name the samples that cannot be decoded. */
 #ifndef GT_DATA_DAMAGE_H
 #define GT_DATA_DAMAGE_H
 

@@ -48,7 +48,7 @@ struct gt_axis_row {
 	 * axes, rewrite() changes the graph. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Do the part of this axis in gt_parallel_attach() (parallel.h). */
+	/* gt_parallel_attach() (parallel.h) calls this function of each axis. */
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	/* The axis may have groups for device memory (lib/comm/device_group.h). Add the device
 	 * memory that they use to *m. The group of all seats of the axis is not included. */
@@ -68,13 +68,13 @@ struct gt_axis_row {
 	/* Return whether the seats hold different elements of a slot, which is a parameter or a
 	 * buffer (enum gt_held in parallel.h). The result is the same on all ranks. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
-	/* Called if cuts() is true. The division by the outer axes leaves some elements of the slot
-	 * to this rank. Return a slice of these elements: those that the seat `seat` holds. If it
-	 * holds all of them, the slice has them in the same order. */
+	/* Called if cuts() is true. The outer axes have divided the slot before, and this rank has
+	 * got some of its elements. Return the slice of these elements that the seat `seat` holds.
+	 * The slice may be all of them; then their order must not change. */
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Return whether the seats have different gradients. If so, the norm of the gradients is
-	 * computed from the sum over all seats. */
+	/* Return whether the seats have different gradients. If so, the squares of the
+	 * gradients are summed over all seats to compute the norm. */
 	bool (*divides)(const struct gt_parallel *p);
 	/* Return whether this rank counts its gradient of the slot in the norm. If several seats
 	 * hold the same gradient, only the first of them counts it. NULL: every seat counts its
@@ -93,9 +93,9 @@ extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, 
  * seats. */
 int gt_axes_parts(const struct gt_parallel_options *o);
 
-/* Make the groups of all axes and the state of each axis. A dry run (a plan without memory) has no
- * groups; it uses gt_parallel.seats. A collective call. The caller calls gt_axes_close() in any
- * case, even after an error. */
+/* Make the groups of all axes and the state of each axis. A dry run only plans, and allocates no
+ * memory. It has no groups, and takes rank and size from gt_parallel.seats. A collective call. The
+ * caller calls gt_axes_close() in any case, even after an error. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 

@@ -5,8 +5,8 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * A checkpoint that gtrain writes as a zip archive contains the record ROOT/.gtrain/digests, JSON
- * in UTF-8:
+ * A checkpoint that gtrain writes as a zip archive contains the record ROOT/.gtrain/digests,
+ * where ROOT is the top folder in the archive. The record is JSON in UTF-8:
  *
  *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
  *
@@ -21,7 +21,8 @@
  *   a string key of a dict      the key itself, with the replacements below
  *   an integer key, an index    the number in brackets, "[0]"
  *   another key of a dict       "(i)", where i is the index of the item in the dict
- *   attributes                  "(attributes)", of a dict or tensor
+ *   attributes of a dict or
+ *   tensor                      "(attributes)"
  *   parts of an opaque object   "(args)", "(items)", "(state)"
  *
  * Replacements in a string key: '~' becomes "~0", '/' becomes "~1", and a zero byte becomes "~2". A

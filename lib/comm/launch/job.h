@@ -59,15 +59,15 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
-	bool in_vain;             /* a rank has exited with GT_LAUNCH_IN_VAIN */
-	bool left_behind;         /* a rank was killed and does not end */
+	bool in_vain;     /* a rank has exited with GT_LAUNCH_IN_VAIN: a restart would fail again */
+	bool left_behind; /* a rank was killed and does not end */
 	/* number of received signals that request the end of the job; see last_request_s */
 	int stop_requests;
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
 	 * once is not counted */
 	double last_request_s;
 	/* time at which the ranks that still run are killed; 0: never. A second signal kills them
-	 * earlier; then they are killed again at this time. */
+	 * earlier; those that still run at this time get SIGKILL once more. */
 	double kill_at;
 	int signals; /* file descriptor of signalfd(), from which signals are read */
 	/* the signals that are blocked and read from `signals`; the signal mask to restore at the

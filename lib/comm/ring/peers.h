@@ -43,7 +43,7 @@ enum { GT_RING_PARTIALS = 20 }; /* upper limit of partial sums; 1024 ranks send 
 struct gt_ring_hop {
 	int received, sent; /* number of partial sums */
 	int added_count, kept_count;
-	/* Numbers of received partial sums. `added`: the rank adds these to its own elements, in
+	/* Indices of received partial sums. `added`: the rank adds these to its own elements, in
 	 * this order. `kept`: the rank copies these unchanged. */
 	int added[GT_RING_PARTIALS], kept[GT_RING_PARTIALS];
 };

@@ -12,7 +12,7 @@
  * functions return the output of the node, or NULL with the graph's error set.
  *
  * scatter: rank 0 sends each rank its rows of x.
- *   in   rank 0: x [rows, ...]; other ranks: x is NULL or the gradient of a token, and is not read
+ *   in   rank 0: x [rows, ...]; other ranks: x is not read; it may be NULL
  *   out  y with the type and shape of `like`: the rows of this rank
  * scatter has no gradient.
  *

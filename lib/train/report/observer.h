@@ -32,8 +32,8 @@ struct gt_step_report {
 	/* number of samples and tokens of all ranks in this step; `tokens` is 0 for images and
 	 * vectors */
 	int64_t samples, tokens;
-	/* seconds from the call of gt_train_run() to the end of this step, without evaluations,
-	 * checkpoints, and the time before the first step */
+	/* seconds from the start of the first step to the end of this step, without evaluations
+	 * and checkpoints */
 	double train_s;
 	/* part of train_s: seconds in which this rank waited for data; 0 if it reads no data */
 	double data_s;

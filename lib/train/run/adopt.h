@@ -23,7 +23,8 @@
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 
 /* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. `undecayed`
- * is that of struct gt_snapshot; if it is not 0, log a warning. */
+ * (struct gt_snapshot) is the number of parameters that had weight decay in the checkpoint and have
+ * none in this run; if it is not 0, log a warning. */
 void gt_foreign_log(
     const struct gt_train *t, const struct gt_weights_report *report, size_t undecayed);
 

@@ -66,9 +66,9 @@
  *
  * So the bound for gradients is larger for these models. An eps of 1 makes updates about
  * proportional to gradients, so differences of gradients do not grow. A small learning rate keeps
- * the number of such inputs small during the 5 steps. With these settings, weights differed by 6e-3
- * of the largest change. The mistakes that tests put into the computation on purpose cause
- * differences of 0.3 and more.
+ * the number of inputs that change their sign small during the 5 steps. With these settings,
+ * weights differed by 6e-3 of the largest change. The mistakes that tests put into the computation
+ * on purpose cause differences of 0.3 and more.
  */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
 #define GT_VERIFY_NORM_WEIGHT   5e-2
