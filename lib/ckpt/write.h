@@ -56,8 +56,8 @@ int gt_ckpt_check_output(
  * gt_torch_save(). Formats:
  *
  *   "torch-zip"     torch.save() since PyTorch 1.6       any tree
- *   "torch-legacy"  torch.save() before 1.6              any tree whose storages have a type:
- *                                                        no uint16 to uint64, no float8
+ *   "torch-legacy"  torch.save() before 1.6              any tree without uint16 to uint64,
+ *                                                        float8, complex32, UntypedStorage
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           NumPy arrays                         a dict of tensors
  *

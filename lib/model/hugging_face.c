@@ -299,8 +299,11 @@ static int check_rope_type(const char *key, const json_t *rope, struct gt_err *e
 
 	for (int i = 0; i < 2; i++) {
 		const json_t *value = json_object_get(rope, names[i]);
-		const char *type = json_is_string(value) ? json_string_value(value) : "?";
+		const char *type = json_string_value(value);
 
+		if (value && !type)
+			return gt_err_set(
+			    err, GT_EFORMAT, "'%s.%s' must be a string", key, names[i]);
 		if (!value || !strcmp(type, "default"))
 			continue;
 		gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported",
@@ -310,44 +313,42 @@ static int check_rope_type(const char *key, const json_t *rope, struct gt_err *e
 	return 0;
 }
 
-/* rope_parameters, in older files rope_scaling beside rope_theta: plain angles alone. */
-static int read_rope(struct reader *r, const char *key, struct gt_err *err)
+/* rope_parameters, in older files rope_scaling beside rope_theta: plain angles alone. `theta` is
+ * the name of its rope_theta in messages. */
+static int read_rope(struct reader *r, const char *key, const char *theta, struct gt_err *err)
 {
 	json_t *rope = json_object_get(r->config, key), *value;
 	char text[GT_HF_TEXT];
 	const char *name;
-	int rc;
 
 	if (!rope || json_is_null(rope))
 		return 0;
 	if (!json_is_object(rope))
 		return gt_err_set(err, GT_EFORMAT, "'%s' must be an object", key);
-	rc = check_rope_type(key, rope, err);
+	if (check_rope_type(key, rope, err))
+		return err->code;
 	json_object_foreach(rope, name, value)
 	{
-		if (rc)
-			return rc;
 		if (!strcmp(name, "rope_type") || !strcmp(name, "type"))
 			continue;
 		if (strcmp(name, "rope_theta") != 0 || !json_is_number(value))
 			return gt_err_set(
 			    err, GT_ENOTSUP, "'%s': '%.80s' is not supported", key, name);
 		text_of(text, value);
-		if (set(r, "rope_theta", "theta", text, !json_object_get(r->config, "rope_theta"),
-		        err))
-			rc = gt_err_prefix(err, "'%s'", key);
+		if (set(r, theta, "theta", text, !json_object_get(r->config, "rope_theta"), err))
+			return err->code;
 	}
-	return rc;
+	return 0;
 }
 
 static int read_llama(struct reader *r, struct gt_err *err)
 {
 	const json_t *head = json_object_get(r->config, "head_dim");
 	long long width = atoll(setting_of(r, "width")), heads = atoll(setting_of(r, "heads"));
-	int rc = read_rope(r, "rope_parameters", err);
+	int rc = read_rope(r, "rope_parameters", "rope_parameters.rope_theta", err);
 
 	if (!rc)
-		rc = read_rope(r, "rope_scaling", err);
+		rc = read_rope(r, "rope_scaling", "rope_scaling.rope_theta", err);
 	if (rc || !head || json_is_null(head))
 		return rc;
 	if (json_is_integer(head) && heads > 0 && json_integer_value(head) == width / heads)

@@ -3,8 +3,8 @@
 cifar10.py - ResNet-20 learns as well from the JPEGs of CIFAR-10 as it does in PyTorch: a table, and TAP.
 
 cifar10.py [--epochs N] [--seeds N] [--threads N] [--results FILE]; `make check-cifar10` (an hour or two on two cores). Each run's result
-is kept in FILE, so an interrupted check goes on with the runs that are missing; another program or another PyTorch has results of its
-own. Each side decodes the same files, has its own random numbers for first weights, order and augmentation, and the same recipe: batches of 128, images padded by 4
+is kept in FILE, so an interrupted check goes on with the runs that are missing; another program, PyTorch, archive or version of this
+check has results of its own. Each side decodes the same files, has its own random numbers for first weights, order and augmentation, and the same recipe: batches of 128, images padded by 4
 pixels, cropped and mirrored at random, SGD with momentum 0.9 and weight decay 1e-4, a learning rate that rises to 0.1 over 100 steps
 and falls along half a cosine. Compared is the mean over the seeds of the share of test images that are right after the last epoch:
 gtrain's may be at most one point below PyTorch's.
@@ -122,8 +122,10 @@ class Results:
                 self.found = json.load(f)
 
     def get(self, key, run):
-        """The result of run(), which is called if none is known for this key."""
-        if key not in self.found:
+        """The result of run(), which is called if none is known for this key; the line tells that one was."""
+        if key in self.found:
+            print(f"# kept in {self.path}: {key}")
+        else:
             self.found[key] = run()
             if self.path:
                 with open(self.path + ".new", "w") as f:
@@ -149,7 +151,7 @@ def main():
         return 0
     torch.set_num_threads(options.threads)
     sets, rows, results = read(ARCHIVE), [], Results(options.results)
-    recipe = f"{options.epochs} epochs, batches of {BATCH}, rate {RATE}, {MOMENTUM}, {DECAY}, {WARMUP}"
+    recipe = f"{options.epochs} epochs, check {digest(__file__)}, archive of {os.path.getsize(ARCHIVE)} bytes"
     us, them = f"gtrain {digest(GTRAIN)}", f"PyTorch {torch.__version__}"
     print("# seed   gtrain %   PyTorch %", flush=True)
     with tempfile.TemporaryDirectory() as folder:

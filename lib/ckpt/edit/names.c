@@ -36,24 +36,12 @@ struct walk {
 
 /* ---- changes ---- */
 
-/* Keys are cut: a path is printed with each of its changes, and a small file can hold a long key
- * above many names. */
-enum { KEY_SHOWN = 200 };
-
 static void put_path(struct gt_buf *out, const struct step *step)
 {
 	if (!step || !step->up)
 		return;
 	put_path(out, step->up);
-	if (step->up->up)
-		gt_buf_puts(out, ".");
-	if (step->key && gt_tree_is_text(step->key))
-		gt_buf_printf(out, "%.*s%s", KEY_SHOWN, step->key->string.bytes,
-		    step->key->string.length > KEY_SHOWN ? "..." : "");
-	else if (step->key && step->key->kind == GT_TREE_INT)
-		gt_buf_printf(out, "%lld", (long long)step->key->integer);
-	else
-		gt_buf_printf(out, "%zu", step->index);
+	gt_tree_put_step(out, step->key, step->index);
 }
 
 /* "model.state_dict", in the edit's arena. */

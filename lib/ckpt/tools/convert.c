@@ -207,12 +207,7 @@ static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t numbe
 	size_t before = r->path.length;
 	int rc;
 
-	if (before)
-		gt_buf_puts(&r->path, ".");
-	if (key && key->kind == GT_TREE_STRING)
-		gt_buf_puts(&r->path, key->string.bytes);
-	else
-		gt_buf_printf(&r->path, "%zu", number);
+	gt_tree_put_step(&r->path, key, number);
 	rc = rescue(r, node, err);
 	gt_buf_cut(&r->path, before);
 	return rc;

@@ -227,24 +227,6 @@ struct legacy {
 	int fd;
 };
 
-/* The name of a tensor, for messages: the keys and numbers from the root, dots between. */
-static void enter(struct gt_buf *path, const struct gt_tree *node, const struct gt_walk *part)
-{
-	const struct gt_tree *key;
-
-	if (part->part != GT_PART_VALUE)
-		return;
-	key = node->seq.items[part->index].key;
-	if (path->length)
-		gt_buf_puts(path, ".");
-	if (gt_tree_is(key, GT_TREE_STRING))
-		gt_buf_puts(path, key->string.bytes);
-	else if (gt_tree_is(key, GT_TREE_INT))
-		gt_buf_printf(path, "%lld", (long long)key->integer);
-	else
-		gt_buf_printf(path, "%zu", part->index);
-}
-
 /* The type of a tensor is that of its storage's class. Other storages have no type: PyTorch writes
  * them, too, but cannot load the file. */
 static int check_tensor(
@@ -263,7 +245,8 @@ static int check_tensor(
 	return gt_err_hint(err, "{to} pth can");
 }
 
-/* The arguments of an object have its name. */
+/* `path` is the path of the node, for messages. A tensor in the arguments of an object is reported
+ * with the path of the object. */
 static int check_types(struct legacy *l, const struct gt_tree *node, bool named,
     struct gt_buf *path, struct gt_err *err)
 {
@@ -274,8 +257,8 @@ static int check_types(struct legacy *l, const struct gt_tree *node, bool named,
 	if (node->kind == GT_TREE_TENSOR)
 		rc = check_tensor(l, &node->tensor, gt_buf_text(path), err);
 	while (!rc && gt_walk_next(node, &part)) {
-		if (named)
-			enter(path, node, &part);
+		if (named && part.part == GT_PART_VALUE)
+			gt_tree_put_step(path, node->seq.items[part.index].key, part.index);
 		rc = check_types(l, part.node, named && part.part != GT_PART_ARGS, path, err);
 		gt_buf_cut(path, length);
 	}

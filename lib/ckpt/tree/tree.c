@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
+
 /* ---- nodes ---- */
 
 struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err)
@@ -349,4 +351,19 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 		return next_of_object(parent, w);
 	return parent->kind == GT_TREE_TENSOR && !w->next++ &&
 	       take(w, GT_PART_ATTRIBUTES, &parent->tensor.attributes);
+}
+
+void gt_tree_put_step(struct gt_buf *path, const struct gt_tree *key, size_t index)
+{
+	enum { KEY_SHOWN = 200 };
+
+	if (path->length)
+		gt_buf_puts(path, ".");
+	if (key && gt_tree_is_text(key))
+		gt_buf_printf(path, "%.*s%s", KEY_SHOWN, key->string.bytes,
+		    key->string.length > KEY_SHOWN ? "..." : "");
+	else if (gt_tree_is(key, GT_TREE_INT))
+		gt_buf_printf(path, "%lld", (long long)key->integer);
+	else
+		gt_buf_printf(path, "%zu", index);
 }

@@ -141,6 +141,13 @@ struct gt_walk {
  */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
+struct gt_buf;
+
+/* Append a step to a path for messages, such as "model.layers.0": a dot, except at the front, and
+ * the step. The step is `key` if it is a string or an integer, otherwise `index`. `key` may be
+ * NULL. Long keys are cut, because a small file can hold a long key above many names. */
+void gt_tree_put_step(struct gt_buf *path, const struct gt_tree *key, size_t index);
+
 /*
  * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
  * most GT_TREE_MAX_VISITS nodes (a node that occurs several times counts each time), and at most
