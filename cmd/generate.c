@@ -154,9 +154,11 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 		free(g->prompt);
 		return begin_with_first_token(g, err);
 	}
-	if (rc)
-		*err = unknown;
-	return rc;
+	if (!rc)
+		return 0;
+	*err = unknown;
+	err->code = rc == GT_EFORMAT ? GT_EINVAL : rc; /* no file is at fault */
+	return gt_err_prefix(err, "--prompt");
 }
 
 /* ---- the steps of the session ---- */

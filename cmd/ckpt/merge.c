@@ -64,11 +64,13 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	struct gt_merge_mean mean = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_tree *root = NULL;
+	int dtype = cli->target.dtype;
 	char *folder = folder_of(cli->target.output, err);
 	int rc = folder ? 0 : GT_ENOMEM;
 
 	if (!rc && cli->average) {
-		rc = gt_merge_average(&mean, in->parts, in->count, folder, &r->note, err);
+		rc = gt_merge_average(&mean, in->parts, in->count,
+		    dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype], folder, &r->note, err);
 		root = mean.root;
 	} else if (!rc) {
 		rc = gt_merge_union(&root, in->parts, in->count, &arena, &r->note, err);

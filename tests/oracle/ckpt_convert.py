@@ -441,6 +441,17 @@ def test_merge(folder):
         check(f"--average: {key}", equal(want, got[key]))
     check("--average says what it took from the first", "1 tensor of integers differs"
           in done.stderr, done.stderr)
+    # The mean is above the middle of two numbers of bfloat16, by less than float32 tells.
+    for name, value in zip(names, (1 + 2**-8 + 2**-23, 1 + 2**-8, 1 + 2**-8)):
+        torch.save({"w": torch.tensor([value])}, name)
+    done = gtrain("merge", *names, "--average", "--dtype", "bf16", "-o", out)
+    check("--average --dtype rounds once", done.returncode == 0 and torch.equal(
+        torch.load(out)["w"], torch.tensor([1 + 2**-7]).bfloat16()), done.stderr)
+    for name, tree in zip(names, trees):
+        torch.save(tree, name)
+    torch.save({"opt": {0: 1.0, 1: 2.0}}, out)
+    done = gtrain("select", out, "--path", "opt", "-o", os.path.join(folder, "none.safetensors"))
+    check("keys that are numbers are listed", "its keys are: 0, 1" in done.stderr, done.stderr)
     torch.save(OrderedDict(x=torch.ones(3), same=torch.arange(4)), names[1])
     done = gtrain("merge", *names[:2], "-o", out)
     want = OrderedDict(trees[0], x=torch.ones(3))

@@ -235,11 +235,15 @@ static int add_array(struct writer *w, size_t i, struct gt_err *err)
 	name = gt_asprintf(err, "%s.npy", t->name);
 	if (!name)
 		return GT_ENOMEM;
-	if (gt_zip_check_name(name, strlen(name), 0, GT_ERR_IGNORED))
-		rc = gt_err_set(err, GT_ENOTSUP,
-		    "tensor '%.200s': a zip archive has no room for this name", t->name);
-	else
+	if (gt_zip_check_name(name, strlen(name), 0, GT_ERR_IGNORED)) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "tensor '%.200s': this name is no plain relative path, as an array in a zip "
+		    "archive needs",
+		    t->name);
+		rc = gt_err_hint(err, "'gtrain ckpt rename' changes it");
+	} else {
 		rc = gt_zip_add(&w->zip, name, a->header_size + t->size_bytes, &a->at, err);
+	}
 	free(name);
 	w->places[i] = (struct gt_copy_place){
 		.offset = a->at + a->header_size,

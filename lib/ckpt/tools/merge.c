@@ -174,6 +174,7 @@ struct target {
 struct mean {
 	const struct gt_merge_input *inputs; /* [count] */
 	size_t count;                        /* of checkpoints */
+	const enum gt_dtype *as;             /* the type of floats in the result; NULL: theirs */
 	struct target *targets;
 	size_t target_count;
 	struct gt_pieces pieces; /* of targets */
@@ -253,8 +254,9 @@ static int plan(
 
 	for (size_t i = 0; i < m->target_count; i++) {
 		const struct gt_tree_tensor *t = &first->seq.items[i].value->tensor;
+		enum gt_dtype dtype = m->as && gt_dtype_is_float(t->dtype) ? *m->as : t->dtype;
 		struct gt_tree *node =
-		    gt_tree_tensor(&out->arena, t->dtype, t->ndim, t->shape, NULL, err);
+		    gt_tree_tensor(&out->arena, dtype, t->ndim, t->shape, NULL, err);
 
 		m->targets[i].from =
 		    gt_arena_alloc(&out->arena, m->count * sizeof(*m->targets[i].from), err);
@@ -355,7 +357,7 @@ struct desk {
 static void add_run(
     struct target *target, const struct desk *d, const void *run, size_t n, size_t k)
 {
-	enum gt_dtype dtype = target->result->dtype;
+	enum gt_dtype dtype = target->from[0]->dtype;
 	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
 
 	if (gt_cast_kind(dtype) != GT_CAST_INTEGER) {
@@ -517,9 +519,9 @@ static void report(const struct mean *m, struct gt_buf *note)
 }
 
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const char *folder, struct gt_buf *note, struct gt_err *err)
+    const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err)
 {
-	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
+	struct mean m = { .inputs = inputs, .count = count, .as = as, .fd = -1 };
 	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
 	int rc = parts ? 0 : GT_ENOMEM;
 

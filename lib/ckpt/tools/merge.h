@@ -34,8 +34,9 @@ struct gt_merge_mean {
  * Compute the mean of the state_dicts of `count` trees, tensor by tensor. All trees must have the
  * same names, with the same types and shapes; otherwise the function fails with GT_EFORMAT, and the
  * message names a tensor that differs. Floats and complex numbers are summed in float64, in the
- * order of the trees, divided by `count`, and rounded once to their type. Integers and bools, such
- * as num_batches_tracked, are taken from the first tree; the text in `note` contains the number of
+ * order of the trees, divided by `count`, and rounded once: floats to the type `*as`, or to their
+ * own type if `as` is NULL; complex numbers to their type. Integers and bools, such as
+ * num_batches_tracked, are taken from the first tree; the text in `note` contains the number of
  * such tensors that differ in other trees. Tied tensors (several names for one tensor) stay tied if
  * they are tied in all trees. torch.optim.swa_utils computes means in the same way, and also copies
  * integers.
@@ -47,7 +48,7 @@ struct gt_merge_mean {
  * Errors: GT_EFORMAT, also for a damaged input; GT_EIO.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const char *folder, struct gt_buf *note, struct gt_err *err);
+    const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err);
 void gt_merge_release(struct gt_merge_mean *mean);
 
 #endif

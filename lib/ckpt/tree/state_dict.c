@@ -127,9 +127,14 @@ static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 {
 	struct gt_name_list keys = { .max = 6 };
 
-	for (size_t i = 0; i < dict->seq.count; i++)
-		if (gt_tree_is_text(dict->seq.items[i].key))
-			gt_name_list_add(&keys, "'%.30s'", dict->seq.items[i].key->string.bytes);
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree *key = dict->seq.items[i].key;
+
+		if (gt_tree_is_text(key))
+			gt_name_list_add(&keys, "'%.30s'", key->string.bytes);
+		else if (gt_tree_is(key, GT_TREE_INT))
+			gt_name_list_add(&keys, "%lld", (long long)key->integer);
+	}
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the checkpoint; its keys are: %s",
 	    keys.count ? gt_name_list_text(&keys) : "none");
 	gt_name_list_release(&keys);
