@@ -1,6 +1,7 @@
 /* defaults.c - default values that depend on the model, the data and other options. */
 #include <math.h>
 
+#include "lib/train/run/adopt.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/state.h"
 
@@ -15,7 +16,7 @@ static double default_decay(const struct gt_train *t)
 	return t->s.input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
 }
 
-static int compute_length(struct gt_train *t, struct gt_err *err)
+int gt_train_resolve_length(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_train_options *o = &t->o;
 
@@ -141,7 +142,7 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_schedule *s = &t->o.lr_schedule;
 
-	if (compute_length(t, err))
+	if (t->resumes && t->saved.foreign && gt_foreign_apply_lr(t, err))
 		return err->code;
 	if (resolves(t, GT_GIVEN_WARMUP))
 		s->warmup = default_warmup(t);

@@ -283,8 +283,6 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	} else {
 		gt_log_info(t->log, "resuming from %s", file.path);
 		report_amp(t, s.amp);
-		if (t->takes_lr)
-			t->o.lr_schedule.lr = s.base_lr;
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;
@@ -492,7 +490,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_train_set_sampler(t);
 	report_padding(t);
 	t->o.model = t->model = gt_model_spec(s->model, err);
-	rc = t->model ? gt_train_resolve_defaults(t, err) : GT_ENOMEM;
+	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;
 	if (!rc && t->resumes && gt_resume_check(t, err))
 		rc = fail_saved(t, err->code, err);
 	return rc;
@@ -504,7 +502,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 
 	if (t->o.parallel.sync_bn && !s->store->running_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalization");
-	return gt_train_plan(t, err);
+	return gt_train_resolve_defaults(t, err) ? err->code : gt_train_plan(t, err);
 }
 
 static int set_weights(struct gt_session *s, void *self, struct gt_err *err)

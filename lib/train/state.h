@@ -24,10 +24,6 @@ struct gt_train {
 	bool resumes; /* the run continues from a checkpoint */
 	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
 	struct gt_saved saved;
-	/* Valid only in gt_train_open(): o.lr_schedule.lr was taken from another program's
-	 * checkpoint. It is the rate of the first group until the weights are loaded, then that of
-	 * parameters whose lr_scale is 1. */
-	bool takes_lr;
 	/* the progress in this checkpoint, if `resumes` is set */
 	struct gt_snapshot_progress resumed;
 	struct gt_session s;
@@ -65,9 +61,15 @@ int gt_train_world(const struct gt_train *t);
  * gt_parallel_virtual_ranks(). */
 int gt_train_virtual_ranks(const struct gt_train *t);
 
-/* defaults.c: compute the length of the run, and resolve the defaults that depend on model and
- * data. Errors: GT_EINVAL, for example for a learning rate schedule that does not fit into the
- * run. */
+/* defaults.c: compute the length of the run and its position in the data. Call this when the
+ * sampler is set. Errors: GT_EINVAL, for example for fewer samples than a step has; GT_EFORMAT for
+ * a damaged checkpoint. */
+int gt_train_resolve_length(struct gt_train *t, struct gt_err *err);
+
+/* defaults.c: resolve the defaults that depend on model, data and length, and check the learning
+ * rate schedule. A learning rate from another program's checkpoint is found by the parameters, so
+ * call this when t->s.store is made. Errors: GT_EINVAL, for example for a schedule that does not
+ * fit into the run; GT_ENOMEM. */
 int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err);
 
 /* Return the number of ranks on this host, which share its memory. */

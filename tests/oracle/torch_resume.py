@@ -279,6 +279,38 @@ def rates(folder):
     yield "the rate of a first group with a factor is divided by it", "" if far <= 1e-4 and abs(lr - 0.02) < 1e-9 else f"apart by {far:.1e}, lr {lr}"
 
 
+def rates_of_schedule(folder):
+    """Values that follow from the learning rate follow from that of parameters without a factor."""
+    make_data(folder)
+    peer = Peer(folder, "adamw")
+    layers = [[p for n, p in peer.net.named_parameters() if n[0] == name] for name in "02"]
+    peer.optimizer = torch.optim.AdamW([{"params": params, "lr": lr} for params, lr in zip(layers, (0.6, 0.02))], betas=(0.8, 0.95), weight_decay=0.1)
+    peer.train(2)
+    torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 2}, f"{folder}/rates.pt")
+    out, run = f"{folder}/rates", options(folder, "adamw", 22, "--lr-scale", "0.*=30")
+    run[run.index("constant")] = "cosine"
+    gtrain("train", "--resume", f"{folder}/rates.pt", "--out", out, *run)
+    config, lrs = json.load(open(f"{out}/config.json")), [row["lr"] for row in curve(out)]
+    good = abs(config["lr"] - 0.02) < 1e-9 and abs(config["min-lr"] - 0.002) < 1e-9 and all(a > b for a, b in zip(lrs, lrs[1:]))
+    yield "the least rate follows from the rate without a factor", "" if good else f"{config['lr']}, {config['min-lr']}, {lrs}"
+    run[run.index(22)] = 24
+    gtrain("train", "--resume", "auto", "--out", out, *run)
+    yield "such a run goes on once more", "" if len(curve(out)) == 22 else f"{len(curve(out))} steps"
+    # A file of gtrain without its options is one of another program, whose groups have one eps.
+    more = ["--lr-scale", "0.*=30", "--adam-lr", 0.02]
+    muon = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--optimizer", "muon", *more]
+    muon[muon.index("--steps") + 1] = 8
+    gtrain("train", *muon, "--lr", 0.02, "--save-every", 4, "--out", f"{folder}/own")
+    saved = torch.load(f"{folder}/own/checkpoints/step-00000004.pth")
+    del saved["config"]
+    for group in saved["optimizer"]["param_groups"]:
+        group["eps"] = 1e-8
+    torch.save(saved, f"{folder}/muon.pt")
+    gtrain("train", *muon, "--resume", f"{folder}/muon.pt", "--out", f"{folder}/muon")
+    far = off(curve(f"{folder}/muon"), [row["loss"] for row in curve(f"{folder}/own")[4:]])
+    yield "the rate of Muon's AdamW is that of --adam-lr", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
 # ---- parameters with names, which PyTorch saves since 2.6
 
 def equal_layers():
@@ -296,6 +328,8 @@ NAMED = [
     ("groups in another order", [["4.bias", "4.weight"], ["2.weight", "2.bias", "0.weight", "0.bias"]], [0.06, 0.02], "{}", "{}", ["--lr-scale", "4.*=3"]),
     ("groups that are others", [ORDER[:1], ORDER[1:4], ORDER[4:]], [0.02, 0.02, 0.02], "{}", "{}", []),
     ("frozen parameters", [ORDER], [0.02], "{}", "{}", ["--freeze", "2.*"]),
+    ("a first group of frozen parameters without a rate", [["2.bias", "2.weight"], ["4.bias", "4.weight", "0.weight", "0.bias"]], [0, 0.02], "{}", "{}",
+     ["--freeze", "2.*"]),
     ("two ranks", [ORDER[:2], ORDER[2:]], [0.02, 0.02], "{}", "{}", ["--nproc", 2, "--batch", BATCH // 2, "--parallel", "zero2"]),
 ]
 
@@ -522,4 +556,4 @@ def to_torch(folder):
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, names, wrong_names, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, rates_of_schedule, names, wrong_names, refusals, to_torch], GTRAIN, sys.argv[1:]))

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/text.h"
@@ -148,14 +149,13 @@ static int check_groups(const struct gt_saved *s, struct gt_err *err)
 	return 0;
 }
 
-/* Take a setting over unless it is given; `positive`: 0 says nothing. Return whether it was. */
-static bool take(struct gt_train *t, unsigned bit, double *field, double value, bool positive)
+/* Take a setting over unless it is given. */
+static void take(struct gt_train *t, unsigned bit, double *field, double value)
 {
-	if (t->o.given & bit || !(value >= 0) || (positive && value == 0))
-		return false;
+	if (t->o.given & bit || !(value >= 0))
+		return;
 	*field = value;
 	t->o.given |= bit;
-	return true;
 }
 
 /* Groups may have no weight decay, as biases often have; the others have the same one. */
@@ -204,18 +204,33 @@ static void warn_of_others(const struct gt_train *t, const struct gt_tree *group
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_tree *group = gt_saved_param_group(&t->saved, 0);
-	double lr = 0, momentum = -1, decay;
+	double momentum = -1, decay;
 
 	if (check_kind(group, t->o.optim.kind, err) || check_groups(&t->saved, err) ||
 	    find_weight_decay(&decay, &t->saved, t->o.given & GT_GIVEN_WEIGHT_DECAY, err))
 		return err->code;
-	if (!number(&lr, group, "initial_lr"))
-		number(&lr, group, "lr");
 	number(&momentum, group, "momentum");
-	t->takes_lr = take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr, true);
-	take(t, GT_GIVEN_MOMENTUM, &t->o.optim.momentum, momentum, false);
-	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, decay, false);
+	take(t, GT_GIVEN_MOMENTUM, &t->o.optim.momentum, momentum);
+	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, decay);
 	warn_of_others(t, group);
+	return 0;
+}
+
+int gt_foreign_apply_lr(struct gt_train *t, struct gt_err *err)
+{
+	const char **maps = gt_load_maps(&t->o.load, err);
+	const struct gt_snapshot s = {
+		.store = t->s.store, .model = t->s.model, .maps = maps && *maps ? maps : NULL
+	};
+	double lr;
+
+	if (!maps)
+		return GT_ENOMEM;
+	/* gt_snapshot_load() reports an optimizer that does not match. It loads the weights first,
+	 * so a checkpoint of another model is reported as such. */
+	if (!gt_snapshot_find_lr(&lr, &s, &t->o.optim, &t->saved, GT_ERR_IGNORED) && lr > 0)
+		take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr);
+	free(maps);
 	return 0;
 }
 

@@ -55,9 +55,6 @@ struct gt_snapshot {
 	/* set by loading another program's checkpoint: number of parameters that had weight decay
 	 * there, and have none in this run */
 	size_t undecayed;
-	/* set by loading another program's checkpoint: its learning rate for parameters whose
-	 * lr_scale is 1 */
-	double base_lr;
 	const json_t *config; /* for saving: the options of the run; may be NULL */
 	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
 	 * NULL. */
@@ -98,6 +95,16 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  */
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);
+
+/*
+ * Set *lr to the learning rate that another program's checkpoint has for parameters whose lr_scale
+ * is 1. If a scheduler has changed the rate, it is the rate before these changes (`initial_lr`).
+ * Groups of parameters that are all frozen in this run do not count. `options` are those of the
+ * run's optimizer. Of *s, only the members store, model and maps are used. The store needs no
+ * memory. Errors: those of gt_snapshot_load() for the optimizer.
+ */
+int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err);
 
 /* Save only the state_dict of the model: the files model.pth and best.pth of a run contain only
  * this. Of *s, only the members store, model, parallel and about are used. A collective call; rank

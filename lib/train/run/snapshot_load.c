@@ -204,7 +204,9 @@ static int load_optimizer(struct gt_snapshot *s, const struct gt_saved *saved,
 	if (!state || state->kind != GT_TREE_DICT)
 		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
 	if (!rc)
-		rc = gt_snapshot_match(&match, s, saved, sd, naming, err);
+		rc = gt_snapshot_match(
+		    &match, s, gt_optim_options(s->optim), saved, sd, naming, err);
+	s->undecayed = match.undecayed;
 	for (size_t i = 0; !rc && updated && i < match.groups.count; i++)
 		rc = load_states(s, saved, &match, i, err);
 	if (!rc)
@@ -339,6 +341,24 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 		rc = load_scaler(s, saved->scaler, err);
 	if (!rc && s->ema)
 		rc = load_ema(s, saved->root, err);
+	gt_state_dict_release(&sd);
+	return rc;
+}
+
+int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err)
+{
+	struct gt_snapshot_naming naming = { 0 };
+	struct gt_snapshot_match match = { 0 };
+	struct gt_state_dict sd = { 0 };
+	int rc = gt_state_dict_find(&sd, saved->root, err);
+
+	if (!rc)
+		rc = gt_snapshot_find_naming(&naming, s, &sd, err);
+	if (!rc)
+		rc = gt_snapshot_match(&match, s, options, saved, &sd, &naming, err);
+	*lr = match.base_lr;
+	gt_snapshot_match_release(&match);
 	gt_state_dict_release(&sd);
 	return rc;
 }

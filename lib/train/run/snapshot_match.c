@@ -399,19 +399,17 @@ static int fail_decay(const char *name, struct gt_err *err)
 }
 
 static int check_parameter(
-    const struct gt_slot *slot, double decay, struct gt_snapshot *s, struct gt_err *err)
+    struct gt_snapshot_match *m, const struct gt_slot *slot, double decay, struct gt_err *err)
 {
-	if (!(gt_optim_options(s->optim)->weight_decay > 0))
-		return 0;
 	if (slot->decay && decay == 0)
 		return fail_decay(slot->name, err);
-	s->undecayed += !slot->decay && decay > 0;
+	m->undecayed += !slot->decay && decay > 0;
 	return 0;
 }
 
 /* The ratios of learning rates must be those of {lr-scale}, and a parameter without weight decay
  * there must have none here. A single group may have any rate. */
-static int check_rates(const struct gt_snapshot_match *m, struct gt_snapshot *s,
+static int check_rates(struct gt_snapshot_match *m, const struct gt_optim_options *options,
     const struct gt_tree *groups, struct gt_err *err)
 {
 	const struct gt_slot *const *slots = m->groups.slots;
@@ -419,22 +417,22 @@ static int check_rates(const struct gt_snapshot_match *m, struct gt_snapshot *s,
 	double first, lr, decay;
 	int rc = 0;
 
-	s->undecayed = 0;
 	read_group(groups, m->groups.count ? m->places[0].group : 0, &first, &decay);
-	s->base_lr = one || !m->groups.count ? first : first / slots[0]->lr_scale;
+	m->base_lr = one || !m->groups.count ? first : first / slots[0]->lr_scale;
 	for (size_t i = 0; !rc && i < m->groups.count; i++) {
 		read_group(groups, m->places[i].group, &lr, &decay);
 		if (!one &&
 		    fabs(lr * slots[0]->lr_scale - first * slots[i]->lr_scale) > 1e-6 * first)
 			return fail_rates(slots[0]->name, first, slots[i]->name, lr, err);
-		rc = check_parameter(slots[i], decay, s, err);
+		if (options->weight_decay > 0)
+			rc = check_parameter(m, slots[i], decay, err);
 	}
 	return rc;
 }
 
 /* ---- all of it ---- */
 
-static int match_foreign(struct gt_snapshot_match *m, struct gt_snapshot *s,
+static int match_foreign(struct gt_snapshot_match *m, const struct gt_snapshot *s,
     const struct gt_saved *saved, const struct gt_state_dict *sd,
     const struct gt_snapshot_naming *naming, const struct gt_tree *groups, struct gt_err *err)
 {
@@ -444,25 +442,27 @@ static int match_foreign(struct gt_snapshot_match *m, struct gt_snapshot *s,
 	rc = m->by_name ? match_by_name(m, s, groups, err) : match_by_position(m, s, groups, err);
 	if (!rc && !m->by_name)
 		rc = sort_groups(&m->groups, s, saved, sd, naming, err);
-	return rc ? rc : check_rates(m, s, groups, err);
+	return rc;
 }
 
-int gt_snapshot_match(struct gt_snapshot_match *out, struct gt_snapshot *s,
-    const struct gt_saved *saved, const struct gt_state_dict *sd,
-    const struct gt_snapshot_naming *naming, struct gt_err *err)
+int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved,
+    const struct gt_state_dict *sd, const struct gt_snapshot_naming *naming, struct gt_err *err)
 {
 	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
 	int rc;
 
 	*out = (struct gt_snapshot_match){ 0 };
-	rc = gt_snapshot_groups_of(&out->groups, s->store, gt_optim_options(s->optim)->kind, err);
+	rc = gt_snapshot_groups_of(&out->groups, s->store, options->kind, err);
 	if (rc)
 		return rc;
 	out->places = gt_calloc(out->groups.count, sizeof(*out->places), err);
 	if (!out->places)
 		return GT_ENOMEM;
-	return saved->foreign ? match_foreign(out, s, saved, sd, naming, groups, err)
-	                      : match_by_position(out, s, groups, err);
+	if (!saved->foreign)
+		return match_by_position(out, s, groups, err);
+	rc = match_foreign(out, s, saved, sd, naming, groups, err);
+	return rc ? rc : check_rates(out, options, groups, err);
 }
 
 void gt_snapshot_match_release(struct gt_snapshot_match *match)

@@ -33,10 +33,13 @@ struct gt_snapshot_match {
 	struct gt_snapshot_groups groups;
 	struct gt_snapshot_place *places; /* [groups.count], of groups.slots[i] */
 	bool by_name; /* the places were found by the names of the parameters in the file */
+	/* The next two fields are set for another program's file. */
+	size_t undecayed; /* as in struct gt_snapshot */
+	double base_lr;   /* its learning rate for parameters whose lr_scale is 1 */
 };
 
 /*
- * Find the parameters of s->store in the file.
+ * Find the parameters of s->store in the file. `options` are those of the run's optimizer.
  *
  * If another program wrote the file and its groups have "param_names", as PyTorch writes them since
  * version 2.6, parameters are found by name. Then the groups of the file, and the order of
@@ -49,15 +52,15 @@ struct gt_snapshot_match {
  *
  * The groups of another program's file may have their own learning rates and may lack weight decay.
  * Learning rates must have the ratios of lr_scale, and a parameter without weight decay in the file
- * must have none in this run. s->undecayed and s->base_lr are set.
+ * must have none in this run.
  *
  * `naming` is used only for files of other programs. Release *out even after an error. Errors:
  * GT_EFORMAT if the file has other parameters or is damaged; GT_EINVAL for learning rates and
  * weight decays; GT_ENOMEM.
  */
-int gt_snapshot_match(struct gt_snapshot_match *out, struct gt_snapshot *s,
-    const struct gt_saved *saved, const struct gt_state_dict *sd,
-    const struct gt_snapshot_naming *naming, struct gt_err *err);
+int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved,
+    const struct gt_state_dict *sd, const struct gt_snapshot_naming *naming, struct gt_err *err);
 void gt_snapshot_match_release(struct gt_snapshot_match *match);
 
 #endif
