@@ -387,12 +387,13 @@ def wrong_names(folder):
     state["param_groups"] = [{**state["param_groups"][0], "params": [0, 1, 2], "param_names": ORDER[:3]}]
     yield from refused(folder, "names of some parameters", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
                        "its optimizer has no parameter '0.weight'")
-    state = state_with_names(peer, [ORDER])
-    state["param_groups"] = [{**state["param_groups"][0], "params": [0, 1, 2], "param_names": ORDER[:3]},
-                             {**state["param_groups"][0], "params": [3, 4, 5]}]
-    del state["param_groups"][1]["param_names"]
-    yield from refused(folder, "a group without names", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
-                       "group 1 of its optimizer has 3 parameters and 0 'param_names'")
+    for bare in range(2):
+        state = state_with_names(peer, [ORDER])
+        state["param_groups"] = [{**state["param_groups"][0], "params": [0, 1, 2], "param_names": ORDER[:3]},
+                                 {**state["param_groups"][0], "params": [3, 4, 5], "param_names": ORDER[3:]}]
+        del state["param_groups"][bare]["param_names"]
+        yield from refused(folder, f"group {bare} without names", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
+                           f"group {bare} of its optimizer has 3 parameters and 0 'param_names'")
     peer = named_peer(folder, [ORDER], [0.02])
     yield from refused(folder, "another order without names", {"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 7}, [],
                        "'0.weight' is missing or of another shape\nhint: was it saved with another --optimizer, or are its parameters in another order "

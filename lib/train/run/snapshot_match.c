@@ -157,6 +157,15 @@ static const struct gt_tree *names_of_group(const struct gt_tree *groups, size_t
 	return gt_tree_get(groups->seq.items[i].value, "param_names");
 }
 
+/* Whether names count; read_names() reports a group without names among others with names. */
+static bool has_names(const struct gt_tree *groups)
+{
+	for (size_t i = 0; group_params(groups, i); i++)
+		if (names_of_group(groups, i))
+			return true;
+	return false;
+}
+
 /* The names of a group, which torch.optim gives to all groups or to none. */
 static int read_names(struct named *n, const struct gt_tree *groups, size_t group,
     const struct gt_tree *params, struct gt_err *err)
@@ -438,7 +447,7 @@ static int match_foreign(struct gt_snapshot_match *m, const struct gt_snapshot *
 {
 	int rc;
 
-	m->by_name = group_params(groups, 0) && names_of_group(groups, 0);
+	m->by_name = has_names(groups);
 	rc = m->by_name ? match_by_name(m, s, groups, err) : match_by_position(m, s, groups, err);
 	if (!rc && !m->by_name)
 		rc = sort_groups(&m->groups, s, saved, sd, naming, err);
