@@ -395,9 +395,11 @@ def wrong_names(folder):
         yield from refused(folder, f"group {bare} without names", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
                            f"group {bare} of its optimizer has 3 parameters and 0 'param_names'")
     peer = named_peer(folder, [ORDER], [0.02])
-    yield from refused(folder, "another order without names", {"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 7}, [],
-                       "'0.weight' is missing or of another shape\nhint: was it saved with another --optimizer, or are its parameters in another order "
-                       "than the state_dict?")
+    for order, save in ("state_dict", plain), ("model", trainer):
+        save(peer, f"{folder}/{order}")
+        yield from refused_file(folder, f"another order than the {order}, without names", f"{folder}/{order}", [],
+                                "'0.weight' is missing or of another shape\nhint: was it saved with another --optimizer, or are its parameters in another "
+                                f"order than the {order}?")
     state = state_with_names(peer, [ORDER])
     del state["state"][0]
     yield from refused(folder, "no state", {"model": peer.weights(), "optimizer": state, "step": 7}, [],
@@ -406,7 +408,11 @@ def wrong_names(folder):
 
 def refused(folder, name, saved, more, wanted):
     torch.save(saved, f"{folder}/bad.pt")
-    done = subprocess.run([GTRAIN, "train", "--resume", f"{folder}/bad.pt", "--out", f"{folder}/no",
+    yield from refused_file(folder, name, f"{folder}/bad.pt", more, wanted)
+
+
+def refused_file(folder, name, path, more, wanted):
+    done = subprocess.run([GTRAIN, "train", "--resume", path, "--out", f"{folder}/no",
                            *map(str, options(folder, "adamw", 17, "--model", "mlp:5,5,5,3", *more))], stderr=subprocess.PIPE, text=True)
     good = done.returncode in (1, 2) and wanted in done.stderr and not os.path.exists(f"{folder}/no")
     yield f"refused: {name}", "" if good else f"status {done.returncode}: {done.stderr}"

@@ -54,18 +54,24 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	return rc;
 }
 
-/* `ordered`: the place of its parameter in the file follows from the order of the state_dict. */
+/* `order`: that of the parameters in the slot's group. */
 static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const char *name, float *flat, bool ordered, struct gt_err *err)
+    const struct gt_tree *tensor, const char *name, float *flat, enum gt_snapshot_order order,
+    struct gt_err *err)
 {
+	static const char *const others[] = {
+		[GT_ORDER_CERTAIN] = "",
+		[GT_ORDER_MODEL] = ", or are its parameters in another order than the model",
+		[GT_ORDER_STATE_DICT] =
+		    ", or are its parameters in another order than the state_dict",
+	};
 	char what[64];
 
 	if (!fits(slot, tensor)) {
 		gt_err_set(err, GT_EFORMAT,
 		    "optimizer state '%s' of '%s' is missing or of another shape", name,
 		    slot->name);
-		return gt_err_hint(err, "was it saved with another {optimizer}%s?",
-		    ordered ? ", or are its parameters in another order than the state_dict" : "");
+		return gt_err_hint(err, "was it saved with another {optimizer}%s?", others[order]);
 	}
 	snprintf(what, sizeof(what), "optimizer state '%s' of", name);
 	return load_flat(s, slot, tensor, what, flat, err);
@@ -180,7 +186,6 @@ static int load_states(const struct gt_snapshot *s, const struct gt_saved *saved
 	const struct gt_slot *slot = match->groups.slots[i];
 	const struct gt_tree *one =
 	    gt_tree_get_int(gt_tree_get(saved->optimizer, "state"), match->places[i].number);
-	bool ordered = saved->foreign && !match->by_name;
 	const char *name;
 	float *flat;
 	int rc = 0;
@@ -188,7 +193,8 @@ static int load_states(const struct gt_snapshot *s, const struct gt_saved *saved
 	if (gt_optim_options(s->optim)->kind == GT_SGD && is_without_momentum(saved, one))
 		return 0; /* it begins with zeros */
 	for (int k = 0; !rc && (name = gt_optim_state(s->optim, slot, k, &flat)); k++)
-		rc = load_state(s, slot, gt_tree_get(one, name), name, flat, ordered, err);
+		rc = load_state(
+		    s, slot, gt_tree_get(one, name), name, flat, match->places[i].order, err);
 	return rc;
 }
 

@@ -307,12 +307,12 @@ static int find_keys(size_t *keys, const struct gt_snapshot *s, const struct gt_
 /* Put a group's slots into the order of the file's state_dict, that of the modules of the network
  * which was trained, and so of its parameters() and of its optimizer's groups. A slot without a
  * place there, which has another name in the file, leaves all as declared. */
-static void sort_by_keys(
+static enum gt_snapshot_order sort_by_keys(
     const struct gt_slot **slots, size_t count, const struct gt_store *store, const size_t *keys)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!keys[slots[i] - store->slots])
-			return;
+			return GT_ORDER_MODEL;
 	for (size_t i = 1; i < count; i++) {
 		const struct gt_slot *slot = slots[i];
 		size_t k = i;
@@ -321,24 +321,26 @@ static void sort_by_keys(
 			slots[k] = slots[k - 1];
 		slots[k] = slot;
 	}
+	return GT_ORDER_STATE_DICT;
 }
 
-/* Those that are no pickles have their keys sorted. */
-static int sort_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s,
+/* A state_dict that is no pickle has its keys sorted, so they tell no order. */
+static int sort_groups(struct gt_snapshot_match *m, const struct gt_snapshot *s,
     const struct gt_saved *saved, const struct gt_state_dict *sd,
     const struct gt_snapshot_naming *naming, struct gt_err *err)
 {
-	size_t at = 0, *keys;
-	int rc;
+	bool pickle = !strncmp(gt_ckpt_format(saved->files[0]), "torch", 5);
+	size_t *keys = gt_calloc(s->store->slot_count, sizeof(*keys), err);
+	int rc = !keys ? GT_ENOMEM : pickle ? find_keys(keys, s, sd, naming, err) : 0;
 
-	if (strncmp(gt_ckpt_format(saved->files[0]), "torch", 5))
-		return 0;
-	keys = gt_calloc(s->store->slot_count, sizeof(*keys), err);
-	if (!keys)
-		return GT_ENOMEM;
-	rc = find_keys(keys, s, sd, naming, err);
-	for (size_t i = 0; !rc && i < g->group_count; at += g->groups[i++].count)
-		sort_by_keys(g->slots + at, g->groups[i].count, s->store, keys);
+	for (size_t i = 0, at = 0; !rc && i < m->groups.group_count; i++) {
+		size_t end = at + m->groups.groups[i].count;
+		enum gt_snapshot_order order =
+		    sort_by_keys(m->groups.slots + at, end - at, s->store, keys);
+
+		for (; at < end; at++)
+			m->places[at].order = order;
+	}
 	free(keys);
 	return rc;
 }
@@ -447,11 +449,10 @@ static int match_foreign(struct gt_snapshot_match *m, const struct gt_snapshot *
 {
 	int rc;
 
-	m->by_name = has_names(groups);
-	rc = m->by_name ? match_by_name(m, s, groups, err) : match_by_position(m, s, groups, err);
-	if (!rc && !m->by_name)
-		rc = sort_groups(&m->groups, s, saved, sd, naming, err);
-	return rc;
+	if (has_names(groups))
+		return match_by_name(m, s, groups, err);
+	rc = match_by_position(m, s, groups, err);
+	return rc ? rc : sort_groups(m, s, saved, sd, naming, err);
 }
 
 int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s,

@@ -22,17 +22,25 @@ struct gt_snapshot_naming {
 int gt_snapshot_find_naming(struct gt_snapshot_naming *out, const struct gt_snapshot *s,
     const struct gt_state_dict *sd, struct gt_err *err);
 
+/* The order of parameters in a group of a file, if their places were found by position. A file of
+ * another program may have another order. */
+enum gt_snapshot_order {
+	GT_ORDER_CERTAIN,    /* gtrain wrote the file, or the place was found by name */
+	GT_ORDER_MODEL,      /* the order of declaration in the model */
+	GT_ORDER_STATE_DICT, /* the order of the state_dict in the file */
+};
+
 /* The place of a parameter in the file's "optimizer". */
 struct gt_snapshot_place {
-	int64_t number; /* the parameter's number, which is its key in "state" */
-	size_t group;   /* index of its group in "param_groups" */
+	int64_t number;               /* the parameter's number, which is its key in "state" */
+	size_t group;                 /* index of its group in "param_groups" */
+	enum gt_snapshot_order order; /* of the parameters in this group */
 };
 
 /* The parameters that the optimizer updates, and their places in a file. */
 struct gt_snapshot_match {
 	struct gt_snapshot_groups groups;
 	struct gt_snapshot_place *places; /* [groups.count], of groups.slots[i] */
-	bool by_name; /* the places were found by the names of the parameters in the file */
 	/* The next two fields are set for another program's file. */
 	size_t undecayed; /* as in struct gt_snapshot */
 	double base_lr;   /* its learning rate for parameters whose lr_scale is 1 */
