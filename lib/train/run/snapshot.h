@@ -85,10 +85,9 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
- * s->ema, and the fields step, best_step, best_epoch, best_score and amp. If another program wrote
- * the checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups in
- * the file must be the groups described at the top of this header, or a single group with all
- * parameters. snapshot_match.h says in which order parameters may be.
+ * s->ema, and the fields step, best_step, best_epoch, best_score, amp and undecayed. If another
+ * program wrote the checkpoint (saved->foreign), the caller sets s->step before this call.
+ * snapshot_match.h says which param_groups the file may have, and which order of parameters.
  *
  * *report gets a note about the weights; release it even after an error. After an error the store
  * may be partly overwritten, so the run has to end. Errors do not name the file.

@@ -144,7 +144,7 @@ static int read_number(
 
 /* ---- places by name ---- */
 
-/* What the file says of all its parameters, group after group. */
+/* The parameters of the file with their names, group after group. */
 struct named {
 	size_t count;
 	const char **names;               /* [count] without the prefixes of wrappers */
@@ -236,7 +236,7 @@ static int index_named(
 	for (size_t i = 0; i < n->count; i++) {
 		const struct gt_slot *slot = n->slots[i];
 
-		if (!slot || (slot->role != GT_PARAMETER && !slot->frozen))
+		if (!slot || !gt_slot_is_weight(slot))
 			return fail_name(n->names[i], err);
 		if (found[slot - store->slots])
 			return gt_err_set(err, GT_EFORMAT,

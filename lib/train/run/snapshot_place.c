@@ -78,7 +78,7 @@ static int read_counts(
 	} counts[] = { { "epoch", &p->epoch }, { "epoch_samples", &p->samples },
 		{ "data_samples", &p->data_samples } };
 
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
 		int rc = gt_tree_read_int(gt_tree_get(root, counts[i].key), counts[i].value, err);
 
 		if (rc < 0)
