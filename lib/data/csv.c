@@ -31,14 +31,32 @@ bool gt_csv_parse_number(const char *s, double *value)
 	       fabs(*value) <= 3.4028234663852886e38; /* FLT_MAX */
 }
 
-bool gt_csv_is_beyond(const char *s)
+bool gt_csv_looks_like_number(const char *s)
 {
 	char *end;
-	double value;
 
 	strtod(s, &end);
-	return end != s && !*end && isdigit((unsigned char)s[strspn(s, "+-.")]) &&
-	       !gt_csv_parse_number(s, &value);
+	return end != s && !*end;
+}
+
+/* Whether a text begins with a digit, after its sign or point. */
+static bool has_digit(const char *s)
+{
+	return isdigit((unsigned char)s[strspn(s, " +-.")]);
+}
+
+/* Whether the text is a number, in the range of float32 or beyond. The words "inf" and "nan" are
+ * not, as they may also be names. */
+static bool is_number(const char *s)
+{
+	return has_digit(s) && gt_csv_looks_like_number(s);
+}
+
+bool gt_csv_is_beyond(const char *s)
+{
+	double value;
+
+	return is_number(s) && !gt_csv_parse_number(s, &value);
 }
 
 int gt_csv_hint_unit(const struct gt_csv_table *t, struct gt_err *err)
@@ -74,13 +92,6 @@ bool gt_csv_is_missing(const char *s)
 	return i < VALUES && values[i].missing;
 }
 
-static bool is_number(const char *s)
-{
-	double value;
-
-	return gt_csv_parse_number(s, &value);
-}
-
 const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size)
 {
 	if (t->names)
@@ -96,8 +107,7 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
  * finite, and a number with a unit, such as "12%", may be a value of this column instead. */
 static bool is_name(const char *s)
 {
-	s += strspn(s, "+-.");
-	return find_value(s) == VALUES && !isdigit((unsigned char)*s);
+	return find_value(s + strspn(s, "+-.")) == VALUES && !has_digit(s);
 }
 
 /* A header is a first row without a number where the second row has one, and with a name at least

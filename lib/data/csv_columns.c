@@ -87,15 +87,6 @@ static int set_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r, st
 
 /* ---- words ---- */
 
-/* Whether the text is a number, finite or not. */
-static bool looks_like_number(const char *text)
-{
-	char *end;
-
-	strtod(text, &end);
-	return end != text && !*end;
-}
-
 /* The first row decides which columns have words; inputs have those of the training data. */
 static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
@@ -113,9 +104,10 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 		if (!w->first)
 			return GT_ENOMEM;
 		w->categories = t->asked[i];
-		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
-		                  : w->categories ||
-		                        (!t->request->inputs && !looks_like_number(w->first));
+		w->text = t->like
+		              ? t->like->columns && t->like->columns[t->place[i]].count
+		              : w->categories || (!t->request->inputs &&
+		                                     !gt_csv_looks_like_number(w->first));
 		if (w->text || !gt_csv_parse_number(w->first, &w->last))
 			w->last = 0;
 	}

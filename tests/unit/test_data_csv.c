@@ -413,6 +413,7 @@ static void the_first_row_names_columns(void **state)
 		{ "1st,b,k\n1,2,x\n", 1 },
 		{ ",b,k\n1,2,x\n", 1 },
 		{ "NA,b,k\n1,2,x\n", 1 },
+		{ "nan,b,k\n1,2,x\n", 1 },
 		{ "3,y\n1,x\n", 2 },
 		{ "a,y\nb,x\n", 2 },
 		{ "a,1,y\nb,2,x\n", 2 },

@@ -109,6 +109,8 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "first-large.csv", "1e400,2,0\n1,2,1\n");
 	put_text(f, "large-target.csv", "1,1e200\n2,3\n3,4\n");
 	put_text(f, "late-large.csv", "1,5.5\n2,3\n3,1e200\n");
+	put_text(f, "large-head.csv", "a,b\n1e39,x\n2,y\n");
+	put_text(f, "large-all.csv", "a,b\n1e39,x\n1e40,y\n");
 	put_text(f, "small.csv", "p,class\n0,0\n-2e-50,1\n1e-39,0\n");
 	put_text(f, "small-last.csv", "1e-50,0\n1e-50,1\n0,0\n");
 	put_text(f, "gap.csv", "x,y,class\n1,red,a\n3,,b\n");
@@ -222,6 +224,10 @@ static const struct wrong wrongs[] = {
 	    "write the column in another unit" },
 	{ "csv:@/first-large.csv", GT_EFORMAT,
 	    "line 1, column 0: '1e400' is beyond the range of float32, +-3.4e38",
+	    "write the column in another unit" },
+	{ "csv:@/large-head.csv", GT_EFORMAT, "line 2, column 'a': '1e39' is beyond the range",
+	    "write the column in another unit" },
+	{ "csv:@/large-all.csv", GT_EFORMAT, "line 2, column 'a': '1e39' is beyond the range",
 	    "write the column in another unit" },
 	{ "csv:@/large-target.csv,task=regression", GT_EFORMAT,
 	    "line 1, column 1: the target '1e200' is beyond the range of float32, +-3.4e38",
