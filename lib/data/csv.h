@@ -52,7 +52,10 @@ struct gt_csv_words {
 	double offset;   /* of a column of numbers, see struct gt_data_column */
 	bool again;      /* the column had an offset in the rows before t->rows_again */
 	double last;     /* the number in the row before */
-	double small;    /* the first number, not 0, that is 0 or denormal as float32; 0: none */
+	bool varies;     /* two numbers that follow each other are different */
+	/* The first number, as in the file, that is not 0 after its offset is subtracted, but whose
+	 * difference is 0 or denormal as float32. 0: there is none. */
+	double small;
 };
 
 /* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
@@ -142,9 +145,9 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
  * more. `r` stands before the first row of values. */
 int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);
 
-/* After the last row of training data: check that no column has only numbers that are 0 or denormal
- * as float32, minus their offset, unless all of them are equal. Errors: GT_EFORMAT. Do nothing if
- * the columns of a trained model are known. */
+/* After the last row of training data: check that no column varies but has only cells that are 0 or
+ * denormal as float32. Errors: GT_EFORMAT. Do nothing for a table that is read for a trained model.
+ */
 int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err);
 
 /* After the last row: renumber the words of each column in the order of their bytes, and write

@@ -104,10 +104,9 @@ static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 		if (!w->first)
 			return GT_ENOMEM;
 		w->categories = t->asked[i];
-		w->text = t->like
-		              ? t->like->columns && t->like->columns[t->place[i]].count
-		              : w->categories || (!t->request->inputs &&
-		                                     !gt_csv_looks_like_number(w->first));
+		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
+		                  : w->categories || (!t->request->inputs &&
+		                                         !gt_csv_looks_like_number(w->first));
 		if (w->text || !gt_csv_parse_number(w->first, &w->last))
 			w->last = 0;
 	}
@@ -243,15 +242,17 @@ static void check_offset(struct gt_csv_table *t, struct gt_csv_words *w, double 
 {
 	if (w->offset == 0 || t->like || fabs(value) >= fabs(value - w->offset))
 		return;
-	w->offset = 0;
+	w->offset = w->small = 0; /* the rows that are read again may set `small` again */
 	w->again = true;
 	t->rows_again = t->rows;
 }
 
 static void store(struct gt_csv_words *w, double value, float *out)
 {
-	*out = (float)value;
-	if (w->small == 0 && value != 0 && fabsf(*out) < FLT_MIN)
+	double cell = value - w->offset;
+
+	*out = (float)cell;
+	if (w->small == 0 && cell != 0 && fabsf(*out) < FLT_MIN)
 		w->small = value;
 }
 
@@ -273,9 +274,10 @@ static int read_cell(
 	if (!number)
 		return fail(t, w, text, err);
 	gt_csv_compare_numbers(t, field, w->last, value);
+	w->varies |= value != w->last;
 	w->last = value;
 	check_offset(t, w, value);
-	store(w, value - w->offset, out);
+	store(w, value, out);
 	return 0;
 }
 
@@ -326,21 +328,28 @@ static bool has_normal(const struct gt_csv_table *t, int column)
 	return false;
 }
 
-int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
+static int refuse_small(const struct gt_csv_table *t, size_t field, struct gt_err *err)
 {
+	const struct gt_csv_words *w = &t->words[t->place[field]];
 	char name[128];
 
-	for (size_t i = 0; i < t->fields && !t->like; i++) {
+	gt_err_set(err, GT_EFORMAT, "%s: numbers such as %.15g %s 1.2e-38",
+	    gt_csv_field_name(t, field, name, sizeof(name)), w->small,
+	    w->offset != 0 ? "differ by less than the least number of float32,"
+	                   : "are too small for float32, whose least is");
+	return gt_csv_hint_unit(t, err);
+}
+
+int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
+{
+	bool trained_on = !t->like && (!t->request->like || t->request->fit);
+
+	for (size_t i = 0; i < t->fields && trained_on; i++) {
 		int column = t->place[i];
 
-		if (column == GT_CSV_NOWHERE || t->words[column].small == 0 ||
-		    has_normal(t, column))
-			continue;
-		gt_err_set(err, GT_EFORMAT,
-		    "%s: numbers such as %.15g are too small for float32, whose least is 1.2e-38",
-		    gt_csv_field_name(t, i, name, sizeof(name)),
-		    t->words[column].small + t->words[column].offset);
-		return gt_csv_hint_unit(t, err);
+		if (column != GT_CSV_NOWHERE && t->words[column].small != 0 &&
+		    t->words[column].varies && !has_normal(t, column))
+			return refuse_small(t, i, err);
 	}
 	return 0;
 }

@@ -29,6 +29,7 @@ static const struct numbers columns[] = {
 	{ { "1e-50", "0.5", "1" }, "", false, false, 0.5, 0.40824829046386302, { 0 } },
 	/* a column that does not vary */
 	{ { "1e-50", "1e-50", "1e-50" }, "", true, false, 1e-50, 1, { 0 } },
+	{ { "1e-50", "1e-50", "1e-50" }, ",standardise=no", false, false, 0, 1, { 0 } },
 	{ { "0.1", "0.1", "0.1" }, "", true, false, 0.1, 1, { 0 } },
 	{ { "0", "0", "0" }, "", false, false, 0, 1, { 0 } },
 	{ { "0.12345678901234567", "0.12345678901234567", "0.12345678901234567" }, "", true, false,
@@ -435,6 +436,23 @@ static void the_first_row_names_columns(void **state)
 	fixture_close(&f);
 }
 
+/* Data that nobody trains on need not vary as float32. */
+static void small_numbers_are_read_for_a_model(void **state)
+{
+	const struct gt_data_description nothing_known = { 0 };
+	const struct gt_data_request request = { .like = &nothing_known };
+	struct gt_dataset *data;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "t.csv", "1e-50,0\n2e-50,1\n");
+	data = open_data("csv", in(&f, "t.csv"), "", &request);
+	assert_int_equal(gt_dataset_info(data)->samples, 2);
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
 /* ---- errors of data for a model ---- */
 
 static void bad_data_are_no_bad_options(void **state)
@@ -530,6 +548,7 @@ int main(void)
 		cmocka_unit_test(another_target_has_another_place),
 		cmocka_unit_test(an_older_run_has_no_place),
 		cmocka_unit_test(the_first_row_names_columns),
+		cmocka_unit_test(small_numbers_are_read_for_a_model),
 		cmocka_unit_test(bad_data_are_no_bad_options),
 		cmocka_unit_test(hints_suit_data_for_a_model),
 	};
