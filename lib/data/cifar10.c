@@ -136,29 +136,41 @@ static int read_name_lines(struct gt_source *s, const char *path, struct gt_err 
 
 /* ---- the Python version ---- */
 
-/* Copy `count` labels from a list or an array. What is no number becomes -1. Return false if there
- * are not as many. */
-static bool copy_labels(int64_t *out, int64_t count, const struct gt_tree *labels)
+static int copy_array(int64_t *out, const struct gt_tree_tensor *array, struct gt_err *err)
 {
-	if (!labels)
-		return false;
-	if (labels->kind == GT_TREE_TENSOR)
-		return labels->tensor.ndim == 1 && labels->tensor.shape[0] == count &&
-		       !gt_ckpt_tensor_read(&labels->tensor, GT_I64, out, GT_ERR_IGNORED);
-	if (labels->kind != GT_TREE_LIST || labels->seq.count != (size_t)count)
-		return false;
+	int rc = gt_ckpt_tensor_read(array, GT_I64, out, err);
+
+	if (rc == GT_EINVAL) /* the number is the file's fault, not an option's */
+		err->code = GT_EFORMAT;
+	return rc ? gt_err_prefix(err, "'labels'") : 0;
+}
+
+/* Copy `count` labels from a list or an array. Items of a list that are not integers become -1,
+ * which is not a label. */
+static int copy_labels(
+    int64_t *out, int64_t count, const struct gt_tree *labels, struct gt_err *err)
+{
+	bool array = labels && labels->kind == GT_TREE_TENSOR && labels->tensor.ndim == 1;
+	bool list = labels && labels->kind == GT_TREE_LIST;
+
+	if (array && labels->tensor.shape[0] == count)
+		return copy_array(out, &labels->tensor, err);
+	if (!list || labels->seq.count != (size_t)count)
+		return gt_err_set(err, GT_EFORMAT,
+		    "'labels' is no list or array of %lld numbers, one for each image",
+		    (long long)count);
 	for (int64_t i = 0; i < count; i++)
 		if (!gt_tree_as_int(labels->seq.items[i].value, &out[i]))
 			out[i] = -1;
-	return true;
+	return 0;
 }
 
 static int check_labels(struct part *p, const int64_t *numbers, struct gt_err *err)
 {
 	for (int64_t i = 0; i < p->count; i++) {
 		if (numbers[i] < 0 || numbers[i] >= CLASSES)
-			return gt_err_set(err, GT_EFORMAT, "'%s': label %lld is not in 0..%d",
-			    p->path, (long long)i, CLASSES - 1);
+			return gt_err_set(err, GT_EFORMAT, "label %lld is not in 0..%d",
+			    (long long)i, CLASSES - 1);
 		p->numbers[i] = (unsigned char)numbers[i];
 	}
 	return 0;
@@ -173,13 +185,11 @@ static int read_labels(struct part *p, const struct gt_tree *labels, struct gt_e
 	p->labels = p->numbers;
 	p->label_step = 1;
 	if (numbers && p->numbers)
-		rc = copy_labels(numbers, p->count, labels)
-		         ? check_labels(p, numbers, err)
-		         : gt_err_set(err, GT_EFORMAT,
-		               "'%s': 'labels' is no list of %lld numbers, one for each image",
-		               p->path, (long long)p->count);
+		rc = copy_labels(numbers, p->count, labels, err);
+	if (!rc)
+		rc = check_labels(p, numbers, err);
 	free(numbers);
-	return rc;
+	return rc ? gt_err_prefix(err, "'%s'", p->path) : 0;
 }
 
 static int open_pickle(struct part *p, struct gt_err *err)

@@ -130,12 +130,13 @@ def cifar10(folder):
     with open(f"{folder}/run/config.json") as f:
         names = json.load(f)["about"]["data"]["class-names"]
     yield "cifar10: a run keeps names that are bytes", "" if names == meta["label_names"] else str(names)
-    wrong = [("other labels", dict(labels=[10] * N), "label 0 is not in 0..9"), ("too few labels", dict(labels=[1]), "'labels' is no list of 37"),
+    wrong = [("other labels", dict(labels=[10] * N), "label 0 is not in 0..9"), ("too few labels", dict(labels=[1]), "'labels' is no list or array of 37"),
              ("an array of other labels", dict(labels=np.array([1] * 9 + [-1] * (N - 9))), "label 9 is not in 0..9"),
-             ("an array of too few labels", dict(labels=np.arange(9)), "'labels' is no list of 37"),
-             ("rows of labels", dict(labels=np.zeros((N, 1), int)), "'labels' is no list of 37"),
-             ("labels with fractions", dict(labels=np.zeros(N)), "'labels' is no list of 37"),
-             ("no labels", dict(labels=None), "'labels' is no list of 37"), ("floats", dict(data=data[5] / 2), "'data' is no array of uint8"),
+             ("an array of too few labels", dict(labels=np.arange(9)), "'labels' is no list or array of 37"),
+             ("rows of labels", dict(labels=np.zeros((N, 1), int)), "'labels' is no list or array of 37"),
+             ("labels with fractions", dict(labels=np.zeros(N)), "test_batch': 'labels': cannot read a tensor of float64 as int64"),
+             ("a label of 2^64-1", dict(labels=np.full(N, 2**64 - 1, np.uint64)), "test_batch': 'labels': the value 18446744073709551615 does not fit int64"),
+             ("no labels", dict(labels=None), "'labels' is no list or array of 37"), ("floats", dict(data=data[5] / 2), "'data' is no array of uint8"),
              ("other rows", dict(data=data[5][:, :5]), "'data' is no array of uint8"), ("a list", dict(data=[1]), "'data' is no array of uint8"),
              ("no samples", dict(data=data[5][:0], labels=[]), "'data' is no array of uint8")]
     for name, other, message in wrong:
