@@ -173,17 +173,28 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /* ---- files that appear whole ---- */
 
-/* Whether a link is one of those in /proc that stand for an open file. Their text need not be the
- * name of this file: it may have another one by now, or none. */
-static bool is_open_file(const char *link)
+/*
+ * Whether a link is one of those in /proc that stand for an open file. Their text need not be the
+ * name of this file: it may have another one by now, or none. It is an absolute path, or text such
+ * as "pipe:[123]", which names nothing. Plain links of /proc, such as /proc/mounts, have relative
+ * paths. `target` is the path that the text of the link leads to.
+ */
+static bool is_open_file(const char *link, const char *text, const char *target)
 {
 	int fd = open(link, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct statfs st;
-	bool found = fd >= 0 && !fstatfs(fd, &st) && st.f_type == PROC_SUPER_MAGIC;
+	bool in_proc = fd >= 0 && !fstatfs(fd, &st) && st.f_type == PROC_SUPER_MAGIC;
 
 	if (fd >= 0)
 		close(fd);
-	return found;
+	return in_proc && (*text == '/' || access(target, F_OK));
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 /* Replace *path by the target at the end of its links, which need not exist yet. `given` is the
@@ -191,25 +202,26 @@ static bool is_open_file(const char *link)
 static int follow_links(char **path, const char *given, struct gt_err *err)
 {
 	enum { LINKS = 40 }; /* as many as the system follows */
-	char target[PATH_MAX];
+	char text[PATH_MAX];
 
 	for (int i = 0; i < LINKS; i++) {
 		const char *slash = strrchr(*path, '/');
 		int folder = slash ? (int)(slash - *path + 1) : 0;
-		ssize_t n = readlink(*path, target, sizeof(target) - 1);
+		ssize_t n = readlink(*path, text, sizeof(text) - 1);
 		char *next;
 
-		if (n < 0)
-			return 0; /* no link, or nothing: opening it will tell */
-		if (is_open_file(*path)) {
+		if (n < 0 || is_directory(*path))
+			return 0; /* no link, or nothing that can be written: opening it will tell */
+		text[n] = '\0';
+		next = gt_asprintf(err, "%.*s%s", *text == '/' ? 0 : folder, *path, text);
+		if (!next)
+			return GT_ENOMEM;
+		if (is_open_file(*path, text, next)) {
+			free(next);
 			gt_err_set(err, GT_EIO,
 			    "cannot write: '%s' is an open file, not the name of one", given);
 			return gt_err_hint(err, "name a new file, and print it with cat");
 		}
-		target[n] = '\0';
-		next = gt_asprintf(err, "%.*s%s", *target == '/' ? 0 : folder, *path, target);
-		if (!next)
-			return GT_ENOMEM;
 		free(*path);
 		*path = next;
 	}

@@ -276,6 +276,29 @@ static void open_files_are_not_replaced(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
+/* Other links in /proc are refused for the cause that their target gives. */
+static void links_in_proc_need_not_be_open_files(void **state)
+{
+	static const struct {
+		const char *path, *text;
+	} cases[] = {
+		{ "/proc/self", "'/proc/self' is a directory" },
+		{ "/proc/self/cwd", "'/proc/self/cwd' is a directory" },
+		{ "/proc/mounts", "cannot write '/proc/self/mounts': " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_atomic_file f;
+
+		assert_int_equal(gt_atomic_open(&f, cases[i].path, &err), GT_EIO);
+		if (!strstr(err.text, cases[i].text))
+			fail_msg("%s: \"%s\"", cases[i].path, err.text);
+		assert_null(f.stream);
+	}
+}
+
 static void a_folder_that_comes_in_the_way_is_an_error_at_commit(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -520,6 +543,7 @@ int main(void)
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
 		IN_FOLDER(only_files_are_replaced),
 		IN_FOLDER(open_files_are_not_replaced),
+		IN_FOLDER(links_in_proc_need_not_be_open_files),
 		IN_FOLDER(a_folder_that_comes_in_the_way_is_an_error_at_commit),
 		IN_FOLDER(files_of_dead_processes_are_removed),
 		IN_FOLDER(locked_files_are_kept),
