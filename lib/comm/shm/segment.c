@@ -106,7 +106,8 @@ static int open_file(
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
-		gt_err_sys(err, "cannot open the shared memory of rank 0, '%s'", path);
+		gt_err_sys(
+		    err, "cannot open the shared memory of the group's first rank, '%s'", path);
 		return gt_err_hint(err,
 		    "ranks that share memory are processes of one user on one host, "
 		    "that see each other in /proc");
@@ -115,7 +116,8 @@ static int open_file(
 		gt_err_sys(err, "'%s'", path);
 	else if (st.st_dev != card->device || st.st_ino != card->inode)
 		gt_err_set(err, GT_EINVAL,
-		    "'%s' is not the shared memory of rank 0: is it on another host?", path);
+		    "'%s' is not the shared memory of the group's first rank: is it on another host?",
+		    path);
 	else if (card->bytes != bytes || (uint64_t)st.st_size != bytes)
 		other_size(card, bytes, err);
 	else
