@@ -6,18 +6,8 @@
 #include "cmd/cmd.h"
 #include "lib/base/file.h"
 
-/* As part of a message, in which a control character must not reach the terminal. */
-static size_t put_path(char *to, size_t size, const char *path)
-{
-	size_t n = 0;
-
-	for (; *path && n < size; path++)
-		to[n++] = (unsigned char)*path < ' ' || *path == 0x7f ? '?' : *path;
-	return n;
-}
-
 /* Only functions that a handler may call, and no memory but the stack. */
-static void say_which(const char *path)
+static void print_fault(const char *path)
 {
 	static const char begin[] = "gtrain: error: ",
 	                  text[] = GT_MAP_SHRANK "\nhint: " GT_MAP_SHRANK_HINT "\n";
@@ -26,8 +16,11 @@ static void say_which(const char *path)
 
 	memcpy(line, begin, n);
 	if (path) {
+		size_t length = strnlen(path, sizeof(line) - n - sizeof(text) - 4);
+
 		line[n++] = '\'';
-		n += put_path(line + n, sizeof(line) - n - sizeof(text) - 3, path);
+		memcpy(line + n, path, length);
+		n += length;
 		memcpy(line + n, "': ", 3);
 		n += 3;
 	}
@@ -47,7 +40,7 @@ static void end_by_fault(int signal_number, siginfo_t *info, void *context)
 		raise(signal_number);
 		return;
 	}
-	say_which(gt_map_path_at(info->si_addr));
+	print_fault(gt_map_path_at(info->si_addr));
 	gt_atomic_end_by_fault();
 	_exit(GT_EXIT_FAILED);
 }

@@ -59,9 +59,10 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
 int gt_map_shrank(struct gt_err *err);
 
 /*
- * Return the path of the mapped file that has a byte at `address`, or NULL if it is not known. The
- * path is valid until gt_unmap(). The handler of SIGBUS may call this: the function takes no lock.
- * Only the paths of 64 mappings at a time are known, and none of 1024 bytes or more.
+ * Return the path of the mapped file that has a byte at `address`, in the form of gt_log_put(), or
+ * NULL if it is not known. The path is valid until gt_unmap(). The handler of SIGBUS may call this:
+ * the function takes no lock. Only the paths of 64 mappings at a time are known, and none of about
+ * 1000 bytes or more.
  */
 const char *gt_map_path_at(const void *address);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/file.h"
+#include "lib/base/log.h"
 
 enum { FILES = 64, PATH_BYTES = 1024 };
 
@@ -18,20 +19,33 @@ static struct {
 	atomic_flag taken;
 	atomic_uintptr_t start; /* 0: nothing to read here */
 	atomic_size_t size;
-	char path[PATH_BYTES];
+	char path[PATH_BYTES]; /* as gt_log_put() shows it */
 } mapped_files[FILES];
+
+/* Write a path in the form of gt_log_put(), as a handler cannot do this. Return false if the text
+ * is too long. */
+static bool show_path(char out[PATH_BYTES], const char *path)
+{
+	size_t used = 0;
+
+	for (; *path && used + GT_LOG_CHARACTER <= PATH_BYTES; used += strlen(out + used))
+		path += gt_log_character(out + used, path);
+	out[used] = '\0';
+	return !*path;
+}
 
 void gt_mapped_add(const void *start, size_t size, const char *path)
 {
-	size_t length = strlen(path), i = 0;
+	char shown[PATH_BYTES];
+	size_t i = 0;
 
-	if (length >= PATH_BYTES)
+	if (!show_path(shown, path))
 		return;
 	while (i < FILES && atomic_flag_test_and_set(&mapped_files[i].taken))
 		i++;
 	if (i == FILES)
 		return;
-	memcpy(mapped_files[i].path, path, length + 1);
+	strcpy(mapped_files[i].path, shown);
 	atomic_store(&mapped_files[i].size, size);
 	atomic_store(&mapped_files[i].start, (uintptr_t)start);
 }

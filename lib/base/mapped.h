@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Add a mapping to the table. `path` is copied. If the table is full or the path is too long, the
- * mapping is left out. Any thread may call this function and the next one at any time.
+ * Add a mapping to the table. `path` is copied, in the form of gt_log_put(). If the table is full
+ * or this form is too long, the mapping is left out. Any thread may call this function and the next one at any time.
  */
 void gt_mapped_add(const void *start, size_t size, const char *path);
 

@@ -93,6 +93,10 @@ static void a_mapped_byte_names_its_file(void **state)
 	assert_string_equal(gt_map_path_at(maps[0].data), "./file");
 	gt_unmap(&maps[0]);
 	assert_null(gt_map_path_at(NULL));
+	write_plain("a\nb\xc2\x9b\u202e\xff", "12345"); /* as it is safe on a terminal */
+	assert_int_equal(gt_map(&maps[0], "a\nb\xc2\x9b\u202e\xff", NULL), 0);
+	assert_string_equal(gt_map_path_at(maps[0].data), "a\\nb\\u009b\\u202e\\xff");
+	gt_unmap(&maps[0]);
 }
 
 /* Pages of mapped files that are in this process's memory, in bytes. */
