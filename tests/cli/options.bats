@@ -154,7 +154,7 @@ setup() {
 		equal "$status" 1
 		[[ $err == "gtrain: error: '${words%% *}' has no checkpoint to go on with"* ]]
 		[[ $words != whole* || $err == *"hint: --init-from ${words%% *}/model.pth starts a new run from its weights" ]]
-		[[ $words == whole* || $err != *hint* ]]
+		[[ $words == whole* || $err == *"hint: --resume auto starts a new run if there is none" ]]
 	done
 	equal "$(find whole cut empty -printf '%p %T@\n' | sort)" "$before"
 	[ ! -e new ] && [ ! -e runs ]

@@ -230,7 +230,7 @@ static void the_latest_is_found_where_there_is_one(void **state)
 	}
 }
 
-/* --resume DIR: the checkpoint is required. The error has no hint where there is no model.pth. */
+/* --resume DIR: the checkpoint is required. */
 static void a_run_is_resumed_from_a_checkpoint(void **state)
 {
 	static const struct {
@@ -245,14 +245,14 @@ static void a_run_is_resumed_from_a_checkpoint(void **state)
 		      { { "/config.json", RUN }, { "/metrics.jsonl", "" },
 		          { STEP "2.pth.tmp-1-0", CKPT } },
 		      .argument = "", .code = GT_EIO, .says = "' has no checkpoint to go on with" },
-		    NULL },
+		    "resume auto starts a new run" },
 		{ { "a run without its checkpoints",
 		      { { "/config.json", RUN }, { "/model.pth", CKPT } }, .argument = "",
 		      .code = GT_EIO, .says = "' has no checkpoint to go on with" },
 		    "/model.pth starts a new run from its weights" },
 		{ { "an empty folder", { { 0 } }, .argument = "", .code = GT_EIO,
 		      .says = "' has no checkpoint to go on with" },
-		    NULL },
+		    "resume auto starts a new run" },
 		{ { "a damaged config.json", { { "/config.json", "{" }, { "/model.pth", CKPT } },
 		      .argument = "", .code = GT_EFORMAT, .says = "/config.json': line 1: " },
 		    NULL },

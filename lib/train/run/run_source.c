@@ -184,10 +184,11 @@ static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
 		rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
 	if (rc)
 		return rc;
-	rc = gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
+	gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
 	if (gt_file_exists(s->file))
-		gt_err_hint(err, "{init-from} %s starts a new run from its weights", s->path);
-	return rc;
+		return gt_err_hint(
+		    err, "{init-from} %s starts a new run from its weights", s->path);
+	return gt_err_hint(err, "{resume} auto starts a new run if there is none");
 }
 
 int gt_run_source_check_resumed(const char *argument, struct gt_err *err)
