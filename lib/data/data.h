@@ -60,9 +60,10 @@ struct gt_data_info {
 	 * unless other values are given or known. */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS];
-	/* The inputs have mean 0 and std 1 only because neither the spec nor gt_data_request.like
-	 * says how they were scaled in training: the pixels of images of files are from 0 to 1, the
-	 * numbers of a table are those of the file. False if there is no `like`. */
+	/* The inputs or the target have mean 0 and std 1 only because neither the spec nor
+	 * gt_data_request.like says how they were scaled in training: the pixels of images of files
+	 * are from 0 to 1, the numbers of a table are those of the file. False if there is no
+	 * `like`. */
 	bool raw;
 };
 
