@@ -6,7 +6,8 @@
 
 /*
  * Add a mapping to the table. `path` is copied, in the form of gt_log_put(). If the table is full
- * or this form is too long, the mapping is left out. Any thread may call this function and the next one at any time.
+ * or this form is too long, the mapping is left out. Any thread may call this function and the next
+ * one at any time.
  */
 void gt_mapped_add(const void *start, size_t size, const char *path);
 

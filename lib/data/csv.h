@@ -101,8 +101,8 @@ double gt_csv_round_digits(double x);
 /* Parse a number. Return false unless it is finite and in the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 
-/* Return whether the text has the form of a number. The number may be too large for float32, infinite
- * or NaN. */
+/* Return whether the text has the form of a number. The number may be too large for float32,
+ * infinite or NaN. */
 bool gt_csv_looks_like_number(const char *s);
 
 /* Return whether the text is a number with digits that is too large for gt_csv_parse_number(). */
