@@ -39,7 +39,7 @@ bool gt_csv_looks_like_number(const char *s)
 	return end != s && !*end;
 }
 
-/* Whether a text begins with a digit, after its sign or point. */
+/* Whether a text begins with a digit, after spaces, a sign or a point. */
 static bool has_digit(const char *s)
 {
 	return isdigit((unsigned char)s[strspn(s, " +-.")]);
