@@ -211,7 +211,7 @@ static int follow_links(char **path, const char *given, struct gt_err *err)
 		char *next;
 
 		if (n < 0 || is_directory(*path))
-			return 0; /* no link, or nothing that can be written: opening it will tell */
+			return 0; /* no link, nothing, or no file: opening it will tell */
 		text[n] = '\0';
 		next = gt_asprintf(err, "%.*s%s", *text == '/' ? 0 : folder, *path, text);
 		if (!next)
