@@ -328,7 +328,7 @@ static bool has_normal(const struct gt_csv_table *t, int column)
 	return false;
 }
 
-static int refuse_small(const struct gt_csv_table *t, size_t field, struct gt_err *err)
+static int fail_small(const struct gt_csv_table *t, size_t field, struct gt_err *err)
 {
 	const struct gt_csv_words *w = &t->words[t->place[field]];
 	char name[128];
@@ -349,7 +349,7 @@ int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
 
 		if (column != GT_CSV_NOWHERE && t->words[column].small != 0 &&
 		    t->words[column].varies && !has_normal(t, column))
-			return refuse_small(t, i, err);
+			return fail_small(t, i, err);
 	}
 	return 0;
 }
