@@ -67,6 +67,21 @@ def plain(peer, path):
                 "step": peer.step, "args": {"width": 7}}, path)
 
 
+def of_numpy(value):
+    """Numbers as loops leave them that take rates from an array; pairs as a command line gives them."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    kinds = {bool: np.bool_, int: np.int64, float: np.float64}
+    return kinds[type(value)](value) if type(value) in kinds else value
+
+
+def numpy_numbers(peer, path):
+    state = peer.optimizer.state_dict()
+    groups = [{key: value if key == "params" else of_numpy(value) for key, value in group.items()} for group in state["param_groups"]]
+    torch.save({"model": peer.weights(), "optimizer": {**state, "param_groups": groups}, "epoch": np.int32(peer.step // EACH),
+                "step": np.float32(peer.step)}, path)
+
+
 def long_names(peer, path):
     torch.save({"model_state_dict": peer.weights("_orig_mod."), "optimizer_state_dict": peer.optimizer.state_dict(),
                 "scheduler": peer.scheduler.state_dict(), "epoch": peer.step // EACH, "global_step": peer.step}, path)
@@ -130,6 +145,7 @@ def accelerate(peer, path):
 #       how it is saved, its name, parts of what gtrain says
 FORMS = [
     (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' removed from 4 keys", "left: 'args'\n"]),
+    (numpy_numbers, "their.np", []),
     (long_names, "their.pth", ["'_orig_mod.' removed from", "its schedule is left"]),
     (iterations, "their.th", ["state_dict found under 'net'"]),
     (lightning, "their.ckpt", ["a checkpoint of PyTorch Lightning", "left: 'pytorch-lightning_version', 'loops', 'callbacks'"]),
@@ -196,6 +212,13 @@ def without_a_step(folder):
     gtrain("train", "--resume", f"{folder}/bare", "--nproc", 2, "--batch", BATCH // 2, "--steps", 16, "-q")
     far = off(curve(f"{folder}/bare")[6:], peer.train(6))
     yield "and once more from gtrain's own checkpoint, on two ranks", "" if far <= 1e-5 else f"apart by {far:.1e}"
+    peer = Peer(folder, "adamw")
+    peer.train(2)
+    numpy_numbers(peer, f"{folder}/betas.pt")
+    words = options(folder, "adamw", 3)
+    words[words.index("--betas") + 1] = "0.9,0.99"
+    said = gtrain("train", "--resume", f"{folder}/betas.pt", "--out", f"{folder}/betas", *words)
+    yield "betas in a list are compared", "" if "its betas were 0.8,0.95; --betas 0.9,0.99 counts" in said else said
 
 
 class Backwards(torch.nn.Module):
@@ -460,6 +483,9 @@ def refusals(folder):
         ("groups of two decays", groups(weight_decay=0.5), "adamw",
          "weight decays of 0.01 and 0.5\nhint: --weight-decay X replaces these values by X"),
         ("a rate that is NaN", one(lr=math.nan), "adamw", "its optimizer has lr=nan"),
+        ("a rate that is a text", one(lr="0.1"), "adamw", "its optimizer's setting 'lr' is not a number"),
+        ("amsgrad of NumPy", one(amsgrad=np.bool_(True)), "adamw", "amsgrad=1, which is not supported"),
+        ("a step that is a text", {**state, "step": "2"}, "sgd", "'step' is not a number"),
         ("a negative rate", one(initial_lr=-0.1), "adamw", "its optimizer has initial_lr=-0.1"),
         ("a negative decay", one(weight_decay=-0.1), "adamw", "its optimizer has weight_decay=-0.1"),
         ("layers unfrozen later", {"model": peer.weights(), "step": 2, "optimizer": {"state": unfrozen, "param_groups": adam["param_groups"]}},

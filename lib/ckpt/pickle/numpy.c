@@ -1,4 +1,4 @@
-/* numpy.c - numpy's arrays inside a pickle, as tensors. */
+/* numpy.c - numpy's arrays and scalars inside a pickle, as tensors. */
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
@@ -9,9 +9,10 @@
 /*
  * numpy writes an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
  *     (1, shape, dtype, whether in Fortran's order, bytes)
- * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"),
- * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand there.
- * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
+ * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"), where dtype is
+ * numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand there. A scalar is
+ * multiarray.scalar(dtype, bytes). Source: numpy/core/src/multiarray/methods.c, array_reduce and
+ * array_setstate.
  */
 
 struct array {
@@ -55,6 +56,15 @@ static bool read_buffer(const struct gt_tree *args, struct array *a)
 	return read_dtype(gt_tree_value(args, 1), a);
 }
 
+/* The bytes of a node, or NULL. From Python 2 they may have come as text. */
+static const struct gt_tree *bytes_of(const struct gt_tree *node)
+{
+	if (gt_tree_is_object_of(node, "builtins.bytes") ||
+	    gt_tree_is_object_of(node, "builtins.bytearray"))
+		node = gt_tree_value(node->opaque.args, 0);
+	return gt_tree_is(node, GT_TREE_STRING) ? node : NULL;
+}
+
 static bool read_array(const struct gt_tree *node, struct array *a)
 {
 	bool known = false;
@@ -71,11 +81,20 @@ static bool read_array(const struct gt_tree *node, struct array *a)
 	for (size_t i = 0; i < a->shape->seq.count; i++)
 		if (!gt_tree_is_count(gt_tree_value(a->shape, i)))
 			return false;
-	/* From Python 2 the bytes may have come as text. */
-	if (gt_tree_is_object_of(a->bytes, "builtins.bytes") ||
-	    gt_tree_is_object_of(a->bytes, "builtins.bytearray"))
-		a->bytes = gt_tree_value(a->bytes->opaque.args, 0);
-	return gt_tree_is(a->bytes, GT_TREE_STRING);
+	a->bytes = bytes_of(a->bytes);
+	return a->bytes;
+}
+
+static void set_storage(struct gt_storage *storage, const struct array *a)
+{
+	*storage = (struct gt_storage){
+		.bytes = a->bytes->string.bytes,
+		.size_bytes = a->bytes->string.length,
+		.key = "",
+		.name = "",
+		.location = "",
+		.swapped = a->big != gt_host_is_big(),
+	};
 }
 
 static bool set_dims(const struct array *a, int ndim, int64_t *dims)
@@ -113,10 +132,7 @@ int gt_pickle_numpy(
 		return GT_ENOMEM;
 	if (!set_dims(&a, ndim, dims))
 		return gt_err_set(err, GT_EFORMAT, "an array's shape overflows");
-	storage->bytes = a.bytes->string.bytes;
-	storage->size_bytes = a.bytes->string.length;
-	storage->key = storage->name = storage->location = "";
-	storage->swapped = a.big != gt_host_is_big();
+	set_storage(storage, &a);
 	(*out)->tensor = (struct gt_tree_tensor){
 		.dtype = a.dtype,
 		.ndim = ndim,
@@ -125,4 +141,20 @@ int gt_pickle_numpy(
 		.storage = storage,
 	};
 	return gt_ckpt_tensor_check(&(*out)->tensor, err);
+}
+
+bool gt_pickle_numpy_scalar(
+    struct gt_tree_tensor *out, struct gt_storage *storage, const struct gt_tree *node)
+{
+	struct array a = { 0 };
+
+	if (!gt_tree_is_object_of(node, "numpy.core.multiarray.scalar") &&
+	    !gt_tree_is_object_of(node, "numpy._core.multiarray.scalar"))
+		return false;
+	a.bytes = bytes_of(gt_tree_value(node->opaque.args, 1));
+	if (!a.bytes || !read_dtype(gt_tree_value(node->opaque.args, 0), &a))
+		return false;
+	set_storage(storage, &a);
+	*out = (struct gt_tree_tensor){ .dtype = a.dtype, .storage = storage };
+	return !gt_ckpt_tensor_check(out, GT_ERR_IGNORED);
 }

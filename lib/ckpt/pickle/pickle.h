@@ -131,6 +131,12 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
 int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
+/* If `node` is a NumPy scalar, such as numpy.float64(0.5), describe it as a tensor without
+ * dimensions: set *out and its storage, *storage, which borrow the bytes of the node. Return false
+ * if the node is not a scalar with a type that gtrain supports. */
+bool gt_pickle_numpy_scalar(
+    struct gt_tree_tensor *out, struct gt_storage *storage, const struct gt_tree *node);
+
 /*
  * A function that writes a tensor. Each file format has its own, because pickles have no opcode for
  * tensors.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/ckpt/pickle/pickle.h"
 
 /* ---- nodes ---- */
 
@@ -251,11 +252,36 @@ static int read_scalar(
 	return rc ? rc : 1;
 }
 
-int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err)
+/* A number in memory of its own: a tensor, or a NumPy scalar. */
+struct boxed {
+	struct gt_tree_tensor scalar;
+	struct gt_storage storage;
+};
+
+static const struct gt_tree_tensor *unbox(struct boxed *b, const struct gt_tree *tree)
 {
+	if (gt_tree_is(tree, GT_TREE_TENSOR))
+		return &tree->tensor;
+	return gt_pickle_numpy_scalar(&b->scalar, &b->storage, tree) ? &b->scalar : NULL;
+}
+
+static int read_boxed_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err)
+{
+	struct boxed b;
+	const struct gt_tree_tensor *t = unbox(&b, tree);
 	double real;
 	int rc;
 
+	if (!t)
+		return 0;
+	if (!gt_dtype_is_float(t->dtype))
+		return read_scalar(t, GT_I64, out, err);
+	rc = read_scalar(t, GT_F64, &real, err);
+	return rc > 0 ? whole(real, out) : rc;
+}
+
+int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err)
+{
 	switch (tree ? tree->kind : GT_TREE_NONE) {
 	case GT_TREE_BOOL:
 		*out = tree->boolean;
@@ -265,18 +291,17 @@ int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *er
 		return 1;
 	case GT_TREE_FLOAT:
 		return whole(tree->real, out);
-	case GT_TREE_TENSOR:
-		if (!gt_dtype_is_float(tree->tensor.dtype))
-			return read_scalar(&tree->tensor, GT_I64, out, err);
-		rc = read_scalar(&tree->tensor, GT_F64, &real, err);
-		return rc > 0 ? whole(real, out) : rc;
-	default:
+	case GT_TREE_NONE:
 		return 0;
+	default:
+		return read_boxed_int(tree, out, err);
 	}
 }
 
 int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err)
 {
+	struct boxed b;
+	const struct gt_tree_tensor *t = unbox(&b, tree);
 	int64_t integer;
 	int rc;
 
@@ -284,8 +309,8 @@ int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *e
 		*out = tree->real;
 		return 1;
 	}
-	if (tree && tree->kind == GT_TREE_TENSOR && gt_dtype_is_float(tree->tensor.dtype))
-		return read_scalar(&tree->tensor, GT_F64, out, err);
+	if (t && gt_dtype_is_float(t->dtype))
+		return read_scalar(t, GT_F64, out, err);
 	rc = gt_tree_read_int(tree, &integer, err);
 	if (rc > 0)
 		*out = (double)integer;

@@ -90,8 +90,17 @@ static int check_settings(const struct gt_tree *group, struct gt_err *err)
 {
 	static const char *const unknown[] = { "amsgrad", "maximize", "dampening" };
 	static const char *const rates[] = { "lr", "initial_lr", "weight_decay" };
+	static const char *const numbers[] = { "amsgrad", "maximize", "dampening", "lr",
+		"initial_lr", "weight_decay", "momentum", "eps", "nesterov" };
 	double value;
 
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		const struct gt_tree *node = gt_tree_get(group, numbers[i]);
+
+		if (node && node->kind != GT_TREE_NONE && !gt_tree_as_float(node, &value))
+			return gt_err_set(err, GT_EFORMAT,
+			    "its optimizer's setting '%s' is not a number", numbers[i]);
+	}
 	for (int i = 0; i < 3; i++)
 		if (number(&value, group, unknown[i]) && value != 0)
 			return gt_err_set(err, GT_ENOTSUP,
@@ -187,7 +196,7 @@ static void warn_of_others(const struct gt_train *t, const struct gt_tree *group
 
 	if (gt_train_rank(t))
 		return;
-	if (betas && betas->kind == GT_TREE_TUPLE && betas->seq.count == 2) {
+	if (betas && is_list(betas) && betas->seq.count == 2) {
 		gt_tree_as_float(betas->seq.items[0].value, &a);
 		gt_tree_as_float(betas->seq.items[1].value, &b);
 	}

@@ -19,7 +19,7 @@
 
 /* The names that people give to each part, ended by NULL; the first that is there counts. */
 static const char *const optimizers[] = { "optimizer", "optimizer_state_dict", "optimizer_states",
-	"optimizer_state", "optim_state_dict", "optim", "opt", NULL };
+	"optimizer_state", "optim_state_dict", "optim", "opt", "last_optimizer_state", NULL };
 static const char *const schedulers[] = { "lr_scheduler", "scheduler", "lr_schedulers",
 	"scheduler_state_dict", "lr_scheduler_state_dict", "sched", NULL };
 static const char *const scalers[] = { "scaler", "grad_scaler", "scaler_state_dict", "amp_scaler",
@@ -85,11 +85,12 @@ static void list_left(struct gt_saved *s, const struct gt_tree *weights)
 	for (size_t i = 0; s->root->kind == GT_TREE_DICT && i < s->root->seq.count; i++) {
 		const struct gt_tree_item *item = &s->root->seq.items[i];
 		const struct gt_tree *value = item->value;
+		double number;
 
 		if (item->key->kind != GT_TREE_STRING || value == weights ||
 		    only(value) == s->optimizer || only(value) == s->scaler ||
-		    value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_INT ||
-		    value->kind == GT_TREE_FLOAT)
+		    value->kind == GT_TREE_TENSOR ||
+		    (value->kind != GT_TREE_BOOL && gt_tree_as_float(value, &number)))
 			continue;
 		leave(&l, item->key->string.bytes);
 	}
@@ -112,6 +113,8 @@ static int read_number(
 
 	if (rc < 0)
 		return gt_err_prefix(err, "'%s'", name);
+	if (!rc && value && value->kind != GT_TREE_NONE)
+		return gt_err_set(err, GT_EFORMAT, "'%s' is not a number", name);
 	if (!rc)
 		return 0;
 	if (!is_count(number))
