@@ -157,7 +157,8 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 	if (!rc)
 		return 0;
 	*err = unknown;
-	err->code = rc == GT_EFORMAT ? GT_EINVAL : rc; /* no file is at fault */
+	if (!*err->hint)
+		gt_err_hint(err, "a prompt is text in UTF-8");
 	return gt_err_prefix(err, "--prompt");
 }
 
