@@ -61,9 +61,9 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
-/* Kernels whose output must have the type of the first input use this function as accepts() (struct
- * gt_kernel). If the input has 32 bits and the output has 16 bits, a kernel of half.c does the
- * work. */
+/* If a kernel needs an output of the same type as the first input, its accepts() (struct gt_kernel)
+ * is this function. If the input has 32 bits and the output has 16 bits, a kernel of half.c does
+ * the work. */
 static inline bool gt_cpu_accepts_one_type(const struct gt_call *call)
 {
 	return call->out[0].dtype == call->in[0].dtype;

@@ -103,7 +103,7 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  *   folder does not follow links. The caller must keep this folder open until commit or abandon.
  * - Errors: opening fails if the path exists and is not a regular file. It also fails if the path
  *   is a link to an open file in /proc, as /dev/stdout is: a rename would put a new file in the
- *   place of the open one, whose earlier content would be lost.
+ *   place of the open one, and the earlier content of the open file would be lost.
  *
  * If a process is killed by SIGKILL, its temporary files stay. The next open of the same path
  * removes them if no process with this PID exists and no process holds a lock on them.

@@ -235,9 +235,9 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
 /*
  * Read a scalar and convert it between bool, int and float. A 0-dimensional tensor counts as a
- * scalar, because torch.optim keeps `step` as such a tensor. A float is converted to an integer
- * only if its value is a whole number. For other kinds and for NULL, return false and leave *out
- * unchanged.
+ * scalar, because torch.optim keeps `step` as such a tensor. So does a NumPy scalar, because
+ * training loops set a learning rate from an array. A float is converted to an integer only if its
+ * value is a whole number. For other kinds and for NULL, return false and leave *out unchanged.
  */
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);

@@ -53,8 +53,8 @@ struct gt_csv_words {
 	bool again;      /* the column had an offset in the rows before t->rows_again */
 	double last;     /* the number in the row before */
 	bool varies;     /* two numbers that follow each other are different */
-	/* The first number, as in the file, that is not 0 after its offset is subtracted, but whose
-	 * difference is 0 or denormal as float32. 0: there is none. */
+	/* The first number of the file for which `number - offset` is not 0, but is 0 or denormal
+	 * as float32. 0: there is none. */
 	double small;
 };
 

@@ -333,10 +333,9 @@ static int fail_small(const struct gt_csv_table *t, size_t field, struct gt_err 
 	const struct gt_csv_words *w = &t->words[t->place[field]];
 	char name[128];
 
-	gt_err_set(err, GT_EFORMAT, "%s: numbers such as %.15g %s 1.2e-38",
+	gt_err_set(err, GT_EFORMAT, "%s: numbers such as %.15g %s: the least is 1.2e-38",
 	    gt_csv_field_name(t, field, name, sizeof(name)), w->small,
-	    w->offset != 0 ? "differ by less than the least number of float32,"
-	                   : "are too small for float32, whose least is");
+	    w->offset != 0 ? "differ too little for float32" : "are too small for float32");
 	return gt_csv_hint_unit(t, err);
 }
 

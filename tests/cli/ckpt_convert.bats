@@ -55,7 +55,7 @@ keys() {
 	equal "$err" ""
 }
 
-@test "legacy files hold no tensors whose storage has no type" {
+@test "legacy files hold no storages without a type" {
 	for type in U16 U32 U64 F8_E4M3 F8_E5M2; do
 		case $type in
 		U*) name=uint${type#U} bytes=$((${type#U} / 8)) ;;

@@ -319,7 +319,7 @@ def rates_of_schedule(folder):
     run[run.index(22)] = 24
     gtrain("train", "--resume", "auto", "--out", out, *run)
     yield "such a run goes on once more", "" if len(curve(out)) == 22 else f"{len(curve(out))} steps"
-    # A file of gtrain without its options is one of another program, whose groups have one eps.
+    # A file of gtrain without its options is one of another program: its groups have one eps.
     more = ["--lr-scale", "0.*=30", "--adam-lr", 0.02]
     muon = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--optimizer", "muon", *more]
     muon[muon.index("--steps") + 1] = 8

@@ -257,11 +257,10 @@ static const struct wrong wrongs[] = {
 	{ "csv:@/small-last.csv", GT_EFORMAT,
 	    "column 0: numbers such as 1e-50 are too small for float32", NULL },
 	{ "csv:@/near.csv", GT_EFORMAT,
-	    "column 0: numbers such as 1e-30 differ by less than the least number of float32, "
-	    "1.2e-38",
+	    "column 0: numbers such as 1e-30 differ too little for float32: the least is 1.2e-38",
 	    "write the column in another unit" },
 	{ "csv:@/late-zero.csv", GT_EFORMAT,
-	    "column 0: numbers such as 3e-40 are too small for float32, whose least is 1.2e-38",
+	    "column 0: numbers such as 3e-40 are too small for float32: the least is 1.2e-38",
 	    NULL },
 	{ "csv:@/gap.csv", GT_EFORMAT, "line 3, column 'y': the value is missing", NULL },
 	{ "csv:@/plain.csv,sep=x", GT_EINVAL, "'sep=x': not comma, tab, semicolon or bar", NULL },

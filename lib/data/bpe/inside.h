@@ -334,8 +334,8 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 
 enum { GT_BPE_MARKS = 64 }; /* largest number of marks in a struct gt_bpe_chunk */
 
-/* A chunk of a segment. It begins at byte `from`, and ends with the first word whose end is at or
- * after byte `until`. */
+/* A chunk of a segment. It begins at byte `from`. It ends at the end of the first word that ends at
+ * or after byte `until`. */
 struct gt_bpe_chunk {
 	const unsigned char *p; /* the segment [n] */
 	size_t n, from, until;

@@ -88,29 +88,41 @@ static bool number(double *out, const struct gt_tree *group, const char *key)
 
 static int check_settings(const struct gt_tree *group, struct gt_err *err)
 {
-	static const char *const unknown[] = { "amsgrad", "maximize", "dampening" };
-	static const char *const rates[] = { "lr", "initial_lr", "weight_decay" };
-	static const char *const numbers[] = { "amsgrad", "maximize", "dampening", "lr",
-		"initial_lr", "weight_decay", "momentum", "eps", "nesterov" };
-	double value;
+	enum rule { A_NUMBER, ZERO, NOT_NEGATIVE };
+	static const struct {
+		const char *key;
+		enum rule rule;
+	} settings[] = {
+		{ "amsgrad", ZERO },
+		{ "maximize", ZERO },
+		{ "dampening", ZERO },
+		{ "lr", NOT_NEGATIVE },
+		{ "initial_lr", NOT_NEGATIVE },
+		{ "weight_decay", NOT_NEGATIVE },
+		{ "momentum", A_NUMBER },
+		{ "eps", A_NUMBER },
+		{ "nesterov", A_NUMBER },
+	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		const struct gt_tree *node = gt_tree_get(group, numbers[i]);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+		const char *key = settings[i].key;
+		const struct gt_tree *node = gt_tree_get(group, key);
+		double value;
 
-		if (node && node->kind != GT_TREE_NONE && !gt_tree_as_float(node, &value))
-			return gt_err_set(err, GT_EFORMAT,
-			    "its optimizer's setting '%s' is not a number", numbers[i]);
-	}
-	for (int i = 0; i < 3; i++)
-		if (number(&value, group, unknown[i]) && value != 0)
+		if (!node || node->kind == GT_TREE_NONE)
+			continue;
+		if (!gt_tree_as_float(node, &value))
+			return gt_err_set(
+			    err, GT_EFORMAT, "its optimizer's setting '%s' is not a number", key);
+		if (settings[i].rule == ZERO && value != 0)
 			return gt_err_set(err, GT_ENOTSUP,
-			    "its optimizer has %s=%g, which is not supported", unknown[i],
+			    "its optimizer has %s=%g, which is not supported", key,
 			    gt_text_real(value));
-	for (int i = 0; i < 3; i++)
-		if (number(&value, group, rates[i]) && !(value >= 0 && isfinite(value)))
+		if (settings[i].rule == NOT_NEGATIVE && !(value >= 0 && isfinite(value)))
 			return gt_err_set(err, GT_EFORMAT,
 			    "its optimizer has %s=%g, which is not a finite number of 0 or more",
-			    rates[i], gt_text_real(value));
+			    key, gt_text_real(value));
+	}
 	return 0;
 }
 
