@@ -12,6 +12,7 @@
 #include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 #include "lib/device/holders.h"
 #include "lib/device/probe.h"
 
@@ -75,14 +76,21 @@ int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct 
 
 /* ---- devices ---- */
 
+/* The first call starts CUDA and the threads of its driver. If one of them took signals, the
+ * launcher would miss ends of its ranks, and a rank would end at once where it is to stop after the
+ * present step. */
 static int cuda_count(void)
 {
+	sigset_t before;
 	int n = 0;
 
-	if (cudaGetDeviceCount(&n) == cudaSuccess)
-		return n;
-	cudaGetLastError(); /* no driver, or no GPU */
-	return 0;
+	gt_block_signals(&before);
+	if (cudaGetDeviceCount(&n) != cudaSuccess) {
+		cudaGetLastError(); /* no driver, or no GPU */
+		n = 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return n;
 }
 
 static int cuda_describe(int index, char *text, size_t size, struct gt_err *err)
@@ -112,9 +120,16 @@ static int cuda_check_tf32(int index, struct gt_err *err)
 	    p.minor);
 }
 
+/* The first call for a device makes its context, and may start threads as in cuda_count(). */
 static int cuda_enter(int index, struct gt_err *err)
 {
-	return gt_cuda_check(cudaSetDevice(index), index, "cudaSetDevice", err);
+	sigset_t before;
+	cudaError_t e;
+
+	gt_block_signals(&before);
+	e = cudaSetDevice(index);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return gt_cuda_check(e, index, "cudaSetDevice", err);
 }
 
 static int cuda_memory(int index, uint64_t *available, uint64_t *total, struct gt_err *err)

@@ -1,10 +1,8 @@
 /* host_call.c - functions of the host that streams of GPUs call: a thread for each such stream. */
 #include "kernels/cuda/host_call.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 
 /*
  * A call in a stream is an event and a wait for a number in pinned memory. The stream's thread
@@ -165,19 +164,6 @@ static void *live(void *arg)
 	return NULL;
 }
 
-/* Signals are for the threads that were there before. */
-static int start_thread(struct gt_cuda_calls *calls)
-{
-	sigset_t all, before;
-	int e;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	e = pthread_create(&calls->thread, NULL, live, calls);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return e;
-}
-
 /* ---- its life ---- */
 
 static void free_all(struct gt_cuda_calls *calls)
@@ -201,7 +187,7 @@ static int start(struct gt_stream *stream, struct gt_err *err)
 {
 	struct gt_cuda_calls *calls = gt_calloc(1, sizeof(*calls), err);
 	void *p = NULL;
-	int rc, e;
+	int rc;
 
 	if (!calls)
 		return GT_ENOMEM;
@@ -214,8 +200,7 @@ static int start(struct gt_stream *stream, struct gt_err *err)
 	calls->returned = p;
 	if (!rc) {
 		*calls->returned = 0;
-		e = errno = start_thread(calls);
-		rc = e ? gt_err_sys(err, "cannot start a thread for calls of the host") : 0;
+		rc = gt_thread_start(&calls->thread, live, calls, err);
 	}
 	if (rc)
 		free_all(calls);

@@ -9,18 +9,25 @@
 
 enum { MAX_THREADS = 64, DEFAULT_MAX = 16 };
 
-int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err)
+void gt_block_signals(sigset_t *before)
 {
 	static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL };
-	sigset_t blocked, old;
-	int failed;
+	sigset_t blocked;
 
 	sigfillset(&blocked);
 	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
 		sigdelset(&blocked, own[i]);
-	pthread_sigmask(SIG_SETMASK, &blocked, &old);
+	pthread_sigmask(SIG_SETMASK, &blocked, before);
+}
+
+int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err)
+{
+	sigset_t before;
+	int failed;
+
+	gt_block_signals(&before);
 	failed = pthread_create(thread, NULL, body, context);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (failed)
 		return gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed));
 	return 0;

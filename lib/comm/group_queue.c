@@ -1,12 +1,11 @@
 /* group_queue.c - collectives in the background: a thread that takes them from a queue. */
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 #include "lib/comm/group_backend.h"
 
 struct gt_queue_thread {
@@ -56,23 +55,9 @@ static void *run_calls(void *arg)
 	return NULL;
 }
 
-/* Signals are for the threads that were there before. */
-static int start_thread(struct gt_queue_thread *t)
-{
-	sigset_t all, before;
-	int e;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	e = pthread_create(&t->thread, NULL, run_calls, t);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return e;
-}
-
 static int make_thread(struct gt_queue *q, struct gt_err *err)
 {
 	struct gt_queue_thread *t = gt_calloc(1, sizeof(*t), err);
-	int e;
 
 	if (!t)
 		return err->code;
@@ -80,11 +65,9 @@ static int make_thread(struct gt_queue *q, struct gt_err *err)
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->more, NULL);
 	pthread_cond_init(&t->less, NULL);
-	e = start_thread(t);
-	if (e) {
+	if (gt_thread_start(&t->thread, run_calls, t, err)) {
 		free(t);
-		errno = e;
-		return gt_err_sys(err, "cannot start a thread for collectives");
+		return err->code;
 	}
 	q->thread = t;
 	return 0;

@@ -32,6 +32,8 @@ RUNS = [
     ("resnet20 bf16 B1024", "images/s", "resnet20", 1024, 1),
     ("resnet50 bf16 channels-last B256", "images/s", "resnet50", 256, 1),
 ]
+# The rows of RUNS whose ops are profiled, too.
+PROFILED = ("gpt2-124M bf16 B16", "resnet50 bf16 channels-last B256")
 TINY = [("gpt bf16 B2", "tokens/s", "gpt:layers=1,heads=2,width=32,block=16,dropout=0,vocab=65", 2, 16)]
 
 
@@ -102,7 +104,11 @@ def spans_by_op(path):
 
 
 def ops(table, tiny):
-    name, _, model, batch, _ = (TINY if tiny else RUNS)[0]
+    for name, _, model, batch, _ in TINY if tiny else [run for run in RUNS if run[0] in PROFILED]:
+        ops_of(table, name, model, batch)
+
+
+def ops_of(table, name, model, batch):
     profile = f"wait=2,warmup=2,active={STEPS_PROFILED}"
     with tempfile.TemporaryDirectory() as folder:
         gtrain(*train_args(model, batch, 8, "--out", f"{folder}/run", "--profile", profile))

@@ -5,7 +5,10 @@
 /* cmocka wants these three first */
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -273,6 +276,47 @@ static void a_freed_stream_has_made_its_calls(void **state)
 	gt_device_close(d);
 }
 
+/* ---- signals ---- */
+
+/* The signals that a thread blocks, a bit for each. */
+static unsigned long long blocked_by(const char *thread)
+{
+	char path[300], line[200];
+	unsigned long long set = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, "SigBlk:", 7))
+			set = strtoull(line + 7, NULL, 16);
+	fclose(f);
+	return set;
+}
+
+/* A signal to the process goes to any thread that does not block it. The launcher of ranks reads
+ * its signals from a file descriptor, and would miss those that another thread takes. */
+static void threads_of_a_device_take_no_signals(void **state)
+{
+	static const int numbers[] = { SIGCHLD, SIGINT, SIGTERM, SIGUSR1 };
+	struct gt_device *d = open_device(second());
+	DIR *threads = opendir("/proc/self/task");
+	struct gate g = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, true, 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct dirent *thread;
+
+	(void)state;
+	assert_non_null(threads);
+	ok(b->host_call(d->compute, pass, &g, NULL, 0, &err), &err);
+	while ((thread = readdir(threads)))
+		for (int i = 0; i < 4 && *thread->d_name != '.'; i++)
+			if (atoi(thread->d_name) != getpid())
+				assert_true(blocked_by(thread->d_name) >> (numbers[i] - 1) & 1);
+	closedir(threads);
+	gt_device_close(d);
+}
+
 /* ---- errors ---- */
 
 static int fail_call(void *self, struct gt_err *err)
@@ -348,6 +392,7 @@ int main(void)
 		cmocka_unit_test(the_host_does_not_wait_for_calls),
 		cmocka_unit_test(any_number_of_calls_is_made),
 		cmocka_unit_test(a_freed_stream_has_made_its_calls),
+		cmocka_unit_test(threads_of_a_device_take_no_signals),
 		cmocka_unit_test(an_error_is_that_of_later_calls),
 	};
 

@@ -1,9 +1,7 @@
 /* watch.c - the thread that makes collectives of GPUs end: with their result or an error. */
-#include <errno.h>
-#include <signal.h>
-
 #include "kernels/cuda/group/group.h"
 #include "lib/base/clock.h"
+#include "lib/base/thread_pool.h"
 
 /* Check the other ranks every check_s. After a rank has gone, wait grace_s more for the collective:
  * that rank may have completed its part. A launcher kills ranks 1.5 s after it has seen one die
@@ -198,17 +196,12 @@ static void *live(void *self)
 	return NULL;
 }
 
-/* Start the watch with all signals blocked, so that other threads of the program get them. */
 int gt_cuda_group_watch(struct gt_cuda_group *g, struct gt_err *err)
 {
-	sigset_t all, before;
+	int rc = gt_thread_start(&g->watch, live, g, err);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	errno = pthread_create(&g->watch, NULL, live, g);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	g->has_watch = !errno;
-	return errno ? gt_err_sys(err, "cannot start a thread that watches collectives") : 0;
+	g->has_watch = !rc;
+	return rc;
 }
 
 void gt_cuda_group_end_watch(struct gt_cuda_group *g)

@@ -10,6 +10,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/base/thread_pool.h"
 #include "tests/fake/far/far_inside.h"
 
 /* One for each device; its lock guards all that its streams and events hold. */
@@ -246,7 +247,7 @@ static int far_stream_new(struct gt_stream **out, int index, struct gt_err *err)
 		s->clock.at[id] = d->began[id];
 	}
 	pthread_mutex_unlock(&d->lock);
-	if (id == FAR_STREAMS || pthread_create(&s->thread, NULL, work, s)) {
+	if (id == FAR_STREAMS || gt_thread_start(&s->thread, work, s, err)) {
 		free(s);
 		return gt_err_set(err, GT_EDEVICE, "far: no more streams");
 	}
