@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
@@ -57,17 +58,29 @@ static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label
 	}
 }
 
+/* Four bytes, each of which is 0 or 1: the low bits of x. 0b1011 becomes 0x01000101. */
+static uint32_t spread_bits(uint32_t x)
+{
+	return (x & 0xF) * 0x00204081u & 0x01010101u;
+}
+
+/* Each byte is 32 + 7 bits of noise + 64 where the pattern's bit is set: at most 223, so that four
+ * bytes are added as one number. A word's lowest byte is its first element. */
 static void read_image(const struct randoms *r, uint32_t sample, uint32_t label, uint8_t *x)
 {
+	size_t bytes = r->source.info.input_bytes;
 	uint32_t noise[4], pattern[4];
 
-	for (size_t i = 0; i < r->source.info.input_bytes; i++) {
+	for (size_t i = 0; i < bytes; i += 16) {
 		if (i % 128 == 0)
 			draw_block(r, (uint32_t)(i / 128), label, UINT32_MAX, pattern);
-		if (i % 16 == 0)
-			draw_block(r, (uint32_t)(i / 16), DRAW_NOISE, sample, noise);
-		x[i] = (uint8_t)(32 + (noise[i % 16 / 4] >> i % 4 * 8 & 0x7F) +
-		                 (pattern[i % 128 / 32] >> i % 32 & 1 ? 64 : 0));
+		draw_block(r, (uint32_t)(i / 16), DRAW_NOISE, sample, noise);
+		for (size_t k = 0; k < 4; k++) {
+			uint32_t bits = pattern[i % 128 / 32] >> (i % 32 + 4 * k);
+
+			noise[k] = 0x20202020u + (noise[k] & 0x7F7F7F7Fu) + (spread_bits(bits) << 6);
+		}
+		memcpy(x + i, noise, bytes - i < 16 ? bytes - i : 16);
 	}
 }
 

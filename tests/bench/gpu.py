@@ -22,6 +22,7 @@ import tempfile
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 STEPS_PROFILED = 3
+WORKERS = 8  # threads that make the random data
 # Products of gpt2's layers for 16 x 1024 tokens, and a cube.
 SHAPES = "8192x8192x8192,16384x2304x768,16384x3072x768,16384x768x3072,16384x50304x768"
 # Name of the row, unit, model, batch, units in a sample.
@@ -73,7 +74,7 @@ def copy(table, tiny):
 
 def train_args(model, batch, steps, *options):
     return ["train", "--device", "cuda:0", "--model", model, "--data", f"random:,samples={4 * batch}", "--batch", batch,
-            "--amp", "bf16", "--steps", steps, "--log-every", 5, "--save-every", 0, "-q", *options]
+            "--workers", WORKERS, "--amp", "bf16", "--steps", steps, "--log-every", 5, "--save-every", 0, "-q", *options]
 
 
 def train(table, tiny, steps):
