@@ -19,9 +19,10 @@ extern "C" {
  * argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
- *   place     Use `memory`, which has the requested size, for the measurement. It is zeroed and has
- *             the alignment of device memory. A GPU draws less power when it computes with zeros,
- *             so the times may be shorter than in a model, but the fastest algorithm is the same.
+ *   place     Use `memory`, which has the requested size, for the measurement. It has the alignment of
+ *             device memory. If `numbers` is set, it is filled with numbers of about 1 in any
+ *             floating-point type; otherwise it is zeroed. A GPU draws less power when it computes
+ *             with zeros, and then runs at a higher clock than in a model.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on
@@ -41,6 +42,7 @@ struct gt_candidates {
 	const char *key; /* key of the operation (choices.h) */
 	int count;       /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */
+	bool numbers;                    /* time with numbers, not with zeros: see place */
 	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);

@@ -12,7 +12,11 @@
 
 /* ALIGNMENT: tensors begin at multiples of 32 bytes (16-bit copies of weights) or of 64 (others).
  * ACCESS: the bytes that cuBLASLt's fast kernels read or write at a time. */
-enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 8 };
+enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 16 };
+
+/* Choices that were remembered before algorithms took turns and had numbers to multiply do not
+ * count. */
+enum { REVISION = 2 };
 
 struct gt_product {
 	struct gt_product_shape shape;
@@ -396,8 +400,8 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 
 	if (s->a_stride || s->y_stride)
 		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_stride, s->y_stride);
-	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
-	    rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
+	snprintf(out, GT_CHOICE_KEY, "%d:%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
+	    REVISION, rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
 	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
 	    s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows, s->untimed ? ":untimed" : "",
 	    s->no_workspace ? ":bare" : "");
@@ -413,6 +417,7 @@ static int choose(
 		.version = gt_lt->GetVersion(),
 		.count = count,
 		.choices = choices,
+		.numbers = true,
 		.untimed = p->shape.untimed,
 		.prepare = prepare_trial,
 		.place = place_trial,
