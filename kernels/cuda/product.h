@@ -32,8 +32,9 @@ extern "C" {
  * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
  * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
  * a, y and c; the other tensors are contiguous. Each element of y and of sums is a sum that is
- * computed in float32 (float64 for F64) and rounded once, unless the sum is divided (see below). If
- * `tf32` is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied by tensor cores.
+ * computed in float32 (float64 for F64) and rounded once. There are two exceptions: divided sums,
+ * and kernels of cuBLASLt for ragged rows, which may round more than once (both below). If `tf32`
+ * is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied by tensor cores.
  *
  * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
  * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
