@@ -19,10 +19,10 @@ extern "C" {
  * argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
- *   place     Use `memory`, which has the requested size, for the measurement. It has the alignment of
- *             device memory. If `numbers` is set, it is filled with numbers of about 1 in any
- *             floating-point type; otherwise it is zeroed. A GPU draws less power when it computes
- *             with zeros, and then runs at a higher clock than in a model.
+ *   place     Use `memory`, which has the requested size, for the measurement. It has the
+ *             alignment of device memory. If `numbers` is set, it is filled with numbers of about 1
+ *             in any floating-point type; otherwise it is zeroed. A GPU draws less power when it
+ *             computes with zeros, and then runs at a higher clock than in a model.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on

@@ -78,7 +78,8 @@ static void read_image(const struct randoms *r, uint32_t sample, uint32_t label,
 		for (size_t k = 0; k < 4; k++) {
 			uint32_t bits = pattern[i % 128 / 32] >> (i % 32 + 4 * k);
 
-			noise[k] = 0x20202020u + (noise[k] & 0x7F7F7F7Fu) + (spread_bits(bits) << 6);
+			noise[k] =
+			    0x20202020u + (noise[k] & 0x7F7F7F7Fu) + (spread_bits(bits) << 6);
 		}
 		memcpy(x + i, noise, bytes - i < 16 ? bytes - i : 16);
 	}
