@@ -1,10 +1,13 @@
-/* clock.cc - the simulator's clock and bus, and the state that its libraries share with tests. */
+/* clock.cc - the simulator's clock, bus and driver, and the state that its libraries share with tests. */
 #include <cuda.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
 
 #include "tests/cudasim/inside.h"
 
@@ -90,6 +93,18 @@ bool cudasim_flushes()
 	const char *text = getenv("CUDASIM_FLUSH");
 
 	return text && !strcmp(text, "yes");
+}
+
+void cudasim_start_driver()
+{
+	static std::once_flag once;
+
+	std::call_once(once, [] {
+		std::thread([] {
+			for (;;)
+				pause();
+		}).detach();
+	});
 }
 
 bool cudasim_driver_is_old()

@@ -78,6 +78,9 @@ bool cudasim_flushes();
 /* Whether CUDASIM_DRIVER says that there is no driver, or one that is older than the run-time. */
 bool cudasim_driver_is_old();
 
+/* The driver has a thread of its own, which inherits the signals that the first caller blocks. */
+void cudasim_start_driver();
+
 /* ---- peers.cc ---- */
 
 /* Whether CUDASIM_PEERS says that no GPU reaches another one. */

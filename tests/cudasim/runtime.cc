@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 #include <unistd.h>
 
 #include "tests/cudasim/inside.h"
@@ -378,26 +377,13 @@ cudaError_t cudaGetLastError()
 	return e;
 }
 
-/* The driver starts threads of its own, which inherit the signals that the caller blocks. */
-static void start_driver_thread()
-{
-	static std::once_flag once;
-
-	std::call_once(once, [] {
-		std::thread([] {
-			for (;;)
-				pause();
-		}).detach();
-	});
-}
-
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	*count = 0;
 	if (cudasim_driver_is_old())
 		return cudasim_return(cudaErrorInsufficientDriver);
 	*count = device_count();
-	start_driver_thread();
+	cudasim_start_driver();
 	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
 }
 
