@@ -20,7 +20,7 @@ static const struct {
 	{ "rules in turn", { "^a=b", "^b=c" }, "a.w", "c.w" },
 	{ "groups", { "^(\\w+)\\.(\\d+)=\\2.\\1" }, "layer.10.w", "10.layer.w" },
 	{ "the whole match", { "conv=<\\0>" }, "my.conv.w", "my.<conv>.w" },
-	{ "a group that took no part", { "^(a)|(b)=[\\1\\2\\3]" }, "b.w", "[b].w" },
+	{ "a group that took no part", { "^(a)|(b)=[\\1\\2]" }, "b.w", "[b].w" },
 	{ "ten groups and more", { "(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)=\\9\\1" }, "abcdefghijk",
 	    "iak" },
 	{ "only digits refer to groups", { "w=\\n&$1\\\\" }, "w", "\\n&$1\\\\" },
@@ -56,6 +56,10 @@ static const struct {
 	{ "\xff=c", NULL,
 	    "'\xff=c': the regular expression is wrong at byte 0: "
 	    "UTF-8 error: illegal byte (0xfe or 0xff)" },
+	{ "(a)b=\\1\\2", NULL,
+	    "'(a)b=\\1\\2': the replacement has \\2, and the regular expression has 1 group" },
+	{ "l=\\5", NULL,
+	    "'l=\\5': the replacement has \\5, and the regular expression has 0 groups" },
 	{ NESTED, MANY_A,
 	    "'" NESTED "': matching '" MANY_A "' takes more than 1000000 steps or 19 MiB" },
 };

@@ -29,6 +29,26 @@ struct gt_rename {
 	pcre2_match_context *limits;
 };
 
+/* The digit of \0..\9 at p, or -1. */
+static int group_at(const char *p)
+{
+	return p[0] == '\\' && p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : -1;
+}
+
+static int check_groups(const struct gt_rename *r, struct gt_err *err)
+{
+	uint32_t groups = 0;
+
+	pcre2_pattern_info(r->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+	for (const char *p = r->replacement; *p; p++)
+		if (group_at(p) > (int)groups)
+			return gt_err_set(err, GT_EINVAL,
+			    "'%s': the replacement has \\%d, and the regular expression has %u "
+			    "group%s",
+			    r->rule, group_at(p), groups, groups == 1 ? "" : "s");
+	return 0;
+}
+
 static int compile(struct gt_rename *r, const char *rule, struct gt_err *err)
 {
 	const char *equals = strrchr(rule, '=');
@@ -46,6 +66,8 @@ static int compile(struct gt_rename *r, const char *rule, struct gt_err *err)
 		return gt_err_set(err, GT_EINVAL,
 		    "'%s': the regular expression is wrong at byte %zu: %s", rule, at, (char *)why);
 	}
+	if (check_groups(r, err))
+		return err->code;
 	r->match = pcre2_match_data_create(GROUPS, NULL);
 	r->limits = pcre2_match_context_create(NULL);
 	if (!r->match || !r->limits)
@@ -89,7 +111,7 @@ static void expand(struct gt_buf *out, const struct gt_rename *r, const char *na
 	const size_t *at = pcre2_get_ovector_pointer(r->match);
 
 	for (const char *p = r->replacement; *p; p++) {
-		int group = p[0] == '\\' && p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : -1;
+		int group = group_at(p);
 
 		if (group < 0) {
 			gt_buf_add(out, p, 1);
