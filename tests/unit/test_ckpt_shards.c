@@ -1,6 +1,7 @@
 /* test_ckpt_shards.c - checkpoints in shards, and edits of names where nothing else is. */
 #include "tests/unit/ckpt_fixture.h"
 
+#include <jansson.h>
 #include <sys/stat.h>
 
 #include "lib/ckpt/edit/edit.h"
@@ -367,6 +368,56 @@ static void test_edit_tied(void **state)
 	    gt_tree_get(read, "a.w")->tensor.storage, gt_tree_get(read, "tied.w")->tensor.storage);
 }
 
+/* Put members into the metadata of an index, and others before it. */
+static void add_members(const char *path, const char *inside, const char *before)
+{
+	static const char begin[] = "{\n  \"metadata\": {";
+	char text[4096] = "";
+	FILE *f = fopen(path, "r+");
+
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+	assert_memory_equal(text, begin, sizeof(begin) - 1);
+	rewind(f);
+	assert_true(
+	    fprintf(f, "{%s, \"metadata\": {%s,%s", before, inside, text + sizeof(begin) - 1) > 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* An object of the index in a file. */
+static json_t *member_of(const char *path, const char *name)
+{
+	json_t *index = json_load_file(path, 0, NULL), *value = json_object_get(index, name);
+
+	json_incref(value);
+	json_decref(index);
+	assert_non_null(value);
+	return value;
+}
+
+/* What others wrote into an index stays: the size alone is that of the new files. */
+static void test_edit_keeps_members(void **state)
+{
+	struct fixture *f = *state;
+	struct gt_edit_result result;
+	char input[128], output[128];
+	json_t *metadata, *note;
+
+	save(f, "model.safetensors", tensors(f, "module.", 5, 4), 32);
+	strcpy(input, ckpt_file(f, "model.safetensors.index.json"));
+	strcpy(output, ckpt_file(f, "clean.safetensors.index.json"));
+	add_members(input, "\"format\": \"pt\"", "\"note\": [1, {\"a\": null}]");
+	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), 0);
+	note = member_of(output, "note");
+	assert_true(json_array_size(note) == 2);
+	json_decref(note);
+	metadata = member_of(output, "metadata");
+	assert_true(json_integer_value(json_object_get(metadata, "total_size")) == 80);
+	assert_string_equal(json_string_value(json_object_get(metadata, "format")), "pt");
+	json_decref(metadata);
+	expect(f, "clean.safetensors.index.json", "", 5, 4);
+}
+
 static void test_edit_shards(void **state)
 {
 	struct fixture *f = *state;
@@ -401,6 +452,7 @@ int main(void)
 		IN_FOLDER(test_edit_in_place),
 		IN_FOLDER(test_edit_copy),
 		IN_FOLDER(test_edit_tied),
+		IN_FOLDER(test_edit_keeps_members),
 		IN_FOLDER(test_edit_shards),
 	};
 

@@ -106,21 +106,58 @@ static int parse_index(struct index *x, struct gt_json *json, struct gt_err *err
 	return rc;
 }
 
-static int read_index(struct index *x, struct gt_err *err)
+static int copy_text(
+    struct gt_json *json, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err)
 {
-	const struct gt_mapping *map = &x->ckpt->map;
-	struct gt_arena arena = { 0 };
-	struct gt_json json = { .size = map->size };
 	unsigned char *text;
-	int rc;
 
+	*json = (struct gt_json){ .size = map->size };
 	if (map->size > INDEX_MAX_BYTES)
 		return gt_err_set(err, GT_EFORMAT, "an index of %zu bytes: the most is %d",
 		    map->size, INDEX_MAX_BYTES);
-	rc = gt_map_copy(map, 0, map->size, &arena, &text, err);
-	json.text = (const char *)text;
+	if (gt_map_copy(map, 0, map->size, arena, &text, err))
+		return err->code;
+	json->text = (const char *)text;
+	return 0;
+}
+
+static int read_index(struct index *x, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_json json;
+	int rc = copy_text(&json, &x->ckpt->map, &arena, err);
+
 	if (!rc)
 		rc = parse_index(x, &json, err);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+static int keep_member(
+    void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
+{
+	json_t *value;
+
+	if (!strcmp(key->text, "weight_map"))
+		return gt_json_skip(json, INDEX_MAX_BYTES, err);
+	if (gt_json_value(json, VALUE_LIMIT, &value, err))
+		return err->code;
+	if (json_object_set_new(self, key->text, value))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the index");
+	return 0;
+}
+
+int gt_shards_other_members(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_json json;
+	int rc = copy_text(&json, &ckpt->map, &arena, err);
+
+	*out = json_object();
+	if (!rc && !*out)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the index");
+	if (!rc)
+		rc = gt_json_members(&json, keep_member, *out, err);
 	gt_arena_release(&arena);
 	return rc;
 }

@@ -36,6 +36,7 @@ struct files {
 	struct gt_atomic_file *files;
 	size_t shard_count;
 	json_t *weight_map; /* names of tensors to names of files */
+	json_t *others;     /* the other members of the index, or NULL */
 	uint64_t total_bytes;
 	bool no_sync;
 };
@@ -80,11 +81,29 @@ static int write_index(struct files *s, json_t *index, struct gt_err *err)
 	return rc;
 }
 
+/* The index as JSON, or NULL without memory. */
+static json_t *make_index(const struct files *s)
+{
+	json_t *index = s->others ? json_copy(s->others) : json_object();
+	json_t *old = json_object_get(index, "metadata");
+	json_t *metadata = json_is_object(old) ? json_copy(old) : json_object();
+
+	if (!json_object_set_new(
+	        metadata, "total_size", json_integer((json_int_t)s->total_bytes)) &&
+	    !json_object_set(index, "metadata", metadata) &&
+	    !json_object_set(index, "weight_map", s->weight_map)) {
+		json_decref(metadata);
+		return index;
+	}
+	json_decref(metadata);
+	json_decref(index);
+	return NULL;
+}
+
 /* Write the index, and rename all files into place. */
 static int commit_files(struct files *s, struct gt_err *err)
 {
-	json_t *index = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
-	    (json_int_t)s->total_bytes, "weight_map", s->weight_map);
+	json_t *index = make_index(s);
 	int rc = index ? write_index(s, index, err)
 	               : gt_err_set(err, GT_ENOMEM, "out of memory: the index");
 
@@ -97,6 +116,7 @@ static void release_files(struct files *s)
 	for (size_t i = 0; s->files && i <= s->shard_count; i++)
 		gt_atomic_abandon(&s->files[i]);
 	json_decref(s->weight_map);
+	json_decref(s->others);
 	free(s->files);
 	free(s->stem);
 	*s = (struct files){ 0 };
@@ -291,6 +311,8 @@ int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 
 	if (!rc)
 		rc = init_files(&s, target->output, ckpt->shard_count, err);
+	if (!rc)
+		rc = gt_shards_other_members(&s.others, ckpt, err);
 	s.no_sync = target->no_sync;
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
 		rc = copy_shard(&s, ckpt, i, edit, result, err);

@@ -2,6 +2,8 @@
 #ifndef GT_CKPT_SAFETENSORS_WRITE_H
 #define GT_CKPT_SAFETENSORS_WRITE_H
 
+#include <jansson.h>
+
 #include "lib/base/file.h"
 #include "lib/ckpt/edit/edit.h"
 #include "lib/ckpt/safetensors/safetensors.h"
@@ -77,9 +79,13 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
 
+/* Set *out to a JSON object with all members of a checkpoint's index but weight_map, such as
+ * "metadata". The caller releases it with json_decref(), also after an error. */
+int gt_shards_other_members(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err);
+
 /*
  * Implement `apply` of the format table for shards of safetensors: copy each shard with a new
- * header, and write a new index. No file appears before all files are complete. Errors: GT_ENOTSUP
+ * header, and write a new index, with the other members of the old one. No file appears before all files are complete. Errors: GT_ENOTSUP
  * for an edit in place, because several files cannot change in one step.
  */
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
