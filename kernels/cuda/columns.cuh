@@ -19,14 +19,14 @@ struct gt_column_chunks {
 
 enum {
 	GT_COLUMN_THREADS = 128, /* threads per block */
-	GT_COLUMN_ROWS = 64,     /* smallest number of rows per chunk, by default */
+	GT_COLUMN_ROWS = 64,     /* smallest number of rows per chunk */
 	GT_COLUMN_CHUNKS = 32768 /* largest number of chunks */
 };
 
-/* Divide a matrix into chunks of at least `least` rows. */
-static inline struct gt_column_chunks gt_column_chunks_of(
-    int64_t rows, int64_t cols, int64_t least = GT_COLUMN_ROWS)
+/* Divide a matrix into chunks of at least GT_COLUMN_ROWS rows. */
+static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t cols)
 {
+	const int64_t least = GT_COLUMN_ROWS;
 	int64_t length = (rows + GT_COLUMN_CHUNKS - 1) / GT_COLUMN_CHUNKS;
 
 	length = length < least ? least : length;

@@ -1,8 +1,6 @@
 /* norm.cu - layer_norm, by itself and behind a sum, their gradients, and that of a bias. */
 #include "kernels/cuda/columns.cuh"
-#include "kernels/cuda/last_block.h"
-#include "kernels/cuda/map.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/norm_grad.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
@@ -13,7 +11,6 @@ enum { WARPS = 4, PACK = 8 };
 
 template <class T, int W> using reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W> using writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
-template <class T, int W> using updater = typename gt_map_buffer<T, true, true>::template lanes<W>;
 
 /* The sum of f(element) over a row. */
 template <int W, class T, class F>
@@ -97,309 +94,6 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
 	}
 }
 
-/* ---- gradients ---- */
-
-/*
- * A block has a chunk of rows, and takes a few at a time. A thread has PACK elements of each, or
- * some packs where rows are long. It loads those of all these rows before it uses the first of
- * them, as it waits for memory most of the time. The block adds up the sums of each row; then the
- * thread makes its elements of dx, and adds to the sums of its columns for dweight and dbias. HELD:
- * a thread has one pack, which it keeps; else it reads its packs again, from a cache.
- *
- * Blocks are in groups. The block that ends last in its group adds up the sums of the group. The
- * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
- * the order of the additions is fixed. Source: NVIDIA's sample threadFenceReduction.
- */
-enum {
-	GRAD_WARPS = 12, /* at most, in a block; more would leave too few registers */
-	GRAD_THREADS = GRAD_WARPS * 32,
-	GRAD_AT_ONCE = 3, /* rows, at most */
-	/* Of a chunk: 16384 rows are 512 blocks, 4 for each multiprocessor of a large GPU. */
-	GRAD_ROWS = 32,
-	SHARED_BYTES = 40 * 1024
-};
-
-template <class T, class S> struct norm_grad_args {
-	typedef typename gt_wide<T>::type wide;
-	S *dx;
-	T *low;        /* dx once more, or nullptr */
-	wide *partial; /* [chunks, 2, cols] */
-	const T *dy;
-	const S *x, *dsum; /* dsum is added to dx if `adds`; else it is x, which is loaded anyway */
-	const wide *weight, *mean, *rstd;
-	struct gt_column_chunks m;
-	bool adds;
-	bool shared;           /* the sums of a chunk fit into shared memory */
-	int64_t size;          /* chunks of a group */
-	wide *dweight, *dbias; /* dbias: or nullptr */
-	double *groups;        /* [groups, 2, cols] */
-	unsigned *counters;    /* zero: one for the groups, and one for each of them */
-};
-
-/* d as a tensor of S keeps it. */
-template <class S>
-static __device__ __forceinline__ typename gt_wide<S>::type kept(typename gt_wide<S>::type d)
-{
-	S s;
-
-	gt_store(&s, d);
-	return gt_load(s);
-}
-
-/* Sums that the compiler does not join with a product before them into a multiply-add. */
-static __device__ __forceinline__ float add(float a, float b)
-{
-	return __fadd_rn(a, b);
-}
-
-static __device__ __forceinline__ double add(double a, double b)
-{
-	return __dadd_rn(a, b);
-}
-
-/* Some rows, from r on, and one thread's part of them. */
-template <class T, class S, int W> struct norm_grad_rows {
-	typedef typename gt_wide<T>::type wide;
-	enum { N = W * sizeof(S) == 16 ? GRAD_AT_ONCE : W * sizeof(S) <= 32 ? 2 : 1 };
-	const norm_grad_args<T, S> &a;
-	int64_t r, end; /* of the chunk */
-	wide mean[N], rstd[N], sum[N], dot[N];
-	reader<T, W> dy[N];
-	reader<S, W> x[N], dsum[N];
-
-	__device__ __forceinline__ norm_grad_rows(
-	    const norm_grad_args<T, S> &args, int64_t begin, int64_t e)
-	    : a(args), r(begin), end(e)
-	{
-		for (int i = 0; i < N; i++) {
-			mean[i] = a.mean[row(i)];
-			rstd[i] = a.rstd[row(i)];
-			sum[i] = dot[i] = 0;
-		}
-	}
-
-	/* Row i. Past the end of the chunk it is the last row once more, which is not stored. */
-	__device__ __forceinline__ int64_t row(int i) const
-	{
-		return r + i < end ? r + i : end - 1;
-	}
-
-	__device__ __forceinline__ void load(int64_t c)
-	{
-		for (int i = 0; i < N; i++) {
-			dy[i].p = (T *)a.dy;
-			x[i].p = (S *)a.x;
-			dy[i].load(row(i) * a.m.cols + c);
-			x[i].load(row(i) * a.m.cols + c);
-		}
-	}
-
-	__device__ __forceinline__ void load_dsum(int64_t c)
-	{
-		for (int i = 0; i < N; i++) {
-			dsum[i].p = (S *)a.dsum;
-			dsum[i].load(row(i) * a.m.cols + c);
-		}
-	}
-
-	__device__ __forceinline__ void add_up(int64_t c)
-	{
-		reader<wide, W> weight = { (wide *)a.weight, {} };
-
-		weight.load(c);
-		for (int i = 0; i < N; i++)
-			for (int k = 0; k < W; k++) {
-				wide g = dy[i].v[k] * weight.v[k];
-
-				sum[i] += g;
-				dot[i] += g * ((x[i].v[k] - mean[i]) * rstd[i]);
-			}
-	}
-
-	/* Means over a row. `shared` is for 2 N values of each warp; it must not be that of the
-	 * call before, which another warp may still read. */
-	__device__ __forceinline__ void finish_sums(wide *shared)
-	{
-		int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-		wide share = 1 / (wide)a.m.cols;
-
-		for (int i = 0; i < N; i++) {
-			sum[i] = gt_warp_sum(sum[i]);
-			dot[i] = gt_warp_sum(dot[i]);
-			if (threadIdx.x % 32 == 0) {
-				shared[2 * N * warp + 2 * i] = sum[i];
-				shared[2 * N * warp + 2 * i + 1] = dot[i];
-			}
-			sum[i] = dot[i] = 0;
-		}
-		__syncthreads();
-		for (int w = 0; w < warps; w++)
-			for (int i = 0; i < N; i++) {
-				sum[i] += shared[2 * N * w + 2 * i];
-				dot[i] += shared[2 * N * w + 2 * i + 1];
-			}
-		for (int i = 0; i < N; i++) {
-			sum[i] *= share;
-			dot[i] *= share;
-		}
-	}
-
-	/* Add to the sums of columns, sums[c] and sums[cols + c], and store dx. d is rounded before
-	 * dsum is added, as by two separate ops. */
-	__device__ __forceinline__ void store(wide *sums, int64_t c) const
-	{
-		updater<wide, W> dw = { sums, {} }, db = { sums + a.m.cols, {} };
-		reader<wide, W> weight = { (wide *)a.weight, {} };
-		writer<S, W> dx = { a.dx, {} };
-		writer<T, W> low = { a.low, {} };
-
-		weight.load(c);
-		dw.load(c);
-		db.load(c);
-		for (int i = 0; i < N && r + i < end; i++) {
-			for (int k = 0; k < W; k++) {
-				wide hat = (x[i].v[k] - mean[i]) * rstd[i];
-				wide d =
-				    rstd[i] * (dy[i].v[k] * weight.v[k] - sum[i] - hat * dot[i]);
-				wide with = add(dsum[i].v[k], kept<S>(d));
-
-				dw.v[k] += dy[i].v[k] * hat;
-				db.v[k] += dy[i].v[k];
-				dx.v[k] = low.v[k] = a.adds ? with : d;
-			}
-			dx.store((r + i) * a.m.cols + c);
-			if (a.low)
-				low.store((r + i) * a.m.cols + c);
-		}
-		dw.store(c);
-		db.store(c);
-	}
-};
-
-/*
- * Whether this block is the last of `count` to come here, for all of its threads, which then see
- * the writes of the others. The first fence makes this block's writes visible before it is
- * counted, the second keeps reads from being done before the count, or by an L1 cache that was
- * filled before it (CUDA C++ Programming Guide, "Memory Fence Functions" has this example;
- * PTX ISA, "Memory Consistency Model"). The last block sets the counter back, for the
- * next launch.
- */
-static __device__ bool is_last(unsigned *counter, int64_t count)
-{
-	GT_SHARED(bool, last, 1);
-
-	__threadfence();
-	__syncthreads();
-	if (threadIdx.x == 0) {
-		last[0] = atomicAdd(counter, 1u) == (unsigned)count - 1;
-		if (last[0])
-			*counter = 0;
-	}
-	__syncthreads();
-	__threadfence();
-	return last[0];
-}
-
-/* Add elements c to c + V - 1 of `count` rows, in double and in their order. AT_ONCE loads are
- * under way at a time: the block that ends last has nothing else to do while it waits. */
-template <int V, class W>
-static __device__ __forceinline__ void add_rows(
-    double *sums, const W *rows, int64_t count, int64_t width, int64_t c)
-{
-	enum { AT_ONCE = 8 };
-
-	for (int j = 0; j < V; j++)
-		sums[j] = 0;
-	for (int64_t k = 0; k < count; k += AT_ONCE) {
-		reader<W, V> v[AT_ONCE];
-
-		for (int i = 0; i < AT_ONCE; i++) {
-			v[i].p = (W *)rows;
-			v[i].load((k + i < count ? k + i : count - 1) * width + c);
-		}
-		for (int i = 0; i < AT_ONCE; i++)
-			for (int j = 0; j < V; j++)
-				sums[j] += k + i < count ? (double)v[i].v[j] : 0;
-	}
-}
-
-/*
- * At the end of a block. Example: 8 blocks in groups of 3.
- *
- *   blocks 0 1 2   write partial sums | the last of them writes groups[0]
- *   blocks 3 4 5                      | the last of them writes groups[1]
- *   blocks 6 7                        | the last of them writes groups[2]
- *   the last of these three blocks    | dweight, dbias = groups[0] + groups[1] + groups[2]
- */
-template <class T, class S, int V>
-static __device__ void add_up_blocks(const norm_grad_args<T, S> &a)
-{
-	typedef typename gt_wide<T>::type wide;
-	int64_t width = 2 * a.m.cols, blocks = gridDim.x, group = blockIdx.x / a.size;
-	int64_t groups = (blocks + a.size - 1) / a.size, first = group * a.size;
-	int64_t count = first + a.size < blocks ? a.size : blocks - first;
-	double sums[V];
-
-	if (!is_last(a.counters + 1 + group, count))
-		return;
-	for (int64_t c = (int64_t)threadIdx.x * V; c < width; c += blockDim.x * V) {
-		add_rows<V>(sums, a.partial + first * width, count, width, c);
-		for (int j = 0; j < V; j++)
-			a.groups[group * width + c + j] = sums[j];
-	}
-	if (!is_last(a.counters, groups))
-		return;
-	for (int64_t c = (int64_t)threadIdx.x * V; c < width; c += blockDim.x * V) {
-		wide *to = c < a.m.cols ? a.dweight : a.dbias;
-
-		add_rows<V>(sums, a.groups, groups, width, c);
-		for (int j = 0; j < V && to; j++)
-			to[c % a.m.cols + j] = (wide)sums[j];
-	}
-}
-
-template <class T, class S, int W, bool HELD>
-static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad_args<T, S> a)
-{
-	typedef typename gt_wide<T>::type wide;
-	GT_DYNAMIC_SHARED(wide, columns);
-	GT_SHARED(wide, of_rows, 2 * 2 * GRAD_AT_ONCE * GRAD_WARPS);
-	int64_t cols = a.m.cols, begin = (int64_t)blockIdx.x * a.m.length;
-	int64_t end = begin + a.m.length < a.m.rows ? begin + a.m.length : a.m.rows;
-	int64_t first = (int64_t)threadIdx.x * W, step = (int64_t)blockDim.x * W, half = 0;
-	wide *partial = a.partial + (int64_t)blockIdx.x * 2 * cols,
-	     *sums = a.shared ? columns : partial;
-
-	for (int64_t c = first; c < cols; c += step)
-		for (int k = 0; k < W; k++)
-			sums[c + k] = sums[cols + c + k] = 0;
-	for (int64_t r = begin; r < end; r += norm_grad_rows<T, S, W>::N) {
-		norm_grad_rows<T, S, W> v(a, r, end);
-
-		for (int64_t c = first; c < cols; c = HELD ? cols : c + step) {
-			v.load(c);
-			if (HELD)
-				v.load_dsum(c);
-			v.add_up(c);
-		}
-		v.finish_sums(of_rows + half);
-		half = 2 * GRAD_AT_ONCE * GRAD_WARPS - half;
-		for (int64_t c = first; c < cols; c = HELD ? cols : c + step) {
-			if (!HELD) {
-				v.load(c);
-				v.load_dsum(c);
-			}
-			v.store(sums, c);
-		}
-	}
-	for (int64_t c = first; a.shared && c < cols; c += step)
-		for (int k = 0; k < W; k++) {
-			partial[c + k] = sums[c + k];
-			partial[cols + c + k] = sums[cols + c + k];
-		}
-	add_up_blocks<T, S, W == 1 ? 1 : 4>(a);
-}
-
 /* ---- rows ---- */
 
 template <class T, class S>
@@ -462,23 +156,22 @@ template <class T> static int run_add_layer_norm(struct gt_call *call, struct gt
 	return run_sum<T, wide>(call, err);
 }
 
-/* Chunks, at least one, which writes zeros where there are no rows; and how many of them are a
- * group: about as many as there are groups. */
+/* Chunks of the rows of x, at least one, which writes zeros where there are no rows; and how many
+ * of them are a group: about as many as there are groups. */
 struct grad_chunks {
-	struct gt_column_chunks m;
-	int64_t blocks, size, groups;
+	int64_t length, blocks, size, groups;
 };
 
 static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
 {
-	struct grad_chunks g = {
-		gt_column_chunks_of(gt_tensor_rows(x), gt_tensor_last(x), GRAD_ROWS), 0, 1, 0
-	};
+	const int64_t least = GT_NORM_CHUNK_ROWS, rows = gt_tensor_rows(x);
+	struct grad_chunks g = { (rows + GT_NORM_CHUNKS - 1) / GT_NORM_CHUNKS, 1, 1, 0 };
 
-	static_assert(
-	    (GT_CUDA_BLOCK_COUNTERS - 1) * (GT_CUDA_BLOCK_COUNTERS - 1) >= GT_COLUMN_CHUNKS,
+	static_assert((GT_CUDA_BLOCK_COUNTERS - 1) * (GT_CUDA_BLOCK_COUNTERS - 1) >= GT_NORM_CHUNKS,
 	    "a counter each");
-	g.blocks = g.m.count ? g.m.count : 1;
+	g.length = g.length < least ? least : g.length;
+	if (rows)
+		g.blocks = (rows + g.length - 1) / g.length;
 	while (g.size * g.size < g.blocks)
 		g.size++;
 	g.groups = (g.blocks + g.size - 1) / g.size;
@@ -486,9 +179,9 @@ static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
 }
 
 /* The sums of groups lie before those of chunks. */
-static size_t group_bytes(const struct grad_chunks &g)
+static size_t group_bytes(const struct grad_chunks &g, int64_t cols)
 {
-	return (size_t)(g.groups * 2 * g.m.cols) * sizeof(double);
+	return (size_t)(g.groups * 2 * cols) * sizeof(double);
 }
 
 /* Inputs of both gradients are the same, as are outputs 0 to 2. Output 3 of add_layer_norm_grad may
@@ -496,31 +189,33 @@ static size_t group_bytes(const struct grad_chunks &g)
 template <class T, class S> static int run_grad(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
+	constexpr int W = gt_norm_pack<wide>();
 	struct grad_chunks g = grad_chunks_of(&call->in[1]);
-	size_t bytes = (size_t)g.m.cols * 2 * sizeof(wide);
-	bool shared = bytes <= SHARED_BYTES, packs = g.m.cols % PACK == 0;
-	int64_t warps = (g.m.cols / (packs ? PACK : 1) + 31) / 32;
-	unsigned blocks = (unsigned)g.blocks, threads = 32 * gt_min_blocks(warps, GRAD_WARPS);
-	const S *dsum = gt_in_data<S>(call, 5);
-	norm_grad_args<T, S> a = { gt_out_data<S>(call), gt_out_data<T>(call, 3),
-		(wide *)((char *)call->workspace + group_bytes(g)), gt_in_data<T>(call, 0),
-		gt_in_data<S>(call, 1), dsum ? dsum : gt_in_data<S>(call, 1),
-		gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4),
-		g.m, dsum != nullptr, shared, g.size, gt_out_data<wide>(call, 1),
+	int64_t rows = gt_tensor_rows(&call->in[1]), cols = gt_tensor_last(&call->in[1]);
+	size_t bytes = (size_t)cols * 2 * sizeof(wide);
+	bool packs = cols % W == 0;
+	int64_t warps = (cols / (packs ? W : 1) + 31) / 32;
+	unsigned most = gt_min_blocks(warps, GT_NORM_WARPS), blocks = (unsigned)g.blocks;
+	gt_norm_grad_args<T, S> a = { gt_out_data<S>(call), gt_out_data<T>(call, 3),
+		(wide *)((char *)call->workspace + group_bytes(g, cols)), gt_in_data<T>(call, 0),
+		gt_in_data<S>(call, 1), gt_in_data<S>(call, 5), gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), rows, cols, 1 / (wide)cols,
+		g.length, bytes <= GT_NORM_SHARED, g.size, gt_out_data<wide>(call, 1),
 		gt_out_data<wide>(call, 2), (double *)call->workspace,
 		gt_cuda_block_counters(call->stream) };
 
-	if (!g.m.cols)
+	if (!cols)
 		return 0;
+	bytes = a.shared ? bytes : 0;
 	if (!packs)
-		GT_LAUNCH((layer_norm_grad<T, S, 1, false>), blocks, threads, shared ? bytes : 0,
-		    call->stream->queue, a);
-	else if (warps > GRAD_WARPS)
-		GT_LAUNCH((layer_norm_grad<T, S, PACK, false>), blocks, threads, shared ? bytes : 0,
-		    call->stream->queue, a);
+		GT_LAUNCH(
+		    (gt_norm_grad_long<T, S, 1>), blocks, 32 * most, bytes, call->stream->queue, a);
+	else if (warps > GT_NORM_WARPS || !a.shared)
+		GT_LAUNCH(
+		    (gt_norm_grad_long<T, S, W>), blocks, 32 * most, bytes, call->stream->queue, a);
 	else
-		GT_LAUNCH((layer_norm_grad<T, S, PACK, true>), blocks, threads, shared ? bytes : 0,
-		    call->stream->queue, a);
+		GT_LAUNCH((gt_norm_grad<T, S, W>), blocks, dim3(32 * most, GT_NORM_WARPS / most),
+		    bytes, call->stream->queue, a);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
@@ -541,10 +236,11 @@ template <class T> static int run_add_layer_norm_grad(struct gt_call *call, stru
 static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
 	struct grad_chunks g = grad_chunks_of(&call->in[1]);
+	int64_t cols = gt_tensor_last(&call->in[1]);
 	size_t size = call->in[1].dtype == GT_F64 ? sizeof(double) : sizeof(float);
 
 	(void)err;
-	call->workspace_bytes = group_bytes(g) + (size_t)(g.blocks * 2 * g.m.cols) * size;
+	call->workspace_bytes = group_bytes(g, cols) + (size_t)(g.blocks * 2 * cols) * size;
 	return 0;
 }
 
