@@ -293,6 +293,9 @@ template <class T> static int run_first_position_grad(struct gt_call *call, stru
 
 /* ---- image_normalize ---- */
 
+/* Elements of a thread at a time, and blocks: as many as a large GPU runs at once. */
+enum { NORMALIZE_PACK = 8, NORMALIZE_BLOCKS = 132 * 6 };
+
 /* X is uint8, or float32 of mixtures. */
 template <class X> struct normalize_args {
 	float *y;
@@ -302,19 +305,88 @@ template <class X> struct normalize_args {
 	bool last; /* y is [B, H, W, C], too, not [B, C, H, W] */
 };
 
-/* A thread for each element of y. Quotients are those of IEEE, as on the host: nvcc's default. */
-template <class X> static __global__ void image_normalize(normalize_args<X> a)
+static __device__ __forceinline__ float normalized(float x, float mean, float std)
 {
-	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, from = i, c;
+	/* Quotients are those of IEEE, as on the host: nvcc's default. */
+	return (x / 255.0f - mean) / std;
+}
 
-	if (i >= a.count)
-		return;
-	c = i % a.channels;
-	if (!a.last) {
-		c = i / a.area % a.channels;
-		from = (i / a.area / a.channels * a.area + i % a.area) * a.channels + c;
+/*
+ * What a block keeps in shared memory, and an element of y by it. A byte has few values: their
+ * results are a table. An index that differs between threads would make each copy the arguments to
+ * its own memory first; the channels here are known to the compiler, which unrolls the loop.
+ */
+template <class X> struct normalize_shared {
+	enum { SIZE = 2 * GT_MAX_CHANNELS };
+
+	static __device__ __forceinline__ void fill(float *shared, const normalize_args<X> &a)
+	{
+		for (int c = 0; c < GT_MAX_CHANNELS; c++)
+			if (threadIdx.x == 0) {
+				shared[2 * c] = a.mean[c];
+				shared[2 * c + 1] = a.std[c];
+			}
 	}
-	a.y[i] = ((float)a.x[from] / 255.0f - a.mean[c]) / a.std[c];
+
+	static __device__ __forceinline__ float of(const float *shared, int c, X x)
+	{
+		return normalized((float)x, shared[2 * c], shared[2 * c + 1]);
+	}
+};
+
+template <> struct normalize_shared<uint8_t> {
+	enum { VALUES = 256, SIZE = VALUES * GT_MAX_CHANNELS };
+
+	static __device__ __forceinline__ void fill(float *shared, const normalize_args<uint8_t> &a)
+	{
+		static_assert((int)SHAPE_THREADS == (int)VALUES, "a thread for each value");
+		for (int c = 0; c < GT_MAX_CHANNELS; c++)
+			if (c < a.channels)
+				shared[c * VALUES + (int)threadIdx.x] =
+				    normalized((float)threadIdx.x, a.mean[c], a.std[c]);
+	}
+
+	static __device__ __forceinline__ float of(const float *shared, int c, uint8_t x)
+	{
+		return shared[c * VALUES + x];
+	}
+};
+
+/* A thread has W elements of y at a time. */
+template <class X, int W> static __global__ void image_normalize(normalize_args<X> a)
+{
+	typedef normalize_shared<X> known;
+	GT_SHARED(float, shared, known::SIZE);
+	int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
+	int channels = (int)a.channels;
+
+	known::fill(shared, a);
+	__syncthreads();
+	for (int64_t i = first; i < a.count; i += (int64_t)gridDim.x * blockDim.x * W) {
+		int64_t plane = a.last ? i : i / a.area;
+		int c = (int)(plane % channels);
+		gt_writer<float, W> y = { a.y, {} };
+		gt_pack<X, W> x;
+
+		if (a.last)
+			x = *(const gt_pack<X, W> *)(a.x + i);
+		for (int k = 0; !a.last && k < W; k++)
+			x.at[k] = a.x[(plane / channels * a.area + i % a.area + k) * channels + c];
+		for (int k = 0; k < W; k++) {
+			y.v[k] = known::of(shared, c, x.at[k]);
+			c = !a.last ? c : c + 1 < channels ? c + 1 : 0;
+		}
+		y.store(i);
+	}
+}
+
+template <int W, class X>
+static void launch_normalize(struct gt_stream *stream, const normalize_args<X> &a)
+{
+	int64_t blocks = gt_ceil_div(a.count / W, SHAPE_THREADS);
+
+	GT_LAUNCH((image_normalize<X, W>), gt_min_blocks(blocks, NORMALIZE_BLOCKS), SHAPE_THREADS,
+	    0, stream->queue, a);
 }
 
 static int prepare_image_normalize(struct gt_call *call, struct gt_err *err)
@@ -338,8 +410,11 @@ template <class X> static int run_image_normalize_of(struct gt_call *call, struc
 	}
 	if (!a.count)
 		return 0;
-	GT_LAUNCH(image_normalize<X>, (unsigned)gt_ceil_div(a.count, SHAPE_THREADS), SHAPE_THREADS,
-	    0, call->stream->queue, a);
+	/* A pack of a plain y does not cross the end of a channel's pixels. */
+	if ((a.last ? a.count : a.area) % NORMALIZE_PACK == 0)
+		launch_normalize<NORMALIZE_PACK>(call->stream, a);
+	else
+		launch_normalize<1>(call->stream, a);
 	return gt_cuda_launched(call->stream, "image_normalize", err);
 }
 
