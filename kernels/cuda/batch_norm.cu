@@ -148,7 +148,7 @@ static void find_moments(struct gt_call *call, const struct gt_channels *m, F f)
 		    gt_in_data<T>(call, 0), (const double *)call->workspace, *m);
 }
 
-/* ---- y = (x - mean) scale + bias ---- */
+/* ---- y = (x - mean) scale + bias + residual ---- */
 
 /* scale is weight rstd; or weight / sqrt(var + eps), and rstd is nullptr. */
 template <class T> struct apply_args {
@@ -158,6 +158,7 @@ template <class T> struct apply_args {
 	const wide *weight, *bias, *mean, *rstd, *var;
 	double eps;
 	wide least; /* of y: 0 with relu; NaN, which no y is below */
+	const T *residual;
 
 	__device__ wide scale(int64_t c) const
 	{
@@ -171,13 +172,13 @@ template <class T> struct apply_args {
  * row, it loads the last row again, which may have changed already, and stores nothing. */
 enum { AT_ONCE = 4 };
 
-template <class T, int W>
-static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
+template <class T, int W, bool ADDS>
+static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 3)
     apply(apply_args<T> a, struct gt_channels m)
 {
 	typename gt_wide<T>::type scale[W];
 	int64_t c = gt_first_column<W>(), step = gt_row_step();
-	gt_reader<T, W> x[AT_ONCE];
+	gt_reader<T, W> x[AT_ONCE], residual[AT_ONCE];
 	gt_writer<T, W> y = { a.y, {} };
 	gt_reader<typename gt_wide<T>::type, W> mean = { (typename gt_wide<T>::type *)a.mean, {} },
 	                                        bias = { (typename gt_wide<T>::type *)a.bias, {} };
@@ -190,12 +191,19 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 		scale[k] = a.scale(c + k);
 	for (int64_t r = gt_first_row(); r < m.rows; r += AT_ONCE * step) {
 		for (int i = 0; i < AT_ONCE; i++) {
+			int64_t row = r + i * step < m.rows ? r + i * step : m.rows - 1;
+
 			x[i].p = (T *)a.x;
-			x[i].load((r + i * step < m.rows ? r + i * step : m.rows - 1) * m.cols + c);
+			x[i].load(row * m.cols + c);
+			residual[i].p = (T *)a.residual;
+			if (ADDS)
+				residual[i].load(row * m.cols + c);
 		}
 		for (int i = 0; i < AT_ONCE && r + i * step < m.rows; i++) {
 			for (int k = 0; k < W; k++) {
 				y.v[k] = (x[i].v[k] - mean.v[k]) * scale[k] + bias.v[k];
+				if (ADDS)
+					y.v[k] += residual[i].v[k];
 				if (y.v[k] < a.least)
 					y.v[k] = 0;
 			}
@@ -204,12 +212,21 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	}
 }
 
-template <class T, int W>
+template <class T, int W, bool ADDS>
 static void launch_apply(struct gt_call *call, const apply_args<T> &a, const struct gt_channels *m)
 {
 	struct gt_channel_shape s = gt_channel_shape_of(m->cols, gt_ceil_div(m->rows, AT_ONCE), W);
 
-	GT_LAUNCH((apply<T, W>), s.grid, s.block, 0, call->stream->queue, a, *m);
+	GT_LAUNCH((apply<T, W, ADDS>), s.grid, s.block, 0, call->stream->queue, a, *m);
+}
+
+template <class T, bool ADDS>
+static void apply_rows(struct gt_call *call, const apply_args<T> &a, const struct gt_channels *m)
+{
+	if (m->cols % gt_pack_elements<T>() == 0)
+		launch_apply<T, gt_pack_elements<T>(), ADDS>(call, a, m);
+	else
+		launch_apply<T, 1, ADDS>(call, a, m);
 }
 
 template <class T>
@@ -217,21 +234,24 @@ static int apply_all(struct gt_call *call, const apply_args<T> &a, struct gt_err
 {
 	struct gt_channels m = gt_channels_of(&call->in[0]);
 
-	if (m.rows && m.cols % gt_pack_elements<T>() == 0)
-		launch_apply<T, gt_pack_elements<T>()>(call, a, &m);
+	if (m.rows && a.residual)
+		apply_rows<T, true>(call, a, &m);
 	else if (m.rows)
-		launch_apply<T, 1>(call, a, &m);
+		apply_rows<T, false>(call, a, &m);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
+/* `residual` is an input's index. */
 template <class T>
-static apply_args<T> apply_args_of(const struct gt_call *call, const void *mean, const void *rstd)
+static apply_args<T> apply_args_of(
+    const struct gt_call *call, const void *mean, const void *rstd, int residual)
 {
 	typedef typename gt_wide<T>::type wide;
 
 	return { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<wide>(call, 1),
 		gt_in_data<wide>(call, 2), (const wide *)mean, (const wide *)rstd, nullptr,
-		call->attrs.norm.eps, call->attrs.norm.relu ? 0 : (wide)NAN };
+		call->attrs.norm.eps, call->attrs.norm.relu ? 0 : (wide)NAN,
+		gt_in_data<T>(call, residual) };
 }
 
 /* ---- rows ---- */
@@ -266,12 +286,12 @@ template <class T> static int run_batch_norm(struct gt_call *call, struct gt_err
 		call->attrs.norm.eps, call->attrs.norm.momentum };
 
 	find_moments<T>(call, &m, f);
-	return apply_all(call, apply_args_of<T>(call, f.mean, f.rstd), err);
+	return apply_all(call, apply_args_of<T>(call, f.mean, f.rstd, 6), err);
 }
 
 template <class T> static int run_batch_norm_eval(struct gt_call *call, struct gt_err *err)
 {
-	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, nullptr);
+	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, nullptr, 5);
 
 	a.var = gt_in_data<typename gt_wide<T>::type>(call, 4);
 	return apply_all(call, a, err);
@@ -279,7 +299,7 @@ template <class T> static int run_batch_norm_eval(struct gt_call *call, struct g
 
 template <class T> static int run_batch_norm_apply(struct gt_call *call, struct gt_err *err)
 {
-	return apply_all(call, apply_args_of<T>(call, call->in[3].data, call->in[4].data), err);
+	return apply_all(call, apply_args_of<T>(call, call->in[3].data, call->in[4].data, 5), err);
 }
 
 template <class T> static int run_batch_norm_moments(struct gt_call *call, struct gt_err *err)

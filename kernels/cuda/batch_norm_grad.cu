@@ -5,9 +5,7 @@
 
 /* Formulas: lib/graph/ops/ops.h. */
 
-/* Without relu y is dy, which is loaded anyway, and `least` is NaN, so no y is as small: a load
- * behind a condition would wait for those before it. sums: n, sums of dy [cols], of dy (x - mean)
- * [cols], in double. */
+/* sums: n, sums of dy [cols], of dy (x - mean) [cols], in double. y is nullptr without relu. */
 template <class T> struct channel_grad_args {
 	typedef typename gt_wide<T>::type wide;
 	T *dx;
@@ -15,18 +13,18 @@ template <class T> struct channel_grad_args {
 	const wide *weight, *mean, *rstd;
 	double *sums;
 	wide *dweight, *dbias;
-	wide least;
+	T *before_relu; /* where the first kernel writes the gradient before relu; or nullptr */
+};
 
-	/* `result` is y, or nullptr without relu. */
-	void set_relu(const T *result)
-	{
-		y = result ? result : dy;
-		least = result ? 0 : (wide)NAN;
-	}
+/* The kernels are compiled for each: a load behind a condition would wait for those before it. */
+enum gradient_kind {
+	PLAIN,  /* there is no relu */
+	RELU,   /* dy counts where y > 0 */
+	WRITTEN /* likewise, and these values are written for later readers */
 };
 
 /* N rows of dy, x and y; a NaN in y lets the gradient through, as in relu_grad. */
-template <class T, int W, int N> struct channel_grad_rows {
+template <class T, int W, int N, gradient_kind KIND> struct channel_grad_rows {
 	typedef typename gt_wide<T>::type wide;
 	gt_reader<T, W> dy[N], x[N], y[N];
 
@@ -37,17 +35,18 @@ template <class T, int W, int N> struct channel_grad_rows {
 		y[i].p = (T *)a.y;
 		dy[i].load(at);
 		x[i].load(at);
-		y[i].load(at);
+		if (KIND != PLAIN)
+			y[i].load(at);
 	}
 
 	/* Element k of the gradient of the norm's result. */
-	__device__ __forceinline__ wide gradient(const channel_grad_args<T> &a, int i, int k) const
+	__device__ __forceinline__ wide gradient(int i, int k) const
 	{
-		return y[i].v[k] <= a.least ? 0 : dy[i].v[k];
+		return KIND != PLAIN && y[i].v[k] <= 0 ? 0 : dy[i].v[k];
 	}
 };
 
-template <class T, int W> struct add_gradients {
+template <class T, int W, gradient_kind KIND> struct add_gradients {
 	typedef typename gt_wide<T>::type wide;
 	channel_grad_args<T> a;
 	wide sum[W], dot[W];
@@ -55,22 +54,28 @@ template <class T, int W> struct add_gradients {
 	template <int N>
 	__device__ __forceinline__ void add(int64_t at, int64_t stride, const wide *mean)
 	{
-		channel_grad_rows<T, W, N> v;
+		channel_grad_rows<T, W, N, KIND> v;
+		gt_writer<T, W> written = { a.before_relu, {} };
 
 		for (int i = 0; i < N; i++)
 			v.load(a, i, at + i * stride);
-		for (int i = 0; i < N; i++)
+		for (int i = 0; i < N; i++) {
 			for (int k = 0; k < W; k++) {
-				wide d = v.gradient(a, i, k);
+				wide d = v.gradient(i, k);
 
+				written.v[k] = d;
 				sum[k] += d;
 				dot[k] += d * (v.x[i].v[k] - mean[k]);
 			}
+			if (KIND == WRITTEN)
+				written.store(at + i * stride);
+		}
 	}
 
 	__device__ __forceinline__ void operator()(double *sums, int64_t at, int64_t stride, int n)
 	{
-		enum { N = gt_rows_at_once<T, W> };
+		/* One more stream takes the registers of two rows. */
+		enum { ROWS = gt_rows_at_once<T, W>, N = KIND == WRITTEN && ROWS > 2 ? 2 : ROWS };
 		gt_reader<wide, W> mean = { (wide *)a.mean, {} };
 
 		mean.load(gt_first_column<W>());
@@ -87,11 +92,11 @@ template <class T, int W> struct add_gradients {
 	}
 };
 
-template <class T, int W>
+template <class T, int W, gradient_kind KIND>
 static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, sizeof(T) == 8 ? 1 : 2)
     sum_gradients(double *partial, channel_grad_args<T> a, struct gt_channels m)
 {
-	gt_sum_chunk<W>(partial, m, add_gradients<T, W>{ a, {}, {} });
+	gt_sum_chunk<W>(partial, m, add_gradients<T, W, KIND>{ a, {}, {} });
 }
 
 template <class T>
@@ -122,7 +127,7 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
  */
 enum { AT_ONCE = 2 };
 
-template <class T, int W>
+template <class T, int W, gradient_kind KIND>
 static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
     apply_gradient(channel_grad_args<T> a, struct gt_channels m)
 {
@@ -131,7 +136,7 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	wide scale[W], slope[W], offset[W];
 	gt_reader<wide, W> mean = { (wide *)a.mean, {} };
 	gt_writer<T, W> dx = { a.dx, {} };
-	channel_grad_rows<T, W, AT_ONCE> v;
+	channel_grad_rows<T, W, AT_ONCE, KIND> v;
 	double per_row;
 
 	if (c >= m.cols)
@@ -153,20 +158,33 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 		}
 		for (int i = 0; i < AT_ONCE && r + i * step < m.rows; i++) {
 			for (int k = 0; k < W; k++)
-				dx.v[k] = scale[k] * (v.gradient(a, i, k) - offset[k] -
+				dx.v[k] = scale[k] * (v.gradient(i, k) - offset[k] -
 				                         (v.x[i].v[k] - mean.v[k]) * slope[k]);
 			dx.store((r + i * step) * m.cols + c);
 		}
 	}
 }
 
-template <class T, int W>
+template <class T, int W, gradient_kind KIND>
 static void launch_sums(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
     const struct gt_channels *m)
 {
 	struct gt_channel_shape s = gt_sum_shape_of(m);
 
-	GT_LAUNCH((sum_gradients<T, W>), s.grid, s.block, 0, call->stream->queue, partial, a, *m);
+	GT_LAUNCH(
+	    (sum_gradients<T, W, KIND>), s.grid, s.block, 0, call->stream->queue, partial, a, *m);
+}
+
+template <class T, int W>
+static void launch_sums_of(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
+    const struct gt_channels *m)
+{
+	if (a.before_relu)
+		launch_sums<T, W, WRITTEN>(call, partial, a, m);
+	else if (a.y)
+		launch_sums<T, W, RELU>(call, partial, a, m);
+	else
+		launch_sums<T, W, PLAIN>(call, partial, a, m);
 }
 
 template <class T>
@@ -174,9 +192,9 @@ static void sum_gradient(struct gt_call *call, double *partial, const channel_gr
     const struct gt_channels *m)
 {
 	if (m->chunks && gt_sum_pack(m) > 1)
-		launch_sums<T, GT_CHANNEL_PACK>(call, partial, a, m);
+		launch_sums_of<T, GT_CHANNEL_PACK>(call, partial, a, m);
 	else if (m->chunks)
-		launch_sums<T, 1>(call, partial, a, m);
+		launch_sums_of<T, 1>(call, partial, a, m);
 	if (m->cols)
 		GT_LAUNCH((finish_gradients<T>), (unsigned)gt_ceil_div(m->cols, GT_FINISH_COLUMNS),
 		    dim3(GT_FINISH_COLUMNS, GT_FINISH_THREADS), 0, call->stream->queue, a,
@@ -189,13 +207,23 @@ static void launch_gradient(
 {
 	struct gt_channel_shape s = gt_channel_shape_of(m->cols, gt_ceil_div(m->rows, AT_ONCE), W);
 
-	GT_LAUNCH((apply_gradient<T, W>), s.grid, s.block, 0, call->stream->queue, a, *m);
+	if (a.y)
+		GT_LAUNCH(
+		    (apply_gradient<T, W, RELU>), s.grid, s.block, 0, call->stream->queue, a, *m);
+	else
+		GT_LAUNCH(
+		    (apply_gradient<T, W, PLAIN>), s.grid, s.block, 0, call->stream->queue, a, *m);
 }
 
+/* Behind sum_gradient(), which may have written the gradient before relu. */
 template <class T>
-static int finish_gradient(struct gt_call *call, const channel_grad_args<T> &a,
-    const struct gt_channels *m, struct gt_err *err)
+static int finish_gradient(
+    struct gt_call *call, channel_grad_args<T> a, const struct gt_channels *m, struct gt_err *err)
 {
+	if (a.before_relu) {
+		a.dy = a.before_relu;
+		a.y = nullptr;
+	}
 	if (m->rows && m->cols % gt_pack_elements<T>() == 0)
 		launch_gradient<T, gt_pack_elements<T>()>(call, a, m);
 	else if (m->rows)
@@ -223,11 +251,10 @@ template <class T> static int run_batch_norm_grad(struct gt_call *call, struct g
 	struct gt_channels m = gt_channels_of(&call->in[1]);
 	double *sums = (double *)call->workspace;
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), nullptr, gt_in_data<wide>(call, 2),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 5), gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), sums,
-		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), 0 };
+		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3) };
 
-	a.set_relu(gt_in_data<T>(call, 5));
 	sum_gradient(call, sums + 1 + 2 * m.cols, a, &m);
 	return finish_gradient(call, a, &m, err);
 }
@@ -250,12 +277,11 @@ template <class T> static int run_batch_norm_grad_sums(struct gt_call *call, str
 {
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
-	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), nullptr,
-		nullptr, gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
-		gt_out_data<double>(call), gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2),
-		0 };
+	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
+		gt_in_data<T>(call, 4), nullptr, gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_out_data<double>(call), gt_out_data<wide>(call, 1),
+		gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3) };
 
-	a.set_relu(gt_in_data<T>(call, 4));
 	sum_gradient(call, (double *)call->workspace, a, &m);
 	return gt_cuda_launched(call->stream, "batch_norm_grad_sums", err);
 }
@@ -265,11 +291,10 @@ template <class T> static int run_batch_norm_grad_apply(struct gt_call *call, st
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), nullptr, gt_in_data<wide>(call, 2),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 6), gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), (double *)call->in[5].data,
-		nullptr, nullptr, 0 };
+		nullptr, nullptr, nullptr };
 
-	a.set_relu(gt_in_data<T>(call, 6));
 	return finish_gradient(call, a, &m, err);
 }
 

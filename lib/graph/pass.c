@@ -1,15 +1,16 @@
 /* pass.c - the list of passes. */
 #include "lib/graph/pass.h"
 
-/* Fusions that a gradient can see through come before the backward pass, the others after it. One
- * of these, fuse-products, comes behind clean-up and working copies: it reads the graph as it will
- * run. Then layouts, and marks on the products that are left; last the pass that repeats nodes as
- * all others have left them. */
+/* Fusions that a gradient can see through come before the backward pass, and behind autocast, which
+ * decides whether both addends of a sum have one type; the others come after it. One of these,
+ * fuse-products, comes behind clean-up and working copies: it reads the graph as it will run. Then
+ * layouts, and marks on the products that are left; last the pass that repeats nodes as all others
+ * have left them. */
 const struct gt_pass *const gt_passes[] = {
-	&gt_pass_fuse_relu,
 	&gt_pass_fold_batch_norm,
 	&gt_pass_relax,
 	&gt_pass_autocast,
+	&gt_pass_fuse_relu,
 	&gt_pass_fuse_norm,
 	&gt_pass_backward,
 	&gt_pass_common,

@@ -87,8 +87,9 @@ def rope(q, k, v, past=0, *, heads, kv_heads, theta):
     return [torch.cat([turned(q), turned(k), v], -1)]
 
 
-def batch_norm(x, w, b, mean, var, count, *, eps, momentum, relu):
+def batch_norm(x, w, b, mean, var, count, residual=None, *, eps, momentum, relu):
     y = F.batch_norm(x, mean, var, w, b, True, momentum, eps)  # mean and var move
+    y = y if residual is None else y + residual
     count += 1
     return [y.relu() if relu else y, x.mean((0, 2, 3)), (x.var((0, 2, 3), unbiased=False) + eps).rsqrt()]
 
@@ -123,15 +124,16 @@ def batch_norm_combine(running_mean, running_var, tracked, moments, *, eps, mome
     return [total, (squares / every + eps).rsqrt()]
 
 
-def batch_norm_apply(x, w, b, mean, rstd, *, relu):
+def batch_norm_apply(x, w, b, mean, rstd, residual=None, *, relu):
     y = (x - channels(mean)) * channels(rstd * w) + channels(b)
+    y = y if residual is None else y + residual
     return [y.relu() if relu else y]
 
 
 def batch_norm_grad_sums(dy, x, mean, rstd, y=None):
     dy = dy if y is None else dy * (y > 0)
     total, dot = dy.sum((0, 2, 3)), (dy * (x - channels(mean))).sum((0, 2, 3))
-    return [torch.cat([torch.tensor([float(x.numel() // len(mean))]), total, dot]), dot * rstd, total]
+    return [torch.cat([torch.tensor([float(x.numel() // len(mean))]), total, dot]), dot * rstd, total, dy]
 
 
 def batch_norm_grad_apply(dy, x, w, mean, rstd, sums, y=None):

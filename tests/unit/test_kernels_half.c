@@ -245,9 +245,28 @@ static void batch_norm_make(struct gt_call *c, enum gt_dtype f)
 	test_put(&c->in[5], 0, 3);
 }
 
+static void residual_norm_make(struct gt_call *c, enum gt_dtype f)
+{
+	batch_norm_make(c, f);
+	c->inputs = 7;
+	c->attrs.norm.relu = true;
+	c->in[6] = test_tensor4(f, 3, 24, 7, 9);
+	test_random(&c->in[6], 9, -4, 2);
+}
+
 static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	norm_make(c, f, 2, 2, 4);
+}
+
+static void residual_norm_grad_make(struct gt_call *c, enum gt_dtype f)
+{
+	norm_make(c, f, 2, 2, 4);
+	c->inputs = 6;
+	c->outputs = 4;
+	c->in[5] = test_tensor4(f, 3, 24, 7, 9);
+	test_random(&c->in[5], 8, -2, 2);
+	c->out[3] = test_tensor4(f, 3, 24, 7, 9);
 }
 
 static void subsample_make(struct gt_call *c, enum gt_dtype f)
@@ -370,7 +389,9 @@ static const struct {
 	{ "embedding_grad", embedding_grad_make, APART },
 	{ "position_grad", position_grad_make, APART },
 	{ "batch_norm", batch_norm_make, APART },
+	{ "batch_norm", residual_norm_make, APART },
 	{ "batch_norm_grad", batch_norm_grad_make, IN_PLACE },
+	{ "batch_norm_grad", residual_norm_grad_make, IN_PLACE },
 	{ "max_pool2d", max_pool_make, APART },
 	{ "avg_pool2d", avg_pool_make, APART },
 	{ "subsample", subsample_make, APART },

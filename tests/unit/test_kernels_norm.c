@@ -159,161 +159,7 @@ static void add_layer_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_
 	c->outputs = 4;
 }
 
-/* ---- images ---- */
-
-/* Variant 1: with relu. */
-static void batch_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
-{
-	c->inputs = 6;
-	c->outputs = 3;
-	c->attrs.norm.eps = 1e-5;
-	c->attrs.norm.momentum = 0.1;
-	c->attrs.norm.relu = d[VARIANT] == 1;
-	kernel_image(&c->in[0], f, d, 31, 4, 6);
-	kernel_channels(&c->in[1], f, d, 32, -1, 1);
-	kernel_channels(&c->in[2], f, d, 33, -1, 1);
-	kernel_channels(&c->in[3], f, d, 34, -1, 1);
-	kernel_channels(&c->in[4], f, d, 35, 0.5, 1);
-	c->in[5] = test_tensor(GT_I64, 0, NULL);
-	test_put(&c->in[5], 0, 7);
-	c->out[0] = test_tensor4(f, d[0], d[1], d[2], d[3]);
-	c->out[1] = test_tensor1(f, d[1]);
-	c->out[2] = test_tensor1(f, d[1]);
-}
-
-static void normalize_naive(struct gt_call *c, int64_t ch, double mean, double rstd)
-{
-	EACH_PIXEL(c->in[0])
-	{
-		int64_t at = test_at(&c->in[0], b, ch, h, w);
-		double y = (test_get(&c->in[0], at) - mean) * rstd * test_get(&c->in[1], ch) +
-		           test_get(&c->in[2], ch);
-
-		test_put(&c->out[0], at, c->attrs.norm.relu ? fmax(0, y) : y);
-	}
-}
-
-static void batch_norm_naive(struct gt_call *c)
-{
-	const int64_t *s = c->in[0].shape;
-	double n = (double)(s[0] * s[2] * s[3]);
-
-	for (int64_t ch = 0; ch < s[1]; ch++) {
-		double mean = 0, square = 0, rstd;
-
-		EACH_PIXEL(c->in[0])
-		mean += test_get(&c->in[0], test_at(&c->in[0], b, ch, h, w)) / n;
-		EACH_PIXEL(c->in[0])
-		square += pow(test_get(&c->in[0], test_at(&c->in[0], b, ch, h, w)) - mean, 2);
-		rstd = 1 / sqrt(square / n + c->attrs.norm.eps);
-		normalize_naive(c, ch, mean, rstd);
-		test_put(&c->out[1], ch, mean);
-		test_put(&c->out[2], ch, rstd);
-		test_put(&c->in[3], ch, 0.9 * test_get(&c->in[3], ch) + 0.1 * mean);
-		test_put(&c->in[4], ch, 0.9 * test_get(&c->in[4], ch) + 0.1 * square / (n - 1));
-	}
-	test_put(&c->in[5], 0, 8);
-}
-
-static void batch_norm_eval_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
-{
-	batch_norm_make(c, f, d);
-	free(c->in[5].data);
-	free(c->out[1].data);
-	free(c->out[2].data);
-	c->inputs = 5;
-	c->outputs = 1;
-}
-
-static void batch_norm_eval_naive(struct gt_call *c)
-{
-	for (int64_t ch = 0; ch < c->in[0].shape[1]; ch++)
-		normalize_naive(c, ch, test_get(&c->in[3], ch),
-		    1 / sqrt(test_get(&c->in[4], ch) + c->attrs.norm.eps));
-}
-
-static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
-{
-	c->inputs = 6;
-	c->outputs = 3;
-	kernel_image(&c->in[0], f, d, 41, -1, 1);
-	kernel_image(&c->in[1], f, d, 42, -1, 1);
-	kernel_channels(&c->in[2], f, d, 43, -1, 1);
-	kernel_channels(&c->in[3], f, d, 44, -0.5, 0.5);
-	kernel_channels(&c->in[4], f, d, 45, 0.5, 2);
-	kernel_image(&c->in[5], f, d, 46, -1, 1);
-	c->in[5].present = d[VARIANT] == 1;
-	c->out[0] = test_tensor4(f, d[0], d[1], d[2], d[3]);
-	c->out[1] = test_tensor1(f, d[1]);
-	c->out[2] = test_tensor1(f, d[1]);
-}
-
-static void batch_norm_grad_naive(struct gt_call *c)
-{
-	const int64_t *s = c->in[0].shape;
-	double n = (double)(s[0] * s[2] * s[3]);
-
-	for (int64_t ch = 0; ch < s[1]; ch++) {
-		double sum = 0, dot = 0, mean = test_get(&c->in[3], ch),
-		       rstd = test_get(&c->in[4], ch);
-
-		EACH_PIXEL(c->in[0])
-		{
-			int64_t at = test_at(&c->in[0], b, ch, h, w);
-			double dy = c->in[5].present && test_get(&c->in[5], at) <= 0
-			                ? 0
-			                : test_get(&c->in[0], at);
-
-			sum += dy;
-			dot += dy * (test_get(&c->in[1], at) - mean) * rstd;
-		}
-		EACH_PIXEL(c->in[0])
-		{
-			int64_t at = test_at(&c->in[0], b, ch, h, w);
-			double dy = c->in[5].present && test_get(&c->in[5], at) <= 0
-			                ? 0
-			                : test_get(&c->in[0], at);
-			double hat = (test_get(&c->in[1], at) - mean) * rstd;
-
-			test_put(&c->out[0], at,
-			    test_get(&c->in[2], ch) * rstd * (dy - sum / n - hat * dot / n));
-		}
-		test_put(&c->out[1], ch, dot);
-		test_put(&c->out[2], ch, sum);
-	}
-}
-
-/* w [C, B, 3, 3], plain. Variant 1: no bias of the convolution. */
-static void batch_norm_fold_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
-{
-	c->inputs = 6;
-	c->outputs = 2;
-	c->attrs.norm.eps = 1e-5;
-	c->in[0] = test_tensor4(f, d[1], d[0], 3, 3);
-	c->in[0].layout = GT_PLAIN;
-	test_random(&c->in[0], 51, -1, 1);
-	for (int i = 1; i < 6; i++)
-		kernel_channels(&c->in[i], f, d, (uint32_t)(51 + i), i == 4 ? 0.5 : -1, 1);
-	c->in[5].present = d[VARIANT] == 0;
-	c->out[0] = test_tensor4(f, d[1], d[0], 3, 3);
-	c->out[0].layout = GT_PLAIN;
-	c->out[1] = test_tensor1(f, d[1]);
-}
-
-static void batch_norm_fold_naive(struct gt_call *c)
-{
-	int64_t per = c->in[0].shape[1] * 9;
-
-	for (int64_t o = 0; o < c->in[0].shape[0]; o++) {
-		double scale = test_get(&c->in[1], o) / sqrt(test_get(&c->in[4], o) + 1e-5);
-		double bias = c->in[5].present ? test_get(&c->in[5], o) : 0;
-
-		for (int64_t i = 0; i < per; i++)
-			test_put(&c->out[0], o * per + i, test_get(&c->in[0], o * per + i) * scale);
-		test_put(&c->out[1], o,
-		    test_get(&c->in[2], o) + (bias - test_get(&c->in[3], o)) * scale);
-	}
-}
+/* ---- sums ---- */
 
 static void bias_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -429,14 +275,6 @@ static const struct kernel_case row_cases[] = {
 };
 
 static const struct kernel_case image_cases[] = {
-	{ "batch_norm", batch_norm_make, batch_norm_naive, 2e-6, 0, 0, true },
-	{ "batch_norm", batch_norm_make, batch_norm_naive, 2e-6, 1, 0, true },
-	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6, 0, 1, true },
-	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6, 1, 1, true },
-	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, 0, 1, true },
-	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, 1, 1, true },
-	{ "batch_norm_fold", batch_norm_fold_make, batch_norm_fold_naive, 1e-6, 0, 0, false },
-	{ "batch_norm_fold", batch_norm_fold_make, batch_norm_fold_naive, 1e-6, 1, 0, false },
 	{ "bias_grad", bias_grad_make, bias_grad_naive, 2e-5, 4, 0, true },
 };
 
@@ -573,18 +411,6 @@ static void test_bits_are_those_of_two_ops(void **state)
 		}
 }
 
-static void test_batch_norm_of_one_value(void **state)
-{
-	struct gt_call c = { 0 };
-	struct gt_err err = GT_ERR_INIT;
-
-	(void)state;
-	batch_norm_make(&c, GT_F32, (kernel_sizes){ 1, 4, 1, 1 });
-	assert_int_equal(test_run(&gt_cpu_set_base, "batch_norm", GT_F32, &c, &err), GT_EINVAL);
-	assert_string_equal(err.text, "batch_norm: 1 value per channel has no variance");
-	test_release(&c);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -593,7 +419,6 @@ int main(void)
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_tables_are_covered),
 		cmocka_unit_test(test_bits_are_those_of_two_ops),
-		cmocka_unit_test(test_batch_norm_of_one_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

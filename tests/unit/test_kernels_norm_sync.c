@@ -81,15 +81,19 @@ static void combine_naive(struct gt_call *c)
 	test_put(&c->in[2], 0, 8);
 }
 
-/* Variant 1: with relu. */
+/* As in test_kernels_batch_norm.c. */
+enum { NORM_RELU = 1, NORM_RESIDUAL = 2 };
+
 static void apply_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 5;
+	c->inputs = 6;
 	c->outputs = 1;
-	c->attrs.norm.relu = d[VARIANT] == 1;
+	c->attrs.norm.relu = d[VARIANT] & NORM_RELU;
 	kernel_image(&c->in[0], f, d, 41, -1, 1);
 	for (int i = 1; i < 5; i++)
 		kernel_channels(&c->in[i], f, d, (uint32_t)(41 + i), i == 4 ? 0.5 : -1, 1);
+	kernel_image(&c->in[5], f, d, 46, -1, 1);
+	c->in[5].present = d[VARIANT] & NORM_RESIDUAL;
 	c->out[0] = test_tensor4(f, d[0], d[1], d[2], d[3]);
 }
 
@@ -103,26 +107,28 @@ static void apply_naive(struct gt_call *c)
 			               test_get(&c->in[4], ch) * test_get(&c->in[1], ch) +
 			           test_get(&c->in[2], ch);
 
+			y += c->in[5].present ? test_get(&c->in[5], at) : 0;
 			test_put(&c->out[0], at, c->attrs.norm.relu ? fmax(0, y) : y);
 		}
 }
 
 /* ---- backward ---- */
 
-/* Variant 1: with relu. */
 static void grad_sums_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	c->inputs = 5;
-	c->outputs = 3;
+	c->outputs = 4;
 	kernel_image(&c->in[0], f, d, 41, -1, 1);
 	kernel_image(&c->in[1], f, d, 42, -1, 1);
 	kernel_channels(&c->in[2], f, d, 44, -0.5, 0.5);
 	kernel_channels(&c->in[3], f, d, 45, 0.5, 2);
 	kernel_image(&c->in[4], f, d, 46, -1, 1);
-	c->in[4].present = d[VARIANT] == 1;
+	c->in[4].present = d[VARIANT] & NORM_RELU;
 	c->out[0] = test_tensor1(GT_F64, 1 + 2 * d[1]);
 	c->out[1] = test_tensor1(f, d[1]);
 	c->out[2] = test_tensor1(f, d[1]);
+	c->out[3] = test_tensor4(f, d[0], d[1], d[2], d[3]);
+	c->out[3].present = d[VARIANT] & NORM_RESIDUAL;
 }
 
 /* dy where relu let y through; without relu y is left out. */
@@ -144,6 +150,7 @@ static void grad_sums_naive(struct gt_call *c)
 			int64_t at = test_at(&c->in[1], b, ch, h, w);
 			double dy = passed(&c->in[0], &c->in[4], at);
 
+			test_put(&c->out[3], at, dy);
 			sum += dy;
 			dot += dy * (test_get(&c->in[1], at) - test_get(&c->in[2], ch));
 		}
@@ -197,9 +204,12 @@ static const struct kernel_case cases[] = {
 	{ "batch_norm_moments", moments_make, moments_naive, 2e-6, 0, 0, true },
 	{ "batch_norm_combine", combine_make, combine_naive, 1e-6, 0, 0, false },
 	{ "batch_norm_apply", apply_make, apply_naive, 1e-6, 0, 1, true },
-	{ "batch_norm_apply", apply_make, apply_naive, 1e-6, 1, 1, true },
+	{ "batch_norm_apply", apply_make, apply_naive, 1e-6, NORM_RELU, 1, true },
+	{ "batch_norm_apply", apply_make, apply_naive, 1e-6, NORM_RELU | NORM_RESIDUAL, 6, true },
 	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, 0, 0, true },
-	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, 1, 0, true },
+	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, NORM_RELU, 0, true },
+	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, NORM_RELU | NORM_RESIDUAL,
+	    0, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 0, 1, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 1, 1, false },
 };

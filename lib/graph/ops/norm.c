@@ -210,7 +210,8 @@ static int batch_norm_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
 
-	if (gt_infer_float(x, "the input", 4, err) || channel_vectors(n, x, 4, err))
+	if (gt_infer_float(x, "the input", 4, err) || channel_vectors(n, x, 4, err) ||
+	    (n->in[6] && gt_infer_same(x, n->in[6], "the residual", err)))
 		return err->code;
 	if (n->in[5]->dtype != GT_I64 || n->in[5]->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "num_batches_tracked is not an int64 scalar");
@@ -227,16 +228,28 @@ static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 		n->attrs.norm.relu ? n->out[0] : NULL };
 	struct gt_node *grad = gt_emit(g, &gt_op_batch_norm_grad, &n->attrs, 6, in);
 
-	for (int i = 0; grad && i < 3; i++)
+	if (!grad)
+		return;
+	for (int i = 0; i < 3; i++)
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
+	/* The gradient of the sum is that of the residual, too. Without relu it is dy. */
+	if (wanted[6])
+		d_in[6] = grad->out[3] ? grad->out[3] : d_out[0];
+	else
+		grad->out[3] = NULL;
 }
 
 /* With the statistics that the node has found. */
 static struct gt_node *batch_norm_repeat(struct gt_graph *g, const struct gt_node *n)
 {
-	struct gt_value *in[] = { n->in[0], n->in[1], n->in[2], n->out[1], n->out[2] };
+	struct gt_value *in[] = { n->in[0], n->in[1], n->in[2], n->out[1], n->out[2], n->in[6] };
 
-	return gt_emit(g, &gt_op_batch_norm_apply, &n->attrs, 5, in);
+	return gt_emit(g, &gt_op_batch_norm_apply, &n->attrs, 6, in);
+}
+
+static double batch_norm_flops(const struct gt_node *n)
+{
+	return n->in[6] ? add_norm_flops(n) : norm_flops(n);
 }
 
 static void norm_print(const struct gt_node *n, FILE *f)
@@ -247,15 +260,16 @@ static void norm_print(const struct gt_node *n, FILE *f)
 const struct gt_op gt_op_batch_norm = {
 	.name = "batch_norm",
 	.min_inputs = 6,
-	.max_inputs = 6,
+	.max_inputs = 7,
 	.outputs = 3,
 	.infer = batch_norm_infer,
 	.print = norm_print,
 	.grad = batch_norm_grad,
-	.flops = norm_flops,
+	.flops = batch_norm_flops,
+	.inplace = 1u << 6,
 	.writes = 1u << 3 | 1u << 4 | 1u << 5,
 	.repeat = batch_norm_repeat,
-	.image_in = 1u << 0,
+	.image_in = 1u << 0 | 1u << 6,
 	.image_out = 1u << 0,
 	.autocast = GT_AUTOCAST_KEEP,
 };
@@ -279,6 +293,10 @@ static int batch_norm_grad_infer(struct gt_node *n, struct gt_err *err)
 	gt_infer_like(n->out[0], n->in[1]);
 	gt_infer_like(n->out[1], n->in[2]);
 	gt_infer_like(n->out[2], n->in[2]);
+	if (n->in[5])
+		gt_infer_like(n->out[3], n->in[0]);
+	else
+		n->out[3] = NULL;
 	return 0;
 }
 
@@ -286,13 +304,13 @@ const struct gt_op gt_op_batch_norm_grad = {
 	.name = "batch_norm_grad",
 	.min_inputs = 5,
 	.max_inputs = 6,
-	.outputs = 3,
+	.outputs = 4,
 	.infer = batch_norm_grad_infer,
 	.print = norm_print,
 	.flops = norm_flops,
 	.inplace = 1u << 0,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 5,
-	.image_out = 1u << 0,
+	.image_out = 1u << 0 | 1u << 3,
 	.autocast = GT_AUTOCAST_KEEP,
 };
 

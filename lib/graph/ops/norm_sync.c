@@ -33,6 +33,11 @@ static double four_flops(const struct gt_node *n)
 	return 4.0 * (double)gt_value_elements(n->in[0]);
 }
 
+static double apply_flops(const struct gt_node *n)
+{
+	return (n->in[5] ? 5.0 : 4.0) * (double)gt_value_elements(n->in[0]);
+}
+
 static int moments_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
@@ -81,7 +86,8 @@ static int apply_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
 
-	if (gt_infer_float(x, "the input", 4, err) || check_channels(n, x, 1, 4, err))
+	if (gt_infer_float(x, "the input", 4, err) || check_channels(n, x, 1, 4, err) ||
+	    (n->in[5] && gt_infer_same(x, n->in[5], "the residual", err)))
 		return err->code;
 	gt_infer_like(n->out[0], x);
 	return 0;
@@ -90,12 +96,13 @@ static int apply_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_batch_norm_apply = {
 	.name = "batch_norm_apply",
 	.min_inputs = 5,
-	.max_inputs = 5,
+	.max_inputs = 6,
 	.outputs = 1,
 	.infer = apply_infer,
 	.print = print_relu,
-	.flops = four_flops,
-	.image_in = 1u << 0,
+	.flops = apply_flops,
+	.inplace = 1u << 5,
+	.image_in = 1u << 0 | 1u << 5,
 	.image_out = 1u << 0,
 	.autocast = GT_AUTOCAST_KEEP,
 };
@@ -109,6 +116,10 @@ static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
 	gt_infer_shape(n->out[0], GT_F64, 1, (int64_t[]){ 1 + 2 * x->shape[1] });
 	gt_infer_like(n->out[1], n->in[2]);
 	gt_infer_like(n->out[2], n->in[2]);
+	if (n->in[4])
+		gt_infer_like(n->out[3], n->in[0]);
+	else
+		n->out[3] = NULL;
 	return 0;
 }
 
@@ -116,11 +127,12 @@ const struct gt_op gt_op_batch_norm_grad_sums = {
 	.name = "batch_norm_grad_sums",
 	.min_inputs = 4,
 	.max_inputs = 5,
-	.outputs = 3,
+	.outputs = 4,
 	.infer = grad_sums_infer,
 	.print = print_relu,
 	.flops = four_flops,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 4,
+	.image_out = 1u << 3,
 	.autocast = GT_AUTOCAST_KEEP,
 };
 

@@ -124,16 +124,18 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  * batch_norm: normalize each channel over B, H and W with the statistics of this batch, and update
  * the running statistics.
  *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
- *        num_batches_tracked I64 []
- *   out  y like x;  mean W [C];  rstd W [C] = 1 / sqrt(biased variance + eps)
- *   y = (x - mean) * rstd * weight + bias. After that, max(0, .) is applied if attrs.norm.relu is
- *   set. A fusion pass sets this attribute.
+ *        num_batches_tracked I64 [];  residual like x, optional (0)
+ *   out  y like x, may overwrite residual;  mean W [C];
+ *        rstd W [C] = 1 / sqrt(biased variance + eps)
+ *   y = (x - mean) * rstd * weight + bias + residual. After that, max(0, .) is applied if
+ *   attrs.norm.relu is set. A fusion pass sets this attribute and the residual.
  *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. This
  *   variance is unbiased: divided by n - 1, with n = B * H * W.  num_batches_tracked += 1
  * batch_norm_grad:
  *   in   dy, x, weight, mean, rstd;  y, optional, present if attrs.norm.relu is set: elements of dy
  *        then count only where y > 0
- *   out  dx, may overwrite dy;  dweight W [C];  dbias W [C]
+ *   out  dx, may overwrite dy;  dweight W [C];  dbias W [C];  dresidual like x, optional: dy where
+ *        y > 0, else 0 (missing without y)
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -208,13 +210,15 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
  *                            batch_norm does), moments F64 [R, 1 + 2 * C], one row for each rank
  *   out  mean W [C];  rstd W [C];  both for the samples of all ranks
- * batch_norm_apply:       in x, weight, bias, mean, rstd
- *   out  y, with attrs.norm.relu as in batch_norm
+ * batch_norm_apply:       in x, weight, bias, mean, rstd, residual (optional, as in batch_norm)
+ *   out  y, with attrs.norm.relu as in batch_norm; may overwrite residual
  * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as in batch_norm_grad)
  *   out  sums F64 [1 + 2 * C]: n, sums of dy [C], sums of dy * (x - mean) [C];
- *        dweight, dbias W [C];  all of them for the samples of this rank
+ *        dweight, dbias W [C];  all of them for the samples of this rank;  dresidual (optional, as
+ *        in batch_norm_grad)
  * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 * C] over all ranks,
- *                            y (optional, as in batch_norm_grad)
+ *                            y (optional, as in batch_norm_grad; if there is a dresidual, it is
+ *                            read as dy, without y)
  *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
  *        may overwrite dy
  * These ops have no gradient, because they are inserted after the backward part was added.

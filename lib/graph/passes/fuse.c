@@ -22,6 +22,34 @@ static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
 	gt_remove_node(g, index);
 }
 
+/* The norm takes the place of `add`, as the residual may be made between both. */
+static void take_residual(
+    struct gt_graph *g, struct gt_node *norm, const struct gt_node *add, struct gt_value *residual)
+{
+	norm->in[6] = residual;
+	g->nodes[gt_node_index(g, add)] = norm;
+	gt_drop_node(g, norm);
+}
+
+/* The batch_norm whose result, added to a residual of the same type, is v; or NULL. It then adds
+ * the residual itself. */
+static struct gt_node *norm_of_sum(struct gt_graph *g, const struct gt_value *v, const int *uses)
+{
+	const struct gt_node *add = gt_sole_maker(v, &gt_op_add, uses);
+
+	for (int k = 0; add && k < 2; k++) {
+		struct gt_node *norm = gt_sole_maker(add->in[k], &gt_op_batch_norm, uses);
+		struct gt_value *residual = add->in[1 - k];
+
+		if (!norm || norm->attrs.norm.relu || norm->in[6] ||
+		    residual->dtype != norm->in[0]->dtype)
+			continue;
+		take_residual(g, norm, add, residual);
+		return norm;
+	}
+	return NULL;
+}
+
 static int run_fuse_relu(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
@@ -31,16 +59,20 @@ static int run_fuse_relu(
 	if (!uses)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *relu = g->nodes[i];
 		struct gt_node *norm;
 
-		if (g->nodes[i]->op != &gt_op_relu)
+		if (relu->op != &gt_op_relu)
 			continue;
-		norm = gt_sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm, uses);
+		norm = gt_sole_maker(relu->in[0], &gt_op_batch_norm, uses);
 		if (!norm)
-			norm = gt_sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm_eval, uses);
+			norm = gt_sole_maker(relu->in[0], &gt_op_batch_norm_eval, uses);
+		if (!norm)
+			norm = norm_of_sum(g, relu->in[0], uses);
 		if (!norm)
 			continue;
 		norm->attrs.norm.relu = true;
+		i = gt_node_index(g, relu);
 		take_over(g, norm, i--);
 	}
 	free(uses);
@@ -49,21 +81,19 @@ static int run_fuse_relu(
 
 const struct gt_pass gt_pass_fuse_relu = {
 	.name = "fuse-relu",
-	.purpose = "let batch normalization write max(0, .) at once",
+	.purpose = "let batch normalization add a residual and write max(0, .) at once",
 	.run = run_fuse_relu,
 };
 
 /* batch_norm_eval(conv2d(x, w)) is conv2d with another weight and bias. The node becomes that
- * convolution, with the relu that it may have taken over. */
+ * convolution. */
 static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv)
 {
 	struct gt_node *norm = g->nodes[index];
 	struct gt_value *in[] = { conv->in[1], norm->in[1], norm->in[2], norm->in[3], norm->in[4],
 		conv->in[2] };
-	bool relu = norm->attrs.norm.relu;
 	struct gt_node *fold;
 
-	norm->attrs.norm.relu = false;
 	g->scope = norm->scope;
 	fold = gt_emit(g, &gt_op_batch_norm_fold, &norm->attrs, 6, in);
 	if (!fold)
@@ -71,7 +101,6 @@ static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv
 	gt_place_last(g, index);
 	norm->op = &gt_op_conv2d;
 	norm->attrs = conv->attrs;
-	norm->attrs.conv.relu = relu;
 	norm->inputs = gt_op_conv2d.max_inputs;
 	for (int k = 0; k < GT_MAX_INPUTS; k++)
 		norm->in[k] = NULL;

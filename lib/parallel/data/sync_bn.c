@@ -39,13 +39,15 @@ static void split_forward(struct gt_graph *g, size_t *at, int ranks)
 	n->outputs = 1;
 	n->in[3] = n->out[1];
 	n->in[4] = n->out[2];
-	n->in[5] = n->out[1] = n->out[2] = NULL;
+	n->in[5] = n->in[6];
+	n->in[6] = n->out[1] = n->out[2] = NULL;
 }
 
+/* Where the node writes the gradient before relu, its first part does, and the last reads that. */
 static void split_backward(struct gt_graph *g, size_t *at)
 {
 	struct gt_node *n = g->nodes[*at], *sums;
-	struct gt_value *y = n->inputs > 5 ? n->in[5] : NULL, *total;
+	struct gt_value *y = n->in[5], *before_relu = n->out[3], *total;
 
 	g->scope = n->scope;
 	sums = emit_at(g, at, &gt_op_batch_norm_grad_sums, &n->attrs, 5,
@@ -54,14 +56,19 @@ static void split_backward(struct gt_graph *g, size_t *at)
 	if (!total)
 		return;
 	gt_place_last(g, (*at)++);
-	gt_make_output(sums, 1, n->out[1]);
-	gt_make_output(sums, 2, n->out[2]);
+	for (int i = 1; i < 4; i++)
+		gt_make_output(sums, i, n->out[i]);
 	n->op = &gt_op_batch_norm_grad_apply;
 	n->inputs = gt_op_batch_norm_grad_apply.max_inputs;
 	n->outputs = 1;
 	n->in[5] = total;
 	n->in[6] = y;
-	n->out[1] = n->out[2] = NULL;
+	if (before_relu) {
+		n->attrs.norm.relu = false;
+		n->in[0] = before_relu;
+		n->in[6] = NULL;
+	}
+	n->out[1] = n->out[2] = n->out[3] = NULL;
 }
 
 int gt_sync_bn(struct gt_graph *g, int ranks, struct gt_err *err)
