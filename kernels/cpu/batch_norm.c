@@ -1,4 +1,6 @@
 /* batch_norm.c - batch_norm, its gradient, its evaluation and its folding into a convolution. */
+#include "kernels/cpu/kept.h"
+
 #define REAL_BITS 32
 #include "kernels/cpu/batch_norm.inc"
 #define REAL_BITS 64

@@ -1,4 +1,6 @@
 /* batch_norm_sync.c - batch_norm and its gradient cut where ranks exchange sums. */
+#include "kernels/cpu/kept.h"
+
 #define REAL_BITS 32
 #include "kernels/cpu/batch_norm_sync.inc"
 #define REAL_BITS 64

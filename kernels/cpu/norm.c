@@ -1,36 +1,9 @@
 /* norm.c - layer_norm, by itself and behind a sum, rms_norm, and the gradients. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/narrow.h"
+#include "kernels/cpu/kept.h"
 #include "kernels/cpu/parallel.h"
 
 enum { NORM_TILE = 256 };
-
-/* The type in which output i will be kept. */
-static inline enum gt_dtype kept_type(const struct gt_call *call, int i)
-{
-	return (call->narrow ? call->narrow : call)->out[i].dtype;
-}
-
-/* Round x[n] to `dtype`, if it has 16 bits. */
-static inline void round_f32(float *x, int64_t n, enum gt_dtype dtype)
-{
-	uint16_t low[NORM_TILE];
-
-	if (gt_dtype_wide(dtype) == dtype)
-		return;
-	for (int64_t i = 0; i < n; i += NORM_TILE) {
-		gt_narrow(low, x + i, gt_min(NORM_TILE, n - i), dtype);
-		gt_widen(x + i, low, gt_min(NORM_TILE, n - i), dtype);
-	}
-}
-
-/* No call in 16 bits is computed in float64. */
-static inline void round_f64(double *x, int64_t n, enum gt_dtype dtype)
-{
-	(void)x;
-	(void)n;
-	(void)dtype;
-}
 
 #define REAL_BITS 32
 #include "kernels/cpu/norm.inc"

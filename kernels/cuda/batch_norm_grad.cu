@@ -14,35 +14,49 @@ template <class T> struct channel_grad_args {
 	double *sums;
 	wide *dweight, *dbias;
 	T *before_relu; /* where the first kernel writes the gradient before relu; or nullptr */
+	const T *more;  /* the other addend of dy, or nullptr; only with before_relu */
 };
 
 /* The kernels are compiled for each: a load behind a condition would wait for those before it. */
 enum gradient_kind {
-	PLAIN,  /* there is no relu */
-	RELU,   /* dy counts where y > 0 */
-	WRITTEN /* likewise, and these values are written for later readers */
+	PLAIN,      /* there is no relu */
+	RELU,       /* dy counts where y > 0 */
+	WRITTEN,    /* likewise, and these values are written for later readers */
+	SUM_WRITTEN /* likewise, of dy + more */
 };
 
-/* N rows of dy, x and y; a NaN in y lets the gradient through, as in relu_grad. */
+/* N rows of dy, x, y and more; a NaN in y lets the gradient through, as in relu_grad. */
 template <class T, int W, int N, gradient_kind KIND> struct channel_grad_rows {
 	typedef typename gt_wide<T>::type wide;
-	gt_reader<T, W> dy[N], x[N], y[N];
+	gt_reader<T, W> dy[N], x[N], y[N], more[N];
 
 	__device__ __forceinline__ void load(const channel_grad_args<T> &a, int i, int64_t at)
 	{
 		dy[i].p = (T *)a.dy;
 		x[i].p = (T *)a.x;
 		y[i].p = (T *)a.y;
+		more[i].p = (T *)a.more;
 		dy[i].load(at);
 		x[i].load(at);
 		if (KIND != PLAIN)
 			y[i].load(at);
+		if (KIND == SUM_WRITTEN)
+			more[i].load(at);
 	}
 
-	/* Element k of the gradient of the norm's result. */
+	/* Element k of the gradient of the norm's result. A sum is rounded first, as if it had been
+	 * in memory: the second kernel finds the same numbers there. */
 	__device__ __forceinline__ wide gradient(int i, int k) const
 	{
-		return KIND != PLAIN && y[i].v[k] <= 0 ? 0 : dy[i].v[k];
+		wide d = dy[i].v[k];
+
+		if (KIND == SUM_WRITTEN) {
+			T sum;
+
+			gt_store(&sum, d + more[i].v[k]);
+			d = gt_load(sum);
+		}
+		return KIND != PLAIN && y[i].v[k] <= 0 ? 0 : d;
 	}
 };
 
@@ -67,15 +81,18 @@ template <class T, int W, gradient_kind KIND> struct add_gradients {
 				sum[k] += d;
 				dot[k] += d * (v.x[i].v[k] - mean[k]);
 			}
-			if (KIND == WRITTEN)
+			if (KIND >= WRITTEN)
 				written.store(at + i * stride);
 		}
 	}
 
 	__device__ __forceinline__ void operator()(double *sums, int64_t at, int64_t stride, int n)
 	{
-		/* One more stream takes the registers of two rows. */
-		enum { ROWS = gt_rows_at_once<T, W>, N = KIND == WRITTEN && ROWS > 2 ? 2 : ROWS };
+		/* Four or five streams of rows take the registers that three leave. */
+		enum {
+			ROWS = gt_rows_at_once<T, W>,
+			N = KIND >= WRITTEN && ROWS > 1 ? ROWS / 2 : ROWS
+		};
 		gt_reader<wide, W> mean = { (wide *)a.mean, {} };
 
 		mean.load(gt_first_column<W>());
@@ -179,7 +196,9 @@ template <class T, int W>
 static void launch_sums_of(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
     const struct gt_channels *m)
 {
-	if (a.before_relu)
+	if (a.more)
+		launch_sums<T, W, SUM_WRITTEN>(call, partial, a, m);
+	else if (a.before_relu)
 		launch_sums<T, W, WRITTEN>(call, partial, a, m);
 	else if (a.y)
 		launch_sums<T, W, RELU>(call, partial, a, m);
@@ -253,7 +272,8 @@ template <class T> static int run_batch_norm_grad(struct gt_call *call, struct g
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 1), gt_in_data<T>(call, 5), gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), sums,
-		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3) };
+		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3),
+		gt_in_data<T>(call, 6) };
 
 	sum_gradient(call, sums + 1 + 2 * m.cols, a, &m);
 	return finish_gradient(call, a, &m, err);
@@ -280,7 +300,7 @@ template <class T> static int run_batch_norm_grad_sums(struct gt_call *call, str
 	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
 		gt_in_data<T>(call, 4), nullptr, gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_out_data<double>(call), gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3) };
+		gt_out_data<wide>(call, 2), gt_out_data<T>(call, 3), gt_in_data<T>(call, 5) };
 
 	sum_gradient(call, (double *)call->workspace, a, &m);
 	return gt_cuda_launched(call->stream, "batch_norm_grad_sums", err);
@@ -293,7 +313,7 @@ template <class T> static int run_batch_norm_grad_apply(struct gt_call *call, st
 	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 1), gt_in_data<T>(call, 6), gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), (double *)call->in[5].data,
-		nullptr, nullptr, nullptr };
+		nullptr, nullptr, nullptr, nullptr };
 
 	return finish_gradient(call, a, &m, err);
 }

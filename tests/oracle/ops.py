@@ -130,7 +130,8 @@ def batch_norm_apply(x, w, b, mean, rstd, residual=None, *, relu):
     return [y.relu() if relu else y]
 
 
-def batch_norm_grad_sums(dy, x, mean, rstd, y=None):
+def batch_norm_grad_sums(dy, x, mean, rstd, y=None, more=None):
+    dy = dy if more is None else dy + more
     dy = dy if y is None else dy * (y > 0)
     total, dot = dy.sum((0, 2, 3)), (dy * (x - channels(mean))).sum((0, 2, 3))
     return [torch.cat([torch.tensor([float(x.numel() // len(mean))]), total, dot]), dot * rstd, total, dy]

@@ -1,9 +1,9 @@
 /* test_kernels_batch_norm.c - batch normalisation on one rank, against plain loops in float64. */
 #include "tests/common/kernel_cases.h"
 
-/* How a case runs: NORM_RELU and NORM_RESIDUAL may come together. In the gradient, NORM_RESIDUAL
- * stands for the output that the residual's gradient is. */
-enum { NORM_RELU = 1, NORM_RESIDUAL = 2 };
+/* How a case runs: any of these together. In the gradient, NORM_RESIDUAL stands for the output that
+ * is the residual's gradient, and NORM_SUM for the other addend of dy. */
+enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4 };
 
 static void batch_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -81,18 +81,22 @@ static void batch_norm_eval_naive(struct gt_call *c)
 
 static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 6;
+	const enum gt_dtype wide = gt_dtype_wide(f);
+
+	c->inputs = 7;
 	c->outputs = 4;
 	kernel_image(&c->in[0], f, d, 41, -1, 1);
 	kernel_image(&c->in[1], f, d, 42, -1, 1);
-	kernel_channels(&c->in[2], f, d, 43, -1, 1);
-	kernel_channels(&c->in[3], f, d, 44, -0.5, 0.5);
-	kernel_channels(&c->in[4], f, d, 45, 0.5, 2);
+	kernel_channels(&c->in[2], wide, d, 43, -1, 1);
+	kernel_channels(&c->in[3], wide, d, 44, -0.5, 0.5);
+	kernel_channels(&c->in[4], wide, d, 45, 0.5, 2);
 	kernel_image(&c->in[5], f, d, 46, -1, 1);
 	c->in[5].present = d[VARIANT] & NORM_RELU;
+	kernel_image(&c->in[6], f, d, 47, -1, 1);
+	c->in[6].present = d[VARIANT] & NORM_SUM;
 	c->out[0] = test_tensor4(f, d[0], d[1], d[2], d[3]);
-	c->out[1] = test_tensor1(f, d[1]);
-	c->out[2] = test_tensor1(f, d[1]);
+	c->out[1] = test_tensor1(wide, d[1]);
+	c->out[2] = test_tensor1(wide, d[1]);
 	c->out[3] = test_tensor4(f, d[0], d[1], d[2], d[3]);
 	c->out[3].present = d[VARIANT] & NORM_RESIDUAL;
 }
@@ -101,8 +105,12 @@ static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_size
 static void residual_gradient_naive(struct gt_call *c)
 {
 	EACH(i, c->out[3])
-	test_put(&c->out[3], i,
-	    c->in[5].present && test_get(&c->in[5], i) <= 0 ? 0 : test_get(&c->in[0], i));
+	{
+		double dy = test_get(&c->in[0], i);
+
+		dy += c->in[6].present ? test_get(&c->in[6], i) : 0;
+		test_put(&c->out[3], i, c->in[5].present && test_get(&c->in[5], i) <= 0 ? 0 : dy);
+	}
 }
 
 static void batch_norm_grad_naive(struct gt_call *c)
@@ -180,6 +188,10 @@ static const struct kernel_case cases[] = {
 	    true },
 	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
 	    NORM_RELU | NORM_RESIDUAL, 1, true },
+	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
+	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 1, true },
+	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
+	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 7, true },
 	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, 0, 1, true },
 	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, NORM_RELU, 1,
 	    true },
@@ -211,12 +223,96 @@ static void test_batch_norm_of_one_value(void **state)
 	test_release(&c);
 }
 
+/* ---- the same bits as apart ---- */
+
+static void expect_same(const struct gt_tensor *a, const struct gt_tensor *b, const char *set)
+{
+	EACH(i, *a)
+	if (test_get(a, i) != test_get(b, i))
+		fail_msg("%s %s: element %lld is %.9g, not %.9g", set, gt_dtype_name(a->dtype),
+		    (long long)i, test_get(a, i), test_get(b, i));
+}
+
+/* Run an op on images of other calls; `b` may be NULL. */
+static void run_between(const struct test_set *set, const char *op, const struct gt_tensor *a,
+    const struct gt_tensor *b, const struct gt_tensor *out)
+{
+	struct gt_call c = { .inputs = b ? 2 : 1, .outputs = 1, .in = { *a }, .out = { *out } };
+
+	if (b)
+		c.in[1] = *b;
+	c.in[0].present = c.in[1].present = c.out[0].present = true;
+	test_launch(set->set, op, a->dtype, &c);
+}
+
+/* batch_norm, add, relu. Types of 16 bits are left out: there the sum is rounded only once. */
+static void expect_forward(const struct test_set *set, enum gt_dtype f, kernel_sizes d)
+{
+	int64_t of_two[5];
+	struct gt_call one = { 0 }, two = { 0 };
+
+	memcpy(of_two, d, sizeof(of_two));
+	of_two[VARIANT] = 0;
+	batch_norm_make(&one, f, d);
+	batch_norm_make(&two, f, of_two);
+	test_launch(set->set, "batch_norm", f, &one);
+	test_launch(set->set, "batch_norm", f, &two);
+	run_between(set, "add", &two.out[0], &one.in[6], &two.in[6]);
+	run_between(set, "relu", &two.in[6], NULL, &two.out[0]);
+	for (int i = 0; i < 3; i++)
+		expect_same(&one.out[i], &two.out[i], set->name);
+	test_release(&one);
+	test_release(&two);
+}
+
+/* add, relu_grad, batch_norm_grad. */
+static void expect_backward(const struct test_set *set, enum gt_dtype f, kernel_sizes d)
+{
+	int64_t of_two[5];
+	struct gt_call one = { 0 }, two = { 0 };
+
+	memcpy(of_two, d, sizeof(of_two));
+	of_two[VARIANT] = 0;
+	batch_norm_grad_make(&one, f, d);
+	batch_norm_grad_make(&two, f, of_two);
+	run_between(set, "add", &one.in[0], &one.in[6], &two.in[6]);
+	run_between(set, "relu_grad", &two.in[6], &one.in[5], &two.in[0]);
+	test_launch(set->set, "batch_norm_grad", f, &one);
+	test_launch(set->set, "batch_norm_grad", f, &two);
+	for (int i = 0; i < 3; i++)
+		expect_same(&one.out[i], &two.out[i], set->name);
+	expect_same(&one.out[3], &two.in[0], set->name);
+	test_release(&one);
+	test_release(&two);
+}
+
+static void test_bits_are_those_of_three_ops(void **state)
+{
+	static kernel_sizes const sizes[] = { { 2, 3, 7, 7, 7 }, { 3, 64, 7, 7, 7 },
+		{ 1, 131, 5, 3, 7 }, { 5, 16, 25, 27, 7 } };
+	static enum gt_dtype const types[] = { GT_F32, GT_F64, GT_BF16, GT_F16 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	omp_set_num_threads(1);
+	for (int s = 0; s < sets; s++)
+		for (size_t i = 0; i < COUNT(sizes) * COUNT(types); i++) {
+			const enum gt_dtype f = types[i % COUNT(types)];
+
+			if (gt_dtype_wide(f) == f)
+				expect_forward(&set[s], f, sizes[i / COUNT(types)]);
+			expect_backward(&set[s], f, sizes[i / COUNT(types)]);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_table_is_covered),
 		cmocka_unit_test(test_batch_norm_of_one_value),
+		cmocka_unit_test(test_bits_are_those_of_three_ops),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

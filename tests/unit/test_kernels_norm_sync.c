@@ -82,7 +82,7 @@ static void combine_naive(struct gt_call *c)
 }
 
 /* As in test_kernels_batch_norm.c. */
-enum { NORM_RELU = 1, NORM_RESIDUAL = 2 };
+enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4 };
 
 static void apply_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -116,7 +116,7 @@ static void apply_naive(struct gt_call *c)
 
 static void grad_sums_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 5;
+	c->inputs = 6;
 	c->outputs = 4;
 	kernel_image(&c->in[0], f, d, 41, -1, 1);
 	kernel_image(&c->in[1], f, d, 42, -1, 1);
@@ -124,6 +124,8 @@ static void grad_sums_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	kernel_channels(&c->in[3], f, d, 45, 0.5, 2);
 	kernel_image(&c->in[4], f, d, 46, -1, 1);
 	c->in[4].present = d[VARIANT] & NORM_RELU;
+	kernel_image(&c->in[5], f, d, 47, -1, 1);
+	c->in[5].present = d[VARIANT] & NORM_SUM;
 	c->out[0] = test_tensor1(GT_F64, 1 + 2 * d[1]);
 	c->out[1] = test_tensor1(f, d[1]);
 	c->out[2] = test_tensor1(f, d[1]);
@@ -150,6 +152,7 @@ static void grad_sums_naive(struct gt_call *c)
 			int64_t at = test_at(&c->in[1], b, ch, h, w);
 			double dy = passed(&c->in[0], &c->in[4], at);
 
+			dy += c->in[5].present ? passed(&c->in[5], &c->in[4], at) : 0;
 			test_put(&c->out[3], at, dy);
 			sum += dy;
 			dot += dy * (test_get(&c->in[1], at) - test_get(&c->in[2], ch));
@@ -210,6 +213,8 @@ static const struct kernel_case cases[] = {
 	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, NORM_RELU, 0, true },
 	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5, NORM_RELU | NORM_RESIDUAL,
 	    0, true },
+	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5,
+	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 0, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 0, 1, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 1, 1, false },
 };

@@ -247,6 +247,7 @@ static struct gt_node *batch_norm_repeat(struct gt_graph *g, const struct gt_nod
 	return gt_emit(g, &gt_op_batch_norm_apply, &n->attrs, 6, in);
 }
 
+/* Input 6 of a norm is a residual, that of a gradient another addend of dy. */
 static double batch_norm_flops(const struct gt_node *n)
 {
 	return n->in[6] ? add_norm_flops(n) : norm_flops(n);
@@ -288,7 +289,8 @@ struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt
 
 static int batch_norm_grad_infer(struct gt_node *n, struct gt_err *err)
 {
-	if (gt_infer_same(n->in[1], n->in[0], "the gradient", err))
+	if (gt_infer_same(n->in[1], n->in[0], "the gradient", err) ||
+	    (n->in[6] && gt_infer_same(n->in[0], n->in[6], "the gradient to add", err)))
 		return err->code;
 	gt_infer_like(n->out[0], n->in[1]);
 	gt_infer_like(n->out[1], n->in[2]);
@@ -303,13 +305,13 @@ static int batch_norm_grad_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_batch_norm_grad = {
 	.name = "batch_norm_grad",
 	.min_inputs = 5,
-	.max_inputs = 6,
+	.max_inputs = 7,
 	.outputs = 4,
 	.infer = batch_norm_grad_infer,
 	.print = norm_print,
-	.flops = norm_flops,
-	.inplace = 1u << 0,
-	.image_in = 1u << 0 | 1u << 1 | 1u << 5,
+	.flops = batch_norm_flops,
+	.inplace = 1u << 0 | 1u << 6,
+	.image_in = 1u << 0 | 1u << 1 | 1u << 5 | 1u << 6,
 	.image_out = 1u << 0 | 1u << 3,
 	.autocast = GT_AUTOCAST_KEEP,
 };

@@ -33,7 +33,8 @@ static double four_flops(const struct gt_node *n)
 	return 4.0 * (double)gt_value_elements(n->in[0]);
 }
 
-static double apply_flops(const struct gt_node *n)
+/* Of nodes that may add input 5. */
+static double four_or_five_flops(const struct gt_node *n)
 {
 	return (n->in[5] ? 5.0 : 4.0) * (double)gt_value_elements(n->in[0]);
 }
@@ -100,7 +101,7 @@ const struct gt_op gt_op_batch_norm_apply = {
 	.outputs = 1,
 	.infer = apply_infer,
 	.print = print_relu,
-	.flops = apply_flops,
+	.flops = four_or_five_flops,
 	.inplace = 1u << 5,
 	.image_in = 1u << 0 | 1u << 5,
 	.image_out = 1u << 0,
@@ -111,7 +112,8 @@ static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[1];
 
-	if (gt_infer_same(x, n->in[0], "the gradient", err) || check_channels(n, x, 2, 3, err))
+	if (gt_infer_same(x, n->in[0], "the gradient", err) || check_channels(n, x, 2, 3, err) ||
+	    (n->in[5] && gt_infer_same(x, n->in[5], "the gradient to add", err)))
 		return err->code;
 	gt_infer_shape(n->out[0], GT_F64, 1, (int64_t[]){ 1 + 2 * x->shape[1] });
 	gt_infer_like(n->out[1], n->in[2]);
@@ -126,12 +128,12 @@ static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_batch_norm_grad_sums = {
 	.name = "batch_norm_grad_sums",
 	.min_inputs = 4,
-	.max_inputs = 5,
+	.max_inputs = 6,
 	.outputs = 4,
 	.infer = grad_sums_infer,
 	.print = print_relu,
-	.flops = four_flops,
-	.image_in = 1u << 0 | 1u << 1 | 1u << 4,
+	.flops = four_or_five_flops,
+	.image_in = 1u << 0 | 1u << 1 | 1u << 4 | 1u << 5,
 	.image_out = 1u << 3,
 	.autocast = GT_AUTOCAST_KEEP,
 };

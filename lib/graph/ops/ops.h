@@ -133,9 +133,10 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *   variance is unbiased: divided by n - 1, with n = B * H * W.  num_batches_tracked += 1
  * batch_norm_grad:
  *   in   dy, x, weight, mean, rstd;  y, optional, present if attrs.norm.relu is set: elements of dy
- *        then count only where y > 0
- *   out  dx, may overwrite dy;  dweight W [C];  dbias W [C];  dresidual like x, optional: dy where
- *        y > 0, else 0 (missing without y)
+ *        then count only where y > 0;  more like dy, optional, only with dresidual: dy + more,
+ *        rounded to F, is then used in place of dy
+ *   out  dx, may overwrite dy or more;  dweight W [C];  dbias W [C];  dresidual like x, optional:
+ *        dy where y > 0, else 0 (missing without y)
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -212,7 +213,7 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  *   out  mean W [C];  rstd W [C];  both for the samples of all ranks
  * batch_norm_apply:       in x, weight, bias, mean, rstd, residual (optional, as in batch_norm)
  *   out  y, with attrs.norm.relu as in batch_norm; may overwrite residual
- * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as in batch_norm_grad)
+ * batch_norm_grad_sums:   in dy, x, mean, rstd, y, more (both optional, as in batch_norm_grad)
  *   out  sums F64 [1 + 2 * C]: n, sums of dy [C], sums of dy * (x - mean) [C];
  *        dweight, dbias W [C];  all of them for the samples of this rank;  dresidual (optional, as
  *        in batch_norm_grad)

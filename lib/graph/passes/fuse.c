@@ -219,6 +219,18 @@ static bool add_norm(struct gt_graph *g, size_t index, const int *uses)
 	return false;
 }
 
+/* batch_norm_grad(add(a, b), ...) that writes the gradient before relu adds a and b on its way. */
+static void add_for_norm(struct gt_graph *g, struct gt_node *norm, const int *uses)
+{
+	const struct gt_node *add = gt_sole_maker(norm->in[0], &gt_op_add, uses);
+
+	if (!norm->out[3] || norm->in[6] || !add)
+		return;
+	norm->in[0] = add->in[0];
+	norm->in[6] = add->in[1];
+	gt_drop_node(g, add);
+}
+
 static int run_fuse_accumulate(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
@@ -231,13 +243,16 @@ static int run_fuse_accumulate(
 		if (g->nodes[i]->op == &gt_op_add && !add_rows(g->nodes[i], uses) &&
 		    add_norm(g, i, uses))
 			i--;
+	for (size_t i = g->node_count; i-- > 0;)
+		if (g->nodes[i]->op == &gt_op_batch_norm_grad)
+			add_for_norm(g, g->nodes[i], uses);
 	free(uses);
 	return 0;
 }
 
 const struct gt_pass gt_pass_fuse_accumulate = {
 	.name = "fuse-accumulate",
-	.purpose = "add gradients of embeddings and norms to those that are there already",
+	.purpose = "let gradients of embeddings and norms add the other gradients of a sum",
 	.applies = backward_too,
 	.run = run_fuse_accumulate,
 };

@@ -50,8 +50,8 @@ static void split_backward(struct gt_graph *g, size_t *at)
 	struct gt_value *y = n->in[5], *before_relu = n->out[3], *total;
 
 	g->scope = n->scope;
-	sums = emit_at(g, at, &gt_op_batch_norm_grad_sums, &n->attrs, 5,
-	    (struct gt_value *[]){ n->in[0], n->in[1], n->in[3], n->in[4], y });
+	sums = emit_at(g, at, &gt_op_batch_norm_grad_sums, &n->attrs, 6,
+	    (struct gt_value *[]){ n->in[0], n->in[1], n->in[3], n->in[4], y, n->in[6] });
 	total = sums ? gt_sum_over(g, sums->out[0], GT_AXIS_DATA) : NULL;
 	if (!total)
 		return;
