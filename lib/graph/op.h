@@ -71,6 +71,8 @@ struct gt_op {
 	/* Bit i: out[0] may share memory with in[i]. Both have the same size. Element e of out[0]
 	 * must not depend on elements of in[i] after element e, unless the kernels handle this. */
 	unsigned inplace;
+	/* The same for the last output, out[outputs - 1], of an op that has several. */
+	unsigned inplace_last;
 	/* Bit i: the node changes in[i] (running statistics). Passes keep such a node even if no
 	 * other node reads its outputs. */
 	unsigned writes;

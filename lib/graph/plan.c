@@ -174,24 +174,17 @@ static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home
 	return v->role == GT_TEMPORARY && !at->in_store && !at->whole && at->last == step;
 }
 
-/* Called for the nodes in their order, so lifetimes of later nodes are known, and earlier outputs
- * already have their homes. */
-static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
+/* Let an output take the bytes of an input; bit i of `inputs`: of input i. */
+static void take_input(
+    struct gt_plan *p, const struct gt_node *n, int step, int output, unsigned inputs)
 {
-	const struct gt_value *y = n->outputs ? n->out[0] : NULL;
-	const struct gt_value *x;
-	int home;
+	const struct gt_value *y = n->outputs ? n->out[output] : NULL;
 
-	if (!y)
-		return;
-	if (n->op->view) {
-		/* A view in the store does not come up: the backward pass copies into gradients. */
-		join(p, n->in[0]->id, y->id);
-		return;
-	}
-	for (int k = 0; k < n->inputs; k++) {
-		x = n->in[k];
-		if (!x || !(n->op->inplace >> k & 1) || gt_value_bytes(x) != gt_value_bytes(y))
+	for (int k = 0; y && k < n->inputs; k++) {
+		const struct gt_value *x = n->in[k];
+		int home;
+
+		if (!x || !(inputs >> k & 1) || gt_value_bytes(x) != gt_value_bytes(y))
 			continue;
 		home = home_of(p, x->id);
 		if (!may_lend(p, x, home, step))
@@ -206,6 +199,18 @@ static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 			join(p, home, y->id);
 		return;
 	}
+}
+
+/* Called for the nodes in their order, so lifetimes of later nodes are known, and earlier outputs
+ * already have their homes. */
+static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
+{
+	/* A view in the store does not come up: the backward pass copies into gradients. */
+	if (n->op->view)
+		join(p, n->in[0]->id, n->out[0]->id);
+	/* An input whose bytes are taken lends them no more. */
+	take_input(p, n, step, n->outputs - 1, n->op->inplace_last);
+	take_input(p, n, step, 0, n->op->inplace);
 }
 
 /* ---- kernels ---- */
@@ -572,13 +577,8 @@ void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 	out->temporary_bytes = p->temporary_bytes;
 	out->steps = (int)p->step_count;
 	for (size_t i = 0; i < p->step_count; i++) {
-		struct gt_cost c;
-
-		gt_step_cost(&p->steps[i], &c);
 		out->launches += p->steps[i].call.launches;
-		out->cost.flops += c.flops;
-		out->cost.bytes_read += c.bytes_read;
-		out->cost.bytes_written += c.bytes_written;
+		gt_step_add_cost(&p->steps[i], &out->cost);
 	}
 }
 

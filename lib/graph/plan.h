@@ -121,9 +121,9 @@ enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);
 
-/* Set *cost to the cost of a step: gt_node_cost(), plus gt_call.more_bytes_read and
+/* Add the cost of a step to *sum: gt_node_cost(), plus gt_call.more_bytes_read and
  * more_bytes_written. */
-void gt_step_cost(const struct gt_step *step, struct gt_cost *cost);
+void gt_step_add_cost(const struct gt_step *step, struct gt_cost *sum);
 
 /* Return the steps in the order in which they run, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);

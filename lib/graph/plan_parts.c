@@ -6,11 +6,14 @@
 #include "lib/base/mem.h"
 #include "lib/graph/plan.h"
 
-void gt_step_cost(const struct gt_step *s, struct gt_cost *cost)
+void gt_step_add_cost(const struct gt_step *s, struct gt_cost *sum)
 {
-	gt_node_cost(s->node, cost);
-	cost->bytes_read += s->call.more_bytes_read;
-	cost->bytes_written += s->call.more_bytes_written;
+	struct gt_cost c;
+
+	gt_node_cost(s->node, &c);
+	sum->flops += c.flops;
+	sum->bytes_read += c.bytes_read + s->call.more_bytes_read;
+	sum->bytes_written += c.bytes_written + s->call.more_bytes_written;
 }
 
 static bool is_numbered(const char *name, size_t length)
@@ -30,14 +33,9 @@ static struct gt_plan_part *find(
 
 static void add(struct gt_plan_part *part, const struct gt_step *s)
 {
-	struct gt_cost c;
-
-	gt_step_cost(s, &c);
 	part->steps++;
 	part->launches += s->call.launches;
-	part->cost.flops += c.flops;
-	part->cost.bytes_read += c.bytes_read;
-	part->cost.bytes_written += c.bytes_written;
+	gt_step_add_cost(s, &part->cost);
 }
 
 static int by_bytes(const void *a, const void *b)

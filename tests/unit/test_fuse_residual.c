@@ -267,6 +267,27 @@ static int count_ops(const struct gt_graph *g, const struct gt_op *op)
 	return count;
 }
 
+/* Norms that write the gradient before relu over one of its addends. */
+static int count_in_place(const struct subject_run *r)
+{
+	const struct gt_graph *g = r->program.graph;
+	int count = 0;
+
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+		size_t out, dy, more = SIZE_MAX, bytes;
+
+		if (n->op != &gt_op_batch_norm_grad || !n->out[3])
+			continue;
+		assert_true(gt_plan_place(r->program.plan, n->out[3], &out, &bytes));
+		assert_true(gt_plan_place(r->program.plan, n->in[0], &dy, &bytes));
+		if (n->in[6])
+			assert_true(gt_plan_place(r->program.plan, n->in[6], &more, &bytes));
+		count += out == dy || out == more;
+	}
+	return count;
+}
+
 /*
  * Of the 16 blocks of resnet50 no sum and no relu of their own is left. The input of each block has
  * two readers, so its gradient is a sum: the norm before adds it up. A pool stands before the first
@@ -283,6 +304,7 @@ static void test_resnet50(void **state)
 	assert_int_equal(count_ops(r.program.graph, &gt_op_add), 1);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_relu), 0);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_relu_grad), 0);
+	assert_int_equal(count_in_place(&r), 16);
 	close_subject(&r);
 }
 

@@ -2,8 +2,9 @@
 #include "tests/common/kernel_cases.h"
 
 /* How a case runs: any of these together. In the gradient, NORM_RESIDUAL stands for the output that
- * is the residual's gradient, and NORM_SUM for the other addend of dy. */
-enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4 };
+ * is the residual's gradient, NORM_SUM for the other addend of dy, and NORM_OVER for that output
+ * over dy. */
+enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4, NORM_OVER = 8 };
 
 static void batch_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -99,6 +100,10 @@ static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_size
 	c->out[2] = test_tensor1(wide, d[1]);
 	c->out[3] = test_tensor4(f, d[0], d[1], d[2], d[3]);
 	c->out[3].present = d[VARIANT] & NORM_RESIDUAL;
+	if (d[VARIANT] & NORM_OVER) {
+		free(c->out[3].data);
+		c->out[3].data = c->in[0].data;
+	}
 }
 
 /* Into out[3]: dy where relu let y through. */
@@ -191,7 +196,9 @@ static const struct kernel_case cases[] = {
 	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
 	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 1, true },
 	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
-	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 7, true },
+	    NORM_RELU | NORM_RESIDUAL | NORM_SUM | NORM_OVER, 7, true },
+	{ "batch_norm_grad", batch_norm_grad_make, batch_norm_grad_naive, 2e-6,
+	    NORM_RELU | NORM_RESIDUAL | NORM_OVER, 2, true },
 	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, 0, 1, true },
 	{ "batch_norm_eval", batch_norm_eval_make, batch_norm_eval_naive, 2e-6, NORM_RELU, 1,
 	    true },

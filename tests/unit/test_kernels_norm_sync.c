@@ -82,7 +82,7 @@ static void combine_naive(struct gt_call *c)
 }
 
 /* As in test_kernels_batch_norm.c. */
-enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4 };
+enum { NORM_RELU = 1, NORM_RESIDUAL = 2, NORM_SUM = 4, NORM_OVER = 8 };
 
 static void apply_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -131,6 +131,10 @@ static void grad_sums_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->out[2] = test_tensor1(f, d[1]);
 	c->out[3] = test_tensor4(f, d[0], d[1], d[2], d[3]);
 	c->out[3].present = d[VARIANT] & NORM_RESIDUAL;
+	if (d[VARIANT] & NORM_OVER) {
+		free(c->out[3].data);
+		c->out[3].data = c->in[0].data;
+	}
 }
 
 /* dy where relu let y through; without relu y is left out. */
@@ -215,7 +219,10 @@ static const struct kernel_case cases[] = {
 	    0, true },
 	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5,
 	    NORM_RELU | NORM_RESIDUAL | NORM_SUM, 0, true },
+	{ "batch_norm_grad_sums", grad_sums_make, grad_sums_naive, 2e-5,
+	    NORM_RELU | NORM_RESIDUAL | NORM_SUM | NORM_OVER, 0, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 0, 1, true },
+	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 0, 2, true },
 	{ "batch_norm_grad_apply", grad_apply_make, grad_apply_naive, 2e-6, 1, 1, false },
 };
 

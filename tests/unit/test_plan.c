@@ -47,9 +47,20 @@ static bool same_place(
 	       gt_plan_place(r->program.plan, b, &b_at, &bytes) && a_at == b_at;
 }
 
+static bool is_in_place(const struct subject_run *r, const struct gt_node *n, int input)
+{
+	const struct gt_value *x = n->in[input], *first, *last;
+
+	if (!n->outputs)
+		return false;
+	first = n->op->inplace >> input & 1 ? n->out[0] : NULL;
+	last = n->op->inplace_last >> input & 1 ? n->out[n->outputs - 1] : NULL;
+	return (first && same_place(r, x, first)) || (last && same_place(r, x, last));
+}
+
 /*
- * One node: its inputs are there, its outputs lie apart from them, but for out[0] where it works in
- * place, which is counted.
+ * One node: its inputs are there, its outputs lie apart from them, but for the first and the last
+ * where it works in place, which is counted.
  */
 static int check_node(int *owner, int *claims, const struct subject_run *r, const struct gt_node *n)
 {
@@ -69,7 +80,7 @@ static int check_node(int *owner, int *claims, const struct subject_run *r, cons
 	for (int k = 0; k < n->inputs; k++) {
 		if (!n->in[k])
 			continue;
-		if (n->outputs && n->op->inplace >> k & 1 && same_place(r, n->in[k], n->out[0]))
+		if (is_in_place(r, n, k))
 			in_place++;
 		else
 			expect_owner(owner, r, n->in[k], claims[n->in[k]->id]);

@@ -19,7 +19,7 @@
  *   dx        the gradient of the loss with respect to x
  *   optional  the input or output may be missing (NULL)
  *   optional (0)       the input may be missing; 0 is used instead
- *   may overwrite x    the output may use the memory of x (gt_op.inplace)
+ *   may overwrite x    the output may use the memory of x (gt_op.inplace, gt_op.inplace_last)
  *   attrs.OP.NAME      an attribute of the node (attrs.h)
  *
  * This header is the only documentation of the ops, and kernels follow its formulas. An op that has
@@ -135,8 +135,9 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *   in   dy, x, weight, mean, rstd;  y, optional, present if attrs.norm.relu is set: elements of dy
  *        then count only where y > 0;  more like dy, optional, only with dresidual: dy + more,
  *        rounded to F, is then used in place of dy
- *   out  dx, may overwrite dy or more;  dweight W [C];  dbias W [C];  dresidual like x, optional:
- *        dy where y > 0, else 0 (missing without y)
+ *   out  dx, may overwrite dy, x or more;  dweight W [C];  dbias W [C];
+ *        dresidual like x, optional: dy where y > 0, else 0 (missing without y); may overwrite dy
+ *        or more
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -221,7 +222,7 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  *                            y (optional, as in batch_norm_grad; if there is a dresidual, it is
  *                            read as dy, without y)
  *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
- *        may overwrite dy
+ *        may overwrite dy or x
  * These ops have no gradient, because they are inserted after the backward part was added.
  * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
  * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
