@@ -1,5 +1,5 @@
 /* step.cu - sums of a step: losses, squares of gradients, and the factors of the update. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 enum { THREADS = 256 };
@@ -97,18 +97,34 @@ enum {
 	DIGIT = 24,      /* bits that one element of a sum stands for */
 	DIGITS = GT_SQUARES - 1,
 	EXACT_BLOCK = 1 << 16, /* squares that 64 bits hold the sum of */
-	BLOCKS = 264           /* at most, each with GT_SQUARES doubles of the stream's scratch */
+	BLOCKS = 264,          /* at most, each with GT_SQUARES doubles of the stream's scratch */
+	ADDERS = 32,           /* threads for each digit of the sums of all blocks */
+	PACK = 4,              /* elements of a load */
+	PACKS_AT_ONCE = 8,     /* loads of a thread that are under way together */
+	CHUNK = THREADS * PACK * PACKS_AT_ONCE
 };
 
 static_assert(BLOCKS * GT_SQUARES * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "all blocks fit");
 
+/* The loads of CHUNK elements are under way together; `begin` is a multiple of PACK. */
 static __device__ void plain_squares(
     double *sums, const float *g, int64_t begin, int64_t end, double *shared)
 {
+	int64_t i = begin + threadIdx.x * PACK;
 	double sum = 0;
 
-	for (int64_t i = begin + threadIdx.x; i < end; i += THREADS)
-		sum += (double)g[i] * (double)g[i];
+	for (; i - threadIdx.x * PACK + CHUNK <= end; i += CHUNK) {
+		gt_pack<float, PACK> v[PACKS_AT_ONCE];
+
+		for (int k = 0; k < PACKS_AT_ONCE; k++)
+			v[k] = *(const gt_pack<float, PACK> *)(g + i + k * THREADS * PACK);
+		for (int k = 0; k < PACKS_AT_ONCE; k++)
+			for (int j = 0; j < PACK; j++)
+				sum += (double)v[k].at[j] * (double)v[k].at[j];
+	}
+	for (; i < end; i += THREADS * PACK)
+		for (int j = 0; j < PACK && i + j < end; j++)
+			sum += (double)g[i + j] * (double)g[i + j];
 	sum = gt_block_sum(sum, shared);
 	if (threadIdx.x == 0)
 		sums[0] = sum;
@@ -182,25 +198,31 @@ static __global__ void squares_of_blocks(
 		exact_squares(sums, g, i, i + EXACT_BLOCK < end ? i + EXACT_BLOCK : end, counts);
 }
 
-/* Thread i adds up digit i of all blocks, in their order. */
+/* Thread (i, j) adds up digit i of blocks j, j + ADDERS and so on; then thread (i, 0) adds up what
+ * the others have, in their order. */
 static __global__ void add_squares(struct gt_step_scalars *s, const double *partial, int blocks)
 {
+	GT_SHARED(double, sums, 32 * ADDERS);
+	int i = (int)threadIdx.x, j = (int)threadIdx.y;
 	double sum = 0;
 
-	if (threadIdx.x >= GT_SQUARES)
+	for (int b = j; i < GT_SQUARES && b < blocks; b += ADDERS)
+		sum += partial[b * GT_SQUARES + i];
+	sums[j * 32 + i] = sum;
+	__syncthreads();
+	if (i >= GT_SQUARES || j)
 		return;
-	for (int b = 0; b < blocks; b++)
-		sum += partial[b * GT_SQUARES + threadIdx.x];
-	s->result.squares[threadIdx.x] += sum;
+	for (int k = 1; k < ADDERS; k++)
+		sum += sums[k * 32 + i];
+	s->result.squares[i] += sum;
 }
 
 int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
     struct gt_step_scalars *s, struct gt_err *err)
 {
-	const int64_t least = 4096;
-	int64_t chunk =
-	    (count + BLOCKS - 1) / BLOCKS < least ? least : (count + BLOCKS - 1) / BLOCKS;
-	int blocks = (int)((count + chunk - 1) / chunk);
+	/* A block has whole chunks, but for the last one. */
+	int64_t chunk = (count + (int64_t)BLOCKS * CHUNK - 1) / (BLOCKS * CHUNK) * CHUNK;
+	int blocks = chunk ? (int)((count + chunk - 1) / chunk) : 0;
 	double *partial = (double *)stream->scratch;
 	int rc;
 
@@ -211,7 +233,7 @@ int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
 	rc = gt_cuda_launched(stream, "squares", err);
 	if (rc)
 		return rc;
-	GT_LAUNCH(add_squares, 1, 32, 0, stream->queue, s, partial, blocks);
+	GT_LAUNCH(add_squares, 1, dim3(32, ADDERS), 0, stream->queue, s, partial, blocks);
 	return gt_cuda_launched(stream, "squares", err);
 }
 
