@@ -9,14 +9,14 @@
  * Images are channels-last: in memory they are a matrix with a row for each pixel and a column for
  * each channel. The formulas of the ops are in lib/graph/ops/ops.h.
  *
- * Sums take two kernels, and there are two sums for each column. In the first kernel, the rows are
- * divided into chunks, and a block has one chunk of some neighbouring columns. Each of its threads
- * sums a few columns of every blockDim.y-th row. It adds up GT_SOME_ROWS rows at a time in the wide
- * type of the elements (gt_wide), and adds each such sum to a sum in double. Then the block adds up
- * the sums of its threads. In the second kernel, GT_FINISH_THREADS threads add the sums of all
- * chunks of one column. The chunks and the order of additions do not depend on the type of the
- * elements. So if 16-bit elements and float32 elements have the same values, the 16-bit result is
- * the float32 result, rounded.
+ * Each column has two sums, for example of dy and of dy (x - mean). Two kernels compute both, one
+ * after the other. In the first kernel, the rows are divided into chunks, and a block has one chunk
+ * of some neighbouring columns. Each of its threads sums a few columns of every blockDim.y-th row.
+ * It adds up GT_SOME_ROWS rows at a time in the wide type of the elements (gt_wide), and adds each
+ * such sum to a sum in double. Then the block adds up the sums of its threads. In the second
+ * kernel, GT_FINISH_THREADS threads add the sums of all chunks of one column. The chunks and the
+ * order of additions do not depend on the type of the elements. So if 16-bit elements and float32
+ * elements have the same values, the 16-bit result is the float32 result, rounded.
  *
  * All these kernels wait for memory, so a thread loads several rows before it uses the first of
  * them (gt_rows_at_once), and launches have enough blocks for a large GPU.

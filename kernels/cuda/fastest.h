@@ -20,9 +20,10 @@ extern "C" {
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It has the
- *             alignment of device memory. If `numbers` is set, it is filled with numbers of about 1
- *             in any floating-point type; otherwise it is zeroed. A GPU draws less power when it
- *             computes with zeros, and then runs at a higher clock than in a model.
+ *             alignment of device memory. If `numbers` is set, the memory already has bits that
+ *             are numbers near 1 in every floating-point type; otherwise all bytes are 0. With
+ *             zeros a GPU draws less power and runs at a higher clock than with the data of a real
+ *             model, so that the measured times are too short.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on

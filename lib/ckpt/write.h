@@ -66,13 +66,13 @@ int gt_ckpt_check_output(
  * are complete and on the disk, they are renamed to their final names one after the other, the
  * index last. This takes far less than a second. If the process is killed or fails between two
  * renames, some of the new shards already have their final names, but the new index does not exist
- * yet. If the new files replace an older checkpoint with the same number of shards, the old index
- * remains, with new and old shards.
+ * yet. After such a failure, the folder may still have the index of an older checkpoint with the
+ * same number of shards, and so with the same file names. This index then lists new and old shards.
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
  * Errors: GT_EINVAL for another format, or if an output file is an input; GT_ENOTSUP for a tree or
- * an option that the format does not support; GT_EFORMAT if the checksum of a tensor is wrong in
- * its file; GT_EIO.
+ * an option that the format does not support; GT_EFORMAT if a tensor does not match its
+ * checksum in the input file; GT_EIO.
  */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

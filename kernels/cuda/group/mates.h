@@ -6,9 +6,10 @@
 
 /*
  * Ranks of a group that are threads of one process are called mates. CUDA makes a launch wait, on
- * the host, once about 1024 operations of the process are queued and not done. A rank could queue
- * that many operations after a collective before a mate queues the same collective. Then the launch
- * of the mate waits for these operations, and they wait for the mate: a deadlock.
+ * the host, once about 1024 operations of the process are queued and not done. Suppose
+ * a rank queues a collective and then 1024 more operations, and a mate has not queued the same
+ * collective yet. Then the launch of the mate waits for these operations, and they wait for the
+ * mate: a deadlock.
  *
  * So mates wait for each other on the host, without a call of CUDA:
  *
@@ -37,8 +38,8 @@ enum {
 
 /*
  * Find the mates, and set g->mates. This is a collective call. Call it after g->stream is created
- * and before links->connect() (struct gt_cuda_links). connect() waits for all ranks; the functions
- * below must not be called before that.
+ * and before links->connect() (struct gt_cuda_links). connect() waits for all ranks. Call the
+ * functions below only after it has returned.
  *
  * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and their process has more streams on
  * this GPU than hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.

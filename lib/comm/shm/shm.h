@@ -14,9 +14,9 @@
  * copied through a staging area in shared memory, piece by piece. One piece is copied while the
  * previous piece is reduced. For small buffers the ranks synchronize only once.
  *
- * A rank that waits first spins for some microseconds. If there are more ranks than processors, it
- * calls sched_yield() instead. Then it sleeps on a futex. If a process dies, the other ranks notice
- * it within a fraction of a second. If a process is late, they notice it after the time-out.
+ * A waiting rank begins by spinning for some microseconds. If there are more ranks than processors,
+ * it calls sched_yield() instead. Then it sleeps on a futex. If a process dies, the other ranks
+ * notice it within a fraction of a second. If a process is late, they notice it after the time-out.
  */
 
 struct gt_shm_options {

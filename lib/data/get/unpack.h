@@ -7,9 +7,9 @@
 
 /*
  * Unpack the files set->parts from an archive (tar, compressed with gzip) into set->parts_folder
- * below `folder`. The caller has compared the archive's checksum. Other files of the archive are
- * not unpacked. A file is written under a temporary name. It gets its own name only if its size and
- * checksum are correct.
+ * below `folder`. The caller has already checked the archive's checksum. Other files of the archive
+ * are not unpacked. A file is written under a temporary name. It gets its own name only if its size
+ * and checksum are correct.
  *
  * Errors: GT_EFORMAT, GT_EIO, GT_ENOMEM.
  */

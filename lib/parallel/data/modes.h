@@ -21,8 +21,8 @@ struct gt_parallel {
 	/* axes[i] is the group of the ranks on axis i. If this group does not exist, axes[i] points
 	 * to seats[i]. */
 	struct gt_group *axes[GT_AXES];
-	/* Groups without functions, which are never called. They only have a rank (the seat of this
-	 * rank on the axis) and a size (the number of seats). */
+	/* Groups without functions, which are never called. They only have a rank, which is the
+	 * position of this process on the axis, and a size, which is the number of positions. */
 	struct gt_group seats[GT_AXES];
 	struct gt_group *results; /* the result of gt_parallel_results() */
 	/* Groups for device memory, with the ranks of world, axes and results. They exist from
@@ -41,7 +41,7 @@ struct gt_parallel {
 	struct gt_span *spans;
 	void *state;                  /* private to the mode */
 	struct gt_shards *shards;     /* private to tensor.c */
-	bool divides_rows;            /* sequence axis: ranks divide the rows of some graph */
+	bool divides_rows;            /* sequence axis: a graph has rows that ranks divide */
 	struct gt_pipeline *pipeline; /* NULL: no pipeline */
 	/* Checksums of the weights, [1 + ranks of the data axis][slots], for replicas.c. Row 0 has
 	 * the checksums of this rank. Rows 1, 2, ... have those of all ranks of the data axis.
