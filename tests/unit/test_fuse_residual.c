@@ -288,6 +288,8 @@ static int count_in_place(const struct subject_run *r)
 	return count;
 }
 
+static const struct subject resnet50 = { "resnet50:image=32,classes=10", 2 };
+
 /*
  * Of the 16 blocks of resnet50 no sum and no relu of their own is left. The input of each block has
  * two readers, so its gradient is a sum: the norm before adds it up. A pool stands before the first
@@ -295,16 +297,30 @@ static int count_in_place(const struct subject_run *r)
  */
 static void test_resnet50(void **state)
 {
-	const struct subject subject = { "resnet50:image=32,classes=10", 2 };
 	struct subject_run r;
 
 	(void)state;
-	open_subject(&r, &subject, GT_MODEL_TRAIN, false);
+	open_subject(&r, &resnet50, GT_MODEL_TRAIN, false);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_batch_norm), 53);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_add), 1);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_relu), 0);
 	assert_int_equal(count_ops(r.program.graph, &gt_op_relu_grad), 0);
 	assert_int_equal(count_in_place(&r), 16);
+	close_subject(&r);
+}
+
+/* In evaluation convolutions do all of it. */
+static void test_resnet50_evaluated(void **state)
+{
+	static const struct gt_op *const gone[] = { &gt_op_batch_norm_eval, &gt_op_batch_norm,
+		&gt_op_add, &gt_op_relu };
+	struct subject_run r;
+
+	(void)state;
+	open_subject(&r, &resnet50, GT_MODEL_EVAL, false);
+	assert_int_equal(count_ops(r.program.graph, &gt_op_conv2d), 53);
+	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+		assert_int_equal(count_ops(r.program.graph, gone[i]), 0);
 	close_subject(&r);
 }
 
@@ -320,6 +336,7 @@ int main(void)
 		cmocka_unit_test(test_recompute),
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_resnet50),
+		cmocka_unit_test(test_resnet50_evaluated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
