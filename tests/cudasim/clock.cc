@@ -122,6 +122,11 @@ long cudasim_descriptions()
 	return descriptions;
 }
 
+static int major_capability()
+{
+	return getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 {
 	int count;
@@ -134,7 +139,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "simulated GPU");
 	out->totalGlobalMem = cudasim_memory_total();
-	out->major = getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
+	out->major = major_capability();
 	out->multiProcessorCount = 2;
 	return cudaSuccess;
 }
@@ -144,9 +149,21 @@ cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int devi
 {
 	int count;
 
-	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count ||
-	    (which != cudaDevAttrClockRate && which != cudaDevAttrCanFlushRemoteWrites))
+	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
 		return cudasim_return(cudaErrorInvalidValue);
-	*out = which == cudaDevAttrClockRate ? 1000000 : cudasim_flushes();
-	return cudaSuccess;
+	switch (which) {
+	case cudaDevAttrClockRate:
+		*out = 1000000;
+		return cudaSuccess;
+	case cudaDevAttrComputeCapabilityMajor:
+		*out = major_capability();
+		return cudaSuccess;
+	case cudaDevAttrComputeCapabilityMinor:
+		*out = 0;
+		return cudaSuccess;
+	case cudaDevAttrCanFlushRemoteWrites:
+		*out = cudasim_flushes();
+		return cudaSuccess;
+	}
+	return cudasim_return(cudaErrorInvalidValue);
 }

@@ -135,6 +135,11 @@ void planted_fault(struct gt_stream *stream)
 	GT_LAUNCH(fault, PLANTED_BLOCKS, PLANTED_THREADS, 0, stream->queue, stream->faults);
 }
 
+cudaError_t planted_allow(int bytes)
+{
+	return cudaFuncSetAttribute(race, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
 void planted_configure(unsigned threads, size_t dynamic_bytes, float *y)
 {
 	GT_LAUNCH(race, 1, threads, dynamic_bytes, NULL, y);

@@ -44,6 +44,9 @@ void planted_fault(struct gt_stream *stream);
 /* A kernel that nothing is wrong with, of so many threads and dynamic shared memory. */
 void planted_configure(unsigned threads, size_t dynamic_bytes, float *y);
 
+/* Allow that kernel so much dynamic shared memory. */
+cudaError_t planted_allow(int bytes);
+
 #ifdef __cplusplus
 }
 #endif

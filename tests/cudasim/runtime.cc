@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <unistd.h>
 
 #include "tests/cudasim/inside.h"
@@ -348,6 +349,31 @@ cudaError_t cudasim_queue(cudaStream_t stream, const item &like)
 	return cudaSuccess;
 }
 
+/* A block of compute capability 9.0 has at most 227 KiB. */
+enum { USUAL_DYNAMIC = 48 << 10, MOST_DYNAMIC = 227 << 10 };
+static std::map<const void *, size_t> dynamic_limits;
+
+cudaError_t cudasim_allow_dynamic(const void *kernel, int bytes)
+{
+	guard g(cudasim_lock);
+
+	if (bytes < 0 || bytes > MOST_DYNAMIC)
+		return cudasim_return(cudaErrorInvalidValue);
+	dynamic_limits[kernel] = (size_t)bytes;
+	return cudaSuccess;
+}
+
+bool cudasim_dynamic_allowed(const void *kernel, size_t bytes)
+{
+	guard g(cudasim_lock);
+	auto limit = dynamic_limits.find(kernel);
+
+	if (bytes <= (limit == dynamic_limits.end() ? (size_t)USUAL_DYNAMIC : limit->second))
+		return true;
+	cudasim_return(cudaErrorInvalidValue);
+	return false;
+}
+
 void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t stream,
     void (*call)(void *), void (*release)(void *), void *closure)
 {
@@ -359,9 +385,8 @@ void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t 
 	i.grid = { grid, threads, dynamic_bytes, call, closure };
 	i.closure = std::shared_ptr<void>(closure, release);
 	if (!per_block || per_block > 1024 || threads.z > 64 || !grid.x || !grid.y || !grid.z ||
-	    grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535 || dynamic_bytes > 48 << 10) {
-		cudasim_return(dynamic_bytes > 48 << 10 ? cudaErrorInvalidValue
-		                                        : cudaErrorInvalidConfiguration);
+	    grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {
+		cudasim_return(cudaErrorInvalidConfiguration);
 		return;
 	}
 	cudasim_queue(stream, i);

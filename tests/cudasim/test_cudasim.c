@@ -479,7 +479,14 @@ static void test_errors(void **state)
 	cudaGetLastError();
 	planted_configure(1025, 0, y);
 	assert_int_equal(cudaGetLastError(), cudaErrorInvalidConfiguration);
-	planted_configure(32, 1 << 20, y);
+	planted_configure(32, (48 << 10) + 1, y);
+	assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+	assert_int_equal(planted_allow(1 << 20), cudaErrorInvalidValue);
+	cudaGetLastError();
+	ok(planted_allow(64 << 10));
+	planted_configure(32, 64 << 10, y);
+	ok(cudaGetLastError());
+	planted_configure(32, (64 << 10) + 1, y);
 	assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
 	ok(cudaGetLastError());
 	assert_int_equal(cudaMalloc(&p, (size_t)2 << 30), cudaErrorMemoryAllocation);

@@ -132,6 +132,17 @@ inline void __threadfence_system()
 
 /* ---- launches ---- */
 
+/* The shared memory that launches of a kernel may ask for: 48 KiB, or more after a call of
+ * cudaFuncSetAttribute(). The second function leaves an error if `bytes` is too much. */
+extern "C" cudaError_t cudasim_allow_dynamic(const void *kernel, int bytes);
+extern "C" bool cudasim_dynamic_allowed(const void *kernel, size_t bytes);
+
+template <class... P>
+inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute, int value)
+{
+	return cudasim_allow_dynamic((const void *)kernel, value);
+}
+
 extern "C" void cudasim_launch(dim3 grid, dim3 block, size_t dynamic_bytes, cudaStream_t stream,
     void (*call)(void *closure), void (*release)(void *closure), void *closure);
 
@@ -145,6 +156,8 @@ inline void cudasim_launch_with(void (*kernel)(P...), dim3 grid, dim3 block, siz
 		std::tuple<P...> args;
 	};
 
+	if (!cudasim_dynamic_allowed((const void *)kernel, dynamic_bytes))
+		return;
 	cudasim_launch(
 	    grid, block, dynamic_bytes, stream,
 	    [](void *p) { std::apply(((closure *)p)->kernel, ((closure *)p)->args); },

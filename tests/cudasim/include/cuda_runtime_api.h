@@ -68,7 +68,14 @@ typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the 
 typedef struct cudasim_event *cudaEvent_t;
 typedef struct cudasim_graph *cudaGraph_t, *cudaGraphExec_t;
 
-enum cudaDeviceAttr { cudaDevAttrClockRate = 13 /* kHz */, cudaDevAttrCanFlushRemoteWrites = 98 };
+enum cudaDeviceAttr {
+	cudaDevAttrClockRate = 13, /* kHz */
+	cudaDevAttrComputeCapabilityMajor = 75,
+	cudaDevAttrComputeCapabilityMinor = 76,
+	cudaDevAttrCanFlushRemoteWrites = 98
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 /* bytes */ };
 
 struct cudaDeviceProp {
 	char name[256];
