@@ -227,6 +227,8 @@ template <class T> static bool launch_for_size(struct gt_call *call)
 
 bool gt_held_attention(struct gt_call *call)
 {
+	if (gt_wgmma_attention(call))
+		return true;
 	switch (call->in[0].dtype) {
 	case GT_BF16:
 		return launch_for_size<gt_bf16>(call);

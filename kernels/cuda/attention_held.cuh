@@ -52,6 +52,13 @@ bool gt_held_attention(struct gt_call *call);
 bool gt_held_attention_grad(struct gt_call *call, const float *delta);
 }
 
+/* The same for kernels that only Hopper GPUs can run (attention_wgmma.cuh), if this build has them.
+ * They do not support dropout. The functions above use them where they can. */
+extern "C" {
+bool gt_wgmma_attention(struct gt_call *call);
+bool gt_wgmma_attention_grad(struct gt_call *call, const float *delta);
+}
+
 /* Return whether the kernels support the sizes of a call with a 16-bit type. They count tokens in
  * int. */
 static inline bool gt_held_fits(const gt_attention_sizes &s)

@@ -147,9 +147,9 @@ static void compare(const struct both *far, const struct both *near, const struc
 }
 
 /* A case in one type: the same bits in every order of threads, and the CPU's results. */
-static void check(const struct gt_cpu_set *set, int n, const struct type *t)
+static void check(
+    const struct gt_cpu_set *set, const struct attention_case *c, int n, const struct type *t)
 {
-	const struct attention_case *c = &cases[n];
 	struct gt_tensor qkv = test_tensor3(t->dtype, c->b, c->t, columns(c));
 	struct gt_tensor dy = test_tensor3(t->dtype, c->b, c->t, c->heads * c->d);
 	struct gt_tensor qkv64, dy64;
@@ -183,7 +183,31 @@ static void test_types(void **state)
 	assert_int_equal(test_sets(set), 1);
 	for (size_t n = 0; n < COUNT(cases); n++)
 		for (size_t t = 0; t < COUNT(types); t++)
-			check(set[0].set, (int)n, &types[t]);
+			check(set[0].set, &cases[n], (int)n, &types[t]);
+}
+
+/* In 16 bits and without dropout, GPUs of compute capability 9.0 have kernels of their own. Cases:
+ * more tiles of 64 than the four that are in shared memory, of heads that share keys, too; blocks
+ * with one warpgroup that has no rows. All other GPUs of capability 8.0 and more have kernels of
+ * another kind for these cases. */
+static void test_16_bits(void **state)
+{
+	static const struct attention_case half_cases[] = { { 1, 330, 1, 64, 0, 0, 0, 0, false },
+		{ 1, 200, 2, 40, 0, 0, 0, 1, true }, { 2, 150, 4, 64, 0, 0, 0, 2, false },
+		{ 1, 193, 1, 128, 0, 0, 0, 0, false }, { 1, 64, 1, 64, 0, 0, 0, 0, true } };
+	static const char *const majors[] = { "9", "8" };
+	struct test_set set[3];
+
+	(void)state;
+	test_sets(set);
+	for (size_t n = 0; n < COUNT(half_cases); n++)
+		for (size_t t = 0; t < COUNT(types); t++)
+			for (size_t m = 0; m < COUNT(majors) && gt_dtype_size(types[t].dtype) == 2;
+			     m++) {
+				setenv("CUDASIM_MAJOR", majors[m], 1);
+				check(set[0].set, &half_cases[n], (int)n, &types[t]);
+			}
+	unsetenv("CUDASIM_MAJOR");
 }
 
 /* ---- attention over caches ---- */
@@ -290,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_16_bits),
 		cmocka_unit_test(test_cached),
 		cmocka_unit_test(test_cache_full),
 	};
