@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <unistd.h>
 
 #include "tests/cudasim/inside.h"
@@ -347,31 +346,6 @@ cudaError_t cudasim_queue(cudaStream_t stream, const item &like)
 	s->queued++;
 	more_is_queued.notify_all();
 	return cudaSuccess;
-}
-
-/* A block of compute capability 9.0 has at most 227 KiB. */
-enum { USUAL_DYNAMIC = 48 << 10, MOST_DYNAMIC = 227 << 10 };
-static std::map<const void *, size_t> dynamic_limits;
-
-cudaError_t cudasim_allow_dynamic(const void *kernel, int bytes)
-{
-	guard g(cudasim_lock);
-
-	if (bytes < 0 || bytes > MOST_DYNAMIC)
-		return cudasim_return(cudaErrorInvalidValue);
-	dynamic_limits[kernel] = (size_t)bytes;
-	return cudaSuccess;
-}
-
-bool cudasim_dynamic_allowed(const void *kernel, size_t bytes)
-{
-	guard g(cudasim_lock);
-	auto limit = dynamic_limits.find(kernel);
-
-	if (bytes <= (limit == dynamic_limits.end() ? (size_t)USUAL_DYNAMIC : limit->second))
-		return true;
-	cudasim_return(cudaErrorInvalidValue);
-	return false;
 }
 
 void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t stream,
