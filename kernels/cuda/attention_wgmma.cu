@@ -120,16 +120,16 @@ static __device__ __forceinline__ void take_scores(
 	gt_wgmma_hold(r.p, x);
 }
 
-/* The first tile of keys; and a later one, with the values of the tile before. */
+/* The first tile of keys; and tile t, with the values of the tile before. */
 template <class S>
 static __device__ __forceinline__ void see_first(gt_warpgroup &w,
-    const gt_held<typename S::type> (&q)[S::CHUNKS], wgmma_rows<S> &r, const typename S::type *keys,
-    int i, const gt_attention_sizes &s)
+    const gt_held<typename S::type> (&q)[S::CHUNKS], wgmma_rows<S> &r,
+    const gt_wgmma_tiles<S> &from, int i, const gt_attention_sizes &s)
 {
 	gt_group_sums x;
 
 	w.begin();
-	gt_wgmma_score<S>(w, x, q, keys);
+	gt_wgmma_score<S>(w, x, q, from.first(0));
 	w.commit();
 	w.wait<0>(x);
 	take_scores<S>(w, x, r, i, 0, s);
@@ -137,18 +137,18 @@ static __device__ __forceinline__ void see_first(gt_warpgroup &w,
 
 template <class S>
 static __device__ __forceinline__ void see(gt_warpgroup &w,
-    const gt_held<typename S::type> (&q)[S::CHUNKS], wgmma_rows<S> &r, const typename S::type *keys,
-    const typename S::type *values_before, int i, int j, const gt_attention_sizes &s)
+    const gt_held<typename S::type> (&q)[S::CHUNKS], wgmma_rows<S> &r,
+    const gt_wgmma_tiles<S> &from, int t, int i, const gt_attention_sizes &s)
 {
 	gt_group_sums x;
 
 	w.begin(r.y, r.p);
-	gt_wgmma_score<S>(w, x, q, keys);
+	gt_wgmma_score<S>(w, x, q, from.first(t));
 	w.commit();
-	gt_wgmma_weigh<S>(w, r.y, r.p, values_before);
+	gt_wgmma_weigh<S>(w, r.y, r.p, from.second(t - 1));
 	w.commit();
 	w.wait<1>(x);
-	take_scores<S>(w, x, r, i, j, s);
+	take_scores<S>(w, x, r, i, t * S::TILE, s);
 }
 
 /* Add the values of the last tile, and write y and lse. */
@@ -195,7 +195,7 @@ static __global__ void __launch_bounds__(S::THREADS, S::COLS > 64 ? 1 : 2)
 	int tiles = (end + S::TILE - 1) / S::TILE, seen = tiles;
 	const T *q = a.qkv + b * s.T * s.stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
-	gt_wgmma_tiles<S> from = { gt_panel_base(shared), end, {} };
+	gt_wgmma_tiles<S> from = {};
 	gt_held<T> own[S::CHUNKS];
 	wgmma_rows<S> r = { {}, {}, { -INFINITY, -INFINITY }, {} };
 	gt_warpgroup w;
@@ -204,15 +204,25 @@ static __global__ void __launch_bounds__(S::THREADS, S::COLS > 64 ? 1 : 2)
 		seen = 0;
 	else if (!s.full)
 		seen = i / S::TILE + 1;
-	from.own(own, q, s.stride, first, s);
+	from.shared = gt_panel_base(shared);
+	from.x = k;
+	from.y = v;
+	from.x_stride = from.y_stride = (int)s.stride;
+	from.start(0, end, s);
+	from.copy_own(0, q, s.stride, first, s);
 	for (int t = 0; t < S::AHEAD; t++)
-		from.begin(t, k, s.stride, v, s.stride, t * S::TILE, s);
+		from.copy(t);
+	from.wait_own();
+	from.own(own, 0);
 	for (int t = 0; t < tiles; t++) {
-		from.turn(t, k, s.stride, v, s.stride, (t + S::AHEAD) * S::TILE, s);
+		from.wait();
+		from.copy(t + S::AHEAD);
 		if (t == 0 && seen)
-			see_first<S>(w, own, r, from.first(t), i, s);
+			see_first<S>(w, own, r, from, i, s);
 		else if (t < seen)
-			see<S>(w, own, r, from.first(t), from.second(t - 1), i, t * S::TILE, s);
+			see<S>(w, own, r, from, t, i, s);
+		else {
+		}
 	}
 	if (seen)
 		finish<S>(w, r, from.second(seen - 1), a, b, head, i);

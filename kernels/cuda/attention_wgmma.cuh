@@ -57,17 +57,35 @@ __device__ __forceinline__ void gt_wgmma_fetch(gt_async_copies &copies, typename
 	}
 }
 
-/* The tiles of a block, in the order in which it uses them; t counts them. */
+/*
+ * The tiles of a block, in the order in which it uses them; t counts them. Each tile has 64 rows of
+ * two matrices, x and y. A thread copies the same pieces of all tiles, so that it has little to
+ * compute for each tile.
+ */
 template <class S> struct gt_wgmma_tiles {
 	typedef typename S::type T;
-	T *shared;
-	int end; /* rows from here on need no copies */
+	enum { PACKS = S::COLS / S::PACK, ROWS = S::THREADS / PACKS };
+	T *shared, *to;         /* the tiles; this thread's first piece in the first one */
+	const T *x, *y;         /* row 0 of the matrices */
+	int x_stride, y_stride; /* elements from one row to the next */
+	int row;                /* of this thread's first pieces of the tile that is copied next */
+	int end;                /* rows from here on are not copied but zero */
 	gt_async_copies copies;
+
+	/* Begin with row `first` of x and y; copy rows up to `limit`. */
+	__device__ __forceinline__ void start(int first, int limit, const gt_attention_sizes &s)
+	{
+		int r = (int)threadIdx.x / PACKS, c = (int)threadIdx.x % PACKS;
+
+		row = first + r;
+		end = c * S::PACK < (int)s.D ? limit : 0;
+		to = gt_panel_piece(shared + c / 8 * S::TILE * GT_PANEL, r, c % 8);
+	}
 
 	/* Return the two matrices of tile t. */
 	__device__ __forceinline__ T *first(int t) const
 	{
-		return shared + t % S::STAGES * S::STAGE;
+		return shared + t % (unsigned)S::STAGES * S::STAGE;
 	}
 
 	__device__ __forceinline__ T *second(int t) const
@@ -75,21 +93,27 @@ template <class S> struct gt_wgmma_tiles {
 		return first(t) + S::MATRIX;
 	}
 
-	/* Begin to copy rows i to i + TILE of two matrices, as tile t. Rows behind the
-	 * matrices' last one become zero. From `end` on there is nothing to copy; the empty group
-	 * of copies counts. */
-	__device__ __forceinline__ void begin(int t, const T *x, int64_t x_stride, const T *y,
-	    int64_t y_stride, int i, const gt_attention_sizes &s)
+	/* Begin to copy the next tile, as tile t. Behind the last tile, this stores zeros. */
+	__device__ __forceinline__ void copy(int t)
 	{
-		if (i < end) {
-			gt_wgmma_fetch<S, S::TILE>(copies, first(t), x, x_stride, i, s);
-			gt_wgmma_fetch<S, S::TILE>(copies, second(t), y, y_stride, i, s);
+		T *stage = to + t % (unsigned)S::STAGES * S::STAGE;
+		int col = (int)threadIdx.x % PACKS * S::PACK;
+
+		GT_UNROLL
+		for (int n = 0; n < S::TILE; n += ROWS) {
+			int bytes = row + n < end ? 16 : 0;
+
+			copies.copy(
+			    stage + n * GT_PANEL, x + ((int64_t)(row + n) * x_stride + col), bytes);
+			copies.copy(stage + S::MATRIX + n * GT_PANEL,
+			    y + ((int64_t)(row + n) * y_stride + col), bytes);
 		}
 		copies.commit();
+		row += S::TILE;
 	}
 
-	/* Wait for the copies of tile t, where t + AHEAD - 1 is the newest tile. After this, no
-	 * thread reads tile t - 2. */
+	/* Wait for tile t, where t + AHEAD - 1 is the tile that was copied last. After this, no
+	 * thread reads tile t - 2, and copy(t + AHEAD) may overwrite it. */
 	__device__ __forceinline__ void wait()
 	{
 		copies.template wait<S::AHEAD - 1>();
@@ -97,28 +121,32 @@ template <class S> struct gt_wgmma_tiles {
 		__syncthreads();
 	}
 
-	/* Wait for tile t, and begin() to copy tile t + AHEAD. */
-	__device__ __forceinline__ void turn(int t, const T *x, int64_t x_stride, const T *y,
-	    int64_t y_stride, int i, const gt_attention_sizes &s)
+	/* Begin to copy the block's own rows of a matrix, from row i on, to the memory of tile
+	 * AHEAD + n, which is still unused. */
+	__device__ __forceinline__ void copy_own(
+	    int n, const T *from, int64_t stride, int i, const gt_attention_sizes &s)
 	{
-		wait();
-		begin(t + S::AHEAD, x, x_stride, y, y_stride, i, s);
+		static_assert(S::OWN * S::COLS <= S::STAGE, "own rows fit into a tile's memory");
+		gt_wgmma_fetch<S, S::OWN>(copies, first(S::AHEAD + n), from, stride, i, s);
+		copies.commit();
 	}
 
-	/* Read a warpgroup's own rows of a matrix into registers, by way of the tiles' memory. */
-	__device__ __forceinline__ void own(gt_held<T> (&held)[S::CHUNKS], const T *from,
-	    int64_t stride, int i, const gt_attention_sizes &s)
+	/* Read a warpgroup's own rows into registers. Copies of the first AHEAD tiles may run. */
+	__device__ __forceinline__ void own(gt_held<T> (&held)[S::CHUNKS], int n)
 	{
-		int row = (int)threadIdx.x / 32 * GT_TILE;
+		int first_row = (int)threadIdx.x / 32 * GT_TILE;
 
-		gt_wgmma_fetch<S, S::OWN>(copies, shared, from, stride, i, s);
-		copies.commit();
-		copies.template wait<0>();
-		__syncthreads();
 		GT_UNROLL
 		for (int k = 0; k < S::CHUNKS; k++)
-			gt_panel_hold(held[k], shared + k / GT_GROUP_TILES * S::OWN * GT_PANEL, row,
+			gt_panel_hold(held[k],
+			    first(S::AHEAD + n) + k / GT_GROUP_TILES * S::OWN * GT_PANEL, first_row,
 			    k % GT_GROUP_TILES * GT_TILE);
+	}
+
+	/* Wait for the copies of own rows, which are older than those of AHEAD tiles. */
+	__device__ __forceinline__ void wait_own()
+	{
+		copies.template wait<S::AHEAD>();
 		__syncthreads();
 	}
 };

@@ -4,11 +4,14 @@
 #if GT_HAS_WGMMA
 /*
  * The formulas, and the division into blocks for dq and blocks for dk and dv, are those of
- * attention_held_grad.cu. The own rows of a warpgroup are factors in registers. Heads of 128
- * columns do not leave registers for them, so there they stay in shared memory.
+ * attention_held_grad.cu. The own rows of a warpgroup are factors in registers; there are too few
+ * registers for heads of more than 64 columns.
  *
- * The last products of a tile run on while the threads go to the next tile; its first wait covers
- * them.
+ * The products with a tile's factors, for example dq += ds k, are queued behind the scores of the
+ * next tile: the tensor cores compute them while the threads compute the next factors.
+ *
+ *   tensor cores   q k0, dy v0       q k1, dy v1, dq += ds0 k0       q k2, dy v2, dq += ds1 k1
+ *   threads                    ds0                           ds1                           ds2
  */
 template <class T> struct wgmma_grad_args {
 	T *dqkv;
@@ -24,59 +27,79 @@ template <class S> struct wgmma_grad {
 	};
 };
 
-/*
- * Turn the score x = q . k into the probability p, and g, the gradient of p, into the gradient of
- * the score, still without the factor 1 / sqrt(D). c is the factor of scores and lse is in units of
- * log 2. differentiate() in attention_grad.cu explains delta.
- */
+/* Return the probability of the score x = q . k. c is the factor of scores, and lse is in units of
+ * log 2. */
 static __device__ __forceinline__ float probability(float x, float c, float lse)
 {
 	return gt_exp2(x * c - lse);
 }
 
+/* Return the gradient of a score, still without the factor 1 / sqrt(D). p is the probability, and g
+ * its gradient. differentiate() in attention_grad.cu explains delta. */
+static __device__ __forceinline__ float score_grad(float p, float g, float delta)
+{
+	return p * (g - delta);
+}
+
 /* ---- dq ---- */
 
-/* One tile of keys and values, from key j on, for the queries from i on. */
-template <class S>
+/* A warpgroup's numbers of its queries. dq still lacks the newest tile, which has the factors
+ * ds. */
+template <class S> struct wgmma_grad_queries {
+	gt_group_sums dq[S::PANELS];
+	gt_held<typename S::type> ds[GT_GROUP_TILES];
+	float lse[2], delta[2];
+};
+
+/* Tile t of keys and values, for the queries from i on. */
+template <class S, bool FIRST>
 static __device__ __forceinline__ void see_keys(gt_warpgroup &w,
     const gt_held<typename S::type> (&q)[S::CHUNKS],
-    const gt_held<typename S::type> (&dy)[S::CHUNKS], gt_group_sums (&dq)[S::PANELS],
-    gt_held<typename S::type> (&ds)[GT_GROUP_TILES], const typename S::type *keys,
-    const float (&lse)[2], const float (&delta)[2], int i, int j, const gt_attention_sizes &s)
+    const gt_held<typename S::type> (&dy)[S::CHUNKS], wgmma_grad_queries<S> &r,
+    const gt_wgmma_tiles<S> &from, int i, int t, const gt_attention_sizes &s)
 {
+	int j = t * S::TILE;
 	bool edge = j + S::TILE > (s.full ? (int)s.T : i + 1);
 	float c = (float)s.scale * gt_log2_e;
 	gt_group_sums x, g;
 
-	w.begin();
-	gt_wgmma_score<S>(w, x, q, keys);
+	if (FIRST)
+		w.begin();
+	else
+		w.begin(r.dq, r.ds);
+	gt_wgmma_score<S>(w, x, q, from.first(t));
 	w.commit();
-	gt_wgmma_score<S>(w, g, dy, keys + S::MATRIX);
+	gt_wgmma_score<S>(w, g, dy, from.second(t));
 	w.commit();
-	w.template wait<1>(x);
+	if (!FIRST) {
+		gt_wgmma_weigh<S>(w, r.dq, r.ds, from.first(t - 1));
+		w.commit();
+	}
+	w.template wait<FIRST ? 1 : 2>(x);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE, h = e / 2 % 2;
 		int key = j + n / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
 		float &p = x[n / GT_TILE_LANE][e];
 
-		p = probability(p, c, lse[h]);
+		p = probability(p, c, r.lse[h]);
 		if (edge && key > (s.full ? (int)s.T - 1 : i + gt_group_row(e)))
 			p = 0;
 	}
 	w.compute(x);
-	w.template wait<0>(g);
+	w.template wait<FIRST ? 0 : 1>(g);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE;
+		float &d = g[n / GT_TILE_LANE][e];
 
-		g[n / GT_TILE_LANE][e] =
-		    x[n / GT_TILE_LANE][e] * (g[n / GT_TILE_LANE][e] - delta[e / 2 % 2]);
+		d = score_grad(x[n / GT_TILE_LANE][e], d, r.delta[e / 2 % 2]);
 	}
-	gt_wgmma_hold(ds, g);
-	w.begin(dq, ds);
-	gt_wgmma_weigh<S>(w, dq, ds, keys);
-	w.commit();
+	if (!FIRST) {
+		w.compute(g);
+		w.template wait<0>(r.dq);
+	}
+	gt_wgmma_hold(r.ds, g);
 }
 
 template <class S>
@@ -96,33 +119,51 @@ static __device__ __forceinline__ void grad_queries(
 	int64_t at = (b * s.heads + head) * s.T;
 	const T *q = a.qkv + b * s.T * s.stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
-	gt_wgmma_tiles<S> from = { shared, end, {} };
-	gt_held<T> own[S::CHUNKS], dy[S::CHUNKS], ds[GT_GROUP_TILES];
-	gt_group_sums dq[S::PANELS] = {};
-	float lse[2], delta[2];
+	gt_wgmma_tiles<S> from = {};
+	gt_held<T> own[S::CHUNKS], dy[S::CHUNKS];
+	wgmma_grad_queries<S> r = {};
 	gt_warpgroup w;
 	int t = 0;
 
-	from.own(own, q, s.stride, first, s);
-	from.own(dy, a.dy + b * s.T * s.C + head * s.D, s.C, first, s);
+	from.shared = shared;
+	from.x = k;
+	from.y = v;
+	from.x_stride = from.y_stride = (int)s.stride;
+	from.start(0, end, s);
+	from.copy_own(0, q, s.stride, first, s);
+	from.copy_own(1, a.dy + b * s.T * s.C + head * s.D, s.C, first, s);
+	for (int n = 0; n < S::AHEAD; n++)
+		from.copy(n);
 	GT_UNROLL
 	for (int h = 0; h < 2; h++) {
 		int row = i + gt_group_row(h * 2);
 
-		lse[h] = row < (int)s.T ? a.lse[at + row] * gt_log2_e : INFINITY;
-		delta[h] = row < (int)s.T ? a.delta[at + row] : 0;
+		r.lse[h] = row < (int)s.T ? a.lse[at + row] * gt_log2_e : INFINITY;
+		r.delta[h] = row < (int)s.T ? a.delta[at + row] : 0;
 	}
-	for (int n = 0; n < S::AHEAD; n++)
-		from.begin(n, k, s.stride, v, s.stride, n * S::TILE, s);
+	from.wait_own();
+	from.own(own, 0);
+	from.own(dy, 1);
 	for (; t < seen; t++) {
-		from.turn(t, k, s.stride, v, s.stride, (t + S::AHEAD) * S::TILE, s);
-		see_keys<S>(w, own, dy, dq, ds, from.first(t), lse, delta, i, t * S::TILE, s);
+		from.wait();
+		from.copy(t + S::AHEAD);
+		if (t == 0)
+			see_keys<S, true>(w, own, dy, r, from, i, t, s);
+		else
+			see_keys<S, false>(w, own, dy, r, from, i, t, s);
 	}
-	w.template wait<0>(dq);
-	for (; t < tiles; t++)
-		from.turn(t, k, s.stride, v, s.stride, (t + S::AHEAD) * S::TILE, s);
+	if (seen) {
+		w.begin(r.dq, r.ds);
+		gt_wgmma_weigh<S>(w, r.dq, r.ds, from.first(seen - 1));
+		w.commit();
+		w.template wait<0>(r.dq);
+	}
+	for (; t < tiles; t++) {
+		from.wait();
+		from.copy(t + S::AHEAD);
+	}
 	gt_wgmma_write<S>(
-	    a.dqkv + (q - a.qkv), s.stride, i, s, dq, { (float)s.scale, (float)s.scale });
+	    a.dqkv + (q - a.qkv), s.stride, i, s, r.dq, { (float)s.scale, (float)s.scale });
 }
 
 /* ---- dk and dv ---- */
@@ -131,84 +172,125 @@ static __device__ __forceinline__ void grad_queries(
  * register. The heads of queries that share the block's keys follow each other. */
 template <class S> struct wgmma_queries {
 	gt_wgmma_tiles<S> tiles;
-	int b, head, i; /* of the tile that is copied next */
-	int begin, end; /* the first query that sees one of the keys; behind the last head */
-	float next;     /* the number that this thread is about to store */
+	int i, begin;    /* the tile's first query; the first query that sees one of the keys */
+	int heads;       /* not yet copied completely */
+	float *numbers;  /* [STAGES][2][TILE]: of each tile, lse and delta */
+	const float *at; /* this thread's number of the tile that is copied next */
+	float next;      /* the number that this thread is about to store */
 
-	/* [2][TILE]: of tile t, lse and delta */
-	__device__ __forceinline__ float *numbers(int t) const
+	__device__ __forceinline__ void start(
+	    const wgmma_grad_args<typename S::type> &a, int b, int head, int first)
 	{
-		return (float *)(tiles.shared + S::STAGES * S::STAGE) + t % S::STAGES * 2 * S::TILE;
+		const gt_attention_sizes &s = a.s;
+
+		i = begin = first;
+		heads = (int)s.group;
+		numbers = (float *)(tiles.shared + S::STAGES * S::STAGE);
+		at = ((int)threadIdx.x < S::TILE ? a.lse : a.delta) + (b * s.heads + head) * s.T +
+		     begin + (int)threadIdx.x % S::TILE;
+		tiles.x = a.qkv + b * s.T * s.stride + head * s.D;
+		tiles.y = a.dy + b * s.T * s.C + head * s.D;
+		tiles.x_stride = (int)s.stride;
+		tiles.y_stride = (int)s.C;
+		tiles.start(begin, (int)s.T, s);
 	}
 
 	/* Begin to copy the next tile, as tile t. */
-	__device__ __forceinline__ void copy(const wgmma_grad_args<typename S::type> &a, int t)
+	__device__ __forceinline__ void copy(int t, const gt_attention_sizes &s)
 	{
-		const gt_attention_sizes &s = a.s;
-		int row = i + (int)threadIdx.x % S::TILE;
 		bool first = (int)threadIdx.x < S::TILE;
 
 		/* Rows behind the last query get lse = infinity, so their probability is 0. */
 		next = first ? INFINITY : 0;
-		if (row < (int)s.T && head < end)
-			next = (first ? a.lse : a.delta)[(b * s.heads + head) * s.T + row] *
-			       (first ? gt_log2_e : 1);
-		tiles.begin(t, a.qkv + b * s.T * s.stride + head * s.D, s.stride,
-		    a.dy + b * s.T * s.C + head * s.D, s.C, head < end ? i : (int)s.T, s);
+		if (i + (int)threadIdx.x % S::TILE < (int)s.T && heads > 0)
+			next = *at * (first ? gt_log2_e : 1);
+		tiles.copy(t);
+		at += S::TILE;
 		i += S::TILE;
-		if (i >= (int)s.T) {
-			i = begin;
-			head++;
-		}
+		if (i >= (int)s.T)
+			go_to_next_head(s);
+	}
+
+	__device__ __forceinline__ void go_to_next_head(const gt_attention_sizes &s)
+	{
+		int back = i - begin;
+
+		tiles.x += s.D;
+		tiles.y += s.D;
+		tiles.row -= back;
+		at += s.T - back;
+		i = begin;
+		if (--heads == 0)
+			tiles.end = 0;
 	}
 
 	/* Store the numbers of the tile that was copied last, as those of tile t. */
 	__device__ __forceinline__ void store(int t)
 	{
 		if ((int)threadIdx.x < 2 * S::TILE)
-			numbers(t)[threadIdx.x] = next;
+			numbers[t % (unsigned)S::STAGES * 2 * S::TILE + threadIdx.x] = next;
 	}
 
-	__device__ __forceinline__ void start(const wgmma_grad_args<typename S::type> &a)
+	/* Copy the first tiles. */
+	__device__ __forceinline__ void copy_first(const gt_attention_sizes &s)
 	{
 		for (int t = 0; t < S::AHEAD; t++) {
 			if (t)
 				store(t - 1);
-			copy(a, t);
+			copy(t, s);
 		}
 	}
 
-	/* Wait for tile t, and begin to copy one more. */
-	__device__ __forceinline__ void turn(const wgmma_grad_args<typename S::type> &a, int t)
+	/* Wait for tile t. */
+	__device__ __forceinline__ void wait(int t)
 	{
 		store(t + S::AHEAD - 1);
 		tiles.wait();
-		copy(a, t + S::AHEAD);
 	}
 };
 
-/* One tile: the scores of this warpgroup's keys from j on with the queries from i on. */
+/* A warpgroup's sums so far, which still lack the newest tile. p and ds are its factors. */
+template <class S> struct wgmma_grad_keys {
+	gt_group_sums dk[S::PANELS], dv[S::PANELS];
+	gt_held<typename S::type> p[GT_GROUP_TILES], ds[GT_GROUP_TILES];
+};
+
+/* Queue the products of tile t with its factors. */
 template <class S>
+static __device__ __forceinline__ void add_tile(
+    gt_warpgroup &w, wgmma_grad_keys<S> &r, const gt_wgmma_tiles<S> &from, int t)
+{
+	gt_wgmma_weigh<S>(w, r.dv, r.p, from.second(t));
+	w.commit();
+	gt_wgmma_weigh<S>(w, r.dk, r.ds, from.first(t));
+	w.commit();
+}
+
+/* Tile t: the scores of this warpgroup's keys from j on with the queries from i on. */
+template <class S, bool FIRST>
 static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
     const gt_held<typename S::type> (&k)[S::CHUNKS],
-    const gt_held<typename S::type> (&v)[S::CHUNKS], gt_group_sums (&dk)[S::PANELS],
-    gt_group_sums (&dv)[S::PANELS], gt_held<typename S::type> (&ds)[GT_GROUP_TILES],
-    const typename S::type *q, const float *lse, int i, int j, const gt_attention_sizes &s)
+    const gt_held<typename S::type> (&v)[S::CHUNKS], wgmma_grad_keys<S> &r,
+    const wgmma_queries<S> &from, int t, int i, int j, const gt_attention_sizes &s)
 {
 	typedef gt_pack<float, 2> two;
-	const typename S::type *dy = q + S::MATRIX;
+	const float *lse = from.numbers + t % (unsigned)S::STAGES * 2 * S::TILE;
 	const float *delta = lse + S::TILE;
 	bool edge = !s.full && i < j + GT_GROUP_ROWS - 1;
 	float c = (float)s.scale * gt_log2_e;
-	gt_held<typename S::type> p[GT_GROUP_TILES];
 	gt_group_sums x, g;
 
-	w.begin();
-	gt_wgmma_score<S>(w, x, k, q);
+	if (FIRST)
+		w.begin();
+	else
+		w.begin(r.dk, r.dv, r.p, r.ds);
+	gt_wgmma_score<S>(w, x, k, from.tiles.first(t));
 	w.commit();
-	gt_wgmma_score<S>(w, g, v, dy);
+	gt_wgmma_score<S>(w, g, v, from.tiles.second(t));
 	w.commit();
-	w.template wait<1>(x);
+	if (!FIRST)
+		add_tile<S>(w, r, from.tiles, t - 1);
+	w.template wait<FIRST ? 1 : 3>(x);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * 2; n++) {
 		int at = n / 2 * GT_TILE + gt_tile_col(n % 2 * 4);
@@ -224,11 +306,8 @@ static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
 				score = 0;
 		}
 	}
-	gt_wgmma_hold(p, x);
-	w.begin(dv, p);
-	gt_wgmma_weigh<S>(w, dv, p, dy);
-	w.commit();
-	w.template wait<1>(g);
+	w.compute(x);
+	w.template wait<FIRST ? 0 : 2>(g);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * 2; n++) {
 		two d = *(const two *)(delta + n / 2 * GT_TILE + gt_tile_col(n % 2 * 4));
@@ -237,14 +316,15 @@ static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
 		for (int m = 0; m < 4; m++) {
 			int e = n % 2 * 4 + m;
 
-			g[n / 2][e] = x[n / 2][e] * (g[n / 2][e] - d.at[m % 2]);
+			g[n / 2][e] = score_grad(x[n / 2][e], g[n / 2][e], d.at[m % 2]);
 		}
 	}
-	gt_wgmma_hold(ds, g);
-	w.begin(dk, ds);
-	gt_wgmma_weigh<S>(w, dk, ds, q);
-	w.commit();
-	w.template wait<1>(dv);
+	if (!FIRST) {
+		w.compute(g);
+		w.template wait<0>(r.dk, r.dv);
+	}
+	gt_wgmma_hold(r.p, x);
+	gt_wgmma_hold(r.ds, g);
 }
 
 template <class S>
@@ -259,31 +339,45 @@ static __device__ __forceinline__ void grad_keys(
 	int begin = s.full ? 0 : first, t = 0;
 	int head = kv * (int)s.group, end = head + (int)s.group;
 	int64_t at = s.keys_of(b, kv);
-	wgmma_queries<S> from = { { shared, (int)s.T, {} }, b, head, begin, begin, end, 0 };
-	gt_held<T> k[S::CHUNKS], v[S::CHUNKS], ds[GT_GROUP_TILES];
-	gt_group_sums dk[S::PANELS] = {}, dv[S::PANELS] = {};
+	wgmma_queries<S> from = {};
+	gt_held<T> k[S::CHUNKS], v[S::CHUNKS];
+	wgmma_grad_keys<S> r = {};
 	gt_warpgroup w;
 
 	if (b >= s.B) /* there are blocks for all heads of queries */
 		return;
-	from.tiles.own(k, a.qkv + at, s.stride, first, s);
-	from.tiles.own(v, a.qkv + at + s.kv_heads * s.D, s.stride, first, s);
-	from.start(a);
+	from.tiles.shared = shared;
+	from.tiles.copy_own(0, a.qkv + at, s.stride, first, s);
+	from.tiles.copy_own(1, a.qkv + at + s.kv_heads * s.D, s.stride, first, s);
+	from.start(a, b, head, begin);
+	from.copy_first(s);
+	from.tiles.wait_own();
+	from.tiles.own(k, 0);
+	from.tiles.own(v, 1);
 	for (; head < end; head++) {
 		int i = begin;
 
 		/* Earlier queries see none of this warpgroup's keys. */
-		for (; i < (int)s.T && (j >= (int)s.T || (!s.full && i < j)); i += S::TILE)
-			from.turn(a, t++);
-		for (; i < (int)s.T; i += S::TILE, t++) {
-			from.turn(a, t);
-			see_queries<S>(
-			    w, k, v, dk, dv, ds, from.tiles.first(t), from.numbers(t), i, j, s);
+		for (; i < (int)s.T && (j >= (int)s.T || (!s.full && i < j)); i += S::TILE, t++) {
+			from.wait(t);
+			from.copy(t + S::AHEAD, s);
 		}
-		w.template wait<0>(dk);
+		for (bool seen = false; i < (int)s.T; i += S::TILE, t++, seen = true) {
+			from.wait(t);
+			from.copy(t + S::AHEAD, s);
+			if (seen)
+				see_queries<S, false>(w, k, v, r, from, t, i, j, s);
+			else
+				see_queries<S, true>(w, k, v, r, from, t, i, j, s);
+		}
+		if (j < (int)s.T) {
+			w.begin(r.dk, r.dv, r.p, r.ds);
+			add_tile<S>(w, r, from.tiles, t - 1);
+			w.template wait<0>(r.dk, r.dv);
+		}
 	}
-	gt_wgmma_write<S>(a.dqkv + at, s.stride, j, s, dk, { (float)s.scale, (float)s.scale });
-	gt_wgmma_write<S>(a.dqkv + at + s.kv_heads * s.D, s.stride, j, s, dv, { 1, 1 });
+	gt_wgmma_write<S>(a.dqkv + at, s.stride, j, s, r.dk, { (float)s.scale, (float)s.scale });
+	gt_wgmma_write<S>(a.dqkv + at + s.kv_heads * s.D, s.stride, j, s, r.dv, { 1, 1 });
 }
 
 /* Both have the same grid, and neither waits for the other. Those of dk and dv take longer, so they

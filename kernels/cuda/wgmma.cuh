@@ -35,7 +35,7 @@
  *   begin(sum, ...)             Call this before products, with the sums and the factors in
  *                               registers that they use.
  *   multiply<B>(sum, a, b)      Queue sum[64, 64] = a[64, 64] * b[64, 64].
- *   multiply_add<B>(sum, a, b)  Queue sum += a * b. Here a may have fewer columns: 16 * K of them.
+ *   multiply_add<B>(sum, a, b)  Queue sum += a * b.
  *   commit()                    Put the products that were queued since the last commit() into a
  *                               group.
  *   wait<N>(sum, ...)           Wait until the products of all groups are complete, except the N
@@ -43,17 +43,20 @@
  *   compute(x, ...)             Compute these registers before the following calls. Without this,
  *                               the compiler may wait first, and compute afterwards.
  *
- * `b` points to a row of a panel whose index is a multiple of 8. Element (k, n) of b is in row k
- * and column n, or, if B is GT_TILE_TRANSPOSED, in row n and column k. `a` is such a pointer, too,
- * with element (m, k) in row m and column k; or it is an array of factors in registers, gt_held
- * (mma.cuh), for 16 columns each.
+ * `a` is an array of factors in registers, gt_held (mma.cuh), of 16 columns each. `b` points to a
+ * panel. Element (k, n) of b is in row k and column n, or, if B is GT_TILE_TRANSPOSED, in row n and
+ * column k.
  *
  * Element e of sum[n] of a thread is at row gt_group_row(e) and column 16 * n + gt_tile_col(e). So
  * a warp holds 16 rows, in the layout of mma.cuh, and gt_hold_sums() makes a factor of sums (PTX
  * ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
  *
  * Until its group is complete, a product's sums, its factors in registers and its panels must not
- * change. The simulator computes products in wait().
+ * change. The simulator computes products in wait(), and checks the factors in registers.
+ *
+ * Queue no copies (async.cuh) between the products and their wait(). There, the assemblers of CUDA
+ * 12.9 and 13.0 give one factor the registers of another one that is still needed: in a loop over
+ * tiles, q was lost, and its place taken by the factors of the next product.
  */
 enum { GT_GROUP_THREADS = 128, GT_GROUP_ROWS = 64, GT_PANEL = 64, GT_PANEL_ROW_BYTES = 128 };
 
@@ -111,8 +114,8 @@ __device__ __forceinline__ void gt_panel_hold(gt_held<T> &held, T *panel, int ro
 	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
 
 /*
- * wgmma.mma_async with `a` in registers, and in shared memory. `add` is 0 or 1: whether the sums so
- * far count. `plain` is 1 if b is in the order GT_TILE_PLAIN.
+ * wgmma.mma_async with `a` in registers. `add` is 0 or 1: whether the sums so far count. `plain` is
+ * 1 if b is in the order GT_TILE_PLAIN.
  *
  * A factor in shared memory has a descriptor (PTX ISA, "Matrix Descriptor Format"), with numbers in
  * units of 16 bytes. Here its lower half varies: bits 0 to 13 have the address, and bits 16 to 29
@@ -128,14 +131,6 @@ __device__ __forceinline__ void gt_panel_hold(gt_held<T> &held, T *panel, int ro
 	    ", {%32, %33, %34, %35}, b, p, 1, 1, %38;\n}"                                          \
 	    : GT_ALL_SUMS(how, sum)                                                                \
 	    : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b), "n"(add), "n"(plain))
-#define GT_WGMMA_SHARED(how, type, sum, a, b, add, plain)                                          \
-	asm volatile("{\n.reg .pred p;\n.reg .b64 a, b;\nsetp.ne.b32 p, %34, 0;\n"                 \
-	             "mov.b64 a, {%32, " GT_WGMMA_HIGH "};\n"                                      \
-	             "mov.b64 b, {%33, " GT_WGMMA_HIGH "};\n"                                      \
-	             "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " GT_SUMS_TEXT  \
-	             ", a, b, p, 1, 1, 0, %35;\n}"                                                 \
-	             : GT_ALL_SUMS(how, sum)                                                       \
-	             : "r"(a), "r"(b), "n"(add), "n"(plain))
 
 template <bool ADD, bool PLAIN>
 __device__ __forceinline__ void gt_wgmma(
@@ -155,24 +150,6 @@ __device__ __forceinline__ void gt_wgmma(
 		GT_WGMMA_HELD("+f", "f16", sum, a, b, 1, PLAIN);
 	else
 		GT_WGMMA_HELD("=f", "f16", sum, a, b, 0, PLAIN);
-}
-
-template <bool ADD, bool PLAIN>
-__device__ __forceinline__ void gt_wgmma(gt_group_sums &sum, uint32_t a, uint32_t b, gt_bf16)
-{
-	if (ADD)
-		GT_WGMMA_SHARED("+f", "bf16", sum, a, b, 1, PLAIN);
-	else
-		GT_WGMMA_SHARED("=f", "bf16", sum, a, b, 0, PLAIN);
-}
-
-template <bool ADD, bool PLAIN>
-__device__ __forceinline__ void gt_wgmma(gt_group_sums &sum, uint32_t a, uint32_t b, gt_f16)
-{
-	if (ADD)
-		GT_WGMMA_SHARED("+f", "f16", sum, a, b, 1, PLAIN);
-	else
-		GT_WGMMA_SHARED("=f", "f16", sum, a, b, 0, PLAIN);
 }
 
 /* The lower half of a descriptor. Tensor cores exchange the pieces by the address, so a factor may
@@ -235,19 +212,6 @@ struct gt_warpgroup {
 			    sum, a[k], y + k * gt_wgmma_step<B>::UNITS, T());
 	}
 
-	template <gt_tile_order B, bool ADD = true, class T>
-	__device__ __forceinline__ void multiply_add(gt_group_sums &sum, const T *a, const T *b)
-	{
-		uint32_t x = gt_wgmma_factor(a), y = gt_wgmma_factor(b);
-
-		gt_wgmma<ADD, B == GT_TILE_PLAIN>(sum, x, y, T());
-		GT_UNROLL
-		for (int k = 1; k < GT_GROUP_TILES; k++)
-			gt_wgmma<true, B == GT_TILE_PLAIN>(sum,
-			    x + k * gt_wgmma_step<GT_TILE_TRANSPOSED>::UNITS,
-			    y + k * gt_wgmma_step<B>::UNITS, T());
-	}
-
 	template <class... R> __device__ __forceinline__ void compute(R &...registers)
 	{
 		(gt_wgmma_pin(registers), ...);
@@ -297,8 +261,9 @@ class gt_warpgroup
 	enum { MOST = 64 };
 	struct product {
 		gt_group_sums *sum;
-		float held[2][GT_TILE]; /* this thread's two rows of a */
-		const uint16_t *a, *b;  /* a: nullptr if it is held */
+		const float (*a)[GT_TILE]; /* this thread's two rows of a, and a copy of them */
+		float held[2][GT_TILE];
+		const uint16_t *b;
 		bool transposed, bfloat, add;
 		int group;
 	} queue[MOST];
@@ -308,18 +273,15 @@ class gt_warpgroup
 	{
 		const T *b = (const T *)p.b;
 
+		assert(!memcmp(p.a, p.held, sizeof(p.held)));
 		for (int i = 0; i < GT_GROUP_TILES * GT_TILE_LANE; i++) {
 			int e = i % GT_TILE_LANE;
 			int n = i / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
 			float x = p.add ? (*p.sum)[i / GT_TILE_LANE][e] : 0;
 
-			for (int k = 0; k < GT_TILE; k++) {
-				float left = p.a ? gt_panel_load((const T *)p.a, gt_group_row(e), k)
-				                 : p.held[e / 2 % 2][k];
-
-				x += left * (p.transposed ? gt_panel_load(b, n, k)
-				                          : gt_panel_load(b, k, n));
-			}
+			for (int k = 0; k < GT_TILE; k++)
+				x += p.held[e / 2 % 2][k] * (p.transposed ? gt_panel_load(b, n, k)
+				                                          : gt_panel_load(b, k, n));
 			(*p.sum)[i / GT_TILE_LANE][e] = x;
 		}
 	}
@@ -356,16 +318,9 @@ class gt_warpgroup
 		for (int k = 0; k < K; k++) {
 			product &p = add_product<B>(sum, b, k, ADD);
 
-			p.a = nullptr;
+			p.a = a[k].row;
 			memcpy(p.held, a[k].row, sizeof(p.held));
 		}
-	}
-
-	template <gt_tile_order B, bool ADD = true, class T>
-	void multiply_add(gt_group_sums &sum, const T *a, const T *b)
-	{
-		for (int k = 0; k < GT_GROUP_TILES; k++)
-			add_product<B>(sum, b, k, ADD).a = (const uint16_t *)a + k * GT_TILE;
 	}
 
 	template <class... R> void compute(R &...)
