@@ -263,23 +263,27 @@ static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
 	}
 }
 
-static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+static void sgd_range(const struct gt_update_range *r, const struct gt_step_scalars *s)
+{
+#pragma omp parallel for schedule(static) if (r->count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < r->count; i += GT_GRAIN) {
+		int64_t n = gt_min(GT_GRAIN, r->count - i);
+
+		if (r->states[0])
+			sgd_momentum(r->p + i, r->g + i, r->states[0] + i, n, r->o, s);
+		else
+			sgd_plain(r->p + i, r->g + i, n, r->o, s);
+		gt_write_copy(r->p + i, i, n, r->o);
+	}
+}
+
+static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
 	(void)stream;
 	(void)err;
-	if (s->result.skip)
-		return 0;
-#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
-	for (int64_t i = 0; i < count; i += GT_GRAIN) {
-		int64_t n = gt_min(GT_GRAIN, count - i);
-
-		if (buf)
-			sgd_momentum(p + i, g + i, buf + i, n, o, s);
-		else
-			sgd_plain(p + i, g + i, n, o, s);
-		gt_write_copy(p + i, i, n, o);
-	}
+	for (size_t i = 0; !s->result.skip && i < n; i++)
+		sgd_range(&ranges[i], s);
 	return 0;
 }
 
@@ -305,21 +309,24 @@ static void adam_piece(float *p, const float *g, float *m, float *v, int64_t cou
 	}
 }
 
-static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
-    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err)
+static void adam_range(const struct gt_update_range *r, const struct gt_step_scalars *s)
+{
+#pragma omp parallel for schedule(static) if (r->count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < r->count; i += GT_GRAIN) {
+		int64_t n = gt_min(GT_GRAIN, r->count - i);
+
+		adam_piece(r->p + i, r->g + i, r->states[0] + i, r->states[1] + i, n, r->o, s);
+		gt_write_copy(r->p + i, i, n, r->o);
+	}
+}
+
+static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
 	(void)stream;
 	(void)err;
-	if (s->result.skip)
-		return 0;
-#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
-	for (int64_t i = 0; i < count; i += GT_GRAIN) {
-		int64_t n = gt_min(GT_GRAIN, count - i);
-
-		adam_piece(p + i, g + i, m + i, v + i, n, o, s);
-		gt_write_copy(p + i, i, n, o);
-	}
+	for (size_t i = 0; !s->result.skip && i < n; i++)
+		adam_range(&ranges[i], s);
 	return 0;
 }
 

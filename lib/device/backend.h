@@ -118,6 +118,25 @@ struct gt_update_options {
 	enum gt_dtype copy_type; /* GT_F16 or GT_BF16 */
 };
 
+enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
+
+/*
+ * A range of parameters that sgd() or adam() updates: p[count], with the gradients g[count] and the
+ * states states[i][count] of the optimizer, NULL if not kept. It may begin at any element.
+ *
+ * One call updates many ranges, because on a GPU one launch costs as much time as 500,000 elements.
+ * The ranges of one call do not overlap, and they have the same states. Their options *o differ in
+ * weight_decay, lr_scale and copy alone; all ranges have a copy, or none. The result for a range
+ * does not depend on the other ranges.
+ */
+struct gt_update_range {
+	float *p;
+	const float *g;
+	float *states[GT_OPTIM_STATES];
+	int64_t count;
+	const struct gt_update_options *o;
+};
+
 /*
  * Muon makes the momentum orthogonal in GT_MUON_STEPS iterations of a polynomial with these
  * coefficients. Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural
@@ -150,13 +169,13 @@ static const double gt_scale_min = 0x1p-14;
  * after the other: all parameters, or all gradients (lib/graph/store.h). Each function queues its
  * work on a stream. Elements are float32, unless another type is given. A range may have any
  * length, and it begins at a multiple of 64 bytes. Arrays and the arguments *s and *first are in
- * device memory. *o is in host memory. Results are the same for any number of threads. Errors:
- * GT_EDEVICE, and errors of earlier work on this device.
+ * device memory. *o and ranges[n] are in host memory. Results are the same for any number of
+ * threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
  *
  * For all updates (sgd, adam, muon): `p` is the array of parameters, `g` that of gradients, and the
  * other arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
- * s->result.skip is set, an update changes nothing. The caller may change or free *o when the call
- * has returned.
+ * s->result.skip is set, an update changes nothing. The caller may change or free *o and ranges[n]
+ * when the call has returned.
  */
 struct gt_range_kernels {
 	/* x[count] += y[count] */
@@ -182,15 +201,14 @@ struct gt_range_kernels {
 	 * grad_factor; torch._amp_update_scale_, of torch.amp.GradScaler, for the loss scale. */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* p[count] -= `lr * step`, as in torch.optim.SGD. buf[count] is momentum_buffer, or NULL if
-	 * there is no momentum. */
-	int (*sgd)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
-	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
-	/* Update p[count] as torch.optim.Adam does, or as AdamW if o->decoupled is 1. m[count] is
-	 * exp_avg, and v[count] is exp_avg_sq. */
-	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
-	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
-	    struct gt_err *err);
+	/* p[count] -= `lr * step` for each range, as in torch.optim.SGD. states[0] is
+	 * momentum_buffer, or NULL if there is no momentum. */
+	int (*sgd)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* Update p[count] of each range as torch.optim.Adam does, or as AdamW if o->decoupled is 1.
+	 * states[0] is exp_avg, and states[1] is exp_avg_sq. */
+	int (*adam)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+	    const struct gt_step_scalars *s, struct gt_err *err);
 	/* Optional (NULL): prepare faster matrix products for muon() with a matrix of this shape.
 	 * The prepared products live as long as the stream. Without this call, muon() needs less
 	 * memory and may be slower. Do not call this while work is captured (capture_begin()). */

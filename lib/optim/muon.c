@@ -87,14 +87,15 @@ static int prepare(const struct gt_device *d, const struct gt_slot *slot, struct
 	return k->prepare_muon ? k->prepare_muon(d->compute, rows, cols, err) : 0;
 }
 
-static int update(const struct gt_device *d, const struct gt_optim_range *r,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+static int update(const struct gt_device *d, const struct gt_optim_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
+	const struct gt_update_range *r = u->ranges;
 	int64_t rows, cols;
 
-	matrix_of(r->tensor, &rows, &cols);
+	matrix_of(u->tensor, &rows, &cols);
 	return d->backend->ranges()->muon(
-	    d->compute, r->parameters, r->gradients, r->states[0], rows, cols, r->work, o, s, err);
+	    d->compute, r->p, r->g, r->states[0], rows, cols, u->work, r->o, s, err);
 }
 
 /* Weight decay as AdamW's. */

@@ -25,6 +25,7 @@ struct gt_optim {
 	struct gt_scaler scaler; /* as of the last result that was read */
 	struct range *ranges;
 	size_t range_count;
+	struct gt_update_range *updates; /* [range_count], as of the last update */
 	float *states;                   /* device: [state_elements()] */
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: [work_count], for one range at a time */
@@ -228,11 +229,14 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 }
 
 /* Give each range a place in each of its states, and in the working copies. */
-static void place_ranges(struct gt_optim *o)
+static int place_ranges(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
 	int64_t end = gt_store_updated(s);
 
+	o->updates = gt_calloc(o->range_count, sizeof(*o->updates), err);
+	if (!o->updates)
+		return GT_ENOMEM;
 	for (size_t i = 0; i < o->range_count; i++) {
 		struct range *r = &o->ranges[i];
 		int count = count_states(r->rule, &o->options);
@@ -246,6 +250,7 @@ static void place_ranges(struct gt_optim *o)
 				end += r->tensor ? gt_slot_padded(r->tensor) : r->count;
 		}
 	}
+	return 0;
 }
 
 int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err)
@@ -342,9 +347,8 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	}
 	if (check_options(options, err) || make_ranges(o, err) ||
 	    (store->parts && keep_parts(o, err)) || take_memory(o, err) || prepare(o, err) ||
-	    gt_optim_set_scaler(o, &options->scaler, err))
+	    gt_optim_set_scaler(o, &options->scaler, err) || place_ranges(o, err))
 		goto out;
-	place_ranges(o);
 	*out = o;
 	return 0;
 out:
@@ -365,6 +369,7 @@ void gt_optim_free(struct gt_optim *o)
 		o->store->device->backend->host_free(
 		    o->store->device->index, o->slots, GT_OPTIM_AHEAD * sizeof(*o->slots));
 	free(o->ranges);
+	free(o->updates);
 	free(o);
 }
 
@@ -383,20 +388,41 @@ static int add_squares(const struct gt_optim *o, struct gt_err *err)
 	return rc;
 }
 
-static int update(const struct gt_optim *o, const struct range *r, struct gt_err *err)
+static struct gt_update_range update_of(const struct gt_optim *o, const struct range *r)
 {
 	const struct gt_store *s = o->store;
-	struct gt_optim_range range = {
-		.parameters = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
-		.gradients = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
+	struct gt_update_range update = {
+		.p = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
+		.g = (const float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
 		.count = r->count,
-		.tensor = r->tensor,
-		.work = o->work,
+		.o = &r->update,
 	};
 
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
-		range.states[i] = r->state_at[i] < 0 ? NULL : o->states + r->state_at[i];
-	return r->rule->update(s->device, &range, &r->update, o->scalars, err);
+		update.states[i] = r->state_at[i] < 0 ? NULL : o->states + r->state_at[i];
+	return update;
+}
+
+/* One call updates all neighbours of one rule; a tensor that is updated whole has its own call. */
+static int update_ranges(struct gt_optim *o, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < o->range_count; i++)
+		o->updates[i] = update_of(o, &o->ranges[i]);
+	for (size_t i = 0, end; !rc && i < o->range_count; i = end) {
+		const struct range *r = &o->ranges[i];
+		struct gt_optim_update update = {
+			.ranges = &o->updates[i], .tensor = r->tensor, .work = o->work
+		};
+
+		for (end = i + 1; end < o->range_count && !r->tensor; end++)
+			if (o->ranges[end].rule != r->rule)
+				break;
+		update.n = end - i;
+		rc = r->rule->update(o->store->device, &update, o->scalars, err);
+	}
+	return rc;
 }
 
 /* Slots are taken in turn, so the host may be that many steps ahead of the results it has read. */
@@ -444,12 +470,9 @@ int gt_optim_begin_update(struct gt_optim *o,
 int gt_optim_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
 {
-	if (gt_optim_begin_update(o, add_up, self, err))
-		return err->code;
-	for (size_t i = 0; i < o->range_count; i++)
-		if (update(o, &o->ranges[i], err))
-			return err->code;
-	return 0;
+	int rc = gt_optim_begin_update(o, add_up, self, err);
+
+	return rc ? rc : update_ranges(o, err);
 }
 
 int gt_optim_end(struct gt_optim *o, struct gt_err *err)

@@ -76,19 +76,16 @@ struct gt_optim_member {
 	int count;
 };
 
-enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
-
 /* The data of one update: a range of the flat buffers, which may begin anywhere, or one whole
  * tensor. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 
-/* The memory that one update reads and writes: arrays [count] of float32 in device memory. */
-struct gt_optim_range {
-	float *parameters;
-	const float *gradients;
-	float *states[GT_OPTIM_STATES]; /* in the order of gt_optim_rule.states; NULL: not kept */
-	int64_t count;
-	const struct gt_slot *tensor; /* for GT_OPERAND_TENSORS: the tensor; else NULL */
+/* The memory that one update reads and writes: ranges[n], whose states have the order of
+ * gt_optim_rule.states. For GT_OPERAND_TENSORS: one range, all elements of `tensor`. */
+struct gt_optim_update {
+	const struct gt_update_range *ranges;
+	size_t n;
+	const struct gt_slot *tensor; /* for GT_OPERAND_RANGES: NULL */
 	/* for GT_OPERAND_TENSORS: workspace of as many elements as gt_optim_rule.work() returns;
 	 * its contents are lost */
 	float *work;
@@ -137,10 +134,9 @@ struct gt_optim_rule {
 	/* Optional: prepare updates of this tensor. */
 	int (*prepare)(
 	    const struct gt_device *device, const struct gt_slot *slot, struct gt_err *err);
-	/* Queue one update of a range on the device's compute stream. */
-	int (*update)(const struct gt_device *device, const struct gt_optim_range *range,
-	    const struct gt_update_options *options, const struct gt_step_scalars *scalars,
-	    struct gt_err *err);
+	/* Queue one update on the device's compute stream. */
+	int (*update)(const struct gt_device *device, const struct gt_optim_update *update,
+	    const struct gt_step_scalars *scalars, struct gt_err *err);
 	/* true: weight decay is applied to the parameter directly; false: it is added to the
 	 * gradient */
 	bool decoupled;

@@ -29,11 +29,10 @@ static bool has_momentum(const struct gt_optim_options *o)
 	return o->momentum != 0;
 }
 
-static int update_sgd(const struct gt_device *d, const struct gt_optim_range *r,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+static int update_sgd(const struct gt_device *d, const struct gt_optim_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return d->backend->ranges()->sgd(
-	    d->compute, r->parameters, r->gradients, r->states[0], r->count, o, s, err);
+	return d->backend->ranges()->sgd(d->compute, u->ranges, u->n, s, err);
 }
 
 /* ---- adam, adamw ---- */
@@ -56,11 +55,10 @@ bool gt_optim_always(const struct gt_optim_options *o)
 	return true;
 }
 
-static int update_adam(const struct gt_device *d, const struct gt_optim_range *r,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+static int update_adam(const struct gt_device *d, const struct gt_optim_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return d->backend->ranges()->adam(d->compute, r->parameters, r->gradients, r->states[0],
-	    r->states[1], r->count, o, s, err);
+	return d->backend->ranges()->adam(d->compute, u->ranges, u->n, s, err);
 }
 
 /* ---- the table ---- */

@@ -77,19 +77,25 @@ static int run_sgd(const struct gt_range_kernels *k, struct gt_stream *stream, c
     int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	const struct gt_update_options o = options_of(c, f);
-	float *buf = o.momentum != 0 ? f->x[2] : NULL;
+	const struct gt_update_range r = { .p = f->x[0],
+		.g = f->x[1],
+		.states = { o.momentum != 0 ? f->x[2] : NULL },
+		.count = n,
+		.o = &o };
 
-	return k->sgd(stream, f->x[0], f->x[1], buf, n, &o, f->s, err) ||
-	       k->begin_update(stream, f->s, err) ||
-	       k->sgd(stream, f->x[0], f->x[1], buf, n, &o, f->s, err);
+	return k->sgd(stream, &r, 1, f->s, err) || k->begin_update(stream, f->s, err) ||
+	       k->sgd(stream, &r, 1, f->s, err);
 }
 
 static int run_adam(const struct gt_range_kernels *k, struct gt_stream *stream,
     const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	const struct gt_update_options o = options_of(c, f);
+	const struct gt_update_range r = {
+		.p = f->x[0], .g = f->x[1], .states = { f->x[2], f->x[3] }, .count = n, .o = &o
+	};
 
-	return k->adam(stream, f->x[0], f->x[1], f->x[2], f->x[3], n, &o, f->s, err);
+	return k->adam(stream, &r, 1, f->s, err);
 }
 
 static int64_t muon_rows(int64_t n)
@@ -520,6 +526,8 @@ static void test_whole(void **state)
 /* No elements, nothing to do. */
 static void test_none(void **state)
 {
+	static const struct gt_update_options o = { .lr_scale = 1 };
+	static const struct gt_update_range empty[2] = { { .o = &o }, { .o = &o } };
 	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_device *d;
@@ -531,6 +539,9 @@ static void test_none(void **state)
 	ok(k->add(d->compute, NULL, NULL, 0, &err), &err);
 	ok(k->squares(d->compute, NULL, 0, NULL, &err), &err);
 	ok(k->lerp(d->compute, NULL, NULL, 0, 1, &err), &err);
+	ok(k->sgd(d->compute, NULL, 0, NULL, &err), &err);
+	ok(k->sgd(d->compute, empty, COUNT(empty), NULL, &err), &err);
+	ok(k->adam(d->compute, empty, COUNT(empty), NULL, &err), &err);
 	ok(gt_device_sync(d, &err), &err);
 	assert_int_equal(cudasim_kernels(), before);
 	gt_device_close(d);

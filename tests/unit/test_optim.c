@@ -344,6 +344,151 @@ static void decay_is_checked(void **state)
 	close_state(&s);
 }
 
+/* ---- many ranges in one call ---- */
+
+enum { RANGES = 200, FLAT = RANGES * 1024, BUFFERS = 5 };
+
+static const struct many_case {
+	bool adam;
+	float momentum;
+	enum gt_dtype copy_type; /* GT_F32: no copy */
+	int64_t align;           /* ranges begin at multiples of so many elements */
+} many_cases[] = {
+	{ .copy_type = GT_F32, .align = 1 },
+	{ .copy_type = GT_BF16, .align = 16 },
+	{ .momentum = 0.9f, .copy_type = GT_F32, .align = 16 },
+	{ .momentum = 0.9f, .copy_type = GT_F16, .align = 1 },
+	{ .adam = true, .copy_type = GT_F32, .align = 1 },
+	{ .adam = true, .copy_type = GT_BF16, .align = 16 },
+	{ .adam = true, .copy_type = GT_F16, .align = 1 },
+};
+
+/* Ranges with gaps between them. x: parameters, gradients, two states, the copy. */
+struct many {
+	struct gt_update_options o[RANGES];
+	struct gt_update_range ranges[RANGES];
+	void *x[BUFFERS];
+	int64_t updated; /* elements of all ranges */
+};
+
+static float number(int64_t i, uint32_t buffer)
+{
+	return gt_philox_float((uint32_t)gt_philox_u64(5, (uint64_t)i, buffer, 0)) + 0.5f;
+}
+
+static void *on_device(const void *host, size_t bytes)
+{
+	struct gt_err err = GT_ERR_INIT;
+	void *p;
+
+	assert_int_equal(gt_device_alloc(test_device(0), bytes, &p, &err), 0);
+	assert_int_equal(gt_device_write(test_device(0), p, host, bytes, &err), 0);
+	return p;
+}
+
+static void make_ranges(struct many *m, const struct many_case *c)
+{
+	static const int64_t sizes[] = { 4099, 0, 1, 3, 17, 1000 };
+	int64_t at = 0;
+
+	m->updated = 0;
+	for (int i = 0; i < RANGES; i++) {
+		int64_t count = sizes[i % 6];
+
+		at = (at + i % 3 + c->align - 1) / c->align * c->align;
+		m->o[i] = (struct gt_update_options){ .momentum = c->momentum,
+			.beta1 = 0.9,
+			.beta2 = 0.99,
+			.eps = 1e-3f,
+			.weight_decay = (float)(i % 4) * 0.1f,
+			.lr_scale = 1 + (float)(i % 5) * 0.5f,
+			.decoupled = 1,
+			.copy = c->copy_type == GT_F32 ? NULL : (uint16_t *)m->x[4] + at,
+			.copy_type = c->copy_type };
+		m->ranges[i] = (struct gt_update_range){ .p = (float *)m->x[0] + at,
+			.g = (float *)m->x[1] + at,
+			.states[0] = c->adam || c->momentum > 0 ? (float *)m->x[2] + at : NULL,
+			.states[1] = c->adam ? (float *)m->x[3] + at : NULL,
+			.count = count,
+			.o = &m->o[i] };
+		at += count;
+		m->updated += count;
+	}
+	assert_true(at < FLAT);
+}
+
+static void make_many(struct many *m, const struct many_case *c)
+{
+	float *host = malloc(FLAT * sizeof(*host));
+
+	assert_non_null(host);
+	for (int b = 0; b < BUFFERS; b++) {
+		for (int64_t i = 0; i < FLAT; i++)
+			host[i] = number(i, (uint32_t)b);
+		m->x[b] = on_device(host, FLAT * sizeof(*host));
+	}
+	free(host);
+	make_ranges(m, c);
+}
+
+/* By one call, or by a call for each range. */
+static void update_many(const struct many *m, const struct many_case *c, bool together)
+{
+	static const struct gt_step_scalars scalars = { .block = { .lr = 0.1f },
+		.result = { .grad_factor = 0.5f, .steps = 2, .bias1 = 0.2f, .bias2_sqrt = 0.3f } };
+	const struct gt_device *d = test_device(0);
+	const struct gt_range_kernels *k = d->backend->ranges();
+	void *s = on_device(&scalars, sizeof(scalars));
+	size_t n = together ? RANGES : 1;
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t i = 0; i < RANGES; i += n) {
+		int rc = (c->adam ? k->adam : k->sgd)(d->compute, &m->ranges[i], n, s, &err);
+
+		assert_int_equal(rc, 0);
+	}
+	assert_int_equal(gt_device_sync(d, &err), 0);
+	gt_device_free(d, s, sizeof(scalars));
+}
+
+/* Parameters of the ranges change, and those between them do not. */
+static void check_changes(const struct many *m, const float *p)
+{
+	int64_t changed = 0;
+
+	for (int64_t i = 0; i < FLAT; i++)
+		changed += p[i] < number(i, 0) || p[i] > number(i, 0);
+	assert_int_equal(changed, m->updated);
+}
+
+static void ranges_together_as_each_alone(void **state)
+{
+	const size_t bytes = FLAT * sizeof(float);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(many_cases) / sizeof(*many_cases); i++) {
+		struct many m[2];
+
+		for (int together = 0; together < 2; together++) {
+			make_many(&m[together], &many_cases[i]);
+			update_many(&m[together], &many_cases[i], together);
+		}
+		for (int b = 0; b < BUFFERS; b++) {
+			void *want = test_device_copy(m[0].x[b], bytes);
+			void *got = test_device_copy(m[1].x[b], bytes);
+
+			if (memcmp(got, want, bytes))
+				fail_msg("case %zu: other bits in buffer %d", i, b);
+			if (!b)
+				check_changes(&m[0], got);
+			free(want);
+			free(got);
+			gt_device_free(test_device(0), m[0].x[b], bytes);
+			gt_device_free(test_device(0), m[1].x[b], bytes);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +498,7 @@ int main(void)
 		cmocka_unit_test(states_are_where_they_are_kept),
 		cmocka_unit_test(mean_follows),
 		cmocka_unit_test(decay_is_checked),
+		cmocka_unit_test(ranges_together_as_each_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

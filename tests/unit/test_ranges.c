@@ -41,6 +41,18 @@ static void flat_free(struct flat *f)
 	free(f->v);
 }
 
+/* Update f as one range, by sgd() or adam(). */
+static void update(int (*by)(struct gt_stream *stream, const struct gt_update_range *ranges,
+                       size_t n, const struct gt_step_scalars *s, struct gt_err *err),
+    const struct flat *f, int64_t n, const struct gt_update_options *o,
+    const struct gt_step_scalars *s)
+{
+	float *m = o->momentum != 0 || o->beta1 > 0 ? f->m : NULL;
+	const struct gt_update_range range = { f->p, f->g, { m, f->v }, n, o };
+
+	assert_int_equal(by(NULL, &range, 1, s, GT_ERR_IGNORED), 0);
+}
+
 /* Within 1e-6 of want, or of `near`: the size of its summands. */
 static void close_to(const char *what, float got, double want, double near)
 {
@@ -120,7 +132,7 @@ static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_op
 		f.m[i] = NAN; /* the first step must not read the buffer */
 	for (int t = 0; t < STEPS; t++) {
 		s.result.steps = t + 1;
-		k->sgd(NULL, f.p, f.g, o->momentum != 0 ? f.m : NULL, n, o, &s, GT_ERR_IGNORED);
+		update(k->sgd, &f, n, o, &s);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("sgd", f.p[i],
@@ -175,7 +187,7 @@ static void adam_case(const struct gt_range_kernels *k, const struct gt_update_o
 	for (int t = 1; t <= STEPS; t++) {
 		s.result.bias1 = (float)(1 - pow(o->beta1, t));
 		s.result.bias2_sqrt = (float)sqrt(1 - pow(o->beta2, t));
-		k->adam(NULL, f.p, f.g, f.m, f.v, n, o, &s, GT_ERR_IGNORED);
+		update(k->adam, &f, n, o, &s);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("adam", f.p[i],
@@ -493,10 +505,8 @@ static void threads_case(bool exact)
 			flat_make(&f[t], MAX);
 			k->squares(NULL, f[t].g, MAX, &s[t], GT_ERR_IGNORED);
 			k->begin_update(NULL, &s[t], GT_ERR_IGNORED);
-			k->sgd(NULL, f[t].p, f[t].g, f[t].m, MAX, &sgd_options[4], &s[t],
-			    GT_ERR_IGNORED);
-			k->adam(NULL, f[t].p, f[t].g, f[t].m, f[t].v, MAX, &adam_options[2], &s[t],
-			    GT_ERR_IGNORED);
+			update(k->sgd, &f[t], MAX, &sgd_options[4], &s[t]);
+			update(k->adam, &f[t], MAX, &adam_options[2], &s[t]);
 		}
 		assert_memory_equal(
 		    s[0].result.squares, s[1].result.squares, sizeof(s[0].result.squares));

@@ -42,6 +42,7 @@ struct far_args {
 	int64_t rows, cols;
 	enum gt_dtype dtype;
 	float weight;
+	struct gt_update_range range; /* its options are `update` */
 	struct gt_update_options update;
 	const struct gt_step_scalars *scalars;
 };

@@ -243,59 +243,57 @@ static void add_updated(
 	far_add_access(item, o->copy, (size_t)count * sizeof(*o->copy), true);
 }
 
-static int run_sgd(struct far_item *item, struct gt_err *err)
+/* An item of its own for each range. */
+static int queue_update(struct gt_stream *stream, const char *name,
+    int (*update)(struct far_item *item, struct gt_err *err), const struct gt_update_range *r,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
-	struct far_args *a = &item->args;
-
-	return cpu()->sgd(NULL, a->a, a->in, a->b, a->count, &a->update, a->scalars, err);
-}
-
-static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
-{
-	struct far_item item = { .name = "sgd",
-		.run = run_sgd,
-		.args = { .a = far_near(p),
-		    .in = far_near(g),
-		    .b = far_near(buf),
-		    .count = count,
-		    .update = near_options(o),
+	struct far_item item = { .name = name,
+		.run = update,
+		.args = { .range = { .p = far_near(r->p), .g = far_near(r->g), .count = r->count },
+		    .update = near_options(r->o),
 		    .scalars = far_near(s) } };
 
-	add_updated(&item, p, count, o);
-	far_add_access(&item, g, floats(count), false);
-	far_add_access(&item, buf, floats(count), true);
+	add_updated(&item, r->p, r->count, r->o);
+	far_add_access(&item, r->g, floats(r->count), false);
+	for (int i = 0; i < GT_OPTIM_STATES; i++) {
+		item.args.range.states[i] = far_near(r->states[i]);
+		far_add_access(&item, r->states[i], floats(r->count), true);
+	}
 	far_add_access(&item, s, sizeof(*s), false);
 	return far_queue(stream, &item, err);
+}
+
+static int run_sgd(struct far_item *item, struct gt_err *err)
+{
+	item->args.range.o = &item->args.update;
+	return cpu()->sgd(NULL, &item->args.range, 1, item->args.scalars, err);
+}
+
+static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = queue_update(stream, "sgd", run_sgd, &ranges[i], s, err);
+	return rc;
 }
 
 static int run_adam(struct far_item *item, struct gt_err *err)
 {
-	struct far_args *a = &item->args;
-
-	return cpu()->adam(NULL, a->a, a->in, a->b, a->c, a->count, &a->update, a->scalars, err);
+	item->args.range.o = &item->args.update;
+	return cpu()->adam(NULL, &item->args.range, 1, item->args.scalars, err);
 }
 
-static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
-    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err)
+static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
-	struct far_item item = { .name = "adam",
-		.run = run_adam,
-		.args = { .a = far_near(p),
-		    .in = far_near(g),
-		    .b = far_near(m),
-		    .c = far_near(v),
-		    .count = count,
-		    .update = near_options(o),
-		    .scalars = far_near(s) } };
+	int rc = 0;
 
-	add_updated(&item, p, count, o);
-	far_add_access(&item, g, floats(count), false);
-	far_add_access(&item, m, floats(count), true);
-	far_add_access(&item, v, floats(count), true);
-	far_add_access(&item, s, sizeof(*s), false);
-	return far_queue(stream, &item, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = queue_update(stream, "adam", run_adam, &ranges[i], s, err);
+	return rc;
 }
 
 static int run_muon(struct far_item *item, struct gt_err *err)
