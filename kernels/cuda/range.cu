@@ -65,12 +65,12 @@ static int swap(struct gt_stream *stream, float *x, float *y, int64_t count, str
  * one chunk, and looks up its row:
  *
  *   count of the range    9000  10  4096  4097
- *   chunks                   3   1     1     2
- *   the first of them        0   3     4     5
+ *   chunks                   9   1     4     5
+ *   the first of them        0   9    10    14
  *
- * Block 6 belongs to the last row, and updates its element 4096.
+ * Block 18 belongs to the last row, and updates its element 4096.
  */
-enum { ROWS = 60, CHUNK = 4096, UPDATE_THREADS = 256, PACK = 4 };
+enum { ROWS = 60, CHUNK = 1024, UPDATE_THREADS = 256, PACK = 4 };
 
 struct update_row {
 	float *p;
