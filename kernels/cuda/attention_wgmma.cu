@@ -221,8 +221,6 @@ static __global__ void __launch_bounds__(S::THREADS, S::COLS > 64 ? 1 : 2)
 			see_first<S>(w, own, r, from, i, s);
 		else if (t < seen)
 			see<S>(w, own, r, from, t, i, s);
-		else {
-		}
 	}
 	if (seen)
 		finish<S>(w, r, from.second(seen - 1), a, b, head, i);
@@ -248,9 +246,9 @@ template <class T> static bool launch_for_size(struct gt_call *call)
 	if (!gt_wgmma_fits(call, s))
 		return false;
 	if (s.D > 64)
-		launch<gt_wgmma_shape<T, 128>>(call);
+		launch<gt_wgmma_shape<T, 128, 2>>(call);
 	else
-		launch<gt_wgmma_shape<T, 64>>(call);
+		launch<gt_wgmma_shape<T, 64, 2>>(call);
 	return true;
 }
 

@@ -10,17 +10,18 @@
  * (wgmma.cuh). Each warpgroup of a block has 64 own rows (for example queries), and all of them use
  * the same tiles of 64 rows of two other matrices (for example keys and values).
  *
+ *   GROUPS  warpgroups of a block
  *   PANELS  panels of a matrix: a head of up to 64 columns takes one, of up to 128 columns two
  *   STAGES  tiles in shared memory: the one that products read, the one before, which the last
  *           products of the iteration before may still read, and AHEAD more, whose copies run
  */
-template <class T, int COLS_> struct gt_wgmma_shape {
+template <class T, int COLS_, int GROUPS_> struct gt_wgmma_shape {
 	typedef T type;
 	enum {
 		COLS = COLS_,
 		PANELS = COLS / GT_PANEL,
 		CHUNKS = COLS / GT_TILE,
-		GROUPS = 2,
+		GROUPS = GROUPS_,
 		THREADS = GROUPS * GT_GROUP_THREADS,
 		OWN = GROUPS * GT_GROUP_ROWS,
 		TILE = 64,

@@ -4,14 +4,15 @@
 #if GT_HAS_WGMMA
 /*
  * The formulas, and the division into blocks for dq and blocks for dk and dv, are those of
- * attention_held_grad.cu. The own rows of a warpgroup are factors in registers; there are too few
- * registers for heads of more than 64 columns.
+ * attention_held_grad.cu. A block is one warpgroup, and two blocks share a multiprocessor: with the
+ * same two warpgroups in one block, which wait for each other at each tile, the gradient takes 13 %
+ * longer. The own rows are factors in registers; there are too few registers for heads of more than
+ * 64 columns.
  *
- * The products with a tile's factors, for example dq += ds k, are queued behind the scores of the
- * next tile: the tensor cores compute them while the threads compute the next factors.
- *
- *   tensor cores   q k0, dy v0       q k1, dy v1, dq += ds0 k0       q k2, dy v2, dq += ds1 k1
- *   threads                    ds0                           ds1                           ds2
+ * The last products of a tile run on while the threads go to the next tile; its first wait covers
+ * them. For that, the loop over the tiles that a warpgroup sees has no branch around the products,
+ * and the tiles that only other warpgroups of the block see have a loop of their own. With one loop
+ * for all of them, ptxas says that it serializes the products (C7515).
  */
 template <class T> struct wgmma_grad_args {
 	T *dqkv;
@@ -43,63 +44,49 @@ static __device__ __forceinline__ float score_grad(float p, float g, float delta
 
 /* ---- dq ---- */
 
-/* A warpgroup's numbers of its queries. dq still lacks the newest tile, which has the factors
- * ds. */
-template <class S> struct wgmma_grad_queries {
-	gt_group_sums dq[S::PANELS];
-	gt_held<typename S::type> ds[GT_GROUP_TILES];
-	float lse[2], delta[2];
-};
-
 /* Tile t of keys and values, for the queries from i on. */
-template <class S, bool FIRST>
+template <class S>
 static __device__ __forceinline__ void see_keys(gt_warpgroup &w,
     const gt_held<typename S::type> (&q)[S::CHUNKS],
-    const gt_held<typename S::type> (&dy)[S::CHUNKS], wgmma_grad_queries<S> &r,
-    const gt_wgmma_tiles<S> &from, int i, int t, const gt_attention_sizes &s)
+    const gt_held<typename S::type> (&dy)[S::CHUNKS], gt_group_sums (&dq)[S::PANELS],
+    gt_held<typename S::type> (&ds)[GT_GROUP_TILES], const gt_wgmma_tiles<S> &from,
+    const float (&lse)[2], const float (&delta)[2], int i, int t, const gt_attention_sizes &s)
 {
+	const typename S::type *keys = from.first(t);
 	int j = t * S::TILE;
 	bool edge = j + S::TILE > (s.full ? (int)s.T : i + 1);
 	float c = (float)s.scale * gt_log2_e;
 	gt_group_sums x, g;
 
-	if (FIRST)
-		w.begin();
-	else
-		w.begin(r.dq, r.ds);
-	gt_wgmma_score<S>(w, x, q, from.first(t));
+	w.begin();
+	gt_wgmma_score<S>(w, x, q, keys);
 	w.commit();
-	gt_wgmma_score<S>(w, g, dy, from.second(t));
+	gt_wgmma_score<S>(w, g, dy, keys + S::MATRIX);
 	w.commit();
-	if (!FIRST) {
-		gt_wgmma_weigh<S>(w, r.dq, r.ds, from.first(t - 1));
-		w.commit();
-	}
-	w.template wait<FIRST ? 1 : 2>(x);
+	w.template wait<1>(x);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE, h = e / 2 % 2;
 		int key = j + n / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
 		float &p = x[n / GT_TILE_LANE][e];
 
-		p = probability(p, c, r.lse[h]);
+		p = probability(p, c, lse[h]);
 		if (edge && key > (s.full ? (int)s.T - 1 : i + gt_group_row(e)))
 			p = 0;
 	}
 	w.compute(x);
-	w.template wait<FIRST ? 0 : 1>(g);
+	w.template wait<0>(g);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE;
-		float &d = g[n / GT_TILE_LANE][e];
 
-		d = score_grad(x[n / GT_TILE_LANE][e], d, r.delta[e / 2 % 2]);
+		g[n / GT_TILE_LANE][e] =
+		    score_grad(x[n / GT_TILE_LANE][e], g[n / GT_TILE_LANE][e], delta[e / 2 % 2]);
 	}
-	if (!FIRST) {
-		w.compute(g);
-		w.template wait<0>(r.dq);
-	}
-	gt_wgmma_hold(r.ds, g);
+	gt_wgmma_hold(ds, g);
+	w.begin(dq, ds);
+	gt_wgmma_weigh<S>(w, dq, ds, keys);
+	w.commit();
 }
 
 template <class S>
@@ -120,8 +107,9 @@ static __device__ __forceinline__ void grad_queries(
 	const T *q = a.qkv + b * s.T * s.stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
 	gt_wgmma_tiles<S> from = {};
-	gt_held<T> own[S::CHUNKS], dy[S::CHUNKS];
-	wgmma_grad_queries<S> r = {};
+	gt_held<T> own[S::CHUNKS], dy[S::CHUNKS], ds[GT_GROUP_TILES];
+	gt_group_sums dq[S::PANELS] = {};
+	float lse[2], delta[2];
 	gt_warpgroup w;
 	int t = 0;
 
@@ -138,8 +126,8 @@ static __device__ __forceinline__ void grad_queries(
 	for (int h = 0; h < 2; h++) {
 		int row = i + gt_group_row(h * 2);
 
-		r.lse[h] = row < (int)s.T ? a.lse[at + row] * gt_log2_e : INFINITY;
-		r.delta[h] = row < (int)s.T ? a.delta[at + row] : 0;
+		lse[h] = row < (int)s.T ? a.lse[at + row] * gt_log2_e : INFINITY;
+		delta[h] = row < (int)s.T ? a.delta[at + row] : 0;
 	}
 	from.wait_own();
 	from.own(own, 0);
@@ -147,23 +135,15 @@ static __device__ __forceinline__ void grad_queries(
 	for (; t < seen; t++) {
 		from.wait();
 		from.copy(t + S::AHEAD);
-		if (t == 0)
-			see_keys<S, true>(w, own, dy, r, from, i, t, s);
-		else
-			see_keys<S, false>(w, own, dy, r, from, i, t, s);
+		see_keys<S>(w, own, dy, dq, ds, from, lse, delta, i, t, s);
 	}
-	if (seen) {
-		w.begin(r.dq, r.ds);
-		gt_wgmma_weigh<S>(w, r.dq, r.ds, from.first(seen - 1));
-		w.commit();
-		w.template wait<0>(r.dq);
-	}
+	w.template wait<0>(dq);
 	for (; t < tiles; t++) {
 		from.wait();
 		from.copy(t + S::AHEAD);
 	}
 	gt_wgmma_write<S>(
-	    a.dqkv + (q - a.qkv), s.stride, i, s, r.dq, { (float)s.scale, (float)s.scale });
+	    a.dqkv + (q - a.qkv), s.stride, i, s, dq, { (float)s.scale, (float)s.scale });
 }
 
 /* ---- dk and dv ---- */
@@ -249,48 +229,29 @@ template <class S> struct wgmma_queries {
 	}
 };
 
-/* A warpgroup's sums so far, which still lack the newest tile. p and ds are its factors. */
-template <class S> struct wgmma_grad_keys {
-	gt_group_sums dk[S::PANELS], dv[S::PANELS];
-	gt_held<typename S::type> p[GT_GROUP_TILES], ds[GT_GROUP_TILES];
-};
-
-/* Queue the products of tile t with its factors. */
-template <class S>
-static __device__ __forceinline__ void add_tile(
-    gt_warpgroup &w, wgmma_grad_keys<S> &r, const gt_wgmma_tiles<S> &from, int t)
-{
-	gt_wgmma_weigh<S>(w, r.dv, r.p, from.second(t));
-	w.commit();
-	gt_wgmma_weigh<S>(w, r.dk, r.ds, from.first(t));
-	w.commit();
-}
-
 /* Tile t: the scores of this warpgroup's keys from j on with the queries from i on. */
-template <class S, bool FIRST>
+template <class S>
 static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
     const gt_held<typename S::type> (&k)[S::CHUNKS],
-    const gt_held<typename S::type> (&v)[S::CHUNKS], wgmma_grad_keys<S> &r,
+    const gt_held<typename S::type> (&v)[S::CHUNKS], gt_group_sums (&dk)[S::PANELS],
+    gt_group_sums (&dv)[S::PANELS], gt_held<typename S::type> (&ds)[GT_GROUP_TILES],
     const wgmma_queries<S> &from, int t, int i, int j, const gt_attention_sizes &s)
 {
 	typedef gt_pack<float, 2> two;
+	const typename S::type *q = from.tiles.first(t), *dy = q + S::MATRIX;
 	const float *lse = from.numbers + t % (unsigned)S::STAGES * 2 * S::TILE;
 	const float *delta = lse + S::TILE;
 	bool edge = !s.full && i < j + GT_GROUP_ROWS - 1;
 	float c = (float)s.scale * gt_log2_e;
+	gt_held<typename S::type> p[GT_GROUP_TILES];
 	gt_group_sums x, g;
 
-	if (FIRST)
-		w.begin();
-	else
-		w.begin(r.dk, r.dv, r.p, r.ds);
-	gt_wgmma_score<S>(w, x, k, from.tiles.first(t));
+	w.begin();
+	gt_wgmma_score<S>(w, x, k, q);
 	w.commit();
-	gt_wgmma_score<S>(w, g, v, from.tiles.second(t));
+	gt_wgmma_score<S>(w, g, v, dy);
 	w.commit();
-	if (!FIRST)
-		add_tile<S>(w, r, from.tiles, t - 1);
-	w.template wait<FIRST ? 1 : 3>(x);
+	w.template wait<1>(x);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * 2; n++) {
 		int at = n / 2 * GT_TILE + gt_tile_col(n % 2 * 4);
@@ -306,8 +267,11 @@ static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
 				score = 0;
 		}
 	}
-	w.compute(x);
-	w.template wait<FIRST ? 0 : 2>(g);
+	gt_wgmma_hold(p, x);
+	w.begin(dv, p);
+	gt_wgmma_weigh<S>(w, dv, p, dy);
+	w.commit();
+	w.template wait<1>(g);
 	GT_UNROLL
 	for (int n = 0; n < GT_GROUP_TILES * 2; n++) {
 		two d = *(const two *)(delta + n / 2 * GT_TILE + gt_tile_col(n % 2 * 4));
@@ -319,12 +283,11 @@ static __device__ __forceinline__ void see_queries(gt_warpgroup &w,
 			g[n / 2][e] = score_grad(x[n / 2][e], g[n / 2][e], d.at[m % 2]);
 		}
 	}
-	if (!FIRST) {
-		w.compute(g);
-		w.template wait<0>(r.dk, r.dv);
-	}
-	gt_wgmma_hold(r.p, x);
-	gt_wgmma_hold(r.ds, g);
+	gt_wgmma_hold(ds, g);
+	w.begin(dk, ds);
+	gt_wgmma_weigh<S>(w, dk, ds, q);
+	w.commit();
+	w.template wait<1>(dv);
 }
 
 template <class S>
@@ -340,8 +303,8 @@ static __device__ __forceinline__ void grad_keys(
 	int head = kv * (int)s.group, end = head + (int)s.group;
 	int64_t at = s.keys_of(b, kv);
 	wgmma_queries<S> from = {};
-	gt_held<T> k[S::CHUNKS], v[S::CHUNKS];
-	wgmma_grad_keys<S> r = {};
+	gt_held<T> k[S::CHUNKS], v[S::CHUNKS], ds[GT_GROUP_TILES];
+	gt_group_sums dk[S::PANELS] = {}, dv[S::PANELS] = {};
 	gt_warpgroup w;
 
 	if (b >= s.B) /* there are blocks for all heads of queries */
@@ -362,28 +325,21 @@ static __device__ __forceinline__ void grad_keys(
 			from.wait(t);
 			from.copy(t + S::AHEAD, s);
 		}
-		for (bool seen = false; i < (int)s.T; i += S::TILE, t++, seen = true) {
+		for (; i < (int)s.T; i += S::TILE, t++) {
 			from.wait(t);
 			from.copy(t + S::AHEAD, s);
-			if (seen)
-				see_queries<S, false>(w, k, v, r, from, t, i, j, s);
-			else
-				see_queries<S, true>(w, k, v, r, from, t, i, j, s);
+			see_queries<S>(w, k, v, dk, dv, ds, from, t, i, j, s);
 		}
-		if (j < (int)s.T) {
-			w.begin(r.dk, r.dv, r.p, r.ds);
-			add_tile<S>(w, r, from.tiles, t - 1);
-			w.template wait<0>(r.dk, r.dv);
-		}
+		w.template wait<0>(dk);
 	}
-	gt_wgmma_write<S>(a.dqkv + at, s.stride, j, s, r.dk, { (float)s.scale, (float)s.scale });
-	gt_wgmma_write<S>(a.dqkv + at + s.kv_heads * s.D, s.stride, j, s, r.dv, { 1, 1 });
+	gt_wgmma_write<S>(a.dqkv + at, s.stride, j, s, dk, { (float)s.scale, (float)s.scale });
+	gt_wgmma_write<S>(a.dqkv + at + s.kv_heads * s.D, s.stride, j, s, dv, { 1, 1 });
 }
 
 /* Both have the same grid, and neither waits for the other. Those of dk and dv take longer, so they
  * start first. */
 template <class S>
-static __global__ void __launch_bounds__(S::THREADS, 1)
+static __global__ void __launch_bounds__(S::THREADS, 2 / S::GROUPS)
     grad_wgmma(wgmma_grad_args<typename S::type> a)
 {
 	GT_DYNAMIC_SHARED(typename S::type, shared);
@@ -411,11 +367,9 @@ template <class T> static bool launch_for_size(struct gt_call *call, const float
 {
 	gt_attention_sizes s = gt_attention_sizes_of(call, &call->in[1], 1);
 
-	if (!gt_wgmma_fits(call, s))
+	if (s.D > 64 || !gt_wgmma_fits(call, s))
 		return false;
-	if (s.D > 64)
-		return false;
-	launch<gt_wgmma_shape<T, 64>>(call, delta);
+	launch<gt_wgmma_shape<T, 64, 1>>(call, delta);
 	return true;
 }
 
