@@ -60,7 +60,7 @@ static struct gt_call attention_call(enum gt_dtype dtype, const struct attention
 	call.in[1] = rng_tensor();
 	call.in[1].present = c->p > 0;
 	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
-	call.out[1] = test_tensor3(dtype, c->b, c->heads, c->t);
+	call.out[1] = test_tensor3(gt_dtype_wide(dtype), c->b, c->heads, c->t);
 	fill(&call.in[0], 1);
 	for (int64_t i = 0; i < gt_tensor_elements(&call.in[0]); i++)
 		test_put(&call.in[0], i, 2 * test_get(&call.in[0], i));
@@ -254,6 +254,58 @@ static void test_attention_tf32(void **state)
 		check_tf32(&set[0], &attention_cases[n]);
 }
 
+/* Copy the elements of a tensor of another type. */
+static void copy_elements(struct gt_tensor *to, const struct gt_tensor *from)
+{
+	for (int64_t i = 0; i < gt_tensor_elements(to); i++)
+		test_put(to, i, test_get(from, i));
+}
+
+/* A case of 16 bits against float64 with the same inputs. Probabilities, gradients of scores and
+ * results are rounded to 16 bits: off[] for y and dqkv, relative to the largest number. */
+static void check_16_bits(const struct gt_cpu_set *set, const struct attention_case *c,
+    enum gt_dtype dtype, const double off[2])
+{
+	struct gt_call half, half_grad, f64 = attention_call(GT_F64, c), g64;
+	double y, lse, dqkv;
+
+	attention_run(set, dtype, c, &half, &half_grad);
+	copy_elements(&f64.in[0], &half.in[0]);
+	test_launch(set, "attention", GT_F64, &f64);
+	g64 = attention_grad_call(&f64);
+	copy_elements(&g64.in[0], &half_grad.in[0]);
+	test_launch(set, "attention_grad", GT_F64, &g64);
+	y = test_distance(&half.out[0], &f64.out[0]);
+	lse = test_distance(&half.out[1], &f64.out[1]);
+	dqkv = test_distance(&half_grad.out[0], &g64.out[0]);
+	if (!(y <= off[0]) || !(lse <= 1e-5) || !(dqkv <= off[1]))
+		fail_msg("%s, %d tokens, heads of %d: y is off by %g, lse by %g, dqkv by %g",
+		    gt_dtype_name(dtype), (int)c->t, (int)c->d, y, lse, dqkv);
+	attention_free(&half, &half_grad);
+	attention_free(&f64, &g64);
+}
+
+/* GPUs have kernels of their own for 16 bits, and Hopper GPUs others, without dropout. 330 tokens are
+ * more tiles than the latter hold in shared memory. */
+static void test_attention_16_bits(void **state)
+{
+	static const struct attention_case cases[] = { { 1, 330, 1, 64, 0, 0, false },
+		{ 1, 200, 2, 64, 0, 1, true }, { 2, 65, 1, 64, 0, 0, false },
+		{ 1, 70, 4, 40, 0, 1, true }, { 1, 130, 1, 128, 0, 0, false },
+		{ 1, 70, 2, 72, 0.2, 0, false }, { 1, 64, 2, 64, 0.2, 0, false } };
+	static const double bf16[] = { 1e-2, 1e-2 }, f16[] = { 2e-3, 2e-3 };
+	struct test_set set[3];
+
+	(void)state;
+	test_sets(set);
+	if (test_device_is_cpu())
+		return;
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		check_16_bits(set[0].set, &cases[n], GT_BF16, bf16);
+		check_16_bits(set[0].set, &cases[n], GT_F16, f16);
+	}
+}
+
 /* Sum of dy * y of a forward call. */
 static double attention_objective(struct gt_call *call, const struct attention_case *c,
     const struct gt_tensor *dy, struct gt_tensor *y, struct gt_tensor *lse)
@@ -376,6 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attention),
 		cmocka_unit_test(test_attention_tf32),
+		cmocka_unit_test(test_attention_16_bits),
 		cmocka_unit_test(test_attention_differences),
 		cmocka_unit_test(test_attention_dropout_share),
 		cmocka_unit_test(test_attention_threads),
