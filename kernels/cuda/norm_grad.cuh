@@ -83,6 +83,18 @@ static __device__ __forceinline__ double gt_norm_add(double a, double b)
 	return __dadd_rn(a, b);
 }
 
+/* a * b + c, rounded once. The code says where: a compiler's own choice may differ between types,
+ * and a result of 16 bits then is not that of float32, rounded. */
+static __device__ __forceinline__ float gt_norm_fma(float a, float b, float c)
+{
+	return fmaf(a, b, c);
+}
+
+static __device__ __forceinline__ double gt_norm_fma(double a, double b, double c)
+{
+	return fma(a, b, c);
+}
+
 /* W elements as they lie in memory. In registers, numbers of 16 bits would take up a whole one
  * each; as words they share one until get() returns them. */
 template <class T, int W> struct gt_norm_elements {
@@ -146,11 +158,11 @@ template <class T, class S, int W> struct gt_norm_grad_pack {
 		dy.get(d);
 		x.get(v);
 		for (int k = 0; k < W; k++) {
-			wide g = d[k] * weight[k], hat = (v[k] - mean) * rstd;
+			wide hat = (v[k] - mean) * rstd;
 
-			sums[0] += g;
-			sums[1] += g * hat;
-			dw[k] += d[k] * hat;
+			sums[0] = gt_norm_fma(d[k], weight[k], sums[0]);
+			sums[1] = gt_norm_fma(d[k] * weight[k], hat, sums[1]);
+			dw[k] = gt_norm_fma(d[k], hat, dw[k]);
 			db[k] += d[k];
 		}
 	}
@@ -169,7 +181,8 @@ template <class T, class S, int W> struct gt_norm_grad_pack {
 		dsum.get(s);
 		for (int k = 0; k < W; k++) {
 			wide hat = (v[k] - mean) * rstd;
-			wide grad = rstd * (d[k] * weight[k] - mean_g - hat * mean_dot);
+			wide g = gt_norm_fma(d[k], weight[k], -mean_g);
+			wide grad = rstd * gt_norm_fma(-hat, mean_dot, g);
 
 			to.v[k] = low.v[k] = gt_norm_add(s[k], gt_norm_kept<S>(grad));
 		}
