@@ -231,7 +231,7 @@ $(BUILD)/obj/lib/device/backend.o: $(BUILD)/cuda
 
 # The instruction wgmma exists in sm_90a alone: not in sm_90, and not in the code for GPUs to come. So
 # these files are for Hopper GPUs only; without 90 in CUDA_ARCH they have no kernels.
-$(BUILD)/obj/cuda/kernels/cuda/attention_wgmma%.o: private CUDA_CODE := $(if $(filter 90,$(CUDA_ARCH)), \
+$(BUILD)/obj/cuda/kernels/cuda/attention_wgmma%.o: private CUDA_CODE := $(if $(filter 90 90a,$(CUDA_ARCH)), \
     -gencode arch=compute_90a$(comma)code=sm_90a -DGT_SM90A,$(CUDA_CODE))
 
 $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda

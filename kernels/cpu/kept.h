@@ -1,4 +1,4 @@
-/* kept.h - round values between two ops that one kernel computes, as the results of the first. */
+/* kept.h - rounding for a kernel that computes two ops: the first op's result, as if stored. */
 #ifndef GT_KERNELS_CPU_KEPT_H
 #define GT_KERNELS_CPU_KEPT_H
 

@@ -55,12 +55,13 @@ static __device__ __forceinline__ float row_sum(float x)
 }
 
 /*
- * Take the largest scores of a tile into account: return whether one of the warp's rows has a score
- * so much larger than the largest one so far that the sums must shrink, and if so by which factors.
- * Scores that are larger by up to GROWTH do not count. Their exponentials are 2^GROWTH at most, and
- * so sums lose no precision: most tiles leave the sums as they are. For example, with the largest
- * score 10, a score of 12 becomes exp2(2) = 4, and one of 30 makes 30 the largest score and shrinks
- * the sums by exp2(-20).
+ * Return whether sums must shrink: whether a score of the tile is larger, by more than GROWTH, than
+ * the largest score so far of its row. The answer is the same for all lanes of a warp. If it is
+ * true, update r.largest, shrink r.sum, and set shrink[] to the factors for r.y, by which the
+ * caller shrinks it. Scores are multiplied by c. If it is false, r.largest stays, although scores
+ * may be larger by up to GROWTH: their exponentials are at most 2^GROWTH, so sums lose no
+ * precision. Example: the largest score so far is 10. A score of 12 becomes exp2(2) = 4. A score of
+ * 30 becomes the largest score, and the sums shrink by exp2(-20).
  */
 template <class S>
 static __device__ __forceinline__ bool outgrow(
@@ -120,7 +121,8 @@ static __device__ __forceinline__ void take_scores(
 	gt_wgmma_hold(r.p, x);
 }
 
-/* The first tile of keys; and tile t, with the values of the tile before. */
+/* see_first() computes the scores of the first tile of keys, and their factors p. see() does this
+ * for tile t, and meanwhile adds the values of tile t - 1 to the sums. */
 template <class S>
 static __device__ __forceinline__ void see_first(gt_warpgroup &w,
     const gt_held<typename S::type> (&q)[S::CHUNKS], wgmma_rows<S> &r,

@@ -223,8 +223,8 @@ static inline bool gt_wgmma_fits(const struct gt_call *call, const gt_attention_
 	       major == 9 && minor == 0;
 }
 
-/* Queue a kernel with more than 48 KiB of shared memory, which a kernel must be allowed. If that
- * fails, so does the launch. */
+/* Launch a kernel that needs more than 48 KiB of shared memory. CUDA requires a call of
+ * cudaFuncSetAttribute() first. If that call fails, the launch fails, too. */
 #define GT_WGMMA_LAUNCH(kernel, grid, S, bytes, queue, args)                                       \
 	do {                                                                                       \
 		(void)cudaFuncSetAttribute(                                                        \

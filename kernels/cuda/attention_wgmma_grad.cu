@@ -9,10 +9,10 @@
  * longer. The own rows are factors in registers; there are too few registers for heads of more than
  * 64 columns.
  *
- * The last products of a tile run on while the threads go to the next tile; its first wait covers
- * them. For that, the loop over the tiles that a warpgroup sees has no branch around the products,
- * and the tiles that only other warpgroups of the block see have a loop of their own. With one loop
- * for all of them, ptxas says that it serializes the products (C7515).
+ * The last product of a tile runs on while the threads go to the next tile. The first wait() of the
+ * next tile waits for it. So the loop over the tiles that a warpgroup sees has no branch around the
+ * products: with one, ptxas reports that it serializes the products (C7515). Tiles that a warpgroup
+ * does not see have a loop of their own. With one warpgroup in a block there are no such tiles.
  */
 template <class T> struct wgmma_grad_args {
 	T *dqkv;
@@ -148,8 +148,15 @@ static __device__ __forceinline__ void grad_queries(
 
 /* ---- dk and dv ---- */
 
-/* Tiles of queries: their q and dy in shared memory, and their lse and delta, which pass through a
- * register. The heads of queries that share the block's keys follow each other. */
+/*
+ * Tiles of queries. copy() starts the copies of q and dy to shared memory, and reads lse or delta
+ * into a register, which store() later writes to shared memory. The tiles go over all heads of
+ * queries that share the block's keys. Example: 150 queries, causal, keys from 64 on, 2 heads.
+ *
+ *   tile 0   head 0, queries 64 to 127     tile 1   head 0, queries 128 to 149, and 42 empty rows
+ *   tile 2   head 1, queries 64 to 127     tile 3   head 1, queries 128 to 149, and 42 empty rows
+ *   further tiles are empty
+ */
 template <class S> struct wgmma_queries {
 	gt_wgmma_tiles<S> tiles;
 	int i, begin;    /* the tile's first query; the first query that sees one of the keys */
@@ -307,7 +314,7 @@ static __device__ __forceinline__ void grad_keys(
 	gt_group_sums dk[S::PANELS] = {}, dv[S::PANELS] = {};
 	gt_warpgroup w;
 
-	if (b >= s.B) /* there are blocks for all heads of queries */
+	if (b >= s.B) /* the grid is sized for heads of queries; there may be fewer of keys */
 		return;
 	from.tiles.shared = shared;
 	from.tiles.copy_own(0, a.qkv + at, s.stride, first, s);
@@ -336,8 +343,8 @@ static __device__ __forceinline__ void grad_keys(
 	gt_wgmma_write<S>(a.dqkv + at + s.kv_heads * s.D, s.stride, j, s, dv, { 1, 1 });
 }
 
-/* Both have the same grid, and neither waits for the other. Those of dk and dv take longer, so they
- * start first. */
+/* One launch has the blocks for dk and dv and, behind them, as many blocks for dq. No block waits
+ * for another. The blocks for dk and dv take longer, so they start first. */
 template <class S>
 static __global__ void __launch_bounds__(S::THREADS, 2 / S::GROUPS)
     grad_wgmma(wgmma_grad_args<typename S::type> a)

@@ -76,9 +76,9 @@ int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct 
 
 /* ---- devices ---- */
 
-/* The first call starts CUDA and the threads of its driver. If one of them took signals, the
- * launcher would miss ends of its ranks, and a rank would end at once where it is to stop after the
- * present step. */
+/* The first call starts CUDA and the threads of its driver. These threads must not receive signals.
+ * Otherwise the launcher would miss the signals for the end of its ranks, and a signal that asks a
+ * rank to stop after the present step would end it at once. */
 static int cuda_count(void)
 {
 	sigset_t before;

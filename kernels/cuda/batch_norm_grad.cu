@@ -17,7 +17,8 @@ template <class T> struct channel_grad_args {
 	const T *more;  /* the other addend of dy, or nullptr; only with before_relu */
 };
 
-/* The kernels are compiled for each: a load behind a condition would wait for those before it. */
+/* Kernels are compiled for each kind, so that they have no condition at run time: a load after a
+ * condition would wait for the loads before it. */
 enum gradient_kind {
 	PLAIN,      /* there is no relu */
 	RELU,       /* dy counts where y > 0 */
@@ -88,7 +89,8 @@ template <class T, int W, gradient_kind KIND> struct add_gradients {
 
 	__device__ __forceinline__ void operator()(double *sums, int64_t at, int64_t stride, int n)
 	{
-		/* Four or five streams of rows take the registers that three leave. */
+		/* WRITTEN and SUM_WRITTEN also need registers for before_relu and `more`, so they
+		 * load half as many rows at a time. */
 		enum {
 			ROWS = gt_rows_at_once<T, W>,
 			N = KIND >= WRITTEN && ROWS > 1 ? ROWS / 2 : ROWS

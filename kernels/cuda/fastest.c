@@ -52,9 +52,10 @@ static void trial_release(struct trial *t)
 }
 
 /*
- * Numbers of any type: each 16 bits have the exponent of a number near 1, and a random sign and
- * mantissa. bfloat16, float32 and float64 see them as 0.5 to 1, float16 as 1.75 to 1.88. The
- * device copies a piece of them until the memory is full: 1, 1, 2, 4, ... pieces.
+ * Fill the memory with random numbers of any type. Each 16-bit word has a random sign, and a random
+ * mantissa for bfloat16. The magnitudes are 0.5 to 1 in bfloat16 and float32, 1.75 to 1.88 in
+ * float16, and 2^-15 to 2^-7 in float64. The host writes the first 8 KiB. Then the device doubles
+ * the filled part until the memory is full.
  */
 static cudaError_t fill(char *memory, size_t bytes, cudaStream_t stream)
 {

@@ -20,10 +20,10 @@ extern "C" {
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It has the
- *             alignment of device memory. If `numbers` is set, the memory already has bits that
- *             are numbers near 1 in every floating-point type; otherwise all bytes are 0. With
- *             zeros a GPU draws less power and runs at a higher clock than with the data of a real
- *             model, so that the measured times are too short.
+ *             alignment of device memory. If `numbers` is set, the memory already has random
+ *             numbers: near 1 in bfloat16, float16 and float32, and 2^-15 to 2^-7 in float64.
+ *             Otherwise all bytes are 0. With zeros a GPU draws less power and runs at a higher
+ *             clock than with the data of a real model, so that the measured times are too short.
  *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
  *             algorithm is not used.
  *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on

@@ -106,9 +106,10 @@ int gt_cuda_count_stream(int index, int by)
 /* ---- the thread ---- */
 
 /*
- * Wait without cudaEventSynchronize(): it would take a whole processor, and events that block their
- * thread instead (cudaEventBlockingSync) are few. On an H200 CUDA waited for a place, as described
- * above, after 56 records of such events, and not after 1000 of others.
+ * Wait for an event by asking again and again, with pauses. cudaEventSynchronize() would keep a
+ * whole processor busy. Events with cudaEventBlockingSync would not, but CUDA has little room for
+ * them: on an H200, the next call of CUDA waited for a place (see above) after 56 such events were
+ * recorded. It did not wait after 1000 events without this flag.
  */
 static cudaError_t await(cudaEvent_t event)
 {
@@ -120,6 +121,7 @@ static cudaError_t await(cudaEvent_t event)
 		nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 		ns = ns * 5 / 4 < most_ns ? ns * 5 / 4 : most_ns;
 	}
+	cudaGetLastError(); /* "not ready" is no error of the next call */
 	return e;
 }
 

@@ -156,8 +156,9 @@ template <class T> static int run_add_layer_norm(struct gt_call *call, struct gt
 	return run_sum<T, wide>(call, err);
 }
 
-/* Chunks of the rows of x, at least one, which writes zeros where there are no rows; and how many
- * of them are a group: about as many as there are groups. */
+/* Division of the rows of x: `blocks` chunks of `length` rows, and `groups` groups of `size`
+ * chunks. `size` is about as large as `groups`: 256 chunks are 16 groups of 16. Without rows there
+ * is still one chunk, which writes zeros. */
 struct grad_chunks {
 	int64_t length, blocks, size, groups;
 };

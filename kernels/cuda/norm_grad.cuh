@@ -18,8 +18,8 @@
  *
  * So loads are under way all the time, also while threads wait for each other. The sums of columns
  * stay in registers until the chunk ends; then the block adds up those of its teams. Example, 768
- * columns: 96 threads have the 96 packs of a row, and a block has 4 teams. Longer rows
- * have more packs than a block has threads: see gt_norm_grad_long().
+ * columns: 96 threads have the 96 packs of a row, and a block has 4 teams. Longer rows have more
+ * packs than a block has threads: see gt_norm_grad_long().
  *
  * Blocks are in groups. The block that ends last in its group adds up the sums of the group. The
  * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
@@ -228,12 +228,12 @@ static __device__ __forceinline__ int gt_norm_thread()
 }
 
 /*
- * Whether this block is the last of `count` to come here, for all of its threads, which then see
- * the writes of the others. The first fence makes this block's writes visible before it is
- * counted, the second keeps reads from being done before the count, or by an L1 cache that was
- * filled before it (CUDA C++ Programming Guide, "Memory Fence Functions" has this example;
- * PTX ISA, "Memory Consistency Model"). The last block sets the counter back, for the
- * next launch.
+ * Return whether this block is the last of `count` blocks that call this. All threads of a block
+ * get the same answer. The threads of the last block see the writes of the other blocks. The first
+ * fence makes this block's writes visible before it is counted. The second one keeps reads from
+ * being done before the count, or by an L1 cache that was filled before it (CUDA C++ Programming
+ * Guide, "Memory Fence Functions" has this example; PTX ISA, "Memory Consistency Model"). The last
+ * block sets the counter back, for the next launch.
  */
 static __device__ bool gt_norm_is_last(unsigned *counter, int64_t count)
 {

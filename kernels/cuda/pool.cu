@@ -144,8 +144,8 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 					v[i].load(element_of(
 					    p, p.in_width, h.start + r, column, at.channel));
 				}
-				/* Past its end it is the last tap of the row once more, which is
-				 * not greater than itself. */
+				/* Past the end of the row, v[i] repeats the last tap. That changes
+				 * nothing: the maximum is already at least as large, or NaN. */
 				for (int i = 0; i < TAPS_AT_ONCE; i++)
 					b.take(v[i], r * p.kernel + c + i);
 			}
@@ -155,9 +155,14 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 }
 
 /*
- * A thread has a patch of SIDE x SIDE pixels of dx: windows that overlap have several of them, and
- * are read once for all. Example: kernel 3, stride 2, padding 1. Pixels (2, 2) to (3, 3) are in the
- * four windows (1, 1) to (2, 2), and in one, two, two and four of them.
+ * A thread computes a patch of SIDE x SIDE pixels of dx. Overlapping windows contain several of
+ * these pixels, and the thread reads each window once for all of them. Example: kernel 3, stride 2,
+ * padding 1, so window 1 has rows 1 to 3, and window 2 has rows 3 to 5.
+ *
+ *   pixel (2, 2)   window (1, 1)
+ *   pixel (2, 3)   windows (1, 1) and (1, 2)
+ *   pixel (3, 2)   windows (1, 1) and (2, 1)
+ *   pixel (3, 3)   windows (1, 1), (1, 2), (2, 1) and (2, 2)
  */
 enum { SIDE = 2 };
 
@@ -166,8 +171,8 @@ static __device__ __forceinline__ int patches_of(int size)
 	return (size + SIDE - 1) / SIDE;
 }
 
-/* The taps that a window's maxima are; in words of four, if there are so many. A word is not taken
- * apart: is() looks at some bits of it. */
+/* For each of W channels, the tap that is the window's maximum: a byte each. If W is a multiple of
+ * 4, four of them are read as one word, and is() compares one byte of the word with a tap. */
 template <int W> struct pool_taps {
 	typedef typename std::conditional<W % 4 == 0, uint32_t, uint8_t>::type word;
 	enum { EACH = sizeof(word) };
@@ -220,7 +225,8 @@ template <class T, int W> struct pool_patch {
 	}
 };
 
-/* Blocks of a multiprocessor, at least: with more registers there would be two. */
+/* The 3 limits a thread's registers so that three blocks fit on a multiprocessor. Without it the
+ * compiler uses more registers, and only two blocks fit. */
 template <class T, int W>
 static __global__ void __launch_bounds__(POOL_THREADS, 3)
     max_pool_grad(T *dx, const T *dy, const uint8_t *index, struct pool p)

@@ -14,8 +14,9 @@
  * ACCESS: the bytes that cuBLASLt's fast kernels read or write at a time. */
 enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 16 };
 
-/* Choices that were remembered before algorithms took turns and had numbers to multiply do not
- * count. */
+/* Part of the key under which choices are remembered. Increase it when the measurement changes, so
+ * that older choices are no longer found. In revision 2, algorithms are timed in turns and multiply
+ * random numbers, not zeros. */
 enum { REVISION = 2 };
 
 struct gt_product {

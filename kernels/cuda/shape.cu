@@ -312,9 +312,10 @@ static __device__ __forceinline__ float normalized(float x, float mean, float st
 }
 
 /*
- * What a block keeps in shared memory, and an element of y by it. A byte has few values: their
- * results are a table. An index that differs between threads would make each copy the arguments to
- * its own memory first; the channels here are known to the compiler, which unrolls the loop.
+ * Values that a block keeps in shared memory: mean and std of each channel, or, for bytes, a table
+ * of all 256 results of each channel. fill() stores them, and of() returns an element of y. fill()
+ * indexes a.mean and a.std only in loops that the compiler unrolls. With an index that is known
+ * only at run time, each thread would first copy the kernel's arguments to its local memory.
  */
 template <class X> struct normalize_shared {
 	enum { SIZE = 2 * GT_MAX_CHANNELS };

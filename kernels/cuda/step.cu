@@ -198,8 +198,8 @@ static __global__ void squares_of_blocks(
 		exact_squares(sums, g, i, i + EXACT_BLOCK < end ? i + EXACT_BLOCK : end, counts);
 }
 
-/* Thread (i, j) adds up digit i of blocks j, j + ADDERS and so on; then thread (i, 0) adds up what
- * the others have, in their order. */
+/* Thread (i, j) adds up digit i of blocks j, j + ADDERS, j + 2 * ADDERS and so on. Then thread
+ * (i, 0) adds the sums of threads (i, 1), (i, 2) and so on to its own, in this order. */
 static __global__ void add_squares(struct gt_step_scalars *s, const double *partial, int blocks)
 {
 	GT_SHARED(double, sums, 32 * ADDERS);

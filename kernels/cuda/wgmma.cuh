@@ -54,9 +54,12 @@
  * Until its group is complete, a product's sums, its factors in registers and its panels must not
  * change. The simulator computes products in wait(), and checks the factors in registers.
  *
- * Queue no copies (async.cuh) between the products and their wait(). There, the assemblers of CUDA
- * 12.9 and 13.0 give one factor the registers of another one that is still needed: in a loop over
- * tiles, q was lost, and its place taken by the factors of the next product.
+ * Do not queue copies (async.cuh) between products and their wait(). With copies in that place, the
+ * assemblers of CUDA 12.9 and 13.0 gave a factor's registers to another factor too early: in a loop
+ * over tiles, the factors of the next product overwrote q. There is one exception:
+ * attention_wgmma_grad.cu queues copies after the last product of a tile, before its wait(). In the
+ * machine code of CUDA 13.0 its factors keep their registers, and test_kernels_attention checks its
+ * results on a GPU. Run that test with each new version of CUDA.
  */
 enum { GT_GROUP_THREADS = 128, GT_GROUP_ROWS = 64, GT_PANEL = 64, GT_PANEL_ROW_BYTES = 128 };
 
@@ -240,8 +243,8 @@ inline void gt_panel_publish()
 {
 }
 
-/* Read the element at row r and column c from `from` on, where a product may begin in the middle of
- * a panel: bits 4 to 6 of the address are exchanged by bits 7 to 9, as tensor cores do. */
+/* Return the element in row r and column c, counted from `from`, which may lie in the middle of a
+ * panel. As tensor cores do, bits 4 to 6 of the address are XORed with bits 7 to 9. */
 template <class T> inline float gt_panel_load(const T *from, int r, int c)
 {
 	uintptr_t at = (uintptr_t)from + (uintptr_t)(r * GT_PANEL_ROW_BYTES + c * (int)sizeof(T));

@@ -71,8 +71,8 @@ int gt_ckpt_check_output(
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
  * Errors: GT_EINVAL for another format, or if an output file is an input; GT_ENOTSUP for a tree or
- * an option that the format does not support; GT_EFORMAT if a tensor does not match its
- * checksum in the input file; GT_EIO.
+ * an option that the format does not support; GT_EFORMAT if a tensor does not match its checksum
+ * in the input file; GT_EIO.
  */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

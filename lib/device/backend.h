@@ -168,7 +168,8 @@ static const double gt_scale_min = 0x1p-14;
  * Kernels that work on ranges of flat buffers. A flat buffer holds the values of many tensors, one
  * after the other: all parameters, or all gradients (lib/graph/store.h). Each function queues its
  * work on a stream. Elements are float32, unless another type is given. A range may have any
- * length, and it begins at a multiple of 64 bytes. Arrays and the arguments *s and *first are in
+ * length. Ranges of sgd() and adam() may begin at any element (struct gt_update_range); all others
+ * begin at a multiple of 64 bytes. Arrays and the arguments *s and *first are in
  * device memory. *o and ranges[n] are in host memory. Results are the same for any number of
  * threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
  *

@@ -1,11 +1,11 @@
 /* pass.c - the list of passes. */
 #include "lib/graph/pass.h"
 
-/* Fusions that a gradient can see through come before the backward pass, and behind autocast, which
- * decides whether both addends of a sum have one type; the others come after it. One of these,
- * fuse-products, comes behind clean-up and working copies: it reads the graph as it will run. Then
- * layouts, and marks on the products that are left; last the pass that repeats nodes as all others
- * have left them. */
+/* The order of passes. Fusions of ops that have gradients come after autocast, because autocast
+ * decides whether both addends of a sum have the same type, and before the backward pass. Other
+ * fusions come after the backward pass. fuse-products comes after clean-up and working copies,
+ * because it needs the graph as it will run. Next, passes choose layouts, and mark the remaining
+ * products for TF32. The last pass repeats nodes, so it needs them in their final form. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fold_batch_norm,
 	&gt_pass_relax,

@@ -205,10 +205,10 @@ static void take_input(
  * already have their homes. */
 static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 {
-	/* A view in the store does not come up: the backward pass copies into gradients. */
+	/* A view is never in the store: the backward pass copies into gradients. */
 	if (n->op->view)
 		join(p, n->in[0]->id, n->out[0]->id);
-	/* An input whose bytes are taken lends them no more. */
+	/* The last output takes an input first. Output 0 cannot take the same input after that. */
 	take_input(p, n, step, n->outputs - 1, n->op->inplace_last);
 	take_input(p, n, step, 0, n->op->inplace);
 }

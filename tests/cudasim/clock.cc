@@ -1,4 +1,4 @@
-/* clock.cc - the simulator's clock, bus and driver, and the state that its libraries share with tests. */
+/* clock.cc - the simulator's clock, bus and driver, and state that libraries share with tests. */
 #include <cuda.h>
 
 #include <atomic>

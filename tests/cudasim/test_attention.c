@@ -186,10 +186,10 @@ static void test_types(void **state)
 			check(set[0].set, &cases[n], (int)n, &types[t]);
 }
 
-/* In 16 bits and without dropout, GPUs of compute capability 9.0 have kernels of their own. Cases:
- * more tiles of 64 than the four that are in shared memory, of heads that share keys, too; blocks
- * with one warpgroup that has no rows. All other GPUs of capability 8.0 and more have kernels of
- * another kind for these cases. */
+/* GPUs of compute capability 9.0 have their own kernels for 16-bit types without dropout, and other
+ * GPUs of capability 8.0 and later have a different set. Cases: more tiles of 64 rows than the four
+ * in shared memory; the same with heads that share keys; blocks where the second of two warpgroups
+ * has no rows. */
 static void test_16_bits(void **state)
 {
 	static const struct attention_case half_cases[] = { { 1, 330, 1, 64, 0, 0, 0, 0, false },

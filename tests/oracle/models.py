@@ -5,7 +5,7 @@ rectified units are chaotic: a sum added up in another order differs in its last
 it sends two runs apart, the faster the larger the steps. The learning rates here train and let 1e-5 mean something.
 ResNet-20 needs small ones: with SGD at 1e-3 PyTorch's own float32 curve is 2e-3 off its float64 curve after 100 steps
 (and 1e-3 off itself with the samples of each batch turned round), at 5e-5 3e-6. A GPU has another order of sums than
-PyTorch on the CPU, and may be 3e-5 off: an H200 was 1.0e-5 off. Adam divides by the size of gradients, so that those
+PyTorch on the CPU, so that ResNets may be 3e-5 off: an H200 was 1.0e-5 off. Adam divides by the size of gradients, so that those
 which are zero but for rounding (the biases of keys) move at random: the bound on final weights is wide.
 """
 import fnmatch

@@ -395,7 +395,7 @@ static json_t *member_of(const char *path, const char *name)
 	return value;
 }
 
-/* What others wrote into an index stays: the size alone is that of the new files. */
+/* An edit keeps members of the index that other programs wrote. Only total_size changes. */
 static void test_edit_keeps_members(void **state)
 {
 	struct fixture *f = *state;

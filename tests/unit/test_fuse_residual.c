@@ -169,8 +169,8 @@ static void test_gradient_of_the_residual(void **state)
 	gt_graph_free(g);
 }
 
-/* Of two blocks, the gradient of the first norm adds what both readers of its result have for it;
- * with ranks the sums do. */
+/* Two nodes read relu's result: gelu and add. batch_norm_grad adds their two gradients. With ranks,
+ * batch_norm_grad_sums adds them. */
 static void test_sum_of_two_gradients(void **state)
 {
 	struct gt_graph *g = pass_graph();
@@ -196,7 +196,8 @@ static void test_sum_of_two_gradients(void **state)
 	gt_graph_free(g);
 }
 
-/* Nobody reads the gradient of a residual that no parameter is behind. */
+/* The residual is an input, and no parameter needs its gradient, so the norm does not compute
+ * it. */
 static void test_no_gradient_of_an_input(void **state)
 {
 	struct gt_graph *g = pass_graph();
@@ -291,9 +292,9 @@ static int count_in_place(const struct subject_run *r)
 static const struct subject resnet50 = { "resnet50:image=32,classes=10", 2 };
 
 /*
- * Of the 16 blocks of resnet50 no sum and no relu of their own is left. The input of each block has
- * two readers, so its gradient is a sum: the norm before adds it up. A pool stands before the first
- * block.
+ * In the 16 blocks of resnet50, batch_norm does all sums and relus. The input of each block has two
+ * readers, so its gradient is a sum. The norm before the block adds it up. There is one exception:
+ * a pool comes before the first block, so one add remains.
  */
 static void test_resnet50(void **state)
 {

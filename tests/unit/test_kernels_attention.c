@@ -285,8 +285,8 @@ static void check_16_bits(const struct gt_cpu_set *set, const struct attention_c
 	attention_free(&f64, &g64);
 }
 
-/* GPUs have kernels of their own for 16 bits, and Hopper GPUs others, without dropout. 330 tokens are
- * more tiles than the latter hold in shared memory. */
+/* GPUs have their own kernels for 16-bit types, and Hopper GPUs have others for calls without
+ * dropout. 330 tokens are more tiles than the latter hold in shared memory. */
 static void test_attention_16_bits(void **state)
 {
 	static const struct attention_case cases[] = { { 1, 330, 1, 64, 0, 0, false },

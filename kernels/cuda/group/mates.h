@@ -6,10 +6,10 @@
 
 /*
  * Ranks of a group that are threads of one process are called mates. CUDA makes a launch wait, on
- * the host, once about 1024 operations of the process are queued and not done. Suppose
- * a rank queues a collective and then 1024 more operations, and a mate has not queued the same
- * collective yet. Then the launch of the mate waits for these operations, and they wait for the
- * mate: a deadlock.
+ * the host, once about 1024 operations of the process are queued and not done. Suppose a rank
+ * queues a collective and then 1024 more operations, and a mate has not queued the same collective
+ * yet. Then the launch of the mate waits for these operations, and they wait for the mate: a
+ * deadlock.
  *
  * So mates wait for each other on the host, without a call of CUDA:
  *

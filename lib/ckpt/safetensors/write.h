@@ -84,9 +84,10 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
 int gt_shards_other_members(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err);
 
 /*
- * Implement `apply` of the format table for shards of safetensors: copy each shard with a new
- * header, and write a new index, with the other members of the old one. No file appears before all files are complete. Errors: GT_ENOTSUP
- * for an edit in place, because several files cannot change in one step.
+ * Implement `apply` of the format table for shards of safetensors. Copy each shard with a new
+ * header, and write a new index that keeps the other members of the old index. No file appears
+ * before all files are complete. Errors: GT_ENOTSUP for an edit in place, because several files
+ * cannot change in one step.
  */
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

@@ -292,6 +292,8 @@ static int batch_norm_grad_infer(struct gt_node *n, struct gt_err *err)
 	if (gt_infer_same(n->in[1], n->in[0], "the gradient", err) ||
 	    (n->in[6] && gt_infer_same(n->in[0], n->in[6], "the gradient to add", err)))
 		return err->code;
+	if (n->in[6] && !n->in[5])
+		return gt_err_set(err, GT_EINVAL, "a gradient to add, and no result of relu");
 	gt_infer_like(n->out[0], n->in[1]);
 	gt_infer_like(n->out[1], n->in[2]);
 	gt_infer_like(n->out[2], n->in[2]);

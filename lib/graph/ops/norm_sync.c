@@ -33,7 +33,7 @@ static double four_flops(const struct gt_node *n)
 	return 4.0 * (double)gt_value_elements(n->in[0]);
 }
 
-/* Of nodes that may add input 5. */
+/* Return 4 operations per element, or 5 if the node adds input 5: a residual or a part of dy. */
 static double four_or_five_flops(const struct gt_node *n)
 {
 	return (n->in[5] ? 5.0 : 4.0) * (double)gt_value_elements(n->in[0]);
@@ -115,6 +115,8 @@ static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
 	if (gt_infer_same(x, n->in[0], "the gradient", err) || check_channels(n, x, 2, 3, err) ||
 	    (n->in[5] && gt_infer_same(x, n->in[5], "the gradient to add", err)))
 		return err->code;
+	if (n->in[5] && !n->in[4])
+		return gt_err_set(err, GT_EINVAL, "a gradient to add, and no result of relu");
 	gt_infer_shape(n->out[0], GT_F64, 1, (int64_t[]){ 1 + 2 * x->shape[1] });
 	gt_infer_like(n->out[1], n->in[2]);
 	gt_infer_like(n->out[2], n->in[2]);

@@ -22,7 +22,8 @@ static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
 	gt_remove_node(g, index);
 }
 
-/* The norm takes the place of `add`, as the residual may be made between both. */
+/* Move the norm to the place of `add`, and remove `add`. A node between the two may compute the
+ * residual, so the norm cannot stay at its old place. */
 static void take_residual(
     struct gt_graph *g, struct gt_node *norm, const struct gt_node *add, struct gt_value *residual)
 {
@@ -31,8 +32,8 @@ static void take_residual(
 	gt_drop_node(g, norm);
 }
 
-/* The batch_norm whose result, added to a residual of the same type, is v; or NULL. It then adds
- * the residual itself. */
+/* If v is the sum of a batch_norm's result and a residual of the same type, let the batch_norm add
+ * the residual, remove the sum, and return the batch_norm. Otherwise return NULL. */
 static struct gt_node *norm_of_sum(struct gt_graph *g, const struct gt_value *v, const int *uses)
 {
 	const struct gt_node *add = gt_sole_maker(v, &gt_op_add, uses);
@@ -219,7 +220,8 @@ static bool add_norm(struct gt_graph *g, size_t index, const int *uses)
 	return false;
 }
 
-/* batch_norm_grad(add(a, b), ...) that writes the gradient before relu adds a and b on its way. */
+/* If dy of a batch_norm_grad is a sum that no other node reads, and the node has output 3
+ * (dresidual), remove the sum: the node adds its two addends itself. */
 static void add_for_norm(struct gt_graph *g, struct gt_node *norm, const int *uses)
 {
 	const struct gt_node *add = gt_sole_maker(norm->in[0], &gt_op_add, uses);

@@ -43,7 +43,9 @@ static void split_forward(struct gt_graph *g, size_t *at, int ranks)
 	n->in[6] = n->out[1] = n->out[2] = NULL;
 }
 
-/* Where the node writes the gradient before relu, its first part does, and the last reads that. */
+/* Replace a batch_norm_grad by batch_norm_grad_sums and batch_norm_grad_apply. If the node has
+ * output 3 (dresidual), batch_norm_grad_sums writes it, and batch_norm_grad_apply reads it as
+ * dy. */
 static void split_backward(struct gt_graph *g, size_t *at)
 {
 	struct gt_node *n = g->nodes[*at], *sums;

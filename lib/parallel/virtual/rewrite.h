@@ -47,8 +47,8 @@ int gt_virtual_check(
  * of an all_reduce over the data axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) +
  * ... Each sum is computed as soon as its two terms are known. An all_gather over the data axis
  * gathers the vectors of all virtual ranks in their order. So its attribute `ranks` must be the
- * number of all virtual ranks. Only virtual rank 0 updates the buffers of
- * the model, such as the running statistics of batch norm.
+ * number of all virtual ranks. Only virtual rank 0 updates the buffers of the model,
+ * such as the running statistics of batch norm.
  *
  * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate), or if
  * blocks are given for a graph with collectives over the data axis.
