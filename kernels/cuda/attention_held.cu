@@ -22,19 +22,6 @@ template <class S> struct held_rows {
 	float largest[S::M][2], sum[S::M][2];
 };
 
-/* The largest of 4 neighbouring lanes, which share a row; and their sum. */
-static __device__ __forceinline__ float row_largest(float x)
-{
-	x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-	return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-static __device__ __forceinline__ float row_sum(float x)
-{
-	x += __shfl_xor_sync(0xffffffffu, x, 1);
-	return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
 /* Hide the scores of keys that the query does not see: query i and key j are the first. */
 template <class S>
 static __device__ __forceinline__ void mask(
@@ -69,7 +56,7 @@ static __device__ __forceinline__ void weigh(typename held_rows<S>::scores &x, h
 		GT_UNROLL
 		for (int i = 0; i < S::TILE / GT_TILE * 4; i++)
 			largest = fmaxf(largest, x[i / 4][m][i % 2 + i / 2 % 2 * 4 + h * 2]);
-		largest = fmaxf(r.largest[m][h], row_largest(largest) * c);
+		largest = fmaxf(r.largest[m][h], gt_held_row_largest(largest) * c);
 		shrink = gt_exp2(r.largest[m][h] - largest);
 		r.largest[m][h] = largest;
 		r.sum[m][h] *= shrink;
@@ -132,7 +119,7 @@ static __device__ __forceinline__ void finish(const held_args<typename S::type> 
 	GT_UNROLL
 	for (int k = 0; k < S::M * 2; k++) {
 		int m = k / 2, h = k % 2, row = i + m * GT_TILE + gt_tile_row(h * 2);
-		float sum = row_sum(r.sum[m][h]);
+		float sum = gt_held_row_sum(r.sum[m][h]);
 
 		factor[m][h] = 1 / sum;
 		if (threadIdx.x % 4 == 0 && row < (int)s.T)

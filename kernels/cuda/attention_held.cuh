@@ -59,6 +59,20 @@ bool gt_wgmma_attention(struct gt_call *call);
 bool gt_wgmma_attention_grad(struct gt_call *call, const float *delta);
 }
 
+/* Return the largest number, or the sum, of the 4 neighbouring lanes that share a row of scores
+ * (gt_tile_row(), mma.cuh). All lanes of the warp call this. */
+__device__ __forceinline__ float gt_held_row_largest(float x)
+{
+	x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+	return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+__device__ __forceinline__ float gt_held_row_sum(float x)
+{
+	x += __shfl_xor_sync(0xffffffffu, x, 1);
+	return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
 /* Return whether the kernels support the sizes of a call with a 16-bit type. They count tokens in
  * int. */
 static inline bool gt_held_fits(const gt_attention_sizes &s)

@@ -41,19 +41,6 @@ static __device__ __forceinline__ void mask(
 	}
 }
 
-/* The largest of 4 neighbouring lanes, which share a row; and their sum. */
-static __device__ __forceinline__ float row_largest(float x)
-{
-	x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-	return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-static __device__ __forceinline__ float row_sum(float x)
-{
-	x += __shfl_xor_sync(0xffffffffu, x, 1);
-	return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
 /*
  * Return whether sums must shrink: whether a score of the tile is larger, by more than GROWTH, than
  * the largest score so far of its row. The answer is the same for all lanes of a warp. If it is
@@ -77,7 +64,7 @@ static __device__ __forceinline__ bool outgrow(
 		GT_UNROLL
 		for (int i = 0; i < GT_GROUP_TILES * 4; i++)
 			largest[h] = fmaxf(largest[h], x[i / 4][i % 2 + i / 2 % 2 * 4 + h * 2]);
-		largest[h] = row_largest(largest[h]) * c;
+		largest[h] = gt_held_row_largest(largest[h]) * c;
 	}
 	grown = __any_sync(
 	    0xffffffffu, largest[0] > r.largest[0] + GROWTH || largest[1] > r.largest[1] + GROWTH);
@@ -166,7 +153,7 @@ static __device__ __forceinline__ void finish(gt_warpgroup &w, wgmma_rows<S> &r,
 	w.commit();
 	GT_UNROLL
 	for (int h = 0; h < 2; h++) {
-		float sum = row_sum(r.sum[h]);
+		float sum = gt_held_row_sum(r.sum[h]);
 		int row = i + gt_group_row(h * 2);
 
 		factor[h] = 1 / sum;

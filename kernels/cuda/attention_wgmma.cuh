@@ -12,8 +12,9 @@
  *
  *   GROUPS  warpgroups of a block
  *   PANELS  panels of a matrix: a head of up to 64 columns takes one, of up to 128 columns two
- *   STAGES  tiles in shared memory: the one that products read, the one before, which the last
- *           products of the iteration before may still read, and AHEAD more, whose copies run
+ *   STAGES  number of tiles in shared memory: the tile that products read; the previous tile, which
+ *           the products of the previous iteration may still read; and AHEAD tiles that are being
+ *           copied
  */
 template <class T, int COLS_, int GROUPS_> struct gt_wgmma_shape {
 	typedef T type;

@@ -241,17 +241,15 @@ static int apply_all(struct gt_call *call, const apply_args<T> &a, struct gt_err
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
-/* `residual` is an input's index. */
+/* There is no residual; the caller may set one. */
 template <class T>
-static apply_args<T> apply_args_of(
-    const struct gt_call *call, const void *mean, const void *rstd, int residual)
+static apply_args<T> apply_args_of(const struct gt_call *call, const void *mean, const void *rstd)
 {
 	typedef typename gt_wide<T>::type wide;
 
 	return { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<wide>(call, 1),
 		gt_in_data<wide>(call, 2), (const wide *)mean, (const wide *)rstd, nullptr,
-		call->attrs.norm.eps, call->attrs.norm.relu ? 0 : (wide)NAN,
-		gt_in_data<T>(call, residual) };
+		call->attrs.norm.eps, call->attrs.norm.relu ? 0 : (wide)NAN, nullptr };
 }
 
 /* ---- rows ---- */
@@ -284,14 +282,16 @@ template <class T> static int run_batch_norm(struct gt_call *call, struct gt_err
 	statistics_f<wide> f = { gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2),
 		(wide *)call->in[3].data, (wide *)call->in[4].data, (int64_t *)call->in[5].data,
 		call->attrs.norm.eps, call->attrs.norm.momentum };
+	apply_args<T> a = apply_args_of<T>(call, f.mean, f.rstd);
 
+	a.residual = gt_in_data<T>(call, 6);
 	find_moments<T>(call, &m, f);
-	return apply_all(call, apply_args_of<T>(call, f.mean, f.rstd, 6), err);
+	return apply_all(call, a, err);
 }
 
 template <class T> static int run_batch_norm_eval(struct gt_call *call, struct gt_err *err)
 {
-	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, nullptr, 5);
+	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, nullptr);
 
 	a.var = gt_in_data<typename gt_wide<T>::type>(call, 4);
 	return apply_all(call, a, err);
@@ -299,7 +299,10 @@ template <class T> static int run_batch_norm_eval(struct gt_call *call, struct g
 
 template <class T> static int run_batch_norm_apply(struct gt_call *call, struct gt_err *err)
 {
-	return apply_all(call, apply_args_of<T>(call, call->in[3].data, call->in[4].data, 5), err);
+	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, call->in[4].data);
+
+	a.residual = gt_in_data<T>(call, 5);
+	return apply_all(call, a, err);
 }
 
 template <class T> static int run_batch_norm_moments(struct gt_call *call, struct gt_err *err)

@@ -173,33 +173,4 @@ static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f
 	return gt_cuda_launched(stream, name, err);
 }
 
-/* A functor for an optimizer step: call F for a parameter p, then also store the new p in the
- * 16-bit working copy of the parameters. */
-template <class F> struct gt_with_copy : F {
-	gt_with_copy(const F &f) : F(f)
-	{
-	}
-
-	template <class... A> __device__ void operator()(float &copy, float &p, A &...rest)
-	{
-		F::operator()(p, rest...);
-		copy = p;
-	}
-};
-
-/* Call gt_map() for an optimizer step on the parameters p[count]. f gets gt_inout(p) and `rest`. If
- * o->copy is not NULL, the step also writes the new parameters to this working copy. */
-template <class F, class... B>
-static int gt_map_update(struct gt_stream *stream, const char *name, int64_t count, const F &f,
-    const struct gt_update_options *o, struct gt_err *err, float *p, B... rest)
-{
-	if (!o->copy)
-		return gt_map(stream, name, count, f, err, gt_inout(p), rest...);
-	if (o->copy_type == GT_F16)
-		return gt_map(stream, name, count, gt_with_copy<F>(f), err,
-		    gt_out((gt_f16 *)o->copy), gt_inout(p), rest...);
-	return gt_map(stream, name, count, gt_with_copy<F>(f), err, gt_out((gt_bf16 *)o->copy),
-	    gt_inout(p), rest...);
-}
-
 #endif

@@ -43,6 +43,17 @@ struct step_f {
 	}
 };
 
+/* step_f, which also stores the new parameter in the 16-bit working copy of the parameters. */
+struct step_copy_f : step_f {
+	using step_f::operator();
+
+	__device__ void operator()(float &copy, float &p, float x)
+	{
+		step_f::operator()(p, x);
+		copy = p;
+	}
+};
+
 /* ---- x / max(its Frobenius norm, eps) ---- */
 
 enum { THREADS = 256, BLOCKS = 256 };
@@ -162,6 +173,22 @@ static int iterate(struct gt_stream *stream, float *next, const float *x, float 
 	return gt_cuda_launched(stream, "muon", err);
 }
 
+/* Move the parameters p[count] along x[count], the orthogonal momentum. If o->copy is not NULL,
+ * also write the new parameters to this working copy. */
+static int update(struct gt_stream *stream, int64_t count, const step_f &step,
+    const struct gt_update_options *o, float *p, const float *x, struct gt_err *err)
+{
+	const step_copy_f both = { step };
+
+	if (!o->copy)
+		return gt_map(stream, "muon", count, step, err, gt_inout(p), gt_in(x));
+	if (o->copy_type == GT_F16)
+		return gt_map(stream, "muon", count, both, err, gt_out((gt_f16 *)o->copy),
+		    gt_inout(p), gt_in(x));
+	return gt_map(
+	    stream, "muon", count, both, err, gt_out((gt_bf16 *)o->copy), gt_inout(p), gt_in(x));
+}
+
 int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
     int64_t cols, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
     struct gt_err *err)
@@ -184,5 +211,5 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 		x = next;
 		next = old;
 	}
-	return gt_map_update(stream, "muon", count, step, o, err, p, gt_in((const float *)x));
+	return update(stream, count, step, o, p, x, err);
 }

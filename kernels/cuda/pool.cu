@@ -90,7 +90,7 @@ static __device__ __forceinline__ int64_t out_image(const struct pool &p)
 	return (int64_t)p.out_height * p.out_width * p.channels;
 }
 
-/* Taps of a window's row, and windows that a patch is in, whose loads are under way together. */
+/* Number of loads that run at the same time: taps of a row of a window, and windows of a patch. */
 enum { TAPS_AT_ONCE = 3, WINDOWS_AT_ONCE = 2 };
 
 /* The maximum so far, and which tap it is. */

@@ -189,7 +189,7 @@ struct adam_f : update_f {
 	}
 };
 
-/* The last row whose first chunk is not behind this one. */
+/* Return the index of the last row with first <= chunk: the row that the chunk belongs to. */
 static __device__ __forceinline__ int row_of(const struct update_table &t, int chunk)
 {
 	int row = 0;

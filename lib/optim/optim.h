@@ -80,7 +80,7 @@ struct gt_optim_member {
  * tensor. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 
-/* The memory that one update reads and writes: ranges[n], whose states have the order of
+/* The memory that one update reads and writes: ranges[n]. The states of a range have the order of
  * gt_optim_rule.states. For GT_OPERAND_TENSORS: one range, all elements of `tensor`. */
 struct gt_optim_update {
 	const struct gt_update_range *ranges;

@@ -32,8 +32,9 @@ static void take_residual(
 	gt_drop_node(g, norm);
 }
 
-/* If v is the sum of a batch_norm's result and a residual of the same type, let the batch_norm add
- * the residual, remove the sum, and return the batch_norm. Otherwise return NULL. */
+/* If v is the sum of a batch_norm's result and a residual, let the batch_norm add the residual,
+ * remove the sum, and return the batch_norm. Otherwise return NULL. Both addends of a sum have the
+ * same type: if their types differ, a cast stands between batch_norm and the sum. */
 static struct gt_node *norm_of_sum(struct gt_graph *g, const struct gt_value *v, const int *uses)
 {
 	const struct gt_node *add = gt_sole_maker(v, &gt_op_add, uses);
@@ -42,8 +43,7 @@ static struct gt_node *norm_of_sum(struct gt_graph *g, const struct gt_value *v,
 		struct gt_node *norm = gt_sole_maker(add->in[k], &gt_op_batch_norm, uses);
 		struct gt_value *residual = add->in[1 - k];
 
-		if (!norm || norm->attrs.norm.relu || norm->in[6] ||
-		    residual->dtype != norm->in[0]->dtype)
+		if (!norm || norm->attrs.norm.relu || norm->in[6])
 			continue;
 		take_residual(g, norm, add, residual);
 		return norm;
