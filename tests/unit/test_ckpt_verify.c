@@ -184,6 +184,36 @@ static void test_hint(void **state)
 	free(bytes);
 }
 
+/* Bytes that no edit wrote are named, and kept. */
+static void test_foreign_bytes(void **state)
+{
+	static const float values[] = { 1, 2, 3 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_ckpt *ckpt;
+	struct gt_repair repair;
+	unsigned char *bytes, *now;
+	size_t size, now_size;
+
+	(void)state;
+	save(path, values, 3);
+	add_module(path);
+	bytes = slurp(path, &size);
+	bytes = realloc(bytes, size + 5);
+	assert_non_null(bytes);
+	memcpy(bytes + size, "notes", 5);
+	spill(torn, bytes, size + 5);
+	assert_int_equal(gt_ckpt_open(&ckpt, torn, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.hint, "the last 5 bytes are no part of the archive"));
+	err = (struct gt_err)GT_ERR_INIT;
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.hint, "`head -c"));
+	now = slurp(torn, &now_size);
+	assert_int_equal(now_size, size + 5);
+	assert_memory_equal(now, bytes, now_size);
+	free(now);
+	free(bytes);
+}
+
 /* No earlier state of the file repairs a fault in the tensors themselves. */
 static void test_flipped_bit_is_not_mended(void **state)
 {
@@ -428,6 +458,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_torn_at_every_byte),
 		cmocka_unit_test(test_hint),
+		cmocka_unit_test(test_foreign_bytes),
 		cmocka_unit_test(test_flipped_bit_is_not_mended),
 		cmocka_unit_test(test_no_zip),
 		cmocka_unit_test(test_all_damage_is_found),

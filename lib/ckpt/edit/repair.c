@@ -94,7 +94,14 @@ static int repair(struct gt_repair *out, const char *path, const struct gt_mappi
 		gt_err_set(err, GT_EFORMAT, "'%s': no earlier state of the file is sound", path);
 		return gt_err_hint(err, "use another copy of the file");
 	}
-	return out->new_bytes < out->old_bytes ? cut(fd, path, map, out->new_bytes, err) : 0;
+	if (out->new_bytes == out->old_bytes)
+		return 0;
+	if (!gt_zip_edit_follows(map, out->new_bytes)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%s' goes on behind its end record, but not with an edit of gtrain", path);
+		return gt_zip_hint_foreign(map, out->new_bytes, err);
+	}
+	return cut(fd, path, map, out->new_bytes, err);
 }
 
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err)

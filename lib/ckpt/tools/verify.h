@@ -93,7 +93,7 @@ struct gt_repair {
  * the archive had before the edit. Search backward from the end of the file for a zip end record
  * with these properties: its directory can be read; all records have the right CRC-32; one record
  * is a data.pkl of torch. Then cut the bytes after this end record, and call fsync(). A sound file
- * is not changed.
+ * is not changed, and neither is a file that goes on with other bytes than an edit writes.
  *
  * The file is locked before it is read. If another process is editing the file, wait at most
  * `wait_s` seconds, then fail with GT_EIO.

@@ -145,6 +145,22 @@ bool gt_zip_earlier(
 	return false;
 }
 
+bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size)
+{
+	static const char header[4] = "PK\3\4";
+	uint64_t more = map->size - size;
+	size_t count = more < sizeof(header) ? (size_t)more : sizeof(header), i = 0;
+	char start[sizeof(header)];
+
+	if (gt_map_peek(map, size, start, count, GT_ERR_IGNORED))
+		return false;
+	while (i < count && start[i] == header[i])
+		i++;
+	while (i < count && !start[i])
+		i++;
+	return i == count;
+}
+
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 {
 	uint64_t below = map->size, size = map->size;
@@ -154,6 +170,16 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 	while (size == map->size)
 		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &tries, &size))
 			return err->code;
+	if (!gt_zip_edit_follows(map, size))
+		return gt_zip_hint_foreign(map, size, err);
 	return gt_err_hint(err,
 	    "an edit of it was interrupted: `gtrain ckpt verify --repair` restores the state before it");
+}
+
+int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_err *err)
+{
+	return gt_err_hint(err,
+	    "the last %llu bytes are no part of the archive: `head -c %llu FILE > NEW` copies the "
+	    "rest",
+	    (unsigned long long)(map->size - size), (unsigned long long)size);
 }

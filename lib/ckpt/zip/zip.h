@@ -159,11 +159,22 @@ bool gt_zip_earlier(
     const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
 
 /*
+ * Return true if the bytes from offset `size` to the end of the file can be the start of an edit in
+ * place that was interrupted: a local header of a record, of which the last bytes or all may be
+ * zeros (a file system leaves zeros if a power cut comes before the bytes). Other bytes are
+ * foreign: no edit of gtrain wrote them.
+ */
+bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size);
+
+/*
  * Add a hint to the error of opening a damaged archive: if an earlier state ends in the last 16 MiB
- * of the file, the hint says that the file can be repaired (gt_repair(), lib/ckpt/tools/verify.h).
- * Return err->code.
+ * of the file, the hint says that the file can be repaired (gt_repair(), lib/ckpt/tools/verify.h),
+ * or that foreign bytes follow this state. Return err->code.
  */
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
+
+/* Add the hint that the bytes from offset `size` on are foreign. Return err->code. */
+int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_err *err);
 
 /* ---- writing ---- */
 
