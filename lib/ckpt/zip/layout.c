@@ -145,20 +145,31 @@ bool gt_zip_earlier(
 	return false;
 }
 
+/*
+ * An edit appends local headers as gt_zip_put_local() writes them: the first 14 bytes are always
+ * the same (the record is stored and has less than 4 GiB, its name is UTF-8, its date is the
+ * earliest), and padding aligns the record's bytes in the file. An archive that another program
+ * appended to this one has the alignment of its own start, or other flags.
+ */
 bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size)
 {
-	static const char header[4] = "PK\3\4";
-	uint64_t more = map->size - size;
-	size_t count = more < sizeof(header) ? (size_t)more : sizeof(header), i = 0;
-	char start[sizeof(header)];
+	static const unsigned char first[] = { 'P', 'K', 3, 4, GT_ZIP_VERSION_STORED, 0, 0,
+		GT_ZIP_FLAG_UTF8 >> 8, 0, 0, 0, 0, GT_ZIP_DATE_ZERO, 0 };
+	unsigned char start[GT_ZIP_LOCAL_BYTES];
+	uint64_t more = map->size - size, extra;
+	size_t count = more < sizeof(start) ? (size_t)more : sizeof(start), same = 0, zeros;
 
 	if (gt_map_peek(map, size, start, count, GT_ERR_IGNORED))
 		return false;
-	while (i < count && start[i] == header[i])
-		i++;
-	while (i < count && !start[i])
-		i++;
-	return i == count;
+	while (same < count && same < sizeof(first) && start[same] == first[same])
+		same++;
+	for (zeros = same; zeros < count && !start[zeros];)
+		zeros++;
+	if (zeros == count || same < sizeof(first))
+		return zeros == count;
+	extra = gt_get_le(start + 28, 2);
+	return count < sizeof(start) || !extra ||
+	       (size + count + gt_get_le(start + 26, 2) + extra) % GT_ZIP_ALIGN == 0;
 }
 
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
