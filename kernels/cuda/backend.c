@@ -420,6 +420,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_dropout_kernels,
 	gt_cuda_matmul_kernels,
 	gt_cuda_norm_kernels,
+	gt_cuda_norm_grad_kernels,
 	gt_cuda_rms_norm_kernels,
 	gt_cuda_rope_kernels,
 	gt_cuda_batch_norm_kernels,

@@ -108,7 +108,8 @@ extern const struct gt_device_groups gt_cuda_ring_groups; /* ring/connect.c */
 
 extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
 extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[],
-    gt_cuda_dropout_kernels[], gt_cuda_matmul_kernels[], gt_cuda_norm_kernels[];
+    gt_cuda_dropout_kernels[], gt_cuda_matmul_kernels[], gt_cuda_norm_kernels[],
+    gt_cuda_norm_grad_kernels[];
 extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_sync_kernels[],
     gt_cuda_batch_norm_grad_kernels[], gt_cuda_batch_norm_grad_sync_kernels[],
     gt_cuda_pool_kernels[], gt_cuda_shape_kernels[], gt_cuda_conv_kernels[],

@@ -1,6 +1,7 @@
-/* norm.cu - layer_norm, by itself and behind a sum, their gradients, and that of a bias. */
+/* norm.cu - layer_norm, by itself and behind a sum, and the gradient of a bias. */
 #include "kernels/cuda/columns.cuh"
-#include "kernels/cuda/norm_grad.cuh"
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
@@ -156,95 +157,6 @@ template <class T> static int run_add_layer_norm(struct gt_call *call, struct gt
 	return run_sum<T, wide>(call, err);
 }
 
-/* Division of the rows of x: `blocks` chunks of `length` rows, and `groups` groups of `size`
- * chunks. `size` is about as large as `groups`: 256 chunks are 16 groups of 16. Without rows there
- * is still one chunk, which writes zeros. */
-struct grad_chunks {
-	int64_t length, blocks, size, groups;
-};
-
-static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
-{
-	const int64_t least = GT_NORM_CHUNK_ROWS, rows = gt_tensor_rows(x);
-	struct grad_chunks g = { (rows + GT_NORM_CHUNKS - 1) / GT_NORM_CHUNKS, 1, 1, 0 };
-
-	static_assert((GT_CUDA_BLOCK_COUNTERS - 1) * (GT_CUDA_BLOCK_COUNTERS - 1) >= GT_NORM_CHUNKS,
-	    "a counter each");
-	g.length = g.length < least ? least : g.length;
-	if (rows)
-		g.blocks = (rows + g.length - 1) / g.length;
-	while (g.size * g.size < g.blocks)
-		g.size++;
-	g.groups = (g.blocks + g.size - 1) / g.size;
-	return g;
-}
-
-/* The sums of groups lie before those of chunks. */
-static size_t group_bytes(const struct grad_chunks &g, int64_t cols)
-{
-	return (size_t)(g.groups * 2 * cols) * sizeof(double);
-}
-
-/* Inputs of both gradients are the same, as are outputs 0 to 2. Output 3 of add_layer_norm_grad may
- * be absent, as it is of layer_norm_grad. */
-template <class T, class S> static int run_grad(struct gt_call *call, struct gt_err *err)
-{
-	typedef typename gt_wide<T>::type wide;
-	constexpr int W = gt_norm_pack<wide>();
-	struct grad_chunks g = grad_chunks_of(&call->in[1]);
-	int64_t rows = gt_tensor_rows(&call->in[1]), cols = gt_tensor_last(&call->in[1]);
-	size_t bytes = (size_t)cols * 2 * sizeof(wide);
-	bool packs = cols % W == 0;
-	int64_t warps = (cols / (packs ? W : 1) + 31) / 32;
-	unsigned most = gt_min_blocks(warps, GT_NORM_WARPS), blocks = (unsigned)g.blocks;
-	gt_norm_grad_args<T, S> a = { gt_out_data<S>(call), gt_out_data<T>(call, 3),
-		(wide *)((char *)call->workspace + group_bytes(g, cols)), gt_in_data<T>(call, 0),
-		gt_in_data<S>(call, 1), gt_in_data<S>(call, 5), gt_in_data<wide>(call, 2),
-		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), rows, cols, 1 / (wide)cols,
-		g.length, bytes <= GT_NORM_SHARED, g.size, gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2), (double *)call->workspace,
-		gt_cuda_block_counters(call->stream) };
-
-	if (!cols)
-		return 0;
-	bytes = a.shared ? bytes : 0;
-	if (!packs)
-		GT_LAUNCH(
-		    (gt_norm_grad_long<T, S, 1>), blocks, 32 * most, bytes, call->stream->queue, a);
-	else if (warps > GT_NORM_WARPS || !a.shared)
-		GT_LAUNCH(
-		    (gt_norm_grad_long<T, S, W>), blocks, 32 * most, bytes, call->stream->queue, a);
-	else
-		GT_LAUNCH((gt_norm_grad<T, S, W>), blocks, dim3(32 * most, GT_NORM_WARPS / most),
-		    bytes, call->stream->queue, a);
-	return gt_cuda_launched(call->stream, call->kernel->op, err);
-}
-
-template <class T> static int run_layer_norm_grad(struct gt_call *call, struct gt_err *err)
-{
-	typedef typename gt_wide<T>::type wide;
-
-	if (call->in[0].dtype == call->in[1].dtype)
-		return run_grad<T, T>(call, err);
-	return run_grad<T, wide>(call, err);
-}
-
-template <class T> static int run_add_layer_norm_grad(struct gt_call *call, struct gt_err *err)
-{
-	return run_layer_norm_grad<T>(call, err);
-}
-
-static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
-{
-	struct grad_chunks g = grad_chunks_of(&call->in[1]);
-	int64_t cols = gt_tensor_last(&call->in[1]);
-	size_t size = call->in[1].dtype == GT_F64 ? sizeof(double) : sizeof(float);
-
-	(void)err;
-	call->workspace_bytes = group_bytes(g, cols) + (size_t)(g.blocks * 2 * cols) * size;
-	return 0;
-}
-
 /* ---- bias_grad: images lie channels-last, so the channel is the last dimension of all ---- */
 
 static struct gt_column_chunks chunks_of_channels(const struct gt_tensor *t)
@@ -281,9 +193,7 @@ static bool accepts_channels_last(const struct gt_call *call)
 
 const struct gt_kernel gt_cuda_norm_kernels[] = {
 	GT_ROWS(layer_norm, nullptr, nullptr),
-	GT_ROWS(layer_norm_grad, nullptr, prepare_layer_norm_grad),
 	GT_ROWS(add_layer_norm, nullptr, nullptr),
-	GT_ROWS(add_layer_norm_grad, nullptr, prepare_layer_norm_grad),
 	GT_ROWS(bias_grad, accepts_channels_last, prepare_bias_grad),
 	{},
 };
