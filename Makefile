@@ -154,7 +154,8 @@ SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
 SIM_CUDNN_SO := $(BUILD)/tests/cudasim/libcudnn.so.9
 SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
-SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath
+# With -no-pie a program need not relocate 400,000 pointers of UBSan's each time it starts.
+SIM_LINK := -rdynamic $(if $(SANITIZE),,-no-pie) -Wl,--disable-new-dtags,-rpath
 SIM_PATH := $$ORIGIN
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
