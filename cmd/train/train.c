@@ -274,6 +274,7 @@ static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cm
 	if (rc)
 		return rc;
 	rc = share_out(env, cli, comm->group, err);
+	cli->train.restarted = world->restart > 0;
 	if (!rc && world->restart)
 		rc = resume_restarted(cli, err);
 	if (rc)

@@ -1,4 +1,5 @@
 /* options.c - defaults that need neither model nor data, and checks and facts of options alone. */
+#include <string.h>
 #include <unistd.h>
 
 #include "lib/train/eval.h"
@@ -81,6 +82,11 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
 	return config;
 }
 
+bool gt_train_is_again(const struct gt_train_options *o)
+{
+	return o->restarted || (o->resume && !strcmp(o->resume, "auto"));
+}
+
 int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err)
 {
 	struct gt_run_dir dir;
@@ -90,7 +96,8 @@ int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err)
 		return rc;
 	rc = gt_run_dir_open(&dir, o->out, err);
 	if (!rc)
-		rc = gt_run_dir_check_unused(&dir, o->resume ? INT64_MAX : 0, err);
+		rc = gt_run_dir_check_unused(
+		    &dir, o->resume ? INT64_MAX : 0, gt_train_is_again(o), err);
 	gt_run_dir_close(&dir);
 	return rc;
 }

@@ -116,6 +116,10 @@ void gt_train_set_sampler(struct gt_train *t);
  * out. */
 int64_t gt_train_data_samples(const struct gt_train *t);
 
+/* Return whether the run in o->out is started again, if it has no checkpoints
+ * (gt_run_dir_check_unused()). */
+bool gt_train_is_again(const struct gt_train_options *o);
+
 /* Make the checks of gt_train_check_out(), except that another run may be writing into the folder.
  * o->out must not be NULL. */
 int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);

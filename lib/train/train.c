@@ -334,7 +334,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		return GT_ENOMEM;
 	rc = gt_run_dir_create(&l->dir, t->o.out, err);
 	if (!rc)
-		rc = gt_run_dir_check_unused(&l->dir, t->step, err);
+		rc = gt_run_dir_check_unused(&l->dir, t->step, gt_train_is_again(&t->o), err);
 	if (!rc)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	json_decref(config);

@@ -61,6 +61,7 @@ struct gt_train_options {
 	struct gt_load_options load;
 	/* checkpoint from which to resume; "auto": the latest one in `out`, if any; NULL: none */
 	const char *resume;
+	bool restarted; /* the ranks are started again after a failure: `out` is of the same run */
 	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 
 	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over

@@ -340,14 +340,15 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 
 @test "a new run does not overwrite results or other files in --out" {
 	local file
-	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json; do
+	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json trace/rank-0.json; do
 		rm -rf run
-		mkdir run
+		mkdir -p run/trace
+		[[ $file == trace/* ]] || rmdir run/trace
 		echo mine >"run/$file"
 		gtrain train --config base/config.json --out run -q
 		equal "$status" 1
 		[[ $err == *"'run/$file' exists already, and a run writes a file of this name"*"move it away, or give another --out"* ]]
-		equal "$(ls run):$(<"run/$file")" "$file:mine"
+		equal "$(ls run):$(<"run/$file")" "${file%/*}:mine"
 	done
 	rm -rf run
 	cp -r base run
@@ -358,8 +359,19 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 		[[ $status == 1 && $err == *"'run/model.pth' exists already"* ]]
 	done
 	cmp run/metrics.jsonl base/metrics.jsonl
-	# A run that was killed before its first checkpoint starts again.
+	# A run that was killed before its first checkpoint starts again where --resume auto asks for it.
 	rm run/model.pth run/model_ema.pth
+	gtrain train --config base/config.json --out run -q
+	[[ $status == 1 && $err == *"'run/best.pth' exists already"*"--resume auto starts this run again"* ]]
+	rm run/best.pth
+	gtrain train --config base/config.json --out run -q
+	[[ $status == 1 && $err == *"'run/metrics.jsonl' exists already"*"--resume auto starts this run again"* ]]
+	cmp run/metrics.jsonl base/metrics.jsonl
+	cp -r run other
+	gtrain train --config base/config.json --out other -q --resume auto
+	equal "$status:$err" 0:
+	# One that was killed before its first step has no results.
+	: >run/metrics.jsonl
 	gtrain train --config base/config.json --out run -q
 	equal "$status:$err" 0:
 }

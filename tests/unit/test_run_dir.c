@@ -114,11 +114,12 @@ static void the_latest_checkpoint_is_that_of_the_largest_step(void **state)
 			    (long long)cases[i].latest);
 		/* A run that begins anew must not find steps of another one. */
 		if (step > 0) {
-			assert_int_equal(gt_run_dir_check_unused(&dir, step, &err), 0);
-			assert_int_equal(gt_run_dir_check_unused(&dir, step - 1, &err), GT_EINVAL);
+			assert_int_equal(gt_run_dir_check_unused(&dir, step, false, &err), 0);
+			assert_int_equal(
+			    gt_run_dir_check_unused(&dir, step - 1, true, &err), GT_EINVAL);
 			assert_non_null(strstr(err.text, "holds a run that is at step"));
 		} else {
-			assert_int_equal(gt_run_dir_check_unused(&dir, 0, &err), 0);
+			assert_int_equal(gt_run_dir_check_unused(&dir, 0, false, &err), 0);
 		}
 		gt_run_dir_close(&dir);
 		planted_remove(root);

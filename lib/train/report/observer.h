@@ -79,8 +79,8 @@ struct gt_metrics_writer;
  *
  * When a run is resumed at some step, gtrain's lines for later steps are removed first. If the last
  * of gtrain's lines is incomplete, it is removed, too. Lines of other programs are kept. time_s
- * continues from the last line that is kept. After the run, free the writer with
- * gt_metrics_writer_free().
+ * continues from the last line that is kept. The first new line about steps has the mean loss of
+ * the steps since the resume. After the run, free the writer with gt_metrics_writer_free().
  */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);

@@ -64,35 +64,68 @@ static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err 
 
 /* ---- checks ---- */
 
-/* The files of a run, by the folders that they are in. */
+/* When a run writes a file. The later this is, the more a new run would overwrite: see
+ * check_results(). */
+enum written {
+	KEPT,     /* a new run does not overwrite the file */
+	AT_START, /* before the first step */
+	IN_STEPS, /* from the first step on */
+	AT_END,
+};
+
+/* The files of a run, by the folders that they are in. Logs are appended to. Checkpoints are
+ * counted by their steps. */
 static const struct {
 	const char *folder; /* NULL: the run directory itself */
 	const char *names;  /* a pattern of fnmatch() */
+	enum written written;
 } files[] = {
-	{ NULL, "config.json" },
-	{ NULL, "metrics.jsonl" },
-	{ NULL, "vocab.json" },
-	{ NULL, "tokenizer.json" },
-	{ NULL, "model.pth" },
-	{ NULL, "best.pth" },
-	{ NULL, "model_ema.pth" },
-	{ "checkpoints", "step-[0-9]*.pth" },
-	{ "log", "rank-[0-9]*.log" },
-	{ "trace", "rank-[0-9]*.json" },
+	{ NULL, "config.json", AT_START },
+	{ NULL, "vocab.json", AT_START },
+	{ NULL, "tokenizer.json", AT_START },
+	{ NULL, "model.pth", AT_END },
+	{ NULL, "model_ema.pth", AT_END },
+	{ NULL, "best.pth", IN_STEPS },
+	{ NULL, "metrics.jsonl", IN_STEPS },
+	{ "checkpoints", "step-[0-9]*.pth", KEPT },
+	{ "log", "rank-[0-9]*.log", KEPT },
+	{ "trace", "rank-[0-9]*.json", IN_STEPS },
 };
 
-static int check_file(const struct gt_folder *folder, const char *name, struct gt_err *err)
+/* How a file may be. */
+enum demand {
+	REGULAR,  /* any regular file */
+	EMPTY,    /* without content, as a new run overwrites it */
+	NO_RESULT /* as EMPTY, but --resume auto may overwrite it */
+};
+
+static int fail_results(const char *path, enum demand demand, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "'%s' exists already, and a run writes a file of this name", path);
+	return demand == NO_RESULT
+	           ? gt_err_hint(err, "{resume} auto starts this run again; another {out} begins a "
+	                              "new one")
+	           : gt_err_hint(err, "move it away, or give another {out}");
+}
+
+/* Check a file, which need not exist. */
+static int check_file(
+    const struct gt_folder *folder, const char *name, enum demand demand, struct gt_err *err)
 {
 	char *path = gt_folder_path(folder, name, err);
+	struct stat st;
 	bool found;
-	int rc = path ? gt_file_check((struct gt_file_name){ folder, path }, NULL, &found, err)
+	int rc = path ? gt_file_check((struct gt_file_name){ folder, path }, &st, &found, err)
 	              : GT_ENOMEM;
 
+	if (!rc && demand != REGULAR && found && st.st_size > 0)
+		rc = fail_results(path, demand, err);
 	free(path);
 	return rc;
 }
 
-static int check_names(const struct gt_folder *folder, const char *names, struct gt_err *err)
+static int check_names(
+    const struct gt_folder *folder, const char *names, enum demand demand, struct gt_err *err)
 {
 	DIR *d = gt_folder_list(folder, err);
 	const char *name = NULL;
@@ -100,7 +133,7 @@ static int check_names(const struct gt_folder *folder, const char *names, struct
 
 	while (!rc && name) {
 		if (!fnmatch(names, name, 0))
-			rc = check_file(folder, name, err);
+			rc = check_file(folder, name, demand, err);
 		if (!rc)
 			rc = gt_folder_next(&name, folder, d, err);
 	}
@@ -112,19 +145,25 @@ static int check_names(const struct gt_folder *folder, const char *names, struct
 /* A regular file in the place of a folder is a run's mistake only where the run needs the folder:
  * people do write into DIR/log. */
 static int check_folder(
-    const struct gt_folder *parent, const char *name, const char *names, struct gt_err *err)
+    const struct gt_folder *parent, size_t i, enum demand demand, struct gt_err *err)
 {
 	struct gt_folder folder;
 	struct stat st;
 	int rc;
 
-	if (fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode))
+	if (fstatat(parent->fd, files[i].folder, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode))
 		return 0;
-	rc = gt_folder_open_in(&folder, parent, name, false, err);
+	rc = gt_folder_open_in(&folder, parent, files[i].folder, false, err);
 	if (!rc)
-		rc = check_names(&folder, names, err);
+		rc = check_names(&folder, files[i].names, demand, err);
 	gt_folder_close(&folder);
 	return rc;
+}
+
+static int check_row(const struct gt_folder *dir, size_t i, enum demand demand, struct gt_err *err)
+{
+	return files[i].folder ? check_folder(dir, i, demand, err)
+	                       : check_file(dir, files[i].names, demand, err);
 }
 
 static int check_files(const struct gt_folder *dir, struct gt_err *err)
@@ -132,8 +171,7 @@ static int check_files(const struct gt_folder *dir, struct gt_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(*files); i++)
-		rc = files[i].folder ? check_folder(dir, files[i].folder, files[i].names, err)
-		                     : check_file(dir, files[i].names, err);
+		rc = check_row(dir, i, REGULAR, err);
 	return rc;
 }
 
@@ -427,44 +465,37 @@ int gt_run_dir_has_best(bool *found, const char *path, struct gt_err *err)
 	return rc;
 }
 
-static int fail_if_any(const struct gt_run_dir *dir, const char *const *names, struct gt_err *err)
+/*
+ * Check that a new run overwrites no results. It may overwrite
+ *
+ *   nothing             where no run has been
+ *   files of AT_START   of a run that ended before its first step
+ *   and of IN_STEPS     if `again`: the same run is started again
+ */
+static int check_results(const struct gt_run_dir *dir, bool again, struct gt_err *err)
 {
-	for (; *names; names++) {
-		bool found;
-
-		if (find_file(&found, dir, *names, err))
-			return err->code;
-		if (!found)
-			continue;
-		gt_err_set(err, GT_EIO,
-		    "'%s/%s' exists already, and a run writes a file of this name",
-		    dir->folder.path, *names);
-		return gt_err_hint(err, "move it away, or give another {out}");
-	}
-	return 0;
-}
-
-/* A run that was killed before its first checkpoint leaves config.json and maybe the files of
- * `begun`; a run that ended leaves those of `ended`. */
-static int check_results(const struct gt_run_dir *dir, struct gt_err *err)
-{
-	static const char *const ended[] = { "model.pth", "model_ema.pth", NULL };
-	static const char *const begun[] = { "best.pth", "metrics.jsonl", "vocab.json",
-		"tokenizer.json", NULL };
+	enum written allowed;
 	bool is_run;
+	int rc = find_file(&is_run, dir, "config.json", err);
 
-	if (fail_if_any(dir, ended, err) || find_file(&is_run, dir, "config.json", err))
-		return err->code;
-	return is_run ? 0 : fail_if_any(dir, begun, err);
+	allowed = !is_run ? KEPT : again ? IN_STEPS : AT_START;
+	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(*files); i++) {
+		bool aborted = is_run && files[i].written == IN_STEPS;
+
+		if (files[i].written > allowed)
+			rc = check_row(&dir->folder, i, aborted ? NO_RESULT : EMPTY, err);
+	}
+	return rc;
 }
 
-int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+int gt_run_dir_check_unused(
+    const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err)
 {
 	int64_t latest;
 	int rc = gt_run_dir_latest_step(&latest, dir, err);
 
 	if (!rc && latest < 0)
-		rc = check_results(dir, err);
+		rc = check_results(dir, again, err);
 	if (rc || latest <= step)
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",

@@ -76,9 +76,12 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
 /* Check that the directory has no checkpoints of steps after `step`, the number of steps done when
  * this run begins. Such checkpoints are from an earlier run, but gt_run_dir_prune() and --resume
  * would treat them as checkpoints of this run. If there are no checkpoints, check also that the run
- * would not overwrite results of another run, or files that are not from a run. Errors: GT_EINVAL,
+ * would not overwrite results of another run, or files that are not from a run; files without
+ * content do not count. `again` means that the run of config.json is started again: it may
+ * overwrite its evaluations, metrics and traces, but not the weights at its end. Errors: GT_EINVAL,
  * GT_EIO. */
-int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
+int gt_run_dir_check_unused(
+    const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err);
 
 /* Remove old checkpoints, except the `keep` newest ones. If `keep` is 0, remove none. */
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err);
