@@ -397,18 +397,25 @@ static double deviation_from(
 	return ldexp(sqrt(square / (double)count), exponent);
 }
 
-/* A column that does not vary keeps its scale. The mean of such a column is not rounded: the error
- * would be its feature, and is large for numbers such as 1e38. */
+/* The mean is rounded to 15 digits if this moves the features by no more than 1e-4. Rounding would
+ * move them further where numbers are large and near each other (1.7e18, 1.7e18 + 256), and in a
+ * column of one number such as 1e38, whose deviation is 0. */
+static double round_mean(double mean, double std)
+{
+	double rounded = gt_csv_round_digits(mean);
+
+	return fabs(rounded - mean) <= 1e-4 * std ? rounded : mean;
+}
+
+/* A column that does not vary keeps its scale. */
 static void fit_column(
     struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
 {
 	double mean = mean_from(c, k, index, count);
 	double std = deviation_from(c, k, mean, index, count);
 
-	column->mean = column->offset + (number_at(c, index[0], k) + mean);
+	column->mean = round_mean(column->offset + (number_at(c, index[0], k) + mean), std);
 	column->std = gt_csv_round_digits(std);
-	if (std > 0)
-		column->mean = gt_csv_round_digits(column->mean);
 	if (!(column->std > 0) || column->std > FLT_MAX)
 		column->std = 1;
 }
@@ -458,13 +465,12 @@ static const struct gt_source_ops csv_ops = {
  * mean and the deviation of other data would not be those that the model was trained with. */
 static bool lacks_scale(const struct gt_csv_table *t)
 {
-	const struct gt_data_request *request = t->request;
 	const struct gt_source *s = &t->csv->source;
 	bool numbers = s->info.regression;
 
 	for (int k = 0; k < s->column_count; k++)
 		numbers |= !s->columns[k].count;
-	return numbers && t->standardise && request->like && !t->like && !request->fit;
+	return numbers && t->standardise && !t->like && !gt_csv_is_trained_on(t);
 }
 
 static int check_scale(struct gt_csv_table *t, struct gt_err *err)

@@ -95,7 +95,7 @@ struct gt_csv_table {
 
 /* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
  * same mean, deviation and offset as the training data, and config.json needs no more digits for
- * them. Only the mean of a column that does not vary may need more. */
+ * them. Only the mean of a column whose numbers are near each other may need more. */
 double gt_csv_round_digits(double x);
 
 /* Parse a number. Return false unless it is finite and in the range of float32. */
@@ -144,6 +144,10 @@ int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 /* After the last row: read the first t->rows_again rows again, for columns that have no offset any
  * more. `r` stands before the first row of values. */
 int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);
+
+/* Return whether columns and their scale come from this table: it is read to train a model on it,
+ * and not for a trained model. */
+bool gt_csv_is_trained_on(const struct gt_csv_table *t);
 
 /* After the last row of training data: check that no column varies but has only cells that are 0 or
  * denormal as float32. Errors: GT_EFORMAT. Do nothing for a table that is read for a trained model.

@@ -339,9 +339,14 @@ static int fail_small(const struct gt_csv_table *t, size_t field, struct gt_err 
 	return gt_csv_hint_unit(t, err);
 }
 
+bool gt_csv_is_trained_on(const struct gt_csv_table *t)
+{
+	return !t->like && (!t->request->like || t->request->fit);
+}
+
 int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
 {
-	bool trained_on = !t->like && (!t->request->like || t->request->fit);
+	bool trained_on = gt_csv_is_trained_on(t);
 
 	for (size_t i = 0; i < t->fields && trained_on; i++) {
 		int column = t->place[i];

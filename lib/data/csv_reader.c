@@ -43,11 +43,9 @@ static int line_end(const struct gt_csv_reader *r)
 {
 	if (r->at == r->end)
 		return 0;
-	if (*r->at == '\n')
-		return 1;
-	return *r->at == '\r' && (r->at + 1 == r->end || r->at[1] == '\n')
-	           ? 1 + (r->at + 1 < r->end)
-	           : 0;
+	if (*r->at == '\r')
+		return r->at + 1 < r->end && r->at[1] == '\n' ? 2 : 1;
+	return *r->at == '\n';
 }
 
 static bool field_ends(const struct gt_csv_reader *r)
@@ -69,7 +67,7 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 				break;
 			r->at++;
 		}
-		r->next_line += *r->at == '\n';
+		r->next_line += line_end(r) == 1; /* of CRLF, the LF counts */
 		rc = put_char(r, *r->at, err);
 	}
 	if (rc)

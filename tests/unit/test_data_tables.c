@@ -17,6 +17,9 @@ static const struct csv_case csv_cases[] = {
 	{ "1,2,0\n3,4,1\n", "", 2, 2, 2, { 1, 2 }, 0, { 3, 4 }, 1 },
 	/* a header, the target named, CRLF, no line end at the end */
 	{ "x,class,y\r\n1,2,3\r\n4,0,6", ",target=class", 2, 3, 2, { 1, 3 }, 2, { 4, 6 }, 0 },
+	/* CR alone, as old Macs wrote it, also in quotes; CR before CRLF is a blank line */
+	{ "x,class,y\r1,2,3\r\r\n4,0,6\r", ",target=class", 2, 3, 2, { 1, 3 }, 2, { 4, 6 }, 0 },
+	{ "1,\"x\ry\"\r2,\"x\ry\"\r", "", 1, 1, 2, { 1 }, 0, { 2 }, 0 },
 	{ "x,class,y\n1,2,3\n4,0,6\n", ",target=1", 2, 3, 2, { 1, 3 }, 2, { 4, 6 }, 0 },
 	/* words are numbered in sorted order */
 	{ "1,dog\n2,cat\n3,eel\n4,cat\n", "", 1, 3, 4, { 1 }, 1, { 4 }, 0 },
