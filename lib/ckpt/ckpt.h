@@ -217,6 +217,24 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
  * whole file is read into memory. The memory needed is about twice the size of the file.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
+/* Chooses among the arrays of an npz file. */
+struct gt_ckpt_choice {
+	/*
+	 * Set wanted[i] for each array to read. The names are valid until gt_ckpt_close(). An error
+	 * is an error of gt_ckpt_open_arrays().
+	 */
+	int (*choose)(
+	    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err);
+	void *self;
+};
+/*
+ * Open NumPy arrays like gt_ckpt_open(). `format` is "npz" or "npy"; the error for a file of no
+ * known format says that it is not such a file. A file of another known format is opened: the
+ * caller compares gt_ckpt_format(). Of an npz file, only the arrays that `choice` wants are read;
+ * the others may be of types that gtrain does not know. `choice` may be NULL: read all.
+ */
+int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *format,
+    const struct gt_ckpt_choice *choice, struct gt_err *err);
 /* Return the root of the tree, borrowed. */
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /*

@@ -19,19 +19,28 @@ static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_npy,
 };
 
-static int open_mapped(
-    struct gt_ckpt *ckpt, const struct gt_ckpt_format *format, struct gt_err *err)
+/* How a file is opened. */
+struct way {
+	const struct gt_ckpt_format *format; /* NULL: the row whose sniff accepts the first bytes */
+	const char *expected;                /* for gt_ckpt_fail_foreign() */
+	const struct gt_ckpt_choice *choice;
+	bool is_shard, to_edit;
+	double wait_s; /* for a lock, to edit */
+};
+
+static int open_mapped(struct gt_ckpt *ckpt, const struct way *way, struct gt_err *err)
 {
-	ckpt->format = format;
-	if (format)
-		return format->open(ckpt, err);
+	ckpt->format = way->format;
+	ckpt->choice = way->choice;
+	if (way->format)
+		return way->format->open(ckpt, err);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
 		if (!formats[i]->sniff(&ckpt->map))
 			continue;
 		ckpt->format = formats[i];
 		return formats[i]->open(ckpt, err);
 	}
-	return gt_ckpt_fail_foreign(&ckpt->map, err);
+	return gt_ckpt_fail_foreign(&ckpt->map, way->expected, err);
 }
 
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
@@ -41,13 +50,6 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 			return formats[i];
 	return NULL;
 }
-
-/* How a file is opened. */
-struct way {
-	const struct gt_ckpt_format *format; /* NULL: the row whose sniff accepts the first bytes */
-	bool is_shard, to_edit;
-	double wait_s; /* for a lock, to edit */
-};
 
 static int map_file(
     struct gt_ckpt *ckpt, struct gt_file_name file, const struct way *way, struct gt_err *err)
@@ -89,7 +91,7 @@ static int open_file(
 		if (way->is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
 		else
-			rc = open_mapped(ckpt, way->format, err);
+			rc = open_mapped(ckpt, way, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", file.path);
 	}
@@ -98,6 +100,7 @@ static int open_file(
 		return rc;
 	}
 	ckpt->folder = NULL;
+	ckpt->choice = NULL;
 	*out = ckpt;
 	return 0;
 }
@@ -111,7 +114,7 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	if (!ckpt)
 		return GT_ENOMEM;
 	ckpt->map = (struct gt_mapping){ bytes, size, -1 };
-	rc = open_mapped(ckpt, NULL, err);
+	rc = open_mapped(ckpt, &(struct way){ 0 }, err);
 	if (rc) {
 		gt_ckpt_close(ckpt);
 		return rc;
@@ -153,6 +156,12 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
 	return open_path(out, path, &(struct way){ 0 }, err);
+}
+
+int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *format,
+    const struct gt_ckpt_choice *choice, struct gt_err *err)
+{
+	return open_path(out, path, &(struct way){ .expected = format, .choice = choice }, err);
 }
 
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err)

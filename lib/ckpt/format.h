@@ -24,6 +24,8 @@ struct gt_ckpt {
 	const char *path; /* NULL: the checkpoint is in memory */
 	/* the folder in which the file and its shards must lie; set only while opening */
 	const struct gt_folder *folder;
+	/* the arrays of an npz file to read; set only while opening. NULL: all */
+	const struct gt_ckpt_choice *choice;
 	struct stat opened; /* size, times and identity of the file when it was opened */
 	bool locked;        /* `lock` is a file descriptor that holds a lock against other edits */
 	int lock;
@@ -100,8 +102,9 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 
 /*
  * Set `err` to a description of a file that no format accepts (a Git LFS pointer, a web page, ...).
- * Return err->code, which is GT_EFORMAT.
+ * `expected` is the format that the caller expects, "npz" or "npy"; NULL: any checkpoint. Return
+ * err->code, which is GT_EFORMAT.
  */
-int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err);
+int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, struct gt_err *err);
 
 #endif

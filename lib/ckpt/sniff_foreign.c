@@ -146,7 +146,7 @@ static int describe(struct gt_err *err, const char *what, const char *hint)
 	return gt_err_hint(err, "%s", hint);
 }
 
-int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err)
+int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, struct gt_err *err)
 {
 	bool whole;
 
@@ -164,6 +164,11 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, struct gt_err *err)
 		    "give it where a model is asked for: {model} FILE.onnx");
 	if (is_zero(map, &whole))
 		return describe(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
+	if (expected) {
+		gt_err_set(err, GT_EFORMAT, "not an .%s file", expected);
+		return gt_err_hint(err, "numpy.%s() writes .%s files",
+		    strcmp(expected, "npz") ? "save" : "savez", expected);
+	}
 	return describe(err, "not a checkpoint: the first bytes are those of no known format",
 	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
 }

@@ -13,36 +13,12 @@ static const struct gt_tree_tensor *tensor_of(const struct gt_tree *file, const 
 	return node && node->kind == GT_TREE_TENSOR ? &node->tensor : NULL;
 }
 
-/* Refuse a file that does not begin as a file of this kind does. One that is too short for it, or
- * that cannot be read, is left to the reader of the kind. */
-static int check_magic(const char *path, const char *kind, const char *magic, struct gt_err *err)
-{
-	char bytes[8] = { 0 };
-	FILE *file = fopen(path, "rb");
-	size_t n = file ? fread(bytes, 1, strlen(magic), file) : 0;
-
-	if (file)
-		fclose(file);
-	if (n < strlen(magic) || !memcmp(bytes, magic, n))
-		return 0;
-	return gt_err_set(err, GT_EFORMAT, "'%s' is not an .%s file", path, kind);
-}
-
-/* Whether nothing is known of the file that could not be opened. If it is, say, a web page or a
- * pointer of Git LFS, the error names that and the remedy. */
-static bool is_unknown(const struct gt_err *err)
-{
-	return strstr(err->text, "not a checkpoint: the first bytes") != NULL;
-}
-
 /* The only array of an .npy file. */
 static int open_npy_file(struct gt_ckpt **file, const struct gt_tree_tensor **array,
     const char *path, struct gt_err *err)
 {
-	int rc = gt_ckpt_open(file, path, err);
+	int rc = gt_ckpt_open_arrays(file, path, "npy", NULL, err);
 
-	if (rc == GT_EFORMAT && is_unknown(err) && check_magic(path, "npy", "\x93NUMPY", err))
-		return gt_err_hint(err, "numpy.save() writes .npy files");
 	if (rc)
 		return rc;
 	*array =
@@ -94,72 +70,113 @@ static void put_name(char out[NAME_BYTES], const char *name, const char *split, 
 		snprintf(out, NAME_BYTES, "%s_%s", form ? split : name, form ? name : split);
 }
 
+/* The choice of two arrays from the names in an archive. */
+struct choice {
+	struct gt_arrays *arrays; /* its names are set, or NULL: find a pair of the table */
+	const char *path, *split;
+	char found[2][NAME_BYTES];
+	const char *const *names; /* [count] those in the archive */
+	size_t count;
+};
+
+static bool has_name(const struct choice *c, const char *name)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (!strcmp(c->names[i], name))
+			return true;
+	return false;
+}
+
 /* A pair of the table, its names with the split; false: the file has none. */
-static bool find_pair(char names[2][NAME_BYTES], const struct gt_tree *file, const char *split)
+static bool find_pair(struct choice *c, const char *split)
 {
 	for (int form = 0; form < (split ? 2 : 1); form++)
 		for (int i = 0; i < PAIRS; i++) {
-			put_name(names[0], pairs[i][0], split, form);
-			put_name(names[1], pairs[i][1], split, form);
-			if (tensor_of(file, names[0]) && tensor_of(file, names[1]))
+			put_name(c->found[0], pairs[i][0], split, form);
+			put_name(c->found[1], pairs[i][1], split, form);
+			if (has_name(c, c->found[0]) && has_name(c, c->found[1]))
 				return true;
 		}
 	return false;
 }
 
 /* "'a', 'b' and 3 more" */
-static void list_names(char *text, size_t size, const struct gt_tree *file)
+static void list_names(char *text, size_t size, const struct choice *c)
 {
 	size_t used = 0, i;
 
 	*text = '\0';
-	for (i = 0; i < file->seq.count; i++) {
-		const char *name = file->seq.items[i].key->string.bytes;
-
-		if (used + strlen(name) + 24 > size)
-			break;
-		used +=
-		    (size_t)snprintf(text + used, size - used, "%s'%s'", used ? ", " : "", name);
-	}
-	if (i < file->seq.count)
-		snprintf(text + used, size - used, " and %zu more", file->seq.count - i);
+	for (i = 0; i < c->count && used + strlen(c->names[i]) + 24 <= size; i++)
+		used += (size_t)snprintf(
+		    text + used, size - used, "%s'%s'", used ? ", " : "", c->names[i]);
+	if (i < c->count)
+		snprintf(text + used, size - used, " and %zu more", c->count - i);
 }
 
-static int no_arrays(
-    const char *wanted, const struct gt_spec *spec, const struct gt_tree *file, struct gt_err *err)
+static int no_arrays(const char *wanted, const struct choice *c, struct gt_err *err)
 {
 	char text[240];
 
-	list_names(text, sizeof(text), file);
-	gt_err_set(
-	    err, GT_EFORMAT, "'%s': there is no %s among the arrays %s", spec->path, wanted, text);
-	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", spec->path);
+	list_names(text, sizeof(text), c);
+	gt_err_set(err, GT_EFORMAT, "there is no %s among the arrays %s", wanted, text);
+	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", c->path);
 }
 
-/* Both names: given, or those of a pair that the file has. */
-static int choose_names(struct gt_arrays *a, char found[2][NAME_BYTES], const struct gt_spec *spec,
-    const struct gt_tree *file, struct gt_err *err)
+/* The pair of known names that the archive has. */
+static int find_names(struct choice *c, struct gt_err *err)
+{
+	char wanted[60] = "pair of known names";
+	struct gt_arrays *a = c->arrays;
+
+	if (a->inputs_name)
+		return 0;
+	if (c->split)
+		snprintf(wanted, sizeof(wanted), "pair of known names for split=%s", c->split);
+	if (c->split ? !find_pair(c, c->split) : !find_pair(c, "train") && !find_pair(c, NULL))
+		return no_arrays(wanted, c, err);
+	a->inputs_name = c->found[0];
+	a->targets_name = c->found[1];
+	return 0;
+}
+
+static int choose(
+    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err)
+{
+	struct choice *c = self;
+	int rc;
+
+	c->names = names;
+	c->count = count;
+	rc = find_names(c, err);
+	for (int i = 0; i < 2 && !rc; i++) {
+		const char *name = i ? c->arrays->targets_name : c->arrays->inputs_name;
+		char text[80];
+
+		snprintf(text, sizeof(text), "'%.60s'", name);
+		if (!has_name(c, name))
+			rc = no_arrays(text, c, err);
+	}
+	for (size_t i = 0; i < count && !rc; i++)
+		wanted[i] = !strcmp(names[i], c->arrays->inputs_name) ||
+		            !strcmp(names[i], c->arrays->targets_name);
+	return rc;
+}
+
+/* The names, and the split, that the spec gives. */
+static int read_choice(struct choice *c, const struct gt_spec *spec, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "val", "test", NULL };
-	char wanted[60] = "pair of known names";
+	struct gt_arrays *a = c->arrays;
 	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
 
+	c->path = spec->path;
+	c->split = split < 0 ? NULL : splits[split];
 	a->inputs_name = gt_spec_value(spec, "input");
 	a->targets_name = gt_spec_value(spec, "target");
-	if (rc || (a->inputs_name && a->targets_name))
+	if (rc || !a->inputs_name == !a->targets_name)
 		return rc;
-	if (!a->inputs_name != !a->targets_name) {
-		gt_err_set(err, GT_EINVAL, "data 'npz': input= and target= go together");
-		return gt_err_hint(err, "npz:%s,input=NAME,target=NAME", spec->path);
-	}
-	if (split >= 0)
-		snprintf(wanted, sizeof(wanted), "pair of known names for split=%s", splits[split]);
-	if (split < 0 ? !find_pair(found, file, "train") && !find_pair(found, file, NULL)
-	              : !find_pair(found, file, splits[split]))
-		return no_arrays(wanted, spec, file, err);
-	a->inputs_name = found[0];
-	a->targets_name = found[1];
-	return 0;
+	gt_err_set(err, GT_EINVAL, "data 'npz': input= and target= go together");
+	return gt_err_hint(err, "npz:%s,input=NAME,target=NAME", spec->path);
 }
 
 /* Say which arrays they are, since their names may have been guessed. */
@@ -185,13 +202,13 @@ static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *e
 static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	const struct gt_tree_tensor *inputs, *targets;
-	char found[2][NAME_BYTES];
+	struct choice choice = { .arrays = a };
+	const struct gt_ckpt_choice chooses = { choose, &choice };
 	const struct gt_tree *file;
-	int rc = gt_ckpt_open(&a->inputs_file, spec->path, err);
+	int rc = read_choice(&choice, spec, err);
 
-	if (rc == GT_EFORMAT && is_unknown(err) && check_magic(spec->path, "npz", "PK", err))
-		return gt_err_hint(err, "numpy.savez() writes .npz files");
+	if (!rc)
+		rc = gt_ckpt_open_arrays(&a->inputs_file, spec->path, "npz", &chooses, err);
 	if (rc)
 		return rc;
 	a->targets_file = a->inputs_file;
@@ -199,20 +216,9 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 	if (strcmp(gt_ckpt_format(a->inputs_file), "npz"))
 		return gt_err_set(err, GT_EFORMAT, "'%s': not an .npz file, but %s", spec->path,
 		    gt_ckpt_format(a->inputs_file));
-	rc = choose_names(a, found, spec, file, err);
-	if (rc)
-		return rc;
-	inputs = tensor_of(file, a->inputs_name);
-	targets = tensor_of(file, a->targets_name);
-	if (!inputs || !targets) {
-		char wanted[80];
-
-		snprintf(
-		    wanted, sizeof(wanted), "'%.60s'", inputs ? a->targets_name : a->inputs_name);
-		return no_arrays(wanted, spec, file, err);
-	}
 	rc = report_arrays(a, spec->path, err);
-	if (!rc && gt_arrays_take(a, inputs, targets, spec, request, err))
+	if (!rc && gt_arrays_take(a, tensor_of(file, a->inputs_name),
+	               tensor_of(file, a->targets_name), spec, request, err))
 		rc = gt_err_prefix(err, "'%s'", spec->path);
 	return rc;
 }

@@ -244,9 +244,9 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	done <<-'END'
 		npy:x.npy,target=large.npy 'large.npy': the value 9223372036854775808 does not fit int64
 		npy:none.npy,target=y.npy array 'none.npy' of float32 [0, 4] has no samples
-		npy:text.npy,target=y.npy 'text.npy' is not an .npy file
-		npy:x.npy,target=text.npy 'text.npy' is not an .npy file
-		npz:text.npy 'text.npy' is not an .npz file
+		npy:text.npy,target=y.npy 'text.npy': not an .npy file
+		npy:x.npy,target=text.npy 'text.npy': not an .npy file
+		npz:text.npy 'text.npy': not an .npz file
 		npz:d.npz,split=test 'd.npz': there is no pair of known names for split=test among the arrays 'x', 'y'
 		npz:flipped.npz 'flipped.npz': 'x': sample 
 	END

@@ -60,6 +60,8 @@ def features(folder):
         yield f"npy: classes of {name}", judge(f"npy:{folder}/x.npy,target={folder}/y.npy{task}", (VECTOR, N, 0, 0, 0, 300, int(z.max()) + 1),
                                                x.astype("f4"), z.astype("i4"))
     np.savez_compressed(f"{folder}/b.npz", inputs=x[:, 0], targets=x[:, 1])
+    np.savez(f"{folder}/n.npz", names=np.array(["neg", "pos"]), x=x, y=y, what=np.array([None]))
+    yield "npz: arrays of strings and objects beside them", judge(f"npz:{folder}/n.npz", (VECTOR, N, 0, 0, 0, 300, 5), x.astype("f4"), y.astype("i4"))
     yield "npz: regression, one feature, deflated", judge(f"npz:{folder}/b.npz", (VECTOR, N, 0, 0, 0, 1, 1), x[:, :1].astype("f4"), x[:, 1].astype("f4"))
 
 

@@ -147,23 +147,32 @@ static int compare_places(const void *a, const void *b)
 	return (x->header > y->header) - (x->header < y->header);
 }
 
+/* The name of a record's array: without its ending. */
+static const char *array_name(
+    struct gt_ckpt *ckpt, const struct gt_zip_record *r, struct gt_err *err)
+{
+	char *name;
+
+	if (!gt_text_ends_with(r->name, ".npy")) {
+		gt_err_set(err, GT_ENOTSUP, "record '%.200s' is no array (.npy)", r->name);
+		return NULL;
+	}
+	name = gt_arena_strdup(&ckpt->arena, r->name, err);
+	if (name)
+		name[strlen(name) - ENDING] = '\0';
+	return name;
+}
+
 static int add_record(
     struct gt_ckpt *ckpt, struct gt_zip *zip, const struct gt_zip_record *r, struct gt_err *err)
 {
+	const char *name = array_name(ckpt, r, err);
 	struct gt_storage record = { 0 };
 	struct gt_tree *node = NULL;
-	char *name;
-	int rc;
+	int rc = name ? gt_zip_storage(zip, r, &ckpt->arena, &record, err) : err->code;
 
-	if (!gt_text_ends_with(r->name, ".npy"))
-		return gt_err_set(err, GT_ENOTSUP, "record '%.200s' is no array (.npy)", r->name);
-	rc = gt_zip_storage(zip, r, &ckpt->arena, &record, err);
 	if (rc)
 		return rc;
-	name = gt_arena_strdup(&ckpt->arena, r->name, err);
-	if (!name)
-		return GT_ENOMEM;
-	name[strlen(name) - ENDING] = '\0';
 	node = make_tensor(&ckpt->arena, &record, err);
 	if (!node)
 		return gt_err_prefix(err, "array '%.200s'", name);
@@ -171,22 +180,55 @@ static int add_record(
 	return gt_tree_set(ckpt->root, name, node, &ckpt->arena, err);
 }
 
+/* Keep the records that ckpt->choice wants. Records that are not arrays are not offered to it. */
+static int choose(
+    struct gt_ckpt *ckpt, const struct gt_zip_record **order, size_t *count, struct gt_err *err)
+{
+	const char **names = gt_arena_alloc(&ckpt->arena, *count * sizeof(*names), err);
+	bool *wanted = gt_arena_alloc(&ckpt->arena, *count * sizeof(*wanted), err);
+	size_t arrays = 0, kept = 0;
+	int rc = names && wanted ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; i < *count && !rc; i++) {
+		const char *name = NULL;
+
+		if (!gt_text_ends_with(order[i]->name, ".npy"))
+			continue;
+		name = array_name(ckpt, order[i], err);
+		order[arrays] = order[i];
+		names[arrays] = name;
+		wanted[arrays++] = false;
+		rc = name ? 0 : GT_ENOMEM;
+	}
+	if (!rc)
+		rc = ckpt->choice->choose(ckpt->choice->self, names, arrays, wanted, err);
+	for (size_t i = 0; i < arrays; i++)
+		if (wanted[i])
+			order[kept++] = order[i];
+	*count = kept;
+	return rc;
+}
+
 static int open_npz(struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	struct gt_zip zip;
 	const struct gt_zip_record **order;
 	int rc = gt_zip_read(&zip, &ckpt->map, &ckpt->arena, err);
+	size_t count;
 
 	if (rc)
 		return rc;
 	order = gt_calloc(zip.count, sizeof(*order), err);
 	ckpt->root = gt_tree_dict(&ckpt->arena, err);
 	rc = order && ckpt->root ? 0 : GT_ENOMEM;
-	for (size_t i = 0; i < zip.count && !rc; i++)
+	count = zip.count;
+	for (size_t i = 0; i < count && !rc; i++)
 		order[i] = &zip.records[i];
 	if (!rc)
-		qsort(order, zip.count, sizeof(*order), compare_places);
-	for (size_t i = 0; i < zip.count && !rc; i++)
+		qsort(order, count, sizeof(*order), compare_places);
+	if (!rc && ckpt->choice)
+		rc = choose(ckpt, order, &count, err);
+	for (size_t i = 0; i < count && !rc; i++)
 		rc = add_record(ckpt, &zip, order[i], err);
 	free(order);
 	return rc;
