@@ -181,18 +181,31 @@ bool gt_file_is_same(const char *a, const char *b)
 /* Cut the last name off a path. Return false if no folder is named before it. */
 static bool cut_name(char *path)
 {
-	char *slash = strrchr(path, '/');
+	char *slash;
 
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	slash = strrchr(path, '/');
 	if (!slash || !slash[1])
 		return false;
 	slash[slash == path] = '\0'; /* the folder of "/name" is "/" */
 	return true;
 }
 
-/* Whether the folder `path` is `folder`, or below it. */
-static bool is_within(const char *path, const char *folder)
+/* The real path of the nearest folder above `path` that exists. `path` is cut. */
+static char *real_folder(char *path)
 {
-	char *real = realpath(path, NULL);
+	char *real = NULL;
+
+	while (cut_name(path) && !real)
+		real = realpath(path, NULL);
+	return real ? real : realpath(*path == '/' ? "/" : ".", NULL);
+}
+
+/* Whether the folder of `path` is `folder`, or below it. `path` is cut. */
+static bool is_within(char *path, const char *folder)
+{
+	char *real = real_folder(path);
 	bool found = false;
 
 	while (real && !found) {
@@ -207,9 +220,9 @@ static bool is_within(const char *path, const char *folder)
 bool gt_file_is_below(const char *path, const char *folder)
 {
 	char *own = strdup(path), *target = realpath(path, NULL);
-	bool below = own && is_within(cut_name(own) ? own : ".", folder);
+	bool below = own && is_within(own, folder);
 
-	if (!below && target && cut_name(target))
+	if (!below && target)
 		below = is_within(target, folder);
 	free(own);
 	free(target);

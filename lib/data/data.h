@@ -166,6 +166,11 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
  * errors here. Errors: GT_EINVAL. */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);
 
+/* Check that the folder `path`, which need not exist, is not in a folder of classes that this data
+ * set is read from, and is not this folder: it would become a class, or part of one. Errors:
+ * GT_EINVAL. */
+int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err);
+
 /*
  * Divide a data set into a training part and a held-out part. For texts, the last `fraction` of the
  * tokens is held out. For other data, a `fraction` of the samples is drawn at random, with a fixed

@@ -39,6 +39,7 @@ static int name_part(
 
 	if (!split && (!strcmp(root, "train/") || gt_text_ends_with(root, "/train/")))
 		s->info.interpretation = GT_DATA_DEFAULT_SPLIT;
+	s->class_folders = !set->in_memory;
 	s->part = gt_arena_strdup(&s->names, root, err);
 	return s->part ? 0 : GT_ENOMEM;
 }

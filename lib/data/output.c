@@ -4,6 +4,7 @@
 #include "lib/base/folder.h"
 #include "lib/data/data.h"
 #include "lib/data/shard_names.h"
+#include "lib/data/source.h"
 #include "lib/data/spec.h"
 
 /* A pattern that matches nothing is an error later, when the data set is opened. */
@@ -56,4 +57,15 @@ int gt_data_check_output(const char *path, const char *text, struct gt_err *err)
 		rc = check_form(path, &spec, form, err);
 	gt_spec_release(&spec);
 	return rc;
+}
+
+int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err)
+{
+	const struct gt_source *s = gt_dataset_source(data);
+
+	if (!s->class_folders ||
+	    !(gt_file_is_same(path, s->files) || gt_file_is_below(path, s->files)))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path, s->files);
+	return gt_err_hint(err, "name a folder elsewhere");
 }

@@ -85,6 +85,8 @@ struct gt_source {
 	/* The absolute path of the data: PATH/PART, or PATH if `part` is NULL. PATH is the spec's
 	 * path. NULL: there are no files. */
 	const char *files;
+	/* `files` is a folder, and each folder in it is a class */
+	bool class_folders;
 	struct gt_arena names; /* memory of the names above; close() releases it */
 	atomic_int views;      /* number of views that are open */
 };

@@ -131,6 +131,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc)
 		rc = open_val(t, &request, err);
+	if (!rc)
+		rc = gt_train_check_place(t, err);
 	gt_data_description_release(&trained_on);
 	return rc;
 }

@@ -102,6 +102,16 @@ int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err)
 	return rc;
 }
 
+int gt_train_check_place(const struct gt_train *t, struct gt_err *err)
+{
+	if (!t->o.out || t->resumes)
+		return 0;
+	if (gt_dataset_check_folder(t->data, t->o.out, err) ||
+	    (t->val && gt_dataset_check_folder(t->val, t->o.out, err)))
+		return gt_err_prefix(err, "{out}");
+	return 0;
+}
+
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
 {
 	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;

@@ -124,6 +124,10 @@ bool gt_train_is_again(const struct gt_train_options *o);
  * o->out must not be NULL. */
 int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);
 
+/* Check that the folder of a new run is not among the images of its open data sets, which would be
+ * read with them. Errors: GT_EINVAL. */
+int gt_train_check_place(const struct gt_train *t, struct gt_err *err);
+
 /* Return this run's values of the options that gt_resume_rules() calls fixed, as a JSON object that
  * the caller frees. NULL with err set on failure. */
 json_t *gt_train_fixed_options(const struct gt_train *t, struct gt_err *err);

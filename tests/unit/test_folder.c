@@ -269,6 +269,10 @@ static const struct {
 	{ "in/../new", "in", false, false },
 	{ "new", ".", false, true },
 	{ "in/new", "nothing", false, false },
+	{ "in/no/such/new/", "in", false, true }, /* folders that do not exist yet */
+	{ "in//new//", "in", false, true },
+	{ "no/such/new", "in", false, false },
+	{ "no/such/new", ".", false, true },
 	{ "away/new", "in", false, true }, /* `away` leads to in/deep */
 	{ "into", "in", false, true },     /* a link to in/file */
 	{ "in/out", "in", false, true },   /* a link to `outside` */
