@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # ckpt_edit.py - edits of checkpoints against PyTorch: only what was asked for changes, and it loads.
 import collections
+import io
 import itertools
 import json
 import os
@@ -308,6 +309,66 @@ def check_strict(folder, wrap, legacy):
     return difference(list(fresh.state_dict().values()), list(model.state_dict().values()))
 
 
+class Stateful(torch.nn.Module):
+    """A module whose extra state is a value that no tensor holds."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.weight, self.value = torch.nn.Parameter(torch.ones(2)), value
+
+    def get_extra_state(self):
+        return self.value
+
+    def set_extra_state(self, value):
+        self.value = value
+
+
+def content(value):
+    return value.getvalue() if isinstance(value, io.BytesIO) else value
+
+
+def quantised():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(4, 2)))
+    return torch.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+
+
+def check_other_entries(folder, make, nest, legacy):
+    """State that is no tensor is renamed as the tensors are: load_state_dict finds every key."""
+    one, two, three, back = (os.path.join(folder, n) for n in ("in.pth", "out.pth", "re.pth", "back.pth"))
+    model = make()
+    value = torch.nn.DataParallel(model).state_dict()
+    value["epoch"] = 3  # added by a script: no module has it
+    save({"model": value} if nest else value, one, legacy, 2)
+    for args in (["strip-module", one, "-o", two], ["rename", one, "--map", r"^module\.=", "-o", three],
+                 ["add-module", two, "-o", back]):
+        done = gtrain(*args)
+        if done.returncode:
+            return done.stderr
+        checked = subprocess.run([GTRAIN, "ckpt", "verify", "-q", args[-1]], stdout=subprocess.PIPE, text=True)
+        if "damage" in checked.stdout:
+            return checked.stdout
+    for path, wrap in (two, lambda m: m), (three, lambda m: m), (back, torch.nn.DataParallel):
+        got = torch.load(path)["model"] if nest else torch.load(path)
+        fresh = make()
+        if got.pop("epoch", 0) != 3:
+            return "'epoch' is not as it was"
+        try:
+            wrap(fresh).load_state_dict(got, strict=True)
+        except RuntimeError as e:
+            return str(e)
+        if [content(m.value) for m in fresh.modules() if isinstance(m, Stateful)] != \
+           [content(m.value) for m in model.modules() if isinstance(m, Stateful)]:
+            return "the extra state differs"
+    return ""
+
+
+OTHER_ENTRIES = {
+    "BytesIO": lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), Stateful(io.BytesIO(b"a\0b"))),
+    "bytes": lambda: torch.nn.Sequential(Stateful(b"a\0\xff"), Stateful({"a": (1, b"c")})),
+    "quantize_dynamic": quantised,
+}
+
+
 class Block(torch.nn.Module):
     """The layout of the CIFAR ResNets of akamaster/pytorch_resnet_cifar10: conv1 bn1 conv2 bn2, no shortcut weights."""
 
@@ -463,6 +524,10 @@ def tests(folder):
         yield "strict=True after strip-module and back, DataParallel, " + kind, \
             lambda l=legacy: check_strict(folder, torch.nn.DataParallel, l)
         yield "remap, " + kind, lambda l=legacy: check_remap(folder, l)
+        for what, make in OTHER_ENTRIES.items():
+            for nest in False, True:
+                yield "renamed too: %s, %s%s" % (what, kind, ", nested" if nest else ""), \
+                    lambda m=make, n=nest, l=legacy: check_other_entries(folder, m, n, l)
     yield "edits in place, ten in a row", lambda: check_long_edits(folder)
     yield "records and their places", lambda: check_records(folder)
     for what, *rest in refusals(folder):

@@ -159,6 +159,7 @@ static void test_classes(void **state)
 		{ "a.w b?", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
 		{ "weight bias", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
 		{ "weight _extra_state{a=}", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
+		{ "weight a._extra_state=", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },
 		{ "w b", GT_CLASS_TENSORS, GT_CLASS_TENSORS },
 		{ "cpu cuda", GT_CLASS_TENSORS, GT_CLASS_TENSORS },
 		{ "a.w a.b config{x=}", GT_CLASS_STATE_DICT, GT_CLASS_STATE_DICT },

@@ -178,11 +178,11 @@ static int edit_metadata(struct walk *w, const struct step *step, const struct g
 	return rc;
 }
 
-static int keep_names(
-    struct walk *w, const struct gt_edit_key *keys, size_t count, struct gt_err *err)
+static int keep_names(struct walk *w, const struct gt_edit_key *keys, size_t count,
+    const struct gt_content *c, struct gt_err *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!gt_class_is_entry(keys[i].item))
+		if (!gt_class_is_entry(keys[i].item, c->by_modules))
 			continue;
 		if (gt_grow(&w->names, w->name_count, &w->name_capacity, sizeof(*w->names), err))
 			return GT_ENOMEM;
@@ -192,24 +192,24 @@ static int keep_names(
 }
 
 static int edit_state_dict(
-    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+    struct walk *w, const struct step *step, const struct gt_content *c, struct gt_err *err)
 {
 	struct gt_edit_key *keys;
 	size_t count, changed;
-	int rc = list_keys(dict, &keys, &count, err);
+	int rc = list_keys(c->dict, &keys, &count, err);
 
 	w->dicts++;
 	for (size_t i = 0; !rc && i < count; i++)
-		if (gt_class_is_entry(keys[i].item))
+		if (gt_class_is_entry(keys[i].item, c->by_modules))
 			rc = new_name(w, &keys[i], err);
 	if (!rc)
-		rc = keep_names(w, keys, count, err);
+		rc = keep_names(w, keys, count, c, err);
 	changed = w->edit->count;
 	if (!rc)
 		rc = push_keys(w, GT_EDIT_NAME, step, keys, count, err);
 	if (!rc && w->edit->count > changed) {
 		qsort(keys, count, sizeof(*keys), gt_index_by_name);
-		rc = edit_metadata(w, step, dict, keys, count, err);
+		rc = edit_metadata(w, step, c->dict, keys, count, err);
 	}
 	free(keys);
 	return rc;
@@ -330,7 +330,7 @@ static int visit_dict(struct walk *w, const struct step *step, const struct gt_c
 	const char *path;
 
 	if (class == GT_CLASS_STATE_DICT || (class == GT_CLASS_TENSORS && c->dict == w->found))
-		return edit_state_dict(w, step, c->dict, err);
+		return edit_state_dict(w, step, c, err);
 	if (c->tensors && c->others && !w->in_the_way)
 		w->in_the_way = c->other;
 	if (!c->tensors || c->tensors < c->others)

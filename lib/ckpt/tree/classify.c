@@ -13,16 +13,19 @@ const struct gt_tree *gt_class_dict(const struct gt_tree *node)
 	return gt_tree_is(node, GT_TREE_DICT) ? node : NULL;
 }
 
-bool gt_class_is_entry(const struct gt_tree_item *item)
+/* A module can save any value under its path: a quantised Linear saves a dtype and a tuple. */
+bool gt_class_is_entry(const struct gt_tree_item *item, bool by_modules)
 {
 	const struct gt_tree *value = item->value;
 
 	if (!gt_tree_is_text(item->key))
 		return false;
+	if (gt_text_ends_with(item->key->string.bytes, "_extra_state") ||
+	    (by_modules && strchr(item->key->string.bytes, '.')))
+		return true;
 	if (value->kind == GT_TREE_OPAQUE && value->opaque.args)
 		return !strncmp(value->opaque.class_name, "torch._", 7);
-	return value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_NONE ||
-	       gt_text_ends_with(item->key->string.bytes, "_extra_state");
+	return value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_NONE;
 }
 
 /* Keys that training scripts write beside tensors. */
@@ -44,10 +47,11 @@ static void add_other(struct gt_content *c, const struct gt_tree_item *item)
 static void look_at(struct gt_content *c, const struct gt_tree *node)
 {
 	*c = (struct gt_content){ .dict = gt_class_dict(node) };
+	c->by_modules = c->dict && gt_metadata_of(c->dict);
 	for (size_t i = 0; c->dict && i < c->dict->seq.count; i++) {
 		const struct gt_tree_item *item = &c->dict->seq.items[i];
 
-		if (!gt_class_is_entry(item))
+		if (!gt_class_is_entry(item, c->by_modules))
 			add_other(c, item);
 		if (item->value->kind != GT_TREE_TENSOR || !gt_tree_is_text(item->key))
 			continue;
@@ -81,10 +85,9 @@ static bool is_optimizer(const struct subject *s)
 	       (gt_tree_is(groups, GT_TREE_LIST) || gt_tree_is(groups, GT_TREE_TUPLE));
 }
 
-/* nn.Module.state_dict() has put `_metadata` there. */
 static bool has_metadata(const struct subject *s)
 {
-	return s->c.tensors && gt_metadata_of(s->c.dict);
+	return s->c.tensors && s->c.by_modules;
 }
 
 /* {"conv1.weight": ..., "conv1.bias": ...}; {"weight": ...} of a single module. */

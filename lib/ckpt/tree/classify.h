@@ -20,11 +20,13 @@ enum gt_class {
 
 /*
  * Counts of the values of a dict. A value is an entry if a state_dict may contain it: a tensor
- * (also if gtrain does not interpret it), None, or an `_extra_state` of a module.
+ * (also if gtrain does not interpret it), None, an `_extra_state` of a module, or, in a dict with
+ * `_metadata`, any value whose key contains a dot.
  */
 struct gt_content {
 	/* the node itself, or the items of an object whose class derives from dict; or NULL */
 	const struct gt_tree *dict;
+	bool by_modules; /* the dict has `_metadata`: nn.Module.state_dict() has made it */
 	/* tensors: number of tensors that gtrain interprets; dotted: number of these tensors whose
 	 * names contain a dot */
 	size_t tensors, dotted;
@@ -45,8 +47,11 @@ struct gt_content {
  */
 enum gt_class gt_classify(const struct gt_tree *node, bool root, struct gt_content *content);
 
-/* Return whether an item of a dict is an entry, as defined for struct gt_content. */
-bool gt_class_is_entry(const struct gt_tree_item *item);
+/*
+ * Return whether an item of a dict is an entry, as defined for struct gt_content. `by_modules` is
+ * that of the dict.
+ */
+bool gt_class_is_entry(const struct gt_tree_item *item, bool by_modules);
 
 /*
  * Return the node if it is a dict, or the items of an object whose class derives from dict. Return
