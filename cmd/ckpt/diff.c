@@ -46,6 +46,10 @@ static void print_notes(
 	for (int i = 0; i < 2; i++)
 		if (*d->note[i])
 			gt_log_info(log, "%s: %s", side[i].path, d->note[i]);
+	if (d->types)
+		gt_log_info(log,
+		    "%zu key%s in both with another type: 1 is not '1', and a list is not a tuple",
+		    d->types, d->types == 1 ? " is" : "s are");
 	if (d->agree)
 		gt_log_info(log,
 		    "without wrappers and prefixes, %zu names are in both, not %zu: --state-dict "

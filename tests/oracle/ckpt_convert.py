@@ -602,6 +602,22 @@ def test_merge_says_what_it_leaves(folder):
         "one.pth: left behind" in note for note in json.loads(done.stdout)["notes"]), done.stdout)
 
 
+def test_keys_that_are_no_names(folder):
+    """Tensors under other keys than text cannot be in a state_dict; none is lost without a word."""
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.safetensors")
+    tree = {0: torch.ones(2), (1, "x"): torch.ones(3), "a\0b": torch.ones(1), "a.weight": torch.zeros(1)}
+    names = r"0, (1, 'x'), 'a\0b'"
+    for nested in (False, True):
+        torch.save({"model": tree} if nested else tree, source)
+        for words in (("convert", source), ("merge", source, source), ("merge", source, source, "--average")):
+            done = gtrain(*words, "-o", out)
+            check(f"{words[0]} names tensors without a name", done.returncode == 0
+                  and f"left behind: {names}" in done.stderr, done.stderr)
+        done = gtrain("select", source, "--keys", "*", "-o", out)
+        check("select, too", done.returncode == 0 and f"3 tensors left out, as their keys are not text: {names}"
+              in done.stderr, done.stderr)
+
+
 def test_names_of_python_2(folder):
     """Protocol 2 writes __builtin__.xrange for range: both halves of such a name are new."""
     source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
@@ -657,6 +673,7 @@ def main():
         test_metadata(folder)
         test_merge_keeps_ties(folder)
         test_merge_says_what_it_leaves(folder)
+        test_keys_that_are_no_names(folder)
         test_names_of_python_2(folder)
         test_real(folder)
     print(f"1..{len(results)}")

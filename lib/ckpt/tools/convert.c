@@ -108,18 +108,6 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 	return false;
 }
 
-static void leave(struct gt_name_list *left, const struct gt_tree *key, size_t index)
-{
-	if (!key)
-		gt_name_list_add(left, "[%zu]", index);
-	else if (key->kind == GT_TREE_STRING)
-		gt_name_list_add(left, "'%s'", key->string.bytes);
-	else if (key->kind == GT_TREE_INT)
-		gt_name_list_add(left, "%lld", (long long)key->integer);
-	else
-		gt_name_list_add(left, "(other)");
-}
-
 /* From the root down to the state_dict. */
 static void list_left(
     struct gt_name_list *left, const struct gt_tree *node, const struct gt_state_dict *sd)
@@ -132,11 +120,13 @@ static void list_left(
 	here = node == sd->node;
 	for (size_t i = 0; gt_tree_is_seq(node) && i < node->seq.count; i++) {
 		const struct gt_tree_item *item = &node->seq.items[i];
-		bool taken = here ? item->value->kind == GT_TREE_TENSOR
-		                  : !next && holds(item->value, sd->node);
+		bool taken = here
+		                 ? item->value->kind == GT_TREE_TENSOR && gt_tree_is_text(item->key)
+		                 : !next && holds(item->value, sd->node);
 
 		if (!taken)
-			leave(left, item->key, i);
+			item->key ? gt_tree_list_key(left, item->key)
+			          : gt_name_list_add(left, "[%zu]", i);
 		else if (!here)
 			next = item->value;
 	}

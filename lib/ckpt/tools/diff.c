@@ -18,7 +18,8 @@ enum { PIECE = 1 << 20, BLOCK = 1024 };
 /* A name in one of the files. */
 struct entry {
 	const char *key;
-	size_t order; /* entries of one key keep theirs */
+	const struct gt_path *path; /* or NULL */
+	size_t order;               /* entries of one key keep theirs */
 	const struct gt_tree *value;
 	const struct gt_tree_tensor *tensor; /* or NULL */
 };
@@ -97,10 +98,18 @@ static bool same_value(const struct gt_tree *a, const struct gt_tree *b, double 
 
 /* ---- names ---- */
 
+/* As Python compares keys: 1 is not '1', and an item of a list is none of a tuple. */
+static int compare_keys(const struct entry *x, const struct entry *y)
+{
+	int order = strcmp(x->key, y->key);
+
+	return order ? order : gt_path_compare_types(x->path, y->path);
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
-	int order = strcmp(x->key, y->key);
+	int order = compare_keys(x, y);
 
 	return order ? order : (x->order > y->order) - (x->order < y->order);
 }
@@ -116,11 +125,11 @@ static int list_inventory(struct side *s, const struct gt_tree *root, struct gt_
 	if (!s->entries)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < v->tensor_count; i++, s->count++)
-		s->entries[s->count] = (struct entry){ v->tensors[i].key, s->count,
-			v->tensors[i].value, &v->tensors[i].value->tensor };
+		s->entries[s->count] = (struct entry){ v->tensors[i].key, v->tensors[i].path,
+			s->count, v->tensors[i].value, &v->tensors[i].value->tensor };
 	for (size_t i = 0; i < v->value_count; i++, s->count++)
-		s->entries[s->count] =
-		    (struct entry){ v->values[i].key, s->count, v->values[i].value, NULL };
+		s->entries[s->count] = (struct entry){ v->values[i].key, v->values[i].path,
+			s->count, v->values[i].value, NULL };
 	return 0;
 }
 
@@ -134,8 +143,8 @@ static int list_dict(struct side *s, const struct gt_tree *root, struct gt_err *
 	if (!s->entries)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < s->dict.count; i++, s->count++)
-		s->entries[i] =
-		    (struct entry){ s->dict.entries[i].name, i, NULL, s->dict.entries[i].tensor };
+		s->entries[i] = (struct entry){ s->dict.entries[i].name, NULL, i, NULL,
+			s->dict.entries[i].tensor };
 	return 0;
 }
 
@@ -211,7 +220,7 @@ static int match(struct gt_diff *d, const struct side *a, const struct side *b, 
 	for (size_t i = 0, k = 0; !rc && (i < a->count || k < b->count);) {
 		const struct entry *x = i < a->count ? &a->entries[i] : NULL;
 		const struct entry *y = k < b->count ? &b->entries[k] : NULL;
-		int order = !x ? 1 : !y ? -1 : strcmp(x->key, y->key);
+		int order = !x ? 1 : !y ? -1 : compare_keys(x, y);
 
 		if (order < 0)
 			rc = add_row(d, GT_DIFF_ONLY_A, x, NULL, err);
@@ -219,6 +228,7 @@ static int match(struct gt_diff *d, const struct side *a, const struct side *b, 
 			rc = add_row(d, GT_DIFF_ONLY_B, NULL, y, err);
 		else
 			rc = add_pair(d, x, y, tolerance, err);
+		d->types += order && x && y && !strcmp(x->key, y->key);
 		i += order <= 0;
 		k += order >= 0;
 	}

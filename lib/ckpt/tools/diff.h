@@ -50,6 +50,9 @@ struct gt_diff {
 	 * gave. Otherwise "".
 	 */
 	const char *note[2];
+	/* The number of keys that both checkpoints have as text, but not with the same types. They
+	 * have rows of the kinds GT_DIFF_ONLY_A and GT_DIFF_ONLY_B. */
+	size_t types;
 	/*
 	 * The number of tensor names that the two checkpoints would have in common if
 	 * gt_diff_options.state_dict were set. 0 if this number is not larger than `tensors`, or if
@@ -76,6 +79,7 @@ struct gt_diff_side {
 
 /*
  * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
+ * As in Python, the key 1 differs from the key '1', and a list from a tuple; but True equals 1.
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
  * the same place. Integers are compared exactly, unless only one of the two tensors is u64. All
  * other pairs of real types are compared as doubles. Complex numbers can be compared only with

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/text.h"
+#include "lib/base/buf.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/torch/module.h"
 #include "lib/ckpt/tree/tree.h"
@@ -29,44 +29,42 @@ static int list(struct lister *l, const struct gt_path *path, const struct gt_tr
 /* ---- paths ---- */
 
 static const struct gt_path *step(
-    struct lister *l, const struct gt_path *parent, const char *name, size_t length, int64_t number)
+    struct lister *l, const struct gt_path *parent, struct gt_path step)
 {
 	struct gt_path *p = gt_arena_alloc(&l->out->arena, sizeof(*p), l->err);
 
-	if (p)
-		*p = (struct gt_path){ parent, name, length, number };
+	if (!p)
+		return NULL;
+	*p = step;
+	p->parent = parent;
 	return p;
 }
 
 static const struct gt_path *step_name(
     struct lister *l, const struct gt_path *parent, const char *name)
 {
-	return step(l, parent, name, strlen(name), 0);
+	return step(l, parent, (struct gt_path){ .name = name, .length = strlen(name) });
 }
 
-/* Keys are strings and integers in practice; another key is named by its value, or "(object)". */
+/* Keys are strings and integers in practice. */
 static const struct gt_path *step_key(
     struct lister *l, const struct gt_path *parent, const struct gt_tree *key)
 {
-	char text[40];
-	char *copy;
+	struct gt_path p = { .kind = GT_STEP_OTHER_KEY };
+	struct gt_buf text = { 0 };
 
-	switch (key->kind) {
-	case GT_TREE_STRING:
-		return step(l, parent, key->string.bytes, key->string.length, 0);
-	case GT_TREE_INT:
-		return step(l, parent, NULL, 0, key->integer);
-	case GT_TREE_NONE:
-		return step_name(l, parent, "None");
-	case GT_TREE_BOOL:
-		return step_name(l, parent, key->boolean ? "True" : "False");
-	case GT_TREE_FLOAT:
-		snprintf(text, sizeof(text), "%.17g", gt_text_real(key->real));
-		copy = gt_arena_strdup(&l->out->arena, text, l->err);
-		return copy ? step_name(l, parent, copy) : NULL;
-	default:
-		return step_name(l, parent, "(object)");
+	if (key->kind == GT_TREE_STRING) {
+		p = (struct gt_path){ .name = key->string.bytes, .length = key->string.length };
+	} else if (key->kind == GT_TREE_INT) {
+		p = (struct gt_path){ .kind = GT_STEP_INTEGER, .number = key->integer };
+	} else {
+		gt_tree_put_key(&text, key);
+		p.name = gt_buf_keep(&text, &l->out->arena, l->err);
+		if (!p.name)
+			return NULL;
+		p.length = strlen(p.name);
 	}
+	return step(l, parent, p);
 }
 
 static size_t step_text(const struct gt_path *p, char text[24], const char **name)
@@ -75,28 +73,80 @@ static size_t step_text(const struct gt_path *p, char text[24], const char **nam
 	return p->name ? p->length : (size_t)snprintf(text, 24, "%" PRId64, p->number);
 }
 
+/* A zero byte becomes two characters, "\\0". */
+static size_t shown_length(const char *name, size_t length)
+{
+	size_t shown = length;
+
+	for (size_t i = 0; i < length; i++)
+		shown += !name[i];
+	return shown;
+}
+
+static char *put_before(char *at, const char *name, size_t length)
+{
+	while (length) {
+		char c = name[--length];
+
+		*--at = c ? c : '0';
+		if (!c)
+			*--at = '\\';
+	}
+	return at;
+}
+
 /* The steps joined, written from the back. */
 static const char *join(struct lister *l, const struct gt_path *path)
 {
 	char number[24], *key, *at;
 	const char *name;
-	size_t length = 0;
+	size_t length = 0, n;
 
-	for (const struct gt_path *p = path; p; p = p->parent)
-		length += step_text(p, number, &name) + (p->parent != NULL);
+	for (const struct gt_path *p = path; p; p = p->parent) {
+		n = step_text(p, number, &name);
+		length += shown_length(name, n) + (p->parent != NULL);
+	}
 	key = gt_arena_alloc(&l->out->arena, length + 1, l->err);
 	if (!key)
 		return NULL;
 	at = key + length;
 	for (const struct gt_path *p = path; p; p = p->parent) {
-		size_t n = step_text(p, number, &name);
-
-		at -= n;
-		memcpy(at, name, n);
+		n = step_text(p, number, &name);
+		at = put_before(at, name, n);
 		if (p->parent)
 			*--at = '.';
 	}
 	return key;
+}
+
+/* The last step that is not a string, and the bytes of text behind it. */
+static const struct gt_path *typed_step(const struct gt_path *p, size_t *behind)
+{
+	char number[24];
+	const char *name;
+
+	for (; p && p->kind == GT_STEP_STRING; p = p->parent)
+		*behind += step_text(p, number, &name) + 1;
+	return p;
+}
+
+int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b)
+{
+	size_t behind_a = 0, behind_b = 0;
+	char number[24];
+	const char *name;
+
+	while ((a = typed_step(a, &behind_a)), (b = typed_step(b, &behind_b)), a && b) {
+		if (behind_a != behind_b)
+			return behind_a < behind_b ? -1 : 1;
+		if (a->kind != b->kind)
+			return a->kind < b->kind ? -1 : 1;
+		behind_a += step_text(a, number, &name) + 1;
+		behind_b += step_text(b, number, &name) + 1;
+		a = a->parent;
+		b = b->parent;
+	}
+	return (a != NULL) - (b != NULL);
 }
 
 /* ---- rows ---- */
@@ -154,6 +204,8 @@ static bool is_part_name(const struct gt_tree *key)
 static int list_items(struct lister *l, const struct gt_path *path, const struct gt_tree *seq,
     const struct choice *choice)
 {
+	enum gt_step_kind kind =
+	    gt_tree_is(seq, GT_TREE_TUPLE) ? GT_STEP_TUPLE_INDEX : GT_STEP_LIST_INDEX;
 	int rc = 0;
 
 	for (size_t i = 0; seq && i < seq->seq.count && !rc; i++) {
@@ -163,8 +215,9 @@ static int list_items(struct lister *l, const struct gt_path *path, const struct
 
 		if (choice->no_parts && is_part_name(item->key))
 			continue;
-		p = seq->kind == GT_TREE_DICT ? step_key(l, path, item->key)
-		                              : step(l, path, NULL, 0, (int64_t)i);
+		p = seq->kind == GT_TREE_DICT
+		        ? step_key(l, path, item->key)
+		        : step(l, path, (struct gt_path){ .kind = kind, .number = (int64_t)i });
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
 		for (; choice->hidden && before < l->out->tensor_count; before++)
 			l->out->tensors[before].hidden = gt_module_hides(choice->hidden, item->key);

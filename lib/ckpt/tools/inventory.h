@@ -4,19 +4,39 @@
 
 #include "lib/ckpt/ckpt.h"
 
+/* The type of a step. Keys of dicts that are neither strings nor integers are rare. */
+enum gt_step_kind {
+	GT_STEP_STRING, /* a string key of a dict, or the name of an attribute */
+	GT_STEP_INTEGER,
+	GT_STEP_OTHER_KEY,
+	GT_STEP_LIST_INDEX,
+	GT_STEP_TUPLE_INDEX
+};
+
 /*
  * One step on the way from the root to a value: a key of a dict, an index in a list, or the name of
  * an attribute.
  */
 struct gt_path {
 	const struct gt_path *parent; /* the step before this one; NULL: this is the first step */
-	const char *name;             /* [length], zero-terminated; NULL: the step is `number` */
+	enum gt_step_kind kind;
+	/* [length], zero-terminated; NULL: the step is `number`. Of a key that is neither a string
+	 * nor an integer, its value as text, such as "(1, 2)". */
+	const char *name;
 	size_t length;
 	int64_t number;
 };
 
+/*
+ * Compare the types of the steps of two paths whose texts are equal, for sorting. Return 0 if
+ * integer keys, other keys, and indices of lists and of tuples stand at the same places. A name
+ * with a dot equals two names.
+ */
+int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b);
+
 struct gt_inventory_row {
-	const char *key; /* the steps joined by '.', like the names in a state_dict */
+	/* the steps joined by '.', like the names in a state_dict; a zero byte is written as \0 */
+	const char *key;
 	/*
 	 * The last step of the path to the value; gt_path.parent leads to the other steps. NULL:
 	 * the value is the root. Names may contain dots, so `key` does not always show where a step

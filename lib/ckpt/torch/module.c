@@ -75,8 +75,11 @@ static int add(struct gt_module_list *list, const char *prefix, const struct gt_
 	size_t length = strlen(prefix);
 	char *name;
 
-	if (!gt_tree_is_text(item->key))
+	if (!gt_tree_is_text(item->key)) {
+		if (item->value->kind == GT_TREE_TENSOR)
+			gt_tree_list_key(&list->unnamed, item->key);
 		return 0;
+	}
 	if (is_rebuilt(item->value) && !list->left_out++)
 		list->left_out_class = item->value->opaque.class_name;
 	if (item->value->kind != GT_TREE_TENSOR)

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TORCH_MODULE_H
 #define GT_CKPT_TORCH_MODULE_H
 
+#include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 
 /*
@@ -62,6 +63,7 @@ struct gt_module_list {
 	size_t left_out;
 	/* the name of the function with which PyTorch rebuilds the first tensor that is left out */
 	const char *left_out_class;
+	struct gt_name_list unnamed; /* keys of tensors that are not listed: they are no names */
 };
 
 /*

@@ -269,11 +269,18 @@ static const char *semicolon(const struct gt_buf *note)
 	return note->length ? "; " : "";
 }
 
-static void note_left_out(struct gt_buf *note, const struct gt_module_list *list)
+static void note_left_out(struct gt_buf *note, struct gt_module_list *list)
 {
+	size_t unnamed = list->unnamed.count;
+
 	if (list->left_out)
 		gt_buf_printf(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
 		    list->left_out_class);
+	if (unnamed)
+		gt_buf_printf(note, "%s%zu tensor%s left out, as %s not text: %s", semicolon(note),
+		    unnamed, unnamed == 1 ? "" : "s",
+		    unnamed == 1 ? "its key is" : "their keys are",
+		    gt_name_list_text(&list->unnamed));
 }
 
 static void note_prefixes(struct gt_buf *note, const bool *met, size_t keys)
@@ -326,7 +333,7 @@ static size_t strip_all(struct gt_state_dict *sd, bool *met)
 static int find(
     struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
-	struct gt_module_list list = { .sd = out };
+	struct gt_module_list list = { .sd = out, .unnamed.max = 6 };
 	struct gt_buf note = { 0 };
 	size_t stripped = 0, items = 0;
 	struct found f = { .items = &items };
@@ -348,6 +355,7 @@ static int find(
 	if (!rc)
 		rc = index_names(out, err);
 	if (rc) {
+		gt_name_list_release(&list.unnamed);
 		gt_state_dict_release(out);
 		return rc;
 	}
@@ -357,6 +365,7 @@ static int find(
 	note_prefixes(&note, met, stripped);
 	note_left_out(&note, &list);
 	note_locations(&note, out);
+	gt_name_list_release(&list.unnamed);
 	out->note = gt_buf_keep(&note, &out->arena, err);
 	if (!out->note)
 		gt_state_dict_release(out);

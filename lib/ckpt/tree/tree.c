@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/pickle/pickle.h"
 
 /* ---- nodes ---- */
@@ -376,6 +377,90 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 		return next_of_object(parent, w);
 	return parent->kind == GT_TREE_TENSOR && !w->next++ &&
 	       take(w, GT_PART_ATTRIBUTES, &parent->tensor.attributes);
+}
+
+/* ---- keys as text ---- */
+
+static void put_string(struct gt_buf *out, const char *bytes, size_t length)
+{
+	gt_buf_puts(out, "'");
+	for (size_t at = 0; at < length; at++) {
+		size_t n = strnlen(bytes + at, length - at);
+
+		gt_buf_add(out, bytes + at, n);
+		at += n;
+		if (at < length)
+			gt_buf_puts(out, "\\0");
+	}
+	gt_buf_puts(out, "'");
+}
+
+/* A small file can repeat a long part very often, so no part begins behind `end`. */
+static void put_key(struct gt_buf *out, const struct gt_tree *node, size_t end);
+
+static void put_parts(struct gt_buf *out, const struct gt_tree *node, size_t end)
+{
+	struct gt_walk w = { 0 };
+	const char *separator = "";
+
+	gt_buf_puts(out, "(");
+	while (out->length < end && gt_walk_next(node, &w)) {
+		gt_buf_puts(out, separator);
+		put_key(out, w.node, end);
+		separator = ", ";
+	}
+	gt_buf_puts(out, out->length < end ? ")" : "...");
+}
+
+static void put_key(struct gt_buf *out, const struct gt_tree *node, size_t end)
+{
+	size_t left = out->length < end ? end - out->length : 0;
+
+	switch (node->kind) {
+	case GT_TREE_NONE:
+		gt_buf_puts(out, "None");
+		break;
+	case GT_TREE_BOOL:
+		gt_buf_puts(out, node->boolean ? "True" : "False");
+		break;
+	case GT_TREE_INT:
+		gt_buf_printf(out, "%lld", (long long)node->integer);
+		break;
+	case GT_TREE_FLOAT:
+		gt_buf_printf(out, "%.17g", gt_text_real(node->real));
+		break;
+	case GT_TREE_STRING:
+		put_string(out, node->string.bytes,
+		    node->string.length < left ? node->string.length : left);
+		break;
+	case GT_TREE_TENSOR:
+		gt_buf_puts(out, "tensor");
+		break;
+	case GT_TREE_OPAQUE:
+		gt_buf_puts(out, node->opaque.class_name);
+		if (node->opaque.args)
+			put_parts(out, node, end);
+		break;
+	default:
+		put_parts(out, node, end);
+	}
+}
+
+void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key)
+{
+	enum { KEY_BYTES = 4096 };
+
+	put_key(out, key, out->length + KEY_BYTES);
+}
+
+void gt_tree_list_key(struct gt_name_list *list, const struct gt_tree *key)
+{
+	struct gt_buf text = { 0 };
+
+	if (list->count < list->max) /* others are only counted */
+		gt_tree_put_key(&text, key);
+	gt_name_list_add(list, "%s", gt_buf_text(&text));
+	gt_buf_release(&text);
 }
 
 void gt_tree_put_step(struct gt_buf *path, const struct gt_tree *key, size_t index)

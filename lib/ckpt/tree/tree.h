@@ -143,6 +143,17 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 struct gt_buf;
 
+/*
+ * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. The objects that
+ * a key consists of are written with their arguments. A zero byte is written as \0. A string
+ * inside a tuple or an object is cut where the text becomes longer than 4 KiB, and so is the rest.
+ */
+void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key);
+
+/* Add a key to a list of names, as gt_tree_put_key() writes it. */
+struct gt_name_list;
+void gt_tree_list_key(struct gt_name_list *list, const struct gt_tree *key);
+
 /* Append a step to a path for messages, such as "model.layers.0": a dot, except at the front, and
  * the step. The step is `key` if it is a string or an integer, otherwise `index`. `key` may be
  * NULL. Long keys are cut, because a small file can hold a long key above many names. */
