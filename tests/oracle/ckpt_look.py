@@ -226,6 +226,12 @@ def diff_cases(folder):
     yield check("kinds", {"e": torch.ones(2)}, {"e": 1}, 1, "value")
     yield check("large integers", {"i": torch.tensor([2**62 + 1])}, {"i": torch.tensor([2**62])}, 1, "by at most 1 ")
     yield check("complex", {"c": torch.tensor([1 + 2j])}, {"c": torch.tensor([1 + 3j])}, 1, "1 of 1 differ")
+    far = (torch.tensor([1 + 2j]), torch.tensor([4 + 6j]))
+    yield check("complex magnitude", *({"c": c} for c in far), 1, "by at most 5 (relative: 0.693)", options=("--tolerance", "4.9"))
+    yield check("complex tolerance", *({"c": c} for c in far), 0, options=("--tolerance", "5"))
+    odd = torch.tensor([complex(math.inf, 1), complex(math.nan, 1), complex(math.nan, 1)])
+    yield check("complex NaN and infinity", {"c": odd}, {"c": torch.tensor([complex(math.inf, 1), complex(math.nan, 1),
+                complex(0, 1)])}, 1, "1 of 3 differ; 1 NaN on one side alone")
     yield check("a prefix is no secret", {"w": w}, {"module.w": w}, 1, "without wrappers and prefixes, 1 names are in both")
     two = torch.ones(2)
     yield check("tuples as keys", {(1, 2): two, "x": 1}, {(7, 8): two, "x": 1}, 1,

@@ -280,29 +280,36 @@ struct comparison {
 	double tolerance;
 };
 
+/* Equal numbers and two NaN have no distance; infinities of one sign are equal. */
+static double distance(double a, double b)
+{
+	return a == b || (isnan(a) && isnan(b)) ? 0 : fabs(a - b);
+}
+
+/* Elements of `width` numbers each: a complex number is two, and its size is its magnitude. */
 static void count_reals(
     struct tally *t, const double *a, const double *b, size_t n, size_t width, double tolerance)
 {
 	for (size_t i = 0; i < n; i += width) {
-		bool differs = false, nan = false;
+		size_t k = i + width - 1;
+		double d = distance(a[i], b[i]), size = fmax(fabs(a[i]), fabs(b[i]));
 
-		for (size_t k = i; k < i + width; k++) {
-			double d = fabs(a[k] - b[k]), size = fmax(fabs(a[k]), fabs(b[k]));
+		if (k > i) {
+			double e = distance(a[k], b[k]);
 
-			if (a[k] == b[k] || (isnan(a[k]) && isnan(b[k])))
-				continue;
-			if (isnan(d)) { /* infinities of one sign are equal; only NaN is left */
-				nan = differs = true;
-				continue;
-			}
-			t->max_abs = fmax(t->max_abs, d);
-			if (d <= tolerance)
-				continue;
-			differs = true;
-			t->max_rel = fmax(t->max_rel, isinf(size) ? 1 : d / size);
+			d = isnan(d) || isnan(e) ? NAN : hypot(d, e);
+			size = fmax(hypot(a[i], a[k]), hypot(b[i], b[k]));
 		}
-		t->differing += differs;
-		t->one_nan += nan;
+		if (isnan(d)) { /* one number is NaN on one side alone */
+			t->one_nan++;
+			t->differing++;
+			continue;
+		}
+		t->max_abs = fmax(t->max_abs, d);
+		if (d <= tolerance)
+			continue;
+		t->differing++;
+		t->max_rel = fmax(t->max_rel, isinf(size) ? 1 : d / size);
 	}
 }
 
