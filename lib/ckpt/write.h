@@ -70,7 +70,8 @@ int gt_ckpt_check_output(
  * same number of shards, and so with the same file names. This index then lists new and old shards.
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
- * Errors: GT_EINVAL for another format, or if an output file is an input; GT_ENOTSUP for a tree or
+ * Errors: GT_EINVAL for another format, if an output file is an input, or if there is a single file
+ * that readers would take instead of the new shards and index; GT_ENOTSUP for a tree or
  * an option that the format does not support; GT_EFORMAT if a tensor does not match its checksum
  * in the input file; GT_EIO.
  */

@@ -112,8 +112,7 @@ keys() {
 	[[ ! -e out.safetensors ]]
 }
 
-@test "the report names the index of shards, whatever lies beside it" {
-	head -c 5000 /dev/zero >out.safetensors
+@test "the report names the index of shards" {
 	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64
 	equal "$status" 0
 	[[ $err == *"out.safetensors.index.json: "*" tensors, in shards of safetensors"* ]]
@@ -153,6 +152,38 @@ keys() {
 	gtrain ckpt convert in.pth -o one.safetensors.index.json --shard-size 1G
 	equal "$status" 0
 	equal "$(keys one.safetensors.index.json)" "$(keys in.pth)"
+}
+
+@test "a single file that would hide the new shards is an error, and nothing is written" {
+	gtrain ckpt convert in.pth -o sh/model.safetensors -q
+	equal "$status" 1
+	mkdir sh
+	gtrain ckpt convert in.pth -o sh/model.safetensors -q
+	equal "$status" 0
+	gtrain ckpt convert in.pth -o cut.safetensors --shard-size 64 -q
+	for command in "convert in.pth" "merge in.pth in.pth --average" "select in.pth --keys *"; do
+		for out in model.safetensors model.safetensors.index.json; do
+			# shellcheck disable=SC2086 # the words of the command
+			set -f && gtrain ckpt $command -o "sh/$out" --shard-size 64 && set +f
+			equal "$status" 2
+			[[ $err == *"'sh/model.safetensors' exists, and would be read instead of the shards"*"hint: remove it"* ]]
+		done
+	done
+	gtrain ckpt add-module cut.safetensors.index.json -o sh/model.safetensors.index.json
+	equal "$status" 2
+	equal "$(ls sh)" model.safetensors
+}
+
+@test "a single file beside older shards is read, and the index stays whole" {
+	mkdir sh
+	gtrain ckpt convert in.pth -o sh/model.safetensors --shard-size 64 -q
+	gtrain ckpt add-module in.pth -o new.pth -q
+	gtrain ckpt convert new.pth -o sh/model.safetensors -q
+	equal "$status" 0
+	equal "$(keys sh)" "$(keys new.pth)"
+	equal "$(keys sh/model.safetensors)" "$(keys new.pth)"
+	gtrain ckpt diff sh/model.safetensors.index.json in.pth
+	equal "$status" 0
 }
 
 @test "select takes by name and by path" {

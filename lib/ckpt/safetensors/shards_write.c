@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/file.h"
 #include "lib/base/text.h"
@@ -41,14 +42,35 @@ struct files {
 	bool no_sync;
 };
 
+/* Readers of the folder, and of this name, would take an older file for the new weights. */
+static int check_single_file(const char *stem, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s.safetensors", stem);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (path && !access(path, F_OK)) {
+		gt_err_set(err, GT_EINVAL,
+		    "'%.200s' exists, and would be read instead of the shards and their index",
+		    path);
+		rc = gt_err_hint(err, "remove it, or write the shards to another name or folder");
+	}
+	free(path);
+	return rc;
+}
+
 /* Always release: that removes files that are not in place. */
 static int init_files(struct files *s, const char *path, size_t shard_count, struct gt_err *err)
 {
+	int rc;
+
 	*s = (struct files){ .shard_count = shard_count };
 	s->stem = stem_of(path, err);
 	s->files = s->stem ? gt_calloc(shard_count + 1, sizeof(*s->files), err) : NULL;
 	if (!s->files)
 		return GT_ENOMEM;
+	rc = check_single_file(s->stem, err);
+	if (rc)
+		return rc;
 	s->weight_map = json_object();
 	return s->weight_map ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: the index");
 }
