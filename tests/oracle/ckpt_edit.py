@@ -512,6 +512,8 @@ def refusals(folder):
     yield "a whole model in a dict", {"model": model, "epoch": 1}, ["strip-module"], ["whole pickled model"]
     yield "a module beside tensors", {"x.w": torch.ones(1), "epoch": 1, "o": torch.nn.Linear(1, 1)}, \
         ["strip-module"], ["no state_dict", "'o' is not a tensor, so its dict is not a state_dict"]
+    yield "a lone surrogate in a name", {"module.a.w": torch.ones(1), "module.\ud800.w": torch.ones(1)}, ["add-module"], \
+        ["would become text that is not UTF-8", "hint: the name is not UTF-8 itself"]
     yield "an optimizer alone", stepped(model).state_dict(), ["strip-module"], ["optimizer's state"]
     yield "no state_dict", {"epoch": 1, "rng": torch.ones(3), "names": ["module.a"]}, ["add-module"], ["no state_dict"]
 

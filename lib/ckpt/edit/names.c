@@ -132,14 +132,12 @@ static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
 		gt_err_set(err, GT_EFORMAT, "'%.200s' would be left without a name", key->from);
 		return gt_err_hint(err, "nothing was written; match less of it");
 	}
-	if (key->to != key->from && !gt_text_is_utf8(key->to)) {
-		gt_err_set(
-		    err, GT_EFORMAT, "'%.200s' would become text that is not UTF-8", key->from);
-		return gt_err_hint(err,
-		    "expressions work on bytes: beyond ASCII write (ä|ö), not [äö], and no "
-		    "single dot");
-	}
-	return 0;
+	if (key->to == key->from || gt_text_is_utf8(key->to))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%.200s' would become text that is not UTF-8", key->from);
+	return gt_text_is_utf8(key->from)
+	           ? err->code
+	           : gt_err_hint(err, "the name is not UTF-8 itself: rename it in Python first");
 }
 
 /* All plain keys of a dict, as they are. *keys is yours to free. */
