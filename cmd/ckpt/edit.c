@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/edit.h"
+#include "lib/train/run/run_source.h"
 
 struct gt_ckpt_edit_cli {
 	struct gt_cmd_common common;
@@ -253,6 +254,21 @@ static void log_result(const struct job *j)
 
 /* ---- the commands ---- */
 
+/* The user has to name the file that an edit in place changes. */
+static int check_run(const char *operand, struct gt_err *err)
+{
+	char *path;
+	int rc = gt_run_source_find(&path, operand, err);
+
+	if (path) {
+		rc = gt_err_set(err, GT_EINVAL,
+		    "--in-place: '%.200s' is a run, and not the path of a file", operand);
+		gt_err_hint(err, "its latest checkpoint is %s", path);
+	}
+	free(path);
+	return rc;
+}
+
 static int edit(int argc, char **argv, enum gt_edit_kind kind)
 {
 	struct gt_ckpt_edit_cli cli;
@@ -264,8 +280,9 @@ static int edit(int argc, char **argv, enum gt_edit_kind kind)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = check_arguments(&env, &cli, &err);
-	if (!rc && !cli.in_place) /* the user has to name the file that an edit in place changes */
-		rc = gt_cmd_find_ckpts(&env, &err);
+	if (!rc)
+		rc = cli.in_place ? check_run(env.opts.operands[0], &err)
+		                  : gt_cmd_find_ckpts(&env, &err);
 	if (!rc) {
 		j.target = (struct gt_edit_target){ env.opts.operands[0], cli.output,
 			.no_sync = !cli.sync };

@@ -110,7 +110,9 @@ keys() {
 	gtrain ckpt diff run old.pth
 	equal "$status" 0
 	gtrain ckpt add-module run --in-place
-	equal "$status" 1
+	equal "$status" 2
+	equal "$err" "gtrain: error: --in-place: 'run' is a run, and not the path of a file
+hint: its latest checkpoint is run/checkpoints/step-00000001.pth"
 }
 
 @test "wrong usage is refused" {
@@ -141,6 +143,25 @@ hint: -o OUT writes a new file, --in-place changes this one, --dry-run none"
 hint: --in-place changes a file where it lies"
 	done
 	cmp before in.pth
+}
+
+@test "shards are edited into other files, and those of torch not at all" {
+	gtrain ckpt convert in.pth -o model.safetensors --shard-size 64 -q
+	index=model.safetensors.index.json
+	gtrain ckpt strip-module $index -o $index
+	equal "$status" 2
+	equal "$err" "gtrain: error: '$index' is the input itself
+hint: write other files, -o DIR/model.safetensors.index.json"
+	gtrain ckpt strip-module $index --in-place
+	equal "$status" 1
+	[[ $err == *"shards cannot be edited in place"*"hint: write other files, -o DIR/$index" ]]
+	names=$(keys in.pth | sed 's/.*/"&": "in.pth"/' | paste -sd,)
+	echo "{\"weight_map\": {$names}}" >pytorch_model.bin.index.json
+	for out in pytorch_model.bin.index.json other.bin.index.json; do
+		gtrain ckpt strip-module pytorch_model.bin.index.json -o $out
+		equal "$status" 1
+		[[ $err == *"a file of format torch-shards cannot be edited"*"hint: 'gtrain ckpt convert'"* ]]
+	done
 }
 
 @test "names that would collide are listed, and nothing is written" {

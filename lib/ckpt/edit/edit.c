@@ -314,7 +314,9 @@ static int check_target(
 
 	if (target->output && !stat(target->output, &st) && same_file(&st, &ckpt->opened)) {
 		gt_err_set(err, GT_EINVAL, "'%s' is the input itself", target->output);
-		return gt_err_hint(err, "{in-place} changes a file where it lies");
+		return ckpt->shard_count
+		           ? gt_err_hint(err, GT_EDIT_SHARDS_HINT)
+		           : gt_err_hint(err, "{in-place} changes a file where it lies");
 	}
 	return gt_edit_unchanged(ckpt, target->input, err);
 }

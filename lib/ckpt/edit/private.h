@@ -55,6 +55,9 @@ int gt_edit_locations(
 
 /* ---- applying ---- */
 
+/* Shards are not edited in place. */
+#define GT_EDIT_SHARDS_HINT "write other files, -o DIR/model.safetensors.index.json"
+
 /*
  * Open the input for writing, to edit it in place. If gt_edit_open() has locked the file, *fd
  * refers to the locked file. Otherwise this function locks the file. GT_EIO if another process

@@ -336,7 +336,7 @@ const struct gt_ckpt_format gt_format_safetensors_shards = { .name = "safetensor
 
 /* The same, of files that torch wrote: the row above gives way to it. */
 const struct gt_ckpt_format gt_format_torch_shards = {
-	.name = "torch-shards", .sniff = sniff, .open = open_index, .apply = gt_st_shards_apply
+	.name = "torch-shards", .sniff = sniff, .open = open_index
 };
 
 /* ---- folders ---- */

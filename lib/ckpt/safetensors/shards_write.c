@@ -322,7 +322,7 @@ static int fail(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
 	    "'%s': shards cannot be edited in place: a kill would leave "
 	    "some with old names and some with new",
 	    target->input);
-	return gt_err_hint(err, "write other files, -o DIR/model.safetensors.index.json");
+	return gt_err_hint(err, GT_EDIT_SHARDS_HINT);
 }
 
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
