@@ -552,6 +552,34 @@ def test_metadata(folder):
     done = gtrain("merge", source, source, "--average", "-o", out)
     check("merge --average keeps _metadata", getattr(torch.load(out), "_metadata", None)
           == state._metadata, done.stderr)
+    one, two = os.path.join(folder, "one.pth"), os.path.join(folder, "two.pth")
+    for mark in (1, 7):
+        for name, parts in ((one, ("0", "3")), (two, ("2",))):
+            gtrain("select", source, *(w for p in parts for w in ("--keys", p + ".*")), "-o", name)
+        part = torch.load(two)
+        part._metadata[""] = {"version": mark}
+        torch.save(part, two)
+        done = gtrain("merge", one, two, "-o", out)
+        got = torch.load(out) if not done.returncode else OrderedDict()
+        want = {k: v for k, v in state._metadata.items() if k != "1"}
+        check("merge unites _metadata", getattr(got, "_metadata", None) == want
+              and ("1 entry of the metadata differs" in done.stderr) is (mark == 7), done.stderr)
+        model.load_state_dict(got, strict=True)
+    texts = [os.path.join(folder, n) for n in ("texts.safetensors", "more.safetensors")]
+    for path, text in zip(texts, ({"a": "x", "b": "y"}, {"a": "x", "b": "z", "c": "w"})):
+        header = json.dumps({"__metadata__": text, path[-16:-13]: {
+            "dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header + bytes(4))
+    done = gtrain("merge", *texts, "-o", out, "--to", "safetensors")
+    with open(out, "rb") as f:
+        meta = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]
+    check("merge unites __metadata__", {k: v for k, v in meta.items() if len(k) == 1}
+          == {"a": "x", "b": "y", "c": "w"} and "1 entry of the metadata differs" in done.stderr, done.stderr)
+    torch.save({"model": state, "model_ema": state}, source)
+    done = gtrain("merge", source, source, "-o", out)
+    check("merge says where it found the weights", f"{source}: state_dict found under 'model'; there is also 'model_ema'"
+          in done.stderr, done.stderr)
     model[2][0]._version = 7
     torch.save(model, source)
     why = convert(source, out)

@@ -134,15 +134,19 @@ static void list_left(
 		list_left(left, next, sd);
 }
 
-void gt_convert_note_left_out(struct gt_buf *note, const char *path, const struct gt_tree *root,
+void gt_convert_note(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd)
 {
+	const char *before = path ? path : "", *colon = path ? ": " : "";
 	struct gt_name_list left = { .max = 6 };
 
+	if (sd->note[0])
+		gt_buf_printf(note, "%s%s%s%s\n", before, colon,
+		    strncmp(sd->note, "a ", 2) ? "" : "the weights of ", sd->note);
 	list_left(&left, root, sd);
 	if (left.count)
-		gt_buf_printf(note, "%s%sleft behind: %s\n", path ? path : "", path ? ": " : "",
-		    gt_name_list_text(&left));
+		gt_buf_printf(
+		    note, "%s%sleft behind: %s\n", before, colon, gt_name_list_text(&left));
 	gt_name_list_release(&left);
 }
 
@@ -160,10 +164,7 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 		return rc;
 	}
 	*out = gt_convert_state_dict(&sd, a, err);
-	if (sd.note[0])
-		gt_buf_printf(
-		    note, "%s%s\n", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
-	gt_convert_note_left_out(note, NULL, root, &sd);
+	gt_convert_note(note, NULL, root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }

@@ -54,12 +54,12 @@ struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Append a line to `note` that lists the parts of `root` that are not tensors of its state_dict
- * `sd`: all values outside of `sd`, and values in `sd` that are not tensors. The line is "FILE:
- * left behind: ...", without "FILE: " if `path` is NULL. If there are no such parts, append
- * nothing.
+ * Append lines to `note`: sd->note, which says where the state_dict was found, and a list of the
+ * parts of `root` that are not tensors of `sd`: all values outside of it, and other values in it.
+ * The second line is "FILE: left behind: ...". Both are without "FILE: " if `path` is NULL, and
+ * each is missing if there is nothing to say.
  */
-void gt_convert_note_left_out(struct gt_buf *note, const char *path, const struct gt_tree *root,
+void gt_convert_note(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);
 
 #endif

@@ -14,6 +14,7 @@
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/flat.h"
+#include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/tree.h"
 
 enum {
@@ -104,6 +105,22 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 	return gt_tree_push(m->root, item->key, item->value, m->arena, err);
 }
 
+static int merge_metadata(struct gt_tree *root, struct gt_tree *const *parts, size_t count,
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
+{
+	size_t differ = 0;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = gt_metadata_merge(root, parts[i], &differ, arena, err);
+	if (differ)
+		gt_buf_printf(note,
+		    "%zu entr%s of the metadata differ%s: the first file's %s taken\n", differ,
+		    differ == 1 ? "y" : "ies", differ == 1 ? "s" : "",
+		    differ == 1 ? "was" : "were");
+	return rc;
+}
+
 /* The state_dict of a file, as a tree in the arena. */
 static int take_part(struct gt_tree **out, const struct gt_merge_input *input,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
@@ -114,7 +131,7 @@ static int take_part(struct gt_tree **out, const struct gt_merge_input *input,
 	if (rc)
 		return gt_err_prefix(err, "'%.120s'", input->path);
 	*out = gt_convert_state_dict(&sd, arena, err);
-	gt_convert_note_left_out(note, input->path, input->root, &sd);
+	gt_convert_note(note, input->path, input->root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }
@@ -136,21 +153,23 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		.root = gt_tree_dict(arena, err),
 		.names.compare = gt_index_by_name,
 		.differ.max = 4 };
-	int rc = m.root ? 0 : GT_ENOMEM;
+	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
+	int rc = m.root && parts ? 0 : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < count; i++) {
-		struct gt_tree *part = NULL;
-
-		rc = take_part(&part, &inputs[i], arena, note, err);
+		rc = take_part(&parts[i], &inputs[i], arena, note, err);
 		if (!rc && !i)
-			m.root->seq.ordered = part->seq.ordered;
-		for (size_t k = 0; !rc && k < part->seq.count; k++)
-			rc = add(&m, &part->seq.items[k], err);
+			m.root->seq.ordered = parts[i]->seq.ordered;
+		for (size_t k = 0; !rc && k < parts[i]->seq.count; k++)
+			rc = add(&m, &parts[i]->seq.items[k], err);
 	}
 	gt_index_release(&m.names);
 	if (!rc && m.differ.count)
 		rc = fail_names(&m.differ, err);
 	gt_name_list_release(&m.differ);
+	if (!rc)
+		rc = merge_metadata(m.root, parts, count, arena, note, err);
+	free(parts);
 	if (rc)
 		return rc;
 	*out = m.root;
@@ -535,8 +554,8 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 		rc = fill(&m, out, parts, folder, err);
 	if (!rc) {
 		out->root->seq.ordered = parts[0]->seq.ordered;
-		out->root->seq.attributes = parts[0]->seq.attributes;
 		report(&m, note);
+		rc = merge_metadata(out->root, parts, count, &out->arena, note, err);
 	}
 	if (!out->map.data && m.fd >= 0)
 		close(m.fd);

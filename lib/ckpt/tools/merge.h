@@ -11,11 +11,12 @@ struct gt_merge_input {
 
 /*
  * Build a dict with the tensors of the state_dicts of `count` trees, in the order of the trees,
- * with unchanged names. *out is allocated in `arena`, and borrows the tensors of the trees. The
- * function appends lines to `note`: for each tree, the parts that are left out, and then the number
- * of tensors in the result. If a name occurs in several trees, its tensors must have the same type,
- * shape and bytes. Otherwise the function fails with GT_EFORMAT; the message contains the number of
- * such names, and the first few of them.
+ * with unchanged names, and with their metadata (gt_metadata_merge()). *out is in `arena`, and
+ * borrows the tensors of the trees. The function appends lines to `note`: for each tree, the
+ * place of its state_dict and the parts that are left out; then the number of tensors in the
+ * result. If a name occurs in several trees, its tensors must have the same type, shape and bytes.
+ * Otherwise the function fails with GT_EFORMAT; the message contains the number of such names, and
+ * the first few of them.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);

@@ -115,6 +115,50 @@ int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *tex
 
 /* ---- both ---- */
 
+static int compare_keys(const void *a, const void *b)
+{
+	const struct gt_tree_item *x = a, *y = b;
+
+	return strcmp(x->key->string.bytes, y->key->string.bytes);
+}
+
+/* Whether two entries say the same: texts, or the versions of a module. */
+static bool same_entry(const struct gt_tree *a, const struct gt_tree *b)
+{
+	int64_t x = 0, y = 0;
+
+	if (a->kind == GT_TREE_STRING)
+		return gt_tree_is_string(b, a->string.bytes);
+	return gt_tree_as_int(gt_tree_get(a, "version"), &x) ==
+	           gt_tree_as_int(gt_tree_get(b, "version"), &y) &&
+	       x == y;
+}
+
+/* Add the entries of `from` that `to` lacks. */
+static int merge_entries(struct gt_tree *to, const struct gt_tree *from, size_t *differ,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_index known = { .compare = compare_keys };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < to->seq.count; i++)
+		if (gt_tree_is_text(to->seq.items[i].key))
+			rc = gt_index_add(&known, &to->seq.items[i], err) ? 0 : GT_ENOMEM;
+	for (size_t i = 0; !rc && i < from->seq.count; i++) {
+		const struct gt_tree_item *item = &from->seq.items[i], *found;
+
+		if (!gt_tree_is_text(item->key))
+			continue;
+		found = gt_index_find(&known, item);
+		if (found)
+			*differ += !same_entry(found->value, item->value);
+		else
+			rc = gt_tree_push(to, item->key, item->value, arena, err);
+	}
+	gt_index_release(&known);
+	return rc;
+}
+
 static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
     struct gt_arena *arena, struct gt_err *err)
 {
@@ -146,4 +190,29 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
 	return rc || !texts
 	           ? rc
 	           : set_attribute(dict, GT_ST_METADATA, (struct gt_tree *)texts, arena, err);
+}
+
+int gt_metadata_merge(struct gt_tree *dict, const struct gt_tree *from, size_t *differ,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	static const char *const names[] = { "_metadata", GT_ST_METADATA };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(names) / sizeof(*names); i++) {
+		const struct gt_tree *entries = gt_tree_get(from->seq.attributes, names[i]);
+		struct gt_tree *own = (struct gt_tree *)gt_tree_get(
+		    dict->seq.attributes, names[i]); /* ours, as dict is */
+
+		if (!gt_tree_is(entries, GT_TREE_DICT))
+			continue;
+		if (!own) {
+			own = gt_tree_dict(arena, err);
+			if (own)
+				own->seq.ordered = entries->seq.ordered;
+			rc = set_attribute(dict, names[i], own, arena, err);
+		}
+		if (!rc)
+			rc = merge_entries(own, entries, differ, arena, err);
+	}
+	return rc;
 }
