@@ -308,6 +308,13 @@ def pickles_anywhere(path, touch, verify):
         save(path + ".npz", x=good, y=objects)
         shutil.move(path + ".npz", path)
         yield verify("an archive with an array of objects (%s)" % save.__name__, 1, *named, "y.npy")
+    torch.save({"x": torch.ones(300)}, path + ".pth")
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(path + ".pth") as old, zipfile.ZipFile(path, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, old.read(name), method)
+        yield verify("records packed by method %d" % method, 1, "unread: 3 records are packed by a method that gtrain cannot unpack",
+                     "data.pkl' (method %d)" % method, absent=("damage",))
     for i, data in enumerate((b"cos and sin\n(1.\n" * 9, json.dumps({"posix": "system"}).encode(), random.Random(7).randbytes(5000))):
         write(data)
         yield verify("data that is no pickle (%s)" % ("text", "JSON", "random")[i], 1, absent=("posix", "calls"))

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/tools/verify_steps.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -77,6 +78,8 @@ static int check_record(struct checker *c, size_t i, size_t *k, bool *bad, struc
 	uint32_t crc = known ? known->crc : 0;
 	const unsigned char *bytes;
 
+	if (!gt_zip_can_unpack(r))
+		return damaged(r, "cannot be unpacked", bad, i, err);
 	if (r->method != STORED)
 		return gt_zip_open_record(c->zip, r, c->arena, &bytes, err)
 		           ? damaged(r, "does not unpack", bad, i, err)
@@ -97,7 +100,8 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struc
 	*checked_bytes = 0;
 	for (size_t i = 0, k = 0; i < zip->count && !rc; i++) {
 		rc = check_record(&c, i, &k, bad, err);
-		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;
+		if (zip->records[i].crc && gt_zip_can_unpack(&zip->records[i]))
+			*checked_bytes += zip->records[i].size;
 	}
 	free(c.sums);
 	free(c.storages);
@@ -168,6 +172,27 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 	return rc;
 }
 
+/* Records of other methods than gtrain's may be sound. */
+static int report_packed(struct gt_verify *v, const struct gt_zip *zip, struct gt_err *err)
+{
+	struct gt_name_list names = { .max = 3 };
+	size_t count;
+	int rc = 0;
+
+	for (size_t i = 0; i < zip->count; i++)
+		if (!gt_zip_can_unpack(&zip->records[i]))
+			gt_name_list_add(&names, "'%.80s' (method %u)", zip->records[i].name,
+			    zip->records[i].method);
+	count = names.count;
+	if (count)
+		rc = gt_verify_find(v, GT_FINDING_UNREAD,
+		    "unpack the archive, and pack it with `zip -0`", err,
+		    "%zu record%s packed by a method that gtrain cannot unpack: %s", count,
+		    count == 1 ? " is" : "s are", gt_name_list_text(&names));
+	gt_name_list_release(&names);
+	return rc;
+}
+
 static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_index *known,
     size_t threads, struct gt_err *err)
 {
@@ -181,11 +206,13 @@ static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_i
 	v->checked_bytes += checked;
 	for (size_t i = 0; i < zip->count && !rc; i++) {
 		silent += !zip->records[i].crc && zip->records[i].size;
-		if (bad[i])
+		if (bad[i] && gt_zip_can_unpack(&zip->records[i]))
 			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "copy or download the file again",
 			    err, "record '%s' is damaged: it differs from its CRC-32",
 			    zip->records[i].name);
 	}
+	if (!rc)
+		rc = report_packed(v, zip, err);
 	if (!rc && silent)
 		rc = gt_verify_find(v, GT_FINDING_NOTE, "", err,
 		    "%zu record%s no CRC-32 to compare with", silent,

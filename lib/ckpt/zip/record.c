@@ -272,6 +272,11 @@ static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_a
 	return rc;
 }
 
+bool gt_zip_can_unpack(const struct gt_zip_record *r)
+{
+	return r->method == STORED || r->method == DEFLATED;
+}
+
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err)
 {

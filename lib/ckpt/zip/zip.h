@@ -116,6 +116,9 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
 
+/* Return whether gtrain can unpack a record: it is stored or deflated. */
+bool gt_zip_can_unpack(const struct gt_zip_record *record);
+
 /*
  * Set `storage` to the bytes of a record. If the record is not deflated, the bytes stay in the file
  * and are not read now; gt_storage_check() later compares them with the CRC-32. The fields key,
