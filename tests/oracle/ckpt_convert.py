@@ -646,6 +646,37 @@ def test_keys_that_are_no_names(folder):
               in done.stderr, done.stderr)
 
 
+def test_rewritten(folder):
+    """Another program copies gtrain's checksums into a header of its own: they are stale, not damage."""
+    source, old, new, out = (os.path.join(folder, n) for n in ("in.pth", "old.safetensors", "new.safetensors", "out.safetensors"))
+    torch.save({"a.w": torch.ones(3), "b.w": torch.zeros(2)}, source)
+    convert(source, old)
+    with open(old, "rb") as f:
+        meta = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]
+    orders = [meta, dict(sorted(meta.items())), dict(reversed(meta.items())), {**meta, "more": "text"}]
+    for i, (kept, separators) in enumerate((m, s) for m in orders for s in (None, (",", ":"))):
+        header = {"__metadata__": kept, "x.w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+                  "y.w": {"dtype": "F32", "shape": [3], "data_offsets": [8, 20]}}
+        text = json.dumps(header, separators=separators).encode()
+        with open(new, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + struct.pack("<5f", 1, 2, 3, 4, 5))
+        want = {"x.w": torch.tensor([1., 2]), "y.w": torch.tensor([3., 4, 5])}
+        done = gtrain("verify", new)
+        check(f"rewritten {i}: verify notes it", done.returncode == 0 and "note: the checksums in __metadata__ are stale"
+              in done.stdout, done.stdout)
+        done = gtrain("add-module", new, "-o", out)
+        check(f"rewritten {i}: edited", done.returncode == 0 and "stale" in gtrain("verify", out).stdout
+              and equal(read_safetensors(out), {"module." + k: t for k, t in want.items()}), done.stderr)
+        done = gtrain("convert", new, "-o", out)
+        told = gtrain("verify", out).stdout
+        check(f"rewritten {i}: convert", done.returncode == 0 and "nothing is wrong" in told
+              and equal(read_safetensors(out), want), done.stderr + told)
+        with open(out, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            f.write(b"\1")
+        check(f"rewritten {i}: with new checksums", "is damaged" in gtrain("verify", out).stdout)
+
+
 def test_names_of_python_2(folder):
     """Protocol 2 writes __builtin__.xrange for range: both halves of such a name are new."""
     source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
@@ -702,6 +733,7 @@ def main():
         test_merge_keeps_ties(folder)
         test_merge_says_what_it_leaves(folder)
         test_keys_that_are_no_names(folder)
+        test_rewritten(folder)
         test_names_of_python_2(folder)
         test_real(folder)
     print(f"1..{len(results)}")

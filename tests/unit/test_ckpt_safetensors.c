@@ -154,8 +154,14 @@ static const struct {
 	    "'gtrain.crc32.tensors' without 'gtrain.crc32.header'" },
 	{ "{\"__metadata__\":{\"gtrain.crc32.tensors\":\"\",\"gtrain.crc32.header\":\"x\"}}", 0, 0,
 	    GT_EFORMAT, "is no CRC-32" },
+	{ GT_ST_START "00000000\",\"gtrain.crc32.tensors\":\"\"}}", 0, 0, GT_EFORMAT,
+	    "its CRC-32 is " },
+	/* in a header that another program has written */
 	{ "{\"__metadata__\":{\"gtrain.crc32.tensors\":\"\",\"gtrain.crc32.header\":\"00000000\"}}",
-	    0, 0, GT_EFORMAT, "its CRC-32 is " },
+	    0, 0, 0, NULL },
+	{ "{\"__metadata__\":{\"format\":\"pt\",\"gtrain.crc32.header\":\"00000000\","
+	  "\"gtrain.crc32.tensors\":\"00000000\",\"gtrain.tied\":\"1\",\"x\":\"y\"}," F32 "}",
+	    0, 8, 0, NULL },
 };
 
 static void test_rules(void **state)

@@ -86,7 +86,8 @@ static int find_patches(struct rewrite *w, struct gt_err *err)
 static void put_patched(struct rewrite *w, struct gt_buf *out, size_t size)
 {
 	const struct gt_st_string *own = gt_st_metadata(w->header, GT_ST_HEADER);
-	size_t digits = own && gt_st_metadata(w->header, GT_ST_TENSORS) ? own->value_at + 1 : 0;
+	bool sealed = own && gt_st_metadata(w->header, GT_ST_TENSORS) && !w->header->stale;
+	size_t digits = sealed ? own->value_at + 1 : 0;
 	size_t at = 0;
 
 	for (size_t i = 0; i <= w->patch_count; i++) {

@@ -88,7 +88,8 @@ size_t gt_st_ties(const struct gt_st_header *h)
 	char *end;
 	size_t count;
 
-	if (!said || !gt_st_metadata(h, GT_ST_HEADER) || !gt_st_metadata(h, GT_ST_TENSORS))
+	if (!said || h->stale || !gt_st_metadata(h, GT_ST_HEADER) ||
+	    !gt_st_metadata(h, GT_ST_TENSORS))
 		return 0;
 	count = strtoul(said->value, &end, 10);
 	return !*end && count == (size_t)(h->metadata + h->metadata_count - said) - 1 ? count : 0;

@@ -86,7 +86,7 @@ static int damaged(struct gt_err *err, const char *what)
 }
 
 /* Whether the header has digests; then its own is compared. */
-static int check_header(const struct gt_st_header *h, bool *digests, struct gt_err *err)
+static int check_header(struct gt_st_header *h, bool *digests, struct gt_err *err)
 {
 	const struct gt_st_string *own = gt_st_metadata(h, GT_ST_HEADER);
 	const struct gt_st_string *tensors = gt_st_metadata(h, GT_ST_TENSORS);
@@ -103,11 +103,13 @@ static int check_header(const struct gt_st_header *h, bool *digests, struct gt_e
 	crc = gt_st_header_crc(h->text, h->size, own->value_at + 1);
 	if (crc == expected)
 		return 0;
+	h->stale = own->value_at + 1 != sizeof(GT_ST_START) - 1;
+	*digests = !h->stale;
+	if (h->stale)
+		return 0;
 	gt_err_set(
 	    err, GT_EFORMAT, "the header is damaged: its CRC-32 is %08x, not %08x", crc, expected);
-	return gt_err_hint(err,
-	    "copy or download the file again, unless another program rewrote it "
-	    "and kept gtrain's entries of __metadata__");
+	return gt_err_hint(err, "copy or download the file again");
 }
 
 /* The next word of the list goes to a tensor's storage. */
@@ -249,7 +251,7 @@ static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
 
 		for (size_t k = 0; k < sizeof(ours) / sizeof(*ours); k++)
 			known = known || !strcmp(s->key, ours[k]);
-		if (!digests || !known)
+		if (!known || !(digests || h->stale))
 			rc = gt_tree_set(
 			    rest, s->key, gt_tree_string(b->arena, s->value, err), b->arena, err);
 	}

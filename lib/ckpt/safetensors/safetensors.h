@@ -29,8 +29,13 @@
  *                           computation, these 8 digits are replaced by zeros
  *
  * A file has both entries or none; if it has only one, this is an error. "gtrain.crc32.tensors"
- * does not depend on names, so renaming a tensor does not change it. A program that rewrites the
- * header must update "gtrain.crc32.header" or remove both entries.
+ * does not depend on names, so renaming a tensor does not change it.
+ *
+ * Another program may copy both entries into a header of its own, where they are wrong. So gtrain's
+ * header begins with GT_ST_START, which has two spaces that no JSON library writes. If the digits
+ * of "gtrain.crc32.header" follow it, the header is gtrain's, and another CRC-32 is damage: no
+ * flipped bit moves the digits. If they stand elsewhere, a wrong CRC-32 means that the digests are
+ * stale. They are ignored, as is "gtrain.tied", and the file has no checksums.
  *
  * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
  * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
@@ -49,6 +54,9 @@
 #define GT_ST_HEADER   "gtrain.crc32.header"
 #define GT_ST_TIED     "gtrain.tied"
 #define GT_ST_FORMAT   "format" /* the value is "pt"; the transformers library requires the entry */
+
+/* the start of a header that gtrain writes, up to the digits of GT_ST_HEADER */
+#define GT_ST_START "{\"" GT_ST_METADATA "\":  {\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
 
 enum {
 	GT_ST_LENGTH_BYTES = 8,
@@ -92,6 +100,7 @@ struct gt_st_header {
 	struct gt_st_tensor **by_offset;
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
+	bool stale; /* the digests are those of another header; set when a file is opened */
 };
 
 /*
@@ -115,8 +124,8 @@ const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, con
 
 /*
  * Return the number of entries at the end of __metadata__ that are other names of tensors. Return 0
- * if the file has no digests, or if the value of GT_ST_TIED differs from the number of entries that
- * follow the entry GT_ST_TIED.
+ * if the file has no digests or stale ones, or if the value of GT_ST_TIED differs from the number
+ * of entries that follow the entry GT_ST_TIED.
  */
 size_t gt_st_ties(const struct gt_st_header *header);
 

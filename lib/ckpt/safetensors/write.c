@@ -56,8 +56,7 @@ static void put_metadata(struct gt_buf *out, struct header *h)
 	const struct gt_st_output *o = h->output;
 	const char *separator = "";
 
-	gt_buf_puts(
-	    out, "{\"" GT_ST_METADATA "\":{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\"");
+	gt_buf_puts(out, GT_ST_START);
 	h->digits_at = out->length;
 	gt_buf_puts(out, "00000000\",\"" GT_ST_TENSORS "\":\"");
 	for (size_t i = 0; i < o->count; i++) {

@@ -264,6 +264,12 @@ static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
 {
 	int rc = look(v, &ckpt->map, known, threads, err);
 
+	if (!rc && ckpt->st_header && ckpt->st_header->stale)
+		rc =
+		    gt_verify_find(v, GT_FINDING_NOTE, "`gtrain ckpt convert` writes new ones", err,
+		        "the checksums in " GT_ST_METADATA
+		        " are stale: another program has rewritten the "
+		        "header and kept them, so nothing is compared");
 	return rc ? rc : find_tail(v, ckpt, err);
 }
 
