@@ -28,10 +28,9 @@ struct gt_loop {
 	double train_s; /* train_s of the last report */
 	double data_s;  /* part of train_s: seconds in which the loop waited for data */
 	struct gt_train_result *result;
-	struct gt_profile *profile; /* NULL: no profile */
-	int64_t first_step;         /* steps done before this loop began */
-	/* steps of the last checkpoint, evaluation and gt_loop_check_finite(); -1: none */
-	int64_t saved_step, evaluated_step, checked_step;
+	struct gt_profile *profile;        /* NULL: no profile */
+	int64_t first_step;                /* steps done before this loop began */
+	int64_t saved_step, checked_step;  /* of the last checkpoint and check; -1: none */
 	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
 	const atomic_bool *stop_requested; /* set when this rank is asked to stop */
 	bool stop;                         /* all ranks have agreed to stop */

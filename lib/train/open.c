@@ -286,10 +286,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		gt_log_info(t->log, "resuming from %s", file.path);
 		report_amp(t, s.amp);
 		t->step = s.step;
-		t->best_step = s.best_step;
-		t->best_score = s.best_score;
-		t->best_epoch = s.best_epoch >= 0 ? s.best_epoch : s.best_step / t->steps_per_epoch;
-		gt_resume_check_best(t);
+		gt_resume_set_best(t, &s);
 	}
 	if (!rc && t->saved.foreign)
 		gt_foreign_log(t, &report, s.undecayed);
@@ -568,7 +565,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 		return GT_ENOMEM;
 	t->o = *options;
 	t->log = log;
-	t->best_step = -1;
+	t->best_step = t->evaluated_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);

@@ -47,8 +47,10 @@ struct gt_train {
 	int64_t step;                               /* steps done so far */
 	/* steps done, and position in the data, at the start; see gt_resume_position() */
 	int64_t from_step, from_position;
-	int64_t best_step, best_epoch; /* steps and epochs done at the best evaluation */
-	double best_score;             /* score of the best evaluation; larger is better */
+	int64_t best_step; /* steps done at the best evaluation; -1: there was none */
+	double best_score; /* score of the best evaluation; larger is better */
+	int64_t evaluations_since_best;
+	int64_t evaluated_step; /* steps done at the last evaluation; -1: there was none */
 	struct gt_log *log;
 };
 

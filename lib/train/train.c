@@ -108,17 +108,19 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 		rc = run_evaluation(l, err);
 	if (rc)
 		return rc;
-	l->evaluated_step = t->step;
 	l->result->evaluated = true;
 	if (!isfinite(m->loss))
 		return gt_loop_diverged(t, "the validation loss", m->loss, t->step, err);
 	if (score_of(t, m) > t->best_score) {
 		t->best_score = score_of(t, m);
 		t->best_step = t->step;
-		t->best_epoch = gt_resume_position(t, t->step) / t->steps_per_epoch;
+		t->evaluations_since_best = 0;
 		r.best = true;
 		rc = save_weights(l, "best.pth", err);
+	} else if (t->evaluated_step != t->step) { /* a run resumed at its end evaluates again */
+		t->evaluations_since_best++;
 	}
+	t->evaluated_step = t->step;
 	if (!rc)
 		rc = swap_ema(t, err);
 	r.time_s = gt_clock_s() - l->started;
@@ -158,8 +160,9 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.samples = read_in_epoch(t),
 		.data_samples = gt_train_data_samples(t),
 		.best_step = t->best_step,
-		.best_epoch = t->best_epoch,
 		.best_score = t->best_score,
+		.evaluations_since_best = t->evaluations_since_best,
+		.evaluated_step = t->evaluated_step,
 		.config = l->config,
 		.about = l->about,
 	};
@@ -191,19 +194,10 @@ static bool eval_is_due(const struct gt_train *t)
 	return t->val && (turn || t->step == t->o.lr_schedule.total);
 }
 
-/* Evaluations since the best one. */
-static int64_t evaluations_since_best(const struct gt_train *t)
-{
-	if (t->o.eval_every)
-		return t->step / t->o.eval_every - t->best_step / t->o.eval_every;
-	return epoch_of(t, t->step) - t->best_epoch;
-}
-
-/* Whether the last evaluations brought nothing better. Their number comes from the steps, so that a
- * run that goes on from a checkpoint ends at the same one. */
+/* Whether the last evaluations brought nothing better. */
 static bool patience_is_over(const struct gt_train *t)
 {
-	return t->o.patience && t->best_step >= 0 && evaluations_since_best(t) >= t->o.patience;
+	return t->o.patience && t->evaluations_since_best >= t->o.patience;
 }
 
 static bool save_is_due(const struct gt_train *t)
@@ -266,7 +260,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	if (rc)
 		return rc;
 	/* A run resumed at its end writes files that a kill may have prevented. */
-	if (t->step == t->o.lr_schedule.total && t->val && l->evaluated_step != t->step)
+	if (t->step == t->o.lr_schedule.total && t->val && t->step == l->first_step)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)
 		rc = save(l, err);
@@ -360,7 +354,6 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 		.left = now,
 		.result = result,
 		.saved_step = -1,
-		.evaluated_step = -1,
 		.checked_step = -1,
 		.stop_requested = stop,
 		.first_step = t->step };

@@ -108,6 +108,22 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	equal "$status" 0
 }
 
+# forget FILE KEY: make a checkpoint one of an older version, which did not write this key.
+forget() {
+	python3 - "$@" <<-'END'
+		import sys, zipfile
+		old = zipfile.ZipFile(sys.argv[1])
+		parts = {name: old.read(name) for name in old.namelist()}
+		pickle, = [name for name in parts if name.endswith("data.pkl")]
+		key = sys.argv[2].encode()
+		assert key in parts[pickle]
+		parts[pickle] = parts[pickle].replace(key, b"x" * len(key))
+		new = zipfile.ZipFile(sys.argv[1], "w")
+		[new.writestr(name, data) for name, data in parts.items()]
+		new.close()
+	END
+}
+
 @test "a run with a validation split goes on only with as many samples" {
 	local on=(train --resume auto --steps 6 --data random:8/3,samples=80) file more
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 8 --steps 4 --out split -q
@@ -128,17 +144,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 	# A checkpoint of an older version does not have the number.
 	"$GTRAIN" train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 8 --steps 4 --out older -q
 	file=older/checkpoints/step-00000004.pth
-	python3 - "$file" <<-'END'
-		import sys, zipfile
-		old = zipfile.ZipFile(sys.argv[1])
-		parts = {name: old.read(name) for name in old.namelist()}
-		pickle, = [name for name in parts if name.endswith("data.pkl")]
-		assert b"data_samples" in parts[pickle]
-		parts[pickle] = parts[pickle].replace(b"data_samples", b"unknown_name")
-		new = zipfile.ZipFile(sys.argv[1], "w")
-		[new.writestr(name, data) for name, data in parts.items()]
-		new.close()
-	END
+	forget "$file" data_samples
 	gtrain "${on[@]}" --out older
 	equal "$status" 0
 }
@@ -525,8 +531,13 @@ hint: --accumulate 4, with a larger --batch"
 	gtrain train --resume auto --out run
 	equal "$status" 0
 	[[ $err == *"no better evaluation in the last 3: the best was at step 6"*"done: 24 steps"* ]]
+	cp -r run older
 	gtrain train --resume auto --out run --patience 5 -q
 	lines run/metrics.jsonl '[x["step"] for x in v] == [6, 12, 18, 24, 30, 36]'
+	# A checkpoint of an older version does not have the number of evaluations since the best.
+	forget older/checkpoints/step-00000024.pth evaluations_since
+	gtrain train --resume auto --out older --patience 5 --eval-every 4 -q
+	lines older/metrics.jsonl '[x["step"] for x in v] == [6, 12, 18, 24, 28, 32]'
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --patience 3 --out none
 	equal "$status" 2
 	[[ $err == *"--patience counts evaluations, and there are none"* ]]

@@ -451,6 +451,47 @@ static void a_run_that_stops_goes_on_as_if_it_had_not(void **state)
 	planted_remove(root);
 }
 
+/* Patience counts the evaluations that were made, also those at another interval before the run was
+ * resumed. An evaluation that a run resumed at its end makes again counts once. */
+static void patience_counts_evaluations_over_all_intervals(void **state)
+{
+	static const struct {
+		int64_t steps, eval_every, patience, end;
+	} parts[] = {
+		{ 15, 10, 6, 15 }, /* the first of the evaluations at 10 and 15 is the best */
+		{ 15, 10, 6, 15 },
+		{ 15, 10, 2, 15 },
+		{ 24, 2, 9, 24 }, /* 16, 18, ..., 24: 6 since the best one */
+		{ 60, 1, 8, 26 },
+		{ 60, 1, 8, 26 },
+		{ 60, 20, 10, 60 }, /* 40, 60 */
+		{ 90, 20, 11, 80 },
+	};
+	char root[PLANTED_ROOT], out[PATH_SIZE];
+	struct gt_train_options o = a_run();
+
+	(void)state;
+	make_root(root, out);
+	o.out = out;
+	o.resume = "auto";
+	o.val_split = 0.3;
+	o.lr_schedule.lr = 1e-30;
+	for (size_t i = 0; i < COUNT(parts); i++) {
+		struct record r = { 0 };
+		struct gt_train_result result;
+
+		o.steps = parts[i].steps;
+		o.eval_every = parts[i].eval_every;
+		o.patience = parts[i].patience;
+		result = run(o, &r);
+		if (result.step != parts[i].end)
+			fail_msg("part %zu ends at step %lld", i, (long long)result.step);
+		assert_int_equal(result.best_step, 10);
+		assert_int_equal(result.ended, result.step < parts[i].steps);
+	}
+	planted_remove(root);
+}
+
 /* ---- refusals ---- */
 
 /* A run that begins must not find another one in its directory. */
@@ -505,6 +546,7 @@ int main(void)
 		cmocka_unit_test(a_run_without_a_directory_writes_nothing),
 		cmocka_unit_test(checkpoints_tell_their_place),
 		cmocka_unit_test(a_run_that_stops_goes_on_as_if_it_had_not),
+		cmocka_unit_test(patience_counts_evaluations_over_all_intervals),
 		cmocka_unit_test(the_directory_of_a_run_is_refused_to_others),
 	};
 

@@ -25,6 +25,7 @@ const struct gt_resume_rule *gt_resume_rules(void);
 /* Return the rule for an option; NULL if there is none. */
 const struct gt_resume_rule *gt_resume_rule(const char *option);
 
+struct gt_snapshot;
 struct gt_train;
 
 /*
@@ -58,10 +59,16 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
  * number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
-/* Forget the checkpoint's best evaluation (t->best_step), and log a line, if it used other
- * validation data than this run, because the scores of different data cannot be compared. Data are
- * the same if the options name them in the same way. */
-void gt_resume_check_best(struct gt_train *t);
+/*
+ * Set the fields of *t about evaluations (t->best_step and those behind it) from a loaded
+ * checkpoint. A checkpoint of an older version does not count the evaluations since the best one;
+ * they are computed from its steps and its --eval-every.
+ *
+ * If the evaluations used other validation data than this run, log a line and forget the best one,
+ * because the scores of different data cannot be compared. Data are the same if the options name
+ * them in the same way.
+ */
+void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 
 /* For each option that may change and has another value in `config` than in the checkpoint, log a
  * line with its name, both values and the effect. The option `amp` is left out, because it has its

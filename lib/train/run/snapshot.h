@@ -22,7 +22,9 @@
  *   "epoch", "step"  epochs and steps done
  *   "epoch_samples"  samples read so far in the current epoch
  *   "data_samples"   samples of the training data, with those that {val-split} holds out
- *   "best"           {"step", "score", "epoch"} of the best evaluation, if there was one
+ *   "best"           {"step", "score"} of the best evaluation, if there was one, with the number of
+ *                    evaluations since then ("evaluations_since") and the step of the last one
+ *                    ("evaluated_step"). Older versions have its "epoch" in place of these two.
  *   "config"         options of the run
  *   "model_ema"      state_dict with the running mean of the weights, if the run has one
  *
@@ -48,10 +50,16 @@ struct gt_snapshot {
 	int64_t samples; /* samples read in this epoch so far; for saving */
 	/* samples of the training data, with those that {val-split} holds out; for saving */
 	int64_t data_samples;
-	int64_t best_step;  /* steps done at the best evaluation; -1: no evaluation yet */
-	int64_t best_epoch; /* epochs done at the best evaluation; after loading, -1: not known */
-	double best_score;  /* score of the best evaluation; a larger score is better */
-	int amp;            /* set by loading: the saved run's enum gt_amp; -1: not known */
+	int64_t best_step; /* steps done at the best evaluation; -1: no evaluation yet */
+	double best_score; /* score of the best evaluation; a larger score is better */
+	/* The next two are -1 after loading if a checkpoint of an older version does not have
+	 * them. */
+	int64_t evaluations_since_best;
+	int64_t evaluated_step; /* steps done at the last evaluation */
+	/* set by loading a checkpoint of an older version: epochs done at the best evaluation; -1:
+	 * not known */
+	int64_t best_epoch;
+	int amp; /* set by loading: the saved run's enum gt_amp; -1: not known */
 	/* set by loading another program's checkpoint: number of parameters that had weight decay
 	 * there, and have none in this run */
 	size_t undecayed;
@@ -85,7 +93,7 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
- * s->ema, and the fields step, best_step, best_epoch, best_score, amp and undecayed. If another
+ * s->ema, and the fields from best_step to undecayed, and step. If another
  * program wrote the checkpoint (saved->foreign), the caller sets s->step before this call.
  * snapshot_match.h says which param_groups the file may have, and which order of parameters.
  *

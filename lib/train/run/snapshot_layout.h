@@ -40,7 +40,7 @@ int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store 
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
-/* snapshot_load.c: set step, best_step, best_score and best_epoch of *s from the tree `root` of a
+/* snapshot_load.c: set step, and the fields about evaluations, of *s from the tree `root` of a
  * checkpoint. Errors: GT_EFORMAT. */
 int gt_snapshot_load_position(
     struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);

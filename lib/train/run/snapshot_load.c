@@ -292,9 +292,36 @@ static int amp_of_file(const struct gt_tree *config)
 	return -1;
 }
 
+static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct gt_err *err)
+{
+	const struct {
+		const char *key;
+		int64_t *value;
+	} counts[] = { { "step", &s->best_step }, { "epoch", &s->best_epoch },
+		{ "evaluations_since", &s->evaluations_since_best },
+		{ "evaluated_step", &s->evaluated_step } };
+	int rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
+
+	if (isnan(s->best_score)) /* no later score would be larger */
+		return gt_err_set(err, GT_EFORMAT, "its score is nan");
+	if (!rc)
+		return 0;
+	for (size_t i = 0; rc >= 0 && i < sizeof(counts) / sizeof(*counts); i++)
+		rc = gt_tree_read_int(gt_tree_get(best, counts[i].key), counts[i].value, err);
+	if (rc >= 0 && s->evaluations_since_best > s->step) /* counting goes on from it */
+		return gt_err_set(err, GT_EFORMAT, "%lld evaluations since then, in %lld steps",
+		    (long long)s->evaluations_since_best, (long long)s->step);
+	return rc < 0 ? rc : 0;
+}
+
+static void forget_best(struct gt_snapshot *s)
+{
+	s->best_step = s->best_epoch = s->evaluations_since_best = s->evaluated_step = -1;
+	s->best_score = -INFINITY;
+}
+
 int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
 {
-	const struct gt_tree *best = gt_tree_get(root, "best");
 	int rc = gt_tree_read_int(gt_tree_get(root, "step"), &s->step, err);
 
 	if (rc < 0)
@@ -304,17 +331,8 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 		return gt_err_hint(
 		    err, "{init-from} starts a new run from a file with weights alone");
 	}
-	s->best_step = -1;
-	s->best_score = -INFINITY;
-	rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
-	if (isnan(s->best_score)) /* no later score would be larger */
-		return gt_err_set(err, GT_EFORMAT, "'best': its score is nan");
-	if (rc > 0)
-		rc = gt_tree_read_int(gt_tree_get(best, "step"), &s->best_step, err);
-	s->best_epoch = -1;
-	if (rc > 0)
-		rc = gt_tree_read_int(gt_tree_get(best, "epoch"), &s->best_epoch, err);
-	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
+	forget_best(s);
+	return read_best(s, gt_tree_get(root, "best"), err) ? gt_err_prefix(err, "'best'") : 0;
 }
 
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
@@ -330,8 +348,7 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 
 	*report = (struct gt_weights_report){ 0 };
 	s->amp = amp_of_file(saved->config);
-	s->best_step = s->best_epoch = -1;
-	s->best_score = -INFINITY;
+	forget_best(s);
 	if (!saved->foreign)
 		rc = gt_snapshot_load_position(s, saved->root, err);
 	if (!rc)
