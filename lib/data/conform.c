@@ -118,6 +118,21 @@ static void conform_numbers(float *mine, const float *theirs, int count, const c
 	append_text(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
 }
 
+/* open() has already chosen; here it is told. */
+static void tell_reduction(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct told *told)
+{
+	static const char *const words[] = { "reduce=no", "reduce=yes" };
+
+	if (!s->resizes || !like->reduce_known)
+		return;
+	if (s->reduce != like->reduce)
+		append_text(told->overruled, sizeof(told->overruled),
+		    "%s, but the model was trained with %s", words[s->reduce], words[like->reduce]);
+	else if (!s->reduce && !gt_spec_value(spec, "reduce"))
+		append_text(told->adopted, sizeof(told->adopted), "%s", words[s->reduce]);
+}
+
 /* Text that the source keeps. */
 static int keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
 {
@@ -153,6 +168,7 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, told);
 		conform_numbers(info->std, like->std, info->channels, "std", spec, told);
 	}
+	tell_reduction(s, spec, like, told);
 	return rc;
 }
 

@@ -527,18 +527,16 @@ static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 {
 	static const char *const header[] = { "auto", "yes", "no", NULL };
 	static const char *const tasks[] = { "auto", "classification", "regression", NULL };
-	static const char *const yes_no[] = { "no", "yes", NULL };
 	const struct gt_data_description *like = t->request->like;
-	int standardise = 1;
 	int rc = read_separator(t, err);
 
+	t->standardise = true;
 	if (!rc)
 		rc = gt_spec_choice(t->spec, "header", header, &t->header, err);
 	if (!rc)
 		rc = gt_spec_choice(t->spec, "task", tasks, &t->task, err);
 	if (!rc)
-		rc = gt_spec_choice(t->spec, "standardise", yes_no, &standardise, err);
-	t->standardise = standardise;
+		rc = gt_spec_yes_no(t->spec, "standardise", &t->standardise, err);
 	if (like && like->kind_known && like->kind == GT_DATA_VECTOR && like->features)
 		t->like = like;
 	return rc;

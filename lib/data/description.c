@@ -37,6 +37,8 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.width = info->width,
 		.channels = info->channels,
 		.normalization_known = info->kind == GT_DATA_IMAGE,
+		.reduce_known = source->resizes,
+		.reduce = source->reduce,
 		.classes = info->classes,
 		.class_names = source->class_names,
 		.features = info->features,
@@ -201,6 +203,8 @@ json_t *gt_data_description_to_json(
 		         json, "size", json_pack("[iii]", d->height, d->width, d->channels)) ||
 		     json_object_set_new(json, "mean", floats_to_json(d->mean, d->channels)) ||
 		     json_object_set_new(json, "std", floats_to_json(d->std, d->channels));
+	if (!rc && d->reduce_known)
+		rc = json_object_set_new(json, "reduce", json_boolean(d->reduce));
 	if (!rc && d->kind == GT_DATA_VECTOR)
 		rc = json_object_set_new(json, "features", json_integer(d->features));
 	if (!rc && d->class_names)
@@ -310,7 +314,8 @@ static int read_floats(
 
 static int read_image(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
-	const json_t *size = json_object_get(json, "size");
+	const json_t *size = json_object_get(json, "size"),
+	             *reduce = json_object_get(json, "reduce");
 	int *const fields[] = { &d->height, &d->width, &d->channels };
 	int rc = json_array_size(size) == 3 ? 0 : malformed("size", "three counts", err);
 
@@ -320,6 +325,10 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 	               d->width > GT_DATA_MAX_SIDE))
 		rc =
 		    malformed("size", "height and width of at most 4096, and 1 to 4 channels", err);
+	if (!rc && reduce && !json_is_boolean(reduce))
+		rc = malformed("reduce", "true or false", err);
+	d->reduce_known = reduce != NULL; /* runs of older versions do not say it */
+	d->reduce = json_is_true(reduce);
 	if (rc || !json_object_get(json, "mean")) /* a file of other programs may lack both */
 		return rc;
 	rc = read_floats(d->mean, d->channels, json, "mean", err);
@@ -533,6 +542,9 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 	if (channels > 0 && channels <= GT_DATA_MAX_CHANNELS)
 		info.channels = (int)channels;
 	rc = gt_spec_normalization(spec, &info, err);
+	d->reduce_known = d->reduce = !mnist;
+	if (!rc && !mnist)
+		rc = gt_spec_yes_no(spec, "reduce", &d->reduce, err);
 	if (rc)
 		return rc;
 	d->height = d->width = (int)size;

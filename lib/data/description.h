@@ -47,6 +47,8 @@ struct gt_data_description {
 	int height, width, channels; /* images; 0: not known */
 	bool normalization_known;
 	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
+	/* `images` and `webdataset`: large JPEGs are decoded at a reduced size */
+	bool reduce_known, reduce;
 	int classes;                          /* or the size of the vocabulary; 0: not known */
 	const char *const *class_names;       /* [classes]; NULL: the names are 0, 1, ... */
 	int features;                         /* vectors; 0: not known */
@@ -85,7 +87,7 @@ json_t *gt_data_description_to_json(
 int gt_data_description_from_json(
     struct gt_data_description *out, const json_t *json, struct gt_err *err);
 
-/* Read image size and normalization from a spec, KIND:PATH[,key=value...]. No file is opened. After
+/* Read the settings of images from a spec, KIND:PATH[,key=value...]. No file is opened. After
  * an error *out is zeroed. Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_data_description_from_spec(
     struct gt_data_description *out, const char *spec, struct gt_err *err);

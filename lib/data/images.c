@@ -16,7 +16,6 @@ struct images {
 	struct gt_source source;
 	struct gt_image_set set; /* its files [samples] */
 	bool resize;             /* to the height and width of the info */
-	bool reduce;             /* decode no larger than that takes */
 	uint8_t *cache;          /* [samples, input_bytes]; NULL: decode when read */
 };
 
@@ -84,7 +83,7 @@ static int decode(
 	else if (!rc)
 		rc = gt_view_fit(&view, height, width, info->height, info->width, err);
 	if (!rc)
-		rc = gt_image_read(image, &view, info->channels, m->reduce, s->pixels, err);
+		rc = gt_image_read(image, &view, info->channels, m->source.reduce, s->pixels, err);
 	gt_image_close(image);
 	return rc;
 }
@@ -258,13 +257,12 @@ static int cache_pixels(struct images *m, bool parts, struct gt_err *err)
 	return rc;
 }
 
-static int choose_reduction(struct images *m, const struct gt_spec *spec, struct gt_err *err)
+/* reduce=yes|no, else as in training. */
+static int choose_reduction(struct images *m, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct gt_err *err)
 {
-	static const char *const no_yes[] = { "no", "yes", NULL };
-	int reduce = true, rc = gt_spec_choice(spec, "reduce", no_yes, &reduce, err);
-
-	m->reduce = reduce;
-	return rc;
+	m->source.reduce = like && like->reduce_known ? like->reduce : true;
+	return gt_spec_yes_no(spec, "reduce", &m->source.reduce, err);
 }
 
 /* size=N, else the model's size, else the size of the images. */
@@ -309,7 +307,7 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)
-		rc = choose_reduction(m, spec, err);
+		rc = choose_reduction(m, spec, request->like, err);
 	if (!rc)
 		rc = gt_spec_normalization(spec, info, err);
 	if (rc)

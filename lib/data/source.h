@@ -74,7 +74,8 @@ struct gt_source {
 	bool unlabelled;
 	/* read() reads only the part of an image that gt_augment_part() draws at random */
 	bool takes_parts;
-	bool resizes;             /* images of any size are resized to the size in `info` */
+	bool resizes; /* images of any size are resized to the size in `info` */
+	bool reduce;  /* if `resizes`: large JPEGs are decoded at a reduced size (images.h) */
 	struct gt_damage *damage; /* NULL: a sample that cannot be read is an error */
 	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
 	 * is i */
@@ -199,8 +200,9 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 
 /*
  * conform.c: adapt a new source to request->like, a description of training data. Images get the
- * normalization of `like`, unless the spec sets another one (info.overruled then says so). Classes
- * get the numbers that their names have in `like`. `request` is the one that was passed to
+ * normalization of `like`, unless the spec sets another one (info.overruled then says so). open()
+ * has already read them with the size and `reduce` of `like`, or those of the spec. Classes get the
+ * numbers that their names have in `like`. `request` is the one that was passed to
  * gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts `like`, GT_EFORMAT if the files do,
  * GT_ENOMEM.
  */

@@ -175,6 +175,15 @@ int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *cons
 	return gt_err_hint(err, "one of: %s", list);
 }
 
+int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struct gt_err *err)
+{
+	static const char *const no_yes[] = { "no", "yes", NULL };
+	int yes = *out, rc = gt_spec_choice(spec, key, no_yes, &yes, err);
+
+	*out = yes;
+	return rc;
+}
+
 /* Read "a/b/c" into values [count]; a single number stands for all. */
 static int parse_channels(
     const char *key, const char *text, int count, float *values, struct gt_err *err)

@@ -52,6 +52,10 @@ int gt_spec_integer(const struct gt_spec *spec, const char *key, int64_t min, in
 int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *const *names, int *out,
     struct gt_err *err);
 
+/* Parse the value of a key as `yes` or `no`. If the key is not given, *out does not change. Errors:
+ * GT_EINVAL. */
+int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struct gt_err *err);
+
 /* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
  * separated by `/`, or a single number for all channels. Before the call, `info` has the default
  * values and the number of channels. Errors: GT_EINVAL. */

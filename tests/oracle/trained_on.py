@@ -194,10 +194,12 @@ def images(folder):
     done = run(*ev, "images:all,size=8")
     yield "another size, which the model does not take", "" if done.returncode and "goes from 16 to 3" in done.stderr else done.stderr
     yield "other channels", refused("4 x 4 pixels and 3 channels, but", "leave out channels=", *ev, "images:all,channels=3")
-    trained("wide", "resnet20", "images:all,channels=3,size=8", "--steps", "2")
+    trained("wide", "resnet20", "images:all,channels=3,size=8,reduce=no", "--steps", "2")
+    yield "images are decoded as in training", right("wide", "images:all", "8 x 8 pixels, reduce=no", least=0)
+    yield "or in another way", overruled("reduce=yes, but the model was trained with reduce=no", "wide", "images:all,reduce=yes")
     yield "another size, which the model takes", overruled(
         "16 x 16 pixels, but the model was trained with 8 x 8", "wide", "images:all,size=16")
-    go_on = ("train", "-q", "--model", "resnet20", "--steps", "4", "--out", "wide", "--data", "images:all,channels=3,size=8", "--resume", "auto")
+    go_on = ("train", "-q", "--model", "resnet20", "--steps", "4", "--out", "wide", "--data", "images:all,channels=3,size=8,reduce=no", "--resume", "auto")
     shards("all", "all.tar")
     for val in ("images:all,size=16", "images:all,size=4", "webdataset:all.tar,size=16"):
         yield f"--val {val} has another size, which the run's programs do not take", refused(
@@ -248,7 +250,7 @@ def outside(folder):
     about = config.pop("about")
     yield "config.json describes the data", "" if about.pop("version") and about == {"data": {
         "kind": "image", "classes": 3, "size": [4, 4, 1], "mean": [0.5], "std": [0.1],
-        "class-names": ["ant", "bee", "cat"]}} else str(about)
+        "reduce": True, "class-names": ["ant", "bee", "cat"]}} else str(about)
 
     def write(config):
         with open("run/config.json", "w") as file:
@@ -259,7 +261,7 @@ def outside(folder):
     for wrong, text in ((dict(about["data"], classes=2), "'class-names' must be"),
                         (dict(about["data"], kind="x"), "'kind' must be"),
                         (dict(about["data"], size=[4, -4, 1]), "'size' must be"),
-                        (dict(about["data"], mean=["a"]), "'mean' must be"), (dict(about["data"], eos=[-1]), "'eos' must be"),
+                        (dict(about["data"], mean=["a"]), "'mean' must be"), (dict(about["data"], reduce="no"), "'reduce' must be"), (dict(about["data"], eos=[-1]), "'eos' must be"),
                         (dict(about["data"], eos=[0] * 17), "'eos' must be"), (dict(about["data"], bos="x"), "'bos' must be"), ([], "'kind' must be")):
         write(dict(config, about={"data": wrong}))
         yield f"a damaged description: {text}", refused(text, "", "eval", "--ckpt", "run", "--data", "images:all")

@@ -1,6 +1,7 @@
 /* test_data_resize.c - parts of images: decoded alone, and resized by every kernel alike. */
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/data/description.h"
 #include "lib/data/images.h"
 #include "lib/data/resize.h"
 #include "tests/unit/data_fixture.h"
@@ -253,6 +254,63 @@ static void test_truncated_jpeg(void **state)
 	free(j.bytes);
 }
 
+/* ---- the setting ---- */
+
+static void check_text(const char *text, const char *wanted)
+{
+	if (wanted)
+		assert_string_equal(text, wanted);
+	else
+		assert_null(text);
+}
+
+/* Whether JPEGs are decoded at a reduced size is as in training, unless the spec says it. */
+static void test_reduction_is_that_of_training(void **state)
+{
+	static const struct {
+		const char *options;
+		bool known, trained, reduce;
+		const char *adopted, *overruled;
+	} cases[] = {
+		{ "", false, false, true, NULL, NULL },
+		{ ",reduce=no", false, false, false, NULL, NULL },
+		{ "", true, true, true, NULL, NULL },
+		{ "", true, false, false, "reduce=no", NULL },
+		{ ",reduce=no", true, false, false, NULL, NULL },
+		{ ",reduce=no", true, true, false, NULL,
+		    "reduce=no, but the model was trained with reduce=yes" },
+		{ ",reduce=yes", true, false, true, NULL,
+		    "reduce=yes, but the model was trained with reduce=no" },
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_png(&f, "ant/1.png", 6, 5, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct gt_data_description like = { .reduce_known = cases[i].known,
+			.reduce = cases[i].trained };
+		const struct gt_data_request request = { .like = &like };
+		struct gt_dataset *data = open_data("images", f.folder, cases[i].options, &request);
+		const struct gt_data_info *info = gt_dataset_info(data);
+		struct gt_data_description now;
+		json_t *json;
+
+		gt_data_describe(&now, data);
+		assert_true(now.reduce_known);
+		assert_int_equal(now.reduce, cases[i].reduce);
+		json = gt_data_description_to_json(&now, false, GT_ERR_IGNORED);
+		assert_int_equal(gt_data_description_from_json(&now, json, GT_ERR_IGNORED), 0);
+		assert_true(now.reduce_known && now.reduce == cases[i].reduce);
+		gt_data_description_release(&now);
+		json_decref(json);
+		check_text(info->adopted, cases[i].adopted);
+		check_text(info->overruled, cases[i].overruled);
+		gt_dataset_close(data);
+	}
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_parts_of_jpegs),
 		cmocka_unit_test(test_truncated_jpeg),
+		cmocka_unit_test(test_reduction_is_that_of_training),
 	};
 
 	print_message("seed %d\n", SEED);
