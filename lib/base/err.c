@@ -16,7 +16,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	assert(err);
 	err->code = code;
 	err->hint[0] = '\0';
-	err->follows = err->device_memory = err->lasting = false;
+	err->follows = err->device_memory = err->mismatch = err->lasting = false;
 	va_start(ap, format);
 	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
@@ -61,7 +61,7 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 	assert(err);
 	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
 	snprintf(err->hint, sizeof(err->hint), "%s", hint_of(saved));
-	err->follows = err->device_memory = false;
+	err->follows = err->device_memory = err->mismatch = false;
 	err->lasting = saved == ENOSPC || saved == EDQUOT || saved == EFBIG || saved == EROFS;
 	va_start(ap, format);
 	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);

@@ -33,6 +33,8 @@ struct gt_err {
 	/* another rank of the job failed first; the error of that rank states the cause */
 	bool follows;
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
+	/* with GT_EFORMAT: the file is intact, but not of this model or of these options */
+	bool mismatch;
 	/* the same call fails again until somebody helps: the file system is full, for example */
 	bool lasting;
 };

@@ -204,6 +204,10 @@ def images(folder):
     for val in ("images:all,size=16", "images:all,size=4", "webdataset:all.tar,size=16"):
         yield f"--val {val} has another size, which the run's programs do not take", refused(
             "but the model was trained on 8 x 8", "leave out size=", *go_on, "--val", val)
+    trained("flat", "lenet", "images:all,size=16", "--steps", "1")
+    done = run("train", "-q", "--resume", "flat", "--steps", "2", "--data", "images:all,size=20")
+    good = done.returncode and done.stderr.endswith("hint: is it a checkpoint of this model, with these settings?\n")
+    yield "an earlier checkpoint is of no help where shapes are others", "" if good else done.stderr
     yield "another kind of data", refused("the data are rows of numbers, but the model was trained on images", "",
                                           *ev, "random:16/3")
     go_on = ("train", "-q", "--steps", "160", "--out", "run", "--resume", "auto", "--data")

@@ -71,6 +71,7 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 		gt_err_set(err, GT_EFORMAT,
 		    "optimizer state '%s' of '%s' is missing or of another shape", name,
 		    slot->name);
+		err->mismatch = true;
 		return gt_err_hint(err, "was it saved with another {optimizer}%s?", others[order]);
 	}
 	snprintf(what, sizeof(what), "optimizer state '%s' of", name);
@@ -92,6 +93,7 @@ static int load_ema(const struct gt_snapshot *s, const struct gt_tree *root, str
 		if (!fits(slot, tensor)) {
 			gt_err_set(err, GT_EFORMAT,
 			    "'%s' under 'model_ema' is missing or of another shape", slot->name);
+			err->mismatch = true;
 			return gt_err_hint(err, "was it saved without {ema}?");
 		}
 		rc = load_flat(s, slot, tensor, "mean of", gt_ema_flat(s->ema), err);

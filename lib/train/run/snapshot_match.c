@@ -129,6 +129,7 @@ static int fail_groups(
 	list_counts(here, sizeof(here), counts, n);
 	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %s",
 	    there, here);
+	err->mismatch = true;
 	return gt_err_hint(err,
 	    "first those that decay, then the others, each by their {lr-scale}; or all in one "
 	    "group");

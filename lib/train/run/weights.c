@@ -134,6 +134,7 @@ static int check_shape(const struct gt_slot *slot, int parts, const char *name,
 		    (long long)part_shape(slot, i, parts));
 	gt_err_set(
 	    err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", name, have, want);
+	err->mismatch = true;
 	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
 }
 
@@ -298,6 +299,7 @@ static int complain(
 	else
 		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
 		    r->unexpected_count, r->unexpected[0]);
+	err->mismatch = true;
 	return hint_at_names(o, r, err);
 }
 
