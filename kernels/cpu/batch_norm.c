@@ -18,7 +18,7 @@ static void want_workspace(struct gt_call *call, const struct gt_tensor *x, bool
 static int batch_norm_prepare(struct gt_call *call, struct gt_err *err)
 {
 	if (gt_chunking_of_channels(&call->in[0]).rows < 2) {
-		gt_err_set(err, GT_EINVAL, "batch_norm: 1 value per channel has no variance");
+		gt_err_set(err, GT_EINVAL, "1 value per channel has no variance");
 		return gt_err_hint(err, "use a larger batch or larger images");
 	}
 	want_workspace(call, &call->in[0], true);

@@ -7,7 +7,7 @@
 static int image_normalize_prepare(struct gt_call *call, struct gt_err *err)
 {
 	if (call->in[0].shape[3] > GT_MAX_CHANNELS)
-		return gt_err_set(err, GT_ENOTSUP, "image_normalize: %lld channels, at most %d",
+		return gt_err_set(err, GT_ENOTSUP, "%lld channels, at most %d",
 		    (long long)call->in[0].shape[3], GT_MAX_CHANNELS);
 	return 0;
 }

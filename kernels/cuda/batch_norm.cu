@@ -267,7 +267,7 @@ static int prepare_moments(struct gt_call *call, struct gt_err *err)
 static int prepare_batch_norm(struct gt_call *call, struct gt_err *err)
 {
 	if (gt_channels_of(&call->in[0]).rows < 2) {
-		gt_err_set(err, GT_EINVAL, "batch_norm: 1 value per channel has no variance");
+		gt_err_set(err, GT_EINVAL, "1 value per channel has no variance");
 		return gt_err_hint(err, "use a larger batch or larger images");
 	}
 	prepare_moments(call, err);

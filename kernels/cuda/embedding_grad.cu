@@ -270,8 +270,8 @@ static int prepare_embedding_grad(struct gt_call *call, struct gt_err *err)
 	int64_t tokens = gt_tensor_elements(&call->in[1]), rows = call->out[0].shape[0];
 
 	if (tokens > INT32_MAX)
-		return gt_err_set(err, GT_ENOTSUP, "embedding_grad: %lld tokens, at most %d",
-		    (long long)tokens, INT32_MAX);
+		return gt_err_set(
+		    err, GT_ENOTSUP, "%lld tokens, at most %d", (long long)tokens, INT32_MAX);
 	call->launches = 2;
 	call->workspace_bytes = (size_t)(tokens + rows + 1) * sizeof(int32_t);
 	return 0;

@@ -393,7 +393,7 @@ static void launch_normalize(struct gt_stream *stream, const normalize_args<X> &
 static int prepare_image_normalize(struct gt_call *call, struct gt_err *err)
 {
 	if (call->in[0].shape[3] > GT_MAX_CHANNELS)
-		return gt_err_set(err, GT_ENOTSUP, "image_normalize: %lld channels, at most %d",
+		return gt_err_set(err, GT_ENOTSUP, "%lld channels, at most %d",
 		    (long long)call->in[0].shape[3], GT_MAX_CHANNELS);
 	return 0;
 }

@@ -480,8 +480,14 @@ int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_o
 	both.accumulate = pair->accumulates;
 	if (whole)
 		rc = gt_program_init(&pair->full, &both, whole, err);
-	if (!rc && rest)
+	if (!rc && rest) {
 		rc = gt_program_init(&pair->tail, &both, rest, err);
+		if (rc == GT_EINVAL && whole && options->purpose == GT_MODEL_TRAIN)
+			gt_err_hint(err,
+			    "only the last batch of an epoch is so small, with %d sample%s: "
+			    "{drop-last} leaves it out",
+			    rest, rest == 1 ? "" : "s");
+	}
 	if (rc)
 		gt_program_pair_release(pair);
 	return rc;

@@ -204,6 +204,10 @@ def images(folder):
     for val in ("images:all,size=16", "images:all,size=4", "webdataset:all.tar,size=16"):
         yield f"--val {val} has another size, which the run's programs do not take", refused(
             "but the model was trained on 8 x 8", "leave out size=", *go_on, "--val", val)
+    small = ("train", "-q", "--steps", "1", "--data", "images:all,channels=3", "--model", "resnet18:image=32", "--dry-run", "--batch")
+    yield "a last batch of one sample", refused("layer4.0.bn1: batch_norm: 1 value per channel has no variance",
+                                                "only the last batch of an epoch is so small, with 1 sample: --drop-last leaves it out", *small, "35")
+    yield "all batches of one", refused("1 value per channel has no variance", "use a larger batch or larger images", *small, "1")
     trained("flat", "lenet", "images:all,size=16", "--steps", "1")
     done = run("train", "-q", "--resume", "flat", "--steps", "2", "--data", "images:all,size=20")
     good = done.returncode and done.stderr.endswith("hint: is it a checkpoint of this model, with these settings?\n")
