@@ -44,6 +44,23 @@ static void append_text(char *text, size_t size, const char *format, ...)
 	va_end(args);
 }
 
+/* The size of the training data is no default for a model that takes only another one. */
+static int check_model_size(const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_data_description *like = request->like;
+
+	if (!request->fixed_size ||
+	    (request->height == like->height && request->width == like->width))
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "the checkpoint was trained on images of %d x %d pixels, but the model takes %d x %d",
+	    like->width, like->height, request->width, request->height);
+	if (request->inputs)
+		return gt_err_hint(
+		    err, "size=%d in {read} reads images of that size", request->height);
+	return gt_err_hint(err, "size=%d in {data} reads images of that size", request->height);
+}
+
 static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct told *told, struct gt_err *err)
 {
@@ -55,6 +72,9 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 	    !size_known || (info->height == like->height && info->width == like->width);
 	bool given = gt_spec_value(spec, "size");
 
+	if (same_channels && size_known && s->resizes && !given && !request->same_size &&
+	    check_model_size(request, err))
+		return err->code;
 	if (same_channels && same_size) {
 		if (size_known && s->resizes && !given &&
 		    (request->height != like->height || request->width != like->width))

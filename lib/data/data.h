@@ -89,6 +89,7 @@ struct gt_data_request {
 	int block; /* texts: tokens per sample, as the model needs; for `text`, 0 means 64 */
 	/* `random`: shape of the images, as the model needs; `images`: resize to this shape. */
 	int height, width, channels;
+	bool fixed_size; /* the model takes images of no other height and width */
 	/* From the model: number of features of a sample, and number of classes. Both are used for
 	 * `random` and for `inputs`. For `tokens`, `classes` is the size of the vocabulary. */
 	int features, classes;

@@ -433,6 +433,7 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 {
 	*out = (struct gt_model_input){ 0 };
 	m->arch->preferred_input(&m->config, out);
+	out->fixed_size = m->config.image > 0;
 }
 
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)

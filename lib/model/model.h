@@ -28,6 +28,8 @@ struct gt_model_input {
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
+	/* of a preferred input: the model takes images of no other size */
+	bool fixed_size;
 };
 
 enum { GT_MODEL_HEAD = 4 }; /* the most parameters of a last layer */

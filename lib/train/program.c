@@ -40,6 +40,7 @@ void gt_data_request_of(
 		.height = wish.height,
 		.width = wish.width,
 		.channels = wish.channels,
+		.fixed_size = wish.fixed_size,
 		.features = wish.features,
 		.classes = wish.classes,
 		.seed = seed,

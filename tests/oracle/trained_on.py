@@ -204,6 +204,11 @@ def images(folder):
     for val in ("images:all,size=16", "images:all,size=4", "webdataset:all.tar,size=16"):
         yield f"--val {val} has another size, which the run's programs do not take", refused(
             "but the model was trained on 8 x 8", "leave out size=", *go_on, "--val", val)
+    trained("vit", "vit:image=8", "images:all", "--steps", "1")
+    wrong = "was trained on images of 8 x 8 pixels, but the model takes 12 x 12"
+    yield "a model of another size does not take that of the checkpoint", refused(
+        wrong, "size=12 in --data", "train", "-q", "--model", "vit:image=12", "--init-from", "vit", "--data", "images:all", "--dry-run")
+    yield "nor do predictions", refused(wrong, "size=12 in --read", "predict", "--ckpt", "vit", "--model", "vit:image=12", "all/ant/0.png")
     small = ("train", "-q", "--steps", "1", "--data", "images:all,channels=3", "--model", "resnet18:image=32", "--dry-run", "--batch")
     yield "a last batch of one sample", refused("layer4.0.bn1: batch_norm: 1 value per channel has no variance",
                                                 "only the last batch of an epoch is so small, with 1 sample: --drop-last leaves it out", *small, "35")
