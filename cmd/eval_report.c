@@ -156,26 +156,22 @@ static int append(json_t *list, json_t *value)
 	return list && value ? json_array_append_new(list, value) : -1;
 }
 
-static json_t *name_json(const char *name)
-{
-	json_t *json = json_string(name);
-
-	return json ? json : json_string("(not UTF-8)");
-}
-
 json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 {
 	json_t *list = json_array();
-	char name[16];
+	char number[16];
 
-	for (int i = 0; list && i < c->classes; i++)
+	for (int i = 0; list && i < c->classes; i++) {
+		const char *name = gt_eval_class_name(c->eval, i, number);
+
 		if (append(list,
 		        json_pack("{s:o,s:I,s:I}", "class",
-		            name_json(gt_eval_class_name(c->eval, i, name)), "n",
+		            gt_json_string_value(name, strlen(name)), "n",
 		            (json_int_t)samples_of(c, i), "right", (json_int_t)count(c, i, i)))) {
 			json_decref(list);
 			return NULL;
 		}
+	}
 	return list;
 }
 

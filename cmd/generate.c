@@ -1,12 +1,12 @@
 /* generate.c - gtrain generate: write text with a language model. */
 #include <jansson.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/json_out.h"
 #include "lib/base/text.h"
 #include "lib/train/finite.h"
 #include "lib/train/generate.h"
@@ -321,31 +321,6 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 
-/* JSON holds Unicode alone; other bytes, as a model of bytes may write them, become U+FFFD. */
-static json_t *unicode(const char *text, size_t size)
-{
-	const unsigned char *p = (const unsigned char *)text;
-	char *valid = NULL;
-	size_t valid_size = 0;
-	FILE *stream = open_memstream(&valid, &valid_size);
-	json_t *string = NULL;
-	uint32_t code;
-
-	for (size_t i = 0; stream && i < size;) {
-		int length = gt_text_utf8(p + i, size - i, &code);
-
-		if (length)
-			fwrite(p + i, 1, (size_t)length, stream);
-		else
-			fputs("\xEF\xBF\xBD", stream);
-		i += length ? (size_t)length : 1;
-	}
-	if (stream && !fclose(stream))
-		string = json_stringn(valid, valid_size);
-	free(valid);
-	return string;
-}
-
 static int write_json(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
 	char *text = NULL;
@@ -360,8 +335,9 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 	if (fclose(g->out) && !rc)
 		rc = gt_err_sys(err, "cannot hold the text");
 	if (!rc) {
-		out = json_pack("{s:o,s:o}", "prompt", unicode(cli->prompt, strlen(cli->prompt)),
-		    "text", unicode(text, size));
+		out = json_pack("{s:o,s:o}", "prompt",
+		    gt_json_string_value(cli->prompt, strlen(cli->prompt)), "text",
+		    gt_json_string_value(text, size));
 		if (!out)
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
 	}

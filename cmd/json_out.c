@@ -1,4 +1,4 @@
-/* json_out.c - numbers written as JSON. */
+/* json_out.c - numbers and strings as JSON. */
 #include "cmd/json_out.h"
 
 #include <math.h>
@@ -24,4 +24,16 @@ void gt_json_real(FILE *out, double value)
 json_t *gt_json_number(double value)
 {
 	return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *gt_json_string_value(const char *text, size_t length)
+{
+	struct gt_buf json = { 0 };
+	json_t *value = NULL;
+
+	gt_buf_json(&json, text, length);
+	if (!json.failed)
+		value = json_loadb(json.text, json.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	gt_buf_release(&json);
+	return value;
 }

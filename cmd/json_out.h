@@ -1,4 +1,4 @@
-/* json_out.h - write a double as a JSON number, or as null if it is not finite. */
+/* json_out.h - numbers and strings as JSON. */
 #ifndef GT_CMD_JSON_OUT_H
 #define GT_CMD_JSON_OUT_H
 
@@ -16,5 +16,9 @@ void gt_json_real(FILE *out, double value);
 /* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if
  * memory runs out. */
 json_t *gt_json_number(double value);
+
+/* Return the string that gt_json_string() writes as a JSON value, which the caller frees. NULL if
+ * memory runs out. */
+json_t *gt_json_string_value(const char *text, size_t length);
 
 #endif

@@ -289,6 +289,8 @@ def outside(folder):
     done = run("train", "-q", "--model", "mlp:16,8,4", "--data", "images:all,channels=1", "--steps", "1", "--out", "latin")
     yield "a class name that is not UTF-8", done.stderr
     yield "and back", right("latin", "images:all", "4 x 4 pixels", least=0)
+    names = [row["class"] for row in json.loads(run("eval", "--ckpt", "latin", "--data", "images:all", "--json", "--per-class").stdout)["classes"]]
+    yield "each byte of it that is not UTF-8 is U+FFFD in JSON", "" if names == ["ant", "bee", "caf\ufffd", "cat"] else str(names)
 
 
 def begun(out, model, data, *more, steps="1"):
