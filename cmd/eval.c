@@ -112,17 +112,12 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 	    m->seconds, (double)i->samples / m->seconds);
 }
 
-/* The reports that options ask for beside the one line: as text behind it, or added to the
- * document. */
-static int print_each(
-    struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
+/* What --per-class and --confusion ask for: as text, or added to the document. */
+static int print_classes(
+    const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {
 	struct gt_confusion c;
-	int rc = 0, failed = 0;
-
-	if (gt_eval_data(e)->regression)
-		return gt_predictions_write(&cli->file, e, err);
-	rc = gt_confusion_count(&c, e, err);
+	int rc = gt_confusion_count(&c, e, err), failed = 0;
 
 	if (!rc && cli->per_class && document)
 		failed |= json_object_set_new(document, "classes", gt_confusion_classes_json(&c));
@@ -133,8 +128,25 @@ static int print_each(
 	else if (!rc && cli->confusion)
 		gt_confusion_print(stdout, &c);
 	gt_confusion_release(&c);
-	if (!rc && failed)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the results of classes");
+	if (failed)
+		rc = gt_err_set(
+		    err, GT_ENOMEM, "out of memory: the results of %d classes", c.classes);
+	if (failed && cli->confusion)
+		return gt_err_hint(err,
+		    "the matrix has %d x %d numbers; without --json, --confusion lists only the pairs "
+		    "of classes that were confused",
+		    c.classes, c.classes);
+	return rc ? gt_err_hint(err, "leave out --per-class and --confusion") : 0;
+}
+
+/* The reports that options ask for beside the one line. */
+static int print_each(
+    struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (cli->per_class || cli->confusion)
+		rc = print_classes(cli, e, document, err);
 	if (!rc && cli->predictions)
 		rc = gt_predictions_write(&cli->file, e, err);
 	return rc;

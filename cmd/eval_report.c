@@ -13,46 +13,65 @@
 
 enum { NUMBER = 24, MOST_COLUMNS = 10 };
 
+static int compare_pairs(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	int classes = gt_eval_data(e)->classes;
 
 	*out = (struct gt_confusion){ .eval = e, .classes = classes };
-	out->counts = gt_calloc((size_t)classes * (size_t)classes, sizeof(*out->counts), err);
-	out->unknown = gt_calloc((size_t)classes, sizeof(*out->unknown), err);
-	if (!out->counts || !out->unknown)
+	out->samples = gt_calloc((size_t)classes, sizeof(*out->samples), err);
+	out->right = gt_calloc((size_t)classes, sizeof(*out->right), err);
+	out->pairs = gt_calloc((size_t)p->count, sizeof(*out->pairs), err);
+	if (!out->samples || !out->right || !out->pairs)
 		return GT_ENOMEM;
 	for (int64_t i = 0; i < p->count; i++) {
 		if (p->target[i] < 0) /* those that do not count are GT_DATA_IGNORE */
 			continue;
-		if (p->predicted[i] < 0)
-			out->unknown[p->target[i]]++;
-		else
-			out->counts[(int64_t)p->target[i] * classes + p->predicted[i]]++;
+		out->samples[p->target[i]]++;
+		out->right[p->target[i]] += p->predicted[i] == p->target[i];
+		if (p->predicted[i] >= 0)
+			out->pairs[out->pair_count++] =
+			    (int64_t)p->target[i] * classes + p->predicted[i];
 	}
+	qsort(out->pairs, (size_t)out->pair_count, sizeof(*out->pairs), compare_pairs);
 	return 0;
 }
 
 void gt_confusion_release(struct gt_confusion *c)
 {
-	free(c->counts);
-	free(c->unknown);
-	c->counts = c->unknown = NULL;
+	free(c->samples);
+	free(c->right);
+	free(c->pairs);
+	c->samples = c->right = c->pairs = NULL;
 }
 
-static int64_t samples_of(const struct gt_confusion *c, int class)
+/* Return how many samples have the pair at pairs[*at], and move *at behind them. */
+static int64_t count_equal(const struct gt_confusion *c, int64_t *at)
 {
-	int64_t n = c->unknown[class];
+	int64_t first = *at;
 
-	for (int k = 0; k < c->classes; k++)
-		n += c->counts[(int64_t) class * c->classes + k];
-	return n;
+	while (*at < c->pair_count && c->pairs[*at] == c->pairs[first])
+		++*at;
+	return *at - first;
 }
 
-static int64_t count(const struct gt_confusion *c, int class, int predicted)
+/* Write row `class` of the matrix to row[classes]. Its pairs begin at *at, which moves behind
+ * them. */
+static void fill_row(int64_t *row, const struct gt_confusion *c, int class, int64_t *at)
 {
-	return c->counts[(int64_t) class * c->classes + predicted];
+	memset(row, 0, (size_t)c->classes * sizeof(*row));
+	while (*at < c->pair_count && c->pairs[*at] / c->classes == class) {
+		int predicted = (int)(c->pairs[*at] % c->classes);
+
+		row[predicted] = count_equal(c, at);
+	}
 }
 
 /* ---- text ---- */
@@ -67,16 +86,15 @@ void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
 		table.measuring = !round;
 		gt_table_row(&table, title, 4);
 		for (int i = 0; i < c->classes; i++) {
-			int64_t samples = samples_of(c, i);
 			const char *cells[] = { gt_eval_class_name(c->eval, i, number), n, right,
 				share };
 
-			if (!samples)
+			if (!c->samples[i])
 				continue;
-			snprintf(n, sizeof(n), "%" PRId64, samples);
-			snprintf(right, sizeof(right), "%" PRId64, count(c, i, i));
+			snprintf(n, sizeof(n), "%" PRId64, c->samples[i]);
+			snprintf(right, sizeof(right), "%" PRId64, c->right[i]);
 			snprintf(share, sizeof(share), "%.2f %%",
-			    100 * (double)count(c, i, i) / (double)samples);
+			    100 * (double)c->right[i] / (double)c->samples[i]);
 			gt_table_row(&table, cells, 4);
 		}
 	}
@@ -88,10 +106,13 @@ static void print_matrix(FILE *out, const struct gt_confusion *c)
 	struct gt_table table = { .out = out };
 	char numbers[MOST_COLUMNS][NUMBER], name[16];
 	const char *cells[1 + MOST_COLUMNS];
+	int64_t row[MOST_COLUMNS];
 
 	for (int k = 0; k < c->classes; k++)
 		table.right[1 + k] = true;
 	for (int round = 0; round < 2; round++) {
+		int64_t at = 0;
+
 		table.measuring = !round;
 		cells[0] = "class \\ predicted";
 		for (int k = 0; k < c->classes; k++) {
@@ -101,8 +122,9 @@ static void print_matrix(FILE *out, const struct gt_confusion *c)
 		gt_table_row(&table, cells, (size_t)c->classes + 1);
 		for (int i = 0; i < c->classes; i++) {
 			cells[0] = gt_eval_class_name(c->eval, i, name);
+			fill_row(row, c, i, &at);
 			for (int k = 0; k < c->classes; k++)
-				snprintf(numbers[k], NUMBER, "%" PRId64, count(c, i, k));
+				snprintf(numbers[k], NUMBER, "%" PRId64, row[k]);
 			gt_table_row(&table, cells, (size_t)c->classes + 1);
 		}
 	}
@@ -117,15 +139,15 @@ static void print_pairs(FILE *out, const struct gt_confusion *c)
 	for (int round = 0; round < 2; round++) {
 		table.measuring = !round;
 		gt_table_row(&table, title, 3);
-		for (int64_t at = 0; at < (int64_t)c->classes * c->classes; at++) {
-			int i = (int)(at / c->classes), k = (int)(at % c->classes);
+		for (int64_t at = 0; at < c->pair_count;) {
+			int i = (int)(c->pairs[at] / c->classes);
+			int k = (int)(c->pairs[at] % c->classes);
 			const char *cells[] = { gt_eval_class_name(c->eval, i, a),
 				gt_eval_class_name(c->eval, k, b), n };
 
-			if (i == k || !c->counts[at])
-				continue;
-			snprintf(n, sizeof(n), "%" PRId64, c->counts[at]);
-			gt_table_row(&table, cells, 3);
+			snprintf(n, sizeof(n), "%" PRId64, count_equal(c, &at));
+			if (i != k)
+				gt_table_row(&table, cells, 3);
 		}
 	}
 }
@@ -164,10 +186,10 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 	for (int i = 0; list && i < c->classes; i++) {
 		const char *name = gt_eval_class_name(c->eval, i, number);
 
-		if (append(list,
-		        json_pack("{s:o,s:I,s:I}", "class",
-		            gt_json_string_value(name, strlen(name)), "n",
-		            (json_int_t)samples_of(c, i), "right", (json_int_t)count(c, i, i)))) {
+		if (append(
+		        list, json_pack("{s:o,s:I,s:I}", "class",
+		                  gt_json_string_value(name, strlen(name)), "n",
+		                  (json_int_t)c->samples[i], "right", (json_int_t)c->right[i]))) {
 			json_decref(list);
 			return NULL;
 		}
@@ -175,21 +197,31 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 	return list;
 }
 
-json_t *gt_confusion_json(const struct gt_confusion *c)
+static json_t *numbers_json(const int64_t *numbers, int count)
 {
-	json_t *rows = json_array();
+	json_t *list = json_array();
 
-	for (int i = 0; rows && i < c->classes; i++) {
-		json_t *row = json_array();
-		int failed = !row;
-
-		for (int k = 0; !failed && k < c->classes; k++)
-			failed = append(row, json_integer((json_int_t)count(c, i, k)));
-		if (failed || append(rows, row)) {
-			json_decref(rows);
+	for (int i = 0; list && i < count; i++)
+		if (append(list, json_integer((json_int_t)numbers[i]))) {
+			json_decref(list);
 			return NULL;
 		}
+	return list;
+}
+
+json_t *gt_confusion_json(const struct gt_confusion *c)
+{
+	int64_t *row = gt_calloc((size_t)c->classes, sizeof(*row), GT_ERR_IGNORED), at = 0;
+	json_t *rows = row ? json_array() : NULL;
+
+	for (int i = 0; rows && i < c->classes; i++) {
+		fill_row(row, c, i, &at);
+		if (append(rows, numbers_json(row, c->classes))) {
+			json_decref(rows);
+			rows = NULL;
+		}
 	}
+	free(row);
 	return rows;
 }
 

@@ -8,17 +8,18 @@
 #include "lib/base/file.h"
 #include "lib/train/eval.h"
 
-/* The confusion matrix: how often the model predicted each class for the samples of each class.
- * Release it with gt_confusion_release(). */
+/* The samples of each class, and the classes predicted for them. The confusion matrix has mostly
+ * zeros if there are many classes, so it is stored as a list. Release it with
+ * gt_confusion_release(). */
 struct gt_confusion {
 	const struct gt_eval *eval;
-	int classes; /* number of classes */
-	/* [classes][classes]: the element [i][k] is the number of samples of class i that were
-	 * predicted as class k. */
-	int64_t *counts;
-	/* [classes] the number of samples of each class for which no class was predicted, because a
-	 * logit was NaN */
-	int64_t *unknown;
+	int classes;      /* number of classes */
+	int64_t *samples; /* [classes] number of samples of each class */
+	int64_t *right;   /* [classes] number of samples that were predicted as their class */
+	/* [pair_count] of each sample, its class * classes + the predicted class; ascending.
+	 * Samples for which no class was predicted, because a logit was NaN, are left out. */
+	int64_t *pairs;
+	int64_t pair_count;
 };
 
 /* Count the predictions of a finished evaluation. The evaluation must have stored one prediction
@@ -43,8 +44,8 @@ json_t *gt_metrics_json(const struct gt_metrics *m);
  * array. NULL if memory runs out. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 
-/* Return the matrix `counts` as a JSON array of rows, which the caller frees. NULL if memory runs
- * out. */
+/* Return the confusion matrix as a JSON array of rows, which the caller frees. The element [i][k]
+ * is the number of samples of class i that were predicted as class k. NULL if memory runs out. */
 json_t *gt_confusion_json(const struct gt_confusion *c);
 
 /*

@@ -178,6 +178,31 @@ open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + struct.pack(
 	equal "$(<p.csv)" $'sample,target,predicted\n0,1.5,nan\n1,2.5,nan'
 }
 
+@test "reports on classes take time and memory for the samples, not for all pairs of classes" {
+	local n ev
+	for n in 20000 200000; do
+		"$GTRAIN" train --model mlp:2,$n --data random:2/$n,samples=8 --steps 1 --batch 4 --threads 1 --out n$n -q
+		ev=("$GTRAIN" eval --ckpt "n$n" --data "random:2/$n,samples=8" --threads 1 --workers 0 -q)
+		timeout 20 "${ev[@]}" --per-class --confusion --predictions p.csv >out
+		python3 -c 'import csv
+rows = [(int(r["class"]), int(r["predicted"])) for r in csv.DictReader(open("p.csv"))]
+classes = sorted({c for c, _ in rows})
+want = [["class", "samples", "right", "top-1"]]
+for c in classes:
+	n, right = sum(x == c for x, _ in rows), sum(x == y == c for x, y in rows)
+	want.append([str(c), str(n), str(right), f"{100 * right / n:.2f}", "%"])
+want.append(["class", "taken", "for", "samples"])
+want += [[str(c), str(k), str(rows.count((c, k)))] for c, k in sorted(set(rows)) if c != k]
+got = [line.split() for line in open("out")][1:]
+assert got == want, f"{got} is {want}"'
+	done
+	[ -z "${SANITIZE-}" ] || return 0 # sanitizers reserve more addresses than that
+	status=0
+	bash -c "ulimit -v 400000; exec \"\$@\"" _ "${ev[@]}" --confusion --json 2>err || status=$?
+	equal "$status" 1
+	[[ $(<err) == *"error: out of memory: the results of 200000 classes"$'\n'"hint: the matrix has 200000 x 200000 numbers"* ]]
+}
+
 @test "settings that differ from the training are used, and a warning names both" {
 	python3 -c 'import random, struct
 for name, most in (("a", 50), ("b", 40)):
