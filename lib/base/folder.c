@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -273,17 +274,49 @@ int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *er
 	return rc;
 }
 
+/* Set *found to whether links in the folder lead to the file `path`. Each file in the folder is
+ * examined, which takes time, so the caller first looks where the file is. */
+static int find_links(bool *found, const char *folder, const char *path, struct gt_err *err)
+{
+	char *const roots[] = { (char *)folder, NULL };
+	struct stat st;
+	FTSENT *entry;
+	FTS *fts;
+	int rc = 0;
+
+	*found = false;
+	if (stat(path, &st)) /* a new file */
+		return 0;
+	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+	if (!fts)
+		return gt_err_sys(err, "cannot list '%s'", folder);
+	while (!*found && (errno = 0, entry = fts_read(fts)))
+		*found = entry->fts_info == FTS_F && entry->fts_statp->st_dev == st.st_dev &&
+		         entry->fts_statp->st_ino == st.st_ino;
+	if (!*found && errno)
+		rc = gt_err_sys(err, "cannot list '%s'", folder);
+	fts_close(fts);
+	return rc;
+}
+
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err)
 {
+	bool found = gt_file_is_same(path, input);
 	struct stat st;
 
 	if (stat(input, &st))
 		return 0;
-	if (S_ISDIR(st.st_mode) ? !gt_file_is_below(path, input) : !gt_file_is_same(path, input))
+	if (S_ISDIR(st.st_mode)) {
+		if (gt_file_is_below(path, input)) {
+			gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path,
+			    input);
+			return gt_err_hint(err, "name another file");
+		}
+		if (find_links(&found, input, path, err))
+			return err->code;
+	}
+	if (!found)
 		return 0;
-	if (S_ISDIR(st.st_mode))
-		gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path, input);
-	else
-		gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
+	gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
 	return gt_err_hint(err, "name another file");
 }

@@ -163,8 +163,9 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
 
 /* Check that writing the file `path` would not change a data set that gt_dataset_open() would read
  * with this spec: the path of the spec and the files in its settings. If one of them is a folder,
- * `path` must not be in it or below it. Nothing is opened. A wrong spec and a missing file are not
- * errors here. Errors: GT_EINVAL. */
+ * `path` must not be in it or below it, and no link in it may lead to `path`. Only folders are
+ * opened. A wrong spec and a missing file are not errors here. Errors: those of
+ * gt_file_check_not_input(). */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);
 
 /* Check that the folder `path`, which need not exist, is not in a folder of classes that this data

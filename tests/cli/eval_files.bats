@@ -25,6 +25,8 @@ setup() {
 	mkdir words
 	printf 'cat\ndog\n' >words/names
 	tar cf pictures.tar -C images cat/000.png
+	mkdir linked
+	ln -s ../images/dog ../images/cat linked
 	before=$(find . -type f -exec sha256sum {} + | sort)
 	while read -r file words; do
 		# shellcheck disable=SC2086 # several words
@@ -50,6 +52,9 @@ setup() {
 		equal "$status:$out" 2:
 		[[ $err == *"'pictures.tar' is an input, and would be overwritten"* ]]
 	done
+	gtrain eval --data images:linked --ckpt run --predictions images/cat/000.png
+	equal "$status:$out" 2:
+	[[ $err == *"--predictions: 'images/cat/000.png' is an input, and would be overwritten"* ]]
 	gtrain eval --data webdataset:pictures.tar,classes=words/names --ckpt run --predictions words/names
 	equal "$status:$out" 2:
 	equal "$(find . -type f -exec sha256sum {} + | sort)" "$before"

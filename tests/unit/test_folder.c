@@ -296,6 +296,46 @@ static void paths_are_compared(void **state)
 	}
 }
 
+/* ---- outputs and inputs ---- */
+
+static const struct {
+	const char *path, *input, *says; /* says NULL: may be written */
+} outputs[] = {
+	{ "outside", "outside", "'outside' is an input, and would be overwritten" },
+	{ "plain", "outside", NULL },
+	{ "in/new", "in", "'in/new' is in the input folder 'in'" },
+	{ "plain", "in", NULL },
+	{ "new", "in", NULL },
+	{ "outside", "in", "'outside' is an input, and would be overwritten" }, /* by in/a/out */
+	{ "way", "in", "'way' is an input, and would be overwritten" },         /* to `outside` */
+	{ "class/1", "in", "'class/1' is an input, and would be overwritten" }, /* by in/a/class */
+	{ "class/2", "in", NULL },                                              /* does not exist */
+	{ "class", "in", NULL }, /* a folder, which cannot be written */
+	{ "plain", "nothing", NULL },
+};
+
+static void outputs_are_no_inputs(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir("in/a", 0777), 0);
+	assert_int_equal(mkdir("class", 0777), 0);
+	write_plain("plain", "");
+	write_plain("class/1", "");
+	assert_int_equal(symlink("../../outside", "in/a/out"), 0);
+	assert_int_equal(symlink("outside", "way"), 0);
+	assert_int_equal(symlink("../../class", "in/a/class"), 0);
+	assert_int_equal(symlink("..", "in/a/round"), 0);
+	assert_int_equal(symlink("missing", "in/a/dangling"), 0);
+	for (size_t i = 0; i < sizeof(outputs) / sizeof(*outputs); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		int rc = gt_file_check_not_input(outputs[i].path, outputs[i].input, &err);
+
+		if (rc != (outputs[i].says ? GT_EINVAL : 0) ||
+		    strcmp(err.text, outputs[i].says ? outputs[i].says : "") != 0)
+			fail_msg("'%s' and '%s': %s", outputs[i].path, outputs[i].input, err.text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +344,7 @@ int main(void)
 		    folders_are_made_and_no_link_to_one_is_followed, enter, leave),
 		cmocka_unit_test_setup_teardown(files_follow_the_folder, enter, leave),
 		cmocka_unit_test_setup_teardown(paths_are_compared, enter, leave),
+		cmocka_unit_test_setup_teardown(outputs_are_no_inputs, enter, leave),
 		cmocka_unit_test_setup_teardown(
 		    the_end_of_the_process_removes_temporaries_wherever_they_are, enter, leave),
 	};
