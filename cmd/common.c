@@ -89,8 +89,8 @@ static int report(const struct gt_log *log, const struct gt_err *err, const char
 	if (both && !fclose(both) && write(fileno(log->stream), text, size) < 0)
 		fwrite(text, 1, size, log->stream);
 	free(text);
-	if (err->lasting && getenv("GTRAIN_RESTART")) /* the launcher hears of it */
-		return GT_LAUNCH_IN_VAIN;
+	if (getenv("GTRAIN_RESTART") && (err->lasting || err->follows)) /* for the launcher */
+		return err->lasting ? GT_LAUNCH_IN_VAIN : GT_LAUNCH_FOLLOWS;
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
 }
 

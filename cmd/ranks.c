@@ -180,6 +180,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
 		.program = "/proc/self/exe",
 		.log_dir = ranks->log_dir,
+		.keeps_logs = ranks->keeps_logs,
+		.self = ranks->self,
 		.rank_0_prints = ranks->rank_0_prints,
 		.max_restarts = ranks->max_restarts,
 		.log = &env->log };

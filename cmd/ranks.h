@@ -15,6 +15,8 @@ struct gt_cmd_ranks {
 	bool *killed;
 	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
+	bool (*keeps_logs)(void *self);  /* see struct gt_launch_options; may be NULL */
+	void *self;
 	/* Show only the messages of rank 0 and of the rank that fails first. Ignored if log_dir is
 	 * set. */
 	bool rank_0_prints;

@@ -249,7 +249,7 @@ static int check_memory(struct bench *b, struct gt_err *err)
 		*err = mine;
 	else if (failed) {
 		gt_err_set(err, GT_ENOMEM, "another rank has no memory for its buffers");
-		err->follows = true;
+		gt_err_follow(err);
 	}
 	return err->code;
 }

@@ -180,59 +180,72 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 
 /* ---- ranks ---- */
 
-/* DIR/log, both made where they are missing; *ours tells whether the latter was. */
-static int open_logs(
-    struct gt_folder *run, struct gt_folder *logs, bool *ours, const char *out, struct gt_err *err)
+/* The run directory, and the folder of the ranks' logs in it. */
+struct logs {
+	struct gt_folder run, folder;
+	bool ours; /* this process has made the folder */
+};
+
+/* DIR/log, both made where they are missing. */
+static int open_logs(struct logs *logs, const char *out, struct gt_err *err)
 {
 	struct stat st;
 	int rc = gt_make_dirs(out, err);
 
 	if (!rc)
-		rc = gt_folder_open(run, out, err);
+		rc = gt_folder_open(&logs->run, out, err);
 	if (rc)
 		return rc;
-	*ours = fstatat(run->fd, "log", &st, AT_SYMLINK_NOFOLLOW) != 0;
-	return gt_folder_open_in(logs, run, "log", true, err);
+	logs->ours = fstatat(logs->run.fd, "log", &st, AT_SYMLINK_NOFOLLOW) != 0;
+	return gt_folder_open_in(&logs->folder, &logs->run, "log", true, err);
 }
 
-/* A run that has not begun leaves no directory, unless another process has locked it by now: its
- * logs have been shown. */
-static void forget_logs(const struct gt_folder *run, const struct gt_folder *logs, int64_t nproc)
+/* A run that has not begun leaves no directory. */
+static bool keeps_logs(void *self)
+{
+	const struct logs *logs = self;
+
+	return !logs->ours || !faccessat(logs->run.fd, "config.json", F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Remove the logs, which have been shown, unless another process has locked the run by now. */
+static void forget_logs(const struct logs *logs, int64_t nproc)
 {
 	char name[40];
 
-	if (!faccessat(run->fd, "config.json", F_OK, AT_SYMLINK_NOFOLLOW) ||
-	    gt_run_dir_check(run->path, GT_ERR_IGNORED))
+	if (gt_run_dir_check(logs->run.path, GT_ERR_IGNORED))
 		return;
 	for (int64_t rank = 0; rank < nproc; rank++) {
 		snprintf(name, sizeof(name), "rank-%lld.log", (long long)rank);
-		unlinkat(logs->fd, name, 0);
+		unlinkat(logs->folder.fd, name, 0);
 	}
-	if (!unlinkat(run->fd, "log", AT_REMOVEDIR))
-		rmdir(run->path);
+	if (!unlinkat(logs->run.fd, "log", AT_REMOVEDIR))
+		rmdir(logs->run.path);
 }
 
 static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
     char **argv, struct gt_err *err)
 {
-	struct gt_folder run = { 0 }, logs = { 0 };
-	bool ours = false, killed = false;
+	struct logs logs = { 0 };
+	bool killed = false;
 	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
 		.max_restarts = (int)cli->max_restarts,
-		.log_dir = &logs,
+		.log_dir = &logs.folder,
+		.keeps_logs = keeps_logs,
+		.self = &logs,
 		.out = cli->train.out,
 		.killed = &killed,
 		.results = cli->common.json };
-	int rc = open_logs(&run, &logs, &ours, cli->train.out, err);
+	int rc = open_logs(&logs, cli->train.out, err);
 
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
 	if (!rc && killed)
 		say_lost(env, cli->train.out);
-	if (ours && (rc || *status))
-		forget_logs(&run, &logs, cli->train.nproc);
-	gt_folder_close(&logs);
-	gt_folder_close(&run);
+	if ((rc || *status) && !keeps_logs(&logs))
+		forget_logs(&logs, cli->train.nproc);
+	gt_folder_close(&logs.folder);
+	gt_folder_close(&logs.run);
 	return rc;
 }
 

@@ -82,6 +82,13 @@ int gt_err_hint(struct gt_err *err, const char *format, ...)
 	return err->code;
 }
 
+int gt_err_follow(struct gt_err *err)
+{
+	assert(err);
+	err->follows = true;
+	return err->code;
+}
+
 int gt_err_prefix(struct gt_err *err, const char *format, ...)
 {
 	char old[sizeof(err->text)];

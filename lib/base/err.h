@@ -29,9 +29,8 @@ enum gt_code {
 struct gt_err {
 	int code; /* enum gt_code */
 	char text[480];
-	char hint[480]; /* how to solve the problem; "" if there is no hint */
-	/* another rank of the job failed first; the error of that rank states the cause */
-	bool follows;
+	char hint[480];     /* how to solve the problem; "" if there is no hint */
+	bool follows;       /* see gt_err_follow() */
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 	/* with GT_EFORMAT: the file is intact, but not of this model or of these options */
 	bool mismatch;
@@ -65,6 +64,10 @@ int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((forma
 
 /* Set the hint of an error. Return err->code. */
 int gt_err_hint(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Mark an error of this rank that only follows from the failure of another rank of the job. The
+ * error of that rank states the cause. Return err->code. */
+int gt_err_follow(struct gt_err *err);
 
 /* Put the formatted prefix and ": " before the text of an error. Return err->code. */
 int gt_err_prefix(struct gt_err *err, const char *format, ...)

@@ -72,6 +72,10 @@ struct gt_lost {
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
+/* Complete the error of gt_call_lost() if the lost rank has ended or left the group: the hint leads
+ * to its own error, from which this one follows (err.h). Return err->code. */
+int gt_call_gone(struct gt_err *err);
+
 /* Divide m elements among `size` ranks: the slice of `rank` is [*from, *to). Slices begin at
  * multiples of 64 elements, so no cache line belongs to two slices. If m is small, some slices are
  * empty. */

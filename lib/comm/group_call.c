@@ -150,3 +150,9 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 	    l->who, l->verb, l->preposition, now.s, number, number - 1,
 	    gt_group_call_short(l->last).s);
 }
+
+int gt_call_gone(struct gt_err *err)
+{
+	gt_err_hint(err, "look at that rank's output, or its log");
+	return gt_err_follow(err);
+}

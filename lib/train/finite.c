@@ -155,9 +155,12 @@ int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
 		key = failed_key; /* the others must not wait for this rank */
 	if (group && gt_all_reduce(group, &key, 1, GT_I64, GT_MAX, rc ? GT_ERR_IGNORED : err))
 		return err->code;
-	if (key == failed_key)
-		return rc ? rc
-		          : gt_err_set(err, GT_EDEVICE, "another rank cannot read its weights");
+	if (key == failed_key && rc)
+		return rc;
+	if (key == failed_key) {
+		gt_err_set(err, GT_EDEVICE, "another rank cannot read its weights");
+		return gt_err_follow(err);
+	}
 	if (key == no_key)
 		return 0;
 	place = -key / KINDS;

@@ -93,6 +93,32 @@ rank() {
 	equal "$(pgrep -P $pid)" ""
 }
 
+@test "the rank that failed is named, not one that noticed it first" {
+	python3 -c 'import struct
+rows = [[i % 7, i % 5, i % 3] for i in range(64)]
+rows[37][2] = float("nan")
+def npy(shape, kind, data):
+	head = str({"descr": kind, "fortran_order": False, "shape": shape})
+	return b"\x93NUMPY\1\0" + struct.pack("<H", 118) + head.ljust(117).encode() + b"\n" + data
+open("x.npy", "wb").write(npy((64, 3), "<f4", b"".join(struct.pack("<3f", *r) for r in rows)))
+open("y.npy", "wb").write(npy((64,), "<i4", struct.pack("<64i", *[i % 2 for i in range(64)])))'
+	local nan=(--data npy:x.npy,target=y.npy --batch 8 --threads 1 --nproc 3 -q) fault="'x.npy': sample 37: feature 2 is nan"
+	"$GTRAIN" train --model mlp:3,2 --data random:3/2,samples=8 --batch 8 --steps 1 --out three -q
+	for _ in 1 2 3; do
+		rm -rf run
+		gtrain train --model mlp:3,9,2 "${nan[@]}" --epochs 2 --out run
+		equal "$status:$(grep -c "exited with" <<<"$err")" 1:1
+		[[ $err == *"$fault"* ]]
+		if [[ $err == *"its log is"* ]]; then # unless it failed before the run began
+			[[ $err =~ \ exited\ with\ status\ 1\;\ its\ log\ is\ (run/log/rank-[012].log) ]]
+			grep -q "$fault" "${BASH_REMATCH[1]}"
+		fi
+		gtrain eval --ckpt three "${nan[@]}"
+		equal "$status:$out" 1:
+		[[ $err == *"rank 1 exited with status 1"$'\n'"rank 1: gtrain: error: $fault"* ]]
+	done
+}
+
 @test "what ranks would refuse is refused once" {
 	local words
 	for words in "--ckpt missing" "--ckpt table --device cuda" "--ckpt table --model mlp:" \

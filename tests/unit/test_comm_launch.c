@@ -254,10 +254,13 @@ static const struct {
 	const char *text;  /* in our standard error */
 	double at_least_s; /* it takes; never more than 2 */
 } ends[] = {
-	{ OTHERS "exit 3", 3, "rank 1 exited with status 3; its log is log/rank-1.log\n", 0 },
+	{ OTHERS "exit 3", 1, "rank 1 exited with status 1; its log is log/rank-1.log\n", 0 },
+	{ OTHERS "exit 4", 1, "rank 1 exited with status 1; its log is log/rank-1.log\n", 2 },
+	{ "echo $$ >>pids; [ $RANK = 1 ] || exit 4; sleep 0.3; echo why >&2; exit 5", 5,
+	    "rank 1 exited with status 5; its log is log/rank-1.log\nrank 1: why\n", 0 },
 	{ OTHERS "kill -SEGV $$", 139, "warning: rank 1 was killed by SIGSEGV", 0 },
 	{ OTHERS "kill -KILL $$", 137, "1 was killed by SIGKILL; its log is log/rank-1.log\n", 0 },
-	{ OTHERS "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 4", 4,
+	{ OTHERS "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 14", 14,
 	    "rank-1.log\nrank 1: line 3\nrank 1: line 4\n", 0 },
 	{ OTHERS "printf 'no end' >&2; exit 5", 5, "rank 1: no end\n", 0 },
 	{ OTHERS "sleep 100 & echo $! >>pids; exit 6", 6, "status 6", 0 },
@@ -279,8 +282,7 @@ static void one_end_ends_all(void **state)
 		struct outcome o = end(&job);
 		double took_s = gt_clock_s() - job.started_s;
 
-		assert_int_equal(o.rc, 0);
-		if (o.status != ends[i].status)
+		if (o.rc || o.status != ends[i].status)
 			fail_msg("end %zu: status %d", i, o.status);
 		expect_text(&job, "err", ends[i].text, true);
 		expect_text(&job, "err", "line 2\n", false); /* the last ten */
@@ -297,13 +299,13 @@ static void ranks_are_asked_first(void **state)
 	struct plan plan = {
 		.nproc = 2,
 		.script =
-		    "if [ $RANK = 1 ]; then until [ -e up ]; do sleep 0.01; done; exit 3; fi; "
+		    "if [ $RANK = 1 ]; then until [ -e up ]; do sleep 0.01; done; exit 6; fi; "
 		    "trap 'echo asked >asked; exit 0' TERM; echo >up; while :; do sleep 0.01; done"
 	};
 	struct job job = begin(&plan);
 
 	(void)state;
-	assert_int_equal(end(&job).status, 3);
+	assert_int_equal(end(&job).status, 6);
 	expect_text(&job, "asked", "asked\n", true);
 	clean(&job);
 }
@@ -328,8 +330,7 @@ static void jobs_are_started_again(void **state)
 		struct outcome o = end(&job);
 		const char *secrets;
 
-		assert_int_equal(o.rc, 0);
-		assert_int_equal(o.status, cases[i].status);
+		assert_true(!o.rc && o.status == cases[i].status);
 		assert_string_equal(text_of(&job, "starts"), cases[i].starts);
 		expect_text(
 		    &job, "err", "all ranks are started again (restart 1 of", cases[i].max > 0);

@@ -20,7 +20,7 @@
 
 /* Rank 1 writes its number; rank 0 fails when it is told to. */
 static const char script[] = "if [ $RANK = 1 ]; then echo $$ >new; mv new pid; fi; "
-                             "while [ $RANK = 1 ] || [ ! -e go ]; do sleep 0.05; done; exit 3";
+                             "while [ $RANK = 1 ] || [ ! -e go ]; do sleep 0.05; done; exit 5";
 
 static _Noreturn void launch(void)
 {
@@ -76,9 +76,9 @@ static void a_rank_that_does_not_end_is_left_behind(void **state)
 	assert_int_equal(waitpid(launcher, &status, 0), launcher);
 	assert_true(gt_clock_s() - from > 10 && gt_clock_s() - from < 30);
 	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 3);
+	assert_int_equal(WEXITSTATUS(status), 5);
 	read_text("err", text, sizeof(text));
-	assert_non_null(strstr(text, "warning: rank 0 exited with status 3"));
+	assert_non_null(strstr(text, "warning: rank 0 exited with status 5"));
 	assert_non_null(strstr(text, "warning: rank 1 was killed, and has not ended 10 s later"));
 	assert_null(strstr(text, "restart"));
 	assert_int_equal(waitpid(rank, &status, __WALL), rank);

@@ -59,6 +59,7 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
+	int follower;             /* the first rank that exited with GT_LAUNCH_FOLLOWS, or -1 */
 	bool in_vain;     /* a rank has exited with GT_LAUNCH_IN_VAIN: a restart would fail again */
 	bool left_behind; /* a rank was killed and does not end */
 	/* number of received signals that request the end of the job; see last_request_s */
@@ -66,6 +67,9 @@ struct gt_launch {
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
 	 * once is not counted */
 	double last_request_s;
+	/* time at which the ranks that still run are asked to end because one of them has followed
+	 * a failure that is not known; 0: never */
+	double ask_at;
 	/* time at which the ranks that still run are killed; 0: never. A second signal kills them
 	 * earlier; those that still run at this time get SIGKILL once more. */
 	double kill_at;

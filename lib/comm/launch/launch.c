@@ -11,9 +11,9 @@ static int run_once(struct gt_launch *l, struct gt_err *err)
 {
 	int rc;
 
-	l->first = -1;
+	l->first = l->follower = -1;
 	l->status = 0;
-	l->kill_at = 0;
+	l->ask_at = l->kill_at = 0;
 	rc = gt_launch_start(l, err);
 	if (!rc)
 		return gt_launch_watch(l, false, err);

@@ -14,6 +14,10 @@ struct gt_launch_options {
 	/* folder for the log files rank-N.log, which receive the standard error of each rank; NULL:
 	 * no log files */
 	const struct gt_folder *log_dir;
+	/* Return whether the log files would be kept if the job failed now. The launcher names a
+	 * log file only if this returns true. NULL: they are kept. */
+	bool (*keeps_logs)(void *self);
+	void *self;
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
 	int max_restarts;   /* maximum number of restarts of the whole job, after failures */
@@ -31,6 +35,9 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  * would fail again. */
 enum { GT_LAUNCH_IN_VAIN = 3 };
 
+/* The exit status of a rank that fails only because another rank has failed (gt_err_follow()). */
+enum { GT_LAUNCH_FOLLOWS = 4 };
+
 /*
  * Run a job of nproc ranks, one process per rank, and return when all of them have ended.
  *
@@ -45,7 +52,7 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * error of each rank:
  *
  *   with log_dir        The launcher appends this output to the rank's log file. It prints the
- *                       lines of rank 0, and the last ten lines of the rank that fails first.
+ *                       lines of rank 0, and the last ten lines of the rank that failed.
  *   without log_dir     The launcher prints all lines of all ranks. With rank_0_prints it prints
  *                       only those lines that it would print with log_dir.
  *
@@ -66,6 +73,10 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * does not return. If the rank has not ended after 10 seconds, the launcher says so and leaves it
  * behind.
  *
+ * A rank that exits with GT_LAUNCH_FOLLOWS often ends before the rank that failed. So the launcher
+ * does not report it at once, and waits 2 seconds for another end before it sends SIGTERM. It
+ * reports this rank only if no other rank has failed by itself.
+ *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a
  * signal the job is not restarted. SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and
@@ -76,8 +87,8 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
  * have started may then survive.
  *
  * *status is set to the exit status that the launcher should return: 0 if all ranks returned 0.
- * Otherwise it is the exit status of the first rank that failed, or 128 + N if this rank was killed
- * by signal N.
+ * Otherwise it is the exit status of the first rank that failed, with 1 in place of
+ * GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or 128 + N if this rank was killed by signal N.
  *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs, except

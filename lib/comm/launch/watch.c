@@ -16,6 +16,10 @@
 /* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
 static const double twice_s = 0.1;
 
+/* A rank that has failed leaves its groups, then it may take a while to end. Ranks that notice this
+ * may end before it. */
+static const double cause_s = 2;
+
 /* Between asking and killing: it leaves half a second for the rest. */
 static const double patience_s = 1.5;
 
@@ -103,17 +107,26 @@ static void take_signal(struct gt_launch *l, int number)
 	}
 }
 
+/* The status of a rank, as it is for others than the launcher. */
+static int status_of(const siginfo_t *end)
+{
+	if (end->si_code != CLD_EXITED)
+		return 128 + end->si_status;
+	return end->si_status == GT_LAUNCH_IN_VAIN || end->si_status == GT_LAUNCH_FOLLOWS
+	           ? EXIT_FAILURE
+	           : end->si_status;
+}
+
 static void report_end(const struct gt_launch *l, int rank, const siginfo_t *end)
 {
-	struct gt_log *log = l->options->log;
-
-	const struct gt_folder *dir = l->options->log_dir;
+	const struct gt_launch_options *o = l->options;
+	struct gt_log *log = o->log;
 	char at[4200] = "";
 
-	if (dir)
-		snprintf(at, sizeof(at), "; its log is %s/rank-%d.log", dir->path, rank);
+	if (o->log_dir && (!o->keeps_logs || o->keeps_logs(o->self)))
+		snprintf(at, sizeof(at), "; its log is %s/rank-%d.log", o->log_dir->path, rank);
 	if (end->si_code == CLD_EXITED)
-		gt_log_warn(log, "rank %d exited with status %d%s", rank, end->si_status, at);
+		gt_log_warn(log, "rank %d exited with status %d%s", rank, status_of(end), at);
 	else
 		gt_log_warn(log, "rank %d was killed by SIG%s%s%s", rank,
 		    sigabbrev_np(end->si_status) ? sigabbrev_np(end->si_status) : "RT",
@@ -136,6 +149,33 @@ static void bury(struct gt_launch *l, int rank)
 	gt_lines_read(&r->lines, true);
 }
 
+/* This rank is the first that failed. */
+static void take_first(struct gt_launch *l, int rank, const siginfo_t *end)
+{
+	l->first = rank;
+	l->status = status_of(end);
+	report_end(l, rank, end);
+}
+
+/* Give the rank that failed time to end, too. */
+static void take_follower(struct gt_launch *l, int rank)
+{
+	if (l->follower >= 0)
+		return;
+	l->follower = rank;
+	l->ask_at = gt_clock_s() + cause_s;
+}
+
+/* Whether a rank has failed by itself. After a follower, a rank that did not end in time was killed
+ * by our own signals. */
+static bool is_failure(const struct gt_launch *l, const siginfo_t *end)
+{
+	if (end->si_code == CLD_EXITED)
+		return end->si_status && end->si_status != GT_LAUNCH_FOLLOWS;
+	return l->follower < 0 || l->kill_at <= 0 ||
+	       (end->si_status != SIGTERM && end->si_status != SIGKILL);
+}
+
 /* Of several ends seen at once, one by a signal is the likelier cause of the others. */
 static void take_ends(struct gt_launch *l)
 {
@@ -151,7 +191,9 @@ static void take_ends(struct gt_launch *l)
 			continue;
 		bury(l, i);
 		l->in_vain |= end.si_code == CLD_EXITED && end.si_status == GT_LAUNCH_IN_VAIN;
-		if ((end.si_code == CLD_EXITED && !end.si_status) ||
+		if (end.si_code == CLD_EXITED && end.si_status == GT_LAUNCH_FOLLOWS)
+			take_follower(l, i);
+		if (!is_failure(l, &end) ||
 		    (found >= 0 && (first.si_code != CLD_EXITED || end.si_code == CLD_EXITED)))
 			continue;
 		found = i;
@@ -159,9 +201,7 @@ static void take_ends(struct gt_launch *l)
 	}
 	if (found < 0 || l->first >= 0)
 		return;
-	l->first = found;
-	l->status = first.si_code == CLD_EXITED ? first.si_status : 128 + first.si_status;
-	report_end(l, found, &first);
+	take_first(l, found, &first);
 	ask_to_end(l);
 }
 
@@ -196,9 +236,9 @@ static void take_signals(struct gt_launch *l)
 
 static int left_ms(const struct gt_launch *l)
 {
-	double left = l->kill_at - gt_clock_s();
+	double next = l->kill_at > 0 ? l->kill_at : l->ask_at, left = next - gt_clock_s();
 
-	return l->kill_at <= 0 ? -1 : left <= 0 ? 0 : (int)(1e3 * left) + 1;
+	return next <= 0 ? -1 : left <= 0 ? 0 : (int)(1e3 * left) + 1;
 }
 
 /* One turn of the loop: wait for an event, then handle it. */
@@ -216,6 +256,8 @@ static int turn(struct gt_launch *l, struct pollfd *poll_fd, struct gt_err *err)
 			gt_lines_read(&l->rank[i].lines, false);
 	if (poll_fd[nproc].revents)
 		take_signals(l);
+	if (l->ask_at > 0 && gt_clock_s() >= l->ask_at)
+		ask_to_end(l);
 	return 0;
 }
 
@@ -278,6 +320,9 @@ int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
 	while (!failed && !rc && l->alive && !is_time_to_kill(l))
 		rc = turn(l, poll_fd, err);
 	end_all(l);
+	if (l->first < 0 && l->follower >= 0)
+		take_first(l, l->follower,
+		    &(siginfo_t){ .si_code = CLD_EXITED, .si_status = GT_LAUNCH_FOLLOWS });
 	free(poll_fd);
 	return rc;
 }

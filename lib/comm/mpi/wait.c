@@ -162,6 +162,7 @@ static void read_inbox(struct gt_mpi_group *g)
 		if (n.code) {
 			gt_err_set(&g->failed, n.code < 0 ? n.code : GT_EIO, "%s", n.text);
 			gt_err_hint(&g->failed, "%s", n.hint);
+			gt_err_follow(&g->failed);
 		}
 		if (gt_mpi_listen(g, &ignored))
 			return;
@@ -276,7 +277,7 @@ static int fail_late(struct gt_mpi_group *g, int rank, struct gt_err *err)
 static int name_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 {
 	name_rank(g, rank, "left the group", "before", err);
-	return gt_err_hint(err, "look at that rank's output, or its log");
+	return gt_call_gone(err);
 }
 
 static int fail_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)

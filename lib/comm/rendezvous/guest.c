@@ -107,7 +107,10 @@ static int await_go(struct call *c, double timeout_s, struct gt_err *err)
 		return gt_err_set(
 		    err, GT_EIO, "rank 0 is there, but not all ranks within %g s", timeout_s);
 	errno = -rc;
-	return rc ? gt_err_sys(err, "rank 0 is gone before all ranks were there") : 0;
+	if (!rc)
+		return 0;
+	gt_err_sys(err, "rank 0 is gone before all ranks were there");
+	return gt_err_follow(err);
 }
 
 /* 0 and in, 1 and failed for good, or a negative errno with the text of it in err. */

@@ -122,6 +122,12 @@ static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 	    gt_wire_get(head + GT_WIRE_HEAD), x->r->exchanges);
 }
 
+static int name_gone(int rank, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "rank %d is gone", rank);
+	return gt_err_follow(err);
+}
+
 /* Head, then bytes, as far as they are there. Returns 0 or an error. */
 static int take_part(struct exchange *x, int rank, struct gt_err *err)
 {
@@ -138,7 +144,7 @@ static int take_part(struct exchange *x, int rank, struct gt_err *err)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 			return 0;
 		if (n <= 0)
-			return gt_err_set(err, GT_EIO, "rank %d is gone", rank);
+			return name_gone(rank, err);
 		p->used += (size_t)n;
 		if (p->used == DATA_HEAD && check_head(x, rank, err))
 			return err->code;
@@ -163,7 +169,7 @@ static int give_all(struct exchange *x, int rank, struct gt_err *err)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 			return 0;
 		if (n < 0)
-			return gt_err_set(err, GT_EIO, "rank %d is gone", rank);
+			return name_gone(rank, err);
 		p->used += (size_t)n;
 	}
 	return 0;
@@ -255,7 +261,7 @@ static int lost_host(const struct gt_rendezvous *r, int rc, struct gt_err *err)
 	if (rc == -ETIMEDOUT)
 		return gt_err_set(err, GT_EIO, "rank 0 did not answer in an exchange within %g s",
 		    r->timeout_s + gt_rendezvous_grace_s(r->timeout_s));
-	return gt_err_set(err, GT_EIO, "rank 0 is gone");
+	return name_gone(0, err);
 }
 
 /* The head of rank 0's answer is in x->head. */
@@ -271,7 +277,7 @@ static int read_answer(struct exchange *x, struct gt_err *err)
 		if ((rc = gt_wire_receive(fd, error, length, x->deadline)))
 			return lost_host(x->r, rc, err);
 		gt_wire_read_error(err, error, length);
-		return err->code;
+		return gt_err_follow(err);
 	}
 	gt_wire_put(x->head + 4, (uint32_t)(GT_WIRE_NUMBER + (size_t)x->r->size * x->bytes));
 	if (memcmp(head, x->head, GT_WIRE_HEAD) != 0)

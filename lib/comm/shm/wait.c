@@ -89,11 +89,13 @@ static int take_failure(struct gt_shm *g, struct gt_err *err)
 
 	while (atomic_load(&s->failed) != GT_SHM_FAILURE_WRITTEN && gt_clock_s() < until)
 		sched_yield();
-	if (atomic_load(&s->failed) != GT_SHM_FAILURE_WRITTEN)
-		return gt_err_set(err, GT_EIO, "another rank has failed and did not say why");
+	if (atomic_load(&s->failed) != GT_SHM_FAILURE_WRITTEN) {
+		gt_err_set(err, GT_EIO, "another rank has failed and did not say why");
+		return gt_err_follow(err);
+	}
 	gt_err_set(err, s->code < 0 ? s->code : GT_EIO, "%.*s", (int)sizeof(s->text) - 1, s->text);
-	err->follows = true;
-	return gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
+	gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
+	return gt_err_follow(err);
 }
 
 int gt_shm_fail(struct gt_shm *g, struct gt_err *err)
@@ -197,7 +199,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 		    stopped, (int)g->all[stopped]);
 	else
 		gt_err_hint(err,
-		    "look at that rank's log, or at what its process %d does; ranks wait for %g s, "
+		    "look at that rank's output, or at what its process %d does; ranks wait for %g s, "
 		    "which {timeout} sets",
 		    (int)g->pids[rank], g->timeout_s);
 	return gt_shm_fail(g, err);
@@ -206,9 +208,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 static int name_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
 {
 	name_rank(g, rank, verb, "before", err);
-	gt_err_hint(err, "look at that rank's log");
-	err->follows = true;
-	return err->code;
+	return gt_call_gone(err);
 }
 
 static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
