@@ -26,16 +26,13 @@ static int add_name(struct gt_shard_names *out, const char *name, size_t length,
 	return 0;
 }
 
-/* A name with `*?[` in it stands for the files that match, in the order of their names, unless a
- * file is called so. */
-static int add_matches(struct gt_shard_names *out, const char *name, struct gt_err *err)
+/* The files that match, in the order of their names. The error calls the pattern `name`. */
+static int add_matches(
+    struct gt_shard_names *out, const char *pattern, const char *name, struct gt_err *err)
 {
 	glob_t found = { 0 };
-	int rc;
+	int rc = glob(pattern, 0, NULL, &found);
 
-	if (!strpbrk(name, "*?[") || !access(name, F_OK))
-		return add_name(out, name, strlen(name), err);
-	rc = glob(name, 0, NULL, &found);
 	if (rc)
 		rc = gt_err_set(err, GT_EIO,
 		    rc == GLOB_NOMATCH ? "there is no file '%s'" : "cannot list '%s'", name);
@@ -109,8 +106,10 @@ static int expand(struct gt_shard_names *out, const char *pattern, struct gt_err
 	size_t before = strcspn(pattern, "{"), length;
 	const char *inside = pattern + before + 1, *dots;
 
+	if (!access(pattern, F_OK) || !strpbrk(pattern, "{*?["))
+		return add_name(out, pattern, strlen(pattern), err);
 	if (!pattern[before])
-		return add_matches(out, pattern, err);
+		return add_matches(out, pattern, pattern, err);
 	length = strcspn(inside, "{}");
 	if (inside[length] != '}')
 		return gt_err_set(err, GT_EINVAL,
@@ -130,6 +129,30 @@ int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_er
 	rc = expand(out, pattern, err);
 	if (rc)
 		gt_shard_names_release(out);
+	return rc;
+}
+
+int gt_shard_names_in(
+    struct gt_shard_names *out, const char *folder, const char *ending, struct gt_err *err)
+{
+	char *name = gt_asprintf(err, "%s/*%s", folder, ending), *pattern, *to;
+	int rc = GT_ENOMEM;
+
+	*out = (struct gt_shard_names){ 0 };
+	pattern = to = name ? gt_calloc(2 * strlen(name) + 1, 1, err) : NULL;
+	if (pattern) {
+		for (const char *from = folder; *from; from++) {
+			if (strchr("*?[\\", *from))
+				*to++ = '\\';
+			*to++ = *from;
+		}
+		strcpy(to, name + strlen(folder));
+		rc = add_matches(out, pattern, name, err);
+	}
+	if (rc)
+		gt_shard_names_release(out);
+	free(pattern);
+	free(name);
 	return rc;
 }
 

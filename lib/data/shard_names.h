@@ -21,15 +21,23 @@ struct gt_shard_names {
  *              {000..009}, all numbers get as many digits as the longer end.
  *   {a,b}      Each word of the list. Braces do not nest.
  *   * ? [      All files that match, in the order of their names. This is done after braces are
- *              expanded. If a file has the pattern itself as its name, only this file is used.
+ *              expanded.
  *
- * A name without the characters *, ? and [ is used unchanged, even if there is no such file.
+ * If a file has the pattern itself as its name, only this file is used. A name without the
+ * characters {, *, ? and [ is used unchanged, even if there is no such file.
  *
  *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
  *
  * Errors: GT_EINVAL, GT_EIO if no file matches, GT_ENOMEM.
  */
 int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_err *err);
+
+/* List the files in `folder` that end in `ending`, in the order of their names, without hidden
+ * files. The folder's name is taken literally. Release the result with gt_shard_names_release().
+ * Errors: GT_EIO if there is none, GT_ENOMEM. */
+int gt_shard_names_in(
+    struct gt_shard_names *out, const char *folder, const char *ending, struct gt_err *err);
+
 void gt_shard_names_release(struct gt_shard_names *s);
 
 #endif

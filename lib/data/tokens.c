@@ -1,5 +1,4 @@
 /* tokens.c - tokens that other programs have written to files, as one stream cut into windows. */
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/data/shard_names.h"
 #include "lib/data/source.h"
 
 /* llm.c's header: 256 int32, of which the first are magic, version and the number of tokens.
@@ -159,17 +159,18 @@ static int open_shard(struct shard *s, int width, struct gt_err *err)
 	return 0;
 }
 
-static int open_shards(struct tokens *t, const glob_t *found, int width, struct gt_err *err)
+static int open_shards(
+    struct tokens *t, const struct gt_shard_names *files, int width, struct gt_err *err)
 {
 	int rc = 0;
 
-	t->shards = gt_calloc(found->gl_pathc, sizeof(*t->shards), err);
+	t->shards = gt_calloc(files->count, sizeof(*t->shards), err);
 	if (!t->shards)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < found->gl_pathc && !rc; i++) {
+	for (size_t i = 0; i < files->count && !rc; i++) {
 		struct shard *s = &t->shards[t->count];
 
-		s->path = gt_arena_strdup(&t->source.names, found->gl_pathv[i], err);
+		s->path = gt_arena_strdup(&t->source.names, files->names[i], err);
 		rc = s->path ? open_shard(s, width, err) : GT_ENOMEM;
 		s->first = t->source.length;
 		t->source.length += s->length;
@@ -178,26 +179,17 @@ static int open_shards(struct tokens *t, const glob_t *found, int width, struct 
 	return rc;
 }
 
-/* The files in the order of their names: of a folder those that end in .bin, else of a pattern. */
 static int open_files(struct tokens *t, const char *path, int width, struct gt_err *err)
 {
+	struct gt_shard_names files;
 	struct stat st;
-	bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
-	char *pattern = gt_asprintf(err, "%s%s", path, folder ? "/*.bin" : "");
-	glob_t found = { 0 };
-	int rc, flags = stat(path, &st) || folder ? 0 : GLOB_NOCHECK | GLOB_NOESCAPE;
+	int rc = !stat(path, &st) && S_ISDIR(st.st_mode)
+	             ? gt_shard_names_in(&files, path, ".bin", err)
+	             : gt_shard_names(&files, path, err);
 
-	if (!pattern)
-		return GT_ENOMEM;
-	rc = glob(pattern, flags, NULL, &found);
-	if (rc == GLOB_NOMATCH)
-		rc = gt_err_set(err, GT_EIO, "there is no file '%s'", pattern);
-	else if (rc)
-		rc = gt_err_set(err, GT_EIO, "cannot list '%s'", pattern);
-	else
-		rc = open_shards(t, &found, width, err);
-	globfree(&found);
-	free(pattern);
+	if (!rc)
+		rc = open_shards(t, &files, width, err);
+	gt_shard_names_release(&files);
 	return rc;
 }
 

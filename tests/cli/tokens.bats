@@ -8,7 +8,7 @@ load runs
 
 setup_file() {
 	cd "$BATS_FILE_TMPDIR" || return
-	mkdir raw headed
+	mkdir raw headed 'r[1]' r1
 	python3 - <<-'END'
 		import struct
 		ids = [i * i % 41 for i in range(900)]
@@ -19,8 +19,12 @@ setup_file() {
 		put("wide.bin", pack("I", ids))
 		for i, (a, b) in enumerate(((0, 333), (333, 340), (340, 900))):
 		    put("raw/%d.bin" % i, pack("H", ids[a:b]))
+		    put("r[1]/%d.bin" % i, pack("H", ids[a:b]))
 		    put("headed/%d.bin" % i, head(b - a) + pack("H", ids[a:b]))
 		put("headed32.bin", head(900, 20240801, 7) + pack("I", ids))
+		put("t[1]*.bin", pack("H", ids))
+		put("t1.bin", pack("H", ids[:100])) # names that the patterns above match
+		put("r1/0.bin", pack("H", ids[:100]))
 		put("odd.bin", b"123")
 		put("large.bin", pack("H", ids[:300] + [41] + ids[:300]))
 		put("cut.bin", head(500) + pack("H", ids[:400]))
@@ -36,9 +40,10 @@ setup() {
 
 gpt=(train --model "gpt:layers=1,heads=2,width=16,block=16" --batch 4 --steps 12 --seed 1 -q --out)
 
-@test "shards, headers and types are one stream: the same curve and the same evaluation" {
+@test "shards, names, headers and types are one stream: the same curve and the same evaluation" {
 	local spec wanted="" loss
-	for spec in one.bin raw headed 'raw/*.bin' headed32.bin wide.bin,type=uint32; do
+	for spec in one.bin raw headed 'raw/*.bin' 'raw/{0..2}.bin' 'r[1]' 't[1]*.bin' headed32.bin \
+		wide.bin,type=uint32; do
 		rm -rf run
 		gtrain "${gpt[@]}" run --data "tokens:$spec,vocab=41" --val-split 0.2
 		equal "$status:$err" 0:
@@ -63,7 +68,8 @@ gpt=(train --model "gpt:layers=1,heads=2,width=16,block=16" --batch 4 --steps 12
 		long.bin,vocab=41|'long.bin': the header says 500 tokens, but there are bytes for 600|1
 		half.bin,vocab=41|'half.bin': the header says 500 tokens, but there are bytes for 500 and a part of one|1
 		version.bin,vocab=41|'version.bin': version 2 of llm.c's tokens, not 1|1
-		missing.bin,vocab=41|there is no file 'missing.bin'|1
+		missing.bin,vocab=41|cannot open 'missing.bin'|1
+		r*.bin,vocab=41|there is no file 'r*.bin'|1
 		one.bin|the vocabulary size of the tokens is not known|2
 		one.bin,type=float,vocab=9|no such choice|2
 	END

@@ -27,6 +27,7 @@ static void test_patterns(void **state)
 		{ "@/*.tar", "@/a.tar @/b.tar" },
 		{ "@/{b,a}.t?r", "@/b.tar @/a.tar" },
 		{ "@/[x].gz", "@/[x].gz" }, /* there is a file of this name */
+		{ "@/{0..1}", "@/{0..1}" },
 		{ "@/c*.tar", "!there is no file '@/c*.tar'" },
 		{ "x{0..2", "!the braces of 'x{0..2' are not closed" },
 		{ "x{{0..2}}", "!the braces of" },
@@ -42,6 +43,7 @@ static void test_patterns(void **state)
 	put_text(&f, "b.tar", "");
 	put_text(&f, "a.tar", "");
 	put_text(&f, "[x].gz", "");
+	put_text(&f, "{0..1}", "");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char pattern[200] = "", found[400] = "", wanted[400] = "", *to;
 		struct gt_err err = GT_ERR_INIT;
