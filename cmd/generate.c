@@ -258,9 +258,12 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	const struct gt_load_options load = gt_run_source_load(&g->source, &as_they_are);
 	const struct gt_weights_options options = { .no_map = true, .no_strict = true };
 	struct gt_weights_report report = { 0 };
+	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 
 	gt_weights_report_release(&report);
+	if (!rc && gt_run_source_check_model(&g->source, g->cli->model, &why))
+		gt_log_warn(g->log, "%s", why.text);
 	return rc;
 }
 

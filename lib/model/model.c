@@ -405,7 +405,8 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 	for (int k = 0; k < KEYS; k++) {
 		char mine[GT_MODEL_VALUE], theirs[GT_MODEL_VALUE];
 
-		if (!row_is_for(k, a->arch) || keys[k].type == KEY_PROBABILITY)
+		if (!row_is_for(k, a->arch) || keys[k].type == KEY_PROBABILITY ||
+		    keys[k].offset == offsetof(struct gt_arch_config, zero_init_residual))
 			continue;
 		print_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
 		print_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);

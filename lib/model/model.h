@@ -150,8 +150,8 @@ char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 bool gt_model_same(const char *a, const char *b);
 
 /* Return whether two models compute the same results from the same weights: they have the same
- * architecture and the same settings. Dropout may differ. If one of the specs does not set a
- * setting that is taken from the data, this setting is not compared. */
+ * architecture and the same settings. Dropout and initial values may differ. If one of the specs
+ * does not set a setting that is taken from the data, this setting is not compared. */
 bool gt_model_same_network(const char *a, const char *b);
 
 /* Set *out to the properties of the input that the model prefers. They are used where the data do

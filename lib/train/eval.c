@@ -28,17 +28,7 @@ static void warn(const struct gt_eval *e)
 {
 	const struct gt_data_info *info = gt_dataset_info(e->data);
 	const struct gt_run_source *source = &e->source;
-	const char *trained = json_string_value(json_object_get(source->config, "model"));
-	const char *chosen = e->o.model;
-	bool (*same)(const char *a, const char *b) = gt_model_same;
-	struct gt_err vocab = GT_ERR_INIT;
-
-	if (source->names != GT_NAMES_AUTO) {
-		trained = json_string_value(json_object_get(source->about, "model"));
-		same = gt_model_same_network;
-	}
-	if (source->folder_about)
-		chosen = json_string_value(json_object_get(source->folder_about, "model"));
+	struct gt_err model = GT_ERR_INIT, vocab = GT_ERR_INIT;
 
 	if (!e->log)
 		return;
@@ -48,9 +38,8 @@ static void warn(const struct gt_eval *e)
 		gt_log_info(e->log, "{data}: %s", info->interpretation);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
-	if (trained && chosen && !same(trained, chosen))
-		gt_log_warn(e->log, "{model} %s: the %s trained as %s", chosen,
-		    source->names == GT_NAMES_AUTO ? "run was" : "weights were", trained);
+	if (gt_run_source_check_model(source, e->o.model, &model))
+		gt_log_warn(e->log, "%s", model.text);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
 	if (gt_run_source_check_vocab(source->path, e->data, &vocab))

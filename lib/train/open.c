@@ -191,15 +191,12 @@ static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_rep
 		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->origin.path);
 }
 
-/* Weights of the same shapes may be those of another network: other heads, other angles. */
 static void warn_of_model(const struct gt_train *t)
 {
-	const char *theirs = json_string_value(json_object_get(t->origin.about, "model"));
+	struct gt_err why = GT_ERR_INIT;
 
-	if (t->origin.names != GT_NAMES_AUTO && theirs &&
-	    !gt_model_same_network(theirs, t->o.model))
-		gt_log_warn(t->log, "{model} %s: '%s' has the weights of %s", t->o.model,
-		    t->origin.path, theirs);
+	if (!gt_train_rank(t) && gt_run_source_check_model(&t->origin, t->o.model, &why))
+		gt_log_warn(t->log, "%s", why.text);
 }
 
 static int init_from(struct gt_train *t, struct gt_err *err)
@@ -219,7 +216,6 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	if (!rc && report.new_head)
 		rc = check_new_head(t, &options, err);
 	if (!rc && !gt_train_rank(t)) {
-		warn_of_model(t);
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
 		if (report.new_head)
@@ -516,6 +512,8 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_parallel_init(s->parallel, t->o.seed, err);
 	if (!rc && t->origin.path)
 		rc = t->resumes ? resume(t, err) : init_from(t, err);
+	if (!rc && t->origin.path)
+		warn_of_model(t);
 	return rc;
 }
 

@@ -23,6 +23,22 @@ loss() {
 	"$GTRAIN" eval "$@" --data text:text.txt --json -q | jq .loss
 }
 
+# The folder checkpoint-3 of Hugging Face's Trainer: the weights of hf, and an optimizer of PyTorch's old format.
+checkpoint_of_trainer() {
+	cp -r hf checkpoint-3
+	python3 - <<-'END'
+		import json, pickle, struct
+		header = open("hf/model.safetensors", "rb").read()
+		header = json.loads(header[8:8 + struct.unpack("<Q", header[:8])[0]])
+		group = {"lr": 0.1, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False,
+		         "params": list(range(len([key for key in header if key != "__metadata__"])))}
+		with open("checkpoint-3/optimizer.pt", "wb") as f:
+		    for part in 0x1950a86a20f9469cfc6c, 1001, {"little_endian": True}, {"state": {}, "param_groups": [group]}, []:
+		        pickle.dump(part, f, protocol=2)
+		json.dump({"global_step": 3, "epoch": 0}, open("checkpoint-3/trainer_state.json", "w"))
+	END
+}
+
 # with EXPRESSION: config.json of hf, changed by jq, in the folder bad.
 with() {
 	rm -rf bad && cp -r hf bad && rm bad/generation_config.json && jq "$1" hf/config.json >bad/config.json
@@ -228,9 +244,27 @@ print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --
 	gtrain train --model ./bad --init-from bad --data text:text.txt --steps 1 --out r
 	equal "$status" 1
 	[[ $err == *"has shape "*"the model wants "* ]]
-	gtrain train --model "$GPT,heads=4" --init-from hf --data text:text.txt --steps 1 --out r
-	equal "$status" 0
-	[[ $err == *"--model gpt:layers=1,heads=4,"*"'hf' has the weights of gpt2:layers=1,heads=2,"* ]]
+	checkpoint_of_trainer
+	local model="$GPT,heads=4" words
+	for words in "train --init-from hf --steps 1 --out a" "train --init-from run --steps 1 --out b" \
+		"train --resume checkpoint-3 --steps 4 --out c --optimizer sgd" "eval --ckpt run" "eval --ckpt hf" \
+		"predict --ckpt run" "generate --ckpt run --tokens 1"; do
+		[[ $words == predict* ]] && set -- text.txt || set -- --data text:text.txt
+		[[ $words == generate* ]] && set --
+		# shellcheck disable=SC2086 # several words
+		gtrain $words --model "$model" "$@"
+		[[ $status == 0 && $err == *"--model gpt:layers=1,"*"heads=4"*"has the weights of gpt"*":layers=1,heads=2,"* ]] || {
+			echo "$words: $err"
+			return 1
+		}
+		rm -rf a b c
+		# shellcheck disable=SC2086
+		gtrain $words --model "$GPT" "$@"
+		[[ $status == 0 && $err != *"has the weights of"* ]] || {
+			echo "$words: $err"
+			return 1
+		}
+	done
 }
 
 @test "a folder with weights alone is not a run to go on with, nor the directory of one" {

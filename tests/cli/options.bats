@@ -233,7 +233,7 @@ setup() {
 	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" --vocab t/vocab.json -q
 	equal "$err" ""
 	gtrain eval --ckpt t --model gpt:layers=1,heads=2,width=8,block=8 --data "text:$ROOT/LICENSE" -q
-	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,eps=1e-05,block=8"* ]]
+	[[ $err == *"'t/checkpoints/step-00000001.pth' has the weights of gpt:layers=1,heads=1,width=8,eps=1e-05,block=8"* ]]
 }
 
 @test "train says where a text's characters may have other numbers than in training" {

@@ -612,7 +612,7 @@ hint: --accumulate 4, with a larger --batch"
 	gtrain eval --ckpt run --model gpt:width=16,layers=1 --data text:"$ROOT/LICENSE" -q
 	equal "$status:$err" 0:
 	gtrain eval --ckpt run --model gpt:width=16,layers=1,gelu=erf --data text:"$ROOT/LICENSE" -q
-	[[ $err == *"--model gpt:width=16,layers=1,gelu=erf: the run was trained as gpt:layers=1,heads=4,"* ]]
+	[[ $err == *"--model gpt:width=16,layers=1,gelu=erf: 'run/checkpoints/step-00000002.pth' has the weights of gpt:layers=1,heads=4,"* ]]
 	gtrain train --model gpt:width=16,layers=2 --data text:"$ROOT/LICENSE" --batch 2 --steps 3 --out run --resume auto -q
 	equal "$status" 2
 	[[ $err == *"it was trained with another --model"* ]]

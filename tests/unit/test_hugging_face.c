@@ -335,6 +335,7 @@ static void test_same_network(void **state)
 		{ "vit", "vit:classes=5,image=32", true },
 		{ "resnet18", "resnet34", false },
 		{ "resnet20", "resnet18", false },
+		{ "resnet50", "resnet50:zero_init_residual=yes", true },
 		{ "mlp:4,3", "mlp:4,3", true },
 		{ "mlp:4,3", "mlp:4,5,3", false },
 	};

@@ -359,6 +359,14 @@ static const char *read_given(struct gt_run_source *s, const char *folder, struc
 	return json_string_value(json_object_get(s->folder_about, "model"));
 }
 
+/* The model that the checkpoint or its run names; NULL: none. */
+static const char *trained_model(const struct gt_run_source *s)
+{
+	const char *model = json_string_value(json_object_get(s->about, "model"));
+
+	return model ? model : json_string_value(json_object_get(s->config, "model"));
+}
+
 const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)
 {
 	const char *model = given;
@@ -366,9 +374,7 @@ const char *gt_run_source_model(struct gt_run_source *source, const char *given,
 	if (given && is_path(given))
 		return read_given(source, given, err);
 	if (!model)
-		model = json_string_value(json_object_get(source->about, "model"));
-	if (!model)
-		model = json_string_value(json_object_get(source->config, "model"));
+		model = trained_model(source);
 	if (!model) {
 		gt_err_set(err, GT_EINVAL,
 		    "{model} is missing, and neither '%s' nor a config.json of its run says it",
@@ -376,6 +382,19 @@ const char *gt_run_source_model(struct gt_run_source *source, const char *given,
 		gt_err_hint(err, "{model} NAME[:key=value,...], for example resnet20");
 	}
 	return model;
+}
+
+int gt_run_source_check_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err)
+{
+	const char *trained = trained_model(source), *chosen = given;
+
+	if (source->folder_about)
+		chosen = json_string_value(json_object_get(source->folder_about, "model"));
+	if (!given || !trained || !chosen || gt_model_same_network(trained, chosen))
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "{model} %s: '%s' has the weights of %s", chosen,
+	    source->path, trained);
 }
 
 struct gt_load_options gt_run_source_load(

@@ -87,6 +87,16 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
 
+/*
+ * Check that `given`, the model that the user has named, is the network that the weights were
+ * trained as: weights of the same shapes may be those of another network, with other heads or other
+ * angles. If gt_run_source_model() has read the model from a folder, this model is compared. Do
+ * nothing if `given` is NULL, or if neither the checkpoint nor its run names a model. Errors:
+ * GT_EINVAL, which the caller shows as a warning.
+ */
+int gt_run_source_check_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err);
+
 /* Return the options for loading the weights: a copy of `load`. If the member `names` of `load` is
  * GT_NAMES_AUTO, the copy has source->names instead. */
 struct gt_load_options gt_run_source_load(
