@@ -290,6 +290,7 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(subsample_grad),
 	WHOLE(patch_tokens),
 	WHOLE(patch_tokens_grad),
+	WHOLE(last_position),
 	WHOLE(first_position),
 	WHOLE(first_position_grad),
 	WHOLE(max_pool2d),

@@ -6,6 +6,7 @@
 
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
+#include "lib/train/amp.h"
 
 /* ---- places ---- */
 
@@ -354,6 +355,66 @@ static void test_host_access(void **state)
 	close_subject(&r);
 }
 
+/* ---- kernels ---- */
+
+static void plan_with(const char *spec, enum gt_model_purpose purpose, enum gt_amp amp)
+{
+	const struct gt_parallel_options alone = { .ranks = 1 };
+	struct gt_parallel *parallel = NULL;
+	struct gt_program program = { 0 };
+	struct gt_store *store = NULL;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_model_input in;
+	struct gt_model *model;
+
+	assert_int_equal(gt_model_open(&model, spec, &err), 0);
+	gt_model_preferred_input(model, &in);
+	for (int i = 0; i < in.channels; i++)
+		in.std[i] = 1;
+	if (gt_parallel_new(&parallel, &alone, NULL, &err) ||
+	    gt_program_store(&store, model, &in, test_device(0), true, parallel, &err) ||
+	    gt_program_init(&program,
+	        &(struct gt_program_options){ .model = model,
+	            .input = &in,
+	            .purpose = purpose,
+	            .store = store,
+	            .parallel = parallel,
+	            .low = gt_amp_type(amp),
+	            .low_sums = gt_amp_low_sums(amp),
+	            .scaled = purpose == GT_MODEL_TRAIN && amp == GT_AMP_FP16 },
+	        2, &err))
+		fail_msg("%s, purpose %d, amp %s: %s", spec, purpose, gt_amp_names[amp], err.text);
+	gt_program_release(&program);
+	gt_store_free(store);
+	gt_parallel_free(parallel);
+	gt_model_close(model);
+}
+
+/* The device has kernels for all nodes of every kind of network, in each precision that a command
+ * offers for it: generation has no --amp. */
+static void test_kernels_of_models(void **state)
+{
+	static const char *const specs[] = { "mlp:20,32,10", "lenet", "resnet20",
+		"resnet18:image=32,classes=5", "resnet50:image=32,classes=5",
+		"gpt:layers=2,heads=2,width=32,block=8,vocab=50,dropout=0.1",
+		"gpt:layers=1,heads=2,width=32,block=8,vocab=50,bias=no,gelu=erf",
+		"llama:layers=2,heads=2,width=32,block=8,vocab=50",
+		"llama:layers=1,heads=4,kv_heads=2,width=32,block=8,vocab=50,tied=yes",
+		"vit:image=16,layers=2,heads=2,width=32,classes=5,dropout=0.1" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++)
+		for (enum gt_amp amp = GT_AMP_OFF; amp < GT_AMPS; amp++) {
+			plan_with(specs[i], GT_MODEL_TRAIN, amp);
+			plan_with(specs[i], GT_MODEL_EVAL, amp);
+			plan_with(specs[i], GT_MODEL_PREDICT, amp);
+			if (amp != GT_AMP_OFF || !strstr(specs[i], "vocab"))
+				continue;
+			plan_with(specs[i], GT_MODEL_GENERATE, amp);
+			plan_with(specs[i], GT_MODEL_CONTINUE, amp);
+		}
+}
+
 /* ---- refusals ---- */
 
 static void expect_refusal(struct gt_graph *g, bool with_gradients, const char *text)
@@ -412,6 +473,7 @@ int main(void)
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_runs_repeat),
 		cmocka_unit_test(test_host_access),
+		cmocka_unit_test(test_kernels_of_models),
 		cmocka_unit_test(test_refusals),
 	};
 
