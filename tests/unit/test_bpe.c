@@ -63,6 +63,9 @@ static const struct {
 	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\"},{\"id\":9,\"content\":\"<s>x\"}") BYTE_LEVEL
 	    "," MODEL("") "}",
 	    "<s>xa<s>", "9 0 8" },
+	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\",\"rstrip\":true,\"special\":true},"
+	            "{\"id\":8,\"content\":\"<s>\"}") BYTE_LEVEL "," MODEL("") "}",
+	    "ab<s>  c", "3 8 6 6 2" },
 	/* A space before the text. */
 	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}", "ab", "6 3" },
 	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}", " ab", "6 3" },
@@ -71,6 +74,9 @@ static const struct {
 	{ SPLIT("[ab]+(?!c)|\\\\s"), "ab abc", "3 6 0 5" },
 	{ SPLIT("(?<=a)b+"), "abc", "0 1 2" },
 	{ SPLIT("[!&'\\\\-\\\\[^{}~][A-Za-z]+|[\\r\\n]+| ?\\u0061b"), "ab ab", "3 6 3" },
+	{ SPLIT("cb{,2}"), "cbc", "2 1 2" },
+	{ SPLIT("b{a}+|b{,|{}|b"), "abc", "0 1 2" },
+	{ SPLIT("(?i:'s|'t|'ll|'re|B|ss+|s|t|[s]s)|ss|(?i:s)s"), "abc", "0 1 2" },
 	/* Whole words first. */
 	{ "{" BYTE_LEVEL "," MODEL(",\"ignore_merges\":true") "}", "abc", "4" },
 	/* Characters. */
@@ -196,6 +202,10 @@ static const struct {
 	{ SPLIT("[a[b]]"), GT_ENOTSUP, "'['" },
 	{ SPLIT("[a&&b]"), GT_ENOTSUP, "'&&'" },
 	{ SPLIT("a{2}+"), GT_ENOTSUP, "'}+'" },
+	{ SPLIT("a{,2}?b"), GT_ENOTSUP, "'}?'" },
+	{ SPLIT("(?i:x|sS)"), GT_ENOTSUP, "ignores the case of 'ss'" },
+	{ SPLIT("(?i:a(?:f)\\\\x49)"), GT_ENOTSUP, "ignores the case of 'fi'" },
+	{ SPLIT("(?i)(?:a)st"), GT_ENOTSUP, "ignores the case of 'st'" },
 	{ SPLIT("(?<n>a)"), GT_ENOTSUP, "'(?<n'" },
 	{ SPLIT("(*UTF)a"), GT_ENOTSUP, "'(*'" },
 	{ SPLIT("a(?i)b"), GT_ENOTSUP, "'(?i)'" },

@@ -17,12 +17,35 @@ static int compare(const void *x, const void *y)
 	return a->text.n < b->text.n ? 1 : a->text.n > b->text.n ? -1 : 0;
 }
 
+static int compare_ids(const void *x, const void *y)
+{
+	const struct gt_bpe_added *a = x, *b = y;
+
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	return a->place < b->place ? -1 : 1;
+}
+
+/* The reference gives a token that is listed twice the flags of the last time. */
+static void remove_repeated(struct gt_bpe_added_list *list)
+{
+	size_t kept = 0;
+
+	qsort(list->tokens, list->count, sizeof(*list->tokens), compare_ids);
+	for (size_t i = 0; i < list->count; i++)
+		if (i + 1 == list->count || list->tokens[i + 1].id != list->tokens[i].id)
+			list->tokens[kept++] = list->tokens[i];
+	list->count = kept;
+}
+
 void gt_bpe_added_sort(struct gt_bpe_added_list *list)
 {
 	uint32_t at = 0;
 
-	if (list->count)
+	if (list->count) {
+		remove_repeated(list);
 		qsort(list->tokens, list->count, sizeof(*list->tokens), compare);
+	}
 	for (int pass = 0; pass < 2; pass++)
 		for (unsigned b = 0; b <= 256; b++) {
 			list->first[pass][b] = at;

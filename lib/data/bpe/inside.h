@@ -118,6 +118,7 @@ struct gt_bpe_added {
 	/* The token is searched for in the second pass, which reads only the text between the
 	 * tokens that the first pass found. */
 	bool normalized;
+	size_t place; /* in the list of the file */
 };
 
 struct gt_bpe_added_list {
@@ -143,7 +144,8 @@ struct gt_bpe_items {
 	size_t count, capacity;
 };
 
-/* Sort the tokens, and set list->first. */
+/* Sort the tokens, and set list->first. Of tokens with the same id, only the last in the file is
+ * kept. */
 void gt_bpe_added_sort(struct gt_bpe_added_list *list);
 /* Split a text into added tokens and segments, in the order of the text. The items borrow the
  * text. */

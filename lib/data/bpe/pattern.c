@@ -40,16 +40,40 @@ struct gt_bpe_matcher {
 
 /* ---- from one syntax to the other ---- */
 
+enum { WHOLE = -1 }; /* no group's depth */
+
 struct translation {
 	const char *p, *end;
 	FILE *out;
 	bool in_class;
+	int depth;   /* of open groups */
+	int folds;   /* case is ignored in the group of this depth; 0: it counts */
+	char before; /* where case is ignored, the letter before t->p in lower case, or NUL */
 };
 
 static int fail(const char *what, int length, struct gt_err *err)
 {
 	return gt_err_set(
 	    err, GT_ENOTSUP, "the pattern uses '%.*s', which is not supported", length, what);
+}
+
+/* A literal character. Where case is ignored, Ruby compares strings, in which a sharp s or a
+ * ligature equals two letters; Perl compares single characters. So these letters are refused,
+ * unless the second one is repeated: then Ruby does not take them for a string. */
+static int check_folding(struct translation *t, uint32_t code, struct gt_err *err)
+{
+	static const char *const pairs[] = { "ff", "fi", "fl", "ss", "st" };
+	char letter = code < 0x80 ? (char)(code | 0x20) : '\0';
+	bool repeated = t->p < t->end && memchr("?*+{", *t->p, 4);
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		if (pairs[i][0] == t->before && pairs[i][1] == letter && !repeated)
+			return gt_err_set(err, GT_ENOTSUP,
+			    "the pattern ignores the case of '%s', which may be a single letter: "
+			    "this is not supported",
+			    pairs[i]);
+	t->before = t->folds ? letter : '\0';
+	return 0;
 }
 
 /* \p{L}, \p{Lu}, \p{^L}, \p{Han}; t->p stands behind the p. */
@@ -94,7 +118,7 @@ static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 		return fail(kind == 'x' ? "\\x" : "\\u", 2, err);
 	t->p += digits + braces;
 	fprintf(t->out, "\\x{%X}", (unsigned)code);
-	return 0;
+	return t->in_class ? 0 : check_folding(t, code, err);
 }
 
 /* t->p stands behind the backslash. */
@@ -102,6 +126,8 @@ static int translate_escape(struct translation *t, struct gt_err *err)
 {
 	char c = t->p < t->end ? *t->p++ : '\0';
 
+	if (c != 'x' && c != 'u')
+		t->before = '\0';
 	if (c == 's')
 		fprintf(t->out, t->in_class ? SPACES : "[" SPACES "]");
 	else if (c == 'S' && !t->in_class)
@@ -132,6 +158,8 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 		if (*t->p == '*')
 			return fail("(*", 2, err);
 		fputs("(?:", t->out); /* which parts matched is asked by nobody */
+		t->depth++;
+		t->before = '\0';
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
@@ -140,6 +168,11 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 		if (left >= n && !memcmp(t->p, known[i], n)) {
 			fprintf(t->out, "(%s", known[i]);
 			t->p += n;
+			t->depth++;
+			if (i) /* only ?: leaves strings together */
+				t->before = '\0';
+			if (!t->folds && !strcmp(known[i], "?i:"))
+				t->folds = t->depth;
 			return 0;
 		}
 	}
@@ -147,6 +180,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 	if (at_start && left >= 3 && !memcmp(t->p, "?i)", 3)) {
 		fputs("(?i)", t->out);
 		t->p += 3;
+		t->folds = WHOLE;
 		return 0;
 	}
 	return fail(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
@@ -165,12 +199,44 @@ static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 	return 0;
 }
 
-/* {2,3}; Ruby's `{2}+` repeats, Perl's `{2}+` is possessive. */
-static int check_interval(const struct translation *t, struct gt_err *err)
+static size_t count_digits(const char *p, const char *end)
 {
+	size_t n = 0;
+
+	while (p + n < end && p[n] >= '0' && p[n] <= '9')
+		n++;
+	return n;
+}
+
+/* {2}, {2,}, {2,3} or {,3}; in Ruby, other braces are characters, and {,3} is {0,3}. Ruby's `{2}+`
+ * repeats, Perl's `{2}+` is possessive. t->p stands behind the brace. */
+static int translate_brace(struct translation *t, struct gt_err *err)
+{
+	size_t low = count_digits(t->p, t->end), high = 0, n = low;
+
+	if (t->p + n < t->end && t->p[n] == ',') {
+		high = count_digits(t->p + n + 1, t->end);
+		n += 1 + high;
+	}
+	if ((!low && !high) || t->p + n == t->end || t->p[n] != '}') {
+		fputs("\\{", t->out);
+		return 0;
+	}
+	fprintf(t->out, "{%s%.*s}", low ? "" : "0", (int)n, t->p);
+	t->p += n + 1;
 	if (t->p < t->end && (*t->p == '+' || *t->p == '?'))
 		return fail(t->p - 1, 2, err);
 	return 0;
+}
+
+/* The end of a group. */
+static void leave_group(struct translation *t)
+{
+	fputc(')', t->out);
+	if (t->folds == t->depth--)
+		t->folds = 0;
+	if (!t->folds)
+		t->before = '\0';
 }
 
 static int translate_one(struct translation *t, bool at_start, struct gt_err *err)
@@ -185,11 +251,17 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 		return translate_in_class(t, c, err);
 	if (c == '(')
 		return translate_group(t, at_start, err);
+	if (c == ')') {
+		leave_group(t);
+		return 0;
+	}
 	if (c == '^' || c == '$' || c == '.')
 		return fail(&c, 1, err);
+	if (check_folding(t, (unsigned char)c, err))
+		return err->code;
+	if (c == '{')
+		return translate_brace(t, err);
 	fputc(c, t->out);
-	if (c == '}')
-		return check_interval(t, err);
 	if (c == '[') {
 		t->in_class = true;
 		if (t->p < t->end && *t->p == '^')

@@ -262,7 +262,7 @@ static int read_added(struct gt_bpe *bpe, const json_t *token, int32_t *highest,
 		return rc;
 	out->id = (int32_t)json_integer_value(json_object_get(token, "id"));
 	out->text = bpe->vocab.tokens[out->id];
-	bpe->added.count++;
+	out->place = bpe->added.count++;
 	return 0;
 }
 
