@@ -292,6 +292,11 @@ const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 /* Write the same file as gt_dataset_save_vocab(). */
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
+/* Write a tokenizer of byte-pair encoding for programs that let its file put a token before every
+ * text: this is the token `begin`; -1: none. If the tokenizer's own file says so, or if no token
+ * has the id, this is gt_tokenizer_save(). */
+int gt_tokenizer_save_with_begin(
+    const struct gt_tokenizer *tok, int32_t begin, struct gt_file_name name, struct gt_err *err);
 void gt_tokenizer_close(struct gt_tokenizer *tok);
 
 /*

@@ -394,11 +394,10 @@ failed:
 	return NULL;
 }
 
-static int save_bpe(const struct gt_bpe *bpe, struct gt_file_name name, struct gt_err *err)
+static int save_source(
+    const char *source, size_t size, struct gt_file_name name, struct gt_err *err)
 {
 	struct gt_atomic_file file;
-	size_t size;
-	const char *source = gt_bpe_source(bpe, &size);
 	int rc = gt_atomic_open_at(&file, name, err);
 
 	if (rc)
@@ -407,14 +406,35 @@ static int save_bpe(const struct gt_bpe *bpe, struct gt_file_name name, struct g
 	return gt_atomic_commit(&file, err);
 }
 
+int gt_tokenizer_save_with_begin(
+    const struct gt_tokenizer *tok, int32_t begin, struct gt_file_name name, struct gt_err *err)
+{
+	char *source;
+	size_t length;
+	int rc;
+
+	if (begin == gt_bpe_begin(tok->bpe) ||
+	    (begin >= 0 && !gt_tokenizer_text(tok, begin, &length)))
+		return gt_tokenizer_save(tok, name, err);
+	rc = gt_bpe_source_with_begin(&source, tok->bpe, begin, err);
+	if (!rc)
+		rc = save_source(source, strlen(source), name, err);
+	free(source);
+	return rc;
+}
+
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err)
 {
 	struct gt_atomic_file file;
+	const char *source;
 	json_t *json;
+	size_t size;
 	int rc;
 
-	if (tok->bpe)
-		return save_bpe(tok->bpe, name, err);
+	if (tok->bpe) {
+		source = gt_bpe_source(tok->bpe, &size);
+		return save_source(source, size, name, err);
+	}
 	json = gt_tokenizer_to_json(tok);
 	if (!json)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: the vocabulary");

@@ -44,6 +44,19 @@ setup() {
 	cmp tok/tokenizer.json again/tokenizer.json
 }
 
+@test "a folder of Hugging Face's puts the token before texts that gtrain does" {
+	gtrain ckpt convert run --to hf -o plain -q
+	cmp tok/tokenizer.json plain/tokenizer.json
+	jq '.bos_token_id = 4' plain/config.json >config.json && mv config.json plain
+	echo '{"add_bos_token": true}' >plain/tokenizer_config.json
+	gtrain train --model plain --init-from plain --data text:text.txt --batch 2 --steps 1 --out begun -q
+	gtrain ckpt convert begun --to hf -o folder -q
+	equal "$status" 0
+	check "$(<folder/tokenizer.json)" 'd["post_processor"]["single"][0] == {"SpecialToken": {
+		"id": [t for t, i in d["model"]["vocab"].items() if i == 4][0], "type_id": 0}}'
+	equal "$(jq 'del(.post_processor)' folder/tokenizer.json)" "$(jq 'del(.post_processor)' tok/tokenizer.json)"
+}
+
 @test "a copied checkpoint knows its tokenizer by the digest" {
 	cp run/model.pth alone.pth
 	gtrain eval --ckpt run --data text:text.txt --json

@@ -211,6 +211,8 @@ def generation(folder):
         ids = theirs("the lazy", add_special_tokens=False).input_ids
         yield "%s: its folder does" % name, ("" if found == wanted else "%r, not %r" % (found, wanted)) or \
             ("" if ids == t.encode("the lazy", add_special_tokens=False).ids else "transformers reads %r" % ids)
+        ids = theirs("the lazy").input_ids
+        yield "%s: transformers puts the same token before a text" % name, "" if ids == before else "%r, not %r" % (ids, before)
 
 
 # ---- images ----

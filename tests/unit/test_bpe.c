@@ -113,6 +113,24 @@ static void test_encodings(void **state)
 	"{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"<s>\":{\"ids\":" ids "}}}"
 #define TEMPLATE(ids) "\"post_processor\":" TEMPLATED(ids)
 
+/* The same tokenizer with another token before texts. */
+static void check_with_begin(const struct gt_bpe *bpe, int32_t begin)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_bpe *other;
+	char *source;
+
+	assert_int_equal(gt_bpe_source_with_begin(&source, bpe, begin, &err), 0);
+	if (gt_bpe_parse(&other, source, strlen(source), &err))
+		fail_msg("%s: %s", source, err.text);
+	assert_int_equal(gt_bpe_begin(other), begin);
+	assert_string_equal(encode(other, "abc", 3), "4");
+	assert_int_equal(strstr(source, "trim_offsets") != NULL,
+	    strstr(gt_bpe_source(bpe, &(size_t){ 0 }), "trim_offsets") != NULL);
+	gt_bpe_close(other);
+	free(source);
+}
+
 /* It is read, and no text gets the token. */
 static void test_begin(void **state)
 {
@@ -123,7 +141,7 @@ static void test_begin(void **state)
 		{ "{" MODEL("") "}", -1 },
 		{ "{" TEMPLATE("[7]") "," MODEL("") "}", 7 },
 		{ "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
-		  "\"ByteLevel\"}," TEMPLATED("[0]") "]}," MODEL("") "}",
+		  "\"ByteLevel\",\"trim_offsets\":false}," TEMPLATED("[0]") "]}," MODEL("") "}",
 		    0 },
 		{ "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":"
 		  "{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}," MODEL("") "}",
@@ -139,6 +157,8 @@ static void test_begin(void **state)
 			fail_msg("row %zu: %s", i, err.text);
 		assert_int_equal(gt_bpe_begin(bpe), rows[i].begin);
 		assert_string_equal(encode(bpe, "abc", 3), "4");
+		check_with_begin(bpe, -1);
+		check_with_begin(bpe, 8);
 		gt_bpe_close(bpe);
 	}
 }

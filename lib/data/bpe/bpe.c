@@ -14,58 +14,6 @@
 
 /* ---- the fields of tokenizer.json ---- */
 
-/* The id of the special token that a TemplateProcessing puts before a text, if it does:
- * {"single": [{"SpecialToken": {"id": "<s>"}}, ...], "special_tokens": {"<s>": {"ids": [1]}}}. */
-static int read_begin(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
-{
-	const json_t *first = json_array_get(json_object_get(json, "single"), 0), *ids;
-	const char *name;
-
-	first = json_object_get(first, "SpecialToken");
-	name = json_string_value(json_object_get(first, "id"));
-	if (!first)
-		return 0;
-	ids = json_object_get(json_object_get(json, "special_tokens"), name ? name : "");
-	ids = json_object_get(ids, "ids");
-	if (json_array_size(ids) != 1 || !json_is_integer(json_array_get(ids, 0)) ||
-	    json_integer_value(json_array_get(ids, 0)) < 0 ||
-	    json_integer_value(json_array_get(ids, 0)) >= GT_BPE_MAX_TOKENS)
-		return gt_err_set(err, GT_EFORMAT,
-		    "'post_processor': 'special_tokens' has no id for '%.40s'", name ? name : "?");
-	bpe->begin = (int32_t)json_integer_value(json_array_get(ids, 0));
-	return 0;
-}
-
-/* Special tokens around a text are added for models that were trained so, never here. */
-static int read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
-{
-	static const char *const harmless[] = { "ByteLevel", "RobertaProcessing",
-		"BertProcessing" };
-	const json_t *list = json_object_get(json, "processors");
-	json_t *part;
-	size_t i;
-
-	if (!json || json_is_null(json))
-		return 0;
-	if (!strcmp(gt_bpe_type(json), "TemplateProcessing"))
-		return read_begin(bpe, json, err);
-	for (i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
-		if (!strcmp(gt_bpe_type(json), harmless[i]))
-			return 0;
-	if (strcmp(gt_bpe_type(json), "Sequence") != 0)
-		return gt_bpe_unsupported(json, "post_processor", err);
-	json_array_foreach(list, i, part)
-	{
-		int rc = strcmp(gt_bpe_type(part), "Sequence") != 0
-		             ? read_post_processor(bpe, part, err)
-		             : gt_bpe_unsupported(part, "post_processor", err);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
 static int check_null(const json_t *json, const char *key, struct gt_err *err)
 {
 	const json_t *value = json_object_get(json, key);
@@ -132,7 +80,7 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 	if (!rc)
 		rc = gt_bpe_read_pre_tokenizer(bpe, json_object_get(json, "pre_tokenizer"), err);
 	if (!rc)
-		rc = read_post_processor(bpe, json_object_get(json, "post_processor"), err);
+		rc = gt_bpe_read_post_processor(bpe, json_object_get(json, "post_processor"), err);
 	if (!rc)
 		rc = gt_bpe_read_model(bpe, json, err);
 	if (!rc)

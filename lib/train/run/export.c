@@ -377,14 +377,17 @@ static void add_token(json_t *config, const char *key, const struct export *x, c
 		json_object_set_new(config, key, json_stringn(text, length));
 }
 
+/* This class has a tokenizer add the tokens that tokenizer.json says; some versions of transformers
+ * look at add_bos_token, too. */
 static int write_tokenizer(struct export *x, struct gt_err *err)
 {
 	json_t *config = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
 	const json_t *begin = json_object_get(x->config, "bos_token_id");
 	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
-	int rc =
-	    path ? gt_tokenizer_save(x->tokenizer, (struct gt_file_name){ x->folder, path }, err)
-	         : GT_ENOMEM;
+	int rc = path ? gt_tokenizer_save_with_begin(x->tokenizer,
+	                    gt_data_begin(&x->data.specials, x->tokenizer),
+	                    (struct gt_file_name){ x->folder, path }, err)
+	              : GT_ENOMEM;
 
 	free(path);
 	if (config && x->data.specials.begin_known)
