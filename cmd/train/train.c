@@ -1,4 +1,5 @@
 /* train.c - gtrain train: train a model. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,24 +42,46 @@ static const char *model_name(int *length, const char *model)
 	return start;
 }
 
-/* runs/MODEL-DATE-TIME, with a number if somebody was here in the same second; in the options' own
- * memory. */
-static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
+/* Whether this command made the run directory, and the folder above. */
+struct made {
+	bool made, made_runs;
+};
+
+/* runs/MODEL-DATE-TIME. The one run that is to begin takes the name by making the directory, with a
+ * number if another run began in the same second. */
+static int choose_out(struct made *made, struct gt_cmd_env *env, struct gt_train_cli *cli,
+    bool begins, struct gt_err *err)
 {
 	char text[160], stamp[32];
 	time_t now = time(NULL);
 	struct tm tm;
 	int name_length, length;
-	const char *name = model_name(&name_length, model);
+	const char *name = model_name(&name_length, cli->train.model);
 
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
 	if (name_length > 64) /* a folder may have any name */
 		name_length = 64;
-	length = snprintf(text, sizeof(text) - 8, "runs/%.*s-%s", name_length, name, stamp);
-	for (int n = 2; n < 1000 && !access(text, F_OK); n++)
-		sprintf(text + length, "-%d", n);
-	return gt_arena_strdup(&env->opts.arena, text, err);
+	made->made_runs = begins && !mkdir("runs", 0777);
+	length = snprintf(text, sizeof(text) - 16, "runs/%.*s-%s", name_length, name, stamp);
+	for (int n = 2; begins && !made->made; n++) {
+		made->made = !mkdir(text, 0777);
+		if (!made->made && errno != EEXIST)
+			return gt_err_sys(err, "cannot make the directory '%s'", text);
+		if (!made->made)
+			sprintf(text + length, "-%d", n);
+	}
+	cli->train.out = gt_arena_strdup(&env->opts.arena, text, err);
+	return cli->train.out ? 0 : GT_ENOMEM;
+}
+
+/* A run that has not begun leaves no directory; one that has is not empty. */
+static void remove_empty(const struct made *made, const char *out)
+{
+	if (made->made && out)
+		rmdir(out);
+	if (made->made_runs)
+		rmdir("runs");
 }
 
 static int print_result(
@@ -297,7 +320,7 @@ static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cm
 
 /* ---- the command ---- */
 
-/* Complete the options from configuration files and the clock, and check them. */
+/* Complete the options from configuration files, and check them. */
 static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	int rc = gt_cmd_train_load_config(env, cli, err);
@@ -313,10 +336,6 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	/* Kernels may add up in another order with other numbers of threads. */
 	if (!rc && cli->train.parallel.reproducible && !cli->threads)
 		cli->threads = 1;
-	if (!rc && !cli->train.out) {
-		cli->train.out = default_out(env, cli->train.model, err);
-		rc = cli->train.out ? 0 : GT_ENOMEM;
-	}
 	return rc;
 }
 
@@ -453,6 +472,7 @@ int gt_cmd_train(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
+	struct made made = { 0 };
 	char *command = NULL;
 	bool launches = false;
 	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
@@ -473,12 +493,16 @@ int gt_cmd_train(int argc, char **argv)
 		gt_cmd_restart_for_shared_gpus(&cli, argc, argv, &env.log);
 	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
 		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
+	if (!rc && !cli.train.out)
+		rc = choose_out(
+		    &made, &env, &cli, !cli.dry_run && !cli.verify_parallel && !world.rank, &err);
 	if (!rc && cli.verify_parallel)
 		rc = gt_cmd_train_verify(&cli, &err);
 	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))
 		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)
 		rc = compute(&env, &cli, &world, command, &err);
+	remove_empty(&made, cli.train.out);
 	free(command);
 	status = gt_cmd_end(&env, rc, &err);
 	return status == GT_EXIT_DONE ? launched : status;

@@ -389,3 +389,22 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 	gtrain train --model mlp:144,2 --data images:images,channels=1,size=12 --steps 1 --out images/run -q
 	equal "$status:$err" 0:
 }
+
+@test "runs without --out that begin at once get a directory each; one that fails leaves none" {
+	local run=("$GTRAIN" train --model "$GPT" --batch 1 --steps 1 -q) ids=() id
+	mkdir new && cd new || return
+	for _ in 1 2 3 4; do
+		"${run[@]}" --data text:../text.txt &
+		ids+=($!)
+	done
+	for id in "${ids[@]}"; do
+		wait "$id"
+	done
+	equal "$(cd runs && echo gpt-*/model.pth | wc -w)" 4
+	rm -r runs
+	for id in "" "--nproc 2"; do
+		# shellcheck disable=SC2086 # two words
+		"${run[@]}" --data text:none.txt $id 2>/dev/null && return 1
+		equal "$(ls)" ""
+	done
+}
