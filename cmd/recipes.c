@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/opt_json.h"
 #include "lib/base/suggest.h"
 
+/* A folder may have the name of a recipe, as the directory of its run. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config)
 {
-	if (!access(config, F_OK))
+	struct stat st;
+
+	if (!stat(config, &st) && !S_ISDIR(st.st_mode))
 		return NULL;
 	for (const struct gt_cmd_recipe *r = gt_cmd_recipes; r->name; r++)
 		if (!strcmp(r->name, config))

@@ -28,7 +28,7 @@ extern const struct gt_cmd_recipe gt_cmd_recipes[];
 extern const char *const gt_cmd_recipe_names[];
 
 /* Return the recipe with the name `config`, the value of --config. NULL if there is no such recipe,
- * or if a file with the path `config` exists, because files have priority. */
+ * or if a file, not a folder, with the path `config` exists, because files have priority. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Read the recipe or the file `config`, and set the options that are not on the command line.

@@ -50,7 +50,7 @@ names() {
 	lines digits/metrics.jsonl 'len(v) == 1 and v[0]["n"] == 4'
 }
 
-@test "a file comes before a recipe; a name of neither, and a recipe without data, are told" {
+@test "a file comes before a recipe, a folder does not; a name of neither, and a recipe without data, are told" {
 	echo '{"model": "mlp:8,4,3", "steps": 1}' >mnist-lenet
 	gtrain train --config mnist-lenet --data "$RANDOM_DATA" --out mine -q
 	equal "$status" 0
@@ -62,6 +62,7 @@ hint: did you mean 'mnist-lenet'?"
 	gtrain train --config nothing-like-it
 	equal "$err" "gtrain: error: --config: there is neither a file nor a recipe 'nothing-like-it'
 hint: 'gtrain help recipes' lists the recipes"
+	mkdir nanogpt-char
 	gtrain train --config nanogpt-char
 	equal "$status" 2
 	equal "$err" "gtrain: error: --data DATA is missing
