@@ -85,6 +85,7 @@ struct generation {
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
 	struct gt_data_specials specials; /* of the model */
+	int trained_tokens;               /* number of tokens in training; 0: not known */
 	struct gt_generator generator;
 	int32_t *prompt;
 	size_t prompt_count;
@@ -188,6 +189,7 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	if (rc)
 		return rc;
 	g->specials = trained_on.specials;
+	g->trained_tokens = trained_on.classes;
 	gt_run_source_choose_vocab(&trained_on, &file, &g->source, given);
 	if (trained_on.tokenizer)
 		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
@@ -251,6 +253,18 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	gt_generator_try_others(s, &options, trials);
 }
 
+/* A vocabulary of another size that the user has named is the reason for other shapes. */
+static int explain_shapes(const struct generation *g, struct gt_err *err)
+{
+	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
+	int tokens = gt_tokenizer_size(g->tokenizer);
+
+	if (err->code == GT_EFORMAT && given && g->trained_tokens && g->trained_tokens != tokens)
+		gt_err_hint(err, "'%.200s' has %d tokens, but the model was trained with %d", given,
+		    tokens, g->trained_tokens);
+	return err->code;
+}
+
 static int load(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct generation *g = self;
@@ -262,9 +276,11 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 
 	gt_weights_report_release(&report);
-	if (!rc && gt_run_source_check_model(&g->source, g->cli->model, &why))
+	if (rc)
+		return explain_shapes(g, err);
+	if (gt_run_source_check_model(&g->source, g->cli->model, &why))
 		gt_log_warn(g->log, "%s", why.text);
-	return rc;
+	return 0;
 }
 
 static int open_session(struct generation *g, struct gt_err *err)

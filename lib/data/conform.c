@@ -455,10 +455,14 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 		return conform_names(s, spec, like, allowed, err);
 	if (s->info.classes > like->classes && allowed)
 		return keep_classes(s);
-	if (s->info.classes > like->classes)
-		return gt_err_set(err, gt_spec_value(spec, "vocab") ? GT_EINVAL : fault_of(s),
+	if (s->info.classes > like->classes) {
+		gt_err_set(err, gt_spec_value(spec, "vocab") ? GT_EINVAL : fault_of(s),
 		    "%d %s, but the model was trained on %d", s->info.classes,
 		    tokens ? "different tokens" : "classes", like->classes);
+		if (tokens && s->ops->tokenizer)
+			gt_err_hint(err, "use the vocabulary that the model was trained with");
+		return err->code;
+	}
 	note_fewer(s, spec, like, told);
 	s->info.absent_classes = tokens ? 0 : like->classes - s->info.classes;
 	s->info.classes = like->classes;

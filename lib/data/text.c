@@ -330,22 +330,23 @@ static int open_given(
     struct text *t, const char *path, const struct gt_data_request *request, struct gt_err *err)
 {
 	const char *trained = request->like ? request->like->tokenizer_digest : "";
+	bool same, known = t->tok != NULL;
 	struct gt_tokenizer *given;
-	bool same;
 	int rc = gt_tokenizer_new_bpe(&given, (struct gt_file_name){ .path = path }, err);
 
 	if (rc)
 		return rc;
-	if (t->tok)
+	if (known)
 		trained = gt_tokenizer_digest(t->tok);
-	same = (!t->tok && !*trained) || !strcmp(trained, gt_tokenizer_digest(given));
+	same = (!known && !*trained) || !strcmp(trained, gt_tokenizer_digest(given));
 	gt_tokenizer_close(t->tok);
 	t->tok = given;
 	if (same)
 		return 0;
 	gt_err_set(err, GT_EINVAL,
 	    "tokenizer=%s is not the tokenizer that the model was trained with", path);
-	return gt_err_hint(err, "leave out tokenizer= to read the text as in training");
+	return gt_err_hint(err, known ? "leave out tokenizer= to read the text as in training"
+	                              : "the run of the checkpoint has it, as tokenizer.json");
 }
 
 /* The tokenizer of a run's folder must be the run's; one that the user names may be another. */

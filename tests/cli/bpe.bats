@@ -71,6 +71,8 @@ hint: tokenizer=DIR in --data names it (generate: --tokenizer DIR); its run has 
 	gtrain eval --ckpt alone.pth --data text:text.txt --tokenizer other/tokenizer.json --json -q
 	equal "$status" 0
 	equal "$err" "warning: --data: the model was trained with another tokenizer than 'other/tokenizer.json'"
+	gtrain eval --ckpt alone.pth --data text:text.txt,tokenizer=other
+	[[ $err == *"tokenizer=other is not the tokenizer that"*"hint: the run of the checkpoint has it, as tokenizer.json" ]]
 	gtrain generate --ckpt alone.pth --prompt the --tokens 3
 	equal "$status" 1
 	gtrain generate --ckpt alone.pth --prompt the --tokens 3 --tokenizer tok
@@ -84,7 +86,13 @@ hint: tokenizer=DIR in --data names it (generate: --tokenizer DIR); its run has 
 	local other=text:text.txt,level=bpe,tokenizer=other
 	gtrain eval --ckpt run --data $other
 	equal "$status" 2
-	[[ $err == *"tokenizer=other is not the tokenizer that the model was trained with"* ]]
+	[[ $err == *"tokenizer=other is not the tokenizer that the model was trained with"*"hint: leave out tokenizer="* ]]
+	mkdir -p short
+	jq -c '.added_tokens = [] | .model.vocab |= with_entries(select(.value < 260)) | .model.merges |= .[:4]' \
+		tok/tokenizer.json >short/tokenizer.json
+	gtrain generate --ckpt run --tokenizer short
+	equal "$status" 1
+	[[ $err == *"has shape ["*"hint: 'short' has "*" tokens, but the model was trained with "* ]]
 	gtrain train --resume run --out run --model "$GPT" --data $other --steps 31 --batch 8 -q
 	equal "$status" 2
 	gtrain train --init-from run --out new --model "$GPT" --data $other --steps 1 --batch 8 -q

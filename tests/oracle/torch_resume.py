@@ -475,6 +475,7 @@ def refusals(folder):
         ("amsgrad", {**state, "optimizer": torch.optim.Adam(peer.net.parameters(), amsgrad=True).state_dict()}, "adam", "amsgrad=1, which is not supported"),
         ("dampening", {**state, "optimizer": dampened.state_dict()}, "sgd", "dampening=0.5, which is not supported"),
         ("other groups", {**state, "optimizer": two.state_dict()}, "sgd", "the optimizer's groups hold 1, 1, 1 and 1 parameters"),
+        ("frozen here", state, "sgd --freeze 0.weight", "here they are 3\nhint: --freeze keeps 1 parameter out of the groups"),
         ("two optimizers", {"state_dict": state["model"], "optimizer_states": [state["optimizer"]] * 2}, "sgd", "'optimizer_states' has 2 optimizers"),
         ("no torch.optim", {**state, "optimizer": {"lr": 0.1}}, "sgd", "'optimizer' is no state_dict of torch.optim"),
         ("groups of other betas", groups(betas=(0.5, 0.9)), "adamw", "the groups 0 and 1 of its optimizer have different betas"),

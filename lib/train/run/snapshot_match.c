@@ -113,16 +113,28 @@ static void list_counts(char *out, size_t size, const size_t *counts, size_t n)
 
 enum { MOST_LISTED = 10 };
 
-/* The file has other groups than this optimizer. */
-static int fail_groups(
-    const struct gt_snapshot_groups *g, const struct gt_tree *groups, struct gt_err *err)
+static size_t count_frozen(const struct gt_store *store)
 {
-	size_t counts[MOST_LISTED], n = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < store->slot_count; i++)
+		n += store->slots[i].frozen;
+	return n;
+}
+
+/* The file has other groups than this optimizer. */
+static int fail_groups(const struct gt_snapshot_groups *g, const struct gt_store *store,
+    const struct gt_tree *groups, struct gt_err *err)
+{
+	size_t counts[MOST_LISTED], n = 0, frozen = count_frozen(store), total = 0;
 	char there[120], here[120];
 	const struct gt_tree *params;
 
-	for (; n < MOST_LISTED && (params = group_params(groups, n)); n++)
-		counts[n] = params->seq.count;
+	for (size_t i = 0; (params = group_params(groups, i)); i++) {
+		total += params->seq.count;
+		if (i < MOST_LISTED)
+			counts[n++] = params->seq.count;
+	}
 	list_counts(there, sizeof(there), counts, n);
 	for (n = 0; n < MOST_LISTED && n < g->group_count; n++)
 		counts[n] = g->groups[n].count;
@@ -130,6 +142,11 @@ static int fail_groups(
 	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %s",
 	    there, here);
 	err->mismatch = true;
+	if (frozen && total == g->count + frozen)
+		return gt_err_hint(err,
+		    "{freeze} keeps %zu parameter%s out of the groups: leave it out, or start a "
+		    "new run from the weights, with {init-from}",
+		    frozen, frozen == 1 ? "" : "s");
 	return gt_err_hint(err,
 	    "first those that decay, then the others, each by their {lr-scale}; or all in one "
 	    "group");
@@ -367,11 +384,11 @@ static int match_by_position(struct gt_snapshot_match *m, const struct gt_snapsh
 	if (params && params->seq.count == g->count && !group_params(groups, 1))
 		take_one_group(g, s->store);
 	if (group_params(groups, g->group_count))
-		return fail_groups(g, groups, err);
+		return fail_groups(g, s->store, groups, err);
 	for (size_t i = 0; i < g->group_count; i++) {
 		params = group_params(groups, i);
 		if (!params || params->seq.count != g->groups[i].count)
-			return fail_groups(g, groups, err);
+			return fail_groups(g, s->store, groups, err);
 		for (size_t k = 0; k < params->seq.count; k++, at++) {
 			m->places[at].group = i;
 			if (read_number(&m->places[at], params, k, err))
