@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# readme.bats - the commands that the README shows are run, one after the other.
+# readme.bats - the commands that the README shows are run, one after the other, and print what it shows.
 
 load helpers
 
 @test "the tour of the README works as it is written" {
-	local command count=0
+	local command line count=0
 	nm "$GTRAIN" | grep -qE '__asan_init|__tsan_init' && skip "the build has sanitizers"
 	[ -r /usr/share/common-licenses/GPL-3 ] || skip "the text of the tour is not here"
 	mkdir "$BATS_TEST_TMPDIR/bin"
@@ -16,6 +16,7 @@ load helpers
 			cat result
 			return 1
 		}
+		cat result >>results
 		count=$((count + 1))
 	done < <(sed -n 's/^\$ \(gtrain .*\)/\1/p' "$ROOT/README.md")
 	[ "$count" -ge 13 ]
@@ -23,4 +24,13 @@ load helpers
 	[ -s runs/gpl/checkpoints/step-00000400.pth ]
 	[ -s gpl.safetensors ]
 	[ -s mean.pth ]
+	# Times, losses and kernels are those of a machine.
+	# shellcheck disable=SC2016 # backquotes of Markdown
+	while IFS= read -r line; do
+		grep -qxF -- "$line" results || {
+			echo "not printed: $line"
+			return 1
+		}
+	done < <(sed -n '/^```console/,/^```/p' "$ROOT/README.md" |
+		grep -vE '^```|^\$|^\.\.\.|^$|loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (arena|total) |^the arena')
 }
