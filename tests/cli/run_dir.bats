@@ -378,9 +378,8 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 
 @test "a new run directory is not put among the images that a run reads" {
 	local folder
-	folders 2 cat dog
-	mkdir -p images/train
-	mv images/cat images/dog images/train/
+	mkdir -p pets && cd pets || return
+	folders 2 train/cat train/dog
 	for folder in images/train images/train/new images/train/cat/new/run/; do
 		gtrain train --model mlp:144,2 --data images:images/train,channels=1,size=12 --steps 1 --out "$folder" -q
 		[[ $status == 2 && $err == "gtrain: error: --out: '$folder' is in the input folder '"* ]]

@@ -45,7 +45,7 @@ hint: take --parallel ddp, or start gtrain by itself with --nproc 2"
 	gtrain train "${RESNET[@]}" --out run
 	equal "$status" 2
 	equal "$err" "gtrain: error: --sync-bn: a short last batch of 1 sample leaves rank 3 of 4 without one
-hint: --drop-last leaves short batches out"
+hint: only the last batch of an epoch is so small, with 1 sample: --drop-last leaves it out"
 	[ ! -e run ]
 	gtrain train "${RESNET[@]}" --drop-last --steps 2 --out run
 	equal "$status" 0

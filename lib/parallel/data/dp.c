@@ -112,10 +112,9 @@ static int check_statistics(
 	gt_dp_part_of(group, last, samples, &first, &count);
 	if (!p->o.sync_bn || !norm || count)
 		return 0;
-	gt_err_set(err, GT_EINVAL,
+	return gt_err_set(err, GT_EINVAL,
 	    "{sync-bn}: a short last batch of %d sample%s leaves rank %d of %d without one",
 	    samples, samples == 1 ? "" : "s", last, group->size);
-	return gt_err_hint(err, "{drop-last} leaves short batches out");
 }
 
 /* Losses are of outputs, targets and a weight. */
