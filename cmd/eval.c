@@ -112,7 +112,7 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 	    m->seconds, (double)i->samples / m->seconds);
 }
 
-/* What --per-class and --confusion ask for: as text, or added to the document. */
+/* Print the reports of --per-class and --confusion as text, or add them to the document. */
 static int print_classes(
     const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {
@@ -139,7 +139,7 @@ static int print_classes(
 	return rc ? gt_err_hint(err, "leave out --per-class and --confusion") : 0;
 }
 
-/* The reports that options ask for beside the one line. */
+/* Write the reports that options ask for in addition to the line of metrics. */
 static int print_each(
     struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {

@@ -253,15 +253,17 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	gt_generator_try_others(s, &options, trials);
 }
 
-/* A vocabulary of another size that the user has named is the reason for other shapes. */
+/* If shapes differ and the user has named a vocabulary of another size, this is the reason. */
 static int explain_shapes(const struct generation *g, struct gt_err *err)
 {
 	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
 	int tokens = gt_tokenizer_size(g->tokenizer);
 
-	if (err->code == GT_EFORMAT && given && g->trained_tokens && g->trained_tokens != tokens)
-		gt_err_hint(err, "'%.200s' has %d tokens, but the model was trained with %d", given,
-		    tokens, g->trained_tokens);
+	if (err->mismatch && given && g->trained_tokens && g->trained_tokens != tokens)
+		gt_err_hint(err,
+		    "'%.200s' has %d tokens, but the model was trained with %d: name the "
+		    "vocabulary of the training",
+		    given, tokens, g->trained_tokens);
 	return err->code;
 }
 

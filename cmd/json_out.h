@@ -17,8 +17,8 @@ void gt_json_real(FILE *out, double value);
  * memory runs out. */
 json_t *gt_json_number(double value);
 
-/* Return the string that gt_json_string() writes as a JSON value, which the caller frees. NULL if
- * memory runs out. */
+/* Return a JSON value with the string that gt_json_string() would write for this text. The caller
+ * frees it. NULL if memory runs out. */
 json_t *gt_json_string_value(const char *text, size_t length);
 
 #endif

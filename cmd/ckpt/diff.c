@@ -48,8 +48,9 @@ static void print_notes(
 			gt_log_info(log, "%s: %s", side[i].path, d->note[i]);
 	if (d->types)
 		gt_log_info(log,
-		    "%zu key%s in both with another type: 1 is not '1', and a list is not a tuple",
-		    d->types, d->types == 1 ? " is" : "s are");
+		    "%zu key%s the same text in both, but another type: 1 is not '1', and a list "
+		    "is not a tuple",
+		    d->types, d->types == 1 ? " has" : "s have");
 	if (d->agree)
 		gt_log_info(log,
 		    "without wrappers and prefixes, %zu names are in both, not %zu: --state-dict "

@@ -263,7 +263,7 @@ static int check_run(const char *operand, struct gt_err *err)
 	if (path) {
 		rc = gt_err_set(err, GT_EINVAL,
 		    "--in-place: '%.200s' is a run, and not the path of a file", operand);
-		gt_err_hint(err, "its latest checkpoint is %s", path);
+		gt_err_hint(err, "name a file; the latest checkpoint of this run is %s", path);
 	}
 	free(path);
 	return rc;

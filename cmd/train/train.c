@@ -42,13 +42,14 @@ static const char *model_name(int *length, const char *model)
 	return start;
 }
 
-/* Whether this command made the run directory, and the folder above. */
+/* Whether this command made the run directory, and the folder `runs`. */
 struct made {
 	bool made, made_runs;
 };
 
-/* runs/MODEL-DATE-TIME. The one run that is to begin takes the name by making the directory, with a
- * number if another run began in the same second. */
+/* Choose runs/MODEL-DATE-TIME as the run directory. If this process begins the run (`begins`), make
+ * the directory, so that no other run gets the same name; if another run has made it in the same
+ * second, append a number. */
 static int choose_out(struct made *made, struct gt_cmd_env *env, struct gt_train_cli *cli,
     bool begins, struct gt_err *err)
 {
@@ -63,6 +64,8 @@ static int choose_out(struct made *made, struct gt_cmd_env *env, struct gt_train
 	if (name_length > 64) /* a folder may have any name */
 		name_length = 64;
 	made->made_runs = begins && !mkdir("runs", 0777);
+	if (begins && !made->made_runs && errno != EEXIST)
+		return gt_err_sys(err, "cannot make the directory 'runs'");
 	length = snprintf(text, sizeof(text) - 16, "runs/%.*s-%s", name_length, name, stamp);
 	for (int n = 2; begins && !made->made; n++) {
 		made->made = !mkdir(text, 0777);
@@ -75,7 +78,8 @@ static int choose_out(struct made *made, struct gt_cmd_env *env, struct gt_train
 	return cli->train.out ? 0 : GT_ENOMEM;
 }
 
-/* A run that has not begun leaves no directory; one that has is not empty. */
+/* Remove the directories that this command made, if the run has not begun. Once it has, they are
+ * not empty, so rmdir() fails. */
 static void remove_empty(const struct made *made, const char *out)
 {
 	if (made->made && out)
@@ -223,7 +227,7 @@ static int open_logs(struct logs *logs, const char *out, struct gt_err *err)
 	return gt_folder_open_in(&logs->folder, &logs->run, "log", true, err);
 }
 
-/* A run that has not begun leaves no directory. */
+/* Whether the logs stay: log/ was there before, or the run has begun. If not, they are removed. */
 static bool keeps_logs(void *self)
 {
 	const struct logs *logs = self;

@@ -220,8 +220,8 @@ int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *e
 /* Chooses among the arrays of an npz file. */
 struct gt_ckpt_choice {
 	/*
-	 * Set wanted[i] for each array to read. The names are valid until gt_ckpt_close(). An error
-	 * is an error of gt_ckpt_open_arrays().
+	 * Set wanted[i] to true for each array to read. The names are valid until gt_ckpt_close().
+	 * If this function fails, gt_ckpt_open_arrays() fails with its error.
 	 */
 	int (*choose)(
 	    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err);

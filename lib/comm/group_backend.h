@@ -72,8 +72,8 @@ struct gt_lost {
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
-/* Complete the error of gt_call_lost() if the lost rank has ended or left the group: the hint leads
- * to its own error, from which this one follows (err.h). Return err->code. */
+/* Complete the error of gt_call_lost() for a rank that has ended or left the group: add a hint to
+ * look at that rank's output, and mark the error with gt_err_follow(). Return err->code. */
 int gt_call_gone(struct gt_err *err);
 
 /* Divide m elements among `size` ranks: the slice of `rank` is [*from, *to). Slices begin at

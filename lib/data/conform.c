@@ -44,7 +44,8 @@ static void append_text(char *text, size_t size, const char *format, ...)
 	va_end(args);
 }
 
-/* The size of the training data is no default for a model that takes only another one. */
+/* Images get the size of the training data by default. This fails for a model that takes only
+ * another size. */
 static int check_model_size(const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
@@ -57,8 +58,8 @@ static int check_model_size(const struct gt_data_request *request, struct gt_err
 	    like->width, like->height, request->width, request->height);
 	if (request->inputs)
 		return gt_err_hint(
-		    err, "size=%d in {read} reads images of that size", request->height);
-	return gt_err_hint(err, "size=%d in {data} reads images of that size", request->height);
+		    err, "give size=%d in {read} to resize the images", request->height);
+	return gt_err_hint(err, "give size=%d in {data} to resize the images", request->height);
 }
 
 static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
@@ -138,7 +139,7 @@ static void conform_numbers(float *mine, const float *theirs, int count, const c
 	append_text(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
 }
 
-/* open() has already chosen; here it is told. */
+/* Report the choice of `reduce`, which open() has made. */
 static void tell_reduction(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct told *told)
 {

@@ -168,9 +168,8 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
  * gt_file_check_not_input(). */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);
 
-/* Check that the folder `path`, which need not exist, is not in a folder of classes that this data
- * set is read from, and is not this folder: it would become a class, or part of one. Errors:
- * GT_EINVAL. */
+/* Check that `path` is not the folder of classes of this data set, and is not below it: a folder
+ * there would be read as a class, or as part of one. `path` need not exist. Errors: GT_EINVAL. */
 int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err);
 
 /*
@@ -292,9 +291,9 @@ const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 /* Write the same file as gt_dataset_save_vocab(). */
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
-/* Write a tokenizer of byte-pair encoding for programs that let its file put a token before every
- * text: this is the token `begin`; -1: none. If the tokenizer's own file says so, or if no token
- * has the id, this is gt_tokenizer_save(). */
+/* Write the tokenizer.json of a tokenizer of byte-pair encoding, with a post_processor that puts
+ * the token `begin` before every text, or no token if `begin` is -1. If the tokenizer's own file
+ * already does this, or if no token has the id `begin`, do the same as gt_tokenizer_save(). */
 int gt_tokenizer_save_with_begin(
     const struct gt_tokenizer *tok, int32_t begin, struct gt_file_name name, struct gt_err *err);
 void gt_tokenizer_close(struct gt_tokenizer *tok);

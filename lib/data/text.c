@@ -345,8 +345,9 @@ static int open_given(
 		return 0;
 	gt_err_set(err, GT_EINVAL,
 	    "tokenizer=%s is not the tokenizer that the model was trained with", path);
-	return gt_err_hint(err, known ? "leave out tokenizer= to read the text as in training"
-	                              : "the run of the checkpoint has it, as tokenizer.json");
+	return gt_err_hint(
+	    err, known ? "leave out tokenizer= to read the text as in training"
+	               : "give tokenizer.json from the directory of the checkpoint's run");
 }
 
 /* The tokenizer of a run's folder must be the run's; one that the user names may be another. */

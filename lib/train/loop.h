@@ -30,7 +30,8 @@ struct gt_loop {
 	struct gt_train_result *result;
 	struct gt_profile *profile;        /* NULL: no profile */
 	int64_t first_step;                /* steps done before this loop began */
-	int64_t saved_step, checked_step;  /* of the last checkpoint and check; -1: none */
+	/* steps done at the last checkpoint and the last gt_loop_check_finite(); -1: none */
+	int64_t saved_step, checked_step;
 	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
 	const atomic_bool *stop_requested; /* set when this rank is asked to stop */
 	bool stop;                         /* all ranks have agreed to stop */

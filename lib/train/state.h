@@ -118,16 +118,16 @@ void gt_train_set_sampler(struct gt_train *t);
  * out. */
 int64_t gt_train_data_samples(const struct gt_train *t);
 
-/* Return whether the run in o->out is started again, if it has no checkpoints
- * (gt_run_dir_check_unused()). */
+/* Return whether --resume auto or a restart after a failure starts the run in o->out again: the
+ * argument `again` of gt_run_dir_check_unused(). */
 bool gt_train_is_again(const struct gt_train_options *o);
 
 /* Make the checks of gt_train_check_out(), except that another run may be writing into the folder.
  * o->out must not be NULL. */
 int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);
 
-/* Check that the folder of a new run is not among the images of its open data sets, which would be
- * read with them. Errors: GT_EINVAL. */
+/* Check that the run directory of a new run is not in a folder of images that the run reads: it
+ * would be read as a class. Errors: GT_EINVAL. */
 int gt_train_check_place(const struct gt_train *t, struct gt_err *err);
 
 /* Return this run's values of the options that gt_resume_rules() calls fixed, as a JSON object that

@@ -72,7 +72,7 @@ hint: tokenizer=DIR in --data names it (generate: --tokenizer DIR); its run has 
 	equal "$status" 0
 	equal "$err" "warning: --data: the model was trained with another tokenizer than 'other/tokenizer.json'"
 	gtrain eval --ckpt alone.pth --data text:text.txt,tokenizer=other
-	[[ $err == *"tokenizer=other is not the tokenizer that"*"hint: the run of the checkpoint has it, as tokenizer.json" ]]
+	[[ $err == *"tokenizer=other is not the tokenizer that"*"hint: give tokenizer.json from the directory of the checkpoint's run" ]]
 	gtrain generate --ckpt alone.pth --prompt the --tokens 3
 	equal "$status" 1
 	gtrain generate --ckpt alone.pth --prompt the --tokens 3 --tokenizer tok

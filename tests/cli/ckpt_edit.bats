@@ -112,7 +112,7 @@ keys() {
 	gtrain ckpt add-module run --in-place
 	equal "$status" 2
 	equal "$err" "gtrain: error: --in-place: 'run' is a run, and not the path of a file
-hint: its latest checkpoint is run/checkpoints/step-00000001.pth"
+hint: name a file; the latest checkpoint of this run is run/checkpoints/step-00000001.pth"
 }
 
 @test "wrong usage is refused" {

@@ -207,7 +207,7 @@ static void test_foreign_bytes(void **state)
 		spill(torn, both, size + more);
 		err = (struct gt_err)GT_ERR_INIT;
 		assert_int_equal(gt_ckpt_open(&ckpt, torn, &err), GT_EFORMAT);
-		assert_non_null(strstr(err.hint, "bytes are no part of the archive"));
+		assert_non_null(strstr(err.hint, "bytes are not part of the archive"));
 		err = (struct gt_err)GT_ERR_INIT;
 		assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EFORMAT);
 		assert_non_null(strstr(err.hint, "`head -c"));

@@ -98,7 +98,7 @@ static int repair(struct gt_repair *out, const char *path, const struct gt_mappi
 		return 0;
 	if (!gt_zip_edit_follows(map, out->new_bytes)) {
 		gt_err_set(err, GT_EFORMAT,
-		    "'%s' goes on behind its end record, but not with an edit of gtrain", path);
+		    "'%s': no edit of gtrain wrote the bytes after the archive", path);
 		return gt_zip_hint_foreign(map, out->new_bytes, err);
 	}
 	return cut(fd, path, map, out->new_bytes, err);

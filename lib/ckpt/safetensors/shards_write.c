@@ -42,7 +42,8 @@ struct files {
 	bool no_sync;
 };
 
-/* Readers of the folder, and of this name, would take an older file for the new weights. */
+/* Programs that read the folder, or this name, would read an older single file and not the new
+ * shards. */
 static int check_single_file(const char *stem, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s.safetensors", stem);

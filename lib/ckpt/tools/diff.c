@@ -98,7 +98,8 @@ static bool same_value(const struct gt_tree *a, const struct gt_tree *b, double 
 
 /* ---- names ---- */
 
-/* As Python compares keys: 1 is not '1', and an item of a list is none of a tuple. */
+/* Compare the text of two keys, then their types: 1 is not '1', and an item of a list is not an
+ * item of a tuple. */
 static int compare_keys(const struct entry *x, const struct entry *y)
 {
 	int order = strcmp(x->key, y->key);

@@ -79,7 +79,8 @@ struct gt_diff_side {
 
 /*
  * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
- * As in Python, the key 1 differs from the key '1', and a list from a tuple; but True equals 1.
+ * Keys are compared with their types: 1, 1.0, True and '1' are different keys. Other values are
+ * compared as in Python: 1 equals 1.0 and True, but a list does not equal a tuple.
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
  * the same place. Integers are compared exactly, unless only one of the two tensors is u64. All
  * other pairs of real types are compared as doubles. Complex numbers can be compared only with

@@ -115,9 +115,9 @@ static int merge_metadata(struct gt_tree *root, struct gt_tree *const *parts, si
 		rc = gt_metadata_merge(root, parts[i], &differ, arena, err);
 	if (differ)
 		gt_buf_printf(note,
-		    "%zu entr%s of the metadata differ%s: the first file's %s taken\n", differ,
-		    differ == 1 ? "y" : "ies", differ == 1 ? "s" : "",
-		    differ == 1 ? "was" : "were");
+		    "%zu entr%s of the metadata differ%s between files: the first file that has "
+		    "one gives its value\n",
+		    differ, differ == 1 ? "y" : "ies", differ == 1 ? "s" : "");
 	return rc;
 }
 

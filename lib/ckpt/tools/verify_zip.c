@@ -172,7 +172,7 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 	return rc;
 }
 
-/* Records of other methods than gtrain's may be sound. */
+/* Records that gtrain cannot unpack may be intact, so they are not reported as damaged. */
 static int report_packed(struct gt_verify *v, const struct gt_zip *zip, struct gt_err *err)
 {
 	struct gt_name_list names = { .max = 3 };

@@ -49,7 +49,7 @@ enum gt_class gt_classify(const struct gt_tree *node, bool root, struct gt_conte
 
 /*
  * Return whether an item of a dict is an entry, as defined for struct gt_content. `by_modules` is
- * that of the dict.
+ * the field of struct gt_content for this dict.
  */
 bool gt_class_is_entry(const struct gt_tree_item *item, bool by_modules);
 

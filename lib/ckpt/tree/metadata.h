@@ -26,9 +26,9 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
     struct gt_err *err);
 
 /*
- * Add the entries of `_metadata` and `__metadata__` of the dict `from` to those of `dict`, which
- * this function has made, or which has none. An entry that `dict` has stays; if `from` has another
- * value, *differ is increased by 1. Errors: GT_ENOMEM.
+ * Add the entries of `_metadata` and `__metadata__` of the dict `from` to those of `dict`. Before
+ * the first call for `dict`, it has no such entries. An entry that `dict` already has is kept; if
+ * its value differs from that in `from`, *differ is increased by 1. Errors: GT_ENOMEM.
  */
 int gt_metadata_merge(struct gt_tree *dict, const struct gt_tree *from, size_t *differ,
     struct gt_arena *arena, struct gt_err *err);

@@ -145,8 +145,8 @@ struct gt_buf;
 
 /*
  * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. The objects that
- * a key consists of are written with their arguments. A zero byte is written as \0. A string
- * inside a tuple or an object is cut where the text becomes longer than 4 KiB, and so is the rest.
+ * a key consists of are written with their arguments. A zero byte is written as \0. Text
+ * beyond about 4 KiB is cut.
  */
 void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key);
 

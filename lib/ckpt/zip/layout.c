@@ -190,7 +190,7 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_err *err)
 {
 	return gt_err_hint(err,
-	    "the last %llu bytes are no part of the archive: `head -c %llu FILE > NEW` copies the "
-	    "rest",
+	    "the last %llu bytes are not part of the archive: `head -c %llu FILE > NEW` copies the "
+	    "archive without them",
 	    (unsigned long long)(map->size - size), (unsigned long long)size);
 }

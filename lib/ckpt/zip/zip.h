@@ -163,9 +163,9 @@ bool gt_zip_earlier(
 
 /*
  * Return true if the bytes from offset `size` to the end of the file can be the start of an edit in
- * place that was interrupted: the local header that gtrain writes, of which the last bytes or all
- * may be zeros (a file system leaves zeros if a power cut comes before the bytes). Other bytes
- * are foreign: no edit of gtrain wrote them.
+ * place that was interrupted. Such an edit begins with the local header that gtrain writes. After a
+ * power cut, its last bytes, or all of them, may be zeros, because the file system had not written
+ * them yet. Other bytes are foreign: no edit of gtrain wrote them.
  */
 bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size);
 

@@ -67,8 +67,8 @@ struct gt_launch {
 	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
 	 * once is not counted */
 	double last_request_s;
-	/* time at which the ranks that still run are asked to end because one of them has followed
-	 * a failure that is not known; 0: never */
+	/* time at which the ranks that still run get SIGTERM, unless a rank has failed by itself
+	 * before; set when a rank exits with GT_LAUNCH_FOLLOWS; 0: never */
 	double ask_at;
 	/* time at which the ranks that still run are killed; 0: never. A second signal kills them
 	 * earlier; those that still run at this time get SIGKILL once more. */

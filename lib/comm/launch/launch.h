@@ -74,8 +74,8 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  * behind.
  *
  * A rank that exits with GT_LAUNCH_FOLLOWS often ends before the rank that failed. So the launcher
- * does not report it at once, and waits 2 seconds for another end before it sends SIGTERM. It
- * reports this rank only if no other rank has failed by itself.
+ * does not report it at once, and waits 2 seconds for the rank that failed to end before it sends
+ * SIGTERM. It reports the first rank only if no rank has failed by itself.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

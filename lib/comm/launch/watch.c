@@ -107,7 +107,7 @@ static void take_signal(struct gt_launch *l, int number)
 	}
 }
 
-/* The status of a rank, as it is for others than the launcher. */
+/* The exit status of a rank that is reported: 1 in place of the launcher's private values. */
 static int status_of(const siginfo_t *end)
 {
 	if (end->si_code != CLD_EXITED)

@@ -199,8 +199,8 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 		    stopped, (int)g->all[stopped]);
 	else
 		gt_err_hint(err,
-		    "look at that rank's output, or at what its process %d does; ranks wait for %g s, "
-		    "which {timeout} sets",
+		    "look at that rank's output, or attach a debugger to its process %d; ranks "
+		    "wait for %g s, which {timeout} sets",
 		    (int)g->pids[rank], g->timeout_s);
 	return gt_shm_fail(g, err);
 }

@@ -75,9 +75,9 @@ int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
 
-/* Write a tokenizer.json that has the same tokens, and whose post_processor puts the token `begin`
- * before a text, and nothing else; `begin` is a token's id, or -1: none. The caller frees *out.
- * Errors: GT_ENOMEM. */
+/* Set *out to the text of a tokenizer.json with the same tokens and another post_processor. This
+ * adds the token `begin` before a text, and no other tokens. `begin` is the id of a token; -1: it
+ * adds none. The caller frees *out. Errors: GT_ENOMEM. */
 int gt_bpe_source_with_begin(
     char **out, const struct gt_bpe *bpe, int32_t begin, struct gt_err *err);
 

@@ -249,8 +249,9 @@ int gt_bpe_read_normalizer(struct gt_bpe *bpe, const json_t *json, struct gt_err
  * "pre_tokenizer" or "decoder", for messages. */
 int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split, const json_t *json,
     const char *where, struct gt_err *err);
-/* post_processor.c: read the value of "post_processor"; NULL or null: there is none. Special tokens
- * around a text are added for models that were trained so, never by gt_bpe_encode(). */
+/* post_processor.c: read the value of "post_processor"; NULL or null: there is none.
+ * gt_bpe_encode() never adds special tokens around a text; its callers add them for models that
+ * were trained with them. */
 int gt_bpe_read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 /* decode.c: read the value of "decoder"; NULL or null: there is none. */
 int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);

@@ -40,14 +40,14 @@ struct gt_bpe_matcher {
 
 /* ---- from one syntax to the other ---- */
 
-enum { WHOLE = -1 }; /* no group's depth */
+enum { WHOLE = -1 }; /* translation.folds: case is ignored in the whole pattern */
 
 struct translation {
 	const char *p, *end;
 	FILE *out;
 	bool in_class;
-	int depth;   /* of open groups */
-	int folds;   /* case is ignored in the group of this depth; 0: it counts */
+	int depth;   /* number of open groups */
+	int folds;   /* depth of the group in which case is ignored; 0: none */
 	char before; /* where case is ignored, the letter before t->p in lower case, or NUL */
 };
 
@@ -69,8 +69,8 @@ static int check_folding(struct translation *t, uint32_t code, struct gt_err *er
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
 		if (pairs[i][0] == t->before && pairs[i][1] == letter && !repeated)
 			return gt_err_set(err, GT_ENOTSUP,
-			    "the pattern ignores the case of '%s', which may be a single letter: "
-			    "this is not supported",
+			    "the pattern ignores the case of '%s', which then also matches a "
+			    "single letter: this is not supported",
 			    pairs[i]);
 	t->before = t->folds ? letter : '\0';
 	return 0;
@@ -169,7 +169,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 			fprintf(t->out, "(%s", known[i]);
 			t->p += n;
 			t->depth++;
-			if (i) /* only ?: leaves strings together */
+			if (i) /* ?: does not end a string of letters */
 				t->before = '\0';
 			if (!t->folds && !strcmp(known[i], "?i:"))
 				t->folds = t->depth;

@@ -94,7 +94,7 @@ static json_t *neutral_parts(json_t *json)
 	return out;
 }
 
-/* Change the tokenizer; whether memory runs out. */
+/* Replace the post_processor of a tokenizer. Return true if memory runs out. */
 static bool set_begin(json_t *json, const char *token, int32_t id)
 {
 	json_t *parts = neutral_parts(json_object_get(json, "post_processor")), *all;

@@ -377,8 +377,8 @@ static void add_token(json_t *config, const char *key, const struct export *x, c
 		json_object_set_new(config, key, json_stringn(text, length));
 }
 
-/* This class has a tokenizer add the tokens that tokenizer.json says; some versions of transformers
- * look at add_bos_token, too. */
+/* PreTrainedTokenizerFast adds the tokens that the post_processor of tokenizer.json adds. Some
+ * versions of transformers also read add_bos_token. */
 static int write_tokenizer(struct export *x, struct gt_err *err)
 {
 	json_t *config = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");

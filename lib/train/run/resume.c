@@ -365,7 +365,8 @@ static bool is_other(const struct gt_train *t, const char *option, const char *v
 	return strcmp(text, value) != 0;
 }
 
-/* The evaluations since the best one, in a run of an older version: those that were due. */
+/* Return how many evaluations were due since the best one. A checkpoint of an older version does
+ * not have their number. */
 static int64_t due_since_best(const struct gt_train *t, const struct gt_snapshot *s)
 {
 	const json_t *option = json_object_get(t->resumed.config, "eval-every");

@@ -92,11 +92,11 @@ static const struct {
 	{ "trace", "rank-[0-9]*.json", IN_STEPS },
 };
 
-/* How a file may be. */
+/* The state that a file must be in, if it exists. */
 enum demand {
-	REGULAR,  /* any regular file */
-	EMPTY,    /* without content, as a new run overwrites it */
-	NO_RESULT /* as EMPTY, but --resume auto may overwrite it */
+	REGULAR,  /* a regular file */
+	EMPTY,    /* a regular file without content, because a new run would overwrite it */
+	NO_RESULT /* as EMPTY; the error suggests --resume auto, which may overwrite the file */
 };
 
 static int fail_results(const char *path, enum demand demand, struct gt_err *err)

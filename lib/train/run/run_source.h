@@ -88,9 +88,9 @@ const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
 
 /*
- * Check that `given`, the model that the user has named, is the network that the weights were
- * trained as: weights of the same shapes may be those of another network, with other heads or other
- * angles. If gt_run_source_model() has read the model from a folder, this model is compared. Do
+ * Check that the weights were trained with the network `given`, the model that the user has named.
+ * Weights of the same shapes may belong to another network, such as one with another number of
+ * heads. If gt_run_source_model() has read the model from a folder, this model is compared. Do
  * nothing if `given` is NULL, or if neither the checkpoint nor its run names a model. Errors:
  * GT_EINVAL, which the caller shows as a warning.
  */

@@ -310,8 +310,9 @@ static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct g
 		return 0;
 	for (size_t i = 0; rc >= 0 && i < sizeof(counts) / sizeof(*counts); i++)
 		rc = gt_tree_read_int(gt_tree_get(best, counts[i].key), counts[i].value, err);
-	if (rc >= 0 && s->evaluations_since_best > s->step) /* counting goes on from it */
-		return gt_err_set(err, GT_EFORMAT, "%lld evaluations since then, in %lld steps",
+	if (rc >= 0 && s->evaluations_since_best > s->step) /* at most one for each step */
+		return gt_err_set(err, GT_EFORMAT,
+		    "its 'evaluations_since' is %lld, but the run has done only %lld steps",
 		    (long long)s->evaluations_since_best, (long long)s->step);
 	return rc < 0 ? rc : 0;
 }
