@@ -1,6 +1,7 @@
 /* test_ckpt_safetensors.c - safetensors: every rule of the format, round trips, flipped bits. */
 #include "tests/unit/ckpt_fixture.h"
 
+#include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
@@ -74,6 +75,9 @@ static void write_tree(struct fixture *f, const struct gt_tree *root)
 #define T(name, type, shape, offsets)                                                              \
 	"\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define F32 T("a", "F32", "[2]", "[0,8]")
+/* gtrain's entries: a wrong CRC-32 of the header; those of no tensors, and the end of the header */
+#define CRC     "\"gtrain.crc32.header\":\"00000000\""
+#define NO_CRCS "\"gtrain.crc32.tensors\":\"\"}}"
 
 static const struct {
 	const char *header;
@@ -154,15 +158,45 @@ static const struct {
 	    "'gtrain.crc32.tensors' without 'gtrain.crc32.header'" },
 	{ "{\"__metadata__\":{\"gtrain.crc32.tensors\":\"\",\"gtrain.crc32.header\":\"x\"}}", 0, 0,
 	    GT_EFORMAT, "is no CRC-32" },
-	{ GT_ST_START "00000000\",\"gtrain.crc32.tensors\":\"\"}}", 0, 0, GT_EFORMAT,
-	    "its CRC-32 is " },
-	/* in a header that another program has written */
-	{ "{\"__metadata__\":{\"gtrain.crc32.tensors\":\"\",\"gtrain.crc32.header\":\"00000000\"}}",
-	    0, 0, 0, NULL },
-	{ "{\"__metadata__\":{\"format\":\"pt\",\"gtrain.crc32.header\":\"00000000\","
-	  "\"gtrain.crc32.tensors\":\"00000000\",\"gtrain.tied\":\"1\",\"x\":\"y\"}," F32 "}",
-	    0, 8, 0, NULL },
+	{ GT_ST_START "00000000\"," NO_CRCS, 0, 0, GT_EFORMAT, "its CRC-32 is " },
+	/* damage in the start of gtrain's header */
+	{ GT_ST_MARK "{\"format\":\"qt\"," CRC "," NO_CRCS, 0, 0, GT_EFORMAT, "its CRC-32 is " },
+	{ GT_ST_MARK "{\"gormat\":\"pt\"," CRC "," NO_CRCS, 0, 0, GT_EFORMAT, "its CRC-32 is " },
 };
+
+/* A wrong CRC-32 in a header that another program has written, or an older version of gtrain. */
+static const struct {
+	const char *header;
+	size_t data;
+	bool doubtful;
+} stale[] = {
+	{ "{\"__metadata__\":{\"gtrain.crc32.tensors\":\"\"," CRC "}}", 0, false },
+	/* the digits are where gtrain writes them */
+	{ "{\"__metadata__\":{\"format\":\"flax\"," CRC "," NO_CRCS, 0, false },
+	{ GT_ST_START_OLD "00000000\"," NO_CRCS, 0, true },
+	{ "{\"__metadata__\":{\"gormat\":\"pt\"," CRC "," NO_CRCS, 0, true },
+	{ GT_ST_START_OLD "00000000\",\"gtrain.crc32.tensors\":\"00000000\",\"gtrain.tied\":\"1\","
+	                  "\"x\":\"y\"}," F32 "}",
+	    8, true },
+};
+
+static void test_stale(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < COUNT(stale); i++) {
+		struct gt_ckpt *ckpt;
+		struct gt_err err = GT_ERR_INIT;
+
+		write_raw(f->path, stale[i].header, 0, stale[i].data);
+		if (gt_ckpt_open(&ckpt, f->path, &err))
+			fail_msg("%s: %s", stale[i].header, err.text);
+		if (!ckpt->st_header->stale || ckpt->st_header->doubtful != stale[i].doubtful)
+			fail_msg("%s: stale %d, doubtful %d", stale[i].header,
+			    ckpt->st_header->stale, ckpt->st_header->doubtful);
+		gt_ckpt_close(ckpt);
+	}
+}
 
 static void test_rules(void **state)
 {
@@ -526,6 +560,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(test_rules),
+		IN_FOLDER(test_stale),
 		IN_FOLDER(test_lengths_like_pickles),
 		IN_FOLDER(test_foreign_types),
 		IN_FOLDER(test_dtypes),

@@ -32,10 +32,14 @@
  * does not depend on names, so renaming a tensor does not change it.
  *
  * Another program may copy both entries into a header of its own, where they are wrong. So gtrain's
- * header begins with GT_ST_START, which has two spaces that no JSON library writes. If the digits
- * of "gtrain.crc32.header" follow it, the header is gtrain's, and another CRC-32 is damage: no
- * flipped bit moves the digits. If they stand elsewhere, a wrong CRC-32 means that the digests are
- * stale. They are ignored, as is "gtrain.tied", and the file has no checksums.
+ * header begins with GT_ST_MARK, which ends in two spaces that no JSON library writes. In a header
+ * that begins so, another CRC-32 is damage: a flipped bit in this text makes the header invalid. In
+ * other headers a wrong CRC-32 means that the digests are stale. They are ignored, as is
+ * "gtrain.tied", and the file has no checksums.
+ *
+ * Older versions of gtrain wrote the header without the two spaces, as a JSON library may write it.
+ * If the digits of "gtrain.crc32.header" are where these versions wrote them (no flipped bit moves
+ * them), a wrong CRC-32 has two possible causes. The digests are stale, and "doubtful" too.
  *
  * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
  * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
@@ -55,8 +59,12 @@
 #define GT_ST_TIED     "gtrain.tied"
 #define GT_ST_FORMAT   "format" /* the value is "pt"; the transformers library requires the entry */
 
-/* the start of a header that gtrain writes, up to the digits of GT_ST_HEADER */
-#define GT_ST_START "{\"" GT_ST_METADATA "\":  {\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
+/* the start of a header that gtrain writes: GT_ST_MARK, then the rest up to the digits of
+ * GT_ST_HEADER; and the start that older versions wrote */
+#define GT_ST_MARK      "{\"" GT_ST_METADATA "\":  "
+#define GT_ST_ENTRIES   "{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
+#define GT_ST_START     GT_ST_MARK GT_ST_ENTRIES
+#define GT_ST_START_OLD "{\"" GT_ST_METADATA "\":" GT_ST_ENTRIES
 
 enum {
 	GT_ST_LENGTH_BYTES = 8,
@@ -100,7 +108,9 @@ struct gt_st_header {
 	struct gt_st_tensor **by_offset;
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
-	bool stale; /* the digests are those of another header; set when a file is opened */
+	/* set when a file is opened */
+	bool stale;    /* the digests are those of another header */
+	bool doubtful; /* stale, or an older version of gtrain wrote the header and it is damaged */
 };
 
 /*

@@ -259,17 +259,30 @@ static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_
 	    zip ? ", and are a zip archive that other programs would open instead" : "");
 }
 
+/* Checksums of a safetensors file that are those of another header. */
+static int find_stale(struct gt_verify *v, const struct gt_st_header *header, struct gt_err *err)
+{
+	if (!header || !header->stale)
+		return 0;
+	if (header->doubtful)
+		return gt_verify_find(v, GT_FINDING_DAMAGE,
+		    "copy or download the file again; if another program has rewritten it, "
+		    "`gtrain ckpt convert` writes new checksums",
+		    err,
+		    "the header is damaged, or the checksums in " GT_ST_METADATA
+		    " are stale: another program has rewritten the header and kept them");
+	return gt_verify_find(v, GT_FINDING_NOTE, "`gtrain ckpt convert` writes new ones", err,
+	    "the checksums in " GT_ST_METADATA " are stale: another program has rewritten the "
+	    "header and kept them, so nothing is compared");
+}
+
 static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
     const struct gt_index *known, size_t threads, struct gt_err *err)
 {
 	int rc = look(v, &ckpt->map, known, threads, err);
 
-	if (!rc && ckpt->st_header && ckpt->st_header->stale)
-		rc =
-		    gt_verify_find(v, GT_FINDING_NOTE, "`gtrain ckpt convert` writes new ones", err,
-		        "the checksums in " GT_ST_METADATA
-		        " are stale: another program has rewritten the "
-		        "header and kept them, so nothing is compared");
+	if (!rc)
+		rc = find_stale(v, ckpt->st_header, err);
 	return rc ? rc : find_tail(v, ckpt, err);
 }
 
