@@ -166,9 +166,12 @@ keys() {
 			# shellcheck disable=SC2086 # the words of the command
 			set -f && gtrain ckpt $command -o "sh/$out" --shard-size 64 && set +f
 			equal "$status" 2
-			[[ $err == *"'sh/model.safetensors' exists, and would be read instead of the shards"*"hint: remove it"* ]]
+			[[ $err == *"'sh/model.safetensors' exists, and would be read instead of the shards"*"hint: write the shards to another name"* ]]
 		done
 	done
+	gtrain ckpt convert sh/model.safetensors -o sh/model.safetensors.index.json --shard-size 64
+	equal "$status" 2
+	[[ $err != *remove* ]] # the input
 	gtrain ckpt add-module cut.safetensors.index.json -o sh/model.safetensors.index.json
 	equal "$status" 2
 	equal "$(ls sh)" model.safetensors

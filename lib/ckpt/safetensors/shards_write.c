@@ -53,7 +53,7 @@ static int check_single_file(const char *stem, struct gt_err *err)
 		gt_err_set(err, GT_EINVAL,
 		    "'%.200s' exists, and would be read instead of the shards and their index",
 		    path);
-		rc = gt_err_hint(err, "remove it, or write the shards to another name or folder");
+		rc = gt_err_hint(err, "write the shards to another name or folder");
 	}
 	free(path);
 	return rc;
