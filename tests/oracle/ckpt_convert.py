@@ -565,8 +565,8 @@ def test_metadata(folder):
         check("merge unites _metadata", getattr(got, "_metadata", None) == want
               and ("1 entry of the metadata differs" in done.stderr) is (mark == 7), done.stderr)
         model.load_state_dict(got, strict=True)
-    texts = [os.path.join(folder, n) for n in ("texts.safetensors", "more.safetensors")]
-    for path, text in zip(texts, ({"a": "x", "b": "y"}, {"a": "x", "b": "z", "c": "w"})):
+    texts = [os.path.join(folder, n) for n in ("texts.safetensors", "more.safetensors", "last.safetensors")]
+    for path, text in zip(texts, ({"a": "x", "b": "y"}, {"a": "x", "b": "z", "c": "w"}, {"b": "w", "a": "x"})):
         header = json.dumps({"__metadata__": text, path[-16:-13]: {
             "dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
         with open(path, "wb") as f:

@@ -108,11 +108,9 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 static int merge_metadata(struct gt_tree *root, struct gt_tree *const *parts, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
-	size_t differ = 0;
-	int rc = 0;
+	size_t differ;
+	int rc = gt_metadata_merge(root, parts, count, &differ, arena, err);
 
-	for (size_t i = 0; !rc && i < count; i++)
-		rc = gt_metadata_merge(root, parts[i], &differ, arena, err);
 	if (differ)
 		gt_buf_printf(note,
 		    "%zu entr%s of the metadata differ%s between files: the first file that has "

@@ -12,11 +12,12 @@ struct gt_merge_input {
 /*
  * Build a dict with the tensors of the state_dicts of `count` trees, in the order of the trees,
  * with unchanged names, and with their metadata (gt_metadata_merge()). *out is in `arena`, and
- * borrows the tensors of the trees. The function appends lines to `note`: for each tree, the
- * place of its state_dict and the parts that are left out; then the number of tensors in the
- * result. If a name occurs in several trees, its tensors must have the same type, shape and bytes.
- * Otherwise the function fails with GT_EFORMAT; the message contains the number of such names, and
- * the first few of them.
+ * borrows the tensors of the trees. The function appends lines to `note`: for each tree, the place
+ * of its state_dict and the parts that are left out; then the number of entries of the metadata
+ * that differ between trees, unless it is 0; then the number of tensors in the result. If a name
+ * occurs in several trees, its tensors must have the same type, shape and bytes. Otherwise the
+ * function fails with GT_EFORMAT; the message contains the number of such names, and the first few
+ * of them.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
@@ -38,9 +39,9 @@ struct gt_merge_mean {
  * order of the trees, divided by `count`, and rounded once: floats to the type `*as`, or to their
  * own type if `as` is NULL; complex numbers to their type. Integers and bools, such as
  * num_batches_tracked, are taken from the first tree; the text in `note` contains the number of
- * such tensors that differ in other trees. Tied tensors (several names for one tensor) stay tied if
- * they are tied in all trees. torch.optim.swa_utils computes means in the same way, and also copies
- * integers.
+ * such tensors that differ in other trees, and that of entries of the metadata that differ. Tied
+ * tensors (several names for one tensor) stay tied if they are tied in all trees.
+ * torch.optim.swa_utils computes means in the same way, and also copies integers.
  *
  * The results are written to an unnamed file in `folder`. This file has the size of one checkpoint.
  * Call gt_merge_release() in every case.

@@ -115,11 +115,17 @@ int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *tex
 
 /* ---- both ---- */
 
-static int compare_keys(const void *a, const void *b)
-{
-	const struct gt_tree_item *x = a, *y = b;
+/* An entry of the first dict that has it. */
+struct entry {
+	const struct gt_tree_item *item;
+	bool differs; /* from the entry of another dict */
+};
 
-	return strcmp(x->key->string.bytes, y->key->string.bytes);
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return strcmp(x->item->key->string.bytes, y->item->key->string.bytes);
 }
 
 /* Whether two entries say the same: texts, or the versions of a module. */
@@ -134,26 +140,56 @@ static bool same_entry(const struct gt_tree *a, const struct gt_tree *b)
 	       x == y;
 }
 
-/* Add the entries of `from` that `to` lacks. */
-static int merge_entries(struct gt_tree *to, const struct gt_tree *from, size_t *differ,
-    struct gt_arena *arena, struct gt_err *err)
+/* Add the entries of `from` that `to` lacks. All entries of `to` are `known`. */
+static int merge_entries(struct gt_tree *to, struct gt_index *known, const struct gt_tree *from,
+    size_t *differ, struct gt_arena *arena, struct gt_err *err)
 {
-	struct gt_index known = { .compare = compare_keys };
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < to->seq.count; i++)
-		if (gt_tree_is_text(to->seq.items[i].key))
-			rc = gt_index_add(&known, &to->seq.items[i], err) ? 0 : GT_ENOMEM;
 	for (size_t i = 0; !rc && i < from->seq.count; i++) {
-		const struct gt_tree_item *item = &from->seq.items[i], *found;
+		const struct gt_tree_item *item = &from->seq.items[i];
+		struct entry *entry, *first;
 
 		if (!gt_tree_is_text(item->key))
 			continue;
-		found = gt_index_find(&known, item);
-		if (found)
-			*differ += !same_entry(found->value, item->value);
-		else
+		entry = gt_arena_alloc(arena, sizeof(*entry), err);
+		if (!entry)
+			return GT_ENOMEM;
+		*entry = (struct entry){ .item = item };
+		first = gt_index_add(known, entry, err);
+		if (!first)
+			return GT_ENOMEM;
+		if (first == entry) {
 			rc = gt_tree_push(to, item->key, item->value, arena, err);
+		} else if (!first->differs && !same_entry(first->item->value, item->value)) {
+			first->differs = true;
+			++*differ;
+		}
+	}
+	return rc;
+}
+
+/* The attribute `name` of all dicts. */
+static int merge_attribute(struct gt_tree *dict, const char *name, struct gt_tree *const *from,
+    size_t count, size_t *differ, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_index known = { .compare = compare_entries };
+	struct gt_tree *own = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++) {
+		const struct gt_tree *entries = gt_tree_get(from[i]->seq.attributes, name);
+
+		if (!gt_tree_is(entries, GT_TREE_DICT))
+			continue;
+		if (!own) {
+			own = gt_tree_dict(arena, err);
+			if (own)
+				own->seq.ordered = entries->seq.ordered;
+			rc = set_attribute(dict, name, own, arena, err);
+		}
+		if (!rc)
+			rc = merge_entries(own, &known, entries, differ, arena, err);
 	}
 	gt_index_release(&known);
 	return rc;
@@ -192,27 +228,12 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
 	           : set_attribute(dict, GT_ST_METADATA, (struct gt_tree *)texts, arena, err);
 }
 
-int gt_metadata_merge(struct gt_tree *dict, const struct gt_tree *from, size_t *differ,
-    struct gt_arena *arena, struct gt_err *err)
+int gt_metadata_merge(struct gt_tree *dict, struct gt_tree *const *from, size_t count,
+    size_t *differ, struct gt_arena *arena, struct gt_err *err)
 {
-	static const char *const names[] = { "_metadata", GT_ST_METADATA };
-	int rc = 0;
+	int rc;
 
-	for (size_t i = 0; !rc && i < sizeof(names) / sizeof(*names); i++) {
-		const struct gt_tree *entries = gt_tree_get(from->seq.attributes, names[i]);
-		struct gt_tree *own = (struct gt_tree *)gt_tree_get(
-		    dict->seq.attributes, names[i]); /* ours, as dict is */
-
-		if (!gt_tree_is(entries, GT_TREE_DICT))
-			continue;
-		if (!own) {
-			own = gt_tree_dict(arena, err);
-			if (own)
-				own->seq.ordered = entries->seq.ordered;
-			rc = set_attribute(dict, names[i], own, arena, err);
-		}
-		if (!rc)
-			rc = merge_entries(own, entries, differ, arena, err);
-	}
-	return rc;
+	*differ = 0;
+	rc = merge_attribute(dict, "_metadata", from, count, differ, arena, err);
+	return rc ? rc : merge_attribute(dict, GT_ST_METADATA, from, count, differ, arena, err);
 }

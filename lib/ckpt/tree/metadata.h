@@ -26,11 +26,11 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
     struct gt_err *err);
 
 /*
- * Add the entries of `_metadata` and `__metadata__` of the dict `from` to those of `dict`. Before
- * the first call for `dict`, it has no such entries. An entry that `dict` already has is kept; if
- * its value differs from that in `from`, *differ is increased by 1. Errors: GT_ENOMEM.
+ * Set `_metadata` and `__metadata__` of `dict`, which has neither, to the union of the entries of
+ * the dicts from[i], i < count. An entry has the value of the first dict that has it. Set *differ
+ * to the number of entries that have different values in these dicts. Errors: GT_ENOMEM.
  */
-int gt_metadata_merge(struct gt_tree *dict, const struct gt_tree *from, size_t *differ,
-    struct gt_arena *arena, struct gt_err *err);
+int gt_metadata_merge(struct gt_tree *dict, struct gt_tree *const *from, size_t count,
+    size_t *differ, struct gt_arena *arena, struct gt_err *err);
 
 #endif
