@@ -48,8 +48,8 @@ static void print_notes(
 			gt_log_info(log, "%s: %s", side[i].path, d->note[i]);
 	if (d->types)
 		gt_log_info(log,
-		    "%zu key%s the same text in both, but another type: 1 is not '1', and a list "
-		    "is not a tuple",
+		    "%zu key%s the same text in both, but not the same type or bytes: 1 is not '1', "
+		    "and a list is not a tuple",
 		    d->types, d->types == 1 ? " has" : "s have");
 	if (d->agree)
 		gt_log_info(log,

@@ -50,8 +50,8 @@ struct gt_diff {
 	 * gave. Otherwise "".
 	 */
 	const char *note[2];
-	/* The number of keys that both checkpoints have as text, but not with the same types. They
-	 * have rows of the kinds GT_DIFF_ONLY_A and GT_DIFF_ONLY_B. */
+	/* The number of keys that both checkpoints have as text, but not with the same types or
+	 * bytes. They have rows of the kinds GT_DIFF_ONLY_A and GT_DIFF_ONLY_B. */
 	size_t types;
 	/*
 	 * The number of tensor names that the two checkpoints would have in common if

@@ -146,7 +146,10 @@ int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b)
 		a = a->parent;
 		b = b->parent;
 	}
-	return (a != NULL) - (b != NULL);
+	if (a || b)
+		return a ? 1 : -1;
+	/* a zero byte has the text of two characters */
+	return (behind_a > behind_b) - (behind_a < behind_b);
 }
 
 /* ---- rows ---- */

@@ -384,13 +384,12 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 static void put_string(struct gt_buf *out, const char *bytes, size_t length)
 {
 	gt_buf_puts(out, "'");
-	for (size_t at = 0; at < length; at++) {
-		size_t n = strnlen(bytes + at, length - at);
+	for (size_t i = 0; i < length; i++) {
+		char c = bytes[i] ? bytes[i] : '0';
 
-		gt_buf_add(out, bytes + at, n);
-		at += n;
-		if (at < length)
-			gt_buf_puts(out, "\\0");
+		if (!bytes[i] || c == '\'' || c == '\\')
+			gt_buf_puts(out, "\\");
+		gt_buf_add(out, &c, 1);
 	}
 	gt_buf_puts(out, "'");
 }

@@ -145,8 +145,8 @@ struct gt_buf;
 
 /*
  * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. The objects that
- * a key consists of are written with their arguments. A zero byte is written as \0. Text
- * beyond about 4 KiB is cut.
+ * a key consists of are written with their arguments. In a string, a zero byte is written as \0,
+ * and a backslash stands before ' and \. Text beyond about 4 KiB is cut.
  */
 void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key);
 
