@@ -52,10 +52,10 @@ int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struc
     size_t threads, struct gt_err *err);
 
 /*
- * Compare the records of an archive with their CRC-32, on `threads` threads. If `bad` is not
- * NULL, set bad[i] to true if record i differs or cannot be unpacked. If `bad` is NULL, the first
- * such record is an error. Set *checked_bytes to the number of bytes that were compared. `known` is
- * the same as for gt_verify_zip().
+ * Compare the records of an archive with their CRC-32, on `threads` threads. If `bad` is not NULL,
+ * set bad[i] to true if record i is damaged. If `bad` is NULL, the first record that is damaged or
+ * packed by a method that gtrain cannot unpack is an error. Set *checked_bytes to the number of
+ * bytes that were compared. `known` is the same as for gt_verify_zip().
  */
 int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struct gt_arena *arena,
     size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
