@@ -292,8 +292,8 @@ const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t
 /* Write the same file as gt_dataset_save_vocab(). */
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
 /* Write the tokenizer.json of a tokenizer of byte-pair encoding, with a post_processor that puts
- * the token `begin` before every text, or no token if `begin` is -1. If the tokenizer's own file
- * already does this, or if no token has the id `begin`, do the same as gt_tokenizer_save(). */
+ * the token `begin` before every text (-1: none), and adds no other tokens. If the tokenizer's own
+ * file already does this, or if no token has the id `begin`, do the same as gt_tokenizer_save(). */
 int gt_tokenizer_save_with_begin(
     const struct gt_tokenizer *tok, int32_t begin, struct gt_file_name name, struct gt_err *err);
 void gt_tokenizer_close(struct gt_tokenizer *tok);

@@ -413,7 +413,7 @@ int gt_tokenizer_save_with_begin(
 	size_t length;
 	int rc;
 
-	if (begin == gt_bpe_begin(tok->bpe) ||
+	if (gt_bpe_adds_only(tok->bpe, begin) ||
 	    (begin >= 0 && !gt_tokenizer_text(tok, begin, &length)))
 		return gt_tokenizer_save(tok, name, err);
 	rc = gt_bpe_source_with_begin(&source, tok->bpe, begin, err);

@@ -57,6 +57,26 @@ setup() {
 	equal "$(jq 'del(.post_processor)' folder/tokenizer.json)" "$(jq 'del(.post_processor)' tok/tokenizer.json)"
 }
 
+@test "a folder of Hugging Face's has no other tokens around texts" {
+	local token left processor
+	token=$(jq '.model.vocab | to_entries[] | select(.value == 4).key' tok/tokenizer.json)
+	mkdir around
+	while read -r left && read -r processor; do
+		jq ".post_processor = $processor" tok/tokenizer.json >around/tokenizer.json
+		gtrain train --model "$GPT" --data text:text.txt,level=bpe,tokenizer=around --batch 2 --steps 1 --out trained -q
+		equal "$status" 0
+		gtrain ckpt convert trained --to hf -o exported -q
+		equal "$status" 0
+		equal "$(jq -c '[.post_processor | .single?[]? | keys[]] + [.post_processor.type?]' exported/tokenizer.json)" "$left"
+		rm -r trained exported
+	done <<-EOF
+		[null]
+		{type: "RobertaProcessing", sep: [$token, 4], cls: [$token, 4], trim_offsets: true, add_prefix_space: false}
+		["SpecialToken","Sequence","TemplateProcessing"]
+		{type: "TemplateProcessing", single: [{SpecialToken: {id: $token, type_id: 0}}, {Sequence: {id: "A", type_id: 0}}, {SpecialToken: {id: $token, type_id: 0}}], special_tokens: {($token): {id: $token, ids: [4], tokens: [$token]}}}
+	EOF
+}
+
 @test "a copied checkpoint knows its tokenizer by the digest" {
 	cp run/model.pth alone.pth
 	gtrain eval --ckpt run --data text:text.txt --json

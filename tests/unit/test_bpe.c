@@ -123,7 +123,7 @@ static void check_with_begin(const struct gt_bpe *bpe, int32_t begin)
 	assert_int_equal(gt_bpe_source_with_begin(&source, bpe, begin, &err), 0);
 	if (gt_bpe_parse(&other, source, strlen(source), &err))
 		fail_msg("%s: %s", source, err.text);
-	assert_int_equal(gt_bpe_begin(other), begin);
+	assert_true(gt_bpe_adds_only(other, begin));
 	assert_string_equal(encode(other, "abc", 3), "4");
 	assert_int_equal(strstr(source, "trim_offsets") != NULL,
 	    strstr(gt_bpe_source(bpe, &(size_t){ 0 }), "trim_offsets") != NULL);
@@ -137,15 +137,30 @@ static void test_begin(void **state)
 	static const struct {
 		const char *json;
 		int32_t begin;
+		bool others; /* it adds other tokens, too */
 	} rows[] = {
-		{ "{" MODEL("") "}", -1 },
-		{ "{" TEMPLATE("[7]") "," MODEL("") "}", 7 },
+		{ "{" MODEL("") "}", -1, false },
+		{ "{" TEMPLATE("[7]") "," MODEL("") "}", 7, false },
 		{ "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
 		  "\"ByteLevel\",\"trim_offsets\":false}," TEMPLATED("[0]") "]}," MODEL("") "}",
-		    0 },
+		    0, false },
 		{ "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":"
 		  "{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}," MODEL("") "}",
-		    -1 },
+		    -1, true },
+		{ "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+		  "{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}},"
+		  "{\"SpecialToken\":{\"id\":\"</s>\"}}],"
+		  "\"special_tokens\":{\"<s>\":{\"ids\":[7]}}}," MODEL("") "}",
+		    7, true },
+		{ "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" TEMPLATED(
+		      "[0]") "," TEMPLATED("[7]") "]}," MODEL("") "}",
+		    7, true },
+		{ "{\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"</s>\",2],"
+		  "\"cls\":[\"<s>\",0]}," MODEL("") "}",
+		    -1, true },
+		{ "{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":"
+		  "[\"[CLS]\",0]}," MODEL("") "}",
+		    -1, true },
 	};
 
 	(void)state;
@@ -156,6 +171,7 @@ static void test_begin(void **state)
 		if (gt_bpe_parse(&bpe, rows[i].json, strlen(rows[i].json), &err))
 			fail_msg("row %zu: %s", i, err.text);
 		assert_int_equal(gt_bpe_begin(bpe), rows[i].begin);
+		assert_int_equal(gt_bpe_adds_only(bpe, rows[i].begin), !rows[i].others);
 		assert_string_equal(encode(bpe, "abc", 3), "4");
 		check_with_begin(bpe, -1);
 		check_with_begin(bpe, 8);

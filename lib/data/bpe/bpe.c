@@ -296,6 +296,11 @@ int32_t gt_bpe_begin(const struct gt_bpe *bpe)
 	return bpe->begin;
 }
 
+bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin)
+{
+	return bpe->begin == begin && !bpe->adds_others;
+}
+
 const char *gt_bpe_digest(const struct gt_bpe *bpe)
 {
 	return bpe->digest;

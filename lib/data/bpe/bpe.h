@@ -70,6 +70,10 @@ int gt_bpe_size(const struct gt_bpe *bpe);
  * does not add this token. */
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
+/* Return true if the post_processor puts the token `begin` before a text, and adds no other tokens.
+ * -1: it adds none. */
+bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin);
+
 /* gt_bpe_source() returns the bytes of the tokenizer.json; gt_bpe_digest() returns the SHA-256 of
  * these bytes, in hexadecimal. Both results are borrowed. */
 const char *gt_bpe_digest(const struct gt_bpe *bpe);

@@ -211,8 +211,9 @@ struct gt_bpe {
 	/* byte_fallback, fuse_unk and ignore_merges are fields of the model in tokenizer.json.
 	 * all_bytes: byte_ids has an id for every byte. */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
-	int32_t begin; /* result of gt_bpe_begin() */
-	int32_t unk;   /* id that stands for unknown symbols; -1: they are left out */
+	int32_t begin;    /* result of gt_bpe_begin() */
+	bool adds_others; /* the post_processor adds other tokens than `begin` */
+	int32_t unk;      /* id that stands for unknown symbols; -1: they are left out */
 	/* For each byte, the id of its symbol; -1: it has none. In a tokenizer of characters, these
 	 * symbols are <0x00> to <0xFF>. */
 	int32_t byte_ids[256];

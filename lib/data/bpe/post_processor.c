@@ -12,10 +12,13 @@
  * {"single": [{"SpecialToken": {"id": "<s>"}}, ...], "special_tokens": {"<s>": {"ids": [1]}}}. */
 static int read_begin(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 {
-	const json_t *first = json_array_get(json_object_get(json, "single"), 0), *ids;
+	const json_t *single = json_object_get(json, "single"), *first, *ids;
 	const char *name;
 
-	first = json_object_get(first, "SpecialToken");
+	for (size_t i = 1; i < json_array_size(single); i++)
+		bpe->adds_others |=
+		    json_object_get(json_array_get(single, i), "SpecialToken") != NULL;
+	first = json_object_get(json_array_get(single, 0), "SpecialToken");
 	name = json_string_value(json_object_get(first, "id"));
 	if (!first)
 		return 0;
@@ -26,14 +29,13 @@ static int read_begin(struct gt_bpe *bpe, const json_t *json, struct gt_err *err
 	    json_integer_value(json_array_get(ids, 0)) >= GT_BPE_MAX_TOKENS)
 		return gt_err_set(err, GT_EFORMAT,
 		    "'post_processor': 'special_tokens' has no id for '%.40s'", name ? name : "?");
+	bpe->adds_others |= bpe->begin >= 0; /* that of another processor */
 	bpe->begin = (int32_t)json_integer_value(json_array_get(ids, 0));
 	return 0;
 }
 
 int gt_bpe_read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 {
-	static const char *const harmless[] = { "ByteLevel", "RobertaProcessing",
-		"BertProcessing" };
 	const json_t *list = json_object_get(json, "processors");
 	json_t *part;
 	size_t i;
@@ -42,9 +44,13 @@ int gt_bpe_read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt
 		return 0;
 	if (!strcmp(gt_bpe_type(json), "TemplateProcessing"))
 		return read_begin(bpe, json, err);
-	for (i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
-		if (!strcmp(gt_bpe_type(json), harmless[i]))
-			return 0;
+	if (!strcmp(gt_bpe_type(json), "ByteLevel"))
+		return 0;
+	if (!strcmp(gt_bpe_type(json), "RobertaProcessing") ||
+	    !strcmp(gt_bpe_type(json), "BertProcessing")) {
+		bpe->adds_others = true; /* one before the text, one after it */
+		return 0;
+	}
 	if (strcmp(gt_bpe_type(json), "Sequence") != 0)
 		return gt_bpe_unsupported(json, "post_processor", err);
 	json_array_foreach(list, i, part)
