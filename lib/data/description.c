@@ -527,7 +527,7 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 	int64_t size = 0, channels = count_numbers(gt_spec_value(spec, "mean"));
 	int rc;
 
-	if (!mnist && strcmp(spec->kind, "images"))
+	if (!mnist && strcmp(spec->kind, "images") && strcmp(spec->kind, "webdataset"))
 		return 0;
 	channels = channels ? channels : count_numbers(gt_spec_value(spec, "std"));
 	rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);

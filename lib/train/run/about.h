@@ -49,4 +49,8 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
 
+/* Older versions did not write `reduce` into the description of images. If *d lacks it, take it
+ * from the option "data" of the run's config.json. `config` may be NULL. */
+void gt_about_read_reduce(struct gt_data_description *d, const json_t *config);
+
 #endif

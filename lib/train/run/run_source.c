@@ -410,16 +410,16 @@ struct gt_load_options gt_run_source_load(
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
 {
-	int rc;
+	const json_t *config = source->about ? source->about : source->config;
+	int rc = gt_about_read(out, config, err);
 
-	if (source->about) {
-		rc = gt_about_read(out, source->about, err);
-		return rc ? gt_err_prefix(err, "'%s', '" GT_ABOUT_NAME "'",
-		                source->path ? source->path : "config.json")
-		          : 0;
-	}
-	rc = gt_about_read(out, source->config, err);
-	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
+	if (rc && source->about)
+		return gt_err_prefix(
+		    err, "'%s', '" GT_ABOUT_NAME "'", source->path ? source->path : "config.json");
+	if (rc)
+		return gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path);
+	gt_about_read_reduce(out, source->config);
+	return 0;
 }
 
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
