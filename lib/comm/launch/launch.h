@@ -20,7 +20,10 @@ struct gt_launch_options {
 	void *self;
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
-	int max_restarts;   /* maximum number of restarts of the whole job, after failures */
+	int max_restarts; /* maximum number of restarts of the whole job, after failures */
+	/* seconds for which a rank that exits with GT_LAUNCH_FOLLOWS gives the rank that failed
+	 * time to end; 0: 2 s */
+	double cause_s;
 	struct gt_log *log; /* a log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
 	 * must not draw one */
@@ -74,8 +77,8 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  * behind.
  *
  * A rank that exits with GT_LAUNCH_FOLLOWS often ends before the rank that failed. So the launcher
- * does not report it at once, and waits 2 seconds for the rank that failed to end before it sends
- * SIGTERM. It reports the first rank only if no rank has failed by itself.
+ * does not report it at once, and waits cause_s seconds for the rank that failed to end before it
+ * sends SIGTERM. It reports the first rank only if no rank has failed by itself.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

@@ -16,9 +16,9 @@
 /* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
 static const double twice_s = 0.1;
 
-/* A rank that has failed leaves its groups, then it may take a while to end. Ranks that notice this
- * may end before it. */
-static const double cause_s = 2;
+/* The default of cause_s. A rank that has failed leaves its groups, then it may take a while to
+ * end. Ranks that notice this may end before it. */
+static const double default_cause_s = 2;
 
 /* Between asking and killing: it leaves half a second for the rest. */
 static const double patience_s = 1.5;
@@ -163,7 +163,7 @@ static void take_follower(struct gt_launch *l, int rank)
 	if (l->follower >= 0)
 		return;
 	l->follower = rank;
-	l->ask_at = gt_clock_s() + cause_s;
+	l->ask_at = gt_clock_s() + (l->options->cause_s ?: default_cause_s);
 }
 
 /* Whether a rank has failed by itself. After a follower, a rank that did not end in time was killed
