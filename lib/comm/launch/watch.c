@@ -277,7 +277,7 @@ static void leave_behind(struct gt_launch *l, int rank)
 	l->rank[rank].pid = 0;
 	l->alive--;
 	l->left_behind = true;
-	if (l->first >= 0)
+	if (l->first >= 0 || l->follower >= 0) /* the launcher killed the rank for that one */
 		return;
 	l->first = rank;
 	l->status = 128 + SIGKILL;
