@@ -189,7 +189,8 @@ static void misfits_are_refused_by_name(void **state)
 			if (rank[i].rc != GT_EINVAL || !strstr(rank[i].err.text, m->text))
 				fail_msg("misfit %zu, rank %d: %d '%s'", k, i, rank[i].rc,
 				    rank[i].err.text);
-			assert_true(rank[i].took_s < 10);
+			if (rank[i].err.follows != (i == 1) || rank[i].took_s > 10)
+				fail_msg("misfit %zu, rank %d: it follows, or is late", k, i);
 		}
 		if (!m->later)
 			continue;
@@ -228,6 +229,22 @@ static void missing_ranks_are_named(void **state)
 		assert_int_equal(present[i].rc, GT_EIO);
 		assert_string_equal(present[i].err.text, "ranks 1 and 3 did not come within 0.1 s");
 	}
+}
+
+/* Rank 1 has less patience than the others, who wait for rank 3. */
+static void a_rank_that_leaves_early_is_named(void **state)
+{
+	struct rank rank[4];
+
+	(void)state;
+	ranks_make(rank, 4, AF_INET);
+	rank[1].timeout_s = 0.1;
+	ranks_run(rank, 3);
+	assert_string_equal(rank[1].err.text, "rank 0 is there, but not all ranks within 0.1 s");
+	for (int i = 0; i < 3; i++)
+		assert_true(rank[i].rc == GT_EIO && rank[i].err.follows == (i != 1));
+	for (int i = 0; i < 3; i += 2)
+		assert_string_equal(rank[i].err.text, "rank 1 is gone before all ranks were there");
 }
 
 static void nobody_answers(void **state)
@@ -382,6 +399,7 @@ int main(void)
 		cmocka_unit_test(misfits_are_refused_by_name),
 		cmocka_unit_test(a_leftover_ends_no_job),
 		cmocka_unit_test(missing_ranks_are_named),
+		cmocka_unit_test(a_rank_that_leaves_early_is_named),
 		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(rank_lists_read_well),
 		cmocka_unit_test(impossible_worlds_fail),

@@ -52,6 +52,8 @@ static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, s
 	if (rc)
 		return rc;
 	gt_wire_read_error(err, error, length);
+	if (kind == GT_WIRE_GO) /* before, rank 0 refuses this rank */
+		gt_err_follow(err);
 	return 1;
 }
 

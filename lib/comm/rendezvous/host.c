@@ -205,6 +205,12 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	return 0;
 }
 
+static int name_gone(const struct guest *g, const char *when, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "rank %u is gone %s all ranks were there", g->hello.rank, when);
+	return gt_err_follow(err);
+}
+
 /* Something has come from a guest, or its end. */
 static int serve(struct host *h, struct guest *g, struct gt_err *err)
 {
@@ -216,8 +222,7 @@ static int serve(struct host *h, struct guest *g, struct gt_err *err)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (g->stage == AT_ADMITTED)
-		return gt_err_set(
-		    err, GT_EIO, "rank %u is gone before all ranks were there", g->hello.rank);
+		return name_gone(g, "before", err);
 	if (n <= 0) {
 		drop(g);
 		return 0;
@@ -375,8 +380,7 @@ static int go(struct host *h, struct gt_err *err)
 		if (g->stage != AT_ADMITTED)
 			continue;
 		if (gt_wire_send_message(g->fd, GT_WIRE_GO, NULL, 0))
-			return gt_err_set(
-			    err, GT_EIO, "rank %u is gone as all ranks were there", g->hello.rank);
+			return name_gone(g, "as", err);
 		/* The connection now belongs to the rendezvous; drop() must not close it. */
 		h->r->fd[g->hello.rank] = g->fd;
 		g->fd = -1;
