@@ -8,38 +8,6 @@
 
 static const struct gt_shm_options soon = { .timeout_s = 0.3, .staging_bytes = 4096 };
 
-/* ---- no memory ---- */
-
-static int gathers;
-
-/* A world in which another rank has no memory for the bytes that it would read of all ranks. */
-static int run_with_failed_rank(
-    struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
-{
-	(void)g;
-	(void)err;
-	if (c->kind == GT_ALL_REDUCE)
-		*(int64_t *)c->out = 1;
-	gathers += c->kind == GT_ALL_GATHER;
-	return 0;
-}
-
-/* All ranks fail with it, and none waits for it in the collective that it has no memory for. */
-static void a_rank_without_memory_tells_the_others(void **state)
-{
-	const struct gt_group_ops ops = { .name = "short", .run = run_with_failed_rank };
-	struct gt_group world = { .ops = &ops, .size = 2 };
-	struct gt_err err = GT_ERR_INIT;
-	struct gt_device *d;
-
-	(void)state;
-	assert_int_equal(gt_device_open(&d, &gt_cuda_backend, 0, &err), 0);
-	assert_int_equal(gt_cuda_backend.groups[0]->check(&world, d, &err), GT_ENOMEM);
-	assert_string_equal(err.text, "a rank has no memory to connect the GPUs");
-	assert_int_equal(gathers, 0);
-	gt_device_close(d);
-}
-
 /* ---- ways ---- */
 
 static int sum_once(struct rank *r)
@@ -573,7 +541,6 @@ static void a_group_that_is_done_stops_in_peace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_rank_without_memory_tells_the_others),
 		cmocka_unit_test(the_way_is_chosen),
 		cmocka_unit_test(a_ring_needs_gpus_that_reach_each_other),
 		cmocka_unit_test(ranks_on_one_gpu_need_enough_queues),

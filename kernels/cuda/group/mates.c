@@ -90,11 +90,11 @@ static int check_queues(const struct card *cards, int size, struct gt_err *err)
 	return 0;
 }
 
-static int check_cards(const struct card *cards, int size, struct gt_err *err)
+static int check_cards(const struct card *cards, int size, int mine, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
 		if (cards[r].rank.verdict.code)
-			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, mine, err);
 	return check_queues(cards, size, err);
 }
 
@@ -159,7 +159,7 @@ int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err)
 
 	cards = gathered;
 	if (!rc)
-		rc = check_cards(cards, size, err);
+		rc = check_cards(cards, size, g->group.rank, err);
 	if (!rc && are_mates(cards, size)) {
 		struct gt_cuda_mates *m = new_mates(g, cards, &own);
 

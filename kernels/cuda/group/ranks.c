@@ -21,12 +21,15 @@ struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err)
 	return v;
 }
 
-int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, struct gt_err *err)
+int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, int mine, struct gt_err *err)
 {
 	gt_err_set(err, v->code, "%.*s", (int)sizeof(v->text) - 1, v->text);
 	if (v->hint[0])
 		gt_err_hint(err, "%.*s", (int)sizeof(v->hint) - 1, v->hint);
-	return rank ? gt_err_prefix(err, "rank %d", rank) : err->code;
+	if (rank == mine)
+		return err->code;
+	gt_err_prefix(err, "rank %d", rank);
+	return gt_err_follow(err);
 }
 
 static int gather(
@@ -52,8 +55,13 @@ int gt_cuda_gather_new(
 	*all = gt_calloc((size_t)host->size, bytes, &own);
 	failed = !*all;
 	rc = gt_all_reduce(host, &failed, 1, GT_I64, GT_MAX, err);
-	if (!rc && failed)
-		rc = gt_err_set(err, GT_ENOMEM, "a rank has no memory to connect the GPUs");
+	if (!rc && own.code) {
+		*err = own;
+		rc = err->code;
+	} else if (!rc && failed) {
+		gt_err_set(err, GT_ENOMEM, "another rank has no memory to connect the GPUs");
+		rc = gt_err_follow(err);
+	}
 	if (!rc)
 		rc = gather(host, mine, bytes, *all, err);
 	if (rc) {
@@ -72,7 +80,7 @@ int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_er
 	all = gathered;
 	for (int r = 0; !rc && r < host->size; r++)
 		if (all[r].code)
-			rc = gt_cuda_verdict_pass(&all[r], r, err);
+			rc = gt_cuda_verdict_pass(&all[r], r, host->rank, err);
 	free(all);
 	return rc;
 }

@@ -77,11 +77,11 @@ static int fail_shared(const struct card *cards, int one, int other, struct gt_e
 	    "one form a ring: {backend} ring");
 }
 
-static int compare(const struct card *cards, int size, struct gt_err *err)
+static int compare(const struct card *cards, int size, int mine, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
 		if (cards[r].rank.verdict.code)
-			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, mine, err);
 	for (int r = 1; r < size; r++) {
 		if (cards[r].version != cards[0].version)
 			return fail_versions(cards, r, err);
@@ -127,7 +127,7 @@ static int check_ranks(struct gt_group *world, const struct gt_device *device, s
 
 	all = gathered;
 	if (!rc)
-		rc = compare(all, world->size, err);
+		rc = compare(all, world->size, world->rank, err);
 	if (!rc) {
 		open_to_threads(world, all, &own);
 		rc = gt_cuda_agree(world, &own, err);
@@ -291,7 +291,7 @@ static int invite(struct gt_group *host, struct gt_nccl_id *id, struct gt_err *e
 	if (gt_group_run(host, &c, err))
 		return err->code;
 	*id = i.id;
-	return i.verdict.code ? gt_cuda_verdict_pass(&i.verdict, 0, err) : 0;
+	return i.verdict.code ? gt_cuda_verdict_pass(&i.verdict, 0, host->rank, err) : 0;
 }
 
 static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *err)

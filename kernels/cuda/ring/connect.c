@@ -110,13 +110,13 @@ static void check_rank(struct gt_group *world, const struct gt_device *device, s
 		check_alone(device, err);
 }
 
-static int check_cards(const struct card *cards, int size, struct gt_err *err)
+static int check_cards(const struct card *cards, int size, int mine, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int r = 0; !rc && r < size; r++)
 		if (cards[r].rank.verdict.code)
-			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, mine, err);
 	return rc;
 }
 
@@ -150,7 +150,7 @@ static int check_all(struct gt_group *world, const struct card *mine, struct gt_
 
 	all = gathered;
 	if (!rc)
-		rc = check_cards(all, world->size, err);
+		rc = check_cards(all, world->size, world->rank, err);
 	if (!rc) {
 		if (!reach_all(all, world->size, world->rank, &own))
 			try_windows(all, world->size, world->rank, &own);
@@ -371,7 +371,7 @@ static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 	rc = gt_cuda_gather_new(host, &mine, sizeof(mine), &gathered, err);
 	cards = gathered;
 	if (!rc)
-		rc = check_cards(cards, r->seat.size, err);
+		rc = check_cards(cards, r->seat.size, r->seat.rank, err);
 	if (!rc) {
 		register_lines(r, cards, &own);
 		r->registered = !own.code;
