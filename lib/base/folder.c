@@ -285,7 +285,7 @@ static int find_links(bool *found, const char *folder, const char *path, struct 
 	int rc = 0;
 
 	*found = false;
-	if (stat(path, &st)) /* a new file */
+	if (stat(path, &st) || !S_ISREG(st.st_mode)) /* a new file, or a device */
 		return 0;
 	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
 	if (!fts)

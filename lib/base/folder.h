@@ -80,8 +80,8 @@ bool gt_file_is_below(const char *path, const char *folder);
 
 /* `input` is a file or a folder that the program reads. Check that writing the file `path` would
  * not change `input`: `path` is not the file, is not in the folder or below it, and no link in the
- * folder leads to it. If `path` exists and is elsewhere, all files of the folder are examined for
- * such links. If `input` does not exist, there is no error. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM
+ * folder leads to it. If `path` is a regular file elsewhere, all files of the folder are examined
+ * for such links. If `input` does not exist, there is no error. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM
  * if the folder cannot be listed. */
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err);
 

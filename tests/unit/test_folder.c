@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -336,6 +337,22 @@ static void outputs_are_no_inputs(void **state)
 	}
 }
 
+/* It cannot be a file of the folder, and a large folder takes long to list. */
+static void a_device_is_not_searched_for(void **state)
+{
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char events[4096];
+
+	(void)state;
+	assert_int_equal(mkdir("in/a", 0777), 0);
+	assert_true(inotify_add_watch(watch, "in/a", IN_OPEN) >= 0);
+	assert_int_equal(gt_file_check_not_input("/dev/null", "in", GT_ERR_IGNORED), 0);
+	assert_int_equal(read(watch, events, sizeof(events)), -1);
+	assert_int_equal(gt_file_check_not_input("outside", "in", GT_ERR_IGNORED), 0);
+	assert_true(read(watch, events, sizeof(events)) > 0);
+	close(watch);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +362,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(files_follow_the_folder, enter, leave),
 		cmocka_unit_test_setup_teardown(paths_are_compared, enter, leave),
 		cmocka_unit_test_setup_teardown(outputs_are_no_inputs, enter, leave),
+		cmocka_unit_test_setup_teardown(a_device_is_not_searched_for, enter, leave),
 		cmocka_unit_test_setup_teardown(
 		    the_end_of_the_process_removes_temporaries_wherever_they_are, enter, leave),
 	};
