@@ -274,6 +274,49 @@ int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *er
 	return rc;
 }
 
+static int check_elsewhere(const char *path, const char *folder, struct gt_err *err)
+{
+	if (!gt_file_is_same(path, folder) && !gt_file_is_below(path, folder))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path, folder);
+	return gt_err_hint(err, "name a path elsewhere");
+}
+
+/* The target of a link is checked like the folder itself. If the file system does not give types of
+ * entries, every entry is checked. */
+static int check_link(
+    const char *path, const char *folder, const struct dirent *entry, struct gt_err *err)
+{
+	char *target;
+	int rc;
+
+	if (entry->d_type == DT_DIR || entry->d_type == DT_REG || !strcmp(entry->d_name, ".."))
+		return 0;
+	target = gt_asprintf(err, "%s/%s", folder, entry->d_name);
+	rc = target ? check_elsewhere(path, target, err) : GT_ENOMEM;
+	free(target);
+	return rc;
+}
+
+int gt_file_check_not_in(const char *path, const char *folder, struct gt_err *err)
+{
+	const struct dirent *entry;
+	int rc = check_elsewhere(path, folder, err);
+	DIR *dir;
+
+	if (rc)
+		return rc;
+	dir = opendir(folder);
+	if (!dir)
+		return gt_err_sys(err, "cannot list '%s'", folder);
+	while (!rc && (errno = 0, entry = readdir(dir)))
+		rc = check_link(path, folder, entry, err);
+	if (!rc && errno)
+		rc = gt_err_sys(err, "cannot list '%s'", folder);
+	closedir(dir);
+	return rc;
+}
+
 /* Set *found to whether links in the folder lead to the file `path`. Each file in the folder is
  * examined, which takes time, so the caller first looks where the file is. */
 static int find_links(bool *found, const char *folder, const char *path, struct gt_err *err)
@@ -306,15 +349,9 @@ int gt_file_check_not_input(const char *path, const char *input, struct gt_err *
 
 	if (stat(input, &st))
 		return 0;
-	if (S_ISDIR(st.st_mode)) {
-		if (gt_file_is_below(path, input)) {
-			gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path,
-			    input);
-			return gt_err_hint(err, "name another file");
-		}
-		if (find_links(&found, input, path, err))
-			return err->code;
-	}
+	if (S_ISDIR(st.st_mode) &&
+	    (gt_file_check_not_in(path, input, err) || find_links(&found, input, path, err)))
+		return err->code;
 	if (!found)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);

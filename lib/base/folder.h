@@ -78,11 +78,17 @@ bool gt_file_is_same(const char *a, const char *b);
  * `path` is a symbolic link, return true if the link or its target is there. */
 bool gt_file_is_below(const char *path, const char *folder);
 
+/* `folder` is a folder that the program reads. Check that `path`, which need not exist, is not this
+ * folder, is not below it, and is not in a folder that a link in `folder` itself leads to. Links in
+ * folders below it are not examined. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot
+ * be listed. */
+int gt_file_check_not_in(const char *path, const char *folder, struct gt_err *err);
+
 /* `input` is a file or a folder that the program reads. Check that writing the file `path` would
- * not change `input`: `path` is not the file, is not in the folder or below it, and no link in the
- * folder leads to it. If `path` is a regular file elsewhere, all files of the folder are examined
- * for such links. If `input` does not exist, there is no error. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM
- * if the folder cannot be listed. */
+ * not change `input`: `path` is not the file; if `input` is a folder, gt_file_check_not_in()
+ * succeeds, and no link below the folder leads to `path`. If `path` is a regular file elsewhere,
+ * all files of the folder are examined for such links. If `input` does not exist, there is no
+ * error. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot be listed. */
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err);
 
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.

@@ -168,8 +168,8 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
  * gt_file_check_not_input(). */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);
 
-/* Check that `path` is not the folder of classes of this data set, and is not below it: a folder
- * there would be read as a class, or as part of one. `path` need not exist. Errors: GT_EINVAL. */
+/* Check that `path` is not in the folder of classes of this data set: a folder there would be read
+ * as a class, or as part of one. `path` need not exist. Errors: those of gt_file_check_not_in(). */
 int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err);
 
 /*

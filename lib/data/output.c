@@ -63,9 +63,5 @@ int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, str
 {
 	const struct gt_source *s = gt_dataset_source(data);
 
-	if (!s->class_folders ||
-	    !(gt_file_is_same(path, s->files) || gt_file_is_below(path, s->files)))
-		return 0;
-	gt_err_set(err, GT_EINVAL, "'%.200s' is in the input folder '%.200s'", path, s->files);
-	return gt_err_hint(err, "name a folder elsewhere");
+	return s->class_folders ? gt_file_check_not_in(path, s->files, err) : 0;
 }

@@ -32,7 +32,7 @@ setup() {
 		# shellcheck disable=SC2086 # several words
 		gtrain eval --data images:images --predictions "$file" $words
 		equal "$status:$out" 2:
-		[[ $err == "gtrain: error: --predictions: '$file' "*$'\n'"hint: name another file"* ]]
+		[[ $err == "gtrain: error: --predictions: '$file' "*$'\n'"hint: name a"* ]]
 	done <<-'END'
 		alone.pth --ckpt alone.pth
 		run/model.pth --ckpt run
@@ -52,9 +52,11 @@ setup() {
 		equal "$status:$out" 2:
 		[[ $err == *"'pictures.tar' is an input, and would be overwritten"* ]]
 	done
-	gtrain eval --data images:linked --ckpt run --predictions images/cat/000.png
-	equal "$status:$out" 2:
-	[[ $err == *"--predictions: 'images/cat/000.png' is an input, and would be overwritten"* ]]
+	for file in images/cat/000.png images/cat/new.csv; do
+		gtrain eval --data images:linked --ckpt run --predictions $file
+		equal "$status:$out" 2:
+		[[ $err == *"--predictions: '$file' is in the input folder 'linked/cat'"* ]]
+	done
 	gtrain eval --data webdataset:pictures.tar,classes=words/names --ckpt run --predictions words/names
 	equal "$status:$out" 2:
 	equal "$(find . -type f -exec sha256sum {} + | sort)" "$before"

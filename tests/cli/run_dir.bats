@@ -385,6 +385,12 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 		[[ $status == 2 && $err == "gtrain: error: --out: '$folder' is in the input folder '"* ]]
 		equal "$(find images -type d | sort | xargs)" "images images/train images/train/cat images/train/dog"
 	done
+	mkdir linked
+	ln -s ../images/train/cat ../images/train/dog linked
+	for folder in images/train/dog images/train/dog/run; do
+		gtrain train --model mlp:144,2 --data images:linked,channels=1,size=12 --steps 1 --out $folder -q
+		[[ $status == 2 && $err == "gtrain: error: --out: '$folder' is in the input folder '"*"/linked/dog'"* ]]
+	done
 	gtrain train --model mlp:144,2 --data images:images,channels=1,size=12 --steps 1 --out images/run -q
 	equal "$status:$err" 0:
 }

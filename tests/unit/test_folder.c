@@ -313,6 +313,11 @@ static const struct {
 	{ "class/2", "in", NULL },                                              /* does not exist */
 	{ "class", "in", NULL }, /* a folder, which cannot be written */
 	{ "plain", "nothing", NULL },
+	{ "class/2", "links", "'class/2' is in the input folder 'links/class'" },
+	{ "class/no/such", "links", "'class/no/such' is in the input folder 'links/class'" },
+	{ "class", "links", "'class' is in the input folder 'links/class'" },
+	{ "links", "links", "'links' is in the input folder 'links'" },
+	{ "new", "links", NULL },
 };
 
 static void outputs_are_no_inputs(void **state)
@@ -321,7 +326,10 @@ static void outputs_are_no_inputs(void **state)
 	assert_int_equal(mkdir("in/a", 0777), 0);
 	assert_int_equal(mkdir("class", 0777), 0);
 	write_plain("plain", "");
+	assert_int_equal(mkdir("links", 0777), 0);
 	write_plain("class/1", "");
+	assert_int_equal(symlink("../class", "links/class"), 0);
+	assert_int_equal(symlink("../plain", "links/plain"), 0);
 	assert_int_equal(symlink("../../outside", "in/a/out"), 0);
 	assert_int_equal(symlink("outside", "way"), 0);
 	assert_int_equal(symlink("../../class", "in/a/class"), 0);
