@@ -28,8 +28,8 @@ struct gt_loop {
 	double train_s; /* train_s of the last report */
 	double data_s;  /* part of train_s: seconds in which the loop waited for data */
 	struct gt_train_result *result;
-	struct gt_profile *profile;        /* NULL: no profile */
-	int64_t first_step;                /* steps done before this loop began */
+	struct gt_profile *profile; /* NULL: no profile */
+	int64_t first_step;         /* steps done before this loop began */
 	/* steps done at the last checkpoint and the last gt_loop_check_finite(); -1: none */
 	int64_t saved_step, checked_step;
 	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
