@@ -341,7 +341,7 @@ struct gt_state_dict {
  *      state_dict in the first of these items that contains one.
  * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is
  * not a state_dict. Tensors of special kinds (quantised, sparse) are left out; the note counts
- * them. So are tensors whose keys are not strings, or contain a zero byte; the note names them.
+ * them. So are tensors with keys that are not strings, or hold a zero byte; the note names them.
  *
  * Then all prefixes `module.` and `_orig_mod.` are removed from every key. If two keys become
  * equal, this is an error. Example of a note: "state_dict found under 'state_dict'; 'module.' taken

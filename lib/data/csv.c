@@ -399,7 +399,7 @@ static double deviation_from(
 
 /* The mean is rounded to 15 digits if this moves the features by no more than 1e-4. Rounding would
  * move them further where numbers are large and near each other (1.7e18, 1.7e18 + 256), and in a
- * column of one number such as 1e38, whose deviation is 0. */
+ * column of one number such as 1e38: its deviation is 0. */
 static double round_mean(double mean, double std)
 {
 	double rounded = gt_csv_round_digits(mean);

@@ -95,7 +95,7 @@ struct gt_csv_table {
 
 /* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
  * same mean, deviation and offset as the training data, and config.json needs no more digits for
- * them. Only the mean of a column whose numbers are near each other may need more. */
+ * them. Only the mean of a column of numbers near each other may need more. */
 double gt_csv_round_digits(double x);
 
 /* Parse a number. Return false unless it is finite and in the range of float32. */

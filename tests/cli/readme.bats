@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# readme.bats - the commands that the README shows are run, one after the other, and print what it shows.
+# readme.bats - the commands in the README are run, one after the other, and print its output.
 
 load helpers
 

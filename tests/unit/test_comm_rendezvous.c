@@ -231,7 +231,7 @@ static void missing_ranks_are_named(void **state)
 	}
 }
 
-/* Rank 1 has less patience than the others, who wait for rank 3. */
+/* All wait for rank 3, and rank 1 gives up before the others do. */
 static void a_rank_that_leaves_early_is_named(void **state)
 {
 	struct rank rank[4];

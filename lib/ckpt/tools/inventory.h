@@ -28,7 +28,7 @@ struct gt_path {
 };
 
 /*
- * Compare the types of the steps of two paths whose texts are equal, for sorting. Return 0 if
+ * Compare the types of the steps of two paths with equal texts, for sorting. Return 0 if
  * integer keys, other keys, and indices of lists and of tuples stand at the same places, and if the
  * names between them have as many bytes. A name with a dot equals two names.
  */

@@ -21,7 +21,7 @@ enum gt_class {
 /*
  * Counts of the values of a dict. A value is an entry if a state_dict may contain it: a tensor
  * (also if gtrain does not interpret it), None, an `_extra_state` of a module, or, in a dict with
- * `_metadata`, any value whose key contains a dot.
+ * `_metadata`, any value with a dot in its key.
  */
 struct gt_content {
 	/* the node itself, or the items of an object whose class derives from dict; or NULL */
