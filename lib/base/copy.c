@@ -16,6 +16,16 @@ enum {
 	BUFFER_BYTES = 1 << 20 /* of the plain loop */
 };
 
+/* The page of a mapping at `address` is no longer in its file. Callers add the name of the file
+ * that is written, so the name of this one comes first. */
+static int source_shrank(const void *address, struct gt_err *err)
+{
+	const char *path = gt_map_path_at(address);
+
+	gt_map_shrank(err);
+	return path ? gt_err_prefix(err, "'%s'", path) : err->code;
+}
+
 int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
 {
 	const char *p = bytes;
@@ -25,8 +35,8 @@ int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EFAULT) /* a page of the mapping it comes from */
-			return gt_map_shrank(err);
+		if (n < 0 && errno == EFAULT)
+			return source_shrank(p, err);
 		if (n <= 0)
 			return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
 			    (unsigned long long)at);

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "lib/base/copy.h"
+
 /* Each test has its own empty folder, which is the current one while it runs. */
 static int enter(void **state)
 {
@@ -99,6 +101,24 @@ static void a_mapped_byte_names_its_file(void **state)
 	gt_unmap(&maps[0]);
 }
 
+static void writing_from_a_truncated_file_names_it(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_mapping map;
+	FILE *out = fopen("out", "w");
+
+	(void)state;
+	assert_non_null(out);
+	write_plain("file", "12345");
+	assert_int_equal(gt_map(&map, "file", NULL), 0);
+	assert_int_equal(truncate("file", 0), 0);
+	assert_int_equal(gt_write_at(fileno(out), 0, map.data, map.size, &err), GT_EIO);
+	assert_string_equal(err.text, "'file': " GT_MAP_SHRANK);
+	assert_string_equal(err.hint, GT_MAP_SHRANK_HINT);
+	gt_unmap(&map);
+	fclose(out);
+}
+
 /* Pages of mapped files that are in this process's memory, in bytes. */
 static long mapped_bytes(void)
 {
@@ -168,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(map_takes_files_only),
 		IN_FOLDER(a_mapped_byte_names_its_file),
+		IN_FOLDER(writing_from_a_truncated_file_names_it),
 		IN_FOLDER(forgotten_files_take_no_memory),
 		IN_FOLDER(holes_are_between_what_was_written),
 	};
