@@ -171,13 +171,15 @@ def compare(path, amp, low, model, network, batch, kind, lr, decay, clip):
     run = torch.load(path)
     theirs, scales = losses(network(), run, kind, lr, decay, clip, low)
     exact, _ = losses(network(), run, kind, lr, decay, clip, None)
-    far, bound = models.worst(run["losses"], theirs), 2 * models.worst(theirs, exact)
+    # Both round to 16 bits, in sums of different order: two distances of that size, and which is the larger one is chance.
+    own = models.worst(theirs, exact)
+    far, bound = models.worst(run["losses"], theirs), 3 * own
     ours = models.worst(run["losses"], exact)
     learned = model in SLOW or sum(run["losses"][-5:]) < 0.9 * sum(run["losses"][:5])
     kept = all(v.dtype == torch.float32 for k, v in run["final"].items() if v.is_floating_point())
     same = run["scales"] == (scales if low == torch.float16 else [0] * steps)
     good = 0 < ours and far <= bound and learned and kept and same
-    print(f"# {model} {kind} {amp}: {far:.1e} from PyTorch's autocast, which is {bound / 2:.1e} from float32, gtrain {ours:.1e}, "
+    print(f"# {model} {kind} {amp}: {far:.1e} from PyTorch's autocast, which is {own:.1e} from float32, gtrain {ours:.1e}, "
           f"loss scales {sorted(set(run['scales']))}")
     yield (f"{model} {kind}: {amp} is as near PyTorch's autocast as that is to float32",
            "" if good else f"{far:.1e}, bound {bound:.1e}, scales {sorted(set(run['scales']))} and {sorted(set(scales))}")

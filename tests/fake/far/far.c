@@ -16,7 +16,7 @@
 /* One for each device; its lock guards all that its streams and events hold. */
 struct far_device {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	pthread_cond_t changed; /* an event was reached, or a stream has no more items */
 	struct gt_stream *streams[FAR_STREAMS];
 	uint64_t began[FAR_STREAMS]; /* items of earlier streams of that number */
 	struct far_clock host;       /* work that the host knows to be done */
@@ -209,7 +209,7 @@ static void *work(void *arg)
 		if (!item && s->stop)
 			break;
 		if (!item) {
-			pthread_cond_wait(&d->changed, &d->lock);
+			pthread_cond_wait(&s->queues, &d->lock);
 			continue;
 		}
 		reach(d, item);
@@ -220,9 +220,10 @@ static void *work(void *arg)
 		if (!s->first)
 			s->last = NULL;
 		s->done++;
+		if (item->event || !s->first)
+			pthread_cond_broadcast(&d->changed);
 		free(item->staged);
 		free(item);
-		pthread_cond_broadcast(&d->changed);
 	}
 	pthread_mutex_unlock(&d->lock);
 	return NULL;
@@ -242,12 +243,14 @@ static int far_stream_new(struct gt_stream **out, int index, struct gt_err *err)
 		id++;
 	s->index = index;
 	s->id = id;
+	pthread_cond_init(&s->queues, NULL);
 	if (id < FAR_STREAMS) {
 		d->streams[id] = s;
 		s->clock.at[id] = d->began[id];
 	}
 	pthread_mutex_unlock(&d->lock);
 	if (id == FAR_STREAMS || gt_thread_start(&s->thread, work, s, err)) {
+		pthread_cond_destroy(&s->queues);
 		free(s);
 		return gt_err_set(err, GT_EDEVICE, "far: no more streams");
 	}
@@ -264,7 +267,7 @@ static void far_stream_free(struct gt_stream *s)
 	d = &devices[s->index];
 	pthread_mutex_lock(&d->lock);
 	s->stop = true;
-	pthread_cond_broadcast(&d->changed);
+	pthread_cond_signal(&s->queues);
 	pthread_mutex_unlock(&d->lock);
 	pthread_join(s->thread, NULL);
 	pthread_mutex_lock(&d->lock);
@@ -272,6 +275,7 @@ static void far_stream_free(struct gt_stream *s)
 	d->began[s->id] = s->clock.at[s->id];
 	host_knows(s->index, &s->clock);
 	pthread_mutex_unlock(&d->lock);
+	pthread_cond_destroy(&s->queues);
 	free(s);
 }
 
@@ -293,7 +297,7 @@ static void append(struct far_device *d, struct gt_stream *s, struct far_item *i
 	d->counts.kernels += !item->copies && item->run && !item->fn && !item->replayed;
 	d->counts.replayed += !item->copies && item->run && item->replayed;
 	d->counts.copies += item->copies;
-	pthread_cond_broadcast(&d->changed);
+	pthread_cond_signal(&s->queues);
 }
 
 int far_queue(struct gt_stream *s, struct far_item *like, struct gt_err *err)

@@ -79,6 +79,7 @@ struct far_item {
 struct gt_stream {
 	int index, id;
 	pthread_t thread;
+	pthread_cond_t queues; /* has a new item, or is to stop: its thread waits for this alone */
 	struct far_item *first, *last;
 	uint64_t queued, done; /* items */
 	bool stop;
