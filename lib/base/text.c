@@ -73,13 +73,16 @@ bool gt_text_parse_size(int64_t *out_bytes, const char *s)
 {
 	static const double scale[] = { 0x1p10, 0x1p10, 0x1p20, 0x1p20, 0x1p30, 0x1p30 };
 	double value;
+	int64_t bytes;
+	bool exact = gt_text_parse_int(&bytes, s); /* also beyond 2^53 */
 
-	if (gt_text_parse_int(out_bytes, s)) /* exact beyond 2^53 */
-		return *out_bytes >= 0;
-	if (!parse_scaled(&value, s, "KkMmGg", scale) || value >= 0x1p63 || value != floor(value))
+	if (!exact &&
+	    (!parse_scaled(&value, s, "KkMmGg", scale) || value >= 0x1p63 || value != floor(value)))
 		return false;
-	*out_bytes = (int64_t)value;
-	return true;
+	bytes = exact ? bytes : (int64_t)value;
+	if (bytes >= 0)
+		*out_bytes = bytes;
+	return bytes >= 0;
 }
 
 bool gt_text_parse_duration(double *out_seconds, const char *s)

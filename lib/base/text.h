@@ -15,8 +15,8 @@ bool gt_text_parse_int(int64_t *out, const char *s);
 bool gt_text_parse_double(double *out, const char *s);
 
 /* Parse a size, such as "4096", "64K" or "1.5G", to bytes. The units K, M and G, upper or lower
- * case, are powers of 1024. Return false for a negative size, for a fraction of a byte, and for
- * wrong text. */
+ * case, are powers of 1024. Return false for a negative size, for a fraction of a byte, for 2^63
+ * bytes or more, and for wrong text; *out_bytes is then unchanged. */
 bool gt_text_parse_size(int64_t *out_bytes, const char *s);
 
 /* Parse a duration, such as "90", "90s", "1.5m" or "2h", to seconds. Return false for a negative
@@ -45,7 +45,8 @@ double gt_text_real(double value);
 char *gt_text_number(char out[GT_TEXT_SIZE], double value);
 
 /* Print a duration, in whole seconds, as "0:21", "12:05", "1:02:03" or "2d 03:04:05". A negative
- * number or NaN means that the duration is unknown, and is printed as "-:--". */
+ * number, a NaN or more than 1e12 seconds mean that the duration is unknown, and are printed as
+ * "-:--". */
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 
 /* Return whether `s` ends with `ending`. */
