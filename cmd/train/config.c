@@ -58,17 +58,22 @@ static bool is_same_dir(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-/* The run that --resume goes on with, or the checkpoint. */
+/* `--resume DIR` is `--resume auto --out DIR`, unless --out names another folder. */
+static void continue_in_place(struct gt_train_options *o)
+{
+	if (!gt_run_source_is_foreign(o->resume) &&
+	    is_same_dir(o->resume, o->out ? o->out : o->resume)) {
+		o->out = o->resume;
+		o->resume = "auto";
+	}
+}
+
+/* Options of the run that --resume continues, or of the run of the checkpoint. */
 static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	bool exists, found = false;
 	int rc = 0;
 
-	if (!gt_run_source_is_foreign(cli->train.resume) &&
-	    is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
-		cli->train.out = cli->train.resume;
-		cli->train.resume = "auto";
-	}
 	/* A launcher has made the directory for the logs of ranks, which come here later. */
 	exists = cli->train.out && !access(cli->train.out, F_OK);
 	if (exists)
@@ -96,6 +101,8 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 		rc = gt_run_source_check_resumed(cli->train.resume, err);
 	if (rc)
 		return rc;
+	if (cli->train.resume)
+		continue_in_place(&cli->train);
 	if (cli->config)
 		rc = gt_cmd_config_load(&env->opts, cli->config, err);
 	else if (cli->train.resume)

@@ -376,6 +376,18 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 	equal "$status:$err" 0:
 }
 
+@test "--resume DIR continues the run in DIR, also where --config has the options" {
+	local config
+	for config in "" "--config base/config.json"; do
+		rm -rf run
+		cp -r base run
+		# shellcheck disable=SC2086 # two words
+		gtrain train $config --resume run --steps 5
+		equal "$status:$(jq -s 'map(.step) | max' run/metrics.jsonl)" 0:5
+		[ ! -e runs ]
+	done
+}
+
 @test "a new run directory is not put among the images that a run reads" {
 	local folder
 	mkdir -p pets && cd pets || return
