@@ -6,7 +6,7 @@
 
 /* Reject options that need a feature missing in this build, and combinations of options that are
  * not possible. Also reject options on the command line that would have no effect: for example
- * --betas with --optimizer sgd. */
+ * --betas with --optimizer sgd. Errors: GT_EINVAL. */
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
 

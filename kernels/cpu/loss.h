@@ -42,7 +42,6 @@ struct gt_targets {
 
 /* Return the targets in the tensor `target`. The targets are mixed if the number of elements of the
  * tensor is not `rows`. */
-
 static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, int64_t rows)
 {
 	return (struct gt_targets){ target->data, rows, gt_tensor_elements(target) != rows };
@@ -69,7 +68,6 @@ struct gt_row_target {
 };
 
 /* Return the target of row r. */
-
 static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int64_t r)
 {
 	struct gt_row_target row = { { -1, -1 }, { 1, 0 }, false };

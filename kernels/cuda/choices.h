@@ -19,10 +19,10 @@ struct gt_choice {
  * cannot be read or written, no error is reported, and each process measures for itself.
  *
  * gt_choices_begin() takes a lock of the process, and gt_choices_read() takes a lock of the file.
- * gt_choices_end() releases both. So only one thread on the machine measures at a time. Ranks whose
- * GPUs are of the same type, such as H100, make the same choices, whether the ranks are threads or
- * processes. A process waits at most 10 seconds for the lock of the file; then it goes on without
- * the lock.
+ * gt_choices_end() releases both. So, of all threads and processes that use the same file, one
+ * measures at a time, and the others find its choices. Ranks whose GPUs are of the same type, such
+ * as H100, thus make the same choices. A process waits at most 10 seconds for the lock of the file;
+ * then it measures without the lock.
  *
  * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
  * and no spaces. The caller must check that the library still offers the algorithm that
@@ -33,8 +33,9 @@ enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96, GT_CHOICE_GPU = 96 };
 /* Begin to look up or add choices: lock them against other threads. Call the functions below only
  * between gt_choices_begin() and gt_choices_end(). */
 void gt_choices_begin(void);
-/* Return a buffer of GT_CHOICE_GPU bytes for a text about the GPU `index`, which the caller writes.
- * The text is "" at first. NULL: the index is too large. */
+/* Return a buffer of GT_CHOICE_GPU bytes in which the caller keeps a description of the GPU
+ * `index`, so that it asks the driver only once. The buffer holds "" at first. Return NULL if the
+ * index is too large. */
 char *gt_choices_gpu(int index);
 /* Lock the file against other processes, and read it into memory, unless memory already has its
  * lines. */

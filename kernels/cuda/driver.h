@@ -4,8 +4,10 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* Find a function of the driver's library by its name, such as "cuDeviceGet", in the version that
- * CUDA 12.0 has. gtrain is not linked to that library. Errors: GT_EDEVICE. */
+/* Find a function of the driver's library by its name, such as "cuDeviceGet". gtrain is not linked
+ * to that library. With a toolkit from version 12.5 on, *out is the function as CUDA 12.0 has it;
+ * with an older toolkit, as that toolkit has it. Error messages name the GPU `index`. Errors:
+ * GT_EDEVICE. */
 int gt_cuda_driver_function(void **out, const char *name, int index, struct gt_err *err);
 
 /* A member of gt_cuda_backend, described in lib/device/backend.h. */

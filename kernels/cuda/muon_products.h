@@ -16,12 +16,14 @@ struct gt_muon_products;
  * Prepare the products for parameters of the shape [rows, cols]. The stream owns the products. This
  * function is the member prepare_muon of struct gt_range_kernels (lib/device/backend.h).
  *
- * The products use only algorithms that need no workspace. Among those that cuBLASLt proposes, they
- * use the first one that works. No algorithm is timed, because timing could choose different
- * algorithms in different runs or on different ranks. So all ranks and runs get the same bits.
+ * The products use only algorithms that need no workspace of cuBLASLt. Among those that cuBLASLt
+ * proposes, they use the first one that works. No algorithm is timed, because timing could choose
+ * different algorithms in different runs or on different ranks. So all ranks and runs get the same
+ * bits.
  *
- * If the shape is too small, or if its matrices would not be aligned in the workspace of Muon's
- * update, the function prepares nothing and returns 0. Errors: GT_ENOMEM, and the errors of
+ * The function prepares nothing and returns 0 if the stream already has products of this shape, if
+ * the shape is too small, or if its matrices would not be aligned to 32 bytes in the memory that
+ * Muon's update uses for its intermediate results (muon.cu). Errors: GT_ENOMEM, and the errors of
  * gt_product_new() (product.h).
  */
 int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
@@ -35,7 +37,7 @@ const struct gt_muon_products *gt_muon_products_find(
 
 /* Queue the products of one Newton-Schulz iteration (muon.cu). The iteration computes the matrix
  * `next` from the matrix `x`; both are [rows, cols]. `gram` and `poly` are workspace: two square
- * matrices with min(rows, cols) rows each. */
+ * matrices with min(rows, cols) rows each. Errors: GT_EDEVICE. */
 int gt_muon_products_run(const struct gt_muon_products *m, struct gt_stream *stream, float *next,
     const float *x, float *gram, float *poly, struct gt_err *err);
 

@@ -10,7 +10,8 @@
  * A valid word is similar if a small number of edits changes `word` into it. An edit inserts,
  * removes or changes a letter, or swaps two neighbouring letters. The maximum number of edits is a
  * third of the length of `word`, but at least 1. If a valid word begins with `word`, and `word` has
- * two letters or more, all the missing letters together count as one edit.
+ * two letters or more, all the missing letters together count as one edit. An empty word and words
+ * of more than 48 bytes are similar to none.
  *
  * Words are borrowed, and no memory is allocated.
  *

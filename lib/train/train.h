@@ -44,8 +44,8 @@ enum { GT_TRAIN_MAX_BATCHES = 65536 };
 
 /* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {
-	/* The GT_GIVEN_ bits of the fields that the caller has set. gt_train_open() sets the other
-	 * fields with such a bit to their defaults, and sets their bits. */
+	/* The GT_GIVEN_ bits of the fields that the caller has set. For each bit that is missing,
+	 * gt_train_open() sets the field to its default and adds the bit. */
 	unsigned given;
 
 	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
@@ -61,7 +61,8 @@ struct gt_train_options {
 	struct gt_load_options load;
 	/* checkpoint from which to resume; "auto": the latest one in `out`, if any; NULL: none */
 	const char *resume;
-	bool restarted; /* the ranks are started again after a failure: `out` is of the same run */
+	/* the ranks were restarted after a failure: the files in `out` are those of this run */
+	bool restarted;
 	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 
 	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over
@@ -85,11 +86,12 @@ struct gt_train_options {
 	double ema; /* decay of the running mean of the weights (lib/optim/ema.h); 0: no mean */
 	struct gt_schedule lr_schedule; /* gt_train_open() sets its `total` */
 
-	int workers, prefetch; /* number of threads that read data; of batches to read ahead */
-	bool pageable;         /* batches are in memory that is not pinned: gt_feeder_open() */
-	bool drop_last;        /* leave out a short batch at the end of an epoch */
-	const char *augment;   /* for gt_augment_parse(), as in "crop,flip"; NULL: none */
-	bool strict_data;      /* for `data` and `val`: gt_data_request.strict */
+	int workers;         /* number of threads that read data */
+	int prefetch;        /* number of batches to read ahead */
+	bool pageable;       /* batches are in memory that is not pinned: gt_feeder_open() */
+	bool drop_last;      /* leave out a short batch at the end of an epoch */
+	const char *augment; /* for gt_augment_parse(), as in "crop,flip"; NULL: none */
+	bool strict_data;    /* for `data` and `val`: gt_data_request.strict */
 
 	int64_t save_every; /* steps between checkpoints; 0: save only at the end */
 	int64_t keep;       /* number of newest checkpoints to keep; 0: keep all */
@@ -124,19 +126,20 @@ int gt_train_check_options(const struct gt_train_options *o, int ranks, struct g
 
 /* Check that a run can write into the folder o->out. No other run may be writing there. If the
  * folder has a config.json, this file must belong to a run. All files of a run in the folder must
- * be regular files. If the folder has no checkpoints, it must hold no results of an earlier run
- * (gt_run_dir_check_unused()); if o->resume is NULL, it must hold no checkpoints after step 0. The
- * process that starts the ranks calls this before it starts them. Errors: GT_EINVAL, GT_EIO. */
+ * be regular files. A folder without checkpoints must hold no results of an earlier run
+ * (gt_run_dir_check_unused()). If o->resume is NULL, the folder must hold no checkpoint of a step
+ * after 0. The process that starts the ranks calls this before it starts them. Errors: GT_EINVAL,
+ * GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;
 
 /*
  * Open the data and the model, set options that were not given to their defaults, plan and allocate
- * memory, and initialise or load the weights. *options is set to the options with all defaults.
- * After that, options->model has all settings of the model, and is valid until gt_train_close().
- * Notes and warnings are written to `log`. This is a collective call: all ranks must call it. *out
- * is NULL on failure.
+ * memory, and initialise or load the weights. On success, *options has all options, with the
+ * defaults resolved; options->model has all settings of the model, and is valid until
+ * gt_train_close(). Notes and warnings are written to `log`. This is a collective call: all ranks
+ * must call it. *out is NULL on failure. Errors: all codes of err.h.
  *
  * If `dry` is true, the run is only planned: no memory is allocated for it, and no file is written.
  * After a dry gt_train_open(), only gt_train_describe() and gt_train_close() may be called.
@@ -166,9 +169,11 @@ struct gt_train_result {
  * ranks finish the current step, and a checkpoint is saved. A collective call.
  *
  * `config` holds the options of the run. It is saved in the checkpoints, and in config.json
- * together with a description of the data (run/about.h). If `config` is NULL, only the options that
- * identify a run are saved. Each rank passes its own observers; only observers of rank 0 may write
- * files. Between evaluations and checkpoints, the loop does not allocate memory.
+ * together with a description of the data (run/about.h). If `config` is NULL, the options that
+ * gt_train_own_config() returns are saved: the model, the data, the length, the batch, the learning
+ * rate, and others on which the results depend. Each rank passes its own observers; only observers
+ * of rank 0 may write files. Between evaluations and checkpoints, the loop does not allocate
+ * memory.
  *
  * Errors: GT_EDIVERGED on all ranks if the loss or a gradient is not finite. But if the loss is
  *         scaled, a gradient that is not finite only causes the update to be skipped and the scale

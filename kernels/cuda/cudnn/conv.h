@@ -70,7 +70,8 @@ int gt_cudnn_conv_bind(
  * destroyed. The caller must have locked the handle with gt_cudnn_enter(). */
 void gt_cudnn_conv_finish(const struct gt_cudnn_conv *c);
 
-/* Queue the plan of engine i on a stream. The caller must have locked the target's handle with
+/* Queue the plan of engine i on a stream. Call gt_cudnn_conv_plan() for this engine, and
+ * gt_cudnn_conv_bind(), first. The caller must have locked the target's handle with
  * gt_cudnn_enter(). Errors: GT_EDEVICE. */
 int gt_cudnn_conv_run(
     const struct gt_cudnn_conv *c, int i, cudaStream_t stream, struct gt_err *err);

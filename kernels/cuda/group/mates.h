@@ -23,13 +23,13 @@
  *   after a receive by       until the mate has queued the matching send, because the caller's
  *   gt_group_run()           stream waits for the message
  *
- * gt_group_start() does not wait until the other end has queued the same message. If it waited, two
- * messages in opposite directions could be a deadlock.
+ * The last of these waits is for gt_group_run() alone. If gt_group_start() waited for the matching
+ * send, two messages in opposite directions would wait for each other.
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
- * group (group.h), has a timeout: when it expires, the group fails. All functions do nothing if
- * g->mates is NULL: no rank of the group has a mate.
+ * group (group.h), has a timeout: when it expires, the group fails. If no rank of
+ * the group has a mate, g->mates is NULL, and the functions below gt_cuda_mates_find() do nothing.
  */
 enum {
 	/* an act is about six operations of CUDA (lib/comm/ring/peers.h) */
@@ -38,8 +38,8 @@ enum {
 
 /*
  * Find the mates, and set g->mates. This is a collective call. Call it after g->stream is created
- * and before links->connect() (struct gt_cuda_links). connect() waits for all ranks. Call the
- * functions below only after it has returned.
+ * and before links->connect() (struct gt_cuda_links). Call the functions below only after connect()
+ * has returned: it waits for all ranks, and then every rank can use the lock that mates share.
  *
  * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and their process has more streams on
  * this GPU than hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.

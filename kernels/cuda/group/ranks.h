@@ -13,7 +13,8 @@
 
 /* The result of an operation on one rank: an error, or code 0 for success. Ranks exchange this
  * struct as bytes. If some ranks have an error, all ranks fail with the error of the lowest rank
- * that has one. On the other ranks this error follows (gt_err_follow()). */
+ * that has one. The other ranks mark it as a consequence of a failure
+ * elsewhere (gt_err_follow()). */
 struct gt_cuda_verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -24,12 +25,14 @@ struct gt_cuda_verdict {
 struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
 
 /* Copy the error *v of rank `rank` to *err on rank `mine`. v->code must not be 0. If the two ranks
- * differ, the text gets the prefix "rank N", and the error follows. Returns err->code. */
+ * differ, the text gets the prefix "rank N", and the error is marked with gt_err_follow(). Return
+ * err->code. */
 int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, int mine, struct gt_err *err);
 
 /* Gather `bytes` bytes from every rank, in the order of ranks, into a new array *all. The caller
  * frees *all. On failure *all is NULL. If one rank cannot allocate the array, all ranks return
- * GT_ENOMEM, and none of them waits for that rank; the error of the other ranks follows. */
+ * GT_ENOMEM, and none of them waits for that rank. The other ranks mark their error with
+ * gt_err_follow(). */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
 

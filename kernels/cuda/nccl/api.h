@@ -117,10 +117,10 @@ int gt_nccl_open(int *version, struct gt_err *err);
 int gt_nccl_find(
     struct gt_nccl_api *out, int *version, const char *library_name, struct gt_err *err);
 
-/* Return the text of a version number: "2.28.9" for 22809. */
 struct gt_nccl_version {
 	char s[32];
 };
+/* Return the text of a version number: "2.28.9" for 22809. */
 struct gt_nccl_version gt_nccl_version_text(int version);
 
 #ifdef __cplusplus

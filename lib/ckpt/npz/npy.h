@@ -22,9 +22,8 @@
  */
 struct gt_npy {
 	enum gt_dtype dtype;
-	bool swapped; /* the elements have the endianness that the host does not have */
-	/* column-major: elements with neighbouring first indices are neighbours in memory */
-	bool fortran_order;
+	bool swapped;       /* the elements have the endianness that the host does not have */
+	bool fortran_order; /* column-major: the first index varies fastest in memory */
 	int ndim;
 	int64_t shape[32];
 	size_t data_at; /* offset of the first element in the file, in bytes */
@@ -39,10 +38,10 @@ bool gt_npy_dtype(const char *name, enum gt_dtype *dtype);
 /* Longest header text that gtrain accepts, in bytes. */
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/*
- * Return whether `bytes` begin like a .npy file. The first GT_NPY_START bytes of a file are enough.
- */
+/* Number of bytes that gt_npy_begins() needs. */
 enum { GT_NPY_START = 12 };
+/* Return whether `bytes`, the first GT_NPY_START or more bytes of a file, begin like a .npy
+ * file. */
 bool gt_npy_begins(const void *bytes, size_t size);
 
 /*
@@ -55,8 +54,9 @@ size_t gt_npy_header_bytes(const void *bytes, size_t size);
 /*
  * Parse the header of a file of `file_size` bytes. `bytes` are the first `size` bytes of the file:
  * the whole header, or as much of it as the file contains. Errors: GT_EFORMAT; GT_ENOTSUP for a
- * dtype that gtrain does not support; GT_EIO if the header does not fit into `size` bytes, because
- * another process has changed the file since `size` was computed.
+ * dtype or a version of the format that gtrain does not support, and for more than 32 dimensions;
+ * GT_EIO if the header does not fit into `size` bytes, because another process has changed the file
+ * since `size` was computed.
  */
 int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);
@@ -64,7 +64,7 @@ int gt_npy_parse(
 /*
  * Format a header of version 1 as NumPy does, for elements in little-endian row-major order. Set
  * *header to the header, which the caller frees with free(), and *size to its length in bytes.
- * Errors: GT_ENOTSUP for a dtype that NumPy does not have.
+ * Errors: GT_ENOTSUP for a dtype that NumPy does not have; GT_ENOMEM.
  */
 int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_err *err);

@@ -18,7 +18,7 @@
 #define GT_MPI_CALLS_VERSION 1
 #define GT_MPI_CALLS_SYMBOL  "gt_mpi_calls"
 
-/* MPI's handle of a request: a pointer or an integer. 0: no request. */
+/* MPI's handle of a request: a pointer or an integer. */
 struct gt_mpi_request {
 	uint64_t handle;
 };

@@ -7,23 +7,24 @@
 /* The rules by which names in a checkpoint of another program become names of the model. */
 struct gt_snapshot_naming {
 	const char *const *maps; /* as in struct gt_weights_options; NULL: no rules */
-	/* Used if `maps` is a rule that gt_snapshot_find_naming() made: `maps` is `own`, and own[0]
-	 * is `cut`. */
+	/* Storage for the rule that gt_snapshot_find_naming() makes. With such a rule, `maps`
+	 * points to `own`, and own[0] points to `cut`. */
 	const char *own[2];
 	char cut[80];
 };
 
 /*
- * Set *out to the rules of the user, s->maps. If there are none, and all names of the state_dict
- * begin with the same word that no name of the model begins with, set *out to a rule that removes
- * this word. An example is "model." in "model.conv1.weight": a LightningModule puts the name of its
- * attribute before the names. *out must not be copied or moved. Errors: GT_ENOMEM.
+ * Set *out to the rules of the user, s->maps. If there are none, look at the first word of each
+ * name: the part up to the first '.'. If all names of the state_dict have the same first word, and
+ * no name of the model has it, set *out to a rule that removes the word. An example is "model." in
+ * "model.conv1.weight": a LightningModule puts the name of its attribute before the names. *out
+ * must not be copied or moved. Errors: GT_ENOMEM.
  */
 int gt_snapshot_find_naming(struct gt_snapshot_naming *out, const struct gt_snapshot *s,
     const struct gt_state_dict *sd, struct gt_err *err);
 
-/* The order of parameters in a group of a file, if their places were found by position. A file of
- * another program may have another order. */
+/* The order that the search assumed for the parameters of a group. For a file of another program,
+ * the assumption may be wrong, except for GT_ORDER_CERTAIN. */
 enum gt_snapshot_order {
 	GT_ORDER_CERTAIN,    /* gtrain wrote the file, or the place was found by name */
 	GT_ORDER_MODEL,      /* the order of declaration in the model */
@@ -54,13 +55,14 @@ struct gt_snapshot_match {
  * parameters in them, may be any. Prefixes and s->maps apply to these names as they apply to the
  * names of weights. Parameters that the run has frozen may be there or not.
  *
- * Otherwise parameters are found by position. The file has the groups of snapshot_layout.h, or one
- * group of all parameters. In each group, parameters are in the order of declaration. In a file of
- * torch.save that another program wrote, they are in the order of the state_dict `sd`.
+ * Otherwise parameters are found by position. The file must have the groups of snapshot_layout.h,
+ * or one group of all parameters. The function assumes that the parameters of each group are in the
+ * order of declaration in the model. But for a file that another program wrote with torch.save, it
+ * assumes the order of the state_dict `sd`, if `sd` has all parameters of the group.
  *
  * The groups of another program's file may have their own learning rates and may lack weight decay.
- * Learning rates must have the ratios of lr_scale, and a parameter without weight decay in the file
- * must have none in this run.
+ * If the file has several groups, the learning rates of two parameters must have the same ratio as
+ * their lr_scale. A parameter without weight decay in the file must have none in this run.
  *
  * `naming` is used only for files of other programs. Release *out even after an error. Errors:
  * GT_EFORMAT if the file has other parameters or is damaged; GT_EINVAL for learning rates and
