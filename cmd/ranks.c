@@ -139,8 +139,9 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 	FILE *stream = options ? open_memstream(&text, &size) : NULL;
 
 	if (!stream) {
+		if (options)
+			gt_err_set(err, GT_ENOMEM, "out of memory");
 		json_decref(options);
-		gt_err_set(err, GT_ENOMEM, "out of memory");
 		return NULL;
 	}
 	fprintf(stream, "version %s\n", GT_VERSION);

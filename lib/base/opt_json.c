@@ -1,6 +1,7 @@
 /* opt_json.c - option tables and JSON. */
 #include "lib/base/opt_json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -248,6 +249,17 @@ int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_er
 
 /* ---- writing ---- */
 
+static void fail_to_write(const struct gt_opt *row, struct gt_err *err)
+{
+	if (errno == ENOMEM) {
+		gt_err_set(err, GT_ENOMEM, "no memory for the options");
+		return;
+	}
+	gt_err_set(
+	    err, GT_EINVAL, "{%s}: not UTF-8, so a JSON file cannot hold the value", row->name);
+	gt_err_hint(err, "if it is a path, rename the file or the folder");
+}
+
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
 {
 	json_t *object = json_object();
@@ -255,10 +267,10 @@ json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
 	for (const struct gt_opt *row = opts->table; object && row->type != GT_OPT_END; row++) {
 		if (row->type == GT_OPT_HEADING || row->flags & GT_OPT_ONCE)
 			continue;
+		errno = 0;
 		if (json_object_set_new(object, row->name, value_to_json(opts, row))) {
+			fail_to_write(row, err);
 			json_decref(object);
-			object = NULL;
-			gt_err_set(err, GT_EINVAL, "--%s: not UTF-8, or no memory", row->name);
 			return NULL;
 		}
 	}

@@ -55,6 +55,17 @@ setup() {
 	END
 }
 
+@test "a value that config.json cannot hold is refused, and nothing is written" {
+	local path=$'caf\xe9.txt' ranks
+	printf 'some text, long enough for a block' >"$path"
+	for ranks in 1 2; do
+		gtrain train --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$path" --batch 2 --steps 2 --nproc $ranks --out never
+		equal "$status" 2
+		[[ $err == "gtrain: error: --data: not UTF-8, so a JSON file cannot hold the value"$'\n'"hint: if it is a path, rename"* ]]
+		[ ! -e never ]
+	done
+}
+
 @test "with --config, what is derived from an option follows that option" {
 	gtrain train "${small[@]}" --steps 20 --out a -q
 	equal "$status" 0
