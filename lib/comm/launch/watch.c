@@ -283,11 +283,11 @@ static void leave_behind(struct gt_launch *l, int rank)
 	l->status = 128 + SIGKILL;
 }
 
-/* Kill the ranks that still run, and reap them. */
+/* Kill the ranks that still run, and reap them. A second signal has killed them before. */
 static void end_all(struct gt_launch *l)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
-	double until = gt_clock_s() + killed_s;
+	double until = l->stop_requests > 1 ? l->kill_at : gt_clock_s() + killed_s;
 
 	signal_all(l, SIGKILL);
 	for (int i = 0; i < l->options->nproc; i++) {
