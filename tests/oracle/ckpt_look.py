@@ -225,6 +225,8 @@ def diff_cases(folder):
     yield check("NaN values", {"e": math.nan}, {"e": math.nan}, 0)
     yield check("kinds", {"e": torch.ones(2)}, {"e": 1}, 1, "value")
     yield check("large integers", {"i": torch.tensor([2**62 + 1])}, {"i": torch.tensor([2**62])}, 1, "by at most 1 ")
+    for most, code in (0, 1), (1, 1), (99, 1), (100, 0):
+        yield check(f"integers that are one double, tolerance {most}", {"i": 2**60}, {"i": 2**60 + 100}, code, options=("--tolerance", str(most)))
     yield check("complex", {"c": torch.tensor([1 + 2j])}, {"c": torch.tensor([1 + 3j])}, 1, "1 of 1 differ")
     far = (torch.tensor([1 + 2j]), torch.tensor([4 + 6j]))
     yield check("complex magnitude", *({"c": c} for c in far), 1, "by at most 5 (relative: 0.693)", options=("--tolerance", "4.9"))

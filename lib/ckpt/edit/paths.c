@@ -61,7 +61,7 @@ static int new_path(struct gt_edit_naming *naming, struct gt_edit_key *path,
 		copy[head] = '\0';
 		path->to = copy;
 	}
-	return !to || (known && !copy) ? GT_ENOMEM : 0;
+	return !to || (known && !copy) ? err->code : 0;
 }
 
 /* Paths that become one: those with names first, the longest first. */
