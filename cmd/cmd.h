@@ -28,18 +28,18 @@ struct gt_cmd {
 	const struct gt_opt *(*options)(void); /* returns the option table */
 	/* Runs the command, and returns the exit status. argv[0] is the command's name. */
 	int (*run)(int argc, char **argv);
-	/* The command runs kernels on OpenMP's threads. So main() first limits the time that these
-	 * threads spin while they wait. */
+	/* true: the command runs kernels on OpenMP's threads. Before such a command, main() limits
+	 * the time that these threads spin while they wait. */
 	bool computes;
 	/* For completion: returns the word with index i in the list of all possible operands, or
-	 * NULL after the last word. The function is NULL if the operands are files. */
+	 * NULL after the last word. The pointer `word` is NULL if the operands are files. */
 	const char *(*word)(int i);
 };
 
 /* The value of gt_cmd.operands for commands that accept any number of operands. */
 enum { GT_CMD_MANY = 1 << 20 };
 
-/* A group: commands with the same first word, which is `name`. */
+/* A group: all commands whose names begin with the word `name`. */
 struct gt_cmd_group {
 	const char *name, *summary;
 };
@@ -67,10 +67,10 @@ const struct gt_cmd_group *gt_cmd_group_find(const char *name);
 const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
 
 /*
- * Return the word that stands for `cmd` in a list in which each group of commands occurs once. If
- * the command belongs to no group, this is its name. If it is the first command of a group, this is
- * the name of the group. For the other commands of a group, return NULL. Set *summary to the
- * summary of the command or the group.
+ * Return the word that the list of all commands shows for `cmd`. The list shows each group once. If
+ * `cmd` belongs to no group, the word is the name of the command. For the first command of a group
+ * in the table, the word is the name of the group. For the other commands of a group, return NULL.
+ * Set *summary to the summary of the command or the group.
  */
 const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
 
@@ -120,7 +120,8 @@ extern const char *const gt_cmd_color_words[];
 extern const char *const gt_cmd_devices[];
 
 /* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
- * of `cli_type` that holds the value. */
+ * of `cli_type` that holds the value. `text` is the help of --device. `keys` says in the help of
+ * --names which keys are meant, for example "keys of the checkpoint". */
 /* clang-format off */
 #define GT_CMD_DEVICE(cli_type, member, text) \
 	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), "LIST", text, \
@@ -179,10 +180,11 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 /* The text before option names in messages. */
 #define GT_CMD_OPTION "--"
 
+/* The size of a buffer for gt_cmd_message(), in bytes. */
+enum { GT_CMD_MESSAGE = 1280 };
 /* Write `text`, an error or a hint from the library, to `buffer`. Names of options in the text
  * (lib/base/option_names.h) are written as on the command line, for example "--batch". Return
  * `buffer`. */
-enum { GT_CMD_MESSAGE = 1280 }; /* bytes */
 const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text);
 
 /* Print "gtrain: error: ..." and a line with the hint to the stream of `log`. Return the exit
@@ -204,9 +206,9 @@ int gt_cmd_launcher_columns(void);
  * by the path of the run's latest checkpoint, and log the path. Errors: GT_ENOMEM. */
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
-/* Print a JSON document and a line feed to standard output, and release the document. Numbers have
- * 9 digits, enough for a float32. `flags` are those of json_dumpf(). Errors: GT_EIO; GT_ENOMEM if
- * `document` is NULL, because memory ran out when it was created. */
+/* Print a JSON document and a line feed to standard output, and release the document. Real numbers
+ * have 9 significant digits, enough for a float32. `flags` are those of json_dumpf(). Errors:
+ * GT_EIO; GT_ENOMEM if `document` is NULL, because memory ran out when it was created. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
 /* Install a handler of SIGBUS. The system sends this signal if a mapped file becomes shorter while
@@ -232,8 +234,8 @@ void gt_cmd_print_overview(FILE *stream, bool color);
 /* Print the list of the commands in one group. */
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 
-/* Print the completion script for bash, zsh or fish. Defined in cmd/completion.c. */
 enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };
+/* Print the completion script for one shell. Defined in cmd/completion.c. */
 void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
 
 /* Run one command: read its command line, do the work, and return the exit status. The functions

@@ -12,12 +12,14 @@
  * zeros if there are many classes, so it is stored as a list. Release it with
  * gt_confusion_release(). */
 struct gt_confusion {
+	/* the evaluation; borrowed */
 	const struct gt_eval *eval;
 	int classes;      /* number of classes */
 	int64_t *samples; /* [classes] number of samples of each class */
 	int64_t *right;   /* [classes] number of samples that were predicted as their class */
-	/* [pair_count] of each sample, its class * classes + the predicted class; ascending.
-	 * Samples for which no class was predicted, because a logit was NaN, are left out. */
+	/* [pair_count] one number per sample, in ascending order: the sample's class * `classes` +
+	 * the predicted class. Samples without a predicted class, because a logit was NaN, are left
+	 * out. */
 	int64_t *pairs;
 	int64_t pair_count;
 };
@@ -32,7 +34,7 @@ void gt_confusion_release(struct gt_confusion *c);
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 
 /* Print the confusion matrix as text. If there are more than 10 classes, print a list instead: one
- * line for each pair of a class and a wrong prediction that occurred. */
+ * line for each pair of a class and a wrong class that was predicted for its samples. */
 void gt_confusion_print(FILE *out, const struct gt_confusion *c);
 
 /* Return the metrics of an evaluation as a JSON object, which the caller frees; NULL if memory runs
@@ -51,8 +53,8 @@ json_t *gt_confusion_json(const struct gt_confusion *c);
 /*
  * Write the predictions to an open file as CSV (RFC 4180), in the order of the samples, and commit
  * the file. Damaged samples are left out. The columns are sample, class, predicted, probability.
- * For regression they are sample, target, predicted; target and predicted are in the units of the
- * data set. Errors: GT_EIO.
+ * For regression the columns are sample, target, predicted; target and predicted are in the units
+ * of the data set. Errors: GT_EIO.
  */
 int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err);
 

@@ -16,7 +16,7 @@ struct gt_cmd_ranks {
 	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
 	bool (*keeps_logs)(void *self);  /* see struct gt_launch_options; may be NULL */
-	void *self;
+	void *self;                      /* passed to keeps_logs() */
 	/* Show only the messages of rank 0 and of the rank that fails first. Ignored if log_dir is
 	 * set. */
 	bool rank_0_prints;
@@ -29,7 +29,8 @@ struct gt_cmd_ranks {
 /* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
  * `cli_type` is the struct that receives the values of the options, and `member` is its member for
  * this option. The last argument of GT_CMD_NPROC is the default: for example .initial = "2", or
- * GT_CMD_RANK_PER_GPU. With the latter, the member is 0 until gt_cmd_find_ranks() sets it. */
+ * GT_CMD_RANK_PER_GPU. With GT_CMD_RANK_PER_GPU, the member is 0 until gt_cmd_find_ranks() sets
+ * it. */
 /* clang-format off */
 #define GT_CMD_NPROC(cli_type, member, text, ...) \
 	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
@@ -58,25 +59,28 @@ int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
 /* Set *world to the rank of this process and the number of ranks. A launcher, such as mpirun,
- * passes these numbers in environment variables. If no launcher has started this process and nproc
- * is larger than 1, set *launch to true: this process then has to start the ranks. Errors:
- * GT_EINVAL if --nproc is on the command line, and a launcher has started several ranks, but more
- * or fewer than nproc. */
+ * passes these numbers in environment variables. Set *launch to true if no launcher has started
+ * this process and nproc is larger than 1: this process then has to start the ranks. Otherwise set
+ * *launch to false. Errors: GT_EINVAL if --nproc is on the command line, and a launcher has started
+ * several ranks, and their number is not nproc. */
 int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc,
     bool *launch, struct gt_err *err);
 
-/* Call gt_cmd_find_world(). If *nproc is 0, first set it: to the number of GPUs in the list of
- * devices `device` (lib/device/name.h), or to 1 if the device is the CPU or if the list has an
- * error. In addition, set *launch to true if a launcher has started only this process and *nproc is
- * above 1, for example in the only task of a batch job. The MPI backend is an exception in this
- * case, because gtrain cannot start ranks that use MPI: *launch is set to false, and *nproc to
- * 1. */
+/* Do these steps:
+ *
+ * - If *nproc is 0, set *nproc to the number of GPUs in the list of devices `device`
+ *   (lib/device/name.h), at most GT_SHM_MAX_RANKS. If the device is the CPU or the list has an
+ *   error, set *nproc to 1.
+ * - Call gt_cmd_find_world().
+ * - If a launcher has started only this process, for example in the only task of a batch job, set
+ *   *launch to whether *nproc is above 1. If `backend` is MPI, set *nproc to 1 before that, because
+ *   gtrain cannot start ranks that use MPI. */
 int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
     const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 
-/* Join the other ranks by gt_comm_join(), and check that all ranks have the same version, options
- * and operands, because otherwise the results would be wrong. `command` is the command line; it is
- * used in messages. */
+/* Join the other ranks with gt_comm_join(), and check that all ranks have the same version of
+ * gtrain, the same options and the same operands. Otherwise the results would be wrong. `command`
+ * is the command line, for messages. */
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
     const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
     struct gt_err *err);

@@ -27,8 +27,9 @@ extern const struct gt_cmd_recipe gt_cmd_recipes[];
 /* The names of all recipes, ended by NULL. */
 extern const char *const gt_cmd_recipe_names[];
 
-/* Return the recipe with the name `config`, the value of --config. NULL if there is no such recipe,
- * or if a file, not a folder, with the path `config` exists, because files have priority. */
+/* Return the recipe with the name `config`, the value of --config. Return NULL if there is no such
+ * recipe. Files have priority over recipes: return NULL, too, if `config` is the path of an
+ * existing file that is not a folder. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Read the recipe or the file `config`, and set the options that are not on the command line.

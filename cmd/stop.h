@@ -17,8 +17,8 @@
  * A signal handler could interrupt a thread at any point of a computation. With oneDNN 2.6, an
  * interrupt during a matrix product left a corrupted heap. A thread, unlike a handler, may also
  * take locks. Before the thread ends the process, it calls gt_atomic_end() (lib/base/file.h). If
- * a file is being edited in place, that function waits until the edit is complete. It also removes
- * temporary files.
+ * a file is being edited in place, gt_atomic_end() waits until the edit is complete. Then
+ * gt_atomic_end() removes temporary files.
  */
 struct gt_stop {
 	atomic_bool
@@ -38,8 +38,8 @@ struct gt_stop {
 	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
 };
 
-/* Block the two signals, and start the thread, with `graceful` false. Call this before any other
- * thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
+/* Block SIGINT and SIGTERM, set `graceful` to false, and start the thread. Call this before any
+ * other thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
 /* Return an observer that sets `graceful` when the training loop begins. Before the loop, a signal

@@ -17,8 +17,8 @@ int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_
 int gt_bench_memory_hint(int rc, struct gt_err *err);
 
 /* Parse the value of --device, such as "cuda:0,cuda:1", with gt_device_names_read(). The text of an
- * error begins with the name of the option. *out is set to an array of *count names, which the
- * caller frees. */
+ * error begins with the name of the option. Set *out to an array of device names, which the caller
+ * frees with free(), and *count to their number. Errors: those of gt_device_names_read(). */
 int gt_bench_read_devices(
     struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err);
 

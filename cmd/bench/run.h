@@ -21,11 +21,12 @@ struct gt_bench_sample {
  * words[0] is a path, or a name that is searched in PATH. In the new process, standard output is
  * /dev/null, and no signal is blocked.
  *
- * Set *status to the exit status. If the exit status is 0 and `synced` is not NULL, sync the file
- * with the path `synced` to the disk. The measured time includes the sync.
+ * Set *status to the exit status of the program; 127 if the new process cannot execute the program.
+ * If the exit status is 0 and `synced` is not NULL, sync the file with the path `synced` to the
+ * disk. The measured time includes the sync.
  *
- * Errors: GT_EIO if the process cannot be started, if a signal kills it, or if the file cannot be
- * synced.
+ * Errors: GT_EIO if no process can be created, if a signal kills the process, or if the file cannot
+ * be synced; GT_ENOMEM.
  */
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err);

@@ -56,8 +56,9 @@ struct gt_ckpt_rewrite {
 };
 
 /* Check the operands (env->opts) and the output before any file is read. Replace each operand that
- * is a run directory by the path of its latest checkpoint. Set r->format from --to, or without --to
- * from the ending of --output; warn if the two differ.
+ * is a run directory by the path of its latest checkpoint. Set r->format to the format that --to
+ * names. If --to is not given, the ending of --output decides the format. If --to is given and the
+ * ending of --output belongs to another format, log a warning.
  *
  * With --shard-size, the output consists of several files, called shards, and an index that lists
  * them. The name of an index ends with .index.json.
@@ -73,19 +74,19 @@ int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Report the result as gt_ckpt_target_write() does: in the log, or with r->json on standard output.
- * `path` is the output. If `whole` is true, the output is one file or folder; otherwise it is an
- * index of shards. `t` counts the tensors that were written, and their bytes. */
+ * If `whole` is true, `path` is the output: one file or one folder. If `whole` is false, `path` is
+ * the index of the shards. `t` counts the tensors that were written, and their bytes. */
 int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
     const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Report how many finite values became infinite when they were cast to a smaller type. The report
- * is a warning in the log; with r->json it is added to r->note. */
+/* Report how many finite values became infinite when they were cast to a smaller type. Without
+ * r->json, log the report as a warning. With r->json, add the report to r->note. */
 void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
-/* Open an input and check its tensors against its digests (lib/ckpt/tools/digest.h). Without this
- * check, the output could contain a damaged tensor with a new digest that matches the damage. Close
- * *out with gt_ckpt_close(), also after an error. */
+/* Open an input and check its tensors against its digests, which are checksums of the tensors
+ * (lib/ckpt/tools/digest.h). Without this check, the output could contain a damaged tensor with a
+ * new digest that matches the damage. Close *out with gt_ckpt_close(), also after an error. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 #endif

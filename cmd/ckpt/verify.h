@@ -5,10 +5,10 @@
 #include "cmd/cmd.h"
 #include "lib/ckpt/tools/verify.h"
 
-/* Return whether the command fails because of the findings, which are the result of checking a
- * checkpoint (lib/ckpt/tools/verify.h). It fails if the file is damaged, if a part of it could not
- * be read, or if a pickle names globals (classes or functions) that a safe loader rejects. With
- * `strict` it also fails if a tensor contains NaN or Inf. */
+/* `verify` has the findings of a check of a checkpoint (lib/ckpt/tools/verify.h). Return whether
+ * these findings make the command fail. The command fails if the file is damaged, if a part of the
+ * file could not be read, or if a pickle names globals (classes or functions) that a safe loader
+ * rejects. With `strict`, the command also fails if a tensor contains NaN or Inf. */
 bool gt_ckpt_verify_fails(const struct gt_verify *verify, bool strict);
 
 /* Print the findings as text, or as one JSON document. `repair` is the result of the option

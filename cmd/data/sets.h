@@ -5,8 +5,9 @@
 #include "cmd/cmd.h"
 #include "lib/data/get/sets.h"
 
-/* A row for an option table: the option --to, whose value is the folder of data sets. `cli_type` is
- * the struct that receives the values of the options; its member `to` receives this value. */
+/* The row of the option --to for an option table. The value of --to is the folder of data sets.
+ * `cli_type` is the struct that receives the values of the options; its member `to` receives this
+ * value. */
 #define GT_CMD_DATA_TO(cli_type)                                                                   \
 	{                                                                                          \
 		"to", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, to), "DIR",                         \
@@ -15,7 +16,7 @@
 	}
 
 /* Set *out to the path of the folder of data sets; the caller frees *out with free(). `to` is the
- * value of --to; if it is NULL, the folder is in the user's cache. Errors: GT_EIO if `to` is NULL
+ * value of --to. If `to` is NULL, the folder is in the user's cache. Errors: GT_EIO if `to` is NULL
  * and the user has no cache folder; GT_ENOMEM. */
 int gt_cmd_data_folder(char **out, const char *to, struct gt_err *err);
 
@@ -25,17 +26,17 @@ int gt_cmd_data_folder(char **out, const char *to, struct gt_err *err);
 int gt_cmd_data_find(const struct gt_set ***out, const struct gt_opts *opts, struct gt_err *err);
 
 /*
- * Return a value for the option --data, with which `gtrain train` reads the data set `set`. The
+ * Return the value of the option --data that makes `gtrain train` read the data set `set`. The
  * caller frees it with free(). `folder` is the result of gt_cmd_data_folder(), and `to` is the
  * value of --to. If `to` is NULL and the set has training data (set->kind), the result is the name
- * of the set, such as "mnist". Otherwise the result contains the path of the set, which is in
- * `folder`. Return NULL with err set if memory runs out.
+ * of the set, such as "mnist". Otherwise the result contains the path of the set in `folder`.
+ * Return NULL with err set if memory runs out.
  */
 char *gt_cmd_data_spec(
     const struct gt_set *set, const char *folder, const char *to, struct gt_err *err);
 
 /* Return a command that trains on the data set, such as "gtrain train --model lenet --data mnist".
- * The caller frees it with free(). Its words are quoted for a shell where this is necessary. The
+ * The caller frees it with free(). Words of the command that a shell would change are quoted. The
  * arguments are those of gt_cmd_data_spec(). Return NULL with err set if memory runs out. */
 char *gt_cmd_data_command(
     const struct gt_set *set, const char *folder, const char *to, struct gt_err *err);

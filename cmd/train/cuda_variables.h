@@ -5,13 +5,15 @@
 #include "cmd/train/options.h"
 
 /* If the model is a pipeline and CUDA_DEVICE_MAX_CONNECTIONS is not in the environment, set it to
- * 32. Call this before the first call of CUDA and before other threads start. */
+ * 32. CUDA then uses 32 hardware queues on each GPU, instead of 8, so fewer streams have to share a
+ * queue. Call this before the first call of CUDA and before other threads start. */
 void gt_cmd_ask_for_queues(const struct gt_train_cli *cli);
 
 /* If ranks of this process share a GPU, add CUDA_DEVICE_MAX_CONNECTIONS=32 and
- * CUDA_MODULE_LOADING=EAGER to the environment, except variables that are already there. If one was
- * added, start this program again. argv[0] is the name of the command. Call this after --nproc is
- * known and before anything is written. */
+ * CUDA_MODULE_LOADING=EAGER (load all kernels at the start) to the environment, except variables
+ * that are already there. If a variable was added, start this program again in this process
+ * (execv()), so that CUDA reads the new environment. argv[0] is the name of the command. Call this
+ * after --nproc is known and before the command writes any output. */
 void gt_cmd_restart_for_shared_gpus(
     const struct gt_train_cli *cli, int argc, char **argv, struct gt_log *log);
 

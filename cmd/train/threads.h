@@ -13,6 +13,7 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli);
 /* Return the number of ranks that are threads of this process; 1 if ranks are processes. */
 int gt_cmd_train_thread_ranks(const struct gt_train_cli *cli);
 
+/* A training run on ranks that are threads of this process. */
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
 	/* The options of all ranks but rank 0. When a rank starts, it sets `group` and `host_rank`
