@@ -16,11 +16,11 @@
  * instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
- * GT_ISA(gt_cpu_NAME_kernels). There are three exceptions.
- * table.c exports the struct gt_cpu_set. range.c exports a struct gt_range_kernels. muon.c exports
- * one function, which range.c puts into this struct. Code that is the same for float32 and float64
- * is in NAME.inc. NAME.c includes NAME.inc once for each of the two types. real.inc defines the
- * macros that stand for the type.
+ * GT_ISA(gt_cpu_NAME_kernels). There are three exceptions. table.c exports the struct gt_cpu_set.
+ * range.c exports a struct gt_range_kernels. muon.c exports one function, which range.c puts into
+ * its struct gt_range_kernels. Code that is the same for float32 and float64 is in NAME.inc. NAME.c
+ * includes NAME.inc once for each of the two types. real.inc defines the macros that stand for the
+ * type.
  *
  * For 16-bit types, half.c converts the inputs to float32, calls the float32 kernel, and rounds the
  * results. If oneDNN has a faster kernel for the 16-bit type, that kernel is used instead.
@@ -61,9 +61,9 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
-/* If a kernel needs an output of the same type as the first input, its accepts() (struct gt_kernel)
- * is this function. If the input has 32 bits and the output has 16 bits, a kernel of half.c does
- * the work. */
+/* Return whether the output has the same type as the first input. Kernels that support only such
+ * calls use this function as accepts() (struct gt_kernel). If the input has 32 bits and the output
+ * has 16 bits, a kernel of half.c does the work. */
 static inline bool gt_cpu_accepts_one_type(const struct gt_call *call)
 {
 	return call->out[0].dtype == call->in[0].dtype;

@@ -1,4 +1,4 @@
-/* kept.h - rounding for a kernel that computes two ops: the first op's result, as if stored. */
+/* kept.h - for kernels that compute two ops: round the first result as if it were stored. */
 #ifndef GT_KERNELS_CPU_KEPT_H
 #define GT_KERNELS_CPU_KEPT_H
 
@@ -6,14 +6,14 @@
 #include "kernels/cpu/parallel.h"
 #include "lib/graph/kernel.h"
 
-/* Return the type in which output i of a call will be kept: that of the call in 16 bits that this
- * call computes (gt_call.narrow), if there is one. */
+/* Return the type in which output i of a call will be stored. If this float32 call does the work of
+ * a call with 16-bit tensors (gt_call.narrow), this is the type of output i of that 16-bit call. */
 static inline enum gt_dtype gt_kept_type(const struct gt_call *call, int i)
 {
 	return (call->narrow ? call->narrow : call)->out[i].dtype;
 }
 
-/* Round x[n] to `dtype`, if it has 16 bits. */
+/* Round x[n] to `dtype`, in place. Do nothing if `dtype` is not a 16-bit type. */
 static inline void gt_round_f32(float *x, int64_t n, enum gt_dtype dtype)
 {
 	enum { TILE = 256 };
@@ -27,7 +27,8 @@ static inline void gt_round_f32(float *x, int64_t n, enum gt_dtype dtype)
 	}
 }
 
-/* The same in float64: no call in 16 bits is computed in it. */
+/* The float64 version of gt_round_f32(). It does nothing, because float64 kernels never do the work
+ * of 16-bit calls. */
 static inline void gt_round_f64(double *x, int64_t n, enum gt_dtype dtype)
 {
 	(void)x;

@@ -37,8 +37,8 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 }
 
 /*
- * An optimizer is updating a range of the parameters, and o->copy may be a 16-bit copy of this
- * range. p[n] are the updated elements with the indices first to first + n - 1 in the range. Round
+ * Update the 16-bit copy o->copy of a range of parameters, after an optimizer has updated n
+ * elements of the range. p[n] are these elements; `first` is the index of p[0] in the range. Round
  * them to o->copy_type, and write them to o->copy[first] to o->copy[first + n - 1]. If o->copy is
  * NULL, do nothing.
  */
