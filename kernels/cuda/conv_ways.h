@@ -13,12 +13,13 @@ extern "C" {
  * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan. Otherwise call->state
  * is NULL, and conv.cu's kernels compute the call; they support every call.
  *
- * gt_conv_choose() makes this choice and sets call->state. Call it after conv.cu has prepared the
- * call for its own kernel. The first time a shape is seen, the function measures cuDNN's plans and
- * conv.cu's kernel, and remembers the fastest (fastest.h). It chooses conv.cu's kernel
+ * gt_conv_choose() makes this choice and sets call->state. Call gt_conv_choose() after conv.cu has
+ * prepared the call for conv.cu's own kernel. The first time a shape is seen, the function measures
+ * cuDNN's plans and conv.cu's kernel, and remembers the fastest one (fastest.h). It chooses
+ * conv.cu's kernel
  *
- *   - if cuDNN is missing, has no usable plan, is not faster, or its result differs too much from
- *     that of conv.cu's kernel;
+ *   - if cuDNN is missing, has no usable plan, is not faster, or has a result that differs too much
+ *     from the result of conv.cu's kernel;
  *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
  *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
  *
@@ -40,10 +41,10 @@ enum { GT_CONV_SUMS = 2 * 264 };
  *
  *   gt_conv_fill()       Queue a kernel that fills t with numbers from -1 to 1. Each number depends
  *                        only on the seed and on its index.
- *   gt_conv_distance()   Set *distance to sqrt(sum of (x - y)^2 / sum of y^2), after waiting for
- *                        the stream. y has the type and the size of x. *distance is NaN if all
- *                        elements of x and y are 0. `sums` has room for GT_CONV_SUMS doubles in
- *                        device memory.
+ *   gt_conv_distance()   Compute sqrt(sum of (x - y)^2 / sum of y^2) on the stream, wait for the
+ *                        result, and set *distance to it. y has the type and the size of x.
+ *                        *distance is NaN if all elements of x and y are 0. `sums` points to
+ *                        device memory for GT_CONV_SUMS doubles.
  *
  * Errors: GT_EDEVICE.
  */

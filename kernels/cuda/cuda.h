@@ -54,8 +54,9 @@ struct gt_fault_slot {
 };
 
 /* Check `e`, the result of a CUDA function. Return 0 for success; otherwise return GT_EDEVICE, with
- * `what` and CUDA's error text in the message. `what` is the name of a function or kernel. CUDA
- * reports an error of a kernel in a later call, which may be a call of any function. */
+ * `what` and CUDA's error text in the message. `what` is the name of a function or kernel, and
+ * `index` is the index of the device. CUDA reports an error of a kernel in a later call, which may
+ * be a call of any function. */
 int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
 
 /* Call this after a kernel launch. Return 0 if the kernel was queued; otherwise return the error.
@@ -72,16 +73,16 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
 /* ---- peak.c ---- */
 
 /*
- * Return the peak floating-point operations per second of matrix products; 0 if it is not known. It
- * is the number of multiprocessors, times their highest clock, times the operations per
+ * Return the peak floating-point operations per second of matrix products; 0 if it is not known.
+ * The peak is the number of multiprocessors, times their highest clock, times the operations per
  * multiprocessor and clock cycle. The last factor depends on the compute capability. A multiply-add
  * counts as two operations.
  *
  * Products of 16-bit types use tensor cores and sum in float32. If `tf32` is set, products of
  * float32 also use tensor cores, at half the rate of 16-bit types. Some GPUs, for example GeForce,
  * do fewer operations per multiprocessor and clock cycle than others with the same compute
- * capability; this function uses the same factor for both. Data sheets may assume a lower clock
- * (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
+ * capability; this function uses the same factor for all GPUs of one compute capability. Data
+ * sheets may assume a lower clock (H100 SXM: 1.83 GHz, although 1.98 GHz is possible).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and

@@ -20,30 +20,31 @@ extern "C" {
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It has the
- *             alignment of device memory. If `numbers` is set, the memory already has random
- *             numbers: near 1 in bfloat16, float16 and float32, and 2^-15 to 2^-7 in float64.
- *             Otherwise all bytes are 0. With zeros a GPU draws less power and runs at a higher
- *             clock than with the data of a real model, so that the measured times are too short.
- *   queue     Queue the operation with algorithm i on the stream. If this fails the first time, the
- *             algorithm is not used.
- *   verify    Optional (NULL): called once after the first run of algorithm i. Run the algorithm on
- *             data that verify() chooses, and set *right to false if the result is wrong; *right is
- *             true before the call. A wrong algorithm is not used. Algorithms are verified in the
- *             order of their indices.
- *
- *   finish    Optional (NULL): forget the stream, which is destroyed after this call. All queued
- *             work is done.
+ *             alignment of device memory. If `numbers` is set, the memory contains random numbers.
+ *             Their absolute values are 0.5 to 1 in bfloat16 and float32, 1.75 to 1.88 in float16,
+ *             and 2^-15 to 2^-7 in float64. If `numbers` is not set, all bytes are 0. With zeros, a
+ *             GPU draws less power and runs at a higher clock than with the data of a real model,
+ *             and the measured times are too short.
+ *   queue     Queue the operation with algorithm i on the stream. If the first call for algorithm
+ *             i fails, the algorithm is not used.
+ *   verify    Optional, may be NULL. Called once, after the first run of algorithm i: run the
+ *             algorithm on data that verify() chooses, and set *right to false if the result is
+ *             wrong. *right is true before the call. An algorithm with a wrong result is not used.
+ *             Algorithms are verified in the order of their indices.
+ *   finish    Optional, may be NULL. Called when all queued work is done: stop using the stream,
+ *             which is destroyed after this call.
  *
  * If the choice for this operation is already known, none of these functions is called.
  */
 struct gt_candidates {
 	const char *what;    /* text for error messages, for example "timing a product" */
 	const char *library; /* library of the algorithms, for example "cublaslt" */
-	size_t version;  /* version of the library; each has its own file of choices (choices.h) */
-	const char *key; /* key of the operation (choices.h) */
-	int count;       /* number of algorithms */
+	/* version of the library; choices of each version are in a separate file (choices.h) */
+	size_t version;
+	const char *key;                 /* key of the operation (choices.h) */
+	int count;                       /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */
-	bool numbers;                    /* time with numbers, not with zeros: see place */
+	bool numbers;                    /* time with random numbers, not with zeros: see place */
 	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);
@@ -56,10 +57,10 @@ struct gt_candidates {
 /*
  * Set *best to the index of the fastest algorithm, or to -1 if no algorithm works. The choice is
  * remembered (choices.h). A remembered choice is used only if it is one of c->choices. If there is
- * not enough device memory for the measurement, *best is 0, and this is not remembered.
+ * not enough device memory for the measurement, *best is 0, and this choice is not remembered.
  *
- * Errors: GT_EDEVICE; the errors of prepare() and place(); errors of queue() after its first
- * success; those of verify().
+ * Errors: GT_EDEVICE; GT_ENOMEM; the errors of prepare(), place() and verify(); the errors of
+ * queue(), except in the first call for an algorithm.
  */
 int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err);
 

@@ -18,7 +18,7 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 void gt_cuda_end_calls(struct gt_stream *stream);
 
 /* The type of cuStreamWaitValue32(), a function of the CUDA driver. The function makes a stream
- * wait until a number in memory has a given value. */
+ * wait until a number in memory reaches a given value. */
 typedef __typeof__(cuStreamWaitValue32) gt_cuda_wait_value_fn;
 /* Find cuStreamWaitValue32() in the driver. `index` is the index of the device; it is used in error
  * messages. Errors: GT_EDEVICE if the driver is too old. */
@@ -28,13 +28,13 @@ int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_er
  * host call that fails has the same effect. If an error is already stored, it is kept. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
-/* Return the stored error of the device with this index, or 0 if there is none. A host call that
- * failed or a call of gt_cuda_fail() has stored it. The error is cleared when the last stream of
- * the device is freed. */
+/* If a failed host call or gt_cuda_fail() has stored an error for the device with this index, set
+ * *err to this error, and return its code. Otherwise return 0. The stored error is cleared when the
+ * last stream of the device is freed. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
 /* Add `by` (1, -1 or 0) to the number of streams of the device with this index, and return the new
- * number. If it is 0, clear the stored error of the device. */
+ * number. If the new number is 0, clear the stored error of the device. */
 int gt_cuda_count_stream(int index, int by);
 
 #endif

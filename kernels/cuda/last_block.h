@@ -1,4 +1,4 @@
-/* last_block.h - counters by which a block finds out whether it is the last block to finish. */
+/* last_block.h - counters that tell a thread block whether it is the last block to finish. */
 #ifndef GT_KERNELS_CUDA_LAST_BLOCK_H
 #define GT_KERNELS_CUDA_LAST_BLOCK_H
 
@@ -10,7 +10,6 @@
 enum { GT_CUDA_BLOCK_COUNTERS = 256, GT_CUDA_BLOCK_COUNTER_BYTES = GT_CUDA_BLOCK_COUNTERS * 4 };
 
 /* Return the address of the counters [GT_CUDA_BLOCK_COUNTERS] of a stream, in device memory. */
-
 static inline unsigned *gt_cuda_block_counters(const struct gt_stream *stream)
 {
 	return (unsigned *)((char *)stream->scratch + GT_CUDA_SCRATCH_BYTES);

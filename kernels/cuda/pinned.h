@@ -22,7 +22,8 @@
 /* Allocate pinned host memory, with undefined contents. *out is NULL after an error. */
 cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out);
 
-/* Give back memory of gt_cuda_pinned_take(), with the same index and bytes. p may be NULL. */
+/* Give back memory of gt_cuda_pinned_take(), with the same index and bytes. p may be NULL. If there
+ * is no host memory to keep a record of `p`, free `p` at once, which may wait for the device. */
 void gt_cuda_pinned_give(int index, void *p, size_t bytes);
 
 /* Free all memory of the device that was given back. This may wait for streams of the device. */

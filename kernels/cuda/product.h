@@ -17,9 +17,9 @@ extern "C" {
  *
  *   y [m, n] = alpha * op(a) * op(b) + bias + beta * c
  *
- * and then the epilogue, an operation on y before it is stored (enum gt_product_end). op(a) is
- * a or its transpose, as trans_a says; op(b) is b or its transpose, as trans_b says. The options
- * below are members of struct gt_product_shape.
+ * and then the epilogue, an operation on y before y is stored (enum gt_product_end). op(a) is the
+ * transpose of a if trans_a is set, otherwise a itself. op(b) depends on trans_b in the same way.
+ * The options below are members of struct gt_product_shape.
  *
  *   a      [m, k], or [k, m] if trans_a is set
  *   b      [k, n], or [n, k] if trans_b is set
@@ -32,9 +32,10 @@ extern "C" {
  * All tensors have the same type (F32, F64, BF16 or F16) and are aligned to 32 bytes. If `wide` is
  * set and this type has 16 bits, y, c and sums are float32. There may be gaps between the rows of
  * a, y and c; the other tensors are contiguous. Each element of y and of sums is a sum that is
- * computed in float32 (float64 for F64) and rounded once. There are two exceptions: divided sums,
- * and kernels of cuBLASLt for ragged rows, which may round more than once (both below). If `tf32`
- * is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied by tensor cores.
+ * computed in float32 (float64 for F64) and rounded once. There are two exceptions: if k is
+ * divided, an element is rounded twice; and cuBLASLt's kernels for ragged rows may round an element
+ * more than once. Both are described below. If `tf32` is set, a and b of F32 are rounded to 10 bits
+ * of mantissa and multiplied by tensor cores.
  *
  * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
  * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
@@ -52,24 +53,25 @@ extern "C" {
  * divides such a product into two products of cuBLASLt: the main part takes the largest multiple of
  * 32 bytes from the ragged size, and the rest takes the remaining elements, at most 15.
  *
- *   ragged   with                           main part           rest
+ *   ragged   requires                       main part           rest
  *   n        trans_b, y_stride              columns below n0    columns from n0 on
  *   m        trans_a, a_stride              rows below m0       rows from m0 on
  *   k        a_stride, nothing transposed   terms below k0      terms from k0 on
  *
- * If k is divided, the rest is computed first, with beta as the caller gives it, and the main part
- * is added to y. So the rest, a small summand, is rounded twice: once to the type of y, together
- * with beta * c, and once in the sum. If n or m is divided, each element of y is rounded only once.
+ * If k is divided, the rest is computed first, with the caller's beta. The main part is then added
+ * to y. So the rest, a small summand, is rounded twice: once to the type of y, together with
+ * beta * c, and once in the sum. If n or m is divided, each element of y is rounded only once.
  *
  * Products are not divided in these cases:
  *
- *   - The type is F64, or F32 without tf32. It is not known whether ragged sizes are slow there.
+ *   - The type is F64, or F32 without tf32. It is not known whether ragged sizes of these types are
+ *     slow.
  *   - The product has a bias or an epilogue.
  *   - Rows of a, b or y do not begin at multiples of 16 bytes, as in a contiguous tensor with
  *     ragged rows. The main part would be as slow as the whole product.
  *   - Rows of both a and y have a ragged length, or the ragged length is below 32 bytes.
- *   - m * n * k is less than GT_PRODUCT_DIVIDED. By the rates above, the fast kernels then save
- *     less than 5 us, about the time of the second kernel.
+ *   - m * n * k is less than GT_PRODUCT_DIVIDED. At the speeds above, the fast kernels then save
+ *     less than 5 us, about the time that the second kernel takes.
  */
 enum gt_product_end {
 	GT_PRODUCT_PLAIN,
@@ -123,12 +125,12 @@ size_t gt_product_workspace(const struct gt_product *p);
 /* Add the cost of `runs` runs to a call. call->launches grows by 2 for each run if p is divided,
  * otherwise by 1. more_bytes_read and more_bytes_written grow by the bytes that a divided product
  * moves in addition to a whole product: it reads a twice if n is divided, and b twice if m is
- * divided; if k is divided, it writes y twice and reads y once more. */
+ * divided. If k is divided, it writes y twice and reads y once more. */
 void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call);
 
 /* Store a device address for later runs: gt_product_set_bias() stores the address of the bias or of
- * sums, and gt_product_set_aux() the address of aux. If the product has such a tensor, call the
- * function before gt_product_run(). Errors: GT_EDEVICE. */
+ * sums, and gt_product_set_aux() stores the address of aux. If the product has a bias, sums or aux,
+ * call the function for it before gt_product_run(). Errors: GT_EDEVICE. */
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
 int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 

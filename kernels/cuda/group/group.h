@@ -37,14 +37,14 @@
  *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
- * A rank may have several groups, and collectives of several groups may be on its GPU at a time.
- * NCCL requires that the ranks queue the operations of different communicators in the same order
- * (NCCL User Guide, "Using multiple NCCL communicators concurrently"), and NCCL connects the ranks
- * in the first call of each kind of collective. Neither the order nor the connecting needs a lock.
- * One thread of a rank queues all its collectives, in the order of its plan. If two ranks share
- * several groups, their plans contain the collectives of these groups in the same order. call() of
- * the links returns when NCCL has queued the call, so it has connected the ranks before the next
- * group is used.
+ * A rank may have several groups, and its GPU may run collectives of several groups at a time. NCCL
+ * requires that the ranks queue the operations of different communicators in the same order (NCCL
+ * User Guide, "Using multiple NCCL communicators concurrently"), and NCCL connects the ranks in the
+ * first call of each kind of collective. Neither this order nor the connecting of ranks needs a
+ * lock. One thread of each rank queues all collectives of the rank, in the order of the rank's
+ * plan. If two ranks share several groups, their plans contain the collectives of these groups in
+ * the same order. call() of the links returns after NCCL has queued the call. NCCL has then
+ * connected the ranks, before the rank uses its next group.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -71,11 +71,12 @@ struct gt_cuda_links {
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* Make this GPU stop waiting at once. May be called on any thread, and more than once. */
+	/* End the collectives on this GPU, so that it stops waiting for other ranks. May be called
+	 * on any thread, and more than once. */
 	void (*abort)(struct gt_cuda_group *g);
 
-	/* May be NULL. Called after abort(): also end the waits that are still queued on g->stream,
-	 * and return when the stream has no more work. */
+	/* May be NULL. The watch calls this after abort(). End the waits that are still queued on
+	 * g->stream, and return when the stream has no more work. */
 	void (*drain)(struct gt_cuda_group *g);
 
 	/* Free g->link. Called after the watch has ended; before that, either abort() was called or
@@ -134,7 +135,7 @@ struct gt_cuda_group {
 
 /* *group is a group for host memory that nothing else uses. Replace it by a group for the memory of
  * this GPU. The new group owns the old one. On failure *group is unchanged. The functions make() of
- * struct gt_device_groups (lib/comm/device_group.h) call this with their own links. */
+ * struct gt_device_groups (lib/comm/device_group.h) call this with their kind of links. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
     const struct gt_cuda_links *links, struct gt_err *err);
 
@@ -143,12 +144,13 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 void gt_cuda_group_pause(double *pause_s);
 
 /* Make the group fail with *err and abort its links. If the group has failed before, only copy its
- * first error to *err. Returns err->code. May be called on any thread. */
+ * first error to *err. Return err->code. May be called on any thread. */
 int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
 
-/* The first half of gt_cuda_group_fail(): store *err, and end the waits of the host. Return true
- * if the group has not failed before; then the caller must abort the links. Otherwise copy the
- * first error to *err. */
+/* The first half of gt_cuda_group_fail(): make the group fail with *err, and wake the threads of
+ * the host that wait for the group. Return true if the group has not failed before: the caller must
+ * then abort the links. If the group has failed before, copy its first error to *err, and return
+ * false. */
 bool gt_cuda_group_note(struct gt_cuda_group *g, struct gt_err *err);
 
 /* If the group has failed, copy its error to *err and return the code. Otherwise return 0. */

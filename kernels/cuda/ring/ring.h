@@ -12,8 +12,9 @@
 /*
  * The ranks are threads or processes of one host, and may share GPUs. These words are used here:
  *
- *   window   a block of device memory of one rank that the other ranks write to. Other processes
- *            open it with cudaIpcOpenMemHandle(); threads of the same process use its address.
+ *   window   a block of one rank's device memory. The other ranks write to this block. Other
+ *            processes open the block with cudaIpcOpenMemHandle(); threads of the same process use
+ *            its address.
  *   inbox    the part of a window that one other rank writes to. A window has one inbox for each
  *            other rank. Collectives use the inbox for the previous rank in the ring. The other
  *            inboxes are only for messages (GT_SEND), and have shorter slots.
@@ -62,7 +63,8 @@
  * is in line r * size + r.
  */
 struct gt_cuda_ring_line {
-	/* counters of an inbox: chunks that were written into it and read from it */
+	/* counters of an inbox. filled: number of chunks that were written into the inbox. taken:
+	 * number of chunks that were read from the inbox. */
 	uint32_t filled, taken;
 
 	/* state of rank r */
@@ -71,14 +73,15 @@ struct gt_cuda_ring_line {
 	/* only used if rank r is the lowest rank of its process: number of ranks of this process
 	 * that have called gt_cuda_ring_disconnect() */
 	uint32_t left;
-	uint32_t unused[11];
+	uint32_t unused[11]; /* make a line 64 bytes long */
 };
 
 /* A rank's connection with one other rank. */
 struct gt_cuda_ring_lane {
 	unsigned char *window; /* the other rank's window; NULL: not open */
 	bool opened;           /* the window belongs to another process, and is open */
-	/* chunks that were queued for sending to the other rank, and for receiving from it */
+	/* sent: number of chunks that were queued for sending to the other rank. received: number
+	 * of chunks that were queued for receiving from the other rank. */
 	uint32_t sent, received;
 };
 
@@ -94,12 +97,12 @@ struct gt_cuda_ring {
 	struct gt_cuda_ring_lane *lanes; /* [size]; element r: the connection with rank r */
 	struct gt_cuda_ring_line *lines; /* [size * size], in host memory */
 	uintptr_t d_lines;               /* address of `lines` on this GPU */
-	/* number of ranks of the group that are in this process; the lowest of these ranks, which
-	 * registers `lines` with CUDA */
+	/* mates: number of ranks of the group that are in this process. first_mate: the lowest of
+	 * these ranks; it registers `lines` with CUDA. */
 	int mates, first_mate;
 	bool registered; /* `lines` is registered with CUDA */
 	gt_cuda_wait_value_fn *wait_value;
-	unsigned wait_flags; /* of wait_value() */
+	unsigned wait_flags; /* the flags to pass to wait_value() */
 	/* The collective that is being queued. It consists of acts: an act is the work on one chunk
 	 * (kernels/cuda/group/mates.h). acts: number of acts queued so far; sends: the current act
 	 * sends a chunk. */
