@@ -35,12 +35,12 @@ const char *gt_buf_text(const struct gt_buf *b);
 int gt_buf_check(const struct gt_buf *b, struct gt_err *err);
 
 /* Move the text to *text, which the caller frees, and write its length to *length. `length` may be
- * NULL. The buffer is empty afterwards. Errors: GT_ENOMEM if text is missing; *text is then NULL.
- */
+ * NULL. The buffer is empty afterwards, also after an error. Errors: GT_ENOMEM if text is missing;
+ * *text is then NULL. */
 int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *err);
 
-/* Copy the text into an arena, release the buffer, and return the copy. NULL with err set if text
- * is missing or memory runs out. */
+/* Copy the text into an arena, release the buffer, and return the copy. Return NULL with err set if
+ * text is missing or memory runs out; the buffer is then released, too. */
 char *gt_buf_keep(struct gt_buf *b, struct gt_arena *arena, struct gt_err *err);
 
 void gt_buf_release(struct gt_buf *b);

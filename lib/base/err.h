@@ -32,9 +32,10 @@ struct gt_err {
 	char hint[480];     /* how to solve the problem; "" if there is no hint */
 	bool follows;       /* see gt_err_follow() */
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
-	/* with GT_EFORMAT: the file is intact, but not of this model or of these options */
+	/* with GT_EFORMAT: the file is intact, but it belongs to another model or other options */
 	bool mismatch;
-	/* the same call fails again until somebody helps: the file system is full, for example */
+	/* repeating the call will not help until the user solves the problem, for example a full
+	 * file system */
 	bool lasting;
 };
 
@@ -49,8 +50,8 @@ struct gt_err {
  * gt_err_set(...)`. In all functions, `err` must not be NULL.
  *
  * The text may contain names from files, so it may contain any character. Print it with
- * gt_log_put(), which escapes control characters. In this function and the next three, the format
- * may contain names of options in braces (option_names.h).
+ * gt_log_put(), which escapes control characters. In this function and in all functions below, the
+ * format may contain names of options in braces (option_names.h).
  */
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -65,8 +66,8 @@ int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((forma
 /* Set the hint of an error. Return err->code. */
 int gt_err_hint(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Mark an error of this rank that only follows from the failure of another rank of the job. The
- * error of that rank states the cause. Return err->code. */
+/* Mark an error of this rank as a mere consequence of the failure of another rank of the job. The
+ * error of the other rank states the cause. Return err->code. */
 int gt_err_follow(struct gt_err *err);
 
 /* Put the formatted prefix and ": " before the text of an error. Return err->code. */

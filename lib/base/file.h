@@ -60,16 +60,16 @@ int gt_map_shrank(struct gt_err *err);
 
 /*
  * Return the path of the mapped file that has a byte at `address`, in the form of gt_log_put(), or
- * NULL if it is not known. The path is valid until gt_unmap(). The handler of SIGBUS may call this:
- * the function takes no lock. Only the paths of 64 mappings at a time are known, and none of about
- * 1000 bytes or more.
+ * NULL if the path is not known. The path is valid until gt_unmap(). The handler of SIGBUS may call
+ * this: the function takes no lock. At most 64 mappings at a time have known paths. A path of about
+ * 1000 bytes or more is never known.
  */
 const char *gt_map_path_at(const void *address);
 
 /*
  * Skip holes. A hole is a part of a file without blocks on the disk. It reads as zeros, so a search
  * for other bytes can skip it. If the file system does not report holes, or the bytes do not come
- * from a file, the file counts as one without holes.
+ * from a file, these functions assume that there are no holes.
  *
  * gt_map_data() returns the first offset that is not inside a hole and not below `offset`, or
  * map->size if there is none. gt_map_data_end() searches backwards from `end`. It returns an offset
@@ -87,8 +87,8 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /*
  * A file that is written under a temporary name in the same folder, PATH.tmp-PID-N, and then
- * renamed to PATH. If the temporary name would be too long for a file system, it has only the
- * beginning of the name in PATH. After gt_atomic_open(), call either gt_atomic_commit() or
+ * renamed to PATH. If this temporary name would be too long for a file system, it begins with only
+ * a part of the file's name. After gt_atomic_open(), call either gt_atomic_commit() or
  * gt_atomic_abandon().
  *
  * - Commit: flush and sync the file, rename it to its final name, and sync the folder. Commit also
@@ -101,9 +101,9 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * - Symbolic links: gt_atomic_open() follows them, also to a file that does not exist yet. The link
  *   stays, and the temporary file is in the folder of the link's target. gt_atomic_open_at() with a
  *   folder does not follow links. The caller must keep this folder open until commit or abandon.
- * - Errors: opening fails if the path exists and is not a regular file. It also fails if the path
- *   is a link to an open file in /proc, as /dev/stdout is: a rename would put a new file in the
- *   place of the open one, and the earlier content of the open file would be lost.
+ * - Errors: gt_atomic_open() fails if the path exists and is not a regular file. It also fails if
+ *   the path is a link to an open file in /proc, for example /dev/stdout: a rename would replace
+ *   the open file by a new one, and the earlier content of the open file would be lost.
  *
  * If a process is killed by SIGKILL, its temporary files stay. The next open of the same path
  * removes them if no process with this PID exists and no process holds a lock on them.
@@ -113,7 +113,7 @@ struct gt_atomic_file {
 	/* The final path with symbolic links resolved, and the temporary path. */
 	char *path, *temporary;
 	int folder;  /* descriptor of the folder, borrowed; or AT_FDCWD */
-	size_t name; /* both paths, from this offset on, are relative to `folder` */
+	size_t name; /* offset in both paths: the rest of each path is relative to `folder` */
 	/* The caller may set this after opening. fsync() is then not called, so the file may be
 	 * lost if the power fails. */
 	bool no_sync;
@@ -160,7 +160,8 @@ int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err)
 /*
  * Remove all temporary files and temporary folders of this process. Call this if the process has to
  * end early, for example after Ctrl-C. Call it from any thread, but not from a signal handler. If
- * another thread opens, commits or abandons a file afterwards, it blocks until the process ends.
+ * another thread opens, commits or abandons a file afterwards, that thread blocks until the process
+ * ends.
  */
 void gt_atomic_end(void);
 

@@ -53,7 +53,7 @@ int gt_make_dirs(const char *path, struct gt_err *err);
  * file in this folder; a symbolic link is an error. If `folder` is NULL, `path` is an ordinary
  * path, and symbolic links in it are followed.
  *
- * Functions with such an argument do not keep its pointers, unless their comments say so.
+ * Functions that get a struct gt_file_name keep its pointers only if their comments say so.
  */
 struct gt_file_name {
 	const struct gt_folder *folder; /* may be NULL */
@@ -78,17 +78,29 @@ bool gt_file_is_same(const char *a, const char *b);
  * `path` is a symbolic link, return true if the link or its target is there. */
 bool gt_file_is_below(const char *path, const char *folder);
 
-/* `folder` is a folder that the program reads. Check that `path`, which need not exist, is not this
- * folder, is not below it, and is not in a folder that a link in `folder` itself leads to. Links in
- * folders below it are not examined. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot
- * be listed. */
+/*
+ * `folder` is a folder that the program reads. Check that `path`, which need not exist,
+ *
+ * - is not this folder, and is not below this folder;
+ * - is not the target of a symbolic link in this folder, and is not below such a target. Symbolic
+ *   links in folders below this folder are not examined.
+ *
+ * Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot be listed.
+ */
 int gt_file_check_not_in(const char *path, const char *folder, struct gt_err *err);
 
-/* `input` is a file or a folder that the program reads. Check that writing the file `path` would
- * not change `input`: `path` is not the file; if `input` is a folder, gt_file_check_not_in()
- * succeeds, and no link below the folder leads to `path`. If `path` is a regular file elsewhere,
- * all files of the folder are examined for such links. If `input` does not exist, there is no
- * error. Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot be listed. */
+/*
+ * `input` is a file or a folder that the program reads. Check that writing the file `path` would
+ * not change `input`:
+ *
+ * - If `input` is a file, `path` must not be the same file.
+ * - If `input` is a folder, gt_file_check_not_in() must succeed, and no symbolic or hard link in
+ *   the folder or below it may lead to `path`. If `path` is an existing regular file, this function
+ *   examines all files of the folder for such links, which takes time.
+ * - If `input` does not exist, there is no error.
+ *
+ * Errors: GT_EINVAL; GT_EIO and GT_ENOMEM if the folder cannot be listed.
+ */
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err);
 
 /* Check a file. Set *found to whether it exists, and *st to its properties; `st` may be NULL.

@@ -35,9 +35,10 @@ struct gt_log {
  */
 void gt_log_put(FILE *stream, const char *text);
 
+/* The size of the output of gt_log_character(), in bytes. */
+enum { GT_LOG_CHARACTER = 16 };
 /* Write the first character of `text` to `out`, in the form of gt_log_put(). `text` must not be
  * empty. Return the number of bytes that the character has in `text`. */
-enum { GT_LOG_CHARACTER = 16 }; /* bytes */
 int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 
 /* Write "warning: " and a message. Warnings are written at every level. */

@@ -27,7 +27,7 @@ char *gt_asprintf(struct gt_err *err, const char *format, ...)
 /*
  * Ensure that an array has memory for one more element. `items` is the address of the pointer to
  * the array. The array contains `count` elements of `size` bytes, and has memory for *capacity
- * elements. If it is full, double its memory, and update the pointer and *capacity. Return 0, or
+ * elements. If the array is full, double its memory, and update the pointer and *capacity. Errors:
  * GT_ENOMEM; the array is then unchanged.
  */
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);

@@ -75,11 +75,12 @@ struct gt_opt {
 	 * a value. If `implied` is set, a value that is not one of `words` has to be written as
 	 * --name=VALUE. */
 	const char *implied;
-	/* how the help describes the default; NULL: it shows `initial`. For GT_OPT_REQUIRED: the
-	 * condition under which the option may be left out; NULL: none. */
+	/* The help shows this text as the default; NULL: the help shows `initial`. If the option is
+	 * GT_OPT_REQUIRED, the text is the condition under which the user may leave out the option;
+	 * NULL: there is no such condition. */
 	const char *otherwise;
-	/* Limits of a number, inclusive without GT_OPT_ABOVE and GT_OPT_BELOW. Both 0: no limits.
-	 * `max` may be INFINITY. */
+	/* Limits of a number. The limits themselves are allowed, except with GT_OPT_ABOVE (min) and
+	 * GT_OPT_BELOW (max). Both 0: no limits. `max` may be INFINITY. */
 	double min, max;
 	/* For a CHOICE option, the allowed words; for other types, words that completion proposes.
 	 * Ended by NULL. With GT_COMPLETE_FILE, completion proposes file names, too. */
@@ -87,13 +88,13 @@ struct gt_opt {
 	enum gt_opt_complete
 	    complete;   /* ignored for a CHOICE option, which always completes `words` */
 	unsigned flags; /* GT_OPT_REQUIRED and other flags, combined by OR */
-	/* The name of an option that cannot be combined with this one. The row of that option must
-	 * name this option. */
+	/* The name of an option that cannot be combined with this one. The row of the other option
+	 * must have the name of this option in its member `excludes`. */
 	const char *excludes;
 	/* The names of options, ended by NULL. The default of this option depends on their values:
 	 * see gt_opts_reset_stale(). */
 	const char *const *follows;
-	/* For fields in which 0 is a valid value: a bit that tells whether the field has a value.
+	/* For fields in which 0 is a valid value: a bit that is set if the field has a value.
 	 * The bit is in an `unsigned` at `offset` in the command's struct, and `bit` is its mask.
 	 * Code that computes a default for the field must also set this bit. If `bit` is 0, the
 	 * field has no such bit. */
@@ -155,7 +156,7 @@ int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 /*
  * Check that there are at most `max` operands. Errors: GT_EINVAL. If the first surplus operand
  * follows an option with an optional value, the user may have meant the operand as the value. The
- * text or the hint of the error then says so.
+ * text or the hint of the error then mentions this.
  */
 int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
 

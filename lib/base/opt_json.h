@@ -15,12 +15,12 @@
  *   SIZE, DURATION   a number (bytes, seconds), or a string with a unit ("25M", "10m")
  *   STRING, CHOICE   a string
  *   PAIR, LIST       an array
- *   all types        null: the option is not given
+ *   all types        null: the default, as if the option were not given
  *
- * An option with the flag GT_OPT_ONCE (opt.h), such as `help`, is an error: these options are only
- * for the command line. The key GT_OPT_ABOUT is not an option: a run writes an object with facts
- * about itself there. Readers of options ignore the value, whatever its type. Any other unknown key
- * is an error.
+ * The name of an option with the flag GT_OPT_ONCE (opt.h), such as `help`, is an error: these
+ * options are only for the command line. The key GT_OPT_ABOUT is not an option. Its value is an
+ * object with facts about the run that wrote the file. Readers of options ignore this value,
+ * whatever its type. Any other unknown key is an error.
  */
 #define GT_OPT_ABOUT "about"
 
@@ -38,9 +38,10 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
-/* Return a JSON object with the current values of all options, in the order of the table; the
- * caller frees it. Options with the flag GT_OPT_ONCE are left out. gt_opts_from_json() restores the
- * same values from the object. NULL with err set if memory runs out or a string is not UTF-8. */
+/* Return a JSON object with the current values of all options, in the order of the table. The
+ * caller frees the object. Options with the flag GT_OPT_ONCE are left out. gt_opts_from_json()
+ * restores the same values from the object. NULL with err set if memory runs out or a string is not
+ * UTF-8. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
 /* Return whether two JSON values are equal. 1 and 1.0 are equal; "1K" and 1024 are not. */

@@ -21,7 +21,8 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
 /* Store the value of a FLAG or YESNO option. */
 void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
 
-/* Store the default value in the field, and set the source of the value to GT_OPT_DEFAULT. */
+/* Store the default value in the field, and set the source of the value to GT_OPT_DEFAULT. Errors:
+ * GT_EINVAL if the default is wrong. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
 /* Set the source of the value. If the row has a bit `given`: clear this bit if the source is
@@ -33,12 +34,12 @@ bool gt_opt_bool(const struct gt_opts *opts, const struct gt_opt *row);
 int64_t gt_opt_int(const struct gt_opts *opts, const struct gt_opt *row);
 
 /* Return whether the option has a value. If the row has a bit `given`, this bit decides. Otherwise
- * the option has no value if the field is NULL (STRING), -1 (CHOICE), or a 0 that the limits of the
- * row do not allow (numbers). */
+ * the option has no value in these cases: the field is NULL (STRING); the field is -1 (CHOICE); the
+ * field is 0 and the limits of the row exclude 0 (numbers). */
 bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
 
-/* Return whether the row is valid: whether the field has the right size for the type, and can store
- * all values that the limits allow. */
+/* Return whether the row is valid: the field must have the right size for the type, and must be
+ * able to store all values that the limits allow. A PAIR option must have `initial` or `given`. */
 bool gt_opt_is_sound(const struct gt_opt *row);
 
 /* Check pairs of options that cannot be combined (gt_opt.excludes). Errors: GT_EINVAL if both

@@ -7,8 +7,8 @@
 
 /*
  * In the library, options are members of structs. Each program shows them to its users in its own
- * way, for example as `--batch`. So the formats of the functions in err.h and log.h have names of
- * options in braces:
+ * way, for example as `--batch`. So in formats of the functions in err.h and log.h, names of
+ * options are in braces:
  *
  *	gt_err_set(err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", chunks, batch);
  *
