@@ -24,9 +24,9 @@ struct gt_progress {
 	FILE *stream;
 	bool terminal; /* draw the line; if false, only gt_progress_print() writes */
 	bool color;
-	int width; /* columns of the line; 0: ask the terminal each time */
-	/* If a launcher (lib/comm/launch/launch.h) has started this process and shows the line of
-	 * this process on a terminal: the columns of this terminal. Otherwise 0. */
+	int width; /* width of the line in columns; 0: see gt_progress_columns() */
+	/* If a launcher (lib/comm/launch/launch.h) shows the line of this process on a terminal,
+	 * the width of this terminal in columns. Otherwise 0. */
 	int launcher_columns;
 	const char *unit; /* the unit of the work, such as "step" */
 	int64_t total;    /* units of work; 0: unknown */
@@ -35,7 +35,7 @@ struct gt_progress {
 	void *clock; /* the argument of `now` */
 
 	/* Private fields. */
-	/* The times, in seconds, of gt_progress_start() and of the last drawing. */
+	/* started: time of gt_progress_start(); drawn: time of the last drawing; in seconds */
 	double started, drawn;
 	int64_t first; /* units done before the start; not 0 for a resumed job */
 	bool visible;  /* the line is on the terminal now, and no line feed follows it */
@@ -63,7 +63,7 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
  * resized. If the terminal does not tell it, return 80. */
 int gt_progress_columns(const struct gt_progress *p);
 
-/* Erase the line before other text is printed. The next update draws it again. */
+/* Erase the line, so that the caller can print other text. The next update draws the line again. */
 void gt_progress_hide(struct gt_progress *p);
 
 #endif

@@ -12,13 +12,13 @@
  *   1000000000000000019884624838656  an integer beyond 64 bits becomes a real number
  *   NaN, Infinity, -Infinity         they become strings: "NaN", "Infinity" and "-Infinity"
  *
- * All other integers stay exact. Such a value does no harm if its key is not used. If its key is
- * used, the caller finds a value of the wrong type: a real number in place of an integer, or a
- * string in place of a number.
+ * All other integers stay exact. A value of these two kinds does no harm if the caller does not use
+ * its key. If the caller uses the key, it finds a value of the wrong type: a real number in place
+ * of an integer, or a string in place of a number.
  *
- * `flags` are those of json_loadb() without JSON_DISABLE_EOF_CHECK. If the text has such a value,
- * `error->position` and `error->column` may be too large; `error->line` is right. Release the
- * result with json_decref(). NULL with *error set on failure.
+ * `flags` are flags of json_loadb(), except JSON_DISABLE_EOF_CHECK. If the text has a value of
+ * these two kinds, `error->position` and `error->column` may be too large; `error->line` is right.
+ * Release the result with json_decref(). NULL with *error set on failure.
  * Source: Python's json module, "Standard Compliance and Interoperability".
  */
 json_t *gt_python_json_loadb(const char *text, size_t size, size_t flags, json_error_t *error);

@@ -2,7 +2,7 @@
 #ifndef GT_BASE_SETTING_H
 #define GT_BASE_SETTING_H
 
-/* A row of a table of settings. The parser, the help and the completions read it. */
+/* A row of a table of settings. The parser, the help and the completions read this table. */
 struct gt_setting {
 	const char *key;     /* NULL: a value without a key, as in mlp:784,256,10 */
 	const char *form;    /* form of the value, such as N or yes|no; "|" separates choices */

@@ -10,13 +10,13 @@
 
 /* Block all signals in the calling thread, and store the signals that were blocked before in
  * *before. Signals that a thread causes itself, such as SIGBUS, are not blocked. Threads that are
- * started now, also those of a library, inherit this mask: the system then delivers signals to
- * other threads of the program. The caller restores the mask with
+ * started now, including threads that a library starts, inherit this mask. The system then delivers
+ * signals only to the other threads of the program. The caller restores the mask with
  * pthread_sigmask(SIG_SETMASK, before, NULL). */
 void gt_block_signals(sigset_t *before);
 
-/* Start a thread by pthread_create(), with the signals of gt_block_signals() blocked in it.
- * Errors: GT_ENOMEM. */
+/* Start a thread by pthread_create(). The thread calls body(context), and blocks the signals that
+ * gt_block_signals() blocks. Errors: GT_ENOMEM. */
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /*
