@@ -34,10 +34,10 @@ enum gt_tree_kind {
 	GT_TREE_DICT,
 	GT_TREE_TENSOR,
 	/*
-	 * Any other value, kept as the name of its class, which is never imported. Such values are
-	 * objects, classes, functions, sets, bytes, integers beyond 64 bits and complex numbers.
-	 * Tensors that are sparse, quantised or of a subclass are opaque, too. So is the object
-	 * "(cycle)", see gt_ckpt_open().
+	 * Any other value: an object, class, function, set, bytes, a complex number, or an integer
+	 * beyond 64 bits. gtrain keeps the name of its class, but never imports the class. Tensors
+	 * that are sparse, quantized or of a subclass are opaque, too. An opaque node of class
+	 * "(cycle)" replaces a reference to an enclosing object, see gt_ckpt_open().
 	 */
 	GT_TREE_OPAQUE
 };
@@ -51,19 +51,19 @@ struct gt_storage {
 	/* the name of the storage in a torch file; "" in formats without such names */
 	const char *key;
 	const char *location; /* the device of the storage when it was saved: "cpu", "cuda:0" */
-	bool swapped;         /* the bytes have the endianness that the host does not have */
+	bool swapped;         /* the byte order of the bytes is not that of the host */
 
 	/*
-	 * The file that contains the bytes, and their offset in it. With these fields, a caller can
-	 * copy the bytes to another file without reading them into memory (lib/base/copy.h). `map`
-	 * is NULL if the bytes are not in a file.
+	 * `map` maps the file that contains the bytes; NULL: the bytes are not in a file.
+	 * `file_offset` is the offset of the bytes in this file. With these fields, a caller can
+	 * copy the bytes to another file without reading them into memory (lib/base/copy.h).
 	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
 
-	bool has_crc; /* the file contains a CRC-32 of the bytes, which is stored in `crc` */
+	bool has_crc; /* the file contains a CRC-32 of the bytes; `crc` is this CRC-32 */
 	uint32_t crc;
-	atomic_bool checked; /* gt_storage_check() has compared the bytes with `crc` */
+	atomic_bool checked; /* the bytes have been compared with `crc` and agree with it */
 	const char *name;    /* name of the zip record or the tensor, for messages */
 };
 
@@ -132,9 +132,9 @@ struct gt_tree {
 			bool ordered; /* the dict is an OrderedDict */
 			bool is_size; /* the tuple is a torch.Size */
 			/*
-			 * Only in a dict that is a collections.defaultdict: the arguments of the
-			 * defaultdict, which are a tuple with one class, or an empty tuple.
-			 * Otherwise NULL.
+			 * Only in a dict that is a collections.defaultdict: the tuple of the
+			 * arguments of the defaultdict, which has one class or is empty. Otherwise
+			 * NULL.
 			 */
 			const struct gt_tree *defaults;
 		} seq;
@@ -158,7 +158,7 @@ struct gt_tree {
 };
 
 struct gt_tree_item {
-	/* in practice a string or an integer; NULL in lists and tuples */
+	/* usually a string or an integer; NULL in lists and tuples */
 	const struct gt_tree *key;
 	struct gt_tree *value;
 	/*
@@ -220,18 +220,20 @@ int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *e
 /* Chooses among the arrays of an npz file. */
 struct gt_ckpt_choice {
 	/*
-	 * Set wanted[i] to true for each array to read. The names are valid until gt_ckpt_close().
-	 * If this function fails, gt_ckpt_open_arrays() fails with its error.
+	 * names[i] is the name of an array of the file, i < count. Set wanted[i] to true for each
+	 * array to read; the other elements of `wanted` are false. The names are valid until
+	 * gt_ckpt_close(). If this function fails, gt_ckpt_open_arrays() fails with its error.
 	 */
 	int (*choose)(
 	    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err);
 	void *self;
 };
 /*
- * Open NumPy arrays like gt_ckpt_open(). `format` is "npz" or "npy"; the error for a file of no
- * known format says that it is not such a file. A file of another known format is opened: the
- * caller compares gt_ckpt_format(). Of an npz file, only the arrays that `choice` wants are read;
- * the others may be of types that gtrain does not know. `choice` may be NULL: read all.
+ * Open NumPy arrays like gt_ckpt_open(). `format`, "npz" or "npy", is used only in a message: if
+ * gtrain does not know the format of the file, the error says that the file is not of `format`. A
+ * file of another known format is opened, so the caller compares gt_ckpt_format() with `format`.
+ * If the file is an npz file, only the arrays that `choice` wants are read; the other arrays may
+ * have types that gtrain does not know. `choice` may be NULL: read all arrays.
  */
 int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *format,
     const struct gt_ckpt_choice *choice, struct gt_err *err);
@@ -253,7 +255,7 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
 /*
  * Read a scalar and convert it between bool, int and float. A 0-dimensional tensor counts as a
- * scalar, because torch.optim keeps `step` as such a tensor. So does a NumPy scalar, because
+ * scalar, because torch.optim keeps `step` as such a tensor. A NumPy scalar counts, too, because
  * training loops set a learning rate from an array. A float is converted to an integer only if its
  * value is a whole number. For other kinds and for NULL, return false and leave *out unchanged.
  */
@@ -269,9 +271,9 @@ int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *er
 int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err);
 
 /*
- * Compare the bytes of a storage with the CRC-32 in the file. The first call reads all bytes. Later
- * calls read nothing and return 0. Return 0 also if the file has no CRC-32. Errors: GT_EFORMAT if
- * the CRC-32 differs. Any thread may call this function.
+ * Compare the bytes of a storage with the CRC-32 in the file. The first call reads all bytes. After
+ * a success, later calls read nothing and return 0. Return 0 also if the file has no CRC-32.
+ * Errors: GT_EFORMAT if the CRC-32 differs. Any thread may call this function.
  */
 int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 
@@ -284,8 +286,8 @@ int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
  * Conversions:
  *   - between floating-point types, including float8, with one rounding to nearest even;
  *   - between integers and bool (0 or 1).
- * Complex types are not converted. Errors: GT_ENOTSUP for other pairs of types, GT_EINVAL for an
- * integer that does not fit into `to`; and the errors of gt_storage_check().
+ * Complex elements are copied only to their own type. Errors: GT_ENOTSUP for other pairs of types,
+ * GT_EINVAL for an integer that does not fit into `to`, and the errors of gt_storage_check().
  */
 int gt_ckpt_tensor_read(
     const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
@@ -293,8 +295,8 @@ int gt_ckpt_tensor_read(
 /*
  * Convert two tensors to the type `as`, as gt_ckpt_tensor_read() does, and compare the results.
  * Return 1 if the tensors have the same shape and all converted elements have the same bits.
- * Otherwise return 0, or an error of gt_ckpt_tensor_read(). Tensors that share their elements are
- * not read.
+ * Otherwise return 0, or an error of gt_ckpt_tensor_read(). If both tensors consist of the same
+ * elements of the same storage, return 1 without reading them.
  */
 int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
     enum gt_dtype as, struct gt_err *err);
@@ -303,8 +305,8 @@ int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_ten
 
 struct gt_state_entry {
 	/*
-	 * without the prefixes `module.` and `_orig_mod.`; with them after
-	 * gt_state_dict_find_as_is()
+	 * gt_state_dict_find() removes the prefixes `module.` and `_orig_mod.` from the name.
+	 * gt_state_dict_find_as_is() keeps them.
 	 */
 	const char *name;
 	const struct gt_tree_tensor *tensor;
@@ -329,25 +331,28 @@ struct gt_state_dict {
  * keys. These rules are tried in this order:
  *   1. A pickled nn.Module, or a TorchScript module: take the dict that its state_dict() would
  *      return.
- *   2. A dict that contains only tensors (or None): take it.
+ *   2. A dict of tensors, in which all other values may be in a state_dict, too, such as None and
+ *      `_extra_state` (struct gt_content, tree/classify.h): take it.
  *   3. A dict with one of these keys: search the value under that key, by the same rules. The keys
  *      are tried in this order: `model`, `state_dict`, `model_state_dict`, `net`, `module`,
  *      `network`, `model_state`, `weights`, `params` and rarer ones; last, the keys of averaged
- *      copies (`ema`, `model_ema`, ...). The note names other keys of this list that have a
- *      state_dict.
- *   4. A dict that contains some tensors: take it, and leave out its other values (`_extra_state`).
+ *      copies (`ema`, `model_ema`, ...). If other keys of this list have a state_dict, too, the
+ *      note names these keys.
+ *   4. A dict that contains some tensors: take it, and leave out its other values.
  *   5. A dict in which exactly one value contains a state_dict: take the state_dict in this value.
  *   6. A tuple or list, such as (model, optimizer): look at its first four items, and take the
  *      state_dict in the first of these items that contains one.
  * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is
- * not a state_dict. Tensors of special kinds (quantised, sparse) are left out; the note counts
- * them. So are tensors with keys that are not strings, or hold a zero byte; the note names them.
+ * not a state_dict. Tensors of special kinds (quantized, sparse) are left out; the note counts
+ * them. A tensor is also left out if its key is not a string or contains a zero byte; the note
+ * lists these keys.
  *
- * Then all prefixes `module.` and `_orig_mod.` are removed from every key. If two keys become
- * equal, this is an error. Example of a note: "state_dict found under 'state_dict'; 'module.' taken
- * off 65 keys; saved on cuda:0".
+ * Then all prefixes `module.` and `_orig_mod.` are removed from the front of every key. If two keys
+ * become equal, this is an error. Example of a note: "state_dict found under 'state_dict';
+ * 'module.' removed from 65 keys; saved on cuda:0".
  *
- * The tensors are borrowed from the tree. Errors: GT_EFORMAT, with the keys of the tree.
+ * The tensors are borrowed from the tree. Errors: GT_EFORMAT if there is no state_dict; the message
+ * lists keys of the root. GT_EFORMAT also if two keys become equal; GT_ENOMEM.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 /*
@@ -425,19 +430,20 @@ int gt_tree_append(
  *   - A dict is written as an OrderedDict if it was read as one or has attributes, otherwise as a
  *     dict.
  *   - Tensors with the same data pointer and dtype share one storage, as tied weights do. Bytes at
- *     the ends of a storage that belong to no tensor are not written.
+ *     the start and at the end of a storage are not written if no tensor uses them.
  *
- * Every tree that was read can be written: strides, sharing, parameters and objects of unknown
- * classes are kept. One exception: a defaultdict becomes a dict if its default_factory is not a
- * class. Errors: GT_ENOTSUP for an object that contains itself.
+ * If the tree was read from a file, its strides, shared storages, parameters and objects of unknown
+ * classes are kept, with one exception: a defaultdict becomes a dict if its default_factory is not
+ * a class. Errors: GT_ENOTSUP for an object that contains itself, and for a value that protocol 2
+ * of pickle cannot express; GT_EIO.
  *
  * The unpickler that PyTorch 1.13 uses for weights_only=True cannot read a float outside a tensor,
  * because it does not know the opcode BINFLOAT. Later versions know it. So version 1.13 loads a
  * bare state_dict with weights_only=True, but not a checkpoint with the settings of an optimizer.
  *
  * The file appears whole or not at all: it is written under a temporary name in the same folder,
- * followed by fsync(), a rename, and fsync() of the folder. The bytes depend only on the tree, not
- * on the clock.
+ * followed by fsync(), a rename, and fsync() of the folder. The bytes of the file depend only on
+ * the tree, not on the clock.
  */
 int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
 

@@ -24,7 +24,7 @@ struct gt_ckpt {
 	const char *path; /* NULL: the checkpoint is in memory */
 	/* the folder in which the file and its shards must lie; set only while opening */
 	const struct gt_folder *folder;
-	/* the arrays of an npz file to read; set only while opening. NULL: all */
+	/* chooses the arrays of an npz file to read; set only while opening. NULL: read all */
 	const struct gt_ckpt_choice *choice;
 	struct stat opened; /* size, times and identity of the file when it was opened */
 	bool locked;        /* `lock` is a file descriptor that holds a lock against other edits */
@@ -58,9 +58,9 @@ struct gt_ckpt {
  * A row of the table of formats.
  *   sniff   Return whether the first bytes of the file look like this format.
  *   open    Set ckpt->root. This may fail for a file that `sniff` accepted.
- *   apply   Apply an edit; NULL if the format cannot be edited. The caller has checked the target:
- *           it is either another file than the input, or the edit is in place and has at least one
- *           change. `result` is zeroed. An edit in place opens the input with gt_edit_begin()
+ *   apply   Apply an edit; NULL if gtrain cannot edit the format. The caller has checked that
+ *           target->output is not the input, and that an edit in place has at least one change.
+ *           The caller has zeroed `result`. An edit in place opens the input with gt_edit_begin()
  *           (edit/private.h).
  *   write   Do the work of gt_ckpt_write(); NULL if gtrain can only read the format.
  */
@@ -81,8 +81,8 @@ struct gt_ckpt_format {
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 
 /*
- * Write a file by calling `write`. The file appears whole or not at all. Errors: the errors of
- * `write`, unchanged; other errors, which name the file.
+ * Write a file by calling `write`. The file appears whole or not at all. `self` is the first
+ * argument of `write`. Errors of `write` are returned unchanged; other errors name the file.
  */
 int gt_ckpt_write_file(
     struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);

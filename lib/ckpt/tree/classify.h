@@ -21,7 +21,7 @@ enum gt_class {
 /*
  * Counts of the values of a dict. A value is an entry if a state_dict may contain it: a tensor
  * (also if gtrain does not interpret it), None, an `_extra_state` of a module, or, in a dict with
- * `_metadata`, any value with a dot in its key.
+ * `_metadata`, any value with a dot in its key. The key of an entry is a string without zero bytes.
  */
 struct gt_content {
 	/* the node itself, or the items of an object whose class derives from dict; or NULL */
@@ -35,8 +35,8 @@ struct gt_content {
 	size_t others, simple;
 	bool weight; /* one of the tensors is named "weight" */
 	/*
-	 * The key of one value that is not an entry; NULL if all values are entries. If one of the
-	 * values is neither an entry nor a bool, number or string, this is the key of such a value.
+	 * The key of one value that is not an entry; preferably of a value that is not a bool,
+	 * number or string. NULL if all values are entries, or if the key is not a string.
 	 */
 	const char *other;
 };
@@ -68,9 +68,9 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 extern const char *const gt_state_dict_wrappers[];
 
 /*
- * Remove the prefixes at the front of a name, as long as it begins with one of them, and return the
- * rest. `prefixes` ends with NULL. The result is never empty, and points into `name`. Set met[i] to
- * true if prefix i was removed.
+ * Remove the prefixes at the front of a name until the rest begins with none of them, and return
+ * the rest. `prefixes` ends with NULL. The rest points into `name` and is never empty: a prefix
+ * that is the whole rest is kept. Set met[i] to true if prefix i was removed.
  */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
 

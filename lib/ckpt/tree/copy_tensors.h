@@ -33,15 +33,15 @@ struct gt_copy_place {
 
 /*
  * Copy tensors to `count` places of the file `fd`. Places must not overlap; bytes between places
- * are not written. Threads work on pieces of a few MiB. If the source file has a CRC-32 for a
- * storage that is read, the bytes of the storage are compared with it.
+ * are not written. Threads work on pieces of a few MiB. If the source file has a CRC-32 of a
+ * storage that is read, the bytes of the storage are compared with this CRC-32.
  *
  * If bytes are copied from a file without a change, their CRC-32 is computed in the mapping of that
  * file, and they are written from the mapping while they are still in the CPU cache.
  * copy_file_range() is not used: the CPU has to read the bytes anyway for their CRC-32, and
  * copy_file_range() would read them again. Without copy_file_range(), a copy of 1 GiB on ext4 with
  * 2 threads takes 0.8 s instead of 1.4 s. copy_file_range() can also let two files share blocks of
- * the disk. But that would rarely be possible, because records are aligned to 64 bytes, and so
+ * the disk. But this sharing would rarely be possible: records are aligned to 64 bytes, and so
  * rarely begin at the start of a block.
  *
  * Memory: a few MiB per thread, for tensors of any size; mapped pages are released after use.
@@ -68,14 +68,14 @@ struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage);
 
 /*
  * Do the work of gt_copy_tensors() for places at GT_COPY_NOWHERE, which need no file. `threads` is
- * the number of threads (0: one per processor).
+ * the number of threads (0: one per processor, at most 16).
  */
 int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err);
 
 /*
  * Compare each storage of `count` tensors with its CRC-32, once, with `threads` threads (0: one per
- * processor). Call this before the elements are used. Tensor i is left out if skip[i] is true;
- * `skip`, an array [count], may be NULL. Errors: as for gt_storage_check().
+ * processor, at most 16). Call this before the elements are used. Tensor i is left out if skip[i]
+ * is true; `skip`, an array [count], may be NULL. Errors: as for gt_storage_check().
  */
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
     size_t threads, struct gt_err *err);

@@ -7,9 +7,9 @@
 /*
  * A cursor reads the elements [at, end) of a tensor, in order, in runs: blocks of consecutive
  * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
- * and zero the others. In the end call gt_cursor_release(), also after an error. The cursor does
- * not compare the storage (struct gt_storage) with its CRC-32. A caller that wants this calls
- * gt_storage_check(). If the tensor is contiguous and fills its storage
+ * and zero the others. At the end call gt_cursor_release(), also after an error. The cursor does
+ * not compare the storage (struct gt_storage) with its CRC-32. A caller that needs this comparison
+ * calls gt_storage_check(). If the tensor is contiguous and fills its storage
  * (gt_ckpt_tensor_is_whole()), and the cursor reads all elements, the caller may instead set `sum`,
  * and compare `crc` with the CRC-32 of the storage after the last run.
  *
@@ -44,8 +44,8 @@ struct gt_cursor {
  * Read the next run: set *run to its address and *n to its number of elements. The elements are
  * packed and in the host's byte order; their address need not be aligned. They are in the mapping
  * of the file or in the buffer `buffer`. In the buffer, they are valid until the next call. Return
- * 1, or 0 after the last run. If the elements are few or far apart, the cursor does not touch the
- * mapping, but reads them from the file with a system call. So the pages of the mapping are not
+ * 1, or 0 after the last run. If the elements are few or far apart, the cursor reads them from the
+ * file with a system call instead of using the mapping, so that the pages of the mapping are not
  * loaded into memory. Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
  */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err);
@@ -53,7 +53,7 @@ void gt_cursor_release(struct gt_cursor *c);
 
 /*
  * Set *out to a tensor that has the elements of `t` in the order of the storage. *out has no
- * dimensions of size 1 and no expanded dimensions (stride 0); neighbouring dimensions are joined
+ * dimensions of size 1 and no expanded dimensions (stride 0); neighboring dimensions are joined
  * where possible. Each element of *out stands for *repeats elements of `t`. Use *out for results
  * that do not depend on the order of elements, such as sums and minima: reading in the order of the
  * storage is much faster. out->shape and out->stride point into `dims`.

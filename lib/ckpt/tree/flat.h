@@ -17,8 +17,8 @@ struct gt_flat_tensor {
 	uint64_t size_bytes; /* size of the elements in the output, in bytes */
 	/*
 	 * If several tensors have the same memory, type, shape and strides, only one is stored: the
-	 * first in the order of names. `kept` of the others points to the stored one. `kept` of a
-	 * tensor that is stored is NULL.
+	 * first in the order of names. In the other tensors, `kept` points to the stored tensor. In
+	 * a stored tensor, `kept` is NULL.
 	 */
 	const struct gt_flat_tensor *kept;
 	size_t shard; /* used by a writer of several files: index of the file for this tensor */

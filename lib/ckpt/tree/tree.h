@@ -14,8 +14,9 @@ enum {
 	/* Levels of nested containers; 40 levels of nn.Module need about 120. */
 	GT_TREE_MAX_DEPTH = 128,
 	/*
-	 * Number of nodes that a walk of the tree visits; a node that occurs several times
-	 * in the tree counts each time. This is also the maximum of gt_tree.visits.
+	 * Number of nodes that a walk of the tree visits; a node that occurs several times in the
+	 * tree counts each time, and a long string counts as one more node for each 256 bytes. This
+	 * is also the maximum of gt_tree.visits.
 	 */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/*
@@ -144,28 +145,28 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 struct gt_buf;
 
 /*
- * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. The objects that
- * a key consists of are written with their arguments. In a string, a zero byte is written as \0,
- * and a backslash stands before ' and \. Text beyond about 4 KiB is cut.
+ * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. An object in a
+ * key is written with its arguments. In a string, a zero byte is written as \0, and a backslash
+ * stands before ' and \. Text beyond about 4 KiB is cut.
  */
 void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key);
 
-/* Add a key to a list of names, as gt_tree_put_key() writes it. */
 struct gt_name_list;
+/* Add a key to a list of names, as gt_tree_put_key() writes the key. */
 void gt_tree_list_key(struct gt_name_list *list, const struct gt_tree *key);
 
 /* Append a step to a path for messages, such as "model.layers.0": a dot, except at the front, and
  * the step. The step is `key` if it is a string or an integer, otherwise `index`. `key` may be
- * NULL. Long keys are cut, because a small file can hold a long key above many names. */
+ * NULL. Long keys are cut: otherwise a small file with one long key could give many long paths. */
 void gt_tree_put_step(struct gt_buf *path, const struct gt_tree *key, size_t index);
 
 /*
  * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
- * most GT_TREE_MAX_VISITS nodes (a node that occurs several times counts each time), and at most
- * GT_TREE_MAX_REPEATS of the visits are repeated visits. Also check that no dict has a key twice.
- * If `a` is an arena, replace a reference to an enclosing object by an opaque node of class
- * "(cycle)". If `a` is NULL, the tree is not changed, and such a reference (a cycle) is an error.
- * Errors: GT_EFORMAT, GT_EINVAL for a cycle, GT_ENOMEM.
+ * most GT_TREE_MAX_VISITS nodes, and at most GT_TREE_MAX_REPEATS of the visits are repeated visits.
+ * Also check that no dict has the same string or the same integer as a key twice. If `a` is not
+ * NULL, replace each reference to an enclosing object by an opaque node of class "(cycle)". If `a`
+ * is NULL, the tree is not changed, and a reference to an enclosing object is an error. Errors:
+ * GT_EFORMAT; GT_EINVAL for a reference to an enclosing object; GT_ENOMEM.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
@@ -183,9 +184,9 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Compare `crc` with the CRC-32 that the file gives for the storage. Use this if `crc` was computed
- * while the bytes were read for another purpose. This is the second half of gt_storage_check(),
- * which computes `crc` itself. Errors: GT_EFORMAT.
+ * Compare `crc` with the CRC-32 that the file gives for the storage. Use this function if `crc` was
+ * computed while the bytes were read for another purpose. gt_storage_check() computes the CRC-32
+ * and then calls this function. Errors: GT_EFORMAT.
  */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 
@@ -198,15 +199,9 @@ int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
 /*
  * Strides of 0, overlapping strides, and tensors that share a storage can make a small file stand
- * for very many elements. A program that reads or writes all of them would fill a disk or never
- * end. gt_repeats limits how many bytes are visited for each byte that is stored. No trained model
- * reaches this limit.
- *
- * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
- * of bytes that will be visited there. Then call gt_repeats_end() in every case. `rc` is the result
- * of the last gt_repeats_add(); if it is an error, gt_repeats_end() returns it. Otherwise it
- * returns GT_ENOTSUP if the visited bytes are more than 1 GiB and also more than 1024 times the
- * bytes of the storages; each storage counts once.
+ * for very many elements. A program that reads or writes all elements would fill a disk or never
+ * end. struct gt_repeats limits the number of bytes that are visited for each byte that is stored.
+ * No trained model reaches this limit.
  */
 struct gt_repeats {
 	uint64_t visited;         /* bytes that will be visited */
@@ -214,6 +209,13 @@ struct gt_repeats {
 	struct gt_index storages; /* storages that have been counted */
 };
 
+/*
+ * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
+ * of bytes that will be visited in this storage. Then call gt_repeats_end() in every case. `rc` is
+ * the result of the last gt_repeats_add(). If `rc` is an error, gt_repeats_end() returns `rc`.
+ * Otherwise gt_repeats_end() returns GT_ENOTSUP if the visited bytes are more than 1 GiB and also
+ * more than 1024 times the bytes of the storages; each storage counts once.
+ */
 int gt_repeats_add(
     struct gt_repeats *r, const struct gt_storage *storage, uint64_t bytes, struct gt_err *err);
 int gt_repeats_end(struct gt_repeats *r, int rc, struct gt_err *err);
