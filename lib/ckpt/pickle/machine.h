@@ -36,9 +36,8 @@ enum {
 struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
-	const unsigned char *bytes;
-	/* have: number of bytes available in `bytes`; size: maximum number of bytes of the
-	 * pickle */
+	const unsigned char *bytes; /* the start of the pickle */
+	/* have: number of bytes available in `bytes`; size: maximum size of the pickle, in bytes */
 	size_t have, size;
 	/* the file with the bytes that are not available yet; or NULL */
 	const struct gt_mapping *map;
@@ -100,8 +99,9 @@ static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 }
 
 /*
- * Copy more bytes of the file, at least up to m->at + length. The caller has checked that the file
- * has these bytes. m->bytes may move. Defined in pickle/read.c.
+ * Copy more bytes of the file to m->bytes, at least up to the offset m->at + length in the pickle.
+ * The caller has checked that the file has these bytes. m->bytes may move. Defined in
+ * pickle/read.c.
  */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
@@ -136,7 +136,7 @@ static inline int gt_machine_take_number(struct gt_machine *m, size_t width, uin
 	return rc;
 }
 
-/* Return the number of bytes that may still be allocated. An operand that is larger is not read. */
+/* Return the number of bytes that may still be allocated. A larger operand is an error. */
 static inline size_t gt_machine_memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;

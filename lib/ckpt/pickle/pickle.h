@@ -20,64 +20,60 @@
  *   value                            class name                      other fields
  *   a global that is not called      its name, e.g. torch.float32    args NULL
  *   bytes                            builtins.bytes                  args (string)
- *   an int beyond 64 bits            builtins.int                    args (string s for int(s, 0))
+ *   an int beyond 64 bits            builtins.int                    args (text t for int(t, 0))
  *   a set                            builtins.set or frozenset       items
  *   a call of the result of a call   (call)                          args (the object, a tuple)
  *
- * Older protocols of pickle write some of these values as a call. From such a call, gtrain builds
- * the same node. The module names `__builtin__` and `copy_reg` of Python 2 are replaced by
+ * Older protocols of pickle write some of these values as a call. gtrain turns these calls into the
+ * same nodes. The module names `__builtin__` and `copy_reg` of Python 2 are replaced by
  * `builtins` and `copyreg`, the names of these modules in Python 3. Nodes for None, a bool or a
  * small int may be in several places of the tree. A string of Python 2 consists of bytes. It
  * becomes a string node if the bytes are UTF-8, and otherwise a node for `bytes`.
  */
 
 /*
- * The layout of a pickle: a list of its opcodes that put strings on the stack, and a list of its
- * frames. A frame is a block of opcodes with its length in front. With these lists,
- * gt_pickle_edit() can change strings and keep all other bytes. One opcode contains the string and
- * puts it on the stack. Later opcodes fetch the string from the memo, or copy it from the top of
- * the stack (DUP). Each of these opcodes is called a use of the string. In the tree, struct
- * gt_tree_item has the members key_at and value_at. If the key is a string, key_at is the offset of
- * its use. If the value is a string, value_at is the offset of its use.
+ * A use of a string: an opcode that puts the string on the stack. The opcode of the first use
+ * contains the text of the string. The opcodes of later uses fetch the string from the memo, or
+ * copy it from the top of the stack (DUP). In the tree, struct gt_tree_item has the members key_at
+ * and value_at: the offsets of the uses, if the key or the value is a string.
  */
 struct gt_pickle_use {
-	/*
-	 * offset of the opcode in the pickle, and length of the opcode with its operand, in
-	 * bytes
-	 */
+	/* at: offset of the opcode in the pickle, in bytes; length: bytes of opcode and operand */
 	size_t at, length;
-	/*
-	 * the node of the string; all uses of a string have the same node. In the pickle, only the
-	 * opcode of the first use contains the text.
-	 */
+	/* the node of the string; all uses of a string have the same node */
 	const struct gt_tree *string;
 };
 
+/*
+ * The layout of a pickle: a list of the uses of its strings, and a list of its frames. A frame is a
+ * block of opcodes; the opcode FRAME before the block gives its length. With these lists,
+ * gt_pickle_edit() can change strings and keep all other bytes.
+ */
 struct gt_pickle_layout {
 	struct gt_pickle_use *uses; /* sorted by `at` */
 	size_t use_count,
 	    use_capacity; /* use_capacity, frame_capacity: number of elements allocated */
-	/* offsets of the FRAME opcodes; each contains the length of the frame after it */
+	/* offsets of the FRAME opcodes in the pickle */
 	size_t *frames;
 	size_t frame_count, frame_capacity;
 };
 
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 
-/*
- * The globals (classes and functions) that a pickle names, in the order of its opcodes. There is
- * one item for each opcode that puts a global on the stack, and one for each opcode that calls a
- * global. All opcodes that name a global are covered: GLOBAL, INST, and STACK_GLOBAL, also if its
- * strings come from the memo. The arena of gt_pickle_read() holds the names. If the pickle contains
- * a byte that is not an opcode, the globals before it are listed, because Python would execute that
- * part before it fails.
- */
+/* An opcode that puts a global (a class or a function) on the stack, or calls a global. */
 struct gt_pickle_global {
-	const char *name; /* "posix.system" */
+	const char *name; /* "posix.system"; in the arena of gt_pickle_read() */
 	size_t at;        /* offset of the opcode in the pickle */
 	bool called;      /* the opcode calls the global */
 };
 
+/*
+ * The globals that a pickle names, in the order of its opcodes: one item for each opcode that puts
+ * a global on the stack, and one for each opcode that calls a global. All opcodes that name a
+ * global are covered: GLOBAL, INST, and STACK_GLOBAL, even if STACK_GLOBAL gets its strings from
+ * the memo. If the pickle contains a byte that is not an opcode, the globals before this byte are
+ * listed, because Python would execute that part before it fails.
+ */
 struct gt_pickle_globals {
 	struct gt_pickle_global *items;
 	size_t count, capacity; /* capacity: number of elements allocated */
@@ -90,7 +86,7 @@ struct gt_pickle_globals {
 struct gt_pickle_hooks {
 	void *self;
 	struct gt_pickle_layout *layout; /* if not NULL, gt_pickle_read() fills it */
-	/* if not NULL, gt_pickle_read() fills it; release with free(globals->items) */
+	/* if not NULL, gt_pickle_read() fills it; the caller calls free(globals->items) */
 	struct gt_pickle_globals *globals;
 	/*
 	 * Return in *out the result of calling the global `name` with the tuple `args`. If *out is
@@ -137,11 +133,11 @@ int gt_pickle_numpy(
 bool gt_pickle_numpy_scalar(
     struct gt_tree_tensor *out, struct gt_storage *storage, const struct gt_tree *node);
 
-/*
- * A function that writes a tensor. Each file format has its own, because pickles have no opcode for
- * tensors.
- */
 struct gt_pickle_writer;
+/*
+ * A function that writes a tensor. Each file format has its own function, because pickles have no
+ * opcode for tensors.
+ */
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
@@ -152,15 +148,16 @@ typedef int gt_pickle_tensor(
  */
 bool gt_pickle_is_name(const char *text);
 
+/* Maximum number of texts that a writer keeps in `names`. */
+enum { GT_PICKLE_NAMES = 48 };
+
 /*
  * The state of writing a pickle. The writer uses protocol 2, which PyTorch's restricted unpickler
  * accepts. The caller sets `tensor` and `self`, and zeroes the other fields.
  */
-enum { GT_PICKLE_NAMES = 48 };
-
 struct gt_pickle_writer {
 	struct gt_buf out;
-	void *self; /* for the function `tensor` */
+	void *self; /* the caller's data, for the function `tensor` */
 	gt_pickle_tensor *tensor;
 	uint32_t memo_count;
 	int name_count;
@@ -169,9 +166,7 @@ struct gt_pickle_writer {
 		const char *text;
 		uint32_t index; /* index in the memo */
 	} names[GT_PICKLE_NAMES];
-	/*
-	 * all nodes of the tree except scalars and strings, to find nodes that occur twice in it
-	 */
+	/* all nodes of the tree except scalars and strings; finds nodes that occur twice */
 	struct gt_index nodes;
 	struct gt_arena arena;
 };
@@ -188,8 +183,9 @@ int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, char
 
 /*
  * Functions for writing a tensor (gt_pickle_tensor). The arguments `text` of gt_pickle_put_word()
- * and `name` of gt_pickle_put_global() must live as long as `w`: the text is written once, and
- * later calls with the same text only fetch it from the memo. `name` has the form "module\nname\n".
+ * and `name` of gt_pickle_put_global() must live as long as `w`: the first call writes the text,
+ * and later calls with the same text may write only an opcode that fetches it from the memo. `name`
+ * has the form "module\nname\n". If memory runs out, gt_pickle_write() returns the error.
  */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
 void gt_pickle_put_bool(struct gt_pickle_writer *w, bool value);
@@ -228,9 +224,10 @@ struct gt_pickle_change {
  * memo. If the first use changes, the new text is written at this use. A later use that has the
  * same new text still fetches it from the memo. A later use that must have another text (the old
  * text, for instance) gets an opcode that contains this text. So each change affects only its own
- * use. The opcodes that contain text keep their kind, except that a short opcode becomes a long one
- * for a long text. So a restricted unpickler that accepted the old pickle accepts the new one. The
- * lengths of frames are computed again.
+ * use. A new opcode contains the same type of string as the opcode of the first use: a string of
+ * Python 2 (BINSTRING) or Unicode (BINUNICODE). A new opcode is short (SHORT_BINSTRING,
+ * SHORT_BINUNICODE) only if the opcode of the first use was short, because a reader of protocol 2
+ * may refuse SHORT_BINUNICODE. The lengths of frames are computed again.
  *
  * Example: in {"m.w": 1, "x": "m.w"}, the key "m.w" becomes "w".
  *
@@ -243,8 +240,8 @@ struct gt_pickle_change {
  *   BINGET 1                           BINUNICODE "m.w"            this later use keeps its text
  *   SETITEMS, STOP                     unchanged
  *
- * Errors: GT_EINVAL if no opcode at the offset of a change puts a string on the stack. GT_ENOTSUP
- * if that opcode cannot be replaced by one that contains the text. GT_ENOMEM.
+ * Errors: GT_EINVAL if the opcode at the offset of a change does not put a string on the stack.
+ * GT_ENOTSUP if no opcode that contains the text can replace that opcode. GT_ENOMEM.
  */
 int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *bytes, size_t size,
     const struct gt_pickle_layout *layout, const struct gt_pickle_change *changes, size_t count,

@@ -42,7 +42,8 @@ struct gt_json_key {
 
 /*
  * A caller's function that reads the value of a member, with gt_json_value() or gt_json_enter(). If
- * this function returns an error, gt_json_members() stops and returns it. The key is borrowed.
+ * this function returns an error, gt_json_members() stops and returns that error. The key is
+ * borrowed.
  */
 typedef int gt_json_member(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err);
@@ -65,7 +66,7 @@ int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_
  */
 int gt_json_skip(struct gt_json *json, size_t limit, struct gt_err *err);
 
-/* Skip white space. Return true if this reaches the end of the text. */
+/* Skip white space. Return true if no text follows. */
 bool gt_json_at_end(struct gt_json *json);
 
 /*

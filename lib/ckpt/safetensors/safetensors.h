@@ -32,14 +32,16 @@
  * does not depend on names, so renaming a tensor does not change it.
  *
  * Another program may copy both entries into a header of its own, where they are wrong. So gtrain's
- * header begins with GT_ST_MARK, which ends in two spaces that no JSON library writes. In a header
- * that begins so, another CRC-32 is damage: a flipped bit in this text makes the header invalid. In
- * other headers a wrong CRC-32 means that the digests are stale. They are ignored, as is
- * "gtrain.tied", and the file has no checksums.
+ * headers begin with GT_ST_MARK, which ends in two spaces that no JSON library writes. If a header
+ * begins with GT_ST_MARK, a wrong CRC-32 means that the header is damaged. A flipped bit in
+ * GT_ST_MARK itself makes the header invalid. If a header does not begin with GT_ST_MARK, a wrong
+ * CRC-32 means that the digests are stale: both entries and "gtrain.tied" are ignored, and the file
+ * has no checksums.
  *
  * Older versions of gtrain wrote the header without the two spaces, as a JSON library may write it.
- * If the digits of "gtrain.crc32.header" are where these versions wrote them (no flipped bit moves
- * them), a wrong CRC-32 has two possible causes. The digests are stale, and "doubtful" too.
+ * If the CRC-32 is wrong, and its digits are at the offset where these versions wrote them, there
+ * are two possible causes: another program wrote the header, or gtrain wrote it and it is damaged
+ * (a flipped bit does not move the digits). The digests are then stale, and `doubtful` is set.
  *
  * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
  * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
@@ -59,8 +61,8 @@
 #define GT_ST_TIED     "gtrain.tied"
 #define GT_ST_FORMAT   "format" /* the value is "pt"; the transformers library requires the entry */
 
-/* the start of a header that gtrain writes: GT_ST_MARK, then the rest up to the digits of
- * GT_ST_HEADER; and the start that older versions wrote */
+/* GT_ST_START is the start of each header that gtrain writes, up to the digits of GT_ST_HEADER.
+ * GT_ST_START_OLD is the start that older versions wrote. */
 #define GT_ST_MARK      "{\"" GT_ST_METADATA "\":  "
 #define GT_ST_ENTRIES   "{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
 #define GT_ST_START     GT_ST_MARK GT_ST_ENTRIES
@@ -109,8 +111,8 @@ struct gt_st_header {
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
 	/* set when a file is opened */
-	bool stale;    /* the digests are those of another header */
-	bool doubtful; /* stale, or an older version of gtrain wrote the header and it is damaged */
+	bool stale;    /* the CRC-32 of the header is wrong: the digests are ignored */
+	bool doubtful; /* stale, and it is not known whether the header is damaged */
 };
 
 /*
@@ -134,8 +136,8 @@ const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, con
 
 /*
  * Return the number of entries at the end of __metadata__ that are other names of tensors. Return 0
- * if the file has no digests or stale ones, or if the value of GT_ST_TIED differs from the number
- * of entries that follow the entry GT_ST_TIED.
+ * if the file has no digests or stale digests, or if the value of GT_ST_TIED differs from the
+ * number of entries that follow the entry GT_ST_TIED.
  */
 size_t gt_st_ties(const struct gt_st_header *header);
 
@@ -146,9 +148,9 @@ size_t gt_st_ties(const struct gt_st_header *header);
 uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 
 /*
- * gt_st_type() returns the name of a dtype, such as "F32", or NULL. gt_st_rank() returns the rank
- * of a dtype, or -1 if the format does not have it. The rank gives the order of the tensors in the
- * data: tensors with a higher rank come first.
+ * gt_st_type() returns the name of a dtype, such as "F32". gt_st_rank() returns the rank of a
+ * dtype. The rank gives the order of the tensors in the data: tensors with a higher rank come
+ * first. If the format does not have the dtype, the functions return NULL and -1.
  */
 const char *gt_st_type(enum gt_dtype dtype);
 int gt_st_rank(enum gt_dtype dtype);

@@ -62,7 +62,7 @@ void gt_st_write_crc(char *text, size_t size, size_t digits_at);
  * pad the new header to the length of the old one. If the new header is longer than the old one,
  * the edit writes a copy of the file and renames it over the file. In a copy, each byte of data
  * keeps its offset within its file system block, so a file system can share the blocks with the old
- * file. The header gets padding for this purpose, which leaves space for later edits.
+ * file. For this purpose, spaces pad the header. A later edit can replace these spaces.
  *
  * If a write in place fails, it is undone. If the power fails during the write, the header may be a
  * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of
@@ -79,8 +79,8 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
 
-/* Set *out to a JSON object with all members of a checkpoint's index but weight_map, such as
- * "metadata". The caller releases it with json_decref(), also after an error. */
+/* Set *out to a JSON object with all members of a checkpoint's index, such as "metadata", except
+ * weight_map. The caller releases *out with json_decref(), also after an error. */
 int gt_shards_other_members(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err);
 
 /*

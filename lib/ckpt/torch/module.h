@@ -36,14 +36,14 @@ enum gt_module_part {
 /* Return the name of an attribute, such as "_parameters". */
 const char *gt_module_part_name(enum gt_module_part which);
 
-/* Return the dict that is one of the three attributes of an object; NULL if the object lacks it. */
+/* Return one of the three attributes of an object, a dict; NULL if the object does not have it. */
 struct gt_tree *gt_module_part(const struct gt_tree *object, enum gt_module_part which);
 
+enum { GT_MODULE_MAX_ATTRIBUTES = 2 }; /* maximum number of dicts for gt_module_attributes() */
 /*
  * Return dict i of the dicts that contain an object's attributes, or NULL. An object has one such
- * dict, or two if it has slots.
+ * dict, or two if its class has __slots__.
  */
-enum { GT_MODULE_MAX_ATTRIBUTES = 2 };
 struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i);
 
 /*
@@ -63,7 +63,8 @@ struct gt_module_list {
 	size_t left_out;
 	/* the name of the function with which PyTorch rebuilds the first tensor that is left out */
 	const char *left_out_class;
-	struct gt_name_list unnamed; /* keys of tensors that are not listed: they are no names */
+	/* keys of tensors that are not listed: the key is not a string or has a zero byte */
+	struct gt_name_list unnamed;
 };
 
 /*

@@ -18,10 +18,10 @@
  * finds the bytes of each storage, and gt_torch_objects_finish() checks that every tensor lies
  * inside its storage.
  *
- * Some tensors are not plain: quantised, sparse, nested, on the device 'meta', or of a subclass.
+ * Some tensors are not plain: quantized, sparse, nested, on the device 'meta', or of a subclass.
  * They become opaque objects (GT_TREE_OPAQUE), which keep the name of the function that would
  * rebuild the tensor, and its arguments. The arguments may contain tensors. If gtrain does not
- * interpret the elements of a storage (untyped or quantised), it treats them as integers of the
+ * interpret the elements of a storage (untyped or quantized), it treats them as integers of the
  * same width.
  * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
  */
@@ -81,25 +81,25 @@ void gt_torch_objects_release(struct gt_torch_objects *objects);
 /*
  * Return whether a file begins like a pickle of protocol 2 or later, written by torch or by another
  * program. A safetensors file may begin with the same two bytes, which are then part of the length
- * of its header. For such a file the function returns false. It recognises the file by the zero
- * bytes at the end of the length and by the "{" after the length.
+ * of its header. For a safetensors file the function returns false: the length ends with zero
+ * bytes, and a "{" follows the length.
  */
 bool gt_torch_begins_pickle(const struct gt_mapping *map);
 
 /* ---- shared by the files that implement this header ---- */
 
 /*
- * Create a tensor node in a storage, which may have no bytes yet. *dims points to memory for the
- * shape, [ndim], followed by the strides, [ndim]; the caller fills it. gt_torch_objects_finish()
- * checks the tensor. NULL with err set on failure.
+ * Create a tensor node in a storage, which may have no bytes yet. Set *dims to memory for the
+ * shape, [ndim], followed by the strides, [ndim]; the caller fills this memory.
+ * gt_torch_objects_finish() checks the tensor. NULL with err set on failure.
  */
 struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_storage *storage,
     enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err);
 
 /*
  * Set the device of a storage to `location`. `at` is the offset in the pickle of the opcode that
- * names this device. Do nothing if the persistent id that was read last is not that of this
- * storage: the pickle has then mentioned the storage before.
+ * names this device. Do nothing if the last persistent id that was read is the id of another
+ * storage: the pickle has then mentioned this storage before, and the storage keeps its device.
  */
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);

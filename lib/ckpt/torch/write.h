@@ -10,8 +10,8 @@
 /*
  * A storage that is written to the output. It is a part of a storage that is in memory or in
  * another file: from the first to the last element that tensors of the tree use. In torch, a
- * storage has one type. So if tensors use the same memory as two types, the memory is written
- * twice.
+ * storage has one type. So if one tensor uses some memory as one type, and another tensor uses it
+ * as another type, the memory is written twice.
  */
 struct gt_torch_source {
 	/* the storage that contains the bytes; if several storages share them, the first one */
@@ -34,8 +34,7 @@ struct gt_torch_writer {
 	bool in_optimizer, at_step;
 	struct gt_torch_source **sources; /* sources[key] */
 	size_t count, capacity;
-	/* finds an element of `sources` by the address of its data and its type */
-	struct gt_index by_data;
+	struct gt_index by_data; /* index of `sources` by the address and the type of the data */
 	struct gt_storage empty; /* the storage of all tensors without elements */
 	struct gt_arena arena;
 };

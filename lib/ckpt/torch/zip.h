@@ -33,7 +33,7 @@ struct gt_torch_archive {
 	struct gt_zip zip;
 	const char *root; /* ROOT, such as "archive"; root_length bytes, not zero-terminated */
 	int root_length;
-	bool swapped; /* the byte order of numbers is not that of the host */
+	bool swapped; /* the byte order of the storages is not that of the host */
 	struct gt_arena *arena;
 };
 
