@@ -62,7 +62,7 @@ struct gt_edit {
 	/* in the order of the file; texts that stay the same have no entry */
 	struct gt_edit_change *changes;
 	size_t count;
-	size_t counts[GT_EDIT_USE_COUNT]; /* number of changes by enum gt_edit_use */
+	size_t counts[GT_EDIT_USE_COUNT]; /* counts[u]: number of changes with the use u */
 	size_t dicts;                     /* number of state_dicts with a change */
 	const char *note; /* one line: "'module.' removed from 97 names in 2 state_dicts" */
 	/* a second note that lists the dicts that are edited and the dicts that are not; or "" */
@@ -71,6 +71,7 @@ struct gt_edit {
 	struct gt_arena arena;
 };
 
+enum { GT_EDIT_WAIT_S = 10 }; /* usual `wait_s`; an edit that copies a large file may take longer */
 /*
  * Open a checkpoint like gt_ckpt_open() in order to edit it in place: lock the file before reading
  * it. gt_ckpt_close() releases the lock. If another process edits the file, wait at most `wait_s`
@@ -80,12 +81,11 @@ struct gt_edit {
  * gt_edit_apply() can also edit in place a file that was opened without a lock. It fails if this
  * file has changed or if another process has locked it.
  */
-enum { GT_EDIT_WAIT_S = 10 }; /* usual `wait_s`: enough for some edits that copy large files */
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
 
 /*
- * Compute an edit. It borrows texts from the checkpoint. If nothing has to change, the function
- * succeeds: count is 0, and the note gives the reason ("no name starts with 'module.' or
+ * Compute an edit. The edit borrows texts from the checkpoint. If nothing has to change, the
+ * function succeeds: count is 0, and the note gives the reason ("no name starts with 'module.' or
  * '_orig_mod.'").
  *
  *   strip   removes the prefixes from the front of each name, in any order and number. A name never

@@ -11,8 +11,8 @@
  * that only read take no lock.
  *
  * If another process holds the lock, try again for `wait_s` seconds. After that, fail; the message
- * contains the id of the other process, if /proc/locks shows it. During the wait, another file may
- * be renamed to `path`: then open and lock that file instead. On file systems that do not support
+ * contains the id of the other process, if /proc/locks shows it. If another file is renamed to
+ * `path` during the wait, open and lock that file instead. On file systems that do not support
  * locks, succeed without a lock. Errors: GT_EIO. After an error, *fd is -1.
  */
 int gt_lock_file(int *fd, const char *path, double wait_s, struct gt_err *err);

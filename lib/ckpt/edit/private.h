@@ -44,7 +44,8 @@ struct gt_edit_key {
 /*
  * Compute the new path of each module: set paths[i].to. This may change the order of `paths`. The
  * new text may be in the arena of `naming`. `names` are the names of the state_dict, sorted by
- * `from`. Two paths never become equal.
+ * `from`. If two paths would become equal, one of them keeps its old text, or gets a text that has
+ * become free.
  */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);

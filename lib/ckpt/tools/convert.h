@@ -45,19 +45,19 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 /*
- * Return a state_dict as a tree: a dict of all its tensors. In the tree, no tensor is marked as a
- * parameter (gt_tree_tensor.parameter). The dict is an OrderedDict if the original was one or was a
- * module. It keeps the `_metadata` of its tensors (lib/ckpt/tree/metadata.h). NULL with err set if
- * memory runs out.
+ * Return a state_dict as a tree: a dict of all its tensors. In the tree, the fields requires_grad,
+ * parameter and attributes of the tensors are zero. The dict is an OrderedDict if the original was
+ * an OrderedDict or a module. gt_metadata_keep() sets the attributes of the dict
+ * (lib/ckpt/tree/metadata.h). NULL with err set if memory runs out.
  */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Append lines to `note`: sd->note, which says where the state_dict was found, and a list of the
- * parts of `root` that are not tensors of `sd`: all values outside of it, and other values in it.
- * The second line is "FILE: left behind: ...". Both are without "FILE: " if `path` is NULL, and
- * each is missing if there is nothing to say.
+ * Append up to two lines to `note`. The first line is sd->note, which says where the state_dict was
+ * found. The second line, "left behind: ...", lists the parts of `root` that are not tensors of
+ * `sd`: all values outside of the state_dict, and other values in it. A line without content is
+ * left out. If `path` is not NULL, each line begins with "PATH: ".
  */
 void gt_convert_note(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);

@@ -31,8 +31,7 @@ struct gt_diff_row {
 	 * the number of all elements, or 0 if the types of the tensors cannot be compared.
 	 */
 	uint64_t differing, count;
-	/* number of elements that are NaN in only one of the two tensors; `differing` includes them
-	 */
+	/* number of elements that are NaN in only one tensor; `differing` includes them */
 	uint64_t one_nan;
 	double max_abs; /* maximum of |a - b| over all elements that are not NaN */
 	/* maximum of |a - b| / max(|a|, |b|) over the elements that differ and are not NaN */
@@ -50,8 +49,8 @@ struct gt_diff {
 	 * gave. Otherwise "".
 	 */
 	const char *note[2];
-	/* The number of keys that both checkpoints have as text, but not with the same types or
-	 * bytes. They have rows of the kinds GT_DIFF_ONLY_A and GT_DIFF_ONLY_B. */
+	/* The number of pairs of keys that are different, but look equal as text: for example the
+	 * integer 1 and the string '1'. These keys have rows GT_DIFF_ONLY_A and GT_DIFF_ONLY_B. */
 	size_t types;
 	/*
 	 * The number of tensor names that the two checkpoints would have in common if
@@ -68,7 +67,7 @@ struct gt_diff_options {
 	/* compare only the two state_dicts that gt_state_dict_find() finds, by the names of their
 	 * tensors */
 	bool state_dict;
-	size_t threads; /* 0: one per processor */
+	size_t threads; /* 0: one per processor, at most 16 */
 };
 
 /* An open checkpoint and its name in messages. */
@@ -79,8 +78,9 @@ struct gt_diff_side {
 
 /*
  * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
- * Keys are compared with their types: 1, 1.0, True and '1' are different keys. Other values are
- * compared as in Python: 1 equals 1.0 and True, but a list does not equal a tuple.
+ * Keys are compared with their types: 1, 1.0, True and '1' are different keys. Values that are not
+ * tensors are compared as in Python, but with the tolerance for numbers: 1 equals 1.0 and True, but
+ * a list does not equal a tuple.
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
  * the same place. Integers are compared exactly, unless only one of the two tensors is u64. All
  * other pairs of real types are compared as doubles. Complex numbers can be compared only with

@@ -41,9 +41,9 @@
  * error.
  *
  * A tensor that fills its storage is not read: its digest is compared with the checksum of the
- * storage in the file. gt_storage_check() compares the bytes with this checksum later. Other
- * tensors are mostly views. If `read` is true, they are read and compared; otherwise they are not
- * compared.
+ * storage in the file. gt_storage_check() compares the bytes with this checksum later. Most other
+ * tensors are views of a larger storage. If `read` is true, these tensors are read and compared;
+ * otherwise they are not compared.
  *
  * Errors: GT_EFORMAT, with the path of the first tensor that differs.
  */
@@ -85,9 +85,9 @@ int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_di
 void gt_digests_release(struct gt_digests *digests);
 
 /*
- * Set *json to the text of the record, and *size to its length. The paths are those in `renamed`.
- * The caller frees *json with free(). The size of the record does not depend on the values of
- * `crc`.
+ * Set *json to the text of the record, and *size to its length in bytes. The paths in the record
+ * are the fields `renamed`. The caller frees *json with free(). The size of the record does not
+ * depend on the values of `crc`.
  */
 int gt_digests_print(
     const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);

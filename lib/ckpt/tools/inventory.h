@@ -4,11 +4,11 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/* The type of a step. Keys of dicts that are neither strings nor integers are rare. */
+/* The type of a step of a path (struct gt_path). GT_STEP_OTHER_KEY is rare. */
 enum gt_step_kind {
-	GT_STEP_STRING, /* a string key of a dict, or the name of an attribute */
-	GT_STEP_INTEGER,
-	GT_STEP_OTHER_KEY,
+	GT_STEP_STRING,    /* a string key of a dict, or the name of an attribute */
+	GT_STEP_INTEGER,   /* an integer key of a dict */
+	GT_STEP_OTHER_KEY, /* a key of a dict that is neither a string nor an integer */
 	GT_STEP_LIST_INDEX,
 	GT_STEP_TUPLE_INDEX
 };
@@ -20,17 +20,18 @@ enum gt_step_kind {
 struct gt_path {
 	const struct gt_path *parent; /* the step before this one; NULL: this is the first step */
 	enum gt_step_kind kind;
-	/* [length], zero-terminated; NULL: the step is `number`. Of a key that is neither a string
-	 * nor an integer, its value as text, such as "(1, 2)". */
+	/* [length], zero-terminated; NULL: the step is `number`. If the step is a key that is
+	 * neither a string nor an integer, this is the key as text, such as "(1, 2)". */
 	const char *name;
 	size_t length;
 	int64_t number;
 };
 
 /*
- * Compare the types of the steps of two paths with equal texts, for sorting. Return 0 if
- * integer keys, other keys, and indices of lists and of tuples stand at the same places, and if the
- * names between them have as many bytes. A name with a dot equals two names.
+ * Compare two paths whose texts (gt_inventory_row.key) are equal by the types of their steps, for
+ * sorting. Return 0 if integer keys, other keys, list indices and tuple indices are at the same
+ * places in both paths, and if the names between these places have the same number of bytes. So the
+ * name "a.b" equals the two names "a" and "b", but a zero byte does not equal the text \0.
  */
 int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b);
 
@@ -48,9 +49,7 @@ struct gt_inventory_row {
 	/* The other fields are only for tensors. */
 	/* index of the tensor's storage; storages are numbered in the order of first use */
 	size_t storage;
-	/*
-	 * index of the first row with this storage; if no earlier row has it, the index of this row
-	 */
+	/* index of the first row with this storage; it may be the index of this row */
 	size_t first;
 	bool shared;     /* another row has the same storage */
 	bool partial;    /* the elements have fewer bytes than the storage */
@@ -107,8 +106,8 @@ int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_er
 /*
  * Get two sizes: *file_bytes is the size of the checkpoint's file, or of its index and all shards
  * together. *dead_bytes is the number of these bytes that are no longer used. A zip contains unused
- * bytes after an edit in place, because the old pickle and directory stay in the file. Other
- * formats have none.
+ * bytes after an edit in place, because the old pickle and directory stay in the file. For other
+ * formats, *dead_bytes is 0.
  */
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);

@@ -37,9 +37,9 @@ struct gt_merge_mean {
  * same names, with the same types and shapes; otherwise the function fails with GT_EFORMAT, and the
  * message names a tensor that differs. Floats and complex numbers are summed in float64, in the
  * order of the trees, divided by `count`, and rounded once: floats to the type `*as`, or to their
- * own type if `as` is NULL; complex numbers to their type. Integers and bools, such as
- * num_batches_tracked, are taken from the first tree; the text in `note` contains the number of
- * such tensors that differ in other trees, and that of entries of the metadata that differ. Tied
+ * own type if `as` is NULL; complex numbers to their own type. Integers and bools, such as
+ * num_batches_tracked, are taken from the first tree. Lines in `note` give the number of integer
+ * and bool tensors that differ in other trees, and the number of metadata entries that differ. Tied
  * tensors (several names for one tensor) stay tied if they are tied in all trees.
  * torch.optim.swa_utils computes means in the same way, and also copies integers.
  *

@@ -15,9 +15,9 @@ int gt_select_path(
 
 /*
  * Find the state_dict of a tree and build a dict of some of its tensors: a tensor is selected if
- * its name matches one of `count` patterns. The patterns are those of fnmatch(3); '*' also matches
- * dots. *out is in the arena; tensors are borrowed. Lines about the selection are appended to
- * `note`. Errors: GT_EFORMAT if a pattern matches no name; the hint contains a few names.
+ * its name matches one of `count` patterns. fnmatch(3) defines the patterns; '*' also matches dots.
+ * *out is in the arena; tensors are borrowed. Lines about the selection are appended to `note`.
+ * Errors: GT_EFORMAT if a pattern matches no name; the hint contains a few names.
  */
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
     size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);

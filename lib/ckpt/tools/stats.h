@@ -8,20 +8,21 @@
  * min, max, mean and std are computed from the finite elements only; so a single NaN does not hide
  * the other elements. std is the standard deviation; it divides by n - 1, as torch.std() does. For
  * complex numbers, the statistics are computed from the magnitudes. A statistic that is not defined
- * is NaN: for example the minimum of no elements, or the std of fewer than two.
+ * is NaN: for example the minimum of no elements, or the std of fewer than two elements.
  */
 struct gt_stats {
-	/* number of all elements; of elements that are NaN; of infinite elements; of zeros */
-	uint64_t count, nan, inf, zeros;
+	uint64_t count, nan, inf, zeros; /* numbers of elements: all, NaN, infinite, zero */
 	double min, max, mean, std;
-	bool summed;  /* the tensor fills its storage, and `crc` is set */
+	/* `crc` is set. If it is not set, the tensor does not fill its storage, the storage has no
+	 * CRC-32, or gt_stats_of() found that the storage is checked already. */
+	bool summed;
 	uint32_t crc; /* CRC-32 of the bytes that were read; it should equal storage->crc */
 };
 
 /*
  * Compute the statistics of `count` tensors, and write them to out[count]. `threads` is the number
- * of threads (0: one per processor). If a storage has a CRC-32, the function also compares the
- * bytes of the storage with this CRC-32. The result does not depend on the number of threads:
+ * of threads (0: one per processor, at most 16). If a storage has a CRC-32, the function also
+ * compares its bytes with this CRC-32. The result does not depend on the number of threads:
  * tensors are split into pieces of a fixed size; each piece is summed in float64 relative to its
  * own mean, and the pieces are combined in order.
  *

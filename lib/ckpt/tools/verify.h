@@ -62,8 +62,8 @@ struct gt_verify {
 };
 
 /*
- * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor). The
- * checks are:
+ * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor, at
+ * most 16). The checks are:
  *   - The file opens.
  *   - Every record of a zip, even one that the checkpoint does not use, has the right CRC-32, and
  *     its local header agrees with the zip's directory. No record overlaps another one.
@@ -88,12 +88,14 @@ struct gt_repair {
 	size_t records; /* number of records in the repaired file */
 };
 
+enum { GT_REPAIR_WAIT_S = 10 }; /* usual `wait_s`, in seconds */
 /*
  * Undo an in-place edit of a zip archive, after the edit was interrupted: restore the state that
  * the archive had before the edit. Search backward from the end of the file for a zip end record
  * with these properties: its directory can be read; all records have the right CRC-32; one record
- * is a data.pkl of torch. Then cut the bytes after this end record, and call fsync(). A sound file
- * is not changed, and neither is a file that goes on with other bytes than an edit writes.
+ * is a data.pkl of torch. Then cut the bytes after this end record, and call fsync(). If no bytes
+ * follow the end record, the file is sound and is not changed. If an edit of gtrain did not write
+ * the bytes that follow, they are not cut, and the function fails with GT_EFORMAT.
  *
  * The file is locked before it is read. If another process is editing the file, wait at most
  * `wait_s` seconds, then fail with GT_EIO.
@@ -101,7 +103,6 @@ struct gt_repair {
  * Errors: GT_EFORMAT if there is no such end record, GT_ENOTSUP for other formats, GT_EIO. After an
  * error the file is unchanged, unless fsync() failed after the cut.
  */
-enum { GT_REPAIR_WAIT_S = 10 }; /* a suitable value of `wait_s` */
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);
 
 #endif

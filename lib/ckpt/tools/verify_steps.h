@@ -5,8 +5,8 @@
 #include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/zip/zip.h"
 
-/* Add a finding. Its text is formatted as by printf(). Text and hint are copied. Errors: GT_ENOMEM.
- */
+/* Add a finding. Its text is formatted as by printf(). The text and the hint are copied. Errors:
+ * GT_ENOMEM. */
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -46,7 +46,7 @@ struct gt_known_sum {
 /*
  * Check a zip: headers, overlaps and checksums of all records, and the globals of their pickles.
  * `known` is an index of struct gt_known_sum, or NULL. Checksums in this index are not computed
- * again.
+ * again. `threads` is the number of threads (0: one per processor, at most 16).
  */
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err);
@@ -62,9 +62,9 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struc
 
 /*
  * Turn the error `found` into a finding and return 0. If the system failed (GT_EIO, GT_ENOMEM),
- * return the error instead. GT_ENOTSUP becomes a finding of the kind `unsupported`. The caller
- * chooses this kind, because only the caller knows whether a check was skipped, and so whether the
- * whole verification fails.
+ * return the error instead. GT_ENOTSUP becomes a finding of the kind `unsupported`. The caller sets
+ * `unsupported` to GT_FINDING_UNREAD, so that the verification fails, or to GT_FINDING_NOTE, so
+ * that the verification can still succeed.
  */
 int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
     enum gt_finding_kind unsupported, struct gt_err *err);
