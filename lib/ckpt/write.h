@@ -22,11 +22,13 @@ struct gt_ckpt_write_options {
 	 */
 	bool cast;
 	enum gt_dtype dtype;
-	/* Only for formats of PyTorch. True: each storage keeps the device that was read from the
-	 * input. False: its device is "cpu". */
+	/* Only for formats of PyTorch. True: write the device of each storage as it was read from
+	 * the input. False: write "cpu" as the device of all storages. */
 	bool keep_devices;
-	bool no_sync;         /* do not call fsync() */
-	uint64_t shard_bytes; /* maximum bytes of tensors per file; 0: write one file */
+	bool no_sync; /* do not call fsync() */
+	/* Only for "safetensors": maximum bytes of tensors per file. A tensor that is larger gets a
+	 * file of its own. 0: no limit. */
+	uint64_t shard_bytes;
 
 	/*
 	 * The checkpoints from which the tree was read. It is an error to write over one of their
@@ -35,10 +37,10 @@ struct gt_ckpt_write_options {
 	struct gt_ckpt *const *inputs;
 	size_t input_count;
 
-	struct gt_ckpt_write_losses *losses; /* NULL, or gt_ckpt_write() adds losses to it */
+	struct gt_ckpt_write_losses *losses; /* gt_ckpt_write() adds losses here; may be NULL */
 	/*
 	 * May be NULL. Otherwise, if shards are written, *index is set to the path of their index.
-	 * The caller frees *index with free().
+	 * The caller frees *index with free(). If no shards are written, *index does not change.
 	 */
 	char **index;
 };
@@ -52,8 +54,8 @@ int gt_ckpt_check_output(
     const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
 
 /*
- * Write a tree to `path`. `options` may be NULL. The file appears whole or not at all, as with
- * gt_torch_save(). Formats:
+ * Write a tree to `path`. `options` may be NULL. The file appears whole or not at all: it is
+ * written under a temporary name and then renamed, as in gt_torch_save(). Formats:
  *
  *   "torch-zip"     torch.save() since PyTorch 1.6       any tree
  *   "torch-legacy"  torch.save() before 1.6              any tree without uint16 to uint64,
@@ -67,13 +69,18 @@ int gt_ckpt_check_output(
  * index last. This takes far less than a second. If the process is killed or fails between two
  * renames, some of the new shards already have their final names, but the new index does not exist
  * yet. After such a failure, the folder may still have the index of an older checkpoint with the
- * same number of shards, and so with the same file names. This index then lists new and old shards.
+ * same number of shards, and so with the same file names. Then some of the files that the old index
+ * lists are new shards, and the others are old shards.
  *
  * Memory: a few MiB in addition to the tree, for tensors of any size.
- * Errors: GT_EINVAL for another format, if an output file is an input, or if there is a single file
- * that readers would take instead of the new shards and index; GT_ENOTSUP for a tree or
- * an option that the format does not support; GT_EFORMAT if a tensor does not match its checksum
- * in the input file; GT_EIO.
+ * Errors:
+ *   GT_EINVAL   the format is unknown; an output file is a file of an input; or, for shards, a
+ *               single file exists that readers would open instead of the shards, such as
+ *               model.safetensors instead of model.safetensors.index.json
+ *   GT_ENOTSUP  gtrain cannot write the format, or the format does not support the tree or an
+ *               option
+ *   GT_EFORMAT  a tensor does not match its checksum in the input file
+ *   GT_EIO
  */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

@@ -7,7 +7,7 @@
 
 /*
  * Add bytes[size] to the data of a CRC-32, and return the CRC-32 of all data so far. `crc` is the
- * CRC-32 of the data before these bytes, or 0 if there is none. The kind of CRC-32 is the one that
+ * CRC-32 of the data before these bytes, or 0 if these bytes are the first. This is the CRC-32 that
  * zip, gzip and PNG use (ISO 3309, polynomial 0x04c11db7 reflected). ISA-L computes it if gtrain
  * was built with ISA-L, otherwise zlib.
  */

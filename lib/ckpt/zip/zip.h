@@ -58,10 +58,12 @@ struct gt_zip_record {
 	const char *name; /* zero-terminated, such as "archive/data/0" */
 	uint16_t method;  /* 0: stored, 8: deflated */
 	uint16_t flags;
-	/* CRC-32 of the unpacked bytes; 0: there is none (see gt_zip_open_record()) */
+	/* CRC-32 of the unpacked bytes; 0: the record has none (see gt_zip_open_record()) */
 	uint32_t crc;
-	uint64_t packed, size;      /* size of the bytes in the file; size when unpacked */
-	uint64_t header, data;      /* offset of the local header; offset of the bytes */
+	/* packed: number of bytes in the file. size: number of bytes after unpacking. */
+	uint64_t packed, size;
+	/* header: offset of the local header in the file. data: offset of the bytes. */
+	uint64_t header, data;
 	const unsigned char *entry; /* a copy of the entry in the directory */
 	size_t entry_bytes;         /* size of the entry, with name, extra fields, comment */
 	uint64_t entry_at;          /* offset of the entry in the file */
@@ -69,12 +71,12 @@ struct gt_zip_record {
 
 struct gt_zip {
 	const struct gt_mapping *map;  /* the whole file; borrowed */
-	struct gt_zip_record *records; /* sorted by name; case is ignored */
+	struct gt_zip_record *records; /* [count] in the arena; sorted by name, ignoring case */
 	size_t count;
 	uint64_t unpacked; /* number of bytes inflated so far */
 	/*
-	 * Offset and size of the directory; offset of the first end record, which is the zip64 end
-	 * record if there is one.
+	 * directory: offset of the directory. directory_bytes: its size. end: offset of the first
+	 * end record, which is the zip64 end record if the archive has one.
 	 */
 	uint64_t directory, directory_bytes, end;
 	const unsigned char *comment; /* a copy of the comment of the end record */
@@ -88,15 +90,16 @@ struct gt_zip {
  * If parts of an archive contradict each other, different programs use different parts. Then an
  * attacker can show one content to a scanner and another content to the program that uses the file.
  * An archive that this function accepts can be read in only one way:
- *   - The file ends with the directory and the end records, with nothing between them and nothing
- *     after them. A comment may follow, but must not contain an end record.
+ *   - The file ends with the directory and the end records, with nothing between them. Only the
+ *     comment of the end record may follow, and it must not contain another end record.
  *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
  *     CRC-32. Sizes and CRC-32 may be 0 in the header if a data descriptor follows the bytes.
- *   - No two records overlap, and none overlaps the directory. Bytes between them that belong to no
- *     record are called dead bytes; an edit in place leaves dead bytes.
- *   - Any two names differ in more than upper and lower case, because PyTorch ignores case when it
- *     looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). There is one exception:
- *     names of arrays, such as "W.npy" and "w.npy", because NumPy distinguishes them.
+ *   - No two records overlap, and none overlaps the directory. Bytes before the directory that
+ *     belong to no record are called dead bytes; an edit in place leaves dead bytes.
+ *   - No two records have the same name. This comparison ignores case, because PyTorch ignores case
+ *     when it looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Only names of
+ *     arrays, such as "W.npy" and "w.npy", may differ in nothing but case, because NumPy
+ *     distinguishes them.
  *
  * Cost: a read of about 100 bytes for each record.
  * Errors: GT_EFORMAT, which names the byte or the record; also if there is no end record (a
@@ -105,13 +108,14 @@ struct gt_zip {
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
 
-/* Return the record with this name, or NULL. */
+/* Return the record with exactly this name, or NULL. Upper and lower case are distinguished. */
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
  * Set *bytes to a copy of the bytes of a record, in the arena. Deflated bytes are inflated. The
  * result is compared with the CRC-32 of the record. A CRC-32 of 0 means that the record has none:
- * PyTorch writes 0 if it does not compute the checksum (pytorch/pytorch#125184).
+ * PyTorch writes 0 if it does not compute the checksum (pytorch/pytorch#125184). Errors: GT_EFORMAT
+ * for damaged bytes, GT_ENOTSUP for another compression method.
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
@@ -120,9 +124,9 @@ int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
 bool gt_zip_can_unpack(const struct gt_zip_record *record);
 
 /*
- * Set `storage` to the bytes of a record. If the record is not deflated, the bytes stay in the file
- * and are not read now; gt_storage_check() later compares them with the CRC-32. The fields key,
- * location and swapped are not set.
+ * Set `storage` to the bytes of a record. Deflated bytes are inflated into the arena now. Stored
+ * bytes stay in the mapped file and are not read now. In both cases, the caller compares the bytes
+ * with the CRC-32 by gt_storage_check(). The fields key, location and swapped are not set.
  */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
@@ -146,6 +150,9 @@ int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err);
  */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
 
+/* a suitable start value of *tries in gt_zip_earlier() */
+enum { GT_ZIP_TRIES = 16 };
+
 /*
  * Find an earlier state of the archive: the size to which the file must be cut to undo an append.
  * Search backward from offset *below, over at most `reach` bytes, for an end record with a
@@ -153,11 +160,9 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
  * size, and set *below to the offset of this end record; the next call continues the search from
  * there. Otherwise return false. The bytes of records are not checked.
  *
- * *tries is the number of end records that may still be examined; each may cost a read of a whole
- * directory. The function decreases it. GT_ZIP_TRIES is a suitable start.
+ * *tries is the number of end records that the function may still examine; for each one it may read
+ * a whole directory. The function subtracts the number of end records that it has examined.
  */
-enum { GT_ZIP_TRIES = 16 };
-
 bool gt_zip_earlier(
     const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
 
@@ -223,7 +228,7 @@ void gt_zip_release(struct gt_zip_writer *zip);
 /*
  * Append parts of an archive to a buffer.
  *
- * gt_zip_put_local(): the local header of a record, up to its bytes.
+ * gt_zip_put_local(): the local header of a record, with padding up to offset record->data.
  *
  * gt_zip_put_zip64(): the zip64 extra field. fields[] are size, packed size and offset; the extra
  * field contains only the values that do not fit into 32 bits. Return its length, or 0 if all fit.
@@ -254,8 +259,9 @@ void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t
  *
  * Readers begin at the end of the file, so they find the new directory. If the system stops during
  * the write, the file does not end with a complete end record. Then readers reject the file, until
- * gt_repair() (lib/ckpt/tools/verify.h) cuts it after the old end record. An edit may also write a
- * copy of the archive instead. The copy has the new data.pkl and the weights, and no dead bytes.
+ * gt_repair() (lib/ckpt/tools/verify.h) cuts it after the old end record. An edit can also write a
+ * copy of the archive (gt_zip_replace_copy()) instead of changing the file. The copy has the new
+ * data.pkl and the weights, and no dead bytes.
  */
 
 /* New bytes for a record. */
@@ -291,9 +297,10 @@ int gt_zip_replace_in_place(
 /*
  * Write a copy of the archive with replaced records to the empty file `fd`. The new records come
  * first, then the other records unchanged, with header, bytes and data descriptor. Dead bytes are
- * not copied. Each record keeps its offset within a block (lib/base/copy.h). So a file system can
- * share the blocks, and records stay aligned. If `write_back` is set, the disk starts to write
- * during the copy; set it if fsync() follows.
+ * not copied. Each copied record keeps its offset modulo GT_COPY_BLOCK (lib/base/copy.h). So the
+ * file system can share blocks between the two files, and records stay aligned. If `write_back` is
+ * set, the system starts to write to the disk during the copy; set it if you call fsync()
+ * afterwards.
  */
 int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacement *x,
     bool write_back, struct gt_err *err);
