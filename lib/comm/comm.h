@@ -10,8 +10,9 @@
 
 /* The user's choice of how ranks exchange data. */
 enum gt_comm_backend {
-	/* choose automatically: between GPUs `nccl` or `ring`; between CPUs `shm` if all ranks are
-	 * on one host, otherwise `mpi` */
+	/* choose automatically: between CPUs `shm` if all ranks are on one host, otherwise `mpi`;
+	 * between GPUs `nccl` or `ring` if the GPUs can use it, otherwise a copy through host
+	 * memory (`staged`, device_group.h) */
 	GT_COMM_AUTO,
 	GT_COMM_SHM, /* shared memory of one host */
 	/* a ring of ranks on one host (`auto` chooses a ring only between GPUs, not between
@@ -26,7 +27,7 @@ enum gt_comm_backend {
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
 /* Return the name of the way (a kind of group for device memory: device_group.h) that this backend
- * requires. Return NULL if the backend allows the fastest way. */
+ * requires. Return NULL for GT_COMM_AUTO, which uses the fastest way. */
 const char *gt_comm_way(enum gt_comm_backend backend);
 
 struct gt_comm_options {
@@ -50,26 +51,27 @@ struct gt_comm {
 /*
  * Connect with all ranks of this world (world/world.h), and make a group of all ranks in
  * out->group. This is a collective call: all ranks must call it. If it returns 0, call
- * gt_comm_leave() at the end, and do not move *out before that.
+ * gt_comm_leave() at the end. Do not move *out before that, because out->exchange points to it.
  *
- * Errors: the errors of rendezvous.h, mpi.h and group.h. GT_EINVAL for shm or ring on several
- * hosts, and if MPI's rank or number of ranks is not the one in *world. GT_ENOTSUP if there are
- * several hosts, but mpirun did not start the ranks; the hint of this error is the mpirun command.
+ * Errors: the errors of rendezvous.h, mpi.h and group.h. GT_EINVAL for `shm` or `ring` on several
+ * hosts, or if MPI's rank or number of ranks differs from the one in *world. GT_ENOTSUP if there
+ * are several hosts, but mpirun did not start the ranks; the hint of this error is the mpirun
+ * command.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);
 
-/* End the communication of a run that has succeeded. A collective call, which each rank makes
- * before its process ends. Do not call it after an error; the reason is given at
- * gt_mpi_finish(). */
+/* End the communication of a run that has succeeded: a collective call. Each rank must call this
+ * before its process ends. Do not call it after an error; gt_mpi_finish() gives the reason. */
 int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 
 /* Free the group and all connections of this rank. */
 void gt_comm_leave(struct gt_comm *comm);
 
 /* Write the mpirun command that starts the ranks of this world to `out`, an array of `size` bytes.
- * The command names the hosts if they are known. If it is too long, it is cut off after a word, and
- * " ..." is appended. */
+ * `command` is the user's command, such as "gtrain train ..."; NULL: unknown. The mpirun command
+ * names the hosts if they are known. If it is too long, it is cut off after a word, and " ..." is
+ * appended. */
 void gt_comm_mpirun_line(char *out, size_t size, const struct gt_world *world, const char *command);
 
 #endif

@@ -15,15 +15,18 @@
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
  * `nccl` and `ring` are the CUDA backend's own groups. The world is the group of all ranks of a
- * run. The way is chosen once for the world, and all groups for device memory are then of this
- * kind. A group of one rank copies within its device.
+ * run. The way is chosen once for the world. All groups for device memory that have two or more
+ * ranks are then of this kind. A group of one rank copies within its device.
  *
  * Functions with an argument `world`, `host` or `group` are collective calls. Errors: the errors of
  * group.h and of the backend.
  */
+
+/* The chosen way. */
 struct gt_device_way {
-	const struct gt_device_groups *own; /* the backend's own groups; NULL: staged */
-	/* why these ranks cannot use faster groups; code 0: no faster groups exist */
+	const struct gt_device_groups *own; /* the backend's own groups; NULL: host or staged */
+	/* the errors of all checks that rejected a faster way, in one text; code 0: no faster way
+	 * was rejected */
 	struct gt_err why;
 };
 
@@ -39,12 +42,14 @@ struct gt_device_way_options {
 };
 
 /*
- * Choose the way for the devices of all ranks. All ranks get the same result.
+ * gt_device_way_choose() chooses the way for the devices of all ranks. All ranks get the same
+ * result. Errors for a named way (options->name):
  *
- * Errors: GT_EINVAL if these devices cannot use the named way. GT_ENOTSUP if the named way is not
- * ordered, but options->ordered is set. gt_device_way_check() finds these two errors without the
- * other ranks. GT_EDEVICE or GT_ENOTSUP if the ranks together find that they cannot use the named
- * way.
+ *   GT_EINVAL                  devices of this backend cannot use the way
+ *   GT_ENOTSUP                 the way is not ordered, but options->ordered is set
+ *   GT_EDEVICE or GT_ENOTSUP   the ranks have checked together that they cannot use the way
+ *
+ * gt_device_way_check() returns the first two of these errors, without the other ranks.
  */
 int gt_device_way_check(const struct gt_backend *backend,
     const struct gt_device_way_options *options, struct gt_err *err);
@@ -79,19 +84,19 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 
-/* For groups for device memory: mark the beginning or the end of collective c on `stream`, which
- * runs it. The functions do nothing if c->marks or c->span is NULL. */
+/* For the backends of groups for device memory: record in *c->span the time at which `stream`
+ * begins or ends collective c. The functions do nothing if c->marks or c->span is NULL. */
 int gt_device_group_mark_begin(
     const struct gt_collective *c, struct gt_stream *stream, struct gt_err *err);
 int gt_device_group_mark_end(
     const struct gt_collective *c, struct gt_stream *stream, struct gt_err *err);
 
-/* One kind of a backend's own groups for device memory. They have two ranks or more. */
+/* One kind of a backend's own groups for device memory. These groups have two or more ranks. */
 struct gt_device_groups {
-	const char *name; /* "nccl" */
+	const char *name; /* "nccl" or "ring" */
 	bool ordered;     /* sums have a fixed order: see group.h */
 	bool shares;      /* several ranks may use one device */
-	/* Make those checks that need no other rank. */
+	/* Check that this device can use the groups, without the other ranks. */
 	int (*check_alone)(const struct gt_device *device, struct gt_err *err);
 	/* Check that these ranks can use the groups, and prepare their devices. All ranks get the
 	 * same result. */
@@ -100,8 +105,8 @@ struct gt_device_groups {
 	 * memory. The new group owns the old one. On failure *group is unchanged. */
 	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
 	/* Return the bytes of device memory that a group of `ranks` ranks takes on each rank,
-	 * without the memory of its streams. A group takes less if the device of another rank has
-	 * less memory than this one. The function pointer is NULL if the size is not known. */
+	 * without the memory of its streams. The group takes less if the device of another rank has
+	 * less memory than `device`. The function pointer is NULL if the size is not known. */
 	uint64_t (*memory)(const struct gt_device *device, int ranks);
 };
 

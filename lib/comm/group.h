@@ -32,10 +32,10 @@ struct gt_marks;  /* lib/device/marks.h */
  * Collectives of a group for device memory are queued on a stream. The call returns when the
  * collective is queued. The collective begins when all earlier work of the stream is done.
  *
- * GT_EIO means that another rank did not respond in time. The text of the error names the late
- * rank, the collective (its label and its number) and the last collective that the late rank took
- * part in. After an error a group can only be freed. The other ranks get the same error at their
- * next call or wait.
+ * GT_EIO means that another rank did not respond in time, died or left the group. The text of the
+ * error names this rank, the collective (its label and its number) and the last collective that
+ * this rank took part in. After an error a group can only be freed. The other ranks get the same
+ * error at their next call or wait.
  */
 
 enum gt_reduction {
@@ -137,28 +137,29 @@ struct gt_group_ops {
 	void (*free)(struct gt_group *g);
 
 	/* Groups for device memory call these functions of a group for host memory
-	 * (group_meet.h). They may be NULL. */
+	 * (group_meet.h). A backend may leave these pointers NULL. */
 	int (*check_calls)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*check_peers)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
-/* Run a collective after all collectives of gt_group_start(), and wait until it has ended. A group
- * for device memory does not wait, but queues the collective: work that is queued on c->stream
- * afterwards begins when the collective has ended. */
+/* Run a collective and wait until it has ended. It begins after all collectives that were started
+ * with gt_group_start(). A group for device memory does not wait, but queues the collective: work
+ * that is queued on c->stream afterwards begins when the collective has ended. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
- * gt_group_start() starts a collective in the background. It runs after all collectives that were
- * started before. *c is copied. *ticket is set to the ticket of the collective: its position among
- * the started collectives of this group, from 1 on. `ticket` may be NULL. Do not use the buffers
- * before you have waited for the ticket with gt_group_wait() or gt_group_await(). If
+ * gt_group_start() starts a collective in the background. The collective runs after all collectives
+ * that were started before. *c is copied. *ticket is set to the ticket of the collective: its
+ * position among the started collectives of this group, from 1 on. `ticket` may be NULL. Do not use
+ * the buffers before you have waited for the ticket with gt_group_wait() or gt_group_await(). If
  * GT_GROUP_STARTED collectives have not ended yet, gt_group_start() waits until one ends.
  *
- * Collectives end in the order of their tickets. So gt_group_wait() also waits for all lower
- * tickets, and for no higher ticket. It may be called any number of times for a ticket. For ticket
- * 0 it returns immediately; for GT_GROUP_ALL it waits for all started collectives.
+ * Collectives end in the order of their tickets. So gt_group_wait() waits until the collectives of
+ * this ticket and of all lower tickets have ended. It may be called any number of times for a
+ * ticket. For ticket 0 it returns immediately; for GT_GROUP_ALL it waits for all started
+ * collectives.
  *
  * gt_group_wait() returns the first error of any started collective, whatever the ticket is.
  */
@@ -174,16 +175,17 @@ int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* From now on, all calls that wait return an error, also those in the background. Afterwards the
- * group can only be freed. May be called on any thread. */
+/* Make all calls of this rank that wait return an error from now on, also collectives in the
+ * background. Afterwards the group can only be freed. Any thread may call this. */
 void gt_group_stop(struct gt_group *g);
 
 /*
  * Allocate `bytes` bytes of zeroed memory, aligned to 64 bytes, for buffers of collectives. In
- * `shm` and `ring` groups, all ranks can access this memory, so collectives need no staging copies.
- * With MPI it is ordinary memory of each rank. This is a collective call, and all ranks must ask
- * for the same size. Free the memory with gt_group_release(), which is a collective call, too;
- * gt_group_free() frees all memory that is left.
+ * `shm` and `ring` groups for host memory, all ranks can access this memory, so collectives need no
+ * staging copies. With MPI it is ordinary memory of each rank. A group for device memory allocates
+ * memory of the rank's device. This is a collective call, and all ranks must ask for the same size.
+ * Free the memory with gt_group_release(), which is a collective call, too; gt_group_free() frees
+ * all memory that is left.
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);

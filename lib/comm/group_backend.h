@@ -17,7 +17,8 @@ enum { GT_COMM_LINE = 64, GT_COMM_LABEL_BYTES = 40 };
 
 /* ---- group.c ---- */
 
-/* Return whether the collective reads this rank's `in`, and whether it writes this rank's `out`. */
+/* gt_group_reads() returns whether the collective reads this rank's `in`. gt_group_writes() returns
+ * whether it writes this rank's `out`. */
 bool gt_group_reads(const struct gt_group *g, const struct gt_collective *c);
 bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 
@@ -39,8 +40,9 @@ _Static_assert(sizeof(struct gt_group_call) == GT_COMM_LINE, "one line");
 /* Return the description of the call *c with this number. */
 struct gt_group_call gt_group_call_of(const struct gt_collective *c, uint64_t number);
 
-/* Return a short text, "all-reduce 'bucket 3'", or a long one, "all-reduce 'bucket 3' of 1000
- * float32, sum". *call may come from another rank and have invalid content. */
+/* gt_group_call_short() returns a short text, "all-reduce 'bucket 3'". gt_group_call_text() returns
+ * a longer text, "all-reduce 'bucket 3' of 1000 float32, sum". *call may come from another rank and
+ * have invalid content. */
 struct gt_text gt_group_call_short(const struct gt_group_call *call);
 struct gt_text gt_group_call_text(const struct gt_group_call *call);
 
@@ -48,14 +50,16 @@ struct gt_text gt_group_call_text(const struct gt_group_call *call);
 int gt_call_differs(struct gt_err *err, int rank, const struct gt_group_call *mine, int other,
     const struct gt_group_call *theirs);
 
-/* Compare two descriptions of one message: *sent is the description of its sender, rank `from`, and
- * *wanted that of its receiver, rank `to`. Returns 0 if they match; otherwise sets GT_EINVAL. */
+/* Compare the two descriptions of a message: *sent is the sender's description, and *wanted is the
+ * receiver's. The sender is rank `from`, the receiver rank `to`. Return 0 if the descriptions
+ * match; otherwise set and return GT_EINVAL. */
 int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *sent, int to,
     const struct gt_group_call *wanted);
 
 /*
- * Set GT_EIO for a rank that does not respond, the lost rank. For example, `who` is "rank 2",
- * `verb` "is late" and `preposition` "for":
+ * The arguments of gt_call_lost(). This function sets GT_EIO for a rank that does not respond or
+ * has left the group: the lost rank. For example, `who` is "rank 2", `verb` is "is late" and
+ * `preposition` is "for":
  *
  *   rank 2 is late for all-reduce 'bucket 3' (number 7): the last one that it took part in was
  *   number 6, broadcast

@@ -17,7 +17,8 @@ int gt_group_check_calls(struct gt_group *g, const struct gt_collective *c, stru
 
 /* Check, without waiting, that no rank has failed, died or left. If a rank has failed, return the
  * error of this rank. If a rank has died or left, set *gone and return GT_EIO; the text names the
- * rank. A rank may complete its part of the latest collective before it leaves. */
+ * rank. The latest collective may still have succeeded, because the rank may have completed its
+ * part before it left. */
 int gt_group_check_peers(struct gt_group *g, bool *gone, struct gt_err *err);
 
 /* Make the calls of all ranks fail with *err from now on. If another rank has failed before, keep

@@ -13,8 +13,8 @@
  */
 int gt_place_of(int64_t *place, const struct gt_device *device, struct gt_err *err);
 
-/* Store in *count the number of ranks of the group that have the same place as this one: at least
- * 1. A collective call. Errors: GT_ENOMEM; errors of collectives. */
+/* Store in *count the number of ranks of the group that have the same place as this rank, this rank
+ * included. A collective call. Errors: GT_ENOMEM; errors of collectives. */
 int gt_place_count(int *count, int64_t place, struct gt_group *group, struct gt_err *err);
 
 #endif

@@ -20,8 +20,8 @@
  *   in                         | chunk 0 | chunk 1 | chunk 2
  *
  * Events keep the steps in order, so the host can queue the whole collective without waiting. If
- * the group for host memory is "ordered" (it sums in a fixed order: group.h), so is the staged
- * group.
+ * the group for host memory is "ordered" (it sums in a fixed order: group.h), the staged group is
+ * ordered, too.
  *
  * gt_staged_new() replaces *group, a group for host memory that has no other callers, by a staged
  * group. The new group owns the old one. `chunk_bytes` is the size of a slot, the same on all

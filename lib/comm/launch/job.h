@@ -64,8 +64,8 @@ struct gt_launch {
 	bool left_behind; /* a rank was killed and does not end */
 	/* number of received signals that request the end of the job; see last_request_s */
 	int stop_requests;
-	/* time of the last signal that was counted in `stop_requests`; a signal that follows at
-	 * once is not counted */
+	/* time of the last signal that was counted in `stop_requests`; a signal within 0.1 s after
+	 * it is not counted, because it may be the same request, sent twice */
 	double last_request_s;
 	/* time at which the ranks that still run get SIGTERM, unless a rank has failed by itself
 	 * before; set when a rank exits with GT_LAUNCH_FOLLOWS; 0: never */
@@ -92,8 +92,8 @@ void gt_launch_give_back_signals(struct gt_launch *launch);
  * their process ids. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 
-/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. A
- * rank that does not end 10 seconds after it was killed is left behind. */
+/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. A rank that does
+ * not end within 10 seconds after it was killed is left behind. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
 /* The processors and threads of one rank. */
@@ -103,7 +103,8 @@ struct gt_share {
 	cpu_set_t set; /* valid if `bound` */
 };
 
-/* Divide the processors among nproc ranks: write share[nproc]. */
+/* Divide the processors among nproc ranks: write share[nproc]. If there is only one rank, or if
+ * OMP_NUM_THREADS is set, all shares are zeroed. */
 int gt_launch_share(struct gt_share *share, int nproc, struct gt_err *err);
 
 /* Values of the environment variables of one rank: see gt_launch(). 0 in `threads` or `columns`

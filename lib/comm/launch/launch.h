@@ -14,15 +14,15 @@ struct gt_launch_options {
 	/* folder for the log files rank-N.log, which receive the standard error of each rank; NULL:
 	 * no log files */
 	const struct gt_folder *log_dir;
-	/* Return whether the log files would be kept if the job failed now. The launcher names a
-	 * log file only if this returns true. NULL: they are kept. */
+	/* Return whether the log files would be kept if the job failed now. Messages of the
+	 * launcher name a log file only if this returns true. NULL: log files are kept. */
 	bool (*keeps_logs)(void *self);
 	void *self;
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
 	int max_restarts; /* maximum number of restarts of the whole job, after failures */
-	/* seconds for which a rank that exits with GT_LAUNCH_FOLLOWS gives the rank that failed
-	 * time to end; 0: 2 s */
+	/* after a rank has exited with GT_LAUNCH_FOLLOWS, wait this many seconds for the rank that
+	 * failed to end; 0: 2 s */
 	double cause_s;
 	struct gt_log *log; /* a log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
@@ -65,20 +65,22 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  *
  * Processors. If there are two or more ranks and OMP_NUM_THREADS is not set, the ranks divide the
  * processors. Each rank gets OMP_NUM_THREADS = processors / nproc (at least 1). If there are at
- * least as many processors as ranks, each rank is bound to its own processors. If the cores can be
- * divided evenly, these are whole cores of one processor package (socket).
+ * least as many processors as ranks, each rank is bound to its own processors. If nproc divides the
+ * number of cores, these are whole cores. If the number of processor packages (sockets) also
+ * divides nproc, the cores of a rank are in one package.
  *
  * Failure of a rank. If a rank exits with a status other than 0 or is killed, the launcher prints
  * the number of this rank and the path of its log file. It sends SIGTERM with the value
  * GT_LAUNCH_RANK_LOST to all other ranks, and kills them 1.5 seconds later. So all ranks end within
- * 2 seconds. After that, the launcher starts all ranks again, up to max_restarts times, unless one
- * of them has exited with GT_LAUNCH_IN_VAIN. A killed rank can go on only inside a system call that
- * does not return. If the rank has not ended after 10 seconds, the launcher says so and leaves it
- * behind.
+ * 2 seconds, except a rank inside a system call that does not return. If a killed rank has not
+ * ended after 10 seconds, the launcher prints a warning and leaves the rank behind. When all ranks
+ * have ended, the launcher starts them again, up to max_restarts times. It does not restart them if
+ * one of them has exited with GT_LAUNCH_IN_VAIN or was left behind.
  *
  * A rank that exits with GT_LAUNCH_FOLLOWS often ends before the rank that failed. So the launcher
- * does not report it at once, and waits cause_s seconds for the rank that failed to end before it
- * sends SIGTERM. It reports the first rank only if no rank has failed by itself.
+ * does not report it at once. It waits cause_s seconds for the rank that failed to end, and then
+ * sends SIGTERM to the ranks that still run. It reports the rank that exited with GT_LAUNCH_FOLLOWS
+ * only if no rank has failed by itself.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a
@@ -95,7 +97,7 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs, except
- * one that is left behind.
+ * ranks that were left behind.
  */
 int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err);
 

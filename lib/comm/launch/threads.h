@@ -11,9 +11,9 @@ struct gt_threads_options {
 	bool ring; /* the groups are rings (lib/comm/ring/ring.h) over shared memory */
 };
 
-/* The function that each rank runs. It communicates through `group`, but must not free it. It must
- * not return before it has called all collectives that other ranks call. All ranks get the same
- * `self`. Returns 0 or an error code. */
+/* The function that each rank runs. It communicates through `group`, but must not free the group.
+ * It must not return before it has called all collectives that other ranks call. All ranks get the
+ * same `self`. Returns 0 or an error code. */
 typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err);
 
 /*
@@ -21,9 +21,10 @@ typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err)
  * with the caller's signal mask. Return when all ranks have ended. A rank that fails leaves its
  * group, so ranks that wait for it fail, too.
  *
- * Errors: the error of the rank R that failed first. The errors of other ranks are not returned,
- * because most of them only say that rank R has left. The text begins with "rank R: ", unless R is
- * 0 or rank 0 has failed with the same text.
+ * Errors: the error of one rank R, usually of the rank that failed first. If the first error only
+ * follows from the failure of another rank (gt_err_follow()), an error that does not follow is
+ * returned, if there is one. The text begins with "rank R: ", unless R is 0 or rank 0 has failed
+ * with the same text. GT_ENOMEM if a thread cannot be started.
  */
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);

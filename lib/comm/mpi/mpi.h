@@ -7,13 +7,13 @@
 /*
  * gtrain uses MPI only to send and receive messages. The collectives of group.h are implemented on
  * top of these messages. Sums are ordered (group.h), and have the same bits as with `shm`.
- * MPI_Allreduce does not guarantee this. If a rank is late or calls another collective, the error
- * names that rank. MPI's own collectives would wait for ever.
+ * MPI_Allreduce does not guarantee an order. If a rank is late or calls another collective, the
+ * error names that rank. With MPI's own collectives, the ranks would wait forever.
  *
  * Every collective begins with a small message from each rank to each other rank, called a slip. A
  * slip holds a description of the call, and the data if they are at most 3 KiB; then the collective
  * needs no more messages. Larger collectives have two phases. Each rank is responsible for one
- * slice of the buffer (n is the number of ranks):
+ * slice of the buffer. n is the number of ranks; the root of a broadcast is rank `peer`:
  *
  *                   phase 1: slices                   phase 2: results
  *   all-reduce      all ranks send slice r to         rank r sends reduced slice r to all ranks
@@ -23,23 +23,25 @@
  *   all-gather      -                                 rank r sends its elements to all ranks
  *   broadcast       root sends slice r to rank r      rank r sends slice r to all but the root
  *
- * In an all-reduce each rank sends 2 * (n - 1) / n times the bytes of the buffer, and receives as
- * many. Buffers are cut into pieces. The slices of the next piece are sent while the current piece
- * is reduced. Each phase takes n - 1 messages per rank. These numbers of bytes and of phases are
- * the smallest possible. The number of messages is not: with a tree of ranks it would be smaller.
+ * In an all-reduce each rank sends 2 * (n - 1) / n times the bytes of the buffer, and receives the
+ * same number of bytes. Buffers are cut into pieces. The slices of the next piece are sent while
+ * the current piece is reduced. Each phase takes n - 1 messages per rank. These numbers of bytes
+ * and of phases are the smallest possible, but a tree of ranks would need fewer messages.
  *
  * A rank that waits polls MPI, first without pauses and later with pauses. MPI makes progress only
  * during these polls. So collectives in the background run on a thread of their own, which polls.
  *
  * After an error, messages that MPI had begun to transfer get 0.2 seconds to end. If a message does
- * not end, a later call of MPI may still write it into its buffer. So the process should end soon.
+ * not end in this time, a later call of MPI may still write into the receiver's buffer. So the
+ * process should end soon.
  */
 
 struct gt_mpi; /* the state of MPI in this process; there is only one */
 
 struct gt_mpi_options {
-	double timeout_s;   /* give up on a rank that does not respond within this time; 0: 600 s */
-	size_t piece_bytes; /* bytes per piece of a buffer, the same on all ranks; 0: 4 MiB */
+	double timeout_s; /* give up on a rank that does not respond within this time; 0: 600 s */
+	/* bytes per piece of a buffer, from 4 KiB to 1 GiB, the same on all ranks; 0: 4 MiB */
+	size_t piece_bytes;
 };
 
 /*

@@ -121,7 +121,7 @@ struct gt_mpi_group {
 	/* met: the latest collective. last: the collective before that. */
 	struct gt_group_call met, last;
 	bool begun;                /* all ranks have begun the current collective */
-	uint64_t *sent, *received; /* [size]: messages of GT_SEND to and from each rank */
+	uint64_t *sent, *received; /* [size]: number of GT_SEND messages to and from each rank */
 	bool *left;                /* [size]: left[r] is true if rank r has left */
 
 	struct gt_mpi_slip *out, *in; /* [size] each */

@@ -12,7 +12,7 @@
  * rank 0. Rank 0 listens at the world's address and port. The other ranks connect and identify
  * themselves, and rank 0 accepts or rejects each of them. After this meeting, the ranks have one
  * operation, the exchange: each rank sends bytes to all other ranks. Groups (lib/comm/group.h) use
- * it to set up shared memory and to agree on errors.
+ * exchanges to set up shared memory and to agree on errors.
  *
  * If all ranks are on one host, rank 0 listens on the loopback interface. Otherwise it listens on
  * the one interface that has the world's address.
@@ -23,11 +23,11 @@
  * without the secret cannot join. But messages are not encrypted, and an attacker who can change
  * packets is not stopped.
  *
- * Other processes may connect, too. Rank 0 limits how many of them may wait, how long, and how much
- * they may send. A process without the secret is rejected, and the ranks continue to wait. So a
- * process that is left over from another job does no harm. If a process has the secret, but its
- * rank, world size or agreement (see gt_rendezvous_meet()) does not match, the rendezvous fails on
- * all ranks at once.
+ * Other processes may connect, too. For processes that rank 0 has not accepted yet, it limits the
+ * number of connections, their time, and the number of bytes that they may send. A process without
+ * the secret is rejected, and the ranks continue to wait. So a process that is left over from
+ * another job does no harm. If a process has the secret, but its rank, world size or agreement (see
+ * gt_rendezvous_meet()) does not match, the rendezvous fails on all ranks at once.
  */
 
 /* maximum size of an agreement (see gt_rendezvous_meet()) in bytes, including its zero */

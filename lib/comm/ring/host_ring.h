@@ -15,8 +15,8 @@ struct gt_ring_kind {
 	void (*stop)(void *self);
 	void (*free)(void *self);
 
-	/* Replace *group by a ring of the same kind, as gt_ring_of_shm() does. *group is a group
-	 * that was split from gt_ring.below. */
+	/* For gt_group_split() of a ring: replace *group by a ring of this kind, as
+	 * gt_ring_of_shm() does. *group was split from the group `below` of the ring. */
 	int (*make)(struct gt_group **group, struct gt_err *err);
 };
 

@@ -114,7 +114,7 @@ struct gt_ring_peers {
 	int (*reduce)(void *self, const struct gt_reduce_step *step, struct gt_err *err);
 };
 
-/* The seat of a rank: its position in the ring, and the functions that copy to its neighbours. */
+/* The seat of a rank: its position in the ring, and the functions that copy to its neighbors. */
 struct gt_ring_seat {
 	int rank, size;
 	const struct gt_ring_peers *peers;

@@ -16,9 +16,9 @@
  * messages and barriers, because a ring does not make them faster.
  *
  * If all ranks can read each other's buffers, a group from shm/shm.h copies fewer bytes than a
- * ring, because it reduces buffers in place. A ring is useful if only neighbours can access each
+ * ring, because it reduces buffers in place. A ring is useful if only neighbors can access each
  * other's memory fast, for example GPUs that are connected in pairs. A ring needs only copies
- * between neighbours (ring/peers.h). In the rings of this header, CPU ranks (threads or processes)
+ * between neighbors (ring/peers.h). In the rings of this header, CPU ranks (threads or processes)
  * make these copies in shared memory.
  *
  * A ring is an ordered group: it adds the numbers of all ranks in the fixed order of group.h,

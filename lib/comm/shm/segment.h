@@ -135,7 +135,7 @@ struct gt_shm {
 	uint64_t number;           /* number of collectives so far */
 	struct gt_group_call call; /* the current collective or message */
 	uint32_t entrance;         /* `phase` of the first meeting of the current collective */
-	/* numbers of pieces and messages so far, to each rank and from each rank */
+	/* numbers of pieces and messages so far: sent to each rank, received from each rank */
 	struct {
 		uint32_t pieces;
 		uint64_t messages;

@@ -14,9 +14,10 @@
  * copied through a staging area in shared memory, piece by piece. One piece is copied while the
  * previous piece is reduced. For small buffers the ranks synchronize only once.
  *
- * A waiting rank begins by spinning for some microseconds. If there are more ranks than processors,
- * it calls sched_yield() instead. Then it sleeps on a futex. If a process dies, the other ranks
- * notice it within a fraction of a second. If a process is late, they notice it after the time-out.
+ * A waiting rank first spins for some microseconds, unless there are more ranks than processors.
+ * Then it calls sched_yield() for some microseconds, and then it sleeps on a futex. If a process
+ * dies, the other ranks notice this within a fraction of a second. If a rank does not respond, they
+ * notice this after the time-out.
  */
 
 struct gt_shm_options {
@@ -36,8 +37,8 @@ struct gt_exchange {
 enum { GT_SHM_MAX_RANKS = 64 };
 
 /* Make a group of processes of one user on one host; *out is this process's handle. A collective
- * call. The shared memory is a memfd of rank 0. The system frees it even if all ranks are
- * killed. */
+ * call. The shared memory is a memfd (memfd_create(2)) of rank 0. The system frees it even if all
+ * ranks are killed. */
 int gt_shm_of_processes(struct gt_group **out, int rank, int size,
     const struct gt_exchange *exchange, const struct gt_shm_options *options, struct gt_err *err);
 

@@ -16,12 +16,12 @@ struct gt_world_env {
 const char *gt_world_variable(const struct gt_world_env *env, const char *name);
 
 /* Set *out to the value of a variable, an integer from `low` to `high`. GT_EINVAL if the variable
- * is not set, or if its whole value is not such an integer. */
+ * is not set, or if its value is not a decimal integer in this range. */
 int gt_world_number(int *out, const struct gt_world_env *env, const char *name, int low, int high,
     struct gt_err *err);
 
 /* Set world->address to an address of `length` bytes. `name` is the variable that contains the
- * address; the text of an error names it. GT_EINVAL if the address is empty or too long. */
+ * address, for error messages. GT_EINVAL if the address is empty or too long. */
 int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
     const char *name, struct gt_err *err);
 

@@ -74,9 +74,10 @@ struct gt_world {
  */
 int gt_world_from_environment(struct gt_world *out, struct gt_err *err);
 
-/* Set *out from any set of variables, as gt_world_from_environment() does. get(self, NAME) returns
- * the value of the variable NAME, or NULL if it is not set. */
+/* A function that returns the value of the variable `name`, or NULL if it is not set. */
 typedef const char *gt_world_get_fn(void *self, const char *name);
+/* Set *out from any set of variables, as gt_world_from_environment() does. get(self, NAME) returns
+ * the value of the variable NAME. */
 int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct gt_err *err);
 
 /* Return the name of a source for messages: "torchrun", for example. */
