@@ -11,7 +11,7 @@ enum { GT_ARRAYS_MAX_DIMS = 4 };
  * Two arrays, one with inputs and one with targets. Sample i is row i of both arrays.
  *
  *   inputs [n] or [n, features]                      features of any integer or real type
- *   inputs [n, height, width]                        grey images, uint8
+ *   inputs [n, height, width]                        gray images, uint8
  *   inputs [n, height, width, channels]              images, uint8, channels last
  *   inputs [n, channels, height, width]              images, uint8, channels first
  *   targets [n] or [n, 1]                            classes, or numbers for regression
@@ -24,7 +24,7 @@ struct gt_arrays {
 	struct gt_source source;
 	/* The open files. If both arrays are in one npz file, both pointers are equal. */
 	struct gt_ckpt *inputs_file, *targets_file;
-	struct gt_tree_tensor inputs; /* [n, ...]; inputs.shape and inputs.stride point to these: */
+	struct gt_tree_tensor inputs; /* [n, ...]; its shape and stride are the next two arrays */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
 	/* For messages: the names of the arrays, and of their npz file. An array of an npy file has
 	 * the name of the file, and `archive` is NULL. */
@@ -36,7 +36,8 @@ extern const struct gt_source_ops gt_arrays_ops;
 
 /* Set the inputs, targets and info of `a` from two arrays of its open files. The caller has set the
  * files and the names of the arrays. The spec gives the settings task, layout, mean and std.
- * Errors: GT_EINVAL, GT_EFORMAT, GT_ENOMEM. */
+ * request->like describes the training data; NULL: unknown. Errors: GT_EINVAL, GT_EFORMAT,
+ * GT_ENOMEM. */
 int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
     const struct gt_tree_tensor *targets, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

@@ -11,8 +11,8 @@
  * Each augmentation is a row of the table in augment.c. The order of the user's list does not
  * matter: augmentations are always applied in the order below.
  *
- * Random numbers depend only on (seed, sample, epoch). So an image is changed in the same way,
- * whichever rank or thread reads it, and in whichever step. Mixup acts on batches: its random
+ * Random numbers depend only on (seed, sample, epoch). So the change of an image does not depend on
+ * the rank or thread that reads the image, nor on the step. Mixup acts on batches: its random
  * numbers depend on (seed, epoch, batch, rank).
  *
  *   rrc     torchvision's RandomResizedCrop: crop a random part, and resize it to the image size of
@@ -21,7 +21,7 @@
  *           padding is 4 pixels; for images at least 64 pixels wide, it is an eighth of the width.
  *   flip    Mirror left to right with probability 1/2.
  *   jitter  torchvision's ColorJitter with its arithmetic for PIL images: the four adjustments are
- *           applied in a random order, and each result is rounded to bytes (jitter.c). For grey
+ *           applied in a random order, and each result is rounded to bytes (jitter.c). For gray
  *           images only brightness and contrast change.
  *   mixup   torchvision's RandomMixup: the loader mixes the images of a batch with each other,
  *           after all other augmentations (mixup.c). The images must have classes as targets.
@@ -67,7 +67,7 @@ int gt_augment_check(
 struct gt_augment_form {
 	const char *name;
 	const char *summary;               /* a short phrase: lower case, no full stop */
-	const struct gt_setting *settings; /* values are numbers; the last row has no help text */
+	const struct gt_setting *settings; /* values are numbers; a row without help ends them */
 	const char *example;
 };
 

@@ -43,8 +43,9 @@ uint64_t gt_byte_stream_max_left(const struct gt_byte_stream *s);
 
 /*
  * Read `size` bytes into `out`, or skip them if `out` is NULL. *got is the number of bytes read; it
- * is smaller than `size` only at the end of the file. The checksum of a gzip file is compared when
- * its end is reached. After the end, only more gzip members or zero bytes may follow.
+ * is smaller than `size` only at the end of the file. A gzip file consists of one or more members,
+ * each with a checksum, which is compared at the end of the member. After the last member, only
+ * zero bytes may follow.
  * Errors: GT_EFORMAT (truncated, corrupt, followed by other bytes), GT_ENOMEM.
  */
 int gt_byte_stream_read(

@@ -5,7 +5,7 @@
 #include "lib/data/csv_reader.h"
 #include "lib/data/source.h"
 
-/* GT_CSV_NOWHERE means that a field is not a column (see struct gt_csv). */
+/* Maximum number of classes. GT_CSV_NOWHERE means that a field is not a column (struct gt_csv). */
 enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 
 /*
@@ -15,8 +15,9 @@ enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
  */
 struct gt_csv {
 	struct gt_source source;
-	/* [samples, columns] numbers as in the file, minus the offset of their column; for a word,
-	 * its index in the column's list of words */
+	/* [samples, columns] In a column of numbers, a cell is the number of the file minus the
+	 * column's offset. In a column of words, a cell is the word's index in the column's list of
+	 * words. */
 	float *cells;
 	/* The targets, [samples]: classes in `targets`, or, for regression, the numbers of the file
 	 * in `numbers`. The other pointer is NULL. Both are NULL if the table is an input for
@@ -46,15 +47,17 @@ struct gt_csv_words {
 	struct gt_csv_word *items; /* [count], sorted by the bytes of the words */
 	size_t count, capacity;
 	bool text;       /* the column has words, not numbers */
-	bool categories; /* the setting categories= names this column: its numbers are words */
+	bool categories; /* the setting categories= names this column: read numbers as words */
 	long line;       /* number of the first row's line, for messages */
 	char *first;     /* the field of this column in the first row */
-	double offset;   /* of a column of numbers, see struct gt_data_column */
-	bool again;      /* the column had an offset in the rows before t->rows_again */
-	double last;     /* the number in the row before */
-	bool varies;     /* two numbers that follow each other are different */
-	/* The first number of the file for which `number - offset` is not 0, but is 0 or denormal
-	 * as float32. 0: there is none. */
+	double offset;   /* offset of a column of numbers, see struct gt_data_column */
+	/* the first rows were stored with an offset that the column no longer has:
+	 * gt_csv_read_again() must store them again */
+	bool again;
+	double last; /* the number in the previous row */
+	bool varies; /* at least two consecutive numbers are different */
+	/* The first number of the column for which `number - offset` is not 0 in double precision,
+	 * but 0 or denormal as float32. 0: there is no such number. */
 	double small;
 };
 
@@ -82,20 +85,23 @@ struct gt_csv_table {
 	size_t columns;             /* number of columns */
 	struct gt_csv_words *words; /* [columns]; NULL before the first row */
 	size_t rows, cell_capacity; /* rows read so far; rows that fit in csv->cells */
-	size_t rows_again;          /* rows to be read again, for columns with `again` set */
-	char **targets;             /* [rows] targets as in the file; for inputs, names of rows */
+	/* gt_csv_read_again() reads this number of rows again, for columns with `again` set */
+	size_t rows_again;
+	/* [rows] targets as in the file; for inputs of predictions, names of rows */
+	char **targets;
 	size_t target_capacity;
 	long *lines; /* [rows] line number of each row in its file */
 	size_t line_capacity;
-	/* Two different numbers that follow each other in a column, but are the same as float32;
-	 * both are 0 if none were found. `same_field` is the field of this column. */
+	/* Two consecutive numbers of a column or of the target that are different, but equal as
+	 * float32; both are 0 if none were found. `same_field` is the field of the two numbers. */
 	double same[2];
 	size_t same_field;
 };
 
-/* Round a number to 15 digits, which JSON gives back unchanged. So other data are read with the
- * same mean, deviation and offset as the training data, and config.json needs no more digits for
- * them. Only the mean of a column of numbers near each other may need more. */
+/* Round a number to 15 significant digits. Offsets and standard deviations are rounded like this,
+ * so 15 digits in config.json are enough to read other data with the same scale as the training
+ * data. Means are rounded, too, unless this would change a feature by more than 1e-4: for example,
+ * in a column of large numbers that are near each other. */
 double gt_csv_round_digits(double x);
 
 /* Parse a number. Return false unless it is finite and in the range of float32. */
@@ -105,7 +111,8 @@ bool gt_csv_parse_number(const char *s, double *value);
  * infinite or NaN. */
 bool gt_csv_looks_like_number(const char *s);
 
-/* Return whether the text is a number with digits that is too large for gt_csv_parse_number(). */
+/* Return whether the text is a number in digits (not "inf") that gt_csv_parse_number() rejects
+ * because it is too large. */
 bool gt_csv_is_beyond(const char *s);
 #define GT_CSV_BEYOND "is beyond the range of float32, +-3.4e38"
 
@@ -141,16 +148,16 @@ int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
  * memory for this row. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
 
-/* After the last row: read the first t->rows_again rows again, for columns that have no offset any
- * more. `r` stands before the first row of values. */
+/* After the last row: read the first t->rows_again rows again, for columns that no longer have an
+ * offset. The next row of `r` must be the first row of values. */
 int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);
 
-/* Return whether columns and their scale come from this table: it is read to train a model on it,
- * and not for a trained model. */
+/* Return whether a model is trained on this table, so that the table determines the columns and
+ * their scale. Return false if the table is read for a trained model. */
 bool gt_csv_is_trained_on(const struct gt_csv_table *t);
 
-/* After the last row of training data: check that no column varies but has only cells that are 0 or
- * denormal as float32. Errors: GT_EFORMAT. Do nothing for a table that is read for a trained model.
+/* After the last row of training data: return GT_EFORMAT if the numbers of a column vary, but all
+ * its cells are 0 or denormal as float32. Do nothing for a table that is read for a trained model.
  */
 int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err);
 
@@ -158,8 +165,8 @@ int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err);
  * descriptions of the columns and features to t->csv->source. */
 int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err);
 
-/* For a table that is not standardised: record two numbers that follow each other in a field, if
- * they are different but have the same value as float32. */
+/* For a table that is not standardized: record two consecutive numbers of a field in t->same if
+ * they are different, but equal as float32. */
 void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value);
 
 /* Free t->words. */

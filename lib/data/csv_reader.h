@@ -30,8 +30,8 @@ struct gt_csv_reader {
  * negative error code.
  *
  * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
- * spaces; two quotes in such a field stand for one quote. Lines end in LF, CRLF or CR. Source: RFC
- * 4180, but there spaces are part of a field, and CR ends no line.
+ * spaces; two quotes in a quoted field stand for one quote. Lines end in LF, CRLF or CR. Source:
+ * RFC 4180, in which spaces are part of a field and CR alone does not end a line.
  *
  * Errors: GT_EFORMAT (a quote that is never closed, text after a closing quote, a zero byte, a row
  * beyond the limits), GT_ENOMEM. The message names the line.

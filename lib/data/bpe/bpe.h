@@ -71,7 +71,7 @@ int gt_bpe_size(const struct gt_bpe *bpe);
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
 /* Return true if the post_processor puts the token `begin` before a text, and adds no other tokens.
- * -1: it adds none. */
+ * If `begin` is -1, return true if the post_processor adds no tokens. */
 bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin);
 
 /* gt_bpe_source() returns the bytes of the tokenizer.json; gt_bpe_digest() returns the SHA-256 of
@@ -79,9 +79,9 @@ bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin);
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
 
-/* Set *out to the text of a tokenizer.json with the same tokens and another post_processor. This
- * adds the token `begin` before a text, and no other tokens. `begin` is the id of a token; -1: it
- * adds none. The caller frees *out. Errors: GT_ENOMEM. */
+/* Set *out to the text of a tokenizer.json with the same tokens and another post_processor. The new
+ * post_processor adds only the token `begin` before a text. `begin` is the id of a token; -1: the
+ * new post_processor adds no tokens. The caller frees *out. Errors: GT_ENOMEM. */
 int gt_bpe_source_with_begin(
     char **out, const struct gt_bpe *bpe, int32_t begin, struct gt_err *err);
 

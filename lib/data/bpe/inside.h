@@ -92,7 +92,7 @@ struct gt_bpe_matcher; /* memory for matching; each thread has its own */
 
 /* Compile a pattern with PCRE2. The pattern is in the syntax of Oniguruma, the library that Hugging
  * Face's package `tokenizers` uses. Errors: GT_ENOTSUP names syntax that has another meaning in
- * PCRE2. */
+ * PCRE2; GT_EFORMAT for a malformed pattern; GT_ENOMEM. */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
@@ -104,7 +104,8 @@ int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err);
 void gt_bpe_matcher_close(struct gt_bpe_matcher *m);
 
 /* Find the first match in text [n] at or after byte `from`, and set [*start, *end) to its range.
- * Without a match, both are n. A match is never empty. */
+ * Without a match, both are n. A match is never empty. Errors: GT_EFORMAT if the search takes too
+ * many steps. */
 int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
     const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
     struct gt_err *err);
@@ -118,7 +119,7 @@ struct gt_bpe_added {
 	/* The token is searched for in the second pass, which reads only the text between the
 	 * tokens that the first pass found. */
 	bool normalized;
-	size_t place; /* in the list of the file */
+	size_t place; /* index of the token in the file's list */
 };
 
 struct gt_bpe_added_list {
@@ -154,7 +155,7 @@ int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char
 
 /* ---- the tokenizer ---- */
 
-/* Limits: stages of a tokenizer, and bytes of a prefix or a replacement. */
+/* Maximum number of stages of a tokenizer; maximum bytes of a prefix or of a replacement. */
 enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
 /* A step of a tokenizer of bytes (bpe.h), which cuts text into smaller pieces. The first step cuts
