@@ -9,9 +9,10 @@
 #include "lib/base/err.h"
 
 /*
- * An image that cannot be decoded is damaged. It keeps its place in its batch, with pixels of 0 and
- * the target GT_DATA_IGNORE, so batches do not depend on threads or ranks. The loss ignores a
- * damaged image, but batch statistics include its pixels.
+ * An image that cannot be decoded is damaged. An image file of gt_data_request.inputs is damaged if
+ * it cannot be read or decoded. A damaged image keeps its place in its batch, with pixels of 0 and
+ * the target GT_DATA_IGNORE. So batches do not depend on the number of threads or ranks. The loss
+ * ignores a damaged image, but batch statistics include its pixels.
  *
  * struct gt_damage records the damaged samples of a data set. All views of the data set, such as
  * its parts for training and validation, share the record (gt_dataset_damage()). The functions
@@ -46,8 +47,8 @@ int64_t gt_damage_count(const struct gt_damage *d);
 /* Return the number of all samples of the data set. */
 int64_t gt_damage_samples(const struct gt_damage *d);
 
-/* Write the next error text to `text`, and return true. Texts come in the order of sample indices,
- * each text only once. Return false if no text is left. */
+/* Each call writes one error text to `text` and returns true: of the texts not yet returned, the
+ * text of the sample with the lowest index. Return false if no text is left. */
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT]);
 
 /*

@@ -13,9 +13,9 @@
 #include "lib/data/damage.h"
 
 /*
- * This module turns files into samples in host memory. It owns the files and memory that it opens,
- * and knows nothing of models, graphs or devices. A batch is plain bytes; its caller copies them to
- * a device.
+ * This module turns files into samples in host memory. It closes the files that it opens, and frees
+ * the memory that it allocates. It does not depend on models, graphs or devices. A batch is plain
+ * bytes; the caller copies them to a device.
  */
 
 enum gt_data_kind {
@@ -25,8 +25,8 @@ enum gt_data_kind {
 	GT_DATA_TOKENS
 };
 
-/* Limits of an image: channels, and pixels of a side. GT_DATA_IGNORE is a target that the loss
- * ignores. */
+/* Limits of an image: number of channels, and pixels per side. GT_DATA_IGNORE is a target that the
+ * loss ignores. */
 enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
 
 /* The shape and type of every sample of a data set. */
@@ -36,38 +36,39 @@ struct gt_data_info {
 	int height, width, channels; /* images; 0 for other data */
 	int features;                /* vectors: numbers per sample */
 	int block;                   /* tokens per sample */
-	int classes;                 /* classes, or the size of the vocabulary; 1 for regression */
-	/* The target is a float32, and the int32 holds its bits. The float32 is never NaN;
-	 * GT_DATA_IGNORE has the bits of a NaN. */
+	int classes; /* number of classes, or size of the vocabulary; 1 for regression */
+	/* true: the target of a sample is one float32 number, stored as the bits of an int32. This
+	 * number is never NaN, so it differs from GT_DATA_IGNORE, whose bits are a NaN. */
 	bool regression;
 	size_t input_bytes;         /* bytes of one sample's input */
 	size_t targets;             /* int32 values in one sample's target: 1 or block */
 	const char *note;           /* a warning about how the data were opened; NULL: none */
 	const char *interpretation; /* a line about how the data were interpreted; NULL: none */
-	/* Two texts, if gt_data_request.like describes the training data. `adopted` lists settings
-	 * that were taken from this description. `overruled` lists settings for which the spec
-	 * (gt_dataset_open()) has another value than the description. NULL: none. */
+	/* Two texts that compare the spec (gt_dataset_open()) with the description of the training
+	 * data (gt_data_request.like). `adopted` lists settings that were taken from the
+	 * description. `overruled` lists settings for which the spec gives another value than the
+	 * description. NULL: there are no such settings, or no description. */
 	const char *adopted, *overruled;
 	/* The data have classes that the training data lack. This is possible only if
 	 * gt_data_request.new_classes is set. */
 	bool other_classes;
 	/* Number of classes of gt_data_request.like that no sample here has. */
 	int absent_classes;
-	/* Texts: tokens are the characters of this text, numbered in their order, as no vocabulary
-	 * was known. */
+	/* Texts: no vocabulary was given, so the tokens are the characters that occur in this text,
+	 * numbered in ascending order of their code points. */
 	bool own_vocab;
 	/* Images: pixels are normalized as (pixel / 255 - mean) / std. mean is 0 and std is 1,
-	 * unless other values are given or known. */
+	 * unless the spec or the description of the training data gives other values. */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS];
-	/* The inputs or the target have mean 0 and std 1 only because neither the spec nor
-	 * gt_data_request.like says how they were scaled in training: the pixels of images of files
-	 * are from 0 to 1, the numbers of a table are those of the file. False if there is no
-	 * `like`. */
+	/* true: the values may be on another scale than in training, because neither the spec nor
+	 * gt_data_request.like says how training scaled them. Pixels are then numbers from 0 to 1,
+	 * and the numbers of a table are those in its file. Always false if gt_data_request.like is
+	 * NULL. */
 	bool raw;
 };
 
-/* How users write a kind of data: KIND:PATH[,key=value...]. */
+/* How users write a data set of one kind: KIND:PATH[,key=value...]. */
 struct gt_data_form {
 	const char *name;                  /* KIND */
 	const char *path;                  /* the form of PATH */
@@ -98,9 +99,9 @@ struct gt_data_request {
 	 * if any picture has to be resized, no decoded pictures are kept in memory. */
 	bool parts;
 	bool strict; /* `images`: a damaged image is an error, see gt_dataset_open() */
-	/* Limit of the memory that the data set may take; mapped files do not count. */
+	/* Limit of the memory that the data set may take, without mapped files; 0: no limit */
 	uint64_t memory_bytes;
-	/* `text`: read the vocabulary from this file (gt_tokenizer_open()). If its path is NULL,
+	/* `text`: read the vocabulary from this file (gt_tokenizer_open()). If vocab.path is NULL,
 	 * the vocabulary is made from the text. */
 	struct gt_file_name vocab;
 	struct gt_log *log; /* shows the progress of long work; NULL: nothing is shown */
@@ -115,13 +116,14 @@ struct gt_data_request {
 	 * description, are errors (description.h).
 	 */
 	const struct gt_data_description *like;
-	/* The caller calls gt_dataset_fit(), so tables need no mean and std of the training. */
+	/* The caller will call gt_dataset_fit(), which measures the mean and std of a table. So
+	 * `like` need not give them. */
 	bool fit;
 	/* Allow classes that the description lacks. If there are such classes, all classes keep the
 	 * numbers of this data set, and info.other_classes is set. */
 	bool new_classes;
-	/* Images of another size than that of the description are an error, even if the spec sets
-	 * this size. Evaluations during training use the shapes of the training data. */
+	/* Images must have the size that `like` gives: any other size is an error, even if the spec
+	 * sets it. Evaluations during training use the shapes of the training data. */
 	bool same_size;
 	/*
 	 * Files without targets, for predictions. They are read instead of the spec's path, in the
@@ -147,29 +149,30 @@ struct gt_data_request {
  * manual gtrain-data(7) is made from the forms of all kinds (gt_data_form()). An unknown kind or
  * key is an error that lists the known ones.
  *
- * This call reads or indexes everything, and checks every file. After that, reading a sample fails
- * only if an image cannot be decoded, or if an array (of `npy` or `npz`) has a feature that is NaN
- * or infinite. Images that are decoded only when they are read are not fully checked here: their
- * headers are checked only if all images must have the same size.
+ * This call reads or indexes everything, and checks every file except the images that are not
+ * decoded in this call. Of these images, only the headers are checked, and only if all images must
+ * have the same size. After this call, the content of a file can cause two errors: an image cannot
+ * be decoded, or an array (of `npy` or `npz`) has a feature that is NaN or infinite.
  *
  * Damaged images are recorded (damage.h). They are errors if request->strict is set, or if all
  * images are damaged.
  *
- * `request` may be NULL: nothing is known.
+ * `request` may be NULL, which means the same as a zeroed struct.
  * Errors: GT_EINVAL, GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM.
  */
 int gt_dataset_open(struct gt_dataset **out, const char *spec,
     const struct gt_data_request *request, struct gt_err *err);
 
-/* Check that writing the file `path` would not change a data set that gt_dataset_open() would read
- * with this spec: the path of the spec and the files in its settings. If one of them is a folder,
- * `path` must not be in it or below it, and no link in it may lead to `path`. Only folders are
- * opened. A wrong spec and a missing file are not errors here. Errors: those of
+/* Check that writing the file `path` would not change the input of a data set: the file or folder
+ * that its spec names, and the files that the settings of the spec name. If the input is a folder,
+ * `path` must not be in or below this folder, and no link in this folder may lead to `path`. Only
+ * folders are opened. A wrong spec and a missing file are not errors here. Errors: those of
  * gt_file_check_not_input(). */
 int gt_data_check_output(const char *path, const char *spec, struct gt_err *err);
 
-/* Check that `path` is not in the folder of classes of this data set: a folder there would be read
- * as a class, or as part of one. `path` need not exist. Errors: those of gt_file_check_not_in(). */
+/* If this data set was read from a folder with one folder for each class, check that `path` is not
+ * in that folder: a new folder there would be read as a class, or as part of one. For other data,
+ * return 0. `path` need not exist. Errors: those of gt_file_check_not_in(). */
 int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err);
 
 /*
@@ -185,25 +188,27 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
 
 /*
  * Measure mean and standard deviation of a table's columns on the training samples. From now on,
- * all views of the data set are normalized with them (`standardise` in gtrain-data(7)). Call it
- * after the data set is opened and divided, and before anything reads or describes it. The
- * call does nothing to other data, and to a table that was opened with the description of other
- * data. Errors: GT_ENOMEM.
+ * all views of the data set are normalized with them (`standardise` in gtrain-data(7)). Call this
+ * function after the data set is opened and divided, and before you read or describe samples. The
+ * function changes nothing for other kinds of data, for a table that has mean and standard
+ * deviation from gt_data_request.like, and with standardise=no. Errors: GT_ENOMEM.
  */
 int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 
 /* Return the shape and type of the samples. Borrowed, valid until the data set is closed. */
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);
 
-/* Return whether two data sets read the same samples of the same files, as far as their paths and
- * splits tell. */
+/* Return true if two data sets read the same file or folder. For a spec with splits, that is the
+ * file or folder of the split. Which samples a view has (gt_dataset_split()) does not matter.
+ * Always false for data without a path and for gt_data_request.inputs. */
 bool gt_dataset_same_files(const struct gt_dataset *a, const struct gt_dataset *b);
 
 /* Return the record of damaged samples, borrowed. NULL: no sample can be damaged. All views of a
- * data set have the same record; its sample indices are indices of the undivided data set. */
+ * data set have the same record. Sample indices in the record are those of the undivided data
+ * set. */
 struct gt_damage *gt_dataset_damage(const struct gt_dataset *data);
 
-/* Return whether sample `index` was found to be damaged. */
+/* Return whether the record has sample `index` of this data set or view. */
 bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index);
 
 /* How samples are read. In training, text windows are shifted and images are augmented; in
@@ -212,7 +217,7 @@ struct gt_draw {
 	bool train;
 	uint64_t seed;
 	uint32_t epoch;
-	struct gt_augment augment; /* of images, in training only */
+	struct gt_augment augment; /* augmentations of images; used only if `train` is true */
 };
 
 /*
@@ -230,14 +235,15 @@ struct gt_draw {
  * So an epoch reads each token about once, and every epoch cuts the text at other positions. A
  * window that passes the end of the text continues at its beginning, so every window is full.
  *
- * Text in evaluation: the windows follow each other from the first token. The last window is padded
- * (input 0, target GT_DATA_IGNORE). So every token but the first is predicted exactly once.
+ * Text in evaluation: the first window begins at the first token, and each other window begins
+ * where the previous one ends. The last window is padded (input 0, target GT_DATA_IGNORE). So every
+ * token except the first is predicted exactly once.
  */
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
-/* Set *number to the target of sample `index` as its file has it, before it is standardised. Return
- * false if only the target that gt_dataset_read() gives is known. */
+/* For regression: set *number to the target of sample `index` as the number in the file, before
+ * standardisation. Return false if this number is not known. */
 bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number);
 
 /*
@@ -252,8 +258,8 @@ const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)
 /*
  * Write the vocabulary of a text, so that generation needs only the run directory. The file is
  * JSON: {"level":"char","tokens":["\n"," ",...]}, {"level":"byte"}, or an unchanged copy of the
- * tokenizer.json. It appears complete or not at all. If the data set has no vocabulary, write
- * nothing and return 0.
+ * tokenizer.json. After an error or a crash, no incomplete file has the final name. If the data set
+ * has no vocabulary, write nothing and return 0.
  */
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
@@ -272,6 +278,7 @@ struct gt_tokenizer;
  * another program: a tokenizer.json, or a folder that has tokenizer.json, or vocab.json and
  * merges.txt (GPT-2). lib/data/bpe/bpe.h says which fields are supported. */
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
+/* Create a copy of a tokenizer. The copy may outlive `tok`. Errors: GT_ENOMEM. */
 int gt_tokenizer_copy(
     struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
 /* Return the number of ids, which is the highest id plus 1. */
@@ -286,7 +293,7 @@ int32_t gt_tokenizer_begin(const struct gt_tokenizer *tok);
 /* Return the SHA-256 of a tokenizer of byte-pair encoding, in hexadecimal; "" for tokenizers of
  * characters or bytes. */
 const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
-/* Return the bytes of a token, borrowed, and set *length to their number. They may lack a
+/* Return the bytes of a token, borrowed, and set *length to their number. There may be no
  * terminating zero. NULL: no token has this id. */
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 /* Write the same file as gt_dataset_save_vocab(). */
@@ -303,12 +310,13 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * a UTF-8 character; its last bytes are kept until the character is complete. Bytes that do not
  * form a character are written as U+FFFD. Tokens of a tokenizer of bytes are written unchanged.
  *
- * Zero the struct, and set `tok` and `out`, which stay the caller's.
+ * Zero the struct, and set `tok` and `out`. The caller keeps the ownership of both.
  */
 struct gt_token_writer {
 	const struct gt_tokenizer *tok;
 	FILE *out;
-	bool begun; /* false: the next token begins the text; some tokens lose a space there */
+	/* false: the next token begins the text; some tokens lose a leading space there */
+	bool begun;
 	unsigned char held[4]; /* [held_count] bytes of a character that is not complete */
 	int held_count;
 };
@@ -333,17 +341,18 @@ void gt_token_writer_end(struct gt_token_writer *w);
  *   example   7 samples, world 2, no shuffle: rank 0 reads 0 2 4 6, rank 1 reads 1 3 5.
  *             With pad, rank 1 reads 1 3 5 0. With drop_last, rank 0 reads 0 2 4.
  *
- * The samples of a rank are divided into batches of `batch`. The last one may be smaller; with
- * `drop_last` a smaller batch is dropped.
+ * The samples of a rank are divided into batches of `batch` samples. The last batch may be smaller,
+ * but with `drop_last` a smaller batch is dropped.
  *
  * A training step may consist of several batches (`per_step`, gradient accumulation). With
  * `drop_last`, a last step with fewer batches is also dropped. So the number of steps in an epoch
  * depends only on the product of world, batch and per_step.
  *
- * A sampler may draw for several virtual ranks, which one rank simulates
- * (lib/parallel/virtual/rewrite.h): for those with the numbers `rank` to `rank + virtual_ranks - 1`
- * of `world`. Each batch then has equally many samples of each virtual rank, in the order of their
- * numbers. This needs `pad` or `drop_last`, and `batch` must be a multiple of `virtual_ranks`.
+ * One rank can simulate several virtual ranks (lib/parallel/virtual/rewrite.h). The sampler then
+ * draws the samples of the virtual ranks `rank` to `rank + virtual_ranks - 1`, and `world` is the
+ * number of all virtual ranks. A batch has equally many samples of each virtual rank: first those
+ * of virtual rank `rank`, then those of the next one, and so on. This needs `pad` or `drop_last`,
+ * and `batch` must be a multiple of `virtual_ranks`.
  *
  * With `by_batch`, the permutation is cut into batches first, and ranks take whole batches in turn:
  * rank r reads batches r, r + world, ... . The last batch may be smaller. So the content of a batch
@@ -368,8 +377,8 @@ int64_t gt_sampler_batches(const struct gt_sampler *s);
 void gt_sampler_permutation(const struct gt_sampler *s, uint32_t epoch, int64_t *order);
 
 /* Write the sample indices of one batch to index [batch]. `step` is the batch's index in its epoch,
- * from 0 on, and `order` is the epoch's permutation. Return the number of samples, which is below
- * `batch` only in the last batch. */
+ * from 0 on, and `order` is the epoch's permutation. Return the number of samples: `batch`, or less
+ * in the last batch; 0 if there is no batch `step`. */
 int gt_sampler_batch(
     const struct gt_sampler *s, const int64_t *order, int64_t step, int64_t *index);
 
@@ -395,8 +404,8 @@ struct gt_batch {
 };
 
 /* Functions that allocate and free the memory of batches. The memory must be zeroed and aligned to
- * 64 bytes. Only the thread that opens and closes the loader calls them. If alloc is NULL, batches
- * are in ordinary memory. */
+ * 64 bytes. Only the thread that opens and closes the loader calls these functions. If alloc is
+ * NULL, batches are in ordinary memory. */
 struct gt_loader_memory {
 	void *self; /* passed to both functions */
 	int (*alloc)(void *self, size_t bytes, void **out, struct gt_err *err);

@@ -14,8 +14,8 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
-/* The largest magnitude of an offset (struct gt_data_column). With this limit, a float32 number
- * minus an offset is never above FLT_MAX as a float32. */
+/* The largest magnitude of an offset (struct gt_data_column). With this limit, the difference of a
+ * float32 number and an offset does not overflow when it is rounded to float32. */
 #define GT_DATA_MAX_OFFSET 1e30
 
 /* A column of a table. A column of numbers is one feature. A column of words has one feature for
@@ -25,9 +25,9 @@ struct gt_data_column {
 	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
 	double mean, std;         /* for numbers: the feature is (number - mean) / std */
-	/* For numbers: it is subtracted in double precision before a number is stored as float32.
-	 * With it, numbers that are far from 0 and near each other, such as times in seconds, keep
-	 * their digits. 0: the column has no offset. */
+	/* For numbers: the offset is subtracted from each number in double precision, before the
+	 * number is stored as float32. So numbers that are far from 0 and near each other, such as
+	 * times in seconds, keep their digits. 0: the column has no offset. */
 	double offset;
 };
 
@@ -49,14 +49,15 @@ struct gt_data_description {
 	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
 	/* `images` and `webdataset`: large JPEGs are decoded at a reduced size */
 	bool reduce_known, reduce;
-	int classes;                          /* or the size of the vocabulary; 0: not known */
-	const char *const *class_names;       /* [classes]; NULL: the names are 0, 1, ... */
-	int features;                         /* vectors; 0: not known */
-	const char *const *feature_names;     /* [features]; NULL: columns have no names */
-	int column_count;                     /* tables; 0: features are unscaled numbers */
+	int classes; /* number of classes, or size of the vocabulary; 0: not known */
+	const char *const *class_names;   /* [classes]; NULL: the names are 0, 1, ... */
+	int features;                     /* vectors: numbers per sample; 0: not known */
+	const char *const *feature_names; /* [features]; NULL: columns have no names */
+	int column_count; /* tables: columns except the target; 0: features are unscaled numbers */
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
-	struct gt_data_column target;         /* tables: name; regression: mean and std, too */
+	/* tables: the target's name; for regression also its mean and std */
+	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* For a tokenizer of byte-pair encoding, the digest of its file. "": the digest is not
@@ -77,8 +78,8 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 
 /* Return the description as a JSON object, which the caller frees. A name that is not UTF-8 becomes
  * an array of its bytes. For a tokenizer of byte-pair encoding, the object has only the digest. For
- * other tokenizers, it has all tokens if `whole` is true. A run directory does not need the tokens
- * in the object, because it has the vocabulary in a file (vocab.json). Errors: GT_ENOMEM. */
+ * other tokenizers, it has all tokens if `whole` is true. `whole` is false for a run directory,
+ * which has the vocabulary in a file (vocab.json). Return NULL on failure. Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err);
 

@@ -29,10 +29,10 @@ int gt_ids_width(int size);
  * this file is mapped into memory. The file is tokens/KEY.ids below gt_user_cache_path(). KEY is a
  * digest of the texts and the tokenizer. If several processes need the same ids, the first one
  * tokenizes, and the others wait. A cache file that is damaged or belongs to another text is
- * written again. If the user has no cache folder, or the file cannot be written, the ids stay in
- * memory; their size is limited by request->memory_bytes.
+ * written again. If the user has no cache folder, or the cache file cannot be written, the ids stay
+ * in memory, where they may take at most request->memory_bytes.
  *
- * Progress is shown by request->log, which only rank 0 has. Errors: GT_ENOMEM, and the errors of
+ * request->log shows the progress; only rank 0 has a log. Errors: GT_ENOMEM, and the errors of
  * gt_bpe_encode().
  */
 int gt_ids_open(struct gt_ids *out, const struct gt_bpe *bpe, const struct gt_mapping *files,

@@ -134,6 +134,7 @@ int gt_list_images(struct gt_list *list, const char *name, const char *split,
 
 /* ---- images_index.c: long lists, stored in the user's cache ---- */
 
+/* Return the stamp of a file or folder from the result of stat(). */
 struct gt_stamp gt_stamp_of(const struct stat *st);
 
 /*
@@ -208,8 +209,8 @@ int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
 
 /* ---- images_decode.c: decode and resize an image ---- */
 
-/* Limits of an image. The limit of the size of its file is the size of the largest image without
- * compression, at 4 bytes for each pixel. */
+/* Limits of an image: its number of pixels, and the size of its file in bytes. A file may have 4
+ * bytes for each pixel of the largest image. */
 enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
 
 /* Return whether a file begins like a JPEG or a PNG. */
@@ -236,6 +237,8 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
 	return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
 }
 
+struct gt_view;
+
 /*
  * Decode a part of the upright picture, and resize it (resize.h). Call this once for each
  * gt_image_open().
@@ -248,14 +251,13 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
  *
  * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
  * upsampling; alpha and transparent colors are dropped; a JPEG of four colors is read as inverted
- * CMYK. Values of 16 bits are reduced to their upper 8 bits. Pillow treats 16-bit grey PNGs in
- * another way: it clips their values at 255, and so makes the images white.
+ * CMYK. Values of 16 bits are reduced to their upper 8 bits. There is one difference to Pillow: in
+ * 16-bit grey PNGs, Pillow clips values at 255, so its images are white.
  *
  * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
  *
  * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM.
  */
-struct gt_view;
 int gt_image_read(struct gt_image *image, const struct gt_view *view, int channels, bool reduced,
     uint8_t *pixels, struct gt_err *err);
 

@@ -63,25 +63,27 @@ int gt_view_eighths(const struct gt_view *view);
  * picture. The picture was reduced to eighths/8 of its size. */
 struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 
+enum { GT_WEIGHT_BITS = 22 }; /* see struct gt_filter */
+
 /*
  * A filter has the weights for resizing in one direction. Output pixel i is
  *
  *   sum over k of weights[i * max_taps + k] * input[first[i] + k],  0 <= k < taps[i],
  *
  * divided by 2^GT_WEIGHT_BITS and rounded. Weights are >= 0 and below 2^GT_WEIGHT_BITS. A weight of
- * exactly 2^GT_WEIGHT_BITS is stored as 1 less, which gives the same pixels.
+ * exactly 2^GT_WEIGHT_BITS is stored as 2^GT_WEIGHT_BITS - 1, which gives the same pixels.
  */
-enum { GT_WEIGHT_BITS = 22 };
-
 struct gt_filter {
 	/* count: number of output pixels. max_taps: number of weights stored for each output pixel;
-	 * those that are not used are 0. */
+	 * unused weights are 0. */
 	int count, max_taps;
-	int *first, *taps; /* [count] first input pixel; number of input pixels */
-	int32_t *weights;  /* [count, max_taps] */
-	bool copies;       /* output pixel i is a copy of input pixel first[0] + i */
-	/* Copies of the weights, in the layouts that vector instructions need
-	 * (images_kernels.c). */
+	/* [count] for each output pixel: `first` has the index of the first input pixel that it
+	 * depends on, and `taps` the number of these input pixels. */
+	int *first, *taps;
+	int32_t *weights; /* [count, max_taps] */
+	bool copies;      /* every output pixel i is a copy of input pixel first[0] + i */
+	/* Copies of the weights, in the layouts that vector instructions need (images_kernels.c),
+	 * and `starts`: for each output pixel, the byte offset of its first RGB input pixel. */
 	int quads; /* number of groups of 4 taps, for the pixel with the most taps */
 	int32_t *starts, *pair_weights;
 	int16_t *quad_weights;
@@ -96,8 +98,8 @@ struct gt_resize_kernel {
 	 * reads up to 12 * f->quads + 16 bytes after the last pixel of the row, and writes up to
 	 * GT_RESIZE_SLACK bytes after the last pixel of out. */
 	void (*across_rgb)(const struct gt_filter *f, const uint8_t *row, uint8_t *out);
-	/* Compute the row with index `output` of the result. The row has n bytes. Byte i, out[i],
-	 * is the weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
+	/* Compute out[n]: the row with index `output` of the result, n bytes. Byte i is the
+	 * weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
 	void (*down)(const struct gt_filter *f, int output, const uint8_t *const *rows, size_t n,
 	    uint8_t *out);
 };

@@ -5,7 +5,7 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-/* The largest number of files. They are the shards of one data set. */
+/* The largest number of files that a pattern may give. The files are shards of one data set. */
 enum { GT_MAX_SHARDS = 1 << 16 };
 
 struct gt_shard_names {
@@ -17,8 +17,8 @@ struct gt_shard_names {
 /*
  * Expand a pattern as a shell does. Release the result with gt_shard_names_release().
  *
- *   {0..12}    Each number of the range. If one of the two ends has a leading zero, as in
- *              {000..009}, all numbers get as many digits as the longer end.
+ *   {0..12}    Each number of the range. If the first or last number has a leading zero, as in
+ *              {000..009}, all numbers get as many digits as the longer of these two.
  *   {a,b}      Each word of the list. Braces do not nest.
  *   * ? [      All files that match, in the order of their names. This is done after braces are
  *              expanded.

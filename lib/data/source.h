@@ -60,12 +60,14 @@ struct gt_source {
 	struct gt_data_info info;
 	int64_t length; /* number of tokens of a stream; for other data, number of samples */
 	const char *const *class_names; /* [info.classes]; NULL: classes have no names */
-	/* [info.classes] the line of the first row of each class; NULL: not known */
+	/* [info.classes] for each class, the line number of its first row; NULL: not known */
 	const long *class_lines;
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
-	int column_count;                 /* columns of a table; 0: features are unscaled numbers */
-	struct gt_data_column *columns;   /* [column_count] */
-	struct gt_data_column target;     /* tables: name; regression: mean and std, too */
+	/* tables: number of columns except the target; 0: features are unscaled numbers */
+	int column_count;
+	struct gt_data_column *columns; /* [column_count] */
+	/* tables: the target's name; for regression also its mean and std */
+	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
 	/* The samples are inputs for predictions and have no targets. read() sets the target to
@@ -84,7 +86,8 @@ struct gt_source {
 	 * path; NULL: open() reads all of the data. */
 	const char *part;
 	/* The absolute path of the data: PATH/PART, or PATH if `part` is NULL. PATH is the spec's
-	 * path. NULL: there are no files. */
+	 * path. If no file has this path (for example, an array in a file), it stays as it is.
+	 * NULL: there are no files. */
 	const char *files;
 	/* `files` is a folder, and each folder in it is a class */
 	bool class_folders;
@@ -151,17 +154,18 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
 int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err);
 
+enum { GT_MIXUP_BLOCKS = 256 }; /* see gt_mixup_weight() */
+
 /*
- * mixup.c: return the random weight with which a group of samples is mixed. Its distribution is
- * Beta(alpha, alpha), alpha > 0.
+ * mixup.c: return the random weight with which a group of samples is mixed. The weight has the
+ * distribution Beta(alpha, alpha), alpha > 0.
  *
  *   number    index of the group in its epoch, from 0
  *
  * Each group has GT_MIXUP_BLOCKS blocks of the random stream (lib/base/philox.h). The weight is
- * computed from two random numbers of a gamma distribution; each of them uses one half of the
- * blocks.
+ * computed from two random numbers of a gamma distribution; each of these two numbers uses one half
+ * of the blocks.
  */
-enum { GT_MIXUP_BLOCKS = 256 };
 double gt_mixup_weight(double alpha, uint64_t seed, uint64_t number, uint32_t epoch);
 
 /*
@@ -200,11 +204,11 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 
 /*
  * conform.c: adapt a new source to request->like, a description of training data. Images get the
- * normalization of `like`, unless the spec sets another one (info.overruled then says so). open()
- * has already read them with the size and `reduce` of `like`, or those of the spec. Classes get the
- * numbers that their names have in `like`. `request` is the one that was passed to
- * gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts `like`, GT_EFORMAT if the files do,
- * GT_ENOMEM.
+ * normalization of `like`, unless the spec sets another one (info.overruled then says so). The size
+ * and `reduce` of images do not change here: gt_source_kind.open() has already taken them from the
+ * spec or from `like`. A class gets the number that its name has in `like`. `request` is the one
+ * that was passed to gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts `like`;
+ * GT_EFORMAT if the files contradict `like`; GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

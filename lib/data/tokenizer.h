@@ -48,8 +48,9 @@ int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err);
  * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's
  * digest. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
-/* Create a tokenizer from such JSON. JSON for byte-pair encoding is an error, because it has only a
- * digest. After an error *out is NULL. Errors: GT_EFORMAT, GT_ENOMEM. */
+/* Create a tokenizer from JSON that gt_tokenizer_to_json() wrote. JSON for byte-pair encoding is an
+ * error, because it has only a digest. After an error *out is NULL. Errors: GT_EFORMAT,
+ * GT_ENOMEM. */
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 
 #endif

@@ -13,7 +13,7 @@ int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt
 
 /* Check size and checksum of the file at `path` against those of `file`. Set *there to whether the
  * file at `path` exists; a missing file is not an error. Errors: GT_EFORMAT if the content is not
- * the published one; GT_EIO. */
+ * the published one; GT_EIO; GT_ENOMEM. */
 int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, struct gt_err *err);
 
 #endif

@@ -7,11 +7,11 @@
 /*
  * The part of libcurl's binary interface that gtrain uses. These declarations follow libcurl's
  * documentation, so building gtrain does not need libcurl's headers. The numbers of options and
- * error codes have not changed since libcurl.so.4 appeared in 2006. Where <curl/curl.h> is
- * installed, tests/unit/test_data_curl.c compares these numbers with those in that file.
+ * error codes have not changed since libcurl.so.4 appeared in 2006. If <curl/curl.h> is installed,
+ * tests/unit/test_data_curl.c compares the numbers below with the numbers in <curl/curl.h>.
  *
- * libcurl is opened at run time. It is not linked, because it loads some 30 other libraries: every
- * command would start 10 ms later.
+ * libcurl is opened at run time. gtrain is not linked with it, because libcurl loads some 30 other
+ * libraries: every command would start 10 ms later.
  *
  * Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3).
  */

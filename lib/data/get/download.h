@@ -15,10 +15,12 @@ struct gt_download {
 	const char *address; /* http:// or https:// */
 	const char *name;    /* name of the published file, for messages */
 	const char *path;    /* path of the local file, for messages */
-	/* The local file, open for writing. It holds the first bytes of the download, or none. */
+	/* The local file, open for writing. It holds the first bytes of the published file (0 to
+	 * size_bytes - 1 bytes). */
 	int fd;
 	uint64_t size_bytes; /* size of the whole file; more bytes are never written */
-	/* Give up if no connection is made, or no data arrive, within this time. */
+	/* Give up if no connection is made within this time, or if the data rate stays below 1000
+	 * bytes per second for this time. */
 	double timeout_s;
 	/* A progress line. gt_download() starts and hides it. NULL: none. */
 	struct gt_progress *progress;
@@ -26,7 +28,7 @@ struct gt_download {
 
 /* An action that may help after an error. */
 enum gt_download_remedy {
-	GT_REMEDY_NONE,     /* no other download can help: the local file cannot be written */
+	GT_REMEDY_NONE,     /* no action: no error, or the local file cannot be written */
 	GT_REMEDY_RETRY,    /* try the same address again after a moment */
 	GT_REMEDY_ELSEWHERE /* try another address; this one does not provide the file */
 };
@@ -35,14 +37,16 @@ enum gt_download_remedy {
  * Download the missing bytes of a file, and append them to the local file. If the server ignores
  * the requested range and sends the whole file, the local file is written again from its start.
  *
- * After an error the local file holds the correct bytes received so far, and the next call
- * continues after them. But if the server's answer does not fit (another part, or a file of another
- * size), the local file is emptied. *remedy is set in every case.
+ * After an error the local file holds the bytes received so far, and the next call continues after
+ * them. There is one exception: if the server rejects the requested range, or sends another part of
+ * the file or a file of another size, the local file is emptied. *remedy is always set, also after
+ * success.
  *
  * Only HTTP and HTTPS are used, also after redirects. Redirects from HTTPS to HTTP are not
  * followed. Proxies are taken from the environment (http_proxy, https_proxy, no_proxy).
  *
- * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size).
+ * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size), GT_ENOTSUP (libcurl
+ * rejects an option).
  */
 int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,
     struct gt_err *err);

@@ -5,8 +5,9 @@
 #include "lib/base/folder.h"
 #include "lib/data/get/get.h"
 
-/* Download a file into the folder of its data set, as get.h describes. If another process has
- * downloaded the file meanwhile, do nothing, unless get->force is set. Errors: see gt_get_set(). */
+/* Download a file into the folder of its data set, as gt_get_set() describes. If get->force is not
+ * set, and another process has downloaded the file meanwhile, do nothing. Errors: those of
+ * gt_get_set(). */
 int gt_fetch(struct gt_get *get, const struct gt_set *set, const struct gt_set_file *file,
     const struct gt_folder *folder, struct gt_err *err);
 

@@ -20,8 +20,10 @@ struct gt_get {
 	 * NULL: use the publishers' addresses. */
 	const char *mirror;
 	bool force;       /* download files even if they exist */
-	double timeout_s; /* give up if no connection is made, or no data arrive, in this time */
-	int retries;      /* retries per address if the server fails or cuts the connection */
+	double timeout_s; /* gt_download.timeout_s */
+	/* retries per address if the server fails or cuts the connection; a try that receives 1 MiB
+	 * or more resets the count and the pause */
+	int retries;
 	/* seconds before the first retry; the pause doubles for each later retry, up to 16 s */
 	double pause_s;
 	struct gt_log *log; /* messages, and progress if the terminal can show it */

@@ -18,9 +18,9 @@ struct gt_set_file {
 };
 
 /*
- * A well-known data set. It is stored in a folder with its name. If the publisher offers an archive
- * (tar, compressed with gzip), `files` has only the archive, and `parts` lists the unpacked files
- * in the subfolder `parts_folder`.
+ * A well-known data set. Its files are stored in a folder that has the name of the data set. If the
+ * publisher offers an archive (tar, compressed with gzip), `files` has only the archive, and
+ * `parts` lists the unpacked files in the subfolder `parts_folder`.
  */
 struct gt_set {
 	const char *name;
