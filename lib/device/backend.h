@@ -10,8 +10,8 @@
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
-/* lib/device only passes on pointers to these structs. struct gt_kernel is for graphs
- * (lib/graph/kernel.h), and struct gt_device_groups for ranks (lib/comm/device_group.h). */
+/* lib/device only passes on pointers to these structs. lib/graph/kernel.h defines struct gt_kernel,
+ * and lib/comm/device_group.h defines struct gt_device_groups. */
 struct gt_kernel;
 struct gt_device_groups;
 
@@ -19,8 +19,8 @@ struct gt_device_groups;
  * A device works asynchronously. A stream is a queue of work for a device, and the device does this
  * work in the order of the queue. Two streams are independent, unless one of them waits for an
  * event recorded on the other. A function with an argument `stream` queues work and returns. The
- * work may be done later. Until it is done, do not read or change the memory that it uses. On the
- * CPU, work is already done when the function returns.
+ * device may do the work later. Until the work is done, do not read or change the memory that it
+ * uses. On the CPU, work is already done when the function returns.
  *
  * If work fails after the function has returned, a later call on that device returns the error. A
  * kernel may find a fault in its data (lib/graph/fault.h). In that case the host's next wait on
@@ -121,13 +121,14 @@ struct gt_update_options {
 enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
 
 /*
- * A range of parameters that sgd() or adam() updates: p[count], with the gradients g[count] and the
- * states states[i][count] of the optimizer, NULL if not kept. It may begin at any element.
+ * A range of parameters that sgd() or adam() updates: the parameters p[count], their gradients
+ * g[count], and the optimizer's states states[i][count]. states[i] is NULL if the optimizer does
+ * not keep this state. A range may begin at any element of a buffer.
  *
  * One call updates many ranges, because on a GPU one launch costs as much time as 500,000 elements.
- * The ranges of one call do not overlap, and they have the same states. Their options *o differ in
- * weight_decay, lr_scale and copy alone; all ranges have a copy, or none. The result for a range
- * does not depend on the other ranges.
+ * The ranges of one call do not overlap, and states[i] is NULL for all of them or for none. Their
+ * options *o may differ only in weight_decay, lr_scale and copy, and `copy` is NULL for all ranges
+ * or for none. The result for a range does not depend on the other ranges.
  */
 struct gt_update_range {
 	float *p;
@@ -168,13 +169,13 @@ static const double gt_scale_min = 0x1p-14;
  * Kernels that work on ranges of flat buffers. A flat buffer holds the values of many tensors, one
  * after the other: all parameters, or all gradients (lib/graph/store.h). Each function queues its
  * work on a stream. Elements are float32, unless another type is given. A range may have any
- * length. Ranges of sgd() and adam() may begin at any element (struct gt_update_range); all others
- * begin at a multiple of 64 bytes. Arrays and the arguments *s and *first are in
+ * length. Ranges of sgd() and adam() may begin at any element (struct gt_update_range); all other
+ * ranges begin at a multiple of 64 bytes. Arrays of elements and the arguments *s and *first are in
  * device memory. *o and ranges[n] are in host memory. Results are the same for any number of
  * threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
  *
- * For all updates (sgd, adam, muon): `p` is the array of parameters, `g` that of gradients, and the
- * other arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
+ * For all updates (sgd, adam, muon): `p` has the parameters, `g` has the gradients, and the other
+ * arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
  * s->result.skip is set, an update changes nothing. The caller may change or free *o and ranges[n]
  * when the call has returned.
  */
@@ -254,12 +255,13 @@ struct gt_backend {
 	/* the layout in which kernels expect tensors of four dimensions */
 	enum gt_layout image_layout;
 	/*
-	 * Limits for fuse_head, a pass over a model's graph (lib/graph/pass.h). It replaces the
-	 * last matrix product and the loss by one node, linear_cross_entropy. The pass replaces
-	 * them if the logits have more than logits_bytes bytes; the node then computes the logits
-	 * in chunks of at most that size. The pass also replaces them if the size of one row of
-	 * logits in bytes is not a multiple of logits_align (0: any size is fine). If logits_bytes
-	 * is 0, or the backend has no kernels for the node, the pass does nothing.
+	 * Limits for fuse_head, a pass over a model's graph (lib/graph/pass.h). The pass can
+	 * replace the last matrix product and the loss by one node, linear_cross_entropy. It does
+	 * so in two cases: the logits have more than logits_bytes bytes, or the size of one row of
+	 * logits in bytes is not a multiple of logits_align (0: any size is fine). In the first
+	 * case, the node computes the logits in chunks of at most logits_bytes bytes, but at least
+	 * GT_HEAD_ROWS rows (lib/graph/attrs.h). If logits_bytes is 0, or the backend has no
+	 * kernels for linear_cross_entropy, the pass does nothing.
 	 */
 	size_t logits_bytes, logits_align;
 
@@ -293,7 +295,7 @@ struct gt_backend {
 	int (*check_tf32)(int index, struct gt_err *err);
 
 	/* Allocate zeroed device memory, aligned to GT_DEVICE_ALIGN. Call free() only after all
-	 * work that uses the memory is done, and with the same `bytes`. */
+	 * work that uses the memory is done. Pass the same `bytes` to alloc() and free(). */
 	int (*alloc)(int index, size_t bytes, void **out, struct gt_err *err);
 	void (*free)(int index, void *p, size_t bytes);
 	/* Allocate zeroed, pinned host memory. Copies between pinned memory and the device run at
@@ -380,7 +382,7 @@ struct gt_backend {
 	    size_t bytes, struct gt_err *err);
 
 	/* Return a NULL-terminated list of kernel tables. A table ends with a row that has op NULL.
-	 * If several rows can compute a call, the first one is used. */
+	 * If several rows can compute a call (struct gt_call), the first one is used. */
 	const struct gt_kernel *const *(*kernels)(void);
 	/* Return the kernels for ranges of flat buffers. */
 	const struct gt_range_kernels *(*ranges)(void);
@@ -390,14 +392,14 @@ struct gt_backend {
 	const struct gt_device_groups *const *groups;
 
 	/*
-	 * Optional, both functions or none: timed events, which keep the time at which the device
-	 * reaches their mark. They cost a device more time than other events. If both are NULL,
-	 * the host's clock times the calls that queue work.
+	 * Optional, both functions or none (NULL): timed events, which keep the time at which the
+	 * device reaches their mark. They cost a device more time than other events. If both are
+	 * NULL, the host's clock times the calls that queue work.
 	 *
 	 * timed_event_new() creates a timed event, which all functions of events accept.
-	 * event_seconds() sets *seconds to the time from the mark of `from` to the mark of `to`; it
-	 * is negative if the device reached `to` first. Both events must be timed, belong to the
-	 * same device, and have been reached.
+	 * event_seconds() sets *seconds to the time from the mark of `from` to the mark of `to`;
+	 * *seconds is negative if the device reached `to` first. Both events must be timed events
+	 * of the same device, and the device must have reached both marks.
 	 */
 	int (*timed_event_new)(struct gt_event **out, int index, struct gt_err *err);
 	int (*event_seconds)(
@@ -438,9 +440,10 @@ int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 void gt_device_close(struct gt_device *d); /* NULL is fine */
 
+enum { GT_DEVICE_IDENTITY_SIZE = 40 }; /* bytes */
+
 /* Write a text that identifies the device among the devices of its host. Errors: errors of the
  * backend. */
-enum { GT_DEVICE_IDENTITY_SIZE = 40 }; /* bytes */
 int gt_device_identify(
     const struct gt_device *d, char text[GT_DEVICE_IDENTITY_SIZE], struct gt_err *err);
 
@@ -449,7 +452,8 @@ int gt_device_identify(
 int gt_device_sync(const struct gt_device *d, struct gt_err *err);
 
 /* gt_device_alloc() allocates zeroed memory of the device, aligned to GT_DEVICE_ALIGN.
- * gt_device_free() frees it; `bytes` must be the same number. If `p` is NULL, it does nothing. */
+ * gt_device_free() frees this memory; `bytes` must be the number that was allocated. If `p` is
+ * NULL, gt_device_free() does nothing. */
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);
 void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
 

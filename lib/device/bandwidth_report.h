@@ -7,9 +7,12 @@
 
 /* Copies from one GPU to another GPU. A rate that was not measured is 0. */
 struct gt_peer_report {
-	bool direct;          /* the driver says that copies do not go through the host */
-	int64_t words, wrong; /* 4-byte words copied; words with another value after the copy */
-	/* rate of copies in this direction; total rate of simultaneous copies in both directions */
+	bool direct; /* the driver says that copies do not go through the host */
+	/* words: number of 4-byte words copied. wrong: number of words that had another value after
+	 * the copy. */
+	int64_t words, wrong;
+	/* bytes_per_s: rate of copies in this direction. both_bytes_per_s: total rate of
+	 * simultaneous copies in both directions. */
 	double bytes_per_s, both_bytes_per_s;
 };
 

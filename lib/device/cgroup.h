@@ -5,7 +5,7 @@
 #include "lib/device/maybe.h"
 
 struct gt_cgroup {
-	/* limit of CPU time, in CPUs: 1.5 is as much as 1.5 CPUs give; 0: no limit */
+	/* limit of CPU time, in CPUs: 1.5 means 1.5 seconds of CPU time per second; 0: no limit */
 	double cpus;
 	struct gt_maybe memory_bytes; /* limit of memory; unknown: no limit */
 	/* Bytes that can still be allocated before the first memory limit is reached. Cached file

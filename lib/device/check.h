@@ -7,7 +7,7 @@
 
 enum gt_severity {
 	GT_SEVERITY_WARNING, /* a run works, but may be slow or not use all devices */
-	GT_SEVERITY_ERROR    /* a run on these devices fails */
+	GT_SEVERITY_ERROR    /* a run that needs the faulty part fails or computes wrong results */
 };
 
 /* One problem. */
@@ -20,7 +20,8 @@ struct gt_finding {
 /* All problems. */
 struct gt_findings {
 	struct gt_finding *item; /* [count], in the order of the checks */
-	size_t count, errors;    /* number of findings; number of findings that are errors */
+	/* count: number of findings. errors: number of findings with GT_SEVERITY_ERROR. */
+	size_t count, errors;
 };
 
 /* Facts that checks need in addition to struct gt_probe. An unknown number causes no finding. */
@@ -38,9 +39,9 @@ struct gt_check_facts {
 
 /*
  * Read all facts, except `copies`, which is set to NULL. `root` is a prefix for the paths /dev and
- * /sys; NULL: the real ones. NCCL and cuDNN are large libraries, so NCCL is opened only if at least
- * two GPUs are visible, and cuDNN only if at least one is visible. Otherwise `nccl` and `cudnn` are
- * false.
+ * /sys; NULL: no prefix. NCCL and cuDNN are large libraries, so NCCL is opened only if at least two
+ * GPUs are visible, and cuDNN only if at least one GPU is visible. A library that was not opened
+ * counts as missing: `nccl` or `cudnn` is false.
  */
 void gt_check_facts_read(
     struct gt_check_facts *out, const struct gt_probe *probe, const char *root);

@@ -66,8 +66,8 @@ uint64_t gt_cpu_memory_bytes(void);
 
 /* Bytes of memory that can still be allocated; UINT64_MAX if unknown. */
 struct gt_cpu_available {
-	/* by all processes together: the free memory of the machine or of the cgroup, whichever is
-	 * smaller */
+	/* by all processes together: the smaller of the machine's free memory and the cgroup's free
+	 * memory */
 	uint64_t host_bytes;
 	uint64_t process_bytes; /* by this process alone, within its address space (RLIMIT_AS) */
 };

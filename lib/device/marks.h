@@ -22,9 +22,10 @@ struct gt_marks;
  * that many are waiting, gt_marks_add() first waits until the device has reached half of them. */
 int gt_marks_new(
     struct gt_marks **out, const struct gt_device *d, size_t pending, struct gt_err *err);
-void gt_marks_free(struct gt_marks *m); /* NULL is fine; times that are not known stay unset */
+void gt_marks_free(struct gt_marks *m); /* NULL is fine; times not set so far stay unset */
 
-/* Return whether the device reaches marks later than gt_marks_add() returns. */
+/* Return true if gt_marks_add() may return before the device reaches the mark. Return false if
+ * gt_marks_add() sets *time itself, because the backend has no timed events. */
 bool gt_marks_are_late(const struct gt_marks *m);
 
 /* Mark the end of all work that is queued on the stream so far. *time is set by this call, or by a

@@ -50,7 +50,7 @@ struct gt_gpu {
 	char problem[80];
 };
 
-/* The result of the search for GPUs: they were found, or the reason why not. */
+/* The result of the search for GPUs: GT_NVML_OK, or the reason why no GPUs were found. */
 enum gt_nvml_state {
 	GT_NVML_OK,            /* at least one GPU */
 	GT_NVML_NO_LIBRARY,    /* no driver is installed */

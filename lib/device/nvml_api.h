@@ -35,7 +35,7 @@ enum {
 };
 enum { NVML_NVLINK_SWITCH = 2, NVML_SCOPE_NODE = 0 };
 
-/* If NVML reports more GPUs than this, gtrain takes the number for an error of the driver. */
+/* If NVML reports more GPUs than this, gtrain treats the number as an error of the driver. */
 enum { GT_NVML_GPUS_MAX = 1024 };
 
 /* NVML writes this value instead of a number of bytes that is not known. */
@@ -126,9 +126,9 @@ static inline struct gt_maybe gt_nvml_known(uint64_t value)
 
 /*
  * Open and initialize the NVML library. `library` is its path or soname; NULL or "" is
- * "libnvidia-ml.so.1". Return true if the library can be used. Only in this case, call
- * gt_nvml_close() at the end. Set why->state; if the library cannot be used, set why->reason, too.
- * Defined in nvml.c.
+ * "libnvidia-ml.so.1". Set why->state. If the library can be used, return true; the caller then
+ * calls gt_nvml_close() at the end. Otherwise set also why->reason, and return false. Defined in
+ * nvml.c.
  */
 bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
 void gt_nvml_close(struct gt_nvml *nvml);

@@ -65,8 +65,8 @@ struct gt_probe_options {
 	int toolkit;
 };
 
-/* Return the oldest driver for programs that a toolkit of this version compiled, for example
- * "525.60.13" for 12040; NULL if it is not known. */
+/* Return the version of the oldest driver that runs programs compiled by this CUDA toolkit: for
+ * example, "525.60.13" for `toolkit` 12040 (CUDA 12.4). NULL: not known. */
 const char *gt_cuda_oldest_driver(int toolkit);
 
 /* The version of the CUDA toolkit that compiled kernels/cuda/: 12040 is 12.4. In a build without

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The size of a buffer for one line, in bytes. No line of the files that gtrain reads is longer,
- * not even the flags of a CPU. */
+/* The size of a buffer for one line, in bytes. All lines of the files that gtrain reads fit, even
+ * the line with the flags of a CPU. */
 #define GT_SYSFS_LINE 8192
 
 /* Open a file. Its path is `root` followed by the formatted text: `root` is "", or a folder with
