@@ -26,14 +26,15 @@ enum { GT_HEAD_ROWS = 16 };
  *
  * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism
  * (lib/parallel/tensor/) a node may work on a shard: a range of the heads, table rows or classes of
- * a layer. Then `first` or `first_head` is the index where the range begins. `whole` or `all_heads`
- * is the number of all heads, rows or classes of the layer.
+ * a layer. Then `first` or `first_head` is the index where the range begins, and `whole` or
+ * `all_heads` is the number of all heads, rows or classes of the layer.
  */
 union gt_attrs {
 	/* This member covers every byte. It comes first, because `= { 0 }` zeroes only the first
 	 * member of a union. */
 	int64_t all[6];
 	struct {
+		/* trans_a: transpose the first factor. trans_b: transpose the second factor. */
 		bool trans_a, trans_b;
 		bool relaxed; /* the kernel may change the order of additions; forward only */
 		/* the kernel may round float32 factors to TF32; set by the pass tf32 */
@@ -89,7 +90,8 @@ union gt_attrs {
 		bool tf32;    /* the kernel may round float32 factors to TF32 */
 	} attention;
 	struct {
-		/* heads of the queries; heads of the keys, and also of the values */
+		/* heads: heads of the queries. kv_heads: heads of the keys, and also of the
+		 * values. */
 		int heads, kv_heads;
 		double theta; /* base of the rotation frequencies */
 	} rope;

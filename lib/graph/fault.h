@@ -7,10 +7,10 @@
 #include "lib/base/err.h"
 
 /*
- * The kinds of faults. The comment above each kind lists its values[] in struct gt_fault. In a CPU
- * kernel, run() returns the fault as an error. A GPU kernel stores the fault in a slot, which the
- * host reads when it waits for the GPU (kernels/cuda/fault.cuh). The error text is the same for CPU
- * and GPU.
+ * The kinds of faults. The comment above each kind lists the elements of gt_fault.values for this
+ * kind, in order. In a CPU kernel, run() returns the fault as an error. A GPU kernel stores the
+ * fault in a slot, which the host reads when it waits for the GPU (kernels/cuda/fault.cuh). The
+ * error text is the same for CPU and GPU.
  */
 enum gt_fault_kind {
 	/* embedding: token id, index of the sample, position in the sample, number of rows of the
@@ -25,7 +25,7 @@ enum gt_fault_kind {
 	GT_FAULT_TARGET
 };
 
-enum { GT_FAULT_VALUES = 4 };
+enum { GT_FAULT_VALUES = 4 }; /* largest number of values of a fault */
 
 struct gt_fault {
 	enum gt_fault_kind kind;

@@ -65,11 +65,12 @@ struct gt_value {
 	 * embeddings, the output head, biases and norms. The model sets it (gt_model_build()). */
 	bool hidden;
 	bool low; /* mixed precision: another pipeline stage gets the value in the 16-bit type */
-	/* parameters and buffers: only other ranks hold it, and no node of this graph reads it */
+	/* parameters and buffers: only other ranks hold the value, and no node of this graph reads
+	 * it */
 	bool on_other_ranks;
 	/* If not NULL, the value has no memory of its own: its memory is a part of this temporary,
 	 * from element within_first on. So a node that writes the value changes the temporary, and
-	 * vice versa. */
+	 * a node that writes the temporary changes the value. */
 	struct gt_value *within;
 	int64_t within_first;
 };
@@ -185,7 +186,7 @@ void gt_append_node(struct gt_graph *g, struct gt_node *n);
  * shapes and types of n's outputs. Returns the node, or NULL with the graph's error set. */
 struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
 
-/* Return the number of elements, or of bytes, of a value. */
+/* Return the size of a value: as a number of elements, and in bytes. */
 int64_t gt_value_elements(const struct gt_value *v);
 size_t gt_value_bytes(const struct gt_value *v);
 

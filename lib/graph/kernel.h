@@ -68,15 +68,15 @@ struct gt_call {
 	/* Number of kernels that run() queues: 1, unless prepare() sets another number. A call of a
 	 * library counts as one kernel. */
 	int launches;
-	/* The bytes that this kernel reads and writes, minus the bytes that gt_node_cost() gives
-	 * for the node; negative if the kernel moves fewer bytes. 0, unless prepare() sets other
-	 * numbers. */
+	/* The bytes that this kernel reads and writes in addition to the bytes that gt_node_cost()
+	 * gives for the node; negative if the kernel reads or writes fewer bytes. 0, unless
+	 * prepare() sets other numbers. */
 	double more_bytes_read, more_bytes_written;
-	void *workspace; /* aligned as device memory; contents undefined */
+	void *workspace; /* aligned to GT_DEVICE_ALIGN; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
-	/* NULL: the results of this call are kept as they are. Otherwise: a call with 16-bit
-	 * tensors, which this float32 call computes. The results of this call will be rounded to
-	 * the types of narrow->out[] (kernels/cpu/half.c). */
+	/* If not NULL: a call with 16-bit tensors. This call computes it in float32, and the
+	 * results will be rounded to the types of narrow->out[] (kernels/cpu/half.c). NULL: the
+	 * results of this call are not rounded. */
 	const struct gt_call *narrow;
 	/* gt_plan_extra.context if struct gt_plan_extra (plan.h) has the kernel; else NULL */
 	void *context;
@@ -105,10 +105,10 @@ struct gt_kernel {
 	 * whenever the data pointers have changed. */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
 	/* Queue the node's work on call->stream, without allocating memory. The call does not
-	 * change until the work is done. A backend's row must queue the same work in each run,
-	 * because the plan may replay it instead of calling run() again. Data that differ between
-	 * runs must be read from the inputs. A fault in the data is an error of run(), or of a
-	 * later wait for the device (lib/graph/fault.h). */
+	 * change until the work is done. A row of a backend's table (gt_backend.kernels) must queue
+	 * the same work in each run, because the plan may replay this work instead of calling run()
+	 * again. Data that differ between runs must be read from the inputs. A fault in the data is
+	 * an error of run(), or of a later wait for the device (lib/graph/fault.h). */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free the state. */
 	void (*release)(struct gt_call *call);
