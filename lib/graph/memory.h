@@ -1,4 +1,4 @@
-/* memory.h - private: place temporary blocks in memory, which they share over time. */
+/* memory.h - private: compute offsets of temporary blocks that share memory over time. */
 #ifndef GT_GRAPH_MEMORY_H
 #define GT_GRAPH_MEMORY_H
 
@@ -6,7 +6,7 @@
 
 #include "lib/base/err.h"
 
-/* A block of memory that is needed from step `first` to step `last`, both included. */
+/* A block of memory that a plan needs from step `first` to step `last`, both included. */
 struct gt_lifetime {
 	size_t bytes;
 	int first, last;
@@ -14,9 +14,10 @@ struct gt_lifetime {
 };
 
 /*
- * Set the offset of every block, a multiple of GT_DEVICE_ALIGN bytes. Two blocks that are needed at
- * the same step never overlap. *total is the number of bytes that all blocks need together. The
- * `bytes` of each block are rounded up to a multiple of GT_DEVICE_ALIGN. Errors: GT_ENOMEM.
+ * First round the `bytes` of each block up to a multiple of GT_DEVICE_ALIGN. Then set the `offset`
+ * of each block. Offsets are multiples of GT_DEVICE_ALIGN, too. Two blocks that are needed at the
+ * same step never overlap. Set *total to the number of bytes that all blocks need together. Errors:
+ * GT_ENOMEM.
  *
  * The method is greedy: take the blocks by size, the largest first, and put each at the lowest
  * offset where it fits. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net
@@ -34,8 +35,8 @@ struct gt_lifetime {
  *   bytes 512..767   -  B  B  D  D
  *   bytes   0..511   A  A  C  C  -
  *
- * *total is 768 bytes, although the blocks have 1536 bytes. Less is not possible: at step 1, A and
- * B need 768 bytes at the same time.
+ * *total is 768 bytes, although the blocks have 1536 bytes. A smaller total is not possible: at
+ * step 1, A and B need 768 bytes at the same time.
  */
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err);
 

@@ -4,9 +4,10 @@
 
 #include "lib/graph/op.h"
 
-/* Options and results of the pass recompute, which saves memory. It chooses blocks of the model,
- * such as the layers of a transformer. The temporaries of a chosen block are not kept; instead, the
- * forward part of the block is computed again just before its backward part. */
+/* Options and results of the pass recompute, which saves memory. The pass chooses blocks of the
+ * model, such as the layers of a transformer. The plan does not keep the temporaries of a chosen
+ * block until the backward part. Instead, it computes the forward part of the block again just
+ * before the backward part of the block. */
 struct gt_recompute {
 	/* in: recompute at most this number of blocks; INT_MAX: all. The pass chooses the blocks
 	 * that free the most memory. */
@@ -36,7 +37,8 @@ struct gt_pass_options {
 	 * such op. */
 	const struct gt_kernel *const *kernels;
 	struct gt_recompute *recompute; /* NULL: recompute nothing */
-	/* for the pass fuse_head, see struct gt_backend (lib/device/backend.h) */
+	/* for the pass fuse_head: the members of struct gt_backend (lib/device/backend.h) with the
+	 * same names */
 	size_t logits_bytes, logits_align;
 };
 
@@ -77,8 +79,8 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
 /* Return the node that writes the temporary v, if the op of the node is `op` and v has exactly one
- * reader. Else return NULL. v may be NULL. In this function and the next one, `uses` is the result
- * of gt_count_uses().
+ * reader. Else return NULL. v may be NULL. In this function and in gt_sole_cast(), `uses` is the
+ * result of gt_count_uses().
  */
 struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses);
 
@@ -88,7 +90,8 @@ struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, 
 struct gt_node *gt_sole_cast(
     const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses);
 
-/* Return whether the kernel tables have a row for the op and data type; false if `tables` is NULL.
+/* Return whether the kernel tables have a row for the op and the data type. Return false if
+ * `tables` is NULL.
  */
 bool gt_has_kernel(
     const struct gt_kernel *const *tables, const struct gt_op *op, enum gt_dtype dtype);
@@ -97,7 +100,7 @@ bool gt_has_kernel(
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
 
-/* Make v the output of n with index `output`. If v is NULL, n lacks that output. */
+/* Make v the output of n with index `output`. If v is NULL, n loses that output. */
 void gt_make_output(struct gt_node *n, int output, struct gt_value *v);
 
 /* Remove a node from the graph's list of nodes. gt_remove_node() removes the node at `index`, and

@@ -15,9 +15,9 @@
  * its last reader. Values that are not needed at the same time may share memory.
  *
  * gt_plan_new() chooses a kernel for each node, calls the kernel's prepare(), and computes the
- * offset of each value in the arena. It allocates no device memory, so a dry run needs none.
- * gt_plan_bind() sets the address of the arena. Plans that do not run at the same time may share an
- * arena.
+ * offset of each value in the arena. gt_plan_new() allocates no device memory, so a dry run needs
+ * none. gt_plan_bind() sets the address of the arena. Plans that do not run at the same time may
+ * share an arena.
  */
 
 /* A step of a plan: one kernel call. A view (gt_op.view) needs no step. */
@@ -39,7 +39,7 @@ struct gt_plan_summary {
 	size_t arena_bytes;     /* size of the arena */
 	size_t temporary_bytes; /* bytes of temporaries and workspaces if they shared no memory */
 	struct gt_cost cost;    /* cost of one run */
-	int steps, launches;    /* number of steps, and of kernels that they launch */
+	int steps, launches;    /* number of steps; number of kernels that the steps launch */
 };
 
 struct gt_plan;
@@ -53,9 +53,9 @@ struct gt_plan_extra {
 
 /*
  * Plan a graph on the store's device. The graph and the store must outlive the plan. All passes
- * must have run. The kernel of a node comes from `extra` (unless it is NULL), or, if no row there
- * accepts the node, from the tables of the backend. If no kernel accepts a node, the error names
- * node, op and dtype.
+ * must have run. For each node, gt_plan_new() looks for a kernel that accepts the node: first in
+ * the tables of `extra`, then in the tables of the backend. `extra` may be NULL. If no kernel
+ * accepts a node, the error names node, op and dtype.
  */
 int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
     const struct gt_plan_extra *extra, struct gt_err *err);
@@ -64,8 +64,9 @@ void gt_plan_free(struct gt_plan *plan);
 /* Return the size of the arena in bytes. */
 size_t gt_plan_arena_bytes(const struct gt_plan *plan);
 
-/* Use this device memory as the arena from now on: gt_plan_arena_bytes() bytes, aligned as device
- * memory. The caller owns it. The store must have its memory already. */
+/* Use `arena` as the arena from now on: device memory of gt_plan_arena_bytes() bytes, aligned to
+ * GT_DEVICE_ALIGN. The caller owns `arena`, which must outlive all runs of the plan. Call
+ * gt_store_alloc() first. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
 /*
@@ -81,7 +82,7 @@ int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /* Run the plan as one of several runs of a training step. `runs` has the flags of enum
  * gt_run_flags: this is the first run, the last run, both (as in gt_plan_run()) or neither. Nodes
- * that belong only to other runs are skipped. */
+ * that belong only to other runs (gt_node.runs) are skipped. */
 int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
 
 /* Return the device address of an input, output or gradient of a bound plan; NULL for other values.
@@ -90,8 +91,9 @@ int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
  * before every run. */
 void *gt_plan_address(const struct gt_plan *plan, const struct gt_value *v);
 
-/* Copy from host memory to an input, or from an output or a gradient to host memory, and wait for
- * the copy. `bytes` must be the size of the value. Errors: GT_EINVAL for other values or sizes. */
+/* gt_plan_write() copies from host memory to an input. gt_plan_read() copies from an output or a
+ * gradient to host memory. Both wait until the copy is done. `bytes` must be the size of the value.
+ * Errors: GT_EINVAL for other values or sizes. */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,
     struct gt_err *err);
 int gt_plan_read(
@@ -110,13 +112,13 @@ void gt_plan_watch(struct gt_plan *plan, struct gt_marks *marks, struct gt_span 
 struct gt_plan_part {
 	const char *name; /* borrowed from the graph; only the first `length` characters are used */
 	size_t length;
-	int steps, launches; /* number of steps, and of kernels that they launch */
+	int steps, launches; /* number of steps; number of kernels that the steps launch */
 	struct gt_cost cost;
 };
 
-/* List the parts of a plan, sorted by the bytes that they move, the largest first. The caller frees
- * *out. GT_PLAN_BLOCKS lists only blocks (gt_scope_block()) whose names end with a digit:
- * "transformer.h.11". */
+/* List the parts of a plan, (*out)[*count], sorted by the bytes that they move, the largest first.
+ * The caller frees *out. GT_PLAN_BLOCKS lists only blocks (gt_scope_block()) whose names end with a
+ * digit: "transformer.h.11". */
 enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);

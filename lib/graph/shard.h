@@ -58,18 +58,19 @@ struct gt_shard_nodes {
 	struct gt_value *(*copy)(struct gt_graph *g, struct gt_value *x);
 	/* Return the sum of x over the ranks. The gradient of x is the gradient of the result. */
 	struct gt_value *(*sum)(struct gt_graph *g, struct gt_value *x);
-	/* Return the maximum of x over the ranks, element by element. It has no gradient. */
+	/* Return the maximum of x over the ranks, element by element. The node has no gradient. */
 	struct gt_value *(*max)(struct gt_graph *g, struct gt_value *x);
 };
 
 /* The arguments and the state of the pass. The caller sets the members from g to err. */
 struct gt_shard_pass {
 	struct gt_graph *g;
-	/* index of this rank among the ranks that share each layer, and their number */
+	/* index of this rank among the ranks that share each layer, and the number of these
+	 * ranks */
 	int rank, ranks;
 	const struct gt_shard_nodes *nodes;
-	/* A callback for every sharded parameter. It must copy sharding->name if it keeps the
-	 * name. */
+	/* The pass calls this function for every parameter that it shards. The function must copy
+	 * sharding->name if it needs the name later. */
 	int (*note)(void *self, const struct gt_sharding *sharding, struct gt_err *err);
 	/* Optional: return whether a parameter stays whole because it is whole in an earlier graph
 	 * of the model. Example: an evaluation graph, which has no dropout, could shard more

@@ -9,8 +9,9 @@
 
 /*
  * How a parameter is divided into shards, one for each rank. Dimension `dim` consists of `blocks`
- * consecutive blocks. Each block consists of `units` units of the same size. Shard r of n (r from
- * 0) holds these units of every block, counted from 0:
+ * consecutive blocks. Each block consists of `units` units of the same size. There are n shards,
+ * numbered from 0. The units of each block are numbered from 0, too. Shard r holds these units of
+ * every block:
  *
  *   units floor(units * r / n) to floor(units * (r + 1) / n) - 1
  *
@@ -51,7 +52,8 @@ int64_t gt_slice_elements(const struct gt_slice *s);
 /* Pack the elements of the slice: copy them from `whole` to consecutive elements of `to`. All data
  * are in host memory. An element has `size` bytes. */
 void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size);
-/* Unpack: copy consecutive elements of `from` to the elements of the slice in `whole`. */
+/* Unpack, the reverse of gt_slice_pack(): copy consecutive elements of `from` to the elements of
+ * the slice in `whole`. */
 void gt_slice_unpack(const struct gt_slice *s, void *whole, const void *from, size_t size);
 
 /* Return the elements of a shard as a slice of the whole parameter, which is row-major. */

@@ -12,7 +12,8 @@
  * parameters are in the order in which the backward pass finishes their gradients: the parameter
  * that the forward pass reads first is the last one. With this layout, updates, norms, all-reduces
  * and broadcasts work on long ranges with many parameters. Several plans (lib/graph/plan.h) share
- * one store: those of training, of the last, shorter batch, and of evaluation.
+ * one store: the plan for training, the plan for a last batch with fewer samples, and the plan for
+ * evaluation.
  */
 
 /* A parameter, buffer or cache in the store. */
@@ -25,7 +26,7 @@ struct gt_slot {
 	struct gt_init init;
 	bool decay;
 	double lr_scale;
-	bool hidden, frozen; /* as in struct gt_value */
+	bool hidden, frozen; /* decay, lr_scale, hidden and frozen: as in struct gt_value */
 	bool on_other_ranks; /* only other ranks hold the slot: it has no memory on this rank */
 	int index;           /* parameters, frozen or not: index in the order of declaration */
 	/* number of elements of the whole tensor; `shape` also describes the whole tensor */
@@ -37,15 +38,15 @@ struct gt_slot {
 	int64_t offset;
 };
 
-/* Return whether the slot is a weight of the model, trained or frozen, as gt_value_is_weight(). */
+/* Return whether the slot is a weight of the model, trained or frozen. */
 static inline bool gt_slot_is_weight(const struct gt_slot *slot)
 {
 	return slot->role == GT_PARAMETER || slot->frozen;
 }
 
 /* A part is a range of the flat layout that this process updates: [offset, offset + count). Some
- * memory holds only the parts, one after the other; there, the part is the range [at, at + count).
- * All members are in elements. */
+ * buffers hold only the parts, one after the other. Its place in
+ * these buffers is [at, at + count). All members are in elements. */
 struct gt_part {
 	int64_t offset, count, at;
 };
@@ -62,8 +63,8 @@ struct gt_store {
 	size_t running_bytes; /* size of the changing buffers alone */
 	/* The parts that this process updates, sorted by offset; borrowed. NULL: this process
 	 * updates everything. The optimizer has state only for these parts. If gradients_in_parts
-	 * is set, gradients are kept only for these parts; parameters_in_parts says the same of
-	 * parameters. */
+	 * is set, the store holds gradients only for these parts. If parameters_in_parts is set,
+	 * the store holds only these parts of the parameters. */
 	const struct gt_part *parts;
 	size_t part_count;
 	int64_t part_elements; /* elements of all parts together */
@@ -109,14 +110,15 @@ void gt_store_keep_copies(struct gt_store *store, enum gt_dtype type);
  * nothing if there are no copies. */
 int gt_store_refresh_copies(const struct gt_store *store, struct gt_err *err);
 
-/* Use `memory`, which is device memory, for the gradients or for the parameters. The store then
- * does not allocate memory for them. This is for memory that other ranks can access. `memory` must
- * be zeroed. The caller owns `memory`, which must outlive the store. Call this before
- * gt_store_alloc(). */
+/* Use `memory`, zeroed device memory, for the gradients or for the parameters. The store then does
+ * not allocate memory for them. Call these functions to use memory that other ranks can access.
+ * `memory` must have gt_store_gradient_bytes() or gt_store_parameter_bytes() bytes. The caller owns
+ * `memory`, which must outlive the store. Call this before gt_store_alloc(). */
 void gt_store_lend_gradients(struct gt_store *store, void *memory);
 void gt_store_lend_parameters(struct gt_store *store, void *memory);
 
-/* Return the number of elements of a parameter in the layout: slot->held, padded to 64 bytes. */
+/* Return the number of elements of a parameter in the layout: slot->held, rounded up to a multiple
+ * of 64 bytes. */
 int64_t gt_slot_padded(const struct gt_slot *slot);
 
 /* Change the layout of the parameters. Call this before gt_store_alloc(), and before a plan is
@@ -125,7 +127,7 @@ int64_t gt_slot_padded(const struct gt_slot *slot);
  * and of slots without memory are not read. */
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
-/* Declare that the memory of this slot holds only a shard of a parameter. `shape` is the shape of
+/* Declare that the memory of slot `name` holds only a shard of a parameter. `shape` is the shape of
  * the whole parameter. From now on, slot->shape and slot->count describe the whole parameter.
  * slot->held does not change. */
 void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t *shape);

@@ -32,8 +32,8 @@ int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct 
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
 
-/* Check that v, the number of earlier tokens of a text, has the type int32 and the shape []. If v
- * is NULL, there is nothing to check. */
+/* Check that v has the type int32 and the shape []. v is the number of earlier tokens of a text. If
+ * v is NULL, there is nothing to check. */
 int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 
 /* Check that `b` has the dtype and shape of `a`. `what` names `b`. */
@@ -48,7 +48,7 @@ int gt_infer_shard(
 /* Print a shard as " from 4 of 16". Print nothing if `whole` is 0. */
 void gt_infer_print_shard(int64_t first, int64_t whole, FILE *f);
 
-/* Emit a node as gt_emit() does, but return the output out[0] of the node. */
+/* Emit a node as gt_emit() does, but return the output out[0] of the node, or NULL on error. */
 struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
 

@@ -8,10 +8,12 @@
  * parallelism, each rank has the logits of some of the classes. */
 extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
-/* Check that `target` is int32 with one element for each row of the logits. Defined in loss.c. */
+/* Check that `target` is int32 with one element for each row of the logits. Errors: GT_EINVAL.
+ * Defined in loss.c. */
 int gt_infer_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
-/* Like gt_infer_targets(), but also accept the targets of mixtures (lib/base/mixed_target.h). */
+/* Like gt_infer_targets(), but also accept the targets of mixtures of two samples
+ * (lib/base/mixed_target.h). */
 int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
 

@@ -22,10 +22,10 @@
  *   may overwrite x    the output may use the memory of x (gt_op.inplace, gt_op.inplace_last)
  *   attrs.OP.NAME      an attribute of the node (attrs.h)
  *
- * This header is the only documentation of the ops, and kernels follow its formulas. An op that has
- * no function below is emitted by a pass (lib/graph/pass.h), or for the gradient of another op.
- * Each function appends a node to the graph and returns the node's out[0]. It returns NULL if a
- * required input is NULL or the graph has failed (graph.h).
+ * This header is the only documentation of the ops, and kernels follow its formulas. If an op has
+ * no function below, a pass (lib/graph/pass.h) or the gradient function (gt_op.grad) of another op
+ * emits it. Each function appends a node to the graph and returns the node's out[0]. It returns
+ * NULL if a required input is NULL or the graph has failed (graph.h).
  */
 
 /* ---- matmul.c ---- */
@@ -39,11 +39,12 @@
  * op(a) is a, or its transpose with trans_a; likewise op(b) with trans_b. trans_a and trans_b
  * cannot be combined. torch.nn.Linear is matmul of (x, weight, bias) with trans_b. Hugging Face's
  * Conv1D is matmul of (x, weight, bias) without trans_b. If attrs.matmul.relaxed is set, the kernel
- * may add the terms of a sum in another order. Only forward-only graphs have this attribute set.
+ * may add the terms of a sum in another order. Only passes of forward-only graphs set this
+ * attribute.
  *
  * Products, convolutions, attention, the gradients of these ops, and linear_cross_entropy have an
- * attribute tf32, which the pass tf32 sets. If it is set, the kernel may round float32 factors to
- * 10 bits of mantissa.
+ * attribute tf32, which the pass tf32 sets. If the attribute is set, the kernel may round float32
+ * factors to 10 bits of mantissa.
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
@@ -82,8 +83,8 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
  *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, W' likewise; may overwrite
  *        residual
  * Only fusion passes of forward-only graphs set residual, attrs.conv.relu and attrs.conv.relaxed. A
- * node that has one of them set has no gradient. If attrs.conv.relaxed is set, the kernel may use
- * an algorithm that rounds more often than a plain sum.
+ * node with a residual or with attrs.conv.relu has no gradient. If attrs.conv.relaxed is set, the
+ * kernel may use an algorithm that rounds more often than a plain sum.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
  * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
  */
@@ -95,12 +96,12 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 /*
  * layer_norm: normalize each row over the last dimension C.
  *   in   x F [..., C];  weight W [C];  bias W [C], optional
- *   out  y [..., C], of the type F, or of the type attrs.norm.low if it has 16 bits;
+ *   out  y [..., C] of the type F, or of the type attrs.norm.low if this is a 16-bit type;
  *        mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) * rstd * weight + bias
  * layer_norm_grad:
  *   in   dy like y;  x, weight, mean, rstd;  acc like x, optional (0);  bias, optional: its values
- *        are not read
+ *        are not read, but without bias there is no dbias
  *   out  dx = acc + the gradient, may overwrite acc;  dweight W [C];  dbias W [C] (missing without
  *        bias)
  */
@@ -129,12 +130,14 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *        rstd W [C] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) * rstd * weight + bias + residual. After that, max(0, .) is applied if
  *   attrs.norm.relu is set. A fusion pass sets this attribute and the residual.
- *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. This
- *   variance is unbiased: divided by n - 1, with n = B * H * W.  num_batches_tracked += 1
+ *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. Here
+ *   the variance of the batch is unbiased: divided by n - 1, with n = B * H * W.
+ *   num_batches_tracked += 1
  * batch_norm_grad:
- *   in   dy, x, weight, mean, rstd;  y, optional, present if attrs.norm.relu is set: elements of dy
- *        then count only where y > 0;  more like dy, optional, only with dresidual: dy + more,
- *        rounded to F, is then used in place of dy
+ *   in   dy, x, weight, mean, rstd;
+ *        y, optional, present if attrs.norm.relu is set: where y <= 0, dy counts as 0;
+ *        more like dy, optional, only with dresidual: the op uses dy + more, rounded to F, instead
+ *        of dy
  *   out  dx, may overwrite dy, x or more;  dweight W [C];  dbias W [C];
  *        dresidual like x, optional: dy where y > 0, else 0 (missing without y); may overwrite dy
  *        or more
@@ -219,8 +222,9 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  *        dweight, dbias W [C];  all of them for the samples of this rank;  dresidual (optional, as
  *        in batch_norm_grad)
  * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 * C] over all ranks,
- *                            y (optional, as in batch_norm_grad; if there is a dresidual, it is
- *                            read as dy, without y)
+ *                            y (optional, as in batch_norm_grad). If batch_norm_grad_sums has
+ *                            the output dresidual, dresidual is the input dy here, and y is
+ *                            missing.
  *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
  *        may overwrite dy or x
  * These ops have no gradient, because they are inserted after the backward part was added.
@@ -253,10 +257,10 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
  * Element e of sample i (in row-major order) has the counter
  *   c = (first + i * stride) * (elements per sample) + e
  * `first` and `stride` are the elements GT_RNG_FIRST and GT_RNG_STRIDE of rng. The random number of
- * the element is word (c mod 4) of the Philox block at floor(c / 4), converted by
- * gt_philox_float(). If the random number is below p, y is 0. If x has only some rows of each
- * sample, attrs.dropout.first and attrs.dropout.sample say which rows. Each element then gets the
- * same random number as in the whole sample.
+ * the element is word (c mod 4) of block floor(c / 4) of the Philox generator (lib/base/philox.h),
+ * converted by gt_philox_float(). If the random number is below p, y is 0. If x has only some rows
+ * of each sample, attrs.dropout.first and attrs.dropout.sample say which rows. Each element then
+ * gets the same random number as in the whole sample.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
@@ -347,7 +351,7 @@ struct gt_value *gt_avg_pool2d(
  * the error's text contains the id.
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
  *        past I32 [], optional (0): the number of earlier tokens of the text
- *   out  y [B, T, C], of the type F, or of the type attrs.embedding.low if it has 16 bits
+ *   out  y [B, T, C] of the type F, or of the type attrs.embedding.low if this is a 16-bit type
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the sum of the rows of dy for each id, added in the order of (b, t);
  *        overwrites acc
@@ -377,9 +381,9 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
  * computes only a shard of the heads of a layer, attrs.attention.first_head and
  * attrs.attention.all_heads say which heads. Dropout then draws the same numbers as in the whole
  * layer.
- * gt_attention() is causal, gt_attention_full() is not causal. Both have as many heads for keys as
- * for queries. gt_attention_grouped() may have fewer heads for keys than for queries; it is causal
- * and has no dropout.
+ * gt_attention() is causal, gt_attention_full() is not causal. In both, keys and queries have the
+ * same number of heads. gt_attention_grouped() is causal and has no dropout; its keys may have
+ * fewer heads than its queries.
  * Sources: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn); Ainslie et
  * al., arXiv 2305.13245 (heads that share keys and values).
  */
@@ -456,20 +460,20 @@ struct gt_value *gt_classify_stats(
 struct gt_value *gt_square_error(
     struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight);
 
+enum { GT_REGRESS_STATS = 5 };
 /* regress_stats: sums over all targets that are not NaN.
  *   in   y F [...];  target F, as many elements as y
- *   out  F64 [5]: sum of (y - target)^2, number of targets, sum of |y - target|, sum of target, sum
- *        of target^2
+ *   out  F64 [GT_REGRESS_STATS]: sum of (y - target)^2, number of targets, sum of |y - target|, sum
+ *        of target, sum of target^2
  */
-enum { GT_REGRESS_STATS = 5 };
 struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target);
 
 /* ---- linear_cross_entropy.c ---- */
 
 /*
- * linear_cross_entropy: either cross_entropy of the logits x * w^T and, if dloss is given, its
- * gradients; or classify_stats of these logits. The kernel computes the logits of attrs.head.rows
- * rows at a time, so no tensor holds all logits.
+ * linear_cross_entropy: with the input weight, cross_entropy of the logits x * w^T, and its
+ * gradients if dloss is given; without weight, classify_stats of these logits. The kernel computes
+ * the logits of attrs.head.rows rows at a time, so no tensor holds all logits.
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
  *        optional; requires weight
  *   out  loss W [] (missing without weight);  stats F64 [4], as classify_stats (missing with
@@ -484,9 +488,9 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
 /*
  * Ops that replace cross_entropy and classify_stats if logits are sharded over classes. Each rank
  * has logits F [..., V] for V classes: those from attrs.loss.first on. The number of all classes is
- * attrs.loss.whole. The ranks never exchange logits. By collectives between these nodes, they
- * exchange only a few numbers per row. The backward pass treats the outputs of these nodes as
- * constants, except the loss of cross_entropy_sharded.
+ * attrs.loss.whole. The ranks never exchange logits. Collectives between these nodes exchange only
+ * a few numbers per row. The backward pass treats the outputs of these nodes as constants, except
+ * the loss of cross_entropy_sharded.
  *
  *   lse_r = log_sum_exp(logits)               of this rank's classes
  *   max = maximum over ranks of lse_r
