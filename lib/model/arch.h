@@ -16,7 +16,8 @@ struct gt_arch_config {
 	int depth; /* ResNets: number of layers, 18, 20, ... */
 	/* Height and width of images, and number of classes. 0: taken from the data. */
 	int image, classes;
-	/* transformers; if vocab is 0, it is taken from the data */
+	/* transformers: number of blocks, attention heads of a block, features of a token, length
+	 * of a text in tokens, number of different tokens (0: taken from the data) */
 	int layers, heads, width, block, vocab;
 	int patch;    /* ViTs: height and width of a patch, in pixels */
 	int hidden;   /* transformers: hidden features of each MLP; 0: computed from `width` */
@@ -26,7 +27,7 @@ struct gt_arch_config {
 	double theta, eps;
 	bool tied; /* the last layer has the same weight as the token embedding */
 	double dropout;
-	bool bias;
+	bool bias; /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
 	bool zero_init_residual; /* ResNets: the weights of each block's last norm begin at 0 */
 };
@@ -35,11 +36,12 @@ struct gt_arch {
 	const char *name;
 	const char *summary;
 	/* The keys of the settings that the architecture accepts, separated by spaces, such as
-	 * "layers heads". If it accepts no settings, an empty string. If it accepts a list of
-	 * numbers without keys, the word "sizes". */
+	 * "layers heads". If the architecture accepts no settings, this is an empty string. If it
+	 * accepts a list of numbers without keys, this is "sizes". */
 	const char *keys;
 	struct gt_arch_config defaults;
-	/* Write to *out the input that the architecture prefers, see gt_model_preferred_input(). */
+	/* Set *out to the input that the architecture prefers, as gt_model_preferred_input()
+	 * does. */
 	void (*preferred_input)(const struct gt_arch_config *c, struct gt_model_input *out);
 	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
 	 * `rng` is the random state, or NULL (struct gt_model_io). `train`: the graph is for
@@ -97,7 +99,7 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
  * Each function declares the parameters of a layer, NAME.weight and so on, and emits the node of
  * the layer in the scope NAME (the argument `name`). It returns the output of the layer. If x is
  * NULL, because an earlier layer failed, the function returns NULL. `out` is the number of output
- * features or channels.
+ * features or channels. Weight decay applies to all parameters, unless a comment says otherwise.
  */
 
 extern const struct gt_init gt_init_zeros, gt_init_ones;
@@ -115,12 +117,12 @@ struct gt_init gt_init_torch(int64_t fan_in);
 struct gt_init gt_init_kaiming(int64_t fan);
 
 /* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x is float32 [..., in]. `weight` gives
- * the initial values. */
+ * the initial values of the weight. The bias has those of gt_init_torch(). */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
 
-/* A linear layer of a transformer. Weight decay applies to its weight, and not to its bias. `bias`
- * gives the initial values of the bias; NULL: there is no bias. */
+/* A linear layer of a transformer. Weight decay does not apply to its bias. `weight` and `bias`
+ * give the initial values. If `bias` is NULL, the layer has no bias. */
 struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, struct gt_init weight, const struct gt_init *bias);
 
@@ -129,7 +131,8 @@ struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_
 struct gt_value *gt_layer_layer_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, double eps);
 
-/* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel]; with `bias`, also NAME.bias [out]. */
+/* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel], with initial values from `weight`. If
+ * `bias` is true, also NAME.bias [out]. `kernel`, `stride` and `pad` are in pixels. */
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
 

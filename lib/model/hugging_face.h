@@ -18,15 +18,15 @@
  */
 
 /* Convert a config.json to a spec such as "gpt2:layers=12,...". The caller frees *out with free().
- * The spec of an image model does not give the number of classes; it is taken from the data.
- * Errors: GT_EFORMAT (not a config.json, or values that no network has), GT_ENOTSUP, GT_ENOMEM.
- * Messages begin with the key. */
+ * The spec of an image model does not set the number of classes, which comes from the data. Errors:
+ * GT_EFORMAT (not a config.json, or values that no network has), GT_ENOTSUP, GT_ENOMEM. Messages
+ * begin with the key. */
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err);
 
-/* Write the config.json from which transformers builds the same network. It has no key `id2label`
- * (names of classes). `in` is the input that the model was trained with. The caller frees *out with
- * json_decref(). Errors: GT_ENOTSUP for a model or a setting that transformers does not have,
- * GT_ENOMEM. */
+/* Create the JSON object of a config.json from which transformers builds the same network. The
+ * object has no key `id2label` (names of classes). `in` is the input that the model was trained
+ * with. The caller frees *out with json_decref(). Errors: GT_ENOTSUP for a model or a setting that
+ * transformers does not have, GT_ENOMEM. */
 int gt_hf_from_model(
     json_t **out, const struct gt_model *m, const struct gt_model_input *in, struct gt_err *err);
 

@@ -20,7 +20,8 @@ enum { GT_HF_TEXT = 64 /* size of a value as text, with a terminating zero */ };
  *   WORD=@NAME   if the key has the value WORD, the setting has the value of the setting NAME
  *   #            any number
  *
- * When gtrain writes a config.json, a key whose value follows from no setting gets the first word.
+ * When gtrain writes a config.json, and no setting determines the value of a key, the key gets the
+ * first word.
  */
 struct gt_hf_row {
 	const char *key;
@@ -28,20 +29,20 @@ struct gt_hf_row {
 	 * words. */
 	const char *setting;
 	const char *words;
-	const char *initial; /* the value in Hugging Face's code if the key is missing */
+	const char *initial; /* the value that transformers uses if the key is missing */
 };
 
 /* A kind of network (model_type) in Hugging Face's library transformers, and the model of gtrain
  * that is the same network. */
 struct gt_hf_family {
 	const char *model_type;
-	/* Names of classes in transformers whose weights are those of the model, with or without
-	 * the head; separated by spaces. The first name is the one that gtrain writes. */
+	/* Names of classes in transformers, separated by spaces. These classes have the weights of
+	 * the model, with or without the head (the last layer). gtrain writes the first name. */
 	const char *architectures;
 	const char *base; /* the model's name in gtrain; NULL: the name is one of gt_hf_resnets */
 	const struct gt_hf_row *rows;
-	/* The keys that code handles instead of a row: those of the positions and heads of llama
-	 * (GT_HF_ROPE), or of the sizes of ResNets (GT_HF_DEPTHS). */
+	/* The keys that C code handles instead of a row. GT_HF_ROPE: the keys for positions and
+	 * heads of llama. GT_HF_DEPTHS: the keys for the sizes of ResNets. */
 	enum gt_hf_special { GT_HF_NOTHING, GT_HF_ROPE, GT_HF_DEPTHS } special;
 	/* More keys that gtrain accepts: the keys of `special`, and keys that do not affect
 	 * results. */
@@ -69,8 +70,8 @@ extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* first: the def
 extern const struct gt_hf_row gt_hf_common_rows[];
 extern const char *const gt_hf_common_accepted[];
 
-/* Move *list past spaces to the next word, and return the length of the word, or 0 at the end of
- * the list. Before the next call, the caller adds this length to *list. */
+/* Move *list past spaces to the next word. Return the length of the word, or 0 at the end of the
+ * list. Before the next call, the caller adds this length to *list. */
 size_t gt_hf_next_word(const char **list);
 /* Return whether a word is in a list separated by spaces. */
 bool gt_hf_in_list(const char *list, const char *word);

@@ -28,7 +28,7 @@ struct gt_model_input {
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
-	/* of a preferred input: the model takes images of no other size */
+	/* set only by gt_model_preferred_input(): the model takes images of no other size */
 	bool fixed_size;
 };
 
@@ -46,8 +46,8 @@ struct gt_model_io {
 	 */
 	struct gt_value *target;
 	struct gt_value *rng; /* int64 [4], see enum gt_rng_field; NULL: nothing is random */
-	/* For training: float32 [], the value `1 / n`, where n is the number of targets that the
-	 * step counts. */
+	/* For training: float32 [], the value `1 / n`, where n is the number of targets in the
+	 * whole step that are not ignored. */
 	struct gt_value *weight;
 	struct gt_value *scale; /* float32 [], factor of the loss; NULL: the loss is not scaled */
 	struct gt_value *past;  /* int32 [], number of tokens in caches; for GT_MODEL_CONTINUE */
@@ -124,20 +124,20 @@ const char *gt_model_at(int i);
 /* Return the `model_type` that this network has at Hugging Face; NULL: it has none. */
 const char *gt_model_family(const struct gt_model *m);
 
-/* Return the number of features inside an MLP of a transformer; 0 for other models. */
+/* Return the number of hidden features of an MLP of a transformer; 0 for other models. */
 int64_t gt_model_mlp_width(const struct gt_model *m);
 
 /* Return a description of the model: a short phrase. */
 const char *gt_model_summary(const struct gt_model *m);
 
+enum { GT_MODEL_VALUE = 160 }; /* size of a setting's value as text, in bytes */
 /*
  * Describe setting i of a model. Return false after the last setting.
  *
  *   value          the setting's value in this model: from the spec, or the default; "" if the
  *                  value is taken from the data or computed
- *   out->initial   the same value, or words that say where the value comes from
+ *   out->initial   the argument `value`, or words that say where the value comes from
  */
-enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(
     const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE]);
 
@@ -163,7 +163,7 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
  * Emit the forward graph for `batch` samples into g, and set *io to its inputs and outputs.
  *
  * Only graphs for GT_MODEL_TRAIN use dropout, and normalize with the statistics of the batch. The
- * number of positions in a cache is the model's setting `block`, also if in->block is smaller. So
+ * number of positions in a cache is the model's setting `block`, even if in->block is smaller. So
  * graphs with a smaller in->block can share the caches.
  *
  * If the model cannot take the input, the error names the property that does not fit.

@@ -4,7 +4,8 @@
 
 #include "lib/model/model.h"
 
-/* The program whose names a file uses, in the order of gt_names_words. */
+/* The program whose names a file uses. gt_names_words has the names of these values in the same
+ * order. */
 enum gt_names {
 	/* Choose by the location of the file: Hugging Face's names if it is in a model folder of
 	 * Hugging Face, otherwise the model's own names. */
@@ -38,9 +39,9 @@ struct gt_names_place {
  * Convert `theirs`, the program's name of a parameter, to the model's own name. Return false if the
  * table has no rule for this name.
  *
- * Some files have the network without its last layer, the head. Their names lack the first word,
- * for example "h.0.ln_1.weight" instead of "transformer.h.0.ln_1.weight". If `without_head` is
- * true, `theirs` is such a name.
+ * Some files contain the network without its last layer, the head. In these files, names lack the
+ * first word, for example "h.0.ln_1.weight" instead of "transformer.h.0.ln_1.weight". If
+ * `without_head` is true, `theirs` is such a name.
  */
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
     bool without_head);

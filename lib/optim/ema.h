@@ -35,7 +35,7 @@ int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
  * its parts (gt_store.parts). */
 float *gt_ema_flat(const struct gt_ema *e);
 
-/* Get and set the number of updates of the mean. A resumed run sets it. */
+/* Get and set the number of updates of the mean. A resumed run sets this number. */
 int64_t gt_ema_updates(const struct gt_ema *e);
 void gt_ema_set_updates(struct gt_ema *e, int64_t updates);
 

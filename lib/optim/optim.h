@@ -56,7 +56,7 @@ struct gt_optim_options {
  * struct gt_optim_options at `offset`. */
 enum gt_member_type {
 	GT_MEMBER_NUMBER,    /* the option, a double */
-	GT_MEMBER_PAIR,      /* a tuple of two doubles: the option and the one after it */
+	GT_MEMBER_PAIR,      /* a tuple of two doubles: the option and the next member */
 	GT_MEMBER_BOOL,      /* the option, a bool */
 	GT_MEMBER_WORD,      /* a string: words[i], where i is the option, an enum */
 	GT_MEMBER_FALSE,     /* always false */
@@ -76,12 +76,12 @@ struct gt_optim_member {
 	int count;
 };
 
-/* The data of one update: a range of the flat buffers, which may begin anywhere, or one whole
- * tensor. */
+/* The data of one update. GT_OPERAND_RANGES: ranges of the flat buffers, which may begin in the
+ * middle of a tensor. GT_OPERAND_TENSORS: one whole tensor. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
 
 /* The memory that one update reads and writes: ranges[n]. The states of a range have the order of
- * gt_optim_rule.states. For GT_OPERAND_TENSORS: one range, all elements of `tensor`. */
+ * gt_optim_rule.states. For GT_OPERAND_TENSORS, there is one range: all elements of `tensor`. */
 struct gt_optim_update {
 	const struct gt_update_range *ranges;
 	size_t n;
@@ -93,8 +93,8 @@ struct gt_optim_update {
 
 /*
  * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
- * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If its
- * arithmetic is new, also add a kernel to struct gt_range_kernels.
+ * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
+ * optimizer needs new arithmetic, also add a kernel to struct gt_range_kernels.
  *
  * The members `takes`, `fallback`, `work`, `adjust` and `prepare` are used only if `operand` is
  * GT_OPERAND_TENSORS.
@@ -172,9 +172,12 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err);
 void gt_optim_free(struct gt_optim *o);
 
+/* The largest number of steps that may begin before their results are read. */
+enum { GT_OPTIM_AHEAD = 4 };
+
 /*
- * A training step calls these functions in this order. The functions queue work on the device's
- * compute stream, and allocate no memory:
+ * A training step calls these functions in this order. They queue work on the device's compute
+ * stream, and allocate no memory:
  *
  *   gt_optim_begin()   copy the step block (struct gt_step_block) to the device: the learning rate
  *                      lr, and whether this rank was asked to stop
@@ -187,25 +190,24 @@ void gt_optim_free(struct gt_optim *o);
  * the result of the oldest step whose result was not read yet. At most GT_OPTIM_AHEAD steps may
  * begin before their results are read.
  *
- * If the loss or the norm of a step is not finite, this step and all later steps update nothing
- * (gt_step_result.diverged). But if the loss is scaled and only the norm is not finite, only the
- * update of this step is skipped, and later steps use a smaller scale.
+ * If the loss or the norm of a step is not finite, the step updates nothing. If the loss is scaled
+ * and only the norm is not finite, later steps use a smaller scale and do update. In all other
+ * cases, and also if the scale becomes too small, no later step updates anything
+ * (gt_step_result.diverged).
  *
  * Several processes may update different parts of the same parameters (gt_store.parts). In this
  * case gt_optim_update() calls add_up() before it computes the norm. squares[GT_SQUARES], in device
- * memory, holds the sum of the squares of this process's gradients. add_up() replaces it by the sum
- * over all processes. `self` is passed to add_up(). If this process has all gradients, `add_up` is
- * NULL. Errors of add_up() are returned.
+ * memory, holds the sum of the squares of this process's gradients. add_up() replaces each element
+ * by its sum over all processes. `self` is passed to add_up(). If this process has all gradients,
+ * `add_up` is NULL. Errors of add_up() are returned.
  */
-enum { GT_OPTIM_AHEAD = 4 };
-
 int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err);
 /* Return the step block and the result block, in device memory. */
 struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o);
 int gt_optim_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
-/* Like gt_optim_update(), but update no parameters. A process calls this if another process updates
- * the parameters, so that both processes have equal scalars, such as the norm. */
+/* Like gt_optim_update(), but update no parameters. A process calls this function if another
+ * process updates the parameters. Both processes then have equal scalars, such as the norm. */
 int gt_optim_begin_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
@@ -264,9 +266,10 @@ extern const char *const gt_schedule_names[GT_SCHEDULE_KINDS + 1];
 
 struct gt_schedule {
 	enum gt_schedule_kind kind;
-	double lr, min_lr; /* rate after the warm-up; smallest rate, not for constant */
-	int64_t warmup;    /* steps of the warm-up; rate: lr * (step + 1) / (warmup + 1) */
-	int64_t total;     /* steps of the whole run */
+	/* lr: the rate after the warm-up; min_lr: the smallest rate, which `constant` ignores */
+	double lr, min_lr;
+	int64_t warmup; /* steps of the warm-up; their rate: lr * (step + 1) / (warmup + 1) */
+	int64_t total;  /* steps of the whole run */
 	/* step: after the warm-up, the rate is multiplied by gamma once every `every` steps */
 	int64_t every;
 	double gamma;

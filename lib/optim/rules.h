@@ -1,4 +1,4 @@
-/* rules.h - private: optimizers in files of their own, and helpers to describe an optimizer. */
+/* rules.h - private: optimizers outside rules.c, and helpers to describe an optimizer. */
 #ifndef GT_OPTIM_RULES_H
 #define GT_OPTIM_RULES_H
 
