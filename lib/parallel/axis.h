@@ -27,10 +27,10 @@
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * For one axis, held() returns the elements that a seat holds. With it, held.c gathers whole
- * tensors from all ranks to save them in files, and scatters tensors that were read from files.
- * With divides() and counts(), norm.c counts the square of each element of the gradients exactly
- * once.
+ * For one axis, held() returns the elements that a seat holds. With held(), the file held.c gathers
+ * whole tensors from all ranks to save them in files, and scatters tensors that were read from
+ * files. With divides() and counts(), the file norm.c counts the square of each element of the
+ * gradients exactly once.
  */
 
 /* An axis. The members `name` and `size` are required. All other members may be NULL. */
@@ -38,7 +38,8 @@ struct gt_axis_row {
 	const char *name;
 	/* Return the number of seats on this axis if there are `ranks` ranks in all. */
 	int (*size)(const struct gt_parallel_options *o, int ranks);
-	/* Check that this axis supports the options. */
+	/* Check that this axis supports the options for `ranks` ranks in all and micro-batches of
+	 * `batch` samples each. */
 	int (*check)(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err);
 	/* Create the state of the axis. The groups of all axes already exist. release() frees the
 	 * state. release() is called even if open() has failed or was not called. */
@@ -51,7 +52,7 @@ struct gt_axis_row {
 	/* gt_parallel_attach() (parallel.h) calls this function of each axis. */
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	/* The axis may have groups for device memory (lib/comm/device_group.h). Add the device
-	 * memory that they use to *m. The group of all seats of the axis is not included. */
+	 * memory of these groups to *m, except that of the group of all seats of the axis. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
 	/* Return the number of parts into which a batch is divided (gt_parallel_chunks()). `chunks`
 	 * is the result of the previous row of the table; 1 for the first row. */
@@ -68,9 +69,10 @@ struct gt_axis_row {
 	/* Return whether the seats hold different elements of a slot, which is a parameter or a
 	 * buffer (enum gt_held in parallel.h). The result is the same on all ranks. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
-	/* Called if cuts() is true. The outer axes have divided the slot before, and this rank has
-	 * got some of its elements. Return the slice of these elements that the seat `seat` holds.
-	 * The slice may be all of them; then their order must not change. */
+	/* Called if cuts() is true. The outer axes have already divided the slot: this rank and the
+	 * other seats of the axis share some elements of the slot. Return the slice of these
+	 * elements that the seat `seat` holds. If the slice contains all of them, their order must
+	 * not change. */
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Return whether the seats have different gradients. If so, the squares of the
@@ -93,9 +95,9 @@ extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, 
  * seats. */
 int gt_axes_parts(const struct gt_parallel_options *o);
 
-/* Make the groups of all axes and the state of each axis. A dry run only plans, and allocates no
- * memory. It has no groups, and takes rank and size from gt_parallel.seats. A collective call. The
- * caller calls gt_axes_close() in any case, even after an error. */
+/* Make the groups of all axes and the state of each axis. A dry run only makes plans, and allocates
+ * no memory. It has no groups; instead, gt_parallel.seats gives the rank and size on each axis. A
+ * collective call. The caller calls gt_axes_close() in any case, even after an error. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 

@@ -1,4 +1,4 @@
-/* collective_nodes.h - private: functions of collective nodes, and inserting nodes. */
+/* collective_nodes.h - private: functions that collective nodes share, and insertion of nodes. */
 #ifndef GT_PARALLEL_COLLECTIVE_NODES_H
 #define GT_PARALLEL_COLLECTIVE_NODES_H
 
@@ -17,8 +17,8 @@ void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
 /* gt_op.print for a collective over an axis (attrs.collective): print " axis=data". */
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 
-/* Zero *attrs, then set attrs->scatter to the type and shape of v, for a node with an output like
- * v. */
+/* Zero *attrs, then set attrs->scatter to the type and shape of v, for a node whose output has this
+ * type and shape. */
 void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
 /* ---- the insertion of nodes into a graph ---- */
@@ -32,8 +32,8 @@ struct gt_insertion {
 	size_t at;
 	int bucket, gather; /* values for attrs.bucket.index and attrs.bucket.gather */
 	unsigned runs;      /* value for gt_node.runs */
-	/* input and output of the node; if `in` is NULL, it has no input; if `out` is NULL, its
-	 * output is a new value */
+	/* input and output of the node; if `in` is NULL, the node has no input; if `out` is NULL,
+	 * the output of the node is a new value */
 	struct gt_value *in, *out;
 };
 

@@ -4,9 +4,9 @@
 
 #include "lib/parallel/parallel.h"
 
-/* Each function that returns a value emits a node. It returns the node's output y, or NULL with the
- * graph's error set, as gt_emit() does. The ranks of an axis (enum gt_axis in parallel.h) work
- * together: each node, except that of gt_copy_to(), waits for the slowest rank of the axis. */
+/* Each function that returns a value emits a node. The function returns the node's output y, or
+ * NULL with the graph's error set. The ranks of an axis (enum gt_axis in parallel.h) work together:
+ * each node, except that of gt_copy_to(), waits for the slowest rank of the axis. */
 
 /*
  * Sum x, a value of any shape, over the ranks of an axis (all_reduce). All ranks get the same y. y
@@ -23,7 +23,7 @@ struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
  * Return y = x, where x is the same on all ranks of the axis, and each rank computes different
  * values from y. The gradient of x is the sum of the gradients of y over the ranks: an all-reduce
  * in the backward pass. The node is a view, so it costs nothing in the forward pass. This function
- * is f in the same figure.
+ * is f in figure 3 of Shoeybi et al.
  */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 /* Return whether n is a node of gt_copy_to(). */

@@ -13,7 +13,7 @@
  * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Graph
  * passes (functions that rewrite a graph, lib/graph/pass.h) insert collectives into a graph, and
  * kernels execute them. The training loop is in lib/train. In every mode, the loop calls the
- * functions of this header at the points that their comments name.
+ * functions of this header at the points in a run that the comments of the functions name.
  *
  * A mode is a kind of data parallelism, implemented by a table of functions (data/modes.h). All
  * modes are SPMD (single program, multiple data): each rank is in a group, builds the same graph,
@@ -38,10 +38,11 @@ enum gt_parallel_kind {
 /* The names, indexed by enum gt_parallel_kind: "ddp", "mirrored", ...; NULL at the end. */
 extern const char *const gt_parallel_names[GT_PARALLEL_KINDS + 1];
 
-/* Return whether ranks are threads of one process (lib/comm/launch/threads.h), not processes. */
+/* Return true if ranks are threads of one process (lib/comm/launch/threads.h), and false if each
+ * rank is a process. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
-/* Return whether rank 0 reads the samples of all ranks. If so, a batch that it reads has the
+/* Return whether rank 0 reads the samples of all ranks. If so, a batch that rank 0 reads has the
  * samples of all ranks together. */
 bool gt_parallel_reads_on_one(enum gt_parallel_kind kind);
 
@@ -66,10 +67,9 @@ extern const char *const gt_compress_names[GT_COMPRESS_KINDS + 1];
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* bytes of gradients that one collective sums */
-	/* dry run (gt_parallel_new()): how many ranks there are, and which of them is planned;
-	 * otherwise not used */
+	/* only for a dry run (gt_parallel_new()): number of ranks; the rank whose plans are made */
 	int ranks, rank;
-	int sharing;  /* dry run: number of ranks that share this rank's device */
+	int sharing;  /* only for a dry run: number of ranks that share this rank's device */
 	bool forward; /* no training: each rank holds all weights, and no gradients */
 	int stages;   /* stages of a pipeline, a divisor of the ranks; 0 or 1: no pipeline */
 	int chunks;   /* parts of a batch in the pipeline; 0: as many as stages */
@@ -142,8 +142,8 @@ int gt_parallel_check(
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * So ranks that share layers are neighbours, and the ranks of a pipeline stage have consecutive
- * numbers. Modes work on the data axis.
+ * So the ranks that share layers have consecutive numbers, and so do the ranks of a pipeline stage.
+ * Modes work on the data axis.
  *
  * gt_parallel_new() creates the object of one rank of `world`. `world` must outlive the object. If
  * `world` is NULL, this is a dry run of options->ranks ranks: plans are made, but never run. All
@@ -160,9 +160,9 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Return the way (the kind of groups for device memory, lib/comm/device_group.h), with the reason
- * why no faster way can be used. Return NULL if it is the fastest way, or if options->way asks for
- * it. Valid after gt_parallel_attach(). */
+/* Return the way that this run uses (the kind of groups for device memory,
+ * lib/comm/device_group.h), with the reason why no faster way can be used. Return NULL if this run
+ * uses the fastest way, or the way that options->way asks for. Valid after gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory of groups. */
@@ -185,13 +185,14 @@ void gt_parallel_stop(struct gt_parallel *p);
 void gt_parallel_free(struct gt_parallel *p);
 
 /* Return a group for host memory that consists of this rank and the other ranks of an axis. If the
- * size of the group is 1, do not call functions of the group, because it may have none. Borrowed
- * from p. */
+ * size of the group is 1, do not call functions of the group, because the group may have no
+ * functions. Borrowed from p. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
-/* Return the group, for host memory, over which losses and statistics are summed: these sums are
- * the results of the model. Pipeline stages that do not compute results have zeros. Ranks that
- * share layers have equal results, so only one of them is in the group. Borrowed from p. */
+/* Return the group over which losses and statistics are summed; these sums are the results of the
+ * model. It is a group for host memory. Pipeline stages that do not compute results have zeros.
+ * Ranks that share layers have equal results, so only one of them is in the group. Borrowed from
+ * p. */
 struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
 /* Return this rank's number in the world. Rank 0 writes files. */
@@ -225,19 +226,20 @@ void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int 
 int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 
 /* Change the layout of a store for this rank: divide it as the axes require, and lend it memory
- * that other ranks can access. Also open the groups for device memory. The store must not have
- * allocated its memory yet. A collective call. */
+ * that other ranks can access. For mixed precision, also request working copies of the parameters
+ * (gt_store_keep_copies()), unless the store holds only parts of them. Also open the groups for
+ * device memory. The store must not have allocated its memory yet. A collective call. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
 /* Return the number of parts into which a batch of this rank is divided. With `reproducible` it is
- * the number of virtual ranks of this rank. In a pipeline it is options->chunks; if that does not
- * divide `batch` (a short last batch), it is the largest smaller number that does. In all other
- * cases it is 1. */
+ * the number of virtual ranks of this rank. In a pipeline it is the largest divisor of `batch` that
+ * is not above options->chunks (if that is 0, options->stages). In all other cases it is 1. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
 /* Return whether the parts of a batch belong to virtual ranks. If so, the samples are distributed
  * over the parts one by one (round robin), and the gradients of the parts are summed as a tree. If
- * not, each part has consecutive samples, and gradients are added up as for micro-batches. */
+ * not, each part has consecutive samples, and the gradients of the parts are added up one after the
+ * other, as for micro-batches. */
 bool gt_parallel_parts_are_virtual(const struct gt_parallel *p);
 
 /*
@@ -288,8 +290,8 @@ bool gt_parallel_is_sharded(
 int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     const void *held, void *whole, struct gt_err *err);
 
-/* The reverse of gt_parallel_gather_slot(): copy the elements that this rank holds from `whole`,
- * which is in host memory on every rank, to `held`. Not a collective call. */
+/* The reverse of gt_parallel_gather_slot(): copy the elements that this rank holds from `whole` to
+ * `held`. `whole` has all elements, in host memory on every rank. Not a collective call. */
 int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err);
 
@@ -303,9 +305,10 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /*
  * Send the buffers (running statistics) of data seat 0 to the other seats of the data axis. Do
- * nothing if each rank keeps its own buffers, or if they are equal anyway. Call this before the
- * first micro-batch of a step, and before an evaluation. A collective call. Source:
- * broadcast_buffers of torch.nn.parallel.DistributedDataParallel.
+ * nothing if options->own_buffers is set, if sync_bn keeps the buffers equal, or in the mode dp, in
+ * which gt_parallel_refresh() sends them. Call this before the first micro-batch of a step, and
+ * before an evaluation. A collective call. Source: broadcast_buffers of
+ * torch.nn.parallel.DistributedDataParallel.
  */
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
 /* Return whether gt_parallel_share_buffers() sends anything. */
@@ -314,8 +317,8 @@ bool gt_parallel_shares_buffers(const struct gt_parallel *p);
 /*
  * Check that all ranks of the data axis still have the same parameters, by checksums of each
  * tensor. With sync_bn, buffers are compared too. Call this after the update of each step; steps
- * are counted from 1. Every check_every steps this is a collective call; in other steps it does
- * nothing.
+ * are counted from 1. Every options->check_every steps this is a collective call; in other steps it
+ * does nothing.
  *
  * Errors: GT_EDEVICE on all ranks of the axis. The text names the ranks that differ, the step, and
  *         the first tensor that differs in the order of the state_dict. Ranks are compared with the

@@ -21,7 +21,7 @@ struct gt_buckets {
  * GT_ENOMEM. */
 int gt_buckets_alloc(struct gt_buckets *out, const struct gt_store *store, struct gt_err *err);
 
-/* Return the size limit of bucket `i`, in elements, if buckets should have `bytes` bytes. A bucket
+/* Return the size limit of bucket `i` in elements. `bytes` is the wanted size of buckets. A bucket
  * that has reached its limit is closed: no more parameters are added to it. The limit of the first
  * bucket is at most 1 MiB, so that its collective can start early. */
 int64_t gt_buckets_limit(const struct gt_store *store, size_t i, int64_t bytes);
@@ -42,9 +42,9 @@ size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
-/* Allocate p->events, the list of the collectives of a step. The profiler reads it. In a step each
- * bucket is reduced by one collective, and gathered by up to `gathers` collectives. If the data
- * axis has only one rank, the list stays empty. */
+/* Allocate p->events, the list of the collectives of a step, which the profiler reads. In a step
+ * each bucket is reduced by one collective, and gathered by up to `gathers` collectives. If the
+ * data axis has only one rank, the list stays empty. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 

@@ -28,8 +28,8 @@
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */
 
-/* Compute which samples of a micro-batch a rank has: the range [*first, *first + *count).
- * gt_dp_part_of() does so for rank `rank` of the group, gt_dp_part() for this rank. `samples` is
+/* Set *first and *count: a rank has the samples [*first, *first + *count) of a micro-batch. In
+ * gt_dp_part_of() this is rank `rank` of the group, in gt_dp_part() the calling rank. `samples` is
  * the size of the micro-batch. */
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count);
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count);

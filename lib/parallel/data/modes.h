@@ -21,13 +21,13 @@ struct gt_parallel {
 	/* axes[i] is the group of the ranks on axis i. If this group does not exist, axes[i] points
 	 * to seats[i]. */
 	struct gt_group *axes[GT_AXES];
-	/* Groups without functions, which are never called. They only have a rank, which is the
-	 * position of this process on the axis, and a size, which is the number of positions. */
+	/* Groups without functions. Each has only a rank, the seat of this rank on the axis, and a
+	 * size, the number of seats on the axis. */
 	struct gt_group seats[GT_AXES];
 	struct gt_group *results; /* the result of gt_parallel_results() */
-	/* Groups for device memory, with the ranks of world, axes and results. They exist from
-	 * gt_parallel_attach() on; kernels call them with a stream. If device memory is host
-	 * memory, they are the groups above. */
+	/* Groups for device memory, with the same ranks as world, axes and results. They exist from
+	 * gt_parallel_attach() on. Kernels pass them a stream. If device memory is host memory,
+	 * they are the groups above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	/* the kind of the groups for device memory (lib/comm/device_group.h) */
 	struct gt_device_way way;
@@ -62,9 +62,9 @@ struct gt_parallel {
 };
 
 /* A mode of the data axis. Functions without a comment do the mode's part in the function of
- * parallel.h with the same name: for example, gt_parallel_attach() calls attach(). If a function is
- * NULL, the mode has nothing to do in this step, with two exceptions. If `update` is NULL,
- * gt_norm_update() is called. If `part` is NULL, a rank computes all samples that it reads. */
+ * parallel.h with the same name: for example, gt_parallel_attach() calls attach(). If `update` is
+ * NULL, gt_norm_update() is called. If `part` is NULL, a rank computes all samples that it reads.
+ * If any other function is NULL, the mode has nothing to do there. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
@@ -100,8 +100,8 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
     gt_parallel_zero1, gt_parallel_zero2, gt_parallel_zero3;
 extern const struct gt_parallel_mode *const gt_parallel_modes[GT_PARALLEL_KINDS];
 
-/* Return the number of bytes that a rank sends in a reduce-scatter of all gradients. An all-gather
- * of all parameters sends the same number. */
+/* Return the number of bytes that a rank sends in a reduce-scatter of all gradients. In an
+ * all-gather of all parameters, a rank sends the same number of bytes. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
 /* Queue a collective on the compute stream, in place: sum buffer[count] over the ranks of the group

@@ -5,10 +5,10 @@
 #include "lib/graph/graph.h"
 
 /*
- * In this file a rank is numbered by its place on the data axis (lib/parallel/axis.h). A row is the
- * data of one sample. gt_dp_part() (lib/parallel/data/dp.h) defines the rows that belong to each
- * rank. The graph of a rank without rows contains neither a scatter nor a gather. A token is a
- * scalar, F32 [], without meaning: it stands for the output of a rank that has no result. The
+ * In this file, the number of a rank is its seat on the data axis (lib/parallel/axis.h). A row is
+ * the data of one sample. gt_dp_part() (lib/parallel/data/dp.h) defines the rows that belong to
+ * each rank. The graph of a rank without rows contains neither a scatter nor a gather. A token is a
+ * scalar, F32 [], without meaning. It is the output of a node on a rank that gets no result. The
  * functions return the output of the node, or NULL with the graph's error set.
  *
  * scatter: rank 0 sends each rank its rows of x.

@@ -9,21 +9,22 @@
  * With ddp, every rank keeps all gradients, parameters and optimizer states. In the modes of this
  * file, the ranks of the data axis (lib/parallel/parallel.h) divide them. Each bucket (buckets.h)
  * is divided into equal shards, one for each rank. gt_zero_cut() pads the layout to make this
- * possible. Rank r owns shard r: only rank r updates this shard, and keeps its optimizer state.
- * There are three stages, one for each mode:
+ * possible. Rank r owns shard r: only rank r updates this shard, and keeps its optimizer state. The
+ * three modes are called stages 1 to 3:
  *
  *   zero1  Each rank has memory for all gradients. A bucket is reduce-scattered in the background
  *          as soon as it is complete. After the update, the parameters are all-gathered. The two
  *          collectives together send as many bytes as the all-reduce of ddp.
- *   zero2  In addition, a rank keeps only the gradients of its shards. The gradients of a bucket
+ *   zero2  As zero1, and a rank keeps only the gradients of its shards. The gradients of a bucket
  *          are computed in a temporary value, which stays in the plan's arena until the bucket is
- *          reduced. While one bucket is reduced, the gradients of the next bucket are computed.
- *          The next bucket is reduced only after the first one is finished. In each micro-batch,
- *          the reduced gradients are added to the gradients that the rank keeps.
- *   zero3  In addition, a rank keeps only its shards of the parameters. A bucket is gathered into a
- *          temporary before the first node that reads it, freed after the last one, and gathered
- *          again for the backward pass. While nodes use one bucket, the next one is sent. Because
- *          of the gathers, a forward pass is a collective call: all ranks have to run it together.
+ *          reduced. While one bucket is reduced, the gradients of the next bucket are computed. The
+ *          reduction of a bucket begins after the reduction of the bucket before it has ended. In
+ *          each micro-batch, the reduced gradients are added to the gradients that the rank keeps.
+ *   zero3  As zero2, and a rank keeps only its shards of the parameters. A bucket is gathered into
+ *          a temporary before the first node that reads the bucket, freed after the last such node,
+ *          and gathered again for the backward pass. While nodes use one bucket, the next bucket is
+ *          gathered. Because of the gathers, a forward pass is a collective call: all ranks have to
+ *          run it together.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
@@ -46,18 +47,19 @@ struct gt_zero {
 };
 
 /*
- * Change the layout of the store: divide it into buckets of about `bytes` bytes each, which can be
- * divided into `ranks` equal shards. A shard may begin or end in the middle of a parameter, unless
- * whole() returns true for the parameter, which must then stay whole. If `whole` is NULL, no
- * parameter must stay whole.
+ * Change the layout of the store: divide it into buckets of about `bytes` bytes each. Each bucket
+ * can be divided into `ranks` equal shards. If whole() returns true for a parameter, the parameter
+ * must stay whole. A shard may begin or end in the middle of any other parameter. If `whole` is
+ * NULL, no parameter must stay whole.
  *
- * Parameters that must stay whole are in separate buckets. A shard of such a bucket contains only
- * whole parameters: the parameters are taken by size, the largest first, and each goes to the rank
- * with the fewest elements so far. Then all shards are padded to the size of the largest shard.
- * Such a bucket is extended until it has at least `ranks` times the elements of its largest
- * parameter. Then at most half of it is padding. If the last such bucket is smaller, it is merged
- * with earlier ones until it is that large. If there are too few parameters that must stay whole,
- * other parameters take the place of padding where they fit.
+ * Parameters that must stay whole are in separate buckets, called whole buckets here. A shard of a
+ * whole bucket contains only whole parameters: the parameters are taken by size, the largest first,
+ * and each goes to the rank with the fewest elements so far. Then all shards are padded to the size
+ * of the largest shard. A whole bucket gets parameters until it has at least `ranks` times the
+ * elements of its largest parameter. Then at most half of the bucket is padding. If the last whole
+ * bucket is smaller, it is merged with earlier whole buckets until it is that large. If there are
+ * too few parameters that must stay whole, other parameters take the place of padding where they
+ * fit.
  *
  * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
  *
