@@ -7,26 +7,26 @@
 
 /*
  * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis (enum
- * gt_axis). A stage begins at a node that reads a parameter which no earlier node of the graph
- * reads. The graph is cut only where exactly one computed value passes from earlier to later nodes.
- * Inputs (targets, random numbers) exist on all ranks.
+ * gt_axis). Each stage except the first begins at a node that is the first reader of a parameter.
+ * The graph is cut only where exactly one computed value passes from earlier to later nodes. Inputs
+ * (targets, random numbers) exist on all ranks.
  *
- * A node `pipe_send` of one stage sends this value, and a node `pipe_recv` of the next stage
- * receives it. In the backward pass the gradient of the value is sent back: the gradient of a
- * pipe_send node is a pipe_recv node, and the gradient of pipe_recv is pipe_send. Only the last
- * stage computes the loss, or the statistics of an evaluation. The other stages have an output with
- * the same name and the value zero. So the sum of this output over all stages is the model's
- * result.
+ * At each cut, a node `pipe_send` of the earlier stage sends the computed value, and a node
+ * `pipe_recv` of the later stage receives it. In the backward pass the gradient of the value is
+ * sent back: the gradient of a pipe_send node is a pipe_recv node, and the gradient of a pipe_recv
+ * node is a pipe_send node. Only the last stage computes the loss, or the statistics of an
+ * evaluation. The other stages have an output with the same name and the value zero. So the sum of
+ * this output over all stages is the model's result.
  *
  * A batch is divided into chunks, and the gradients of the chunks are added up. While one stage
- * works on a chunk, other stages work on other chunks. With P stages and C chunks, a stage waits
- * for its neighbours during (P - 1) / (C + P - 1) of the time.
+ * works on a chunk, other stages work on other chunks. With P equally fast stages and C chunks, a
+ * stage waits for its neighbors during (P - 1) / (C + P - 1) of the time.
  *
- * A parameter that several stages read is called tied. Each of these stages holds a copy of it. An
- * example is an embedding table that is also the output layer. Once in each step, these stages add
- * up their gradients of the parameter, so the copies stay the same. In reproducible training,
- * however, chunks are virtual ranks (virtual/rewrite.h), and the gradients of each chunk are sent
- * to the first of these stages.
+ * A parameter that several stages read is called tied. Each of these stages holds a copy of the
+ * parameter. An example is an embedding table that is also the output layer. At the end of each
+ * step, these stages add up their gradients of the parameter, so the copies stay the same.
+ * Reproducible training is different: chunks are virtual ranks (virtual/rewrite.h), and for each
+ * chunk, the second of these stages sends its gradient to the first one (stage.h).
  *
  * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
  * (PipeDream-Flush) and 2104.04473.
@@ -44,13 +44,14 @@ struct gt_pipeline_task {
  *
  * GPipe: first the forward passes of all chunks, then all backward passes. 1F1B: first as many
  * forward passes as there are stages after this one, then alternately one forward and one backward
- * pass. So with 1F1B, the number of chunks in progress is at most the number of stages. In both
- * schedules the backward passes begin with the first chunk. So gradients are added up in the same
- * order as on one rank that accumulates micro-batches. (In the GPipe paper the backward passes
- * begin with the last chunk; this takes the same time.)
+ * pass, and at the end the remaining backward passes. So with 1F1B, the number of chunks in
+ * progress is at most the number of stages. In both schedules the backward passes begin with the
+ * first chunk. So gradients are added up in the same order as on one rank that accumulates
+ * micro-batches. (In the GPipe paper the backward passes begin with the last chunk; that order
+ * takes the same time.)
  *
  * Example: 1F1B with 3 stages and 4 chunks. F2 is the forward pass of chunk 2, B2 its backward
- * pass; each takes one unit of time. A dot means that the stage waits for its neighbour.
+ * pass; each takes one unit of time. A dot means that the stage waits for a neighbor.
  *
  *   time      1  2  3  4  5  6  7  8  9 10 11 12
  *   stage 0  F0 F1 F2  .  . B0 F3 B1  . B2  . B3
@@ -59,7 +60,7 @@ struct gt_pipeline_task {
  *
  * Stage 0 keeps the values of at most 3 chunks for their backward pass, and stage 2 keeps the
  * values of 1 chunk. Each stage waits for (3 - 1) / (4 + 3 - 1) = 1/3 of the time. With GPipe the
- * stages wait as long, but stage 0 keeps the values of all 4 chunks.
+ * stages wait for the same time, but each stage keeps the values of all 4 chunks.
  */
 void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
     int stages, int stage, int chunks);
@@ -77,11 +78,11 @@ struct gt_pipeline_cut {
 
 /*
  * Divide a forward graph into stages, so that the FLOPs of the largest stage are as few as
- * possible. Only the FLOPs of the forward pass are counted, because a backward pass takes about
- * twice the FLOPs in each stage. The places of the cuts are stored as names of parameters. So
- * graphs of the model for other batch sizes, or for evaluation, can be cut at the same places. The
- * caller calls gt_pipeline_cut_release(). Errors: GT_EINVAL if the graph has too few places where
- * it can be cut.
+ * possible. Only the FLOPs of the forward pass are counted, because in each stage the backward pass
+ * takes about twice as many. The places of the cuts are stored as names of parameters. So graphs of
+ * the model for other batch sizes, or for evaluation, can be cut at the same places. The caller
+ * calls gt_pipeline_cut_release() on *out. Errors: GT_EINVAL if the graph has too few places where
+ * it can be cut; GT_ENOMEM.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);

@@ -6,11 +6,11 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
-/* A chunk is a part of this rank's batch that passes through the pipeline at once (a
- * micro-batch). */
+/* A chunk is a part of this rank's batch, a micro-batch: its samples pass through the pipeline
+ * together. */
 
-/* The links of a stage to its neighbours: "before" is the previous stage, "next" the next one. Each
- * link is a separate group of two ranks, so a wait on one link does not delay the others. */
+/* The links of a stage to its neighbors: "before" is the previous stage, "next" the next one. Each
+ * link is a separate group of two ranks, so a wait on one link does not delay the other links. */
 enum gt_pipe_link {
 	GT_PIPE_FROM_BEFORE, /* forward pass: receive a value */
 	GT_PIPE_TO_NEXT,     /* forward pass: send a value */
@@ -22,23 +22,24 @@ enum gt_pipe_link {
 /* A tied parameter: this stage and other stages hold it. */
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
-	/* index of this stage among the stages that hold the parameter, and their number */
+	/* rank: index of this stage among the stages that hold the parameter; size: the number of
+	 * these stages */
 	int rank, size;
-	struct gt_group *group; /* group for device memory of the stages that hold it */
+	struct gt_group *group; /* group of these stages, for device memory */
 	/* In reproducible training: the ticket (lib/comm/group.h) of the latest send of a gradient
-	 * to the first of these stages. A ticket is a number that one can wait for. 0: no gradient
-	 * was sent yet. */
+	 * to the first of these stages. A ticket is the number of a started collective: the sender
+	 * waits for this number. 0: no gradient was sent yet. */
 	uint64_t ticket;
 };
 
 /* The state of the pipeline axis. */
 struct gt_pipeline {
-	int stages, stage; /* number of stages, and index of this rank's stage */
+	int stages, stage; /* stages: number of stages; stage: index of this rank's stage */
 	/* where the model is cut; made for the first graph that gt_parallel_rewrite() gets */
 	struct gt_pipeline_cut cut;
 	/* groups for host memory; from gt_parallel_attach() on, groups for device memory */
 	struct gt_group *links[GT_PIPE_LINKS];
-	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send over each link; 0: none yet */
+	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send over each link; 0: no send */
 	bool *holds; /* [slots of the store][stages]: whether the stage reads the slot */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
@@ -48,12 +49,13 @@ struct gt_pipeline {
 /* ---- pipeline/cut.c ---- */
 
 /* Set *out to the index of the first node of stage `stage` in a graph of the model. If `stage` is
- * the number of stages, set it to node_count. */
+ * the number of stages, set *out to g->node_count. Errors: GT_EINVAL if no node of the graph reads
+ * the parameter cut->first[stage]. */
 int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
     int stage, struct gt_err *err);
 
-/* Return the only value that nodes before index `before` compute and later nodes read. Errors:
- * NULL, with GT_EINVAL in *err, if there is none or more than one. */
+/* Return the only value that nodes with an index below `before` compute and the other nodes read.
+ * Errors: NULL, with GT_EINVAL in *err, if there is no such value, or more than one. */
 struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err);
 
 /* Return whether a node with an index in [first, last) reads v. */
@@ -63,7 +65,8 @@ bool gt_pipeline_reads(
 /* ---- pipeline/stage.c ---- */
 
 /*
- * Reduce a forward graph to the nodes of stage `stage`. Only low and low_sums of *types are used.
+ * Reduce a forward graph to the nodes of stage `stage`. *types gives the data types of mixed
+ * precision: only its members `low` and `low_sums` are used.
  *
  * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token: it stands
  * for the loss, which only stage 1 computes, and its value is zero (gt_pipeline_fill_tokens()). So
@@ -83,11 +86,12 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 /* ---- pipeline/tied.c ---- */
 
 /*
- * At the end of a step, the stages that share a tied parameter add up their gradients. In
- * reproducible training the order of the sums matters, and at most two stages may share a
- * parameter. For each chunk, the second stage sends its gradient to the first stage, and the first
- * stage adds both. Without a pipeline, one rank adds the gradients of the two uses in the same
- * order. At the end of the step, the first stage sends the result to the second one.
+ * At the end of a step, the stages that share a tied parameter add up their gradients of the
+ * parameter. In reproducible training the order of the sums matters, and at most two stages may
+ * share a parameter. For each chunk, the later of the two stages sends its gradient to the earlier
+ * stage, and the earlier stage adds both gradients. Without a pipeline, one rank adds the gradients
+ * of the two uses in the same order. At the end of the step, the earlier stage sends the sum to the
+ * later stage.
  */
 
 /* For reproducible training: insert the nodes that send or receive the gradients of tied
@@ -96,8 +100,8 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* This stage sends the gradients of some tied parameters to another stage, so no node writes these
- * gradients in the store. Emit nodes that write zeros there. Call this after the graph was copied
- * for all chunks. */
+ * gradients to the store. Emit nodes that write zeros to these gradients in the store. Call this
+ * after gt_pipeline_tie(), when the graph has the nodes of all chunks. */
 void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
 
 /* Emit the nodes that exchange the gradients of tied parameters at the end of a step. */
@@ -106,11 +110,11 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 /* ---- pipeline/ops.c ---- */
 
 /*
- * Emit a node that receives or sends a value. `link` is a value of enum gt_pipe_link; or
- * GT_PIPE_LINKS + i, which means the group of tied parameter i.
+ * Emit a node that receives or sends a value. `link` is a value of enum gt_pipe_link, or
+ * GT_PIPE_LINKS + i for the group of the tied parameter with index i in gt_pipeline.tied.
  *
- * gt_pipe_recv() returns a value with the type and shape of `like`, and with the same mark
- * gt_value.low. The gradient of the returned value is sent back, unless `constant` is true.
+ * gt_pipe_recv() returns a value with the type, the shape and the mark gt_value.low of `like`. The
+ * gradient of the returned value is sent back, unless `constant` is true.
  *
  * gt_pipe_send() sends x. The output of its node is a token with the type and shape of `token`; if
  * `token` is NULL, there is no output. The token replaces a result, such as the loss, that only a
@@ -121,12 +125,12 @@ struct gt_value *gt_pipe_recv(
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
 
-/* Let a node write zeros to the token of each send, because the host reads tokens as results. Call
- * this after the backward pass was added, if there is one. */
+/* For the token of each send, add a node that writes zeros to it, because the host reads tokens as
+ * results. If the graph gets a backward pass, call this after the backward pass was added. */
 void gt_pipeline_fill_tokens(struct gt_graph *g);
 
 /* Emit a node that waits until the latest send over `link` has ended. x is the value that is sent.
- * The node reads x, so the memory of x is not used for other values before this node. */
+ * The node reads x, so no other value uses the memory of x before this node. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
 /* Return whether n is a node of gt_pipe_send(). */

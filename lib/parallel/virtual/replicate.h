@@ -4,8 +4,8 @@
 
 #include "lib/graph/graph.h"
 
-/* A block of nodes: those nodes of the copy with the index `copy`, from 0 on, that have the indices
- * `first` to `last` - 1 in the original graph. */
+/* A block of nodes in the copy number `copy` (from 0 on): the copies of those nodes that have the
+ * indices `first` to `last` - 1 in the original graph. */
 struct gt_replica_block {
 	int copy;
 	size_t first, last;
@@ -35,8 +35,8 @@ struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, in
  * Return NULL with the graph's error set on failure. */
 struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_value *v);
 
-/* Return the value of a copy that corresponds to the original value `v`. If `copy` > 0, `v` must
- * have a name. Return NULL if `v` is NULL, or if there is no such value. */
+/* Return the value that corresponds to the original value `v` in the copy number `copy`. If `copy`
+ * > 0, `v` must have a name. Return NULL if `v` is NULL, or if the copy has no such value. */
 struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *v, int copy);
 
 #endif

@@ -8,10 +8,10 @@
 /*
  * The result of a sum of floats depends on the order of the additions. So gradients that several
  * ranks compute for a batch differ in their last bits from gradients that one rank computes.
- * Reproducible training divides a batch among a number of virtual ranks that does not depend on the
- * number of ranks. Each rank simulates the same number of virtual ranks. Each virtual rank has its
- * own samples and random numbers. Losses and gradients are summed in the order of an ordered group
- * (lib/comm/group.h): first over the virtual ranks of a rank, then over the ranks.
+ * Reproducible training divides a batch among virtual ranks. The number of virtual ranks does not
+ * depend on the number of ranks. Each rank simulates an equal number of virtual ranks. Each virtual
+ * rank has its own samples and random numbers. Losses and gradients are summed in the order of an
+ * ordered group (lib/comm/group.h): first over the virtual ranks of a rank, then over the ranks.
  *
  * Example: a step of 4 samples has 4 virtual ranks. "copy i" is the part of a rank's graph for one
  * virtual rank. The gradients g0 to g3 are always summed as (g0 + g1) + (g2 + g3):
@@ -30,15 +30,16 @@ int64_t gt_virtual_step_samples(const struct gt_parallel_options *options, int r
  * largest power of two, at most GT_VIRTUAL_RANKS, that divides `samples`. */
 int gt_virtual_ranks(int64_t samples);
 
-/* Check that the options can be combined, and that `ranks` ranks of the data axis can divide the
- * virtual ranks evenly. Errors: GT_EINVAL, with the reason. */
+/* Check that the options can be combined with reproducible training, and that `ranks` ranks of the
+ * data axis can divide the virtual ranks evenly. `batch` is the number of samples in a rank's
+ * micro-batch. Errors: GT_EINVAL, with the reason. */
 int gt_virtual_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
  * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
- * ranks, a power of two. blocks[count] give the order of the nodes, as in replicate.h;
- * blocks[i].copy is the index of the virtual rank. Without blocks (count 0), the copies of each
+ * ranks. `copies` must be a power of two. blocks[count] give the order of the nodes, as in
+ * replicate.h; blocks[i].copy is the index of the virtual rank. If `count` is 0, the copies of each
  * node for all virtual ranks are consecutive. Graphs with collectives over the data axis need this
  * order.
  *
@@ -46,9 +47,9 @@ int gt_virtual_check(
  * that read only parameters, or the result of a collective, are not repeated. Gradients, and inputs
  * of an all_reduce over the data axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) +
  * ... Each sum is computed as soon as its two terms are known. An all_gather over the data axis
- * gathers the vectors of all virtual ranks in their order. So its attribute `ranks` must be the
- * number of all virtual ranks. Only virtual rank 0 updates the buffers of the model,
- * such as the running statistics of batch norm.
+ * gathers the vectors of all virtual ranks in the order of their indices. So the node's attribute
+ * `ranks` must be the number of virtual ranks of all ranks together. Only virtual rank 0 updates
+ * the buffers of the model, such as the running statistics of batch norm.
  *
  * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate), or if
  * blocks are given for a graph with collectives over the data axis.
