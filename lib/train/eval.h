@@ -8,21 +8,22 @@
 
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
-	/* ckpt: path of a checkpoint file or of a run directory. data: KIND:PATH...
-	 * (lib/data/data.h) */
+	/* ckpt: path of a checkpoint file or folder, or of a run directory. data: the spec
+	 * KIND:PATH... of the data (lib/data/data.h) */
 	const char *ckpt, *data;
 	const char *model; /* NULL: the model of the run that wrote the checkpoint */
-	/* path of the vocabulary (gt_tokenizer_open()); NULL: the vocabulary of that run */
+	/* path of the vocabulary (gt_tokenizer_open()); NULL: the vocabulary of the run that wrote
+	 * the checkpoint */
 	const char *vocab;
 	struct gt_load_options load; /* how to load the weights */
 
-	/* Files with inputs that have no targets: see `inputs` in struct gt_data_request. They are
-	 * read instead of `data`. Their kind is the kind of data that the model reads. NULL:
-	 * evaluate `data`. */
+	/* Files with inputs that have no targets: see `inputs` in struct gt_data_request. If
+	 * `inputs` is not NULL, these files are read instead of `data`, as the kind of data that
+	 * the model reads. NULL: evaluate `data`. */
 	char *const *inputs;
 	int input_count;
-	/* settings for reading the inputs, key=value,...: those that `inputs` in struct
-	 * gt_data_request names for the kind of the data; NULL: none */
+	/* settings for reading the inputs: key=value,... The comment on `inputs` in struct
+	 * gt_data_request lists the keys for each kind of data. NULL: no settings */
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
@@ -34,7 +35,7 @@ struct gt_eval_options {
 	 * options. NULL: there is one rank. */
 	struct gt_group *group;
 	int host_ranks;  /* number of ranks that share this host's memory; 0: all ranks */
-	int host_rank;   /* index of this rank among these ranks; selects its device */
+	int host_rank;   /* index of this rank among the ranks of this host; selects its device */
 	const char *way; /* see `way` in struct gt_parallel_options */
 };
 
@@ -48,10 +49,10 @@ int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 /*
  * Check that writing the file `path` would not change a file that the evaluation reads: the
- * checkpoint and its shards, a file of its run directory, the data, the vocabulary or the
- * tokenizer. `path` must not be in a folder of data, of a tokenizer, or of another program's
- * checkpoint; it may be in a run directory. A missing file is not an error. Errors: GT_EINVAL; any
- * error of opening the checkpoint.
+ * checkpoint and its shards, a file of its run directory, the data, the vocabulary, the tokenizer,
+ * or a folder that options->model names. `path` must not be in a folder of data, of a tokenizer, or
+ * of another program's checkpoint or model; it may be in a run directory. The file `path` need not
+ * exist. options->inputs are not checked. Errors: GT_EINVAL; any error of opening the checkpoint.
  */
 int gt_eval_check_output(
     const struct gt_eval_options *options, const char *path, struct gt_err *err);
@@ -60,9 +61,9 @@ struct gt_eval;
 
 /*
  * Open the checkpoint, the data and the model, allocate memory, and load the weights. Rank 0 logs
- * notes about the checkpoint and the data. Rank 0 also logs a warning if the model or the data are
- * used in another way than in training, because this changes the results. A collective call. *out
- * is NULL on failure.
+ * notes about the checkpoint and the data. Rank 0 also logs a warning if the network, the scale of
+ * the inputs or the vocabulary differs from training, or if it is not known, because such a
+ * difference changes the results. A collective call. *out is NULL on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
     struct gt_err *err);
@@ -71,17 +72,16 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 /* Return the description of the data that is evaluated; borrowed. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
-/* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). There are
- * predictions only if options.how.top is not 0. */
+/* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). If
+ * options.how.top is 0, the struct is zeroed. */
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 
-/* Return the name of a class, borrowed. If classes have no names, write the class's number to
- * `number` and return `number`. */
+/* Return the name of the class with the number `class`, borrowed. If classes have no names, write
+ * the number to the buffer `number` and return this buffer. */
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 
-/* Regression: set *number to the original target of a sample, as it is in the file of the data.
- * Return false if the original target is not known, but only the normalized one that
- * gt_predictions.target holds (gt_dataset_number()). */
+/* Regression: set *number to the original target of a sample, as the data file has it. Return false
+ * if only the normalized target in gt_predictions.target is known (gt_dataset_number()). */
 bool gt_eval_number(const struct gt_eval *e, int64_t sample, double *number);
 
 /* Return the name of a sample, borrowed. NULL: samples have no names, only numbers. */
@@ -95,8 +95,9 @@ bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample);
 
 enum { GT_EVAL_TOKEN = 1024 }; /* bytes */
 
-/* Write the text of token `id` to `text` and return `text`. Control characters are kept. Zero bytes
- * and bytes that are not UTF-8 become \xNN. If the token has no text, write its id. */
+/* Write the text of token `id` to `text` and return `text`. Zero bytes and bytes that are not UTF-8
+ * become \xNN; other control characters are kept. If the token has no text, write its id. A text
+ * that is too long is cut. */
 const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
 
 /* Call gt_evaluate() for the data or the inputs. A collective call. The results do not depend on

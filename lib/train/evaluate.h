@@ -8,8 +8,8 @@ struct gt_metrics {
 	double loss;       /* mean cross-entropy in nats; for regression: see `regression` */
 	double top1, top5; /* top-1 and top-5 accuracy, 0 to 1 */
 	double perplexity; /* exp(loss) */
-	int64_t n;         /* number of targets that were measured: of samples, or of tokens */
-	int64_t right;     /* number of right answers: `top1 * n` */
+	int64_t n;         /* number of measured targets: samples, or tokens of a text */
+	int64_t right;     /* number of right top-1 predictions: `top1 * n` */
 	/* true: the model predicts a number (regression). Then `loss` is the mean squared error of
 	 * normalized targets, as in training, and top1, top5, `right` and `perplexity` are 0. The
 	 * next three fields are for regression, and use the scale of the original targets. */
@@ -24,7 +24,7 @@ struct gt_metrics {
 /* The model's predictions for each sample of a data set, in the order of the data set. */
 struct gt_predictions {
 	int64_t count;   /* number of samples */
-	int top;         /* number of classes per sample */
+	int top;         /* number of predicted classes per sample */
 	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
 	/* [count, top] the classes with the largest logits, in descending order of logits; of two
 	 * classes with equal logits, the one with the lower number comes first. -1 if a logit of
@@ -34,8 +34,9 @@ struct gt_predictions {
 	 * infinite */
 	float *probability;
 	/* For regression: [count] the predicted numbers, on the scale of the original targets.
-	 * Otherwise NULL. For regression, target[i] holds GT_DATA_IGNORE, or the bits of the float
-	 * `(number - target_mean) / target_std`, where `number` is the original target. */
+	 * Otherwise NULL. For regression, `predicted` and `probability` are zero, and target[i]
+	 * holds GT_DATA_IGNORE, or the bits of the float `(number - target_mean) / target_std`,
+	 * where `number` is the original target. */
 	double *value;
 	double target_mean, target_std;
 };
@@ -48,12 +49,12 @@ int gt_predictions_digits(const struct gt_predictions *p);
 void gt_predictions_release(struct gt_predictions *p);
 
 struct gt_evaluate_options {
-	int batch, workers; /* for each rank: samples in a batch; threads that read data */
-	bool pageable;      /* see gt_feeder_open() */
+	int batch, workers; /* of each rank: samples in a batch; number of threads that read data */
+	bool pageable;      /* read batches into ordinary host memory: see gt_feeder_open() */
 	enum gt_amp amp;
-	/* Number of classes per sample for which gt_evaluate() keeps predictions; 0: no
-	 * predictions. For texts, the classes are the tokens that may follow the text, and nothing
-	 * is measured. */
+	/* Number of classes per sample that gt_evaluate() predicts; 0: no predictions. For texts,
+	 * the classes are the tokens that may follow the text, and no loss or accuracy is
+	 * measured. */
 	int top;
 };
 
@@ -64,18 +65,19 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
 
 /*
  * Evaluate the whole data set in order, without augmentation. A collective call. `pair` comes from
- * gt_evaluate_plan() with the same data and options. The ranks of the data axis evaluate batches in
- * turn. Then each rank sums the statistics of all batches in the order of the data set. So all
- * ranks get the same result, bit by bit, for any number of ranks.
+ * gt_evaluate_plan() with the same data and options. Of the N ranks of the data axis, rank i % N
+ * evaluates batch i. Then each rank sums the statistics of all batches in the order of the data
+ * set. So all ranks get the same result, bit by bit, for any number of ranks.
  *
- * If options->top is not 0, all ranks get the predictions of all samples in *each, which the caller
- * releases. Otherwise `each` may be NULL.
+ * If options->top is not 0, all ranks get the predictions of all samples in *each. The caller
+ * releases *each, even after an error. If options->top is 0, `each` may be NULL.
  *
  * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
  * options->top is 0.
  *
  * Memory: 32 bytes of statistics for each batch, or 40 bytes for regression. The host holds the
- * statistics of all batches of the data set, and the device those of the batches of this rank.
+ * statistics of all batches of the data set. The device holds the statistics of this rank's
+ * batches.
  */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,

@@ -10,47 +10,49 @@ enum { GT_GENERATE_END = 1 }; /* return value of the callback of gt_generate() *
 struct gt_generator_options {
 	const int32_t *prompt; /* [prompt_count] token ids, at least one */
 	size_t prompt_count;
-	int64_t tokens; /* largest number of tokens to generate */
+	int64_t tokens; /* largest number of tokens to generate after the prompt */
 };
 
 /*
  * A growing text, and the programs (program.h) that compute the logits of its next token. The model
  * reads at most `block` tokens.
  *
- * While the text is not longer than `block`, the program `first` reads the prompt, and `next` reads
- * one token at a time. The attention layers of these two programs read the keys and values of
- * earlier tokens from caches in the session's store (lib/graph/store.h). For a longer text, the
- * program `window` reads the last `block` tokens. Positions count from the beginning of this
- * window. So each new token shifts the positions of all other tokens, and all keys and values
- * change. Therefore `window` computes all `block` tokens again for each new token, without caches.
+ * If the prompt has fewer than `block` tokens, the program `first` reads the prompt. Then the
+ * program `next` reads one token at a time, until the text has `block` tokens. The attention layers
+ * of these two programs read the keys and values of earlier tokens from caches in the session's
+ * store (lib/graph/store.h). For a longer text or prompt, the program `window` reads the last
+ * `block` tokens. Positions count from the beginning of this window. So each new token shifts the
+ * positions of all other tokens, and all keys and values change. Therefore `window` computes all
+ * `block` tokens again for each new token, without caches.
  */
 struct gt_generator {
 	/* If a program is not needed for the text, its plan is NULL. */
 	struct gt_program first, next, window;
-	int64_t block, vocab; /* tokens in a window; size of the vocabulary */
+	int64_t block, vocab; /* block: tokens in a window; vocab: tokens in the vocabulary */
 	int32_t *text;        /* [block], the last `count` tokens of the text */
 	int64_t count;        /* tokens in `text` */
 	int64_t past; /* the caches hold keys and values of the first `past` tokens of `text` */
 };
 
 /*
- * Make the programs in a session that is being opened, and lay out their caches in its store. The
- * session's input must be tokens; out->block is set to s->input.block. The session releases the
- * programs. *out must not move until the session is closed. After the session is closed, call
- * gt_generator_release(), even if gt_generator_init() failed.
+ * Make the programs, and lay out their caches in the session's store. Call this in
+ * gt_session_purpose.plan(). The session's input must be tokens; out->block is set to
+ * s->input.block. The session releases the programs. *out must not move until the session is
+ * closed. After the session is closed, call gt_generator_release(), even if gt_generator_init()
+ * failed. Errors: GT_EINVAL if the prompt is empty; any error of gt_program_init().
  */
 int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
 /* For a session that does not fit into memory: make plans for shorter texts, and for the same text
- * on the CPU, and add the memory that each plan needs to `trials` (memory_limit.h). Call this in
- * gt_session_purpose.try_others of a session for generation. */
+ * on the CPU. For each plan, add a trial with the memory that the plan needs to `trials`
+ * (memory_limit.h). Call this in gt_session_purpose.try_others() of a session for generation. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 
-/* Compute the logits [g->vocab] of the next token, in host memory. Call this once before each
- * gt_generator_append(). */
+/* Compute the logits of the next token: logits[g->vocab], in host memory. Call this once before
+ * each gt_generator_append(). */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 
 /* Append the token `id` to the text. */
@@ -58,11 +60,11 @@ void gt_generator_append(struct gt_generator *g, int32_t id);
 
 /*
  * Generate up to `tokens` tokens. Token i, from 0 on, is drawn by gt_token_sampler_draw() with the
- * argument `draw` = i, and passed to `emit`. If `emit` returns GT_GENERATE_END, the text ends
- * before this token; any other value except 0 is an error. The text is the same on all machines
- * that compute the same logits.
+ * argument `draw` = i, and passed to `emit`; `self` is the first argument of `emit`. If `emit`
+ * returns GT_GENERATE_END, the text ends before this token; any other value except 0 is an error.
+ * The text is the same on all machines that compute the same logits.
  *
- * Errors: GT_EDIVERGED if a logit is NaN or infinite; the text of the error gives the number of the
+ * Errors: GT_EDIVERGED if a logit is NaN or infinite; the error message has the number of the
  * token, from 1 on. Errors of `emit` are returned.
  */
 int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling *sampling,

@@ -8,9 +8,9 @@
 struct gt_loop {
 	struct gt_train *t;
 	struct gt_feeder feeder;
-	/* Reports of queued steps. `queued` and `finished` count the steps that this loop has
-	 * queued, and the steps with known results. The report of step i of the loop, from 0 on, is
-	 * at index i % GT_OPTIM_AHEAD. */
+	/* Reports of queued steps. `queued` is the number of steps that this loop has queued, and
+	 * `finished` the number of these steps whose results are known. The report of step i of the
+	 * loop, from 0 on, is at index i % GT_OPTIM_AHEAD. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
 	/* true: an observer reads the gradients of each step, so the loop waits for the results of
@@ -20,7 +20,8 @@ struct gt_loop {
 	/* the result of gt_about_text() on rank 0, if the run writes files; otherwise NULL */
 	char *about;
 	const struct gt_observer *observers;
-	int observer_count, started_count; /* all observers; observers that have started */
+	/* observer_count: number of observers; started_count: how many of them have started */
+	int observer_count, started_count;
 	/* started: gt_clock_s() at the beginning of the run; left: gt_clock_s() at the end of the
 	 * last gt_loop_step() or gt_loop_finish(); outside_s: seconds of the run that were not
 	 * spent in these two functions, but in evaluations and checkpoints */
@@ -30,7 +31,8 @@ struct gt_loop {
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: no profile */
 	int64_t first_step;         /* steps done before this loop began */
-	/* steps done at the last checkpoint and the last gt_loop_check_finite(); -1: none */
+	/* saved_step: steps done at the last checkpoint; checked_step: steps done at the last
+	 * gt_loop_check_finite(); -1: there was none */
 	int64_t saved_step, checked_step;
 	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
 	const atomic_bool *stop_requested; /* set when this rank is asked to stop */
@@ -58,10 +60,10 @@ struct gt_loop {
  */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
-/* Wait for the results of all queued steps except the last `left` steps, and report them. Errors:
- * GT_EDIVERGED if the loss or the gradient norm of a step is not finite. The text of the error
- * gives the step. The weights are then as before this step, because this step and later steps do
- * not update them. */
+/* Wait for the results of all queued steps except the last `left` steps, and report these results.
+ * Errors: GT_EDIVERGED if the loss of a step is not finite, or if its gradient norm is not finite
+ * and no smaller loss scale can be tried. The error message has the number of the step. The weights
+ * are then as before this step, because this step and later steps do not update them. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
 /* Check that parameters, buffers and optimizer state are finite, before an evaluation or a
@@ -69,8 +71,8 @@ int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
  * update of the step. A collective call. Errors: GT_EDIVERGED if a number is not finite. */
 int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err);
 
-/* Set *err to GT_EDIVERGED: "WHAT is VALUE at step STEP", with a hint. Return the code. `what`
- * names the value: "the loss". */
+/* Set *err to GT_EDIVERGED with the message "WHAT is VALUE at step STEP" and a hint. Return
+ * GT_EDIVERGED. `what` is the name of the value, such as "the loss". */
 int gt_loop_diverged(
     const struct gt_train *t, const char *what, double value, int64_t step, struct gt_err *err);
 

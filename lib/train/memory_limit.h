@@ -8,8 +8,8 @@ enum { GT_TRIAL_WORDS = 160 }; /* bytes */
 
 /*
  * A list of trials. If a session (session.h) does not fit into memory, its programs are planned
- * again with other options. Each such plan is a trial: a text that names its options, and the
- * memory that the plan needs.
+ * again with other options. Each of these new plans is a trial. The list holds a text with the
+ * options of each trial, and the memory that its plan needs.
  */
 struct gt_trials;
 
@@ -18,13 +18,14 @@ struct gt_trials;
  * that its plan needs on one rank. Return whether a session with these options would fit into
  * memory.
  *
- * `rc` is the result of planning the trial. The trial is not added if `rc` is not 0, or if `bytes`
- * is not less than the memory that the session needs now; the function then returns false.
+ * `rc` is the return value of the function that made the plan. If `rc` is not 0, or if the plan
+ * needs as much memory as the session or more, the trial is not added, and the result is false.
  */
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words);
 
-/* Add a trial that was planned for another device. The trial is added even if it needs more memory
- * than the session. See gt_trial_add() for the other arguments and the return value. */
+/* Add a trial that was planned for `device`, another device than the session's. The trial is added
+ * even if it needs more memory than the session. See gt_trial_add() for the other arguments and the
+ * return value. */
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words);
 
@@ -42,17 +43,17 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
  * is available. (Linux would let them allocate more, and kill a process when the memory runs out.)
  * `purpose` and `self` are the arguments of gt_session_open(). A collective call.
  *
- * Errors: GT_ENOMEM; any error of collectives or the device. The text of GT_ENOMEM lists what this
- * rank needs memory for, and how much. On a GPU it also lists the processes that use the rest of
- * the memory. The hint lists options with which the session fits, and for each of them the memory
- * that the session then needs.
+ * Errors: GT_ENOMEM; any error of collectives or the device. The message of GT_ENOMEM lists the
+ * uses of memory on this rank, and the bytes of each use. On a GPU it also lists the processes that
+ * use the rest of the memory. The hint lists options with which the session fits, and the memory
+ * that the session needs with each of them.
  */
 int gt_memory_limit_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Call this if gt_memory_limit_check() returned 0, but an allocation of device memory then failed
- * with *err. Add the lists and the hint of gt_memory_limit_check() to *err, and return err->code.
- */
+/* Call this if gt_memory_limit_check() returned 0, but a later allocation failed with *err. If
+ * device memory ran out (err->device_memory), add the lists and the hint of gt_memory_limit_check()
+ * to *err. Return err->code. */
 int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err);
 

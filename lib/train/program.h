@@ -24,10 +24,10 @@ struct gt_program {
 	/* samples in a batch; if rank 0 reads for all ranks, the samples of all ranks */
 	int batch;
 	int chunks; /* number of chunks in a batch */
-	/* if a batch has several chunks: number of ranks to which rank 0 scatters the batch;
-	 * otherwise 1 */
+	/* if rank 0 reads for all ranks, and a batch has several chunks: the number of ranks to
+	 * which rank 0 scatters the batch; otherwise 1 */
 	int rank_parts;
-	struct gt_recompute recompute;
+	struct gt_recompute recompute; /* numbers of blocks that are computed again (pass.h) */
 	bool virtual_parts; /* chunks belong to virtual ranks: gt_parallel_parts_are_virtual() */
 	/* [chunks - 1] inputs and outputs of the chunks after chunk 0 */
 	struct gt_model_io *others;
@@ -48,7 +48,7 @@ struct gt_program {
 	char *settings;
 	size_t setting_bytes;
 	int setting_count;
-	/* number of calls of gt_program_set() and of gt_program_feed() so far */
+	/* set: number of calls of gt_program_set() so far; fed: of gt_program_feed() */
 	int64_t set, fed;
 	/* [setting_count]: event i is done when row i of `settings` has been copied to the
 	 * device */
@@ -62,14 +62,15 @@ struct gt_program {
 /* Describe a model's input for the samples of a data set. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 
-/* Make a request to a data set for samples that suit a model. Each of `ranks` ranks of this host
- * opens the data set; together they may use half of the host's memory. */
+/* Make a request for opening a data set, with the sample shape that the model expects. Each of
+ * `ranks` ranks of this host opens the data set; together the ranks may use half of the host's
+ * memory. `seed` is the seed of the run. */
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);
 
-/* Make the store that all programs of this model share. The positions of all tensors in it are set,
- * but it has no memory yet. The caller frees it by gt_store_free(). A collective call of the ranks
- * of `parallel`. */
+/* Make the store that all programs of this model share. The positions of all tensors in the store
+ * are set, but the store has no memory yet. The caller frees *out by gt_store_free(). A collective
+ * call of the ranks of `parallel`. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
     struct gt_parallel *parallel, struct gt_err *err);
@@ -79,7 +80,7 @@ struct gt_program_options {
 	const struct gt_model_input *input;
 	enum gt_model_purpose purpose;
 	struct gt_store *store;
-	bool accumulate; /* gradients add up over several runs: see gt_pass_options */
+	bool accumulate; /* gradients of several runs are added up: see gt_pass_options */
 	int runs;        /* runs of the plan in a step; 0 means 1 */
 	int recompute;   /* largest number of blocks to compute again: gt_recompute.max */
 	struct gt_parallel *parallel; /* as passed to gt_program_store() */
@@ -103,9 +104,9 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 /* ---- the functions from here to feeder.c queue work on the device's compute stream ---- */
 
 /*
- * Copy a batch to the inputs of this rank's plan. The batch has exactly p->batch samples. Inputs
- * that the plan does not have are not copied. The memory of the batch is in use until the event of
- * gt_program_fed() is done.
+ * Copy a batch to the inputs of this rank's plan. The batch must have exactly p->batch samples. If
+ * the plan lacks the input or the targets, these are not copied. The memory of the batch is in use
+ * until the event of gt_program_fed() is done.
  *
  * If the device has its own memory, the batch is first copied to staging memory on the device's
  * copy stream. So the copy can run during the previous run of the plan.
@@ -117,8 +118,8 @@ int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct g
  * that uses this event again. */
 struct gt_event *gt_program_fed(const struct gt_program *p);
 
-/* Set the weight of each target's loss, and the random number counters of the batch's first sample.
- * Call this before each run in training. */
+/* Set the weight of each target's loss, and the random number counters `rng` of the batch's first
+ * sample (enum gt_rng_field). Call this before each run in training. */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
@@ -157,34 +158,35 @@ void gt_feeder_close(struct gt_feeder *f);
 int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err);
 
 /* Copy a batch to a program by gt_program_feed(). The batch comes from gt_feeder_next(). On a rank
- * for which rank 0 reads, only batch->count has to be set. Errors: GT_EINVAL if the batch does not
- * have as many bytes as the program's input. */
+ * that does not read, because rank 0 reads for it, the caller makes a batch and sets only
+ * batch->count. Errors: GT_EINVAL if the batch does not have as many bytes as the program's input.
+ */
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /*
  * Two programs for samples that are cut into batches: `full` for whole batches, `tail` for the last
  * batch if it is shorter. A program that is not needed has batch 0. A short batch has its own plan,
- * because padding would change the statistics of batch normalisation.
+ * because padding would change the statistics of batch normalization.
  */
 struct gt_program_pair {
 	struct gt_program full, tail;
-	/* true: each run is a collective call. Then there is at least one program, even if this
-	 * rank has no samples. */
+	/* true: each run is a collective call of the ranks. In this case there is at least one
+	 * program, even if this rank has no samples. */
 	bool together;
-	/* Whether the gradients of several runs or chunks are added up in a step. If so, they must
-	 * be set to zero before each step. */
+	/* true: the gradients of several runs or chunks are added up in a step. In this case the
+	 * gradients must be set to zero before each step. */
 	bool accumulates;
 };
 
 /* Make the programs for `samples` samples in batches of `batch`. With `drop_last` a short last
- * batch is left out. options->accumulate is ignored: pair->accumulates is used for both programs.
- * On failure both programs are zeroed. */
+ * batch is left out. This function computes pair->accumulates, and uses it in place of
+ * options->accumulate for both programs. On failure both programs are zeroed. */
 int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
     int64_t samples, int batch, bool drop_last, struct gt_err *err);
 void gt_program_pair_release(struct gt_program_pair *pair);
 
-/* Return the program for whole batches, or the program for the last batch if it is the only one. */
+/* Return the program for whole batches; if there is none, the program for the last batch. */
 const struct gt_program *gt_program_pair_any(const struct gt_program_pair *pair);
 
 /* Return the program for a batch of `count` samples; NULL if there is none. */
@@ -196,8 +198,8 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 int gt_program_pair_head(const char *const **names, const struct gt_program_pair *pair,
     const struct gt_model_input *input);
 
-/* Return the bytes of device memory that gt_program_bind() allocates: for losses, and for a batch
- * if device memory is not host memory. 0 if the program has no plan. */
+/* Return the bytes of device memory that gt_program_bind() allocates for losses, and also for a
+ * batch if device memory is not host memory. 0 if the program has no plan. */
 size_t gt_program_staging(const struct gt_program *p);
 
 #endif

@@ -29,8 +29,8 @@ enum { GT_SESSION_PROGRAMS = 4 };
 struct gt_session {
 	struct gt_device *device;
 	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
-	/* a group of this rank only, if options.group is NULL and the session is not dry; else
-	 * NULL */
+	/* if options.group is NULL and the session is not dry: a group with only this rank;
+	 * otherwise NULL */
 	struct gt_group *own_group;
 	struct gt_model *model;
 	struct gt_parallel *parallel;
@@ -40,26 +40,27 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks; /* number of ranks on this host */
-	/* number that only the ranks on this device have in common (lib/comm/place.h); 0 if dry */
+	/* a number that identifies this rank's device among all ranks (lib/comm/place.h); 0 if dry,
+	 * or if there is one rank */
 	int64_t place;
-	/* number of ranks that share this device; equal to host_ranks if device memory is host
-	 * memory */
+	/* number of ranks that share this device; host_ranks if device memory is host memory */
 	int sharing;
-	/* bytes of device memory that the ranks on this device may use: the free bytes before the
-	 * session has allocated any, less a reserve (gt_session_reserve()); 0: not known yet */
+	/* bytes of device memory that the ranks on this device may use together: the bytes that
+	 * were free before the ranks allocated memory, minus a reserve for each rank
+	 * (gt_session_reserve()); 0: not known yet */
 	uint64_t free_bytes;
 	void *arena; /* device memory for the temporary values of all programs */
 	size_t arena_bytes;
 };
 
-/* The bytes of memory that a rank needs on its device. Its data set is not included. */
+/* The bytes of memory that a rank needs on its device, without the memory of its data set. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
 	uint64_t caches;      /* keys and values of earlier tokens */
 	uint64_t arena;       /* activations and other temporary values */
 	uint64_t batches;     /* staging memory: batches on their way to the inputs */
 	uint64_t collectives; /* buffers of the groups for device memory */
-	/* the memory of some groups is not known, and is not counted in `collectives` */
+	/* true: the memory of some groups is not known, and is not counted in `collectives` */
 	bool unknown_collectives;
 	uint64_t total;
 };
@@ -67,19 +68,18 @@ struct gt_session_memory {
 struct gt_trials; /* lib/train/memory_limit.h */
 
 /* The purpose of a session: training, evaluation or generation. The members below differ between
- * these purposes. The argument `self` of the functions is the one that was passed to
- * gt_session_open(). */
+ * these purposes. The functions get the argument `self` of gt_session_open(). */
 struct gt_session_purpose {
-	/* for messages: "the NAME needs 3 GiB of memory"; NULL: do not check whether there is
-	 * enough memory */
+	/* NAME in messages such as "the NAME needs 3 GiB of memory"; NULL: do not check whether
+	 * there is enough memory */
 	const char *name;
 	bool trains; /* the store holds gradients */
 	/* Open the data that the model reads, and set s->input. input() is called when the model
 	 * and the ranks are open. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Make the programs (lib/train/program.h). Before each program is made, this function calls
-	 * gt_session_add() for it. plan() is called when the layout of the store is known, but the
-	 * store has no memory yet. */
+	/* Make the programs (lib/train/program.h). plan() must call gt_session_add() for each
+	 * program before it makes the program. plan() is called when the layout of the store is
+	 * known, but the store has no memory yet. */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
 	/* Optional: add to *m the memory that gt_session_memory() does not count. */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
@@ -87,17 +87,18 @@ struct gt_session_purpose {
 	 * (lib/train/memory_limit.h). Each plan needs its own session, from gt_session_plan_open().
 	 * try_others() is called if there is too little memory. */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
-	/* Set the weights. weights() is called when the memory is allocated and bound to the
+	/* Set the weights. weights() is called after memory was allocated and bound to the
 	 * programs; it is not called if the session is dry. After this call, rank 0 sends its
 	 * weights to all ranks. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices in `list`, and that they exist. Also check that they
- * can use the kind of groups for device memory with the name `way` (lib/comm/device_group.h); NULL
- * stands for any kind. With `tf32`, also check that all devices support TF32. The process that
- * starts the ranks calls this before it starts them. Errors: any error of gt_device_names_read() or
- * gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device does not support TF32. */
+/* Check that this build supports the devices in `list`, and that they exist. `way` is the name of a
+ * kind of groups for device memory (lib/comm/device_group.h); check that the devices can use this
+ * kind. If `way` is NULL, any kind is fine. With `tf32`, also check that all devices support TF32.
+ * The process that starts the ranks calls this function before it starts them. Errors: any error of
+ * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device does not
+ * support TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
@@ -106,22 +107,23 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
  * is enough memory, allocate it, and call purpose->weights(). A collective call. Close *s even
  * after an error.
  *
- * Errors: any error of these steps; GT_ENOMEM if there is too little memory, with the text and the
- * hint of gt_memory_limit_check().
+ * Errors: any error of these steps; GT_ENOMEM if there is too little memory, with the message and
+ * the hint of gt_memory_limit_check().
  */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
 /* Wait for the device, and give up collectives that have not ended. Call this before you free
- * memory that collectives may use. gt_session_close() calls it, too. */
+ * memory that collectives may use. gt_session_close() calls this function, too. */
 void gt_session_stop(struct gt_session *s);
 
 /* Close the session, and release the programs that were added to the session. */
 void gt_session_close(struct gt_session *s);
 
 /* Add a program to the session: the program will use the session's arena, and gt_session_close()
- * releases the program. The program may be made after this call. *p must not move until the session
- * is closed. */
+ * will release the program. A session takes at most GT_SESSION_PROGRAMS programs. *p must be zeroed
+ * or made by gt_program_init(); it may also be made after this call. *p must not move until the
+ * session is closed. */
 void gt_session_add(struct gt_session *s, struct gt_program *p);
 
 /* Add both programs of a pair, as gt_session_add() does. */
@@ -133,13 +135,13 @@ size_t gt_session_arena_bytes(const struct gt_session *s);
 
 /* Return how many of the bytes that this rank needs are already allocated when
  * gt_session_purpose.plan() is called: for groups, and for memory of the store that other ranks can
- * access. 0 if device memory is host memory, where allocated bytes count as free until they are
- * written. */
+ * access. If device memory is host memory, the result is 0, because allocated host memory counts as
+ * free until it is written. */
 uint64_t gt_session_early_bytes(const struct gt_session *s);
 
-/* Return the bytes of a device's memory that plans leave free for each rank, if the device has
- * `total` bytes: for code, libraries, stacks of threads, batches read ahead, and a checkpoint that
- * is being written. */
+/* Return the bytes that plans leave free for each rank on a device with `total` bytes of memory.
+ * They are for code, libraries, stacks of threads, batches read ahead, and a checkpoint that is
+ * being written. */
 uint64_t gt_session_reserve(uint64_t total);
 
 /* Compute the memory that the session needs. Call this after its programs are made. out->optimizer
@@ -147,10 +149,10 @@ uint64_t gt_session_reserve(uint64_t total);
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*
- * Open a session for plans that are never run. The session borrows `device`, and the model of the
- * session *other, and copies the input of *other. It has its own ranks, made with the options
- * `parallel`, and its own store. Close it with gt_session_plan_close(), even after an error. This
- * also releases the programs that were added to the session.
+ * Open the session *s for plans that are never run. *s borrows `device` and the model of *other,
+ * and copies the input of *other. The ranks of *s are made with the options *parallel. *s has its
+ * own store, with gradients if `trains` is set. Close *s with gt_session_plan_close(), even after
+ * an error. gt_session_plan_close() also releases the programs that were added to *s.
  */
 int gt_session_plan_open(struct gt_session *s, const struct gt_session *other,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
@@ -165,7 +167,7 @@ struct gt_program_options gt_session_program_options(
 struct gt_load_options {
 	struct gt_opt_list map; /* rules REGEX=REPLACEMENT that change keys of the checkpoint */
 	enum gt_names names;    /* the program that wrote the checkpoint; used after `map` */
-	bool lenient;           /* report missing and unexpected keys, but load the others */
+	bool lenient;           /* report missing and unexpected keys, but load the other keys */
 };
 
 /* Check the rules in load->map. Errors: GT_EINVAL. */
@@ -176,9 +178,9 @@ int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
 const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
 
 /* Load the state_dict of a checkpoint file with gt_weights_load_file(). The members `maps`,
- * `names`, `lenient` and `parallel` of *options are not used: the first three come from *load, and
- * `parallel` comes from the session. Weights that the file does not have are not changed. Release
- * *report even after an error. */
+ * `names`, `lenient` and `parallel` of *options are not used: the values of the first three come
+ * from *load, and the value of `parallel` comes from the session. Weights that the file does not
+ * have are not changed. Release *report even after an error. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);

@@ -6,12 +6,12 @@
 
 #include "lib/base/err.h"
 
-/* The settings of a draw. They are applied in the order of the fields below, as in Hugging Face's
- * transformers. */
+/* The settings for drawing tokens. Temperature, top-k and top-p are applied in this order, as in
+ * Hugging Face's transformers. */
 struct gt_sampling {
 	double temperature; /* divides the logits; 0: always take the most likely token */
-	/* Draw only from the top_k most likely tokens. Other tokens with the same probability as
-	 * the last of these are included, too. 0: draw from all tokens. */
+	/* Draw only from the top_k most likely tokens, and from tokens that are as likely as the
+	 * least likely of these tokens. 0: draw from all tokens. */
 	int64_t top_k;
 	/* Draw only from the smallest set of most likely tokens with a total probability of at
 	 * least top_p. 1: draw from all tokens. */
@@ -24,10 +24,10 @@ void gt_sampling_init(struct gt_sampling *out);
 
 /* A sampler of tokens, with the memory that draws need. Only gt_token_sampler_init() allocates. */
 struct gt_token_sampler {
-	struct gt_sampling o;
-	int64_t vocab;  /* number of tokens in the vocabulary */
-	float *weights; /* [vocab], see gt_token_sampler_weigh() */
-	int32_t *order; /* [vocab], scratch memory for top-p */
+	struct gt_sampling o; /* the settings */
+	int64_t vocab;        /* number of tokens in the vocabulary */
+	float *weights;       /* [vocab], see gt_token_sampler_weigh() */
+	int32_t *order;       /* [vocab], scratch memory for top-p */
 };
 
 int gt_token_sampler_init(
@@ -37,12 +37,12 @@ void gt_token_sampler_release(struct gt_token_sampler *s);
 /*
  * Set s->weights [vocab] to the probability of each token times a common factor. Tokens that top-k
  * or top-p exclude get 0. Return the sum of the weights. `logits` [vocab] must be finite, and the
- * temperature above 0.
+ * temperature must be above 0.
  *
  * Top-p keeps the smallest set of most likely tokens with a total probability of at least top_p,
- * but at least one token. The probabilities in this sum are those after temperature and top-k. Of
- * equally likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The
- * curious case of neural text degeneration", ICLR 2020.
+ * but at least one token. The total uses the probabilities after temperature and top-k. Of equally
+ * likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The curious case
+ * of neural text degeneration", ICLR 2020.
  */
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits);
 
