@@ -10,8 +10,8 @@
 /*
  * To use a model one needs facts about its training data: the names of the classes, the size and
  * normalization of the images, the vocabulary. A run directory stores these facts in config.json
- * and vocab.json. A checkpoint stores them, too, so the checkpoint file alone is enough to use the
- * model. In a checkpoint, the facts are a JSON text in the metadata of the state_dict
+ * and vocab.json. A checkpoint also stores these facts, so the checkpoint file alone is enough to
+ * use the model. In a checkpoint, the facts are a JSON text in the metadata of the state_dict
  * (gt_state_dict_metadata()), under the name GT_ABOUT_NAME:
  *
  *   {"model": "lenet", "about": {"version": "0.1.0",
@@ -24,33 +24,35 @@
 
 /* Make the contents of config.json: a copy of `config`, the options of a run, with the additional
  * entry "about" (GT_OPT_ABOUT). This entry is an object with gtrain's version as "version", and a
- * description of the training data as "data". The caller frees the result, which is NULL with err
- * set on failure. */
+ * description of the training data as "data". The caller calls json_decref() on the result. Return
+ * NULL with err set on failure. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* Return the text GT_ABOUT_NAME for checkpoints of the model `model` (NAME[:key=value,...]), which
- * was trained on `data`. If `model` is NULL, the text names no model. The caller frees the text
- * with free(). Return NULL with err set on failure. The text depends only on the model, the
- * training data and gtrain's version. */
+/* Return the text that is stored under GT_ABOUT_NAME in checkpoints of the model `model`
+ * (NAME[:key=value,...]), which was trained on `data`. If `model` is NULL, the text names no model.
+ * The text depends only on the model, the training data and gtrain's version. The caller frees the
+ * text with free(). Return NULL with err set on failure. */
 char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err);
 
-/* Read the text GT_ABOUT_NAME of a checkpoint file. The caller frees *out. *out is NULL if the file
- * has no such text, or if the file cannot be read. A file that cannot be read is no error here,
- * because loading its weights reports the error. Errors: GT_EFORMAT if the text is not JSON. */
+/* Read the text GT_ABOUT_NAME of a checkpoint file. The caller calls json_decref() on *out. *out is
+ * NULL if the file has no such text, or if the file cannot be read. A file that cannot be read is
+ * not an error here: the function that loads its weights reports the error. Errors: GT_EFORMAT if
+ * the text is not JSON. */
 int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*
  * Read the description of the training data from `config`, which is a config.json or the text of a
- * checkpoint. The description is the entry "data" in "about". Older runs do not have this entry.
- * For such a run, read only the size and normalization of images, from the option "data". If
- * `config` is NULL, the description is empty.
+ * checkpoint. The description is the entry "data" in "about". Runs of older versions do not have
+ * this entry. In this case, read only the size and normalization of images, from the option "data".
+ * If `config` is NULL, the description is empty.
  *
  * The caller releases *out. Errors: GT_EFORMAT and GT_ENOMEM; after an error, *out is zeroed.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
 
-/* Older versions did not write `reduce` into the description of images. If *d lacks it, take it
- * from the option "data" of the run's config.json. `config` may be NULL. */
+/* Older versions did not write the setting `reduce` of images into the description. If *d lacks
+ * this setting, take it from the option "data" in `config`, the run's config.json. `config` may be
+ * NULL. */
 void gt_about_read_reduce(struct gt_data_description *d, const json_t *config);
 
 #endif

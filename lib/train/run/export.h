@@ -28,8 +28,9 @@ struct gt_export_options {
  *
  * If the folder is new, it appears with all its files or not at all (lib/base/new_folder.h). If the
  * folder exists, its files appear one by one, and config.json is written last, because a folder
- * without it is not a model. After an error the files are removed. *tally is set to the number and
- * size of the tensors. A line about each file or value that is left out is added to `note`.
+ * without config.json is not a model. After an error the written files are removed. *tally is set
+ * to the number and size of the tensors. For each file or value that is left out, a line is added
+ * to `note`.
  *
  * Errors: GT_ENOTSUP for a model or setting that transformers does not have; GT_EINVAL for a folder
  * that is not empty, or a checkpoint that is not a complete model; GT_EFORMAT, GT_EIO, GT_ENOMEM.

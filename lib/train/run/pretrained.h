@@ -14,7 +14,7 @@
  *                             there is only one label, the model predicts a number (regression), as
  *                             in transformers, unless problem_type is
  *                             "single_label_classification"
- *   generation_config.json    eos_token_id; it replaces the one in config.json
+ *   generation_config.json    eos_token_id; it replaces the eos_token_id in config.json
  *   tokenizer_config.json     add_bos_token
  *   preprocessor_config.json  images: size, image_mean, image_std
  *   tokenizer.json            the tokenizer; or vocab.json and merges.txt
@@ -39,8 +39,9 @@ int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *e
 /* Return whether `path` is a folder with a config.json that has a model_type. */
 bool gt_pretrained_is_folder(const char *path);
 
-/* Read the folder, without its tokenizer and the tensors of its weights. Release *out even after an
- * error. Errors begin with the name of the file: GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM. */
+/* Read the folder, except its tokenizer and the tensors of its weights. Release *out even after an
+ * error. Error messages begin with the name of the file. Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP,
+ * GT_ENOMEM. */
 int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err);
 void gt_pretrained_release(struct gt_pretrained *p);
 

@@ -29,13 +29,16 @@ struct gt_snapshot;
 struct gt_train;
 
 /*
- * Check that the run may continue from its checkpoint (t->saved, t->resumed): the run must not end
- * before the checkpoint's step, and an option that must not change (gt_resume_rule.fixed) needs the
- * value that "config" of the checkpoint has. If "config" lacks an option, the saved run is taken to
- * have run without it. Rules of --map must be those in "config". A checkpoint that another
- * program wrote has no "config", so its options and rules are not checked.
+ * Check that the run may continue from its checkpoint (t->saved, t->resumed):
  *
- * Errors: GT_EINVAL, which does not name the file.
+ *   - The run must not end before the checkpoint's step.
+ *   - An option that must not change (gt_resume_rule.fixed) must have the value in "config" of the
+ *     checkpoint. If "config" lacks the option, this run must not use the option either.
+ *   - If this run has rules of --map, they must be the rules in "config".
+ *   - With --val-split, the training data must have the same number of samples as before.
+ *
+ * A checkpoint that another program wrote has no "config", so its options and rules are not
+ * checked. Errors: GT_EINVAL, with a message that does not name the file.
  */
 int gt_resume_check(const struct gt_train *t, struct gt_err *err);
 
@@ -43,36 +46,37 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err);
  * Find the position in the training data where the run begins, and set t->from_step and
  * t->from_position for gt_resume_position(). A new run begins at position 0. A resumed run begins
  * after the samples that were read before the checkpoint was saved. For a resumed run, t->resumed
- * and t->steps_per_epoch must be set before the call.
+ * and t->steps_per_epoch must be set before the call. If another program wrote the checkpoint, also
+ * set t->resumed.step: if the checkpoint lacks the step, the step is computed from the epoch.
  *
  * If an epoch now has a different number of steps, the run continues in the same epoch. The
- * position of the checkpoint may then be inside a step of this run. In this case all samples of the
- * step are read, some of them for the second time.
+ * position of the checkpoint may then be inside a step of this run. In this case all samples of
+ * this step are read, some of them for the second time.
  *
  * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */
 int gt_resume_find_position(struct gt_train *t, struct gt_err *err);
 
-/* Return the position in the training data after `step` steps of the run. Its unit is one
- * step of this run, with this run's number of samples per step. So epoch 0 ends at position
- * t->steps_per_epoch. The position differs from `step` if steps before the checkpoint had another
- * number of samples. */
+/* Return the position in the training data after `step` steps of the run. The unit of positions is
+ * one step of this run, with this run's number of samples per step. So epoch 0 ends at position
+ * t->steps_per_epoch. The position differs from `step` if the steps before the checkpoint had
+ * another number of samples. */
 int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
 /*
- * Set the fields of *t about evaluations (t->best_step and those behind it) from a loaded
- * checkpoint. A checkpoint of an older version does not count the evaluations since the best one;
- * they are computed from its steps and its --eval-every.
+ * Set t->best_step, best_score, evaluations_since_best and evaluated_step from a loaded checkpoint.
+ * A checkpoint of an older version does not have the number of evaluations since the best one. This
+ * number is then computed from the steps and the --eval-every of the checkpoint.
  *
- * If the evaluations used other validation data than this run, log a line and forget the best one,
- * because the scores of different data cannot be compared. Data are the same if the options name
- * them in the same way.
+ * If the evaluations used other validation data than this run, log a line and forget the best
+ * evaluation, because the scores of different data cannot be compared. Two runs have the same
+ * validation data if their options --val are equal, or, without --val, their options --data.
  */
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 
-/* For each option that may change and has another value in `config` than in the checkpoint, log a
- * line with its name, both values and the effect. The option `amp` is left out, because it has its
- * own warning. */
+/* `config` holds the options of this run. For each option that may change and has another value in
+ * `config` than in the checkpoint, log a line with the name of the option, both values and the
+ * effect. The option `amp` is left out, because gt_train_open() logs a warning about `amp`. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif

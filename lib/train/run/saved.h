@@ -24,9 +24,10 @@
  * checkpointing.py, save_accelerator_state().
  */
 struct gt_saved {
-	bool foreign;     /* another program wrote the checkpoint */
-	const char *form; /* name of this program, for messages: "PyTorch", "PyTorch Lightning" */
-	/* The pointers to trees are borrowed from `files`. NULL: the checkpoint has no such
+	bool foreign; /* another program wrote the checkpoint */
+	/* if `foreign`: name of this program, for messages: "PyTorch", "PyTorch Lightning" */
+	const char *form;
+	/* The parts of the checkpoint, borrowed from `files`. NULL: the checkpoint lacks this
 	 * part. */
 	const struct gt_tree *root; /* tree of the file; for a folder, tree of its weights file */
 	const struct gt_tree *optimizer, *scheduler, *scaler, *config;
@@ -34,17 +35,17 @@ struct gt_saved {
 	 * gt_snapshot_read_progress() reads the progress. */
 	int64_t step;   /* optimizer steps done; -1: not known */
 	double epoch;   /* epochs done, possibly with a fraction; -1: not known */
-	char left[240]; /* names of ignored keys or files: "'args', 'rng_state' and 3 more" */
+	char left[240]; /* names of the ignored keys or files: "'args', 'rng_state' and 3 more" */
 	/* The fields below are used only by saved.c. */
-	const char *optimizer_name; /* the key of `optimizer`, or its file */
+	const char *optimizer_name; /* the key or the file in which `optimizer` was found */
 	struct gt_ckpt *files[4];
 	int file_count;
 };
 
-/* Open the files of a checkpoint and find its parts. The only tensors that are read are those that
- * hold a number of steps. Call gt_saved_close() in every case, even after an error. Error messages
- * name the file. If a checkpoint of another program has no optimizer state, the error is
- * GT_EFORMAT. */
+/* Open the files of a checkpoint and find its parts. Only tensors that hold a number of steps are
+ * read. Call gt_saved_close() even after an error. Error messages name the file. Errors: GT_EFORMAT
+ * if the file is damaged, or if a checkpoint of another program has no optimizer state; GT_EIO;
+ * GT_ENOMEM. */
 int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err *err);
 void gt_saved_close(struct gt_saved *saved);
 

@@ -21,20 +21,21 @@
  *   "scaler"         state_dict of torch.amp.GradScaler; {} if the loss is not scaled
  *   "epoch", "step"  epochs and steps done
  *   "epoch_samples"  samples read so far in the current epoch
- *   "data_samples"   samples of the training data, with those that {val-split} holds out
- *   "best"           {"step", "score"} of the best evaluation, if there was one, with the number of
- *                    evaluations since then ("evaluations_since") and the step of the last one
- *                    ("evaluated_step"). Older versions have its "epoch" in place of these two.
+ *   "data_samples"   samples of the training data, including those that --val-split holds out
+ *   "best"           only if there was an evaluation: "step" and "score" of the best evaluation,
+ *                    the number of evaluations after it ("evaluations_since"), and the step of the
+ *                    latest evaluation ("evaluated_step"). Older versions wrote the "epoch" of the
+ *                    best evaluation in place of the last two entries.
  *   "config"         options of the run
- *   "model_ema"      state_dict with the running mean of the weights, if the run has one
+ *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
+ *                    has a running mean
  *
  * "optimizer" has one param_group, or two if some parameters have no weight decay: first the group
  * with weight decay, then the group without weight decay. In each group, parameters are in the
  * order of declaration. The parameters are numbered, and the numbers continue from one group to the
  * next, as in torch.optim. There are more groups if parameters have different factors of the
- * learning rate (lr_scale), or if the optimizer leaves some parameters to another optimizer
- * (snapshot_layout.h). The groups of that other optimizer have the options and states of that
- * optimizer.
+ * learning rate (lr_scale), or if the run's optimizer leaves some parameters to a second optimizer
+ * (snapshot_layout.h). The groups of the second optimizer have its options and states.
  */
 struct gt_snapshot {
 	struct gt_store *store;
@@ -42,18 +43,19 @@ struct gt_snapshot {
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
-	/* For loading another program's checkpoint: see struct gt_weights_options. May be NULL. */
+	/* For loading another program's checkpoint: rules that rename its keys (struct
+	 * gt_weights_options). May be NULL. */
 	const char *const *maps;
 	double lr;       /* learning rate of the last step; for saving */
 	int64_t step;    /* steps done */
 	int64_t epoch;   /* epoch of the next step, from 0 on; for saving */
 	int64_t samples; /* samples read in this epoch so far; for saving */
-	/* samples of the training data, with those that {val-split} holds out; for saving */
+	/* samples of the training data, including those that --val-split holds out; for saving */
 	int64_t data_samples;
 	int64_t best_step; /* steps done at the best evaluation; -1: no evaluation yet */
 	double best_score; /* score of the best evaluation; a larger score is better */
-	/* The next two are -1 after loading if a checkpoint of an older version does not have
-	 * them. */
+	/* The next two fields are -1 after loading a checkpoint of an older version without these
+	 * entries. */
 	int64_t evaluations_since_best;
 	int64_t evaluated_step; /* steps done at the last evaluation */
 	/* set by loading a checkpoint of an older version: epochs done at the best evaluation; -1:
@@ -74,13 +76,14 @@ struct gt_snapshot_progress {
 	int64_t step, epoch;  /* steps and epochs done; -1: not known */
 	int64_t samples;      /* samples read so far in the current epoch; -1: not known */
 	int64_t step_samples; /* samples in each step of that run; 0: not known */
-	/* samples of its training data, with those held out; 0: not known (older versions) */
+	/* samples of that run's training data, including samples that --val-split holds out; 0: not
+	 * known (older versions) */
 	int64_t data_samples;
-	/* the options of that run for which gt_resume_rules() has a rule, or NULL */
+	/* the options of that run that have a rule in gt_resume_rules(), or NULL */
 	json_t *config;
 };
 
-/* Read the progress of the run from its checkpoint. Release *out even after an error. Errors:
+/* Read the progress of a run from its checkpoint `saved`. Release *out even after an error. Errors:
  * GT_EFORMAT if the file is damaged; GT_EIO. */
 int gt_snapshot_read_progress(
     struct gt_snapshot_progress *out, const struct gt_saved *saved, struct gt_err *err);
@@ -93,29 +96,29 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
- * s->ema, and the fields from best_step to undecayed, and step. If another
- * program wrote the checkpoint (saved->foreign), the caller sets s->step before this call.
- * snapshot_match.h says which param_groups the file may have, and which order of parameters.
+ * s->ema, s->step, and the fields from best_step to undecayed. If another program wrote the
+ * checkpoint (saved->foreign), the caller sets s->step before this call. snapshot_match.h says
+ * which param_groups and which orders of parameters the file may have.
  *
- * *report gets a note about the weights; release it even after an error. After an error the store
- * may be partly overwritten, so the run has to end. Errors do not name the file.
+ * *report gets a note about the weights. Release *report even after an error. After an error the
+ * store may be partly overwritten, so the run has to end. Error messages do not name the file.
  */
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);
 
 /*
  * Set *lr to the learning rate that another program's checkpoint has for parameters whose lr_scale
- * is 1. If a scheduler has changed the rate, it is the rate before these changes (`initial_lr`).
- * Groups of parameters that are all frozen in this run do not count. `options` are those of the
- * run's optimizer. Of *s, only the members store, model and maps are used. The store needs no
- * memory. Errors: those of gt_snapshot_load() for the optimizer.
+ * is 1. If a scheduler has changed the rate, *lr is the rate before these changes (`initial_lr`).
+ * Groups of parameters that are all frozen in this run do not count. `options` are the options of
+ * the run's optimizer. Of *s, only the members store, model and maps are used. The store needs no
+ * memory. Errors: the errors of gt_snapshot_match() (snapshot_match.h).
  */
 int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err);
 
-/* Save only the state_dict of the model: the files model.pth and best.pth of a run contain only
- * this. Of *s, only the members store, model, parallel and about are used. A collective call; rank
- * 0 writes the file. */
+/* Save only the state_dict of the model, as in the files model.pth and best.pth of a run. Of *s,
+ * only the members store, model, parallel and about are used. A collective call; rank 0 writes the
+ * file. */
 int gt_snapshot_save_model(
     const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 

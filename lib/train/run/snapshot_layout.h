@@ -20,7 +20,7 @@ struct gt_snapshot_group {
  * sorted
  *
  *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
- *      that it leaves to another optimizer (`fallback` of struct gt_optim_rule)
+ *      that it leaves to a second optimizer (`fallback` of struct gt_optim_rule)
  *   2. by weight decay: first the parameters with weight decay, then the parameters without
  *   3. by lr_scale: one group for each value, in the order in which the values first occur in the
  *      declarations
@@ -40,7 +40,7 @@ int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store 
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
-/* snapshot_load.c: set step, and the fields about evaluations, of *s from the tree `root` of a
+/* snapshot_load.c: set s->step, and the fields of *s about evaluations, from the tree `root` of a
  * checkpoint. Errors: GT_EFORMAT. */
 int gt_snapshot_load_position(
     struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);

@@ -15,17 +15,17 @@ struct gt_weights_options {
 	/* Rules "REGEX=REPLACEMENT" (lib/ckpt/edit/rename.h), applied one after the other to every
 	 * key; NULL-terminated. */
 	const char *const *maps;
-	/* The naming scheme of the keys after `maps` were applied, for example torchvision's. NULL:
-	 * the keys are gtrain's own names. */
+	/* The naming scheme of the keys after the rules in `maps` were applied, for example the
+	 * scheme of torchvision. NULL: the keys are gtrain's own names. */
 	const struct gt_names_table *names;
-	bool lenient; /* missing and unexpected keys are not an error */
+	bool lenient; /* missing and unexpected keys are not errors */
 	/* no_map: the user cannot use the option {map} here; no_strict: the user cannot use the
 	 * option {strict} here. Hints do not name an option that the user cannot use. */
 	bool no_map, no_strict;
 	bool finite; /* a tensor that holds NaN or infinity is an error */
-	/* Names of the parameters of the last layer (gt_program_pair_head()). The size of their
-	 * first dimension is the number of classes. They are not loaded if new_head is set, or if
-	 * the file has another number of classes. */
+	/* The head: names of the parameters of the last layer (gt_program_pair_head()). The size of
+	 * their first dimension is the number of classes. These parameters are not loaded if
+	 * new_head is set, or if the file has another number of classes. */
 	const char *const *head;
 	int head_count; /* 0: the last layer is loaded like all others */
 	bool new_head;
@@ -37,7 +37,7 @@ struct gt_weights_report {
 	/* where the state_dict was found in the file, and which prefix was removed from its keys */
 	const char *note;
 	bool new_head; /* the parameters of options->head were not loaded */
-	/* number of classes of the head in the file if the model has another number; otherwise 0 */
+	/* number of classes in the file, if the model has another number of classes; otherwise 0 */
 	int64_t head_classes;
 	/* missing: names of the model that are not in the file; unexpected: keys of the file that
 	 * are not in the model. Each list is NULL-terminated, or NULL if it is empty. */
@@ -48,7 +48,8 @@ struct gt_weights_report {
 
 /*
  * Copy the tensors of a state_dict into the store. A key is the name of a parameter or buffer, or
- * an alias of the model. Shapes must be equal; data types are converted.
+ * an alias: another name for the same tensor (struct gt_model_alias). Shapes must be equal; data
+ * types are converted. Release *report even after an error.
  *
  * Errors that leave the store unchanged:
  *
@@ -56,7 +57,7 @@ struct gt_weights_report {
  *               the first missing key and the first unexpected key.
  *   GT_EFORMAT  a tensor has a wrong shape
  *   GT_EINVAL   two keys mean the same tensor
- *   GT_EFORMAT  a tensor and its alias (struct gt_model_alias) are both there, and differ
+ *   GT_EFORMAT  the file has a tensor under its name and under its alias, and the two differ
  *
  * An error after which a part of the store may be overwritten:
  *
@@ -72,13 +73,13 @@ void gt_weights_report_release(struct gt_weights_report *report);
 const struct gt_slot *gt_weights_find(
     const struct gt_store *store, const struct gt_model *model, const char *name);
 
-/* Set the error of two tensors, `a` and `b`, that have different elements although the model uses
- * one tensor for both. Return GT_EFORMAT. */
+/* Set *err: the tensors named `a` and `b` have different elements, although the model uses one
+ * tensor for both. Return GT_EFORMAT. */
 int gt_weights_differ(const char *a, const char *b, struct gt_err *err);
 
-/* Check that all elements of host[slot->count] are finite. They have the type `dtype`, and were
- * read for this slot of the store (lib/graph/store.h). The text of the error begins with `what`,
- * such as "tensor". Errors: GT_EFORMAT. */
+/* Check that all elements of host[slot->count], which have the type `dtype`, are finite. They were
+ * read for this slot of the store (lib/graph/store.h). The error message begins with `what`, such
+ * as "tensor". Errors: GT_EFORMAT. */
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
     enum gt_dtype dtype, struct gt_err *err);
 
@@ -93,8 +94,8 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
  * on failure. Tensors are in the order of declaration; aliases share the storage of their tensors.
  *
  * Tensors borrow the memory of the store if it is host memory; otherwise they are copied to `a`.
- * Tensors that ranks hold as shards borrow the memory of `whole`, which is NULL if there are no
- * such tensors. If `ema` is not NULL, the running means of the parameters take the place of the
+ * Tensors that ranks hold as shards borrow the memory of `whole`. `whole` may be NULL if no tensor
+ * is sharded. If `ema` is not NULL, the running means of the parameters take the place of the
  * parameters.
  */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
