@@ -6,8 +6,8 @@
 #include "lib/comm/group.h"
 #include "lib/data/data.h"
 
-/* The state of the warnings about one data set. The caller sets the first four fields. A data set
- * may hold thousands of damaged samples, so only the first ones are logged by name. */
+/* The state of the warnings about one data set. The caller sets all fields; `named` starts at 0. A
+ * data set may hold thousands of damaged samples, so only the first ones are logged by name. */
 struct gt_damage_log {
 	struct gt_damage *damage; /* the record of damaged samples, borrowed; NULL: there is none */
 	struct gt_log *log;       /* the log on rank 0; NULL on other ranks */

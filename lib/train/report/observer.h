@@ -12,7 +12,8 @@ struct gt_start_report {
 	/* the run directory (lib/train/run/run_dir.h); open only on rank 0, and only if the run
 	 * writes files */
 	const struct gt_folder *dir;
-	int64_t step, total; /* number of steps done before this start; steps of the whole run */
+	/* step: number of steps done before this start; total: number of steps of the whole run */
+	int64_t step, total;
 	/* true for a language model: rates are in tokens per second, and perplexity is defined */
 	bool tokens;
 	bool images;      /* the training data are images */
@@ -29,8 +30,8 @@ struct gt_step_report {
 	double loss, lr, grad_norm;
 	bool skipped;      /* the scaled gradients overflowed: no update */
 	double loss_scale; /* scale of the next step's loss; 0: the loss is not scaled */
-	/* number of samples and tokens of all ranks in this step; `tokens` is 0 for images and
-	 * vectors */
+	/* samples: number of samples of all ranks in this step; tokens: number of their tokens, or
+	 * 0 for images and vectors */
 	int64_t samples, tokens;
 	/* seconds from the start of the first step to the end of this step, without evaluations
 	 * and checkpoints */
@@ -73,14 +74,15 @@ struct gt_observer {
 struct gt_metrics_writer;
 
 /*
- * Make a writer of metrics.jsonl; gt_metrics_observer() returns its observer. The writer writes a
- * line of JSON every `every` steps, after the last step, and for each evaluation. The loss in a
- * line about steps is the mean of the losses of all steps since the previous line about steps.
+ * Make a writer of metrics.jsonl; gt_metrics_observer() returns the writer's observer. The observer
+ * writes a line of JSON every `every` steps, after the last step, and for each evaluation. The loss
+ * in a line about steps is the mean of the losses of all steps since the previous line about steps.
  *
- * When a run is resumed at some step, gtrain's lines for later steps are removed first. If the last
- * of gtrain's lines is incomplete, it is removed, too. Lines of other programs are kept. time_s
- * continues from the last line that is kept. The first new line about steps has the mean loss of
- * the steps since the resume. After the run, free the writer with gt_metrics_writer_free().
+ * When a run starts, the observer removes gtrain's lines for steps after the step from which the
+ * run continues, and an incomplete last line of gtrain. Lines of other programs are kept. The times
+ * `time_s` continue from the largest time_s in gtrain's lines that are kept. The first new line
+ * about steps has the mean loss of the steps since the resume. After the run, free the writer with
+ * gt_metrics_writer_free().
  */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
@@ -88,9 +90,9 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
-/* An observer that shows a progress line on a terminal. Without a terminal, it prints a line every
- * `every` steps. In both cases it logs a line for each evaluation. The caller sets `log`,
- * `progress` and `every`. */
+/* An observer that shows a progress line on a terminal. If the output is not a terminal, the
+ * observer prints a line every `every` steps. In both cases it logs a line for each evaluation. The
+ * caller sets `log`, `progress` and `every`. */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
@@ -106,9 +108,10 @@ struct gt_observer gt_watch_observer(struct gt_watch *w);
 /* ---- data_wait.c: advice if training waits for its data ---- */
 
 /* An observer that logs advice, once in a run, if the rank waited for data in more than 5 % of the
- * training time. After 10 s of training, it checks this every `every` steps. It also checks at the
- * end of a run without error, if at least 3 s were spent in training. The first step always waits,
- * so its time is not counted. The caller sets `log` and `every`. */
+ * training time. After 10 s of training, the observer checks this every `every` steps. It also
+ * checks this at the end of a run without error, if at least 3 s were spent in training. The first
+ * step always waits for data, so the time of the first step is not counted. The caller sets `log`
+ * and `every`. */
 struct gt_data_wait {
 	struct gt_log *log;
 	int64_t every;

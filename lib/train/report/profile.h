@@ -12,8 +12,8 @@ struct gt_profile_options {
 	int64_t wait, warmup, active; /* active 0: no profile */
 };
 
-/* Parse options such as "wait=1,warmup=1,active=3", in any order. An option that is missing has the
- * value in this example. Errors: GT_EINVAL. */
+/* Parse options such as "wait=1,warmup=1,active=3", in any order. The values in this example are
+ * the defaults of missing options. Errors: GT_EINVAL. */
 int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err);
 
 /* Sums and means over the recorded steps. */
@@ -21,7 +21,7 @@ struct gt_profile_summary {
 	/* first and last recorded step, counted from 1; last 0: no step was recorded */
 	int64_t first, last;
 	double step_s;        /* mean time of a step, in seconds */
-	double collectives_s; /* seconds of collectives in the background, per step */
+	double collectives_s; /* mean seconds of collectives in the background, per step */
 	/* Fraction of collectives_s, 0 to 1, during which kernels of the plan ran. Kernels that
 	 * start, run or wait for collectives do not count. Collectives after the update are never
 	 * hidden. */
@@ -30,23 +30,25 @@ struct gt_profile_summary {
 
 /*
  * In a profile, kernels, phases, steps and collectives have the times at which the device does the
- * work (lib/device/marks.h). A GPU does the work later than the host queues it. So the profile
- * reads the times of a step while later steps run, and the times of the last steps when the profile
- * ends. The trace has one more row, for the work of the host.
+ * work (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU, the
+ * profile reads the times of a step while later steps run, and the times of the last steps when the
+ * profile ends. The trace of a GPU has one more row, for the work of the host.
  */
 struct gt_profile;
 
-/* Make a profile of steps on this device, and allocate memory for all its events. `events` is the
- * largest number of events in a step, including GT_PROFILE_EVENTS events that the profile adds.
- * `parallel` must outlive p. */
+/* The largest number of events that the profile itself adds to a step. */
 enum { GT_PROFILE_EVENTS = 2 };
+
+/* Make a profile of steps on this device, and allocate memory for all its events. `events` is the
+ * largest number of events in a step, including GT_PROFILE_EVENTS. `parallel` must outlive the
+ * profile. */
 int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
     const struct gt_device *device, struct gt_parallel *parallel, size_t events,
     struct gt_err *err);
 void gt_profile_free(struct gt_profile *p);
 
-/* The functions below do nothing if p is NULL. Except for gt_profile_step() and gt_profile_end(),
- * they also do nothing in steps that are not recorded. */
+/* The functions below do nothing if p is NULL. In steps that are not recorded, all of them except
+ * gt_profile_step() and gt_profile_end() also do nothing. */
 
 /* Begin a step. `index` counts the steps since gt_train_run() was called, from 0 on. `number`
  * counts all steps of the run, from 1 on; it is used in messages. */
@@ -57,14 +59,14 @@ int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct 
 int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err);
 int gt_profile_phase_done(struct gt_profile *p, struct gt_err *err);
 
-/* Record each kernel in a run of a plan as an event. Call the first function before the run, the
- * second one after it. */
+/* Record each kernel in a run of a plan as an event. Call gt_profile_plan() before the run, and
+ * gt_profile_plan_done() after the run. */
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
 /* Record the collectives that the host has run in the background since the last call, or since the
- * step began. All of them must have ended. Collectives of a device are recorded without this call.
- */
+ * step began. All these collectives must have ended. Collectives that the device runs are recorded
+ * without this call. */
 void gt_profile_background(struct gt_profile *p);
 
 /* Record work of the host as an event that began at the time `began` (gt_clock_s()) and ends now.
@@ -73,16 +75,16 @@ void gt_profile_note(struct gt_profile *p, const char *name, double began);
 
 /*
  * End a step. After the last step that is recorded, write the events to DIR/trace/rank-RANK.json,
- * log the sums, and set *summary. The file is in Chrome's trace event format. Times of devices are
- * converted to the host's clock, and all ranks of a host use the same clock, so their traces can be
- * shown side by side.
+ * where DIR is `dir` and RANK is `rank`, log the sums, and set *summary. The file is in Chrome's
+ * trace event format. Times of devices are converted to the host's clock. All ranks of a host use
+ * the same clock, so the traces of these ranks can be shown side by side.
  */
 int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);
 
 /* End the profile at the end of a run. If the run ended before the last step that should be
- * recorded, write and log the steps recorded so far, as gt_profile_step_done() does. If there are
- * none, log a warning. */
+ * recorded, write and log the steps recorded so far, as gt_profile_step_done() does. If no step was
+ * recorded, log a warning. */
 int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err);
 

@@ -16,9 +16,9 @@ struct gt_trace_tensor {
  * holds the whole model. */
 struct gt_trace {
 	int64_t samples; /* number of samples in the run's data; 0: no run is recorded */
-	/* The runs that are compared with this run compute micro-batches of ranks * batch samples
-	 * on all ranks together (struct gt_verify_options). This run splits each of these
-	 * micro-batches into `parts` smaller ones, and computes them one after the other. */
+	/* In the runs that are compared with this run, all ranks together compute a micro-batch of
+	 * ranks * batch samples (struct gt_verify_options). This run splits each of these
+	 * micro-batches into `parts` equal parts, and computes one part after the other. */
 	int parts;
 	struct gt_trace_tensor *tensors; /* [count], all parameters */
 	size_t count;
@@ -33,14 +33,16 @@ void gt_trace_release(struct gt_trace *trace);
 /* The elements of the gradients, or of the parameters, that one rank of a run holds. */
 struct gt_watched {
 	int64_t count;
-	uint32_t *tensor; /* [count]: element i is of tensors[tensor[i] - 1]; 0: padding */
-	float *wanted;    /* [count] values from the trace */
-	float *held;      /* [count] values of this rank, copied to the host */
+	/* [count]: element i belongs to gt_trace.tensors[tensor[i] - 1]; 0: padding */
+	uint32_t *tensor;
+	float *wanted; /* [count] values from the trace */
+	float *held;   /* [count] values of this rank, copied to the host */
 };
 
 /*
  * The state of an observer (lib/train/report/observer.h) of one rank in a run. The observer records
- * the trace, or compares the gradients and weights that the rank holds with the trace.
+ * the trace, or compares the loss, and the gradients and weights that the rank holds, with the
+ * trace.
  *
  * The rank cuts its shards out of the tensors in the trace, in the same way as when it loads a
  * checkpoint (gt_parallel_scatter_slot()). The shards from the trace are the expected values. The
@@ -51,7 +53,7 @@ struct gt_watcher {
 	struct gt_trace *trace;
 	bool records; /* record the trace; otherwise compare with it */
 	struct gt_watched gradients, weights;
-	/* [trace->count] largest difference of each tensor in one comparison */
+	/* [trace->count] scratch memory for one comparison: largest difference of each tensor */
 	double *differences;
 	struct gt_verify_row row; /* the findings of this rank */
 	/* Index of the first difference (row.what) among the comparisons of its step. The order of
@@ -63,9 +65,9 @@ struct gt_watcher {
 struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
-/* Add the findings of a rank to *row, the findings of all ranks: keep the largest differences, and
- * the first difference that is not within bounds. *comparison is the index of the first difference
- * in *row, as w->comparison is for w->row. */
+/* Add the findings w->row of a rank to *row, the findings of all ranks: keep the largest
+ * differences, and the first difference that is not within bounds. *comparison is the index of this
+ * first difference among the comparisons of its step, like w->comparison for w->row. */
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w);
 
 #endif

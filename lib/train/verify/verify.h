@@ -6,9 +6,10 @@
 #include "lib/train/train.h"
 
 /*
- * First, one rank runs a few steps: the reference run. Then each mode runs the same steps, from the
- * same weights, with the same samples. The number of samples is chosen such that an epoch ends
- * within these steps, and that the last batch of the epoch has fewer samples than the others.
+ * First, one rank runs a few steps: the reference run. Then each mode of parallel training runs the
+ * same steps, from the same weights, with the same samples. If the data set has enough samples, the
+ * number of samples is chosen such that an epoch ends within these steps, and that the last batch
+ * of the epoch has fewer samples than the other batches.
  *
  * Every rank compares the elements that it holds with the same elements of the reference run:
  *
@@ -24,11 +25,11 @@
  *
  *   loss      |a - b| / |b|
  *   gradient  before the update, for each tensor: max |a - b| of the tensor, divided by the larger
- *             of these two: max |b| of the tensor, and 1 / 100 of max |b| of all tensors. (Some
- *             gradients, such as that of the bias of the keys in attention, are 0 except for
- *             rounding.)
- *   weight    after the update: max |a - b|, divided by the largest change of any weight since the
- *             start of the run
+ *             of two values: max |b| of the tensor, and 1 / 100 of max |b| of all tensors. (The
+ *             second value is needed because some gradients, such as the gradient of the bias of
+ *             the keys in attention, are 0 except for rounding.)
+ *   weight    after the update, for each tensor: max |a - b| of the tensor, divided by the largest
+ *             change of any weight since the start of the run
  *
  * The bounds below allow for rounding. The order of a sum depends on the number of ranks. In
  * float32, this changes the sum by about 1e-7 of its largest term. A gradient may be 100 times
@@ -37,8 +38,8 @@
  * difference of 1 / (number of samples), which is larger than the bound.
  *
  * The difference of a weight comes from the difference of its gradient. Adam divides the gradient
- * by its own size plus eps. In these runs eps is at least 1e-4. So a difference of 1e-7 in the
- * gradient changes the update by about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
+ * by about |gradient| + eps. In these runs eps is at least 1e-4. So a difference of 1e-7 in the
+ * gradient changes the update by at most about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
  */
 #define GT_VERIFY_LOSS     1e-6
 #define GT_VERIFY_GRADIENT 1e-4
@@ -48,27 +49,27 @@
 /*
  * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
  * bounds are 0. The mode `tensor` has the bounds above, because its ranks compute different sums.
- * With `reproducible`, the statistics of batch normalisation are computed over the samples of each
+ * With `reproducible`, the statistics of batch normalization are computed over the samples of each
  * virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
  *
- * Without `reproducible`, batch normalisation uses the samples of all ranks (sync_bn). In a
+ * Without `reproducible`, batch normalization uses the samples of all ranks (sync_bn). In a
  * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
- * divides each batch into the same micro-batches. In the mode `accumulate`, too, each micro-batch
- * has its own statistics, but its reference run computes them over the whole batch. So this mode is
- * left out for a model with batch normalisation.
+ * divides each batch into the same micro-batches. In the mode `accumulate`, each micro-batch also
+ * has its own statistics, but the reference run for this mode computes them over the whole batch.
+ * So the mode `accumulate` is left out for a model with batch normalization.
  *
- * The bounds below are for models with batch normalisation, without `reproducible`. After a
- * normalisation, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
- * few images. Some of them are 0 with one order of summation and 1e-7 with another. This hardly
- * changes the loss, but it decides whether a gradient passes through the ReLU. In runs on 8 to 12
- * images, one element of the gradient of conv1 differed by 4e-2 to 1e-1 of the largest element.
- * Runs in which no ReLU has an input so close to 0 agree to 1e-5.
+ * The bounds below are for models with batch normalization, without `reproducible`. After a
+ * normalization, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs for a
+ * few images. Some of these inputs are 0 with one order of summation and 1e-7 with another order.
+ * This hardly changes the loss, but it decides whether a gradient passes through the ReLU. In runs
+ * on 8 to 12 images, one element of the gradient of conv1 differed by 4e-2 to 1e-1 of the largest
+ * element. Runs in which no ReLU has an input this close to 0 agree to 1e-5.
  *
- * So the bound for gradients is larger for these models. An eps of 1 makes updates about
- * proportional to gradients, so differences of gradients do not grow. A small learning rate keeps
- * the number of inputs that change their sign small during the 5 steps. With these settings,
- * weights differed by 6e-3 of the largest change. The mistakes that tests put into the computation
- * on purpose cause differences of 0.3 and more.
+ * Therefore the bound for gradients is larger for these models. In these runs eps is at least 1: it
+ * makes updates about proportional to gradients, so differences of gradients do not grow. A small
+ * learning rate keeps the number of inputs that change their sign small during the 5 steps. With
+ * these settings, weights differed by 6e-3 of the largest change. The mistakes that tests put into
+ * the computation on purpose cause differences of 0.3 and more.
  */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
 #define GT_VERIFY_NORM_WEIGHT   5e-2
@@ -91,8 +92,8 @@ struct gt_verify_row {
 	const char *mode;
 	int ranks;
 	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
-	/* If the mode is left out, the reason: for example, it cannot train this model. Otherwise
-	 * "". */
+	/* If the mode is left out, for example because it cannot train this model: the reason.
+	 * Otherwise "". */
 	char why[GT_VERIFY_WHY];
 	struct gt_verify_bounds bounds;
 	double loss, gradient, weight; /* the largest differences of all ranks and steps */
@@ -100,14 +101,16 @@ struct gt_verify_row {
 	/* The fields below describe the first difference that is not within bounds. */
 	const char *what;            /* "loss", "gradient" or "weight"; "": there is none */
 	char tensor[GT_VERIFY_NAME]; /* name of the tensor that differs; "" for the loss */
-	int64_t step;                /* the step of this difference, from 1 on */
-	double difference;           /* the size of this difference */
+	int64_t step;                /* the step in which the difference was found, from 1 on */
+	double difference;           /* the size of the difference */
 };
 
 struct gt_verify_options {
-	/* The options of the runs. `batch` is the batch of each rank. Some options are replaced:
-	 * each run has GT_VERIFY_STEPS steps in float32 at a constant learning rate, and no output,
-	 * no validation and no running mean of the weights. */
+	/* The options of the runs. train->batch is the number of samples in the batch of each rank.
+	 * Some options are replaced: each run has GT_VERIFY_STEPS steps in float32 at a constant
+	 * learning rate, eps and the learning rate as described above, and no output, no validation
+	 * and no running mean of the weights. Of train->parallel, only reproducible, sync_bn and
+	 * bucket_bytes are used. */
 	const struct gt_train_options *train;
 	int ranks;                         /* number of ranks of each mode */
 	struct gt_threads_options threads; /* the ranks are threads of this process */
@@ -125,7 +128,9 @@ int gt_verify_count(void);
  * that is not within bounds is not an error. The gradients and weights of GT_VERIFY_STEPS steps are
  * kept, so this needs about ten times the memory of a run.
  *
- * Errors: any error of the runs; GT_EINVAL if there are fewer samples than ranks.
+ * Errors: any error of the runs; GT_EINVAL if there are fewer samples than ranks, or than virtual
+ * ranks of a step with `reproducible`; GT_EINVAL for augmentation that mixes images, without
+ * `reproducible`.
  */
 int gt_verify_parallel(
     struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err);
