@@ -489,6 +489,9 @@ def refusals(folder):
         ("a step that is a text", {**state, "step": "2"}, "sgd", "'step' is not a number"),
         ("a negative rate", one(initial_lr=-0.1), "adamw", "its optimizer has initial_lr=-0.1"),
         ("a negative decay", one(weight_decay=-0.1), "adamw", "its optimizer has weight_decay=-0.1"),
+        ("an eps that is NaN", one(eps=math.nan), "adamw", "its optimizer has eps=nan"),
+        ("a momentum that is NaN", {**state, "optimizer": {**state["optimizer"], "param_groups": [{**g, "momentum": math.nan}
+         for g in state["optimizer"]["param_groups"]]}}, "sgd", "its optimizer has momentum=nan"),
         ("layers unfrozen later", {"model": peer.weights(), "step": 2, "optimizer": {"state": unfrozen, "param_groups": adam["param_groups"]}},
          "adamw", "its optimizer has counted 2 steps for some parameters, 1 for parameter 2"),
         ("no decay", one(weight_decay=0), "adamw --weight-decay 0.1", "its optimizer has no weight decay for '0.weight', which has some in this run"),

@@ -88,7 +88,7 @@ static bool number(double *out, const struct gt_tree *group, const char *key)
 
 static int check_settings(const struct gt_tree *group, struct gt_err *err)
 {
-	enum rule { A_NUMBER, ZERO, NOT_NEGATIVE };
+	enum rule { ZERO, NOT_NEGATIVE };
 	static const struct {
 		const char *key;
 		enum rule rule;
@@ -99,9 +99,9 @@ static int check_settings(const struct gt_tree *group, struct gt_err *err)
 		{ "lr", NOT_NEGATIVE },
 		{ "initial_lr", NOT_NEGATIVE },
 		{ "weight_decay", NOT_NEGATIVE },
-		{ "momentum", A_NUMBER },
-		{ "eps", A_NUMBER },
-		{ "nesterov", A_NUMBER },
+		{ "momentum", NOT_NEGATIVE },
+		{ "eps", NOT_NEGATIVE },
+		{ "nesterov", NOT_NEGATIVE },
 	};
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {

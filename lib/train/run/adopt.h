@@ -18,8 +18,8 @@
  * GT_ENOTSUP for settings that gtrain does not support, such as amsgrad, and for groups of
  * parameters that differ in settings other than `lr` and `weight_decay`; GT_ENOTSUP also for groups
  * with different weight decays above 0, if no option of this run sets the weight decay; GT_EFORMAT
- * for settings that are not numbers, and for learning rates and weight decays that are NaN,
- * infinite or negative.
+ * for settings that are not numbers, and for learning rates, weight decays, momentum and eps that
+ * are NaN, infinite or negative.
  */
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 
