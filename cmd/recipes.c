@@ -109,27 +109,47 @@ static void print_wrapped(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
+/* The options that depend on the user's files. A recipe has examples of them, but no values. */
+static const char *const own_options[] = { "data", "val", "init-from", NULL };
+
 /* A value too long for the line is broken behind a comma, as a shell joins it again: so the rest
  * begins in the first column. */
-static void print_data(FILE *out, const char *data)
+static void print_value(FILE *out, int column, const char *value)
 {
-	int column = fprintf(out, "%*sfor example --data ", INDENT, "");
+	while (*value) {
+		int length = (int)strcspn(value, ",");
 
-	while (*data) {
-		int length = (int)strcspn(data, ",");
-
-		length += data[length] == ',';
+		length += value[length] == ',';
 		if (column + length > WIDTH - (int)strlen("\\"))
 			column = fprintf(out, "\\\n") - 2;
-		column += fprintf(out, "%.*s", length, data);
-		data += length;
+		column += fprintf(out, "%.*s", length, value);
+		value += length;
+	}
+}
+
+/* One option per line. Every recipe has an example of --data, the first. */
+static void print_example(FILE *out, const json_t *recipe)
+{
+	int column = fprintf(out, "%*sfor example ", INDENT, "");
+
+	for (const char *const *option = own_options; *option; option++) {
+		const char *value = text_of(recipe, *option);
+
+		if (!*value)
+			continue;
+		if (option > own_options) {
+			fputs(" \\\n", out);
+			column = fprintf(out, "%*s", INDENT, "");
+		}
+		column += fprintf(out, "--%s ", *option);
+		print_value(out, column, value);
 	}
 	fputc('\n', out);
 }
 
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err)
 {
-	fputs("gtrain train --config NAME --data DATA takes all other options from a recipe.\n"
+	fputs("gtrain train --config NAME --data DATA takes the other options from a recipe.\n"
 	      "Options on the command line win. --dry-run prints the plan.\n",
 	    out);
 	for (const struct gt_cmd_recipe *r = gt_cmd_recipes; r->name; r++) {
@@ -141,7 +161,7 @@ int gt_cmd_recipes_print(FILE *out, struct gt_err *err)
 		print_wrapped(out, text_of(object, "text"));
 		if (*text_of(object, "measured"))
 			fprintf(out, "      machine and time: %s\n", text_of(object, "measured"));
-		print_data(out, text_of(object, "data"));
+		print_example(out, object);
 		json_decref(object);
 	}
 	return 0;

@@ -18,6 +18,9 @@ names() {
 	gtrain help recipes
 	equal "$status" 0
 	[[ $out == *"nanogpt-char: train a character-level GPT"*"for example --data text:input.txt"* ]]
+	[[ $out == *'tokenizer=$HOME/.cache/gtrain/data/gpt2 \
+      --init-from $HOME/.cache/gtrain/data/gpt2'* && $out == *" --val images:imagenet,split=val"* ]]
+	equal "$(awk 'length > 80' <<<"$out")" ""
 	equal "$(names)" "$(cd "$ROOT/cmd/recipes" && printf '%s\n' *.json | sed 's/\.json$//')"
 	gtrain help recipes --json
 	check "$out" 'all(r["title"] and r["data"] and r["text"] and "model" in r["options"] and "data" not in r["options"]
