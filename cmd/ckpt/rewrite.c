@@ -57,6 +57,19 @@ static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
 	    r->format, ending);
 }
 
+/* The hint lists the formats of this command: convert also writes Hugging Face's folders. */
+static int find_format(
+    struct gt_ckpt_rewrite *r, const char *to, const struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_opt *row = gt_opt_find(env->opts.table, "to", strlen("to"));
+	char formats[80];
+
+	if (!gt_convert_format(&r->format, to, r->target->output, err))
+		return 0;
+	gt_opt_join_words(formats, sizeof(formats), row->words);
+	return gt_err_hint(err, "name the format with --to: %s", formats);
+}
+
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_target_cli *target = r->target;
@@ -64,7 +77,7 @@ int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, stru
 	int rc = gt_cmd_find_ckpts(env, err);
 
 	if (!rc)
-		rc = gt_convert_format(&r->format, to, target->output, err);
+		rc = find_format(r, to, env, err);
 	if (!rc)
 		rc = check_output(r, env, err);
 	if (!rc && to)

@@ -178,6 +178,10 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
  * zero byte at the end. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
 
+/* Write `words`, a list ended by NULL, to `out`, with ", " between them. `size` is the size of
+ * `out` in bytes; a longer text is cut off. */
+void gt_opt_join_words(char *out, size_t size, const char *const *words);
+
 /* gt_opt_takes_value() returns whether the option can have a value. gt_opt_needs_value() returns
  * whether it must have one. */
 bool gt_opt_takes_value(const struct gt_opt *row);

@@ -178,7 +178,7 @@ static int set_pair(
 }
 
 /* "sgd, adam, adamw" */
-static void join_words(char *out, size_t size, const char *const *words)
+void gt_opt_join_words(char *out, size_t size, const char *const *words)
 {
 	size_t used = 0;
 
@@ -200,7 +200,7 @@ static int set_choice(
 		}
 		gt_suggest_offer(&near, row->words[i]);
 	}
-	join_words(all, sizeof(all), row->words);
+	gt_opt_join_words(all, sizeof(all), row->words);
 	gt_err_set(err, GT_EINVAL, "'%s' is not one of %s", text, all);
 	if (near.best)
 		gt_err_hint(err, "did you mean '%s'?", near.best);

@@ -39,8 +39,11 @@ keys() {
 	equal "$(jq .tensors <"$BATS_TEST_TMPDIR/out")" "$(keys in.pth | wc -l)"
 	gtrain ckpt convert in.pth -o out.xyz
 	equal "$status" 2
-	[[ $err == *"the ending of 'out.xyz' names no format"*"--to pth"* ]]
+	equal "$err" "gtrain: error: the ending of 'out.xyz' names no format
+hint: name the format with --to: pth, legacy, safetensors, npz, hf"
 	[[ ! -e out.xyz ]]
+	gtrain ckpt select in.pth --keys '*' -o out.xyz
+	[[ $err == *"hint: name the format with --to: pth, legacy, safetensors, npz" ]]
 }
 
 @test "an ending may be in capitals, and one that misleads is warned of" {

@@ -59,7 +59,7 @@ int gt_convert_format(const char **format, const char *to, const char *path, str
 		gt_err_set(err, GT_EINVAL, "{to}: no format is called '%.40s'", to);
 	else
 		gt_err_set(err, GT_EINVAL, "the ending of '%.200s' names no format", path);
-	return gt_err_hint(err, "{to} pth, legacy, safetensors or npz");
+	return err->code;
 }
 
 static bool is_flat(const char *format)

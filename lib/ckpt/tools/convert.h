@@ -16,7 +16,7 @@
  *                 .safetensors.index.json
  *   npz           .npz                               npz
  *
- * Errors: GT_EINVAL for another word or ending, with a hint that lists the words.
+ * Errors: GT_EINVAL for another word or ending.
  */
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
 
