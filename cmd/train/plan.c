@@ -14,14 +14,16 @@ static json_int_t field(const json_t *plan, const char *name)
 	return json_integer_value(json_object_get(plan, name));
 }
 
-static void print_bytes(const json_t *memory, const char *name)
+/* `key` is the key of the JSON document. */
+static void print_bytes(const json_t *memory, const char *key)
 {
+	const char *name = strcmp(key, "arena") ? key : "activations";
 	char size[GT_TEXT_SIZE];
 
-	if (json_is_null(json_object_get(memory, name)))
+	if (json_is_null(json_object_get(memory, key)))
 		printf("  %-12s not known, and not counted\n", name);
 	else
-		printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, name)));
+		printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, key)));
 }
 
 static void print_stages(const json_t *plan)
@@ -84,7 +86,7 @@ static void print_text(const json_t *plan)
 	printf("memory per device%s\n", json_object_get(plan, "stages") ? ", of stage 0" : "");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		print_bytes(memory, parts[i]);
-	printf("the arena would take %s if temporaries shared no memory\n",
+	printf("activations would take %s if temporaries shared no memory\n",
 	    gt_text_bytes(b, (uint64_t)field(plan, "arena_bytes_without_sharing")));
 }
 

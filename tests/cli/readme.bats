@@ -32,5 +32,5 @@ load helpers
 			return 1
 		}
 	done < <(sed -n '/^```console/,/^```/p' "$ROOT/README.md" |
-		grep -vE '^```|^\$|^\.\.\.|^$|loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (arena|total) |^the arena')
+		grep -vE '^```|^\$|^\.\.\.|^$|loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
 }
