@@ -120,11 +120,12 @@ extern const char *const gt_cmd_color_words[];
 extern const char *const gt_cmd_devices[];
 
 /* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
- * of `cli_type` that holds the value. `text` is the help of --device. `keys` says in the help of
- * --names which keys are meant, for example "keys of the checkpoint". */
+ * of `cli_type` that holds the value. `form` is the value in the help of --device, LIST or DEVICE,
+ * and `text` its help. `keys` says in the help of --names which keys are meant, for example "keys
+ * of the checkpoint". */
 /* clang-format off */
-#define GT_CMD_DEVICE(cli_type, member, text) \
-	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), "LIST", text, \
+#define GT_CMD_DEVICE(cli_type, member, form, text) \
+	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), form, text, \
 	    .initial = "cpu", .words = gt_cmd_devices, .complete = GT_COMPLETE_WORDS }
 #define GT_CMD_TF32(cli_type, member) \
 	{ "tf32", 0, GT_OPT_FLAG, GT_OPT_FIELD(cli_type, member), \

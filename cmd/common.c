@@ -267,7 +267,7 @@ void gt_cmd_print_overview(FILE *stream, bool color)
 		if (name)
 			fprintf(stream, "  %-9s %s\n", name, summary);
 	}
-	fputs("\n'gtrain help COMMAND' describes one of them.\n\n", stream);
+	fputs("\n'gtrain COMMAND --help' describes one of them.\n\n", stream);
 	print_heading(stream, "Topics for 'gtrain help TOPIC'", color);
 	for (const struct gt_cmd_topic *topic = gt_cmd_topics(); topic->name; topic++)
 		fprintf(stream, "  %-9s %s\n", topic->name, topic->summary);

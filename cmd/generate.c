@@ -47,7 +47,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "Text" },
 	{ "prompt", 0, GT_OPT_STRING, AT(prompt), "TEXT", "text to continue", .initial = "\n",
-	    .otherwise = "the token before texts, or a line break" },
+	    .otherwise = "the token that begins texts, or a line break" },
 	{ "tokens", 0, GT_OPT_INT, AT(tokens), "N", "write at most this many tokens",
 	    .initial = "256", .min = 1, .max = 1e9 },
 	{ "temperature", 0, GT_OPT_DOUBLE, AT(sampling.temperature), "X",
@@ -62,7 +62,7 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
-	GT_CMD_DEVICE(struct gt_generate_cli, device,
+	GT_CMD_DEVICE(struct gt_generate_cli, device, "DEVICE",
 	    "device to compute on: cpu, cuda (the first GPU) or cuda:1"),
 	GT_CMD_TF32(struct gt_generate_cli, tf32),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",

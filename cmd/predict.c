@@ -36,7 +36,7 @@ static const struct gt_opt table[] = {
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
 	    "how to read images (size, reduce, channels, mean, std) or tables (sep, header, "
 	    "standardise)",
-	    .otherwise = "as in training" },
+	    .otherwise = "as in training; sep=comma, header=auto" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "top", 0, GT_OPT_INT, AT(top), "N",
@@ -59,7 +59,7 @@ static const struct gt_opt table[] = {
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_CMD_TF32(struct predict_cli, eval.tf32),
-	GT_CMD_DEVICE(struct predict_cli, eval.device,
+	GT_CMD_DEVICE(struct predict_cli, eval.device, "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",

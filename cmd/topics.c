@@ -341,7 +341,8 @@ static int print_data(FILE *out, struct gt_err *err)
 {
 	const struct gt_data_form *form;
 
-	fputs("--data KIND:PATH[,key=value...] names a data set. A comma inside PATH is '\\,'.\n",
+	fputs("--data KIND:PATH[,key=value...] names a data set. A comma inside PATH is '\\,'.\n"
+	      "NAME replaces KIND:PATH if 'gtrain data get NAME' has fetched the data.\n",
 	    out);
 	for (int i = 0; (form = gt_data_form(i)); i++) {
 		fprintf(out, "\n  %s:%s\n      %s\n", form->name, form->path, form->summary);
@@ -371,13 +372,17 @@ static json_t *describe_data(struct gt_err *err)
 
 static int print_resume(FILE *out, struct gt_err *err)
 {
+	static const char *const headings[GT_RESUME_KINDS] = {
+		[GT_RESUME_FREE] = "These options may change when a run is resumed",
+		[GT_RESUME_FIXED] = "These options must not change",
+		[GT_RESUME_UNUSED] = "These options have no effect on a resumed run",
+	};
+
 	(void)err;
-	fputs("These options may change when a run is resumed:\n", out);
-	for (int fixed = 0; fixed < 2; fixed++) {
-		if (fixed)
-			fputs("\nThese options must not change:\n", out);
+	for (int kind = 0; kind < GT_RESUME_KINDS; kind++) {
+		fprintf(out, "%s%s:\n", kind ? "\n" : "", headings[kind]);
 		for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
-			if (r->fixed == fixed)
+			if ((int)r->kind == kind)
 				gt_help_finish_row(
 				    out, fprintf(out, "  --%s", r->option), r->text, "");
 	}
@@ -391,7 +396,7 @@ static json_t *describe_resume(struct gt_err *err)
 	(void)err;
 	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
 		json_array_append_new(list, json_pack("{ss sb ss}", "option", r->option, "fixed",
-		                                (int)r->fixed, "text", r->text));
+		                                r->kind == GT_RESUME_FIXED, "text", r->text));
 	return list;
 }
 

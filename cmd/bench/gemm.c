@@ -59,8 +59,9 @@ static const struct {
 	{ "tf32", GT_F32, true } };
 
 /*
- * Unless shapes are given: cubes, and gpt2's products (queries, keys and values; projection; the
- * two of the multilayer perceptron; the head), of 16 x 1024 tokens on a GPU, of 256 on the CPU.
+ * Unless shapes are given: products with M = N = K, and those of gpt2 (queries, keys and values;
+ * projection; the two of the multilayer perceptron; the head), of 16 x 1024 tokens on a GPU, of 256
+ * on the CPU.
  */
 static const char near_shapes[] = "512x512x512,1024x1024x1024,2048x2048x2048,256x2304x768,"
                                   "256x768x768,256x3072x768,256x768x3072,256x50257x768";

@@ -10,7 +10,7 @@
 	    .max = GT_BENCH_MAX_ROUNDS }
 #define GT_BENCH_SECONDS(cli_type, member) \
 	{ "seconds", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
-	    "length of a round in seconds; at least one run is made", .initial = "0.05", \
+	    "length of a round in seconds; it has at least one run", .initial = "0.05", \
 	    .flags = GT_OPT_ABOVE, .max = 3600 }
 
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
@@ -21,7 +21,8 @@ static const struct gt_opt allreduce_table[] = {
 	    "number of ranks (processes on this host)", .initial = "2"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
 	    "sizes of the buffer in bytes, each twice the one before", .initial = "1K..256M" },
-	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "devices of the ranks: cpu or cuda"),
+	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "LIST",
+	    "devices of the ranks: cpu or cuda"),
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
 	    .words = gt_bench_dtypes, .initial = "fp32" },
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
@@ -57,10 +58,10 @@ static const struct gt_opt ckpt_table[] = {
 
 static const struct gt_opt gemm_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device,
+	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device, "LIST",
 	    "devices, one after the other: cpu, cuda, cuda:0,cuda:1"),
 	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
-	    "products of [M, K] and [K, N]", .otherwise = "cubes, and gpt2's products" },
+	    "products of [M, K] and [K, N]", .otherwise = "M = N = K, and gpt2's products" },
 	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST",
 	    "types of the matrices: fp32, tf32, fp16, bf16", .initial = "fp32,bf16,fp16" },
 	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
@@ -75,7 +76,7 @@ static const struct gt_opt gemm_table[] = {
 
 static const struct gt_opt copy_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_DEVICE(struct gt_bench_copy_cli, device,
+	GT_CMD_DEVICE(struct gt_bench_copy_cli, device, "LIST",
 	    "devices to measure, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
 	    "sizes of a copy in bytes, each twice the one before", .initial = "64K..64M" },

@@ -12,7 +12,8 @@
 	{                                                                                          \
 		"to", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, to), "DIR",                         \
 		    "folder of data sets, each in a folder of its name",                           \
-		    .otherwise = "~/.cache/gtrain/data", .complete = GT_COMPLETE_DIR               \
+		    .otherwise = "gtrain/data in $XDG_CACHE_HOME, else in ~/.cache",               \
+		    .complete = GT_COMPLETE_DIR                                                    \
 	}
 
 /* Set *out to the path of the folder of data sets; the caller frees *out with free(). `to` is the

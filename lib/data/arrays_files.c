@@ -273,9 +273,9 @@ static const struct gt_setting npy_settings[] = {
 	{ "target", "FILE", NULL, "the .npy file of the targets (required)" }, COMMON_SETTINGS
 };
 
-static const struct gt_setting npz_settings[] = { { "input", "NAME", "by its name",
+static const struct gt_setting npz_settings[] = { { "input", "NAME", "a usual name, such as x",
 	                                              "the array of the inputs" },
-	{ "target", "NAME", "by its name", "the array of the targets" },
+	{ "target", "NAME", "a usual name, such as y", "the array of the targets" },
 	{ "split", "train|val|test", "train if it exists",
 	    "use the arrays of this split, such as x_train or train_images" },
 	COMMON_SETTINGS };

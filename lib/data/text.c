@@ -496,7 +496,7 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 
 static const struct gt_setting settings[] = {
 	{ "level", "char|byte|bpe", "char",
-	    "a token is a character, a byte, or one of a tokenizer" },
+	    "tokens are characters, bytes, or those of a tokenizer" },
 	{ "tokenizer", "PATH", "that of the run",
 	    "for bpe: a tokenizer.json, or a folder with one" },
 	{ 0 }

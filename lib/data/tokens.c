@@ -293,7 +293,7 @@ static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "vocab", "N", "that of the model", "number of different tokens" },
+	{ "vocab", "N", "that of the training data or the model", "number of different tokens" },
 	{ "type", "uint16|uint32", "uint16", "type of the tokens in files without a header" }, { 0 }
 };
 

@@ -136,7 +136,8 @@ static int add(struct list *l, const struct gt_backend *backend, int index, stru
 		if (l->names[i].index == index) {
 			gt_err_set(
 			    err, GT_EINVAL, "device '%s:%d' is listed twice", backend->name, index);
-			return gt_err_hint(err, "for several ranks on one device use {nproc}");
+			return gt_err_hint(
+			    err, "name each device once; more ranks than devices share them");
 		}
 	}
 	if (gt_grow(&l->names, l->count, &l->capacity, sizeof(*l->names), err))

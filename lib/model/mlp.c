@@ -50,7 +50,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 
 const struct gt_arch gt_arch_mlp = {
 	.name = "mlp",
-	.summary = "linear layers, rectified units between them",
+	.summary = "linear layers with ReLU between them",
 	.keys = "sizes",
 	.preferred_input = preferred_input,
 	.logits = logits,

@@ -68,19 +68,20 @@ static const struct {
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
 	    "gpt2 llama" },
 	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL, NULL },
-	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL,
-	    NULL },
+	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary position embeddings",
+	    NULL, NULL },
 	{ "eps", KEY_POSITIVE, AT(eps), "added to the variance, or mean square, in norms", NULL,
 	    NULL },
-	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding", NULL,
-	    NULL },
+	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer shares the embedding's weights",
+	    NULL, NULL },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "4 times the width", "gpt2 vit" },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "8/3 of the width, rounded up to a multiple of 32", "llama" },
 	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL },
-	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "from the data", NULL },
+	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
+	    NULL },
 	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data, else 224",
 	    "resnet" },
 	{ "image", KEY_INT, AT(image), "height and width of images",
@@ -91,7 +92,7 @@ static const struct {
 	    NULL },
 	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL },
 	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),
-	    "begin the weights of each block's last norm at zero", NULL, NULL },
+	    "initialize the weights of each block's last norm to 0", NULL, NULL },
 	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exact or approximated with tanh", NULL,
 	    NULL },
 };
@@ -104,7 +105,7 @@ static const char *const forms[] = { "N", "X", "P", "yes|no", "erf|tanh" };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
 
-static const double MOST_REAL = 1e12; /* of a base of rotary positions */
+static const double MOST_REAL = 1e12; /* of theta */
 
 static bool word_in(const char *list, const char *word)
 {

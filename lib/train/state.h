@@ -132,7 +132,7 @@ int gt_train_check_files(const struct gt_train_options *o, struct gt_err *err);
 int gt_train_check_place(const struct gt_train *t, struct gt_err *err);
 
 /* Return a JSON object with this run's values of the options that must not change when a run is
- * resumed (gt_resume_rule.fixed). The caller frees the object. NULL with err set on failure. */
+ * resumed (GT_RESUME_FIXED). The caller frees the object. NULL with err set on failure. */
 json_t *gt_train_fixed_options(const struct gt_train *t, struct gt_err *err);
 
 /* Return a JSON object with the fixed options and the main other options of the run, such as the

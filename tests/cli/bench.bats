@@ -163,6 +163,8 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 	gtrain bench gemm --device cpu:7 --shapes 1x1x1
 	[ "$status" != 0 ]
 	[[ $err == *"--device cpu:7: "* ]]
+	gtrain bench gemm --device cpu,cpu --shapes 1x1x1 # no option of other commands in the hint
+	[[ $err == *"'cpu:0' is listed twice"*"hint: name each device once; "* && $err != *nproc* ]]
 }
 
 @test "bench gemm leaves out what does not fit into memory" {

@@ -100,7 +100,7 @@ fish_offers() {
 }
 
 @test "gtrain-train.1 has the table of 'help resume', which has every option that a run keeps" {
-	equal "$(sed -n '/^\.Ss Going on with other options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" |
+	equal "$(sed -n '/^\.Ss Resuming with other options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" |
 		sed '1,/^\.Bd/d; /^\.Ed/d; s/\\-/-/g' | tr -s ' \n' ' ')" "$("$GTRAIN" help resume | tr -s ' \n' ' ')"
 	"$GTRAIN" train --model mlp --data random:8/3,samples=64 --steps 1 --out "$BATS_TEST_TMPDIR/run" -q
 	equal "$("$GTRAIN" help resume --json | jq -r '.resume[].option')" \

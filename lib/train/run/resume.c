@@ -15,32 +15,35 @@
 
 #define FREE(name, effect)                                                                         \
 	{                                                                                          \
-		name, false, effect                                                                \
+		name, GT_RESUME_FREE, effect                                                       \
 	}
 #define FIXED(name, reason)                                                                        \
 	{                                                                                          \
-		name, true, reason                                                                 \
+		name, GT_RESUME_FIXED, reason                                                      \
+	}
+
+#define UNUSED(name, reason)                                                                       \
+	{                                                                                          \
+		name, GT_RESUME_UNUSED, reason                                                     \
 	}
 
 static const char now[] = "from the next step on";
 static const char epoch_length[] =
-    "an epoch has another number of steps; continues after the samples read";
-static const char no_weights[] =
-    "the weights are those of the checkpoint: an error on the command line, no effect in "
-    "config.json";
+    "an epoch has another number of steps; the run continues after the samples read";
+static const char no_weights[] = "the weights are those of the checkpoint";
 static const char same_steps[] = "the same steps, computed in another way";
-static const char other_bits[] = "the same steps; a reproducible run may get other bits";
+static const char other_bits[] = "the same steps; the bits of a reproducible run may change";
 
 static const struct gt_resume_rule rules[] = {
 	FIXED("model", "the weights in the checkpoint are those of the old model"),
 	FREE("data", "the run continues in the same epoch, with the new data; with a validation "
-	             "split, they need as many samples as before"),
+	             "split, the data must have as many samples as before"),
 	FREE("val", "only evaluations on the new data count for the best one"),
 	FIXED("val-split", "the run would evaluate on samples that it has trained on"),
-	FREE("init-from", no_weights),
+	UNUSED("init-from", no_weights),
 	FREE("map", "renames keys of another program's checkpoint"),
-	FREE("names", no_weights),
-	FREE("strict", no_weights),
+	UNUSED("names", no_weights),
+	UNUSED("strict", no_weights),
 	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
 	FIXED("lr-scale", "the optimizer's groups of parameters depend on it"),
 	FREE("epochs", "all passes over the data, also those already done; the end moves"),
@@ -52,7 +55,7 @@ static const struct gt_resume_rule rules[] = {
 	FREE("amp", "from the next step on; a new loss scale begins at 65536"),
 	FREE("tf32", now),
 	FIXED("optimizer", "another optimizer cannot use the state in the checkpoint"),
-	FREE("lr", "from the next step on; the lowest rate changes, too"),
+	FREE("lr", "from the next step on; the lowest learning rate changes, too"),
 	FREE("adam-lr", now),
 	FREE("adjust-lr", now),
 	FREE("momentum", "from the next step on; if it was 0, the momentum buffers start at zero"),
@@ -407,7 +410,7 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 /* --amp has a warning of its own; an option that was unset and excludes another goes with it. */
 static bool is_told(const struct gt_resume_rule *rule, const json_t *value)
 {
-	return !rule->fixed && strcmp(rule->option, "amp") &&
+	return rule->kind != GT_RESUME_FIXED && strcmp(rule->option, "amp") &&
 	       !(json_is_null(value) &&
 	           (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps")));
 }

@@ -8,13 +8,16 @@
 
 #include "lib/base/err.h"
 
+/* A different value has an effect, is an error, or has no effect. */
+enum gt_resume_kind { GT_RESUME_FREE, GT_RESUME_FIXED, GT_RESUME_UNUSED, GT_RESUME_KINDS };
+
 /* The rule for an option that has one value in the checkpoint and another one in the resumed
  * run. */
 struct gt_resume_rule {
 	const char *option; /* name of an option of `gtrain train`, without the dashes */
-	bool fixed;         /* a different value is an error */
-	/* if `fixed`: the reason why a different value is an error; otherwise: the effect of a
-	 * different value. In lower case. */
+	enum gt_resume_kind kind;
+	/* GT_RESUME_FREE: the effect of a different value; otherwise the reason why it is an error
+	 * or has no effect. In lower case. */
 	const char *text;
 };
 
@@ -32,7 +35,7 @@ struct gt_train;
  * Check that the run may continue from its checkpoint (t->saved, t->resumed):
  *
  *   - The run must not end before the checkpoint's step.
- *   - An option that must not change (gt_resume_rule.fixed) must have the value in "config" of the
+ *   - An option that must not change (GT_RESUME_FIXED) must have the value in "config" of the
  *     checkpoint. If "config" lacks the option, this run must not use the option either.
  *   - If this run has rules of --map, they must be the rules in "config".
  *   - With --val-split, the training data must have the same number of samples as before.
@@ -74,9 +77,9 @@ int64_t gt_resume_position(const struct gt_train *t, int64_t step);
  */
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 
-/* `config` holds the options of this run. For each option that may change and has another value in
- * `config` than in the checkpoint, log a line with the name of the option, both values and the
- * effect. The option `amp` is left out, because gt_train_open() logs a warning about `amp`. */
+/* `config` holds the options of this run. For each option that is not GT_RESUME_FIXED and has another
+ * value in `config` than in the checkpoint, log a line with the name of the option, both values and
+ * the effect. The option `amp` is left out, because gt_train_open() logs a warning about `amp`. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif
