@@ -120,9 +120,9 @@ extern const char *const gt_cmd_color_words[];
 extern const char *const gt_cmd_devices[];
 
 /* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
- * of `cli_type` that holds the value. `form` is the value in the help of --device, LIST or DEVICE,
- * and `text` its help. `keys` says in the help of --names which keys are meant, for example "keys
- * of the checkpoint". */
+ * of `cli_type` that holds the value. For --device, `form` is LIST or DEVICE, and `text` is the
+ * help. `keys` says in the help of --names which keys are meant, for example "keys of the
+ * checkpoint". */
 /* clang-format off */
 #define GT_CMD_DEVICE(cli_type, member, form, text) \
 	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), form, text, \

@@ -74,7 +74,7 @@ static int choose_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r,
 	return 0;
 }
 
-/* Other data for a model have the offsets of the training data. Numbers that are not standardised
+/* Other data for a model have the offsets of the training data. Numbers that are not standardized
  * have none, because they are used unchanged. */
 static int set_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {

@@ -122,7 +122,7 @@ static void note_differences(const struct gt_csv_table *t, char text[NOTE_BYTES]
 		scaled |= like->columns[k].mean != 0 || like->columns[k].std != 1;
 	if (scaled && !t->standardise)
 		add(text, "; ",
-		    "standardise=no, but the model was trained on standardised columns");
+		    "standardise=no, but the model was trained on standardized columns");
 	if (t->other_target && !t->request->new_classes)
 		add(text, "; ", "the target is %s, but the model was trained on %s",
 		    describe_target(t, false, here), describe_target(t, true, there));

@@ -303,7 +303,7 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 
 @test "numbers of a table are read as they are, with a warning, where the checkpoint does not know their scale" {
 	local said kind data=csv:t.csv,skip=0
-	local warning="warning: 'bare.npz' does not say how numbers were standardised: they are read as they are"
+	local warning="warning: 'bare.npz' does not say how numbers were standardized: they are read as they are"
 	rows 20 'print("red blue".split()[i % 2], i + 10, 30 * i, i % 2, sep=",")' >t.csv
 	rows 20 'print(i + 0.5, 3 * i + 0.5, sep=",")' >prices.csv
 	"$GTRAIN" train --model mlp:2,6,2 --data csv:t.csv,skip=0 --batch 4 --steps 1 --out net -q
@@ -338,7 +338,7 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	equal "$status:$out" 2:
 	gtrain predict --ckpt net inputs.csv --read standardise=no
 	equal "$status" 0
-	[[ $err == *"--read: standardise=no, but the model was trained on standardised columns"* ]]
+	[[ $err == *"--read: standardise=no, but the model was trained on standardized columns"* ]]
 
 	# A table without a column of numbers needs no warning, the target of a regression does.
 	cp words.npz bare.npz
@@ -355,5 +355,5 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	gtrain train --model mlp:2,6,2 --init-from net.npz --data csv:t.csv,skip=0,standardise=yes --val csv:t.csv,skip=0,standardise=yes \
 		--batch 4 --steps 1 --out on
 	equal "$status" 0
-	[[ $err != *standardised* ]]
+	[[ $err != *standardized* ]]
 }

@@ -110,7 +110,7 @@ setup() {
 	gtrain eval --ckpt raw/model.pth --model mlp:1,256,2 --data csv:numbers.csv --json
 	equal "$out" "$wanted"
 	gtrain eval --ckpt run --data 'csv:val.csv,sep=;,standardise=no'
-	[[ $err == *"standardise=no, but the model was trained on standardised columns"* ]]
+	[[ $err == *"standardise=no, but the model was trained on standardized columns"* ]]
 }
 
 @test "numbers far from 0 keep their digits" {

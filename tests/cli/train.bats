@@ -499,7 +499,7 @@ hint: --accumulate 4, with a larger --batch"
 	done
 }
 
-@test "the target of a regression that begins with the weights of a classifier is standardised" {
+@test "the target of a regression that begins with the weights of a classifier is standardized" {
 	rows 24 "print(i % 5, i % 7, 'ab'[i % 2], sep=',')" >classes.csv
 	rows 24 "print(i % 5, i % 7, 200000.5 + 1000 * i, sep=',')" >prices.csv
 	gtrain train --model mlp:2,4,2 --data csv:classes.csv --steps 2 --batch 8 -q --out first

@@ -90,7 +90,7 @@ static void numbers_keep_their_digits(void **state)
 
 /* The squares of these targets' deviations would be 0 as double, but their standard deviation is
  * not. */
-static void small_targets_are_standardised(void **state)
+static void small_targets_are_standardized(void **state)
 {
 	static const double units[] = { 1, 1e-165, 1e-300, 1e38 };
 	struct fixture f;
@@ -542,7 +542,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_keep_their_digits),
-		cmocka_unit_test(small_targets_are_standardised),
+		cmocka_unit_test(small_targets_are_standardized),
 		cmocka_unit_test(small_numbers_of_other_data_are_read),
 		cmocka_unit_test(the_first_rows_choose_the_offset),
 		cmocka_unit_test(numbers_near_0_end_an_offset),

@@ -318,7 +318,7 @@ static void say_rescue(struct gt_buf *note, struct rescue *r)
 	if (r->left_out)
 		gt_buf_printf(note,
 		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
-		    "quantised or sparse\n",
+		    "quantized or sparse\n",
 		    r->left_out, r->left_out == 1 ? "" : "s");
 	if (r->weights_only)
 		say_places(note, &r->refused, "object",

@@ -13,7 +13,7 @@ const struct gt_tree *gt_class_dict(const struct gt_tree *node)
 	return gt_tree_is(node, GT_TREE_DICT) ? node : NULL;
 }
 
-/* A module can save any value under its path: a quantised Linear saves a dtype and a tuple. */
+/* A module can save any value under its path: a quantized Linear saves a dtype and a tuple. */
 bool gt_class_is_entry(const struct gt_tree_item *item, bool by_modules)
 {
 	const struct gt_tree *value = item->value;

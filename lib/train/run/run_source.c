@@ -496,7 +496,7 @@ int gt_run_source_check_scale(const struct gt_run_source *source, const struct g
 		    "add mean=...,std=... of its training to {%s}",
 		    source->path, option);
 	return gt_err_set(err, GT_EINVAL,
-	    "'%s' does not say how numbers were standardised: they are read as they are; if the "
+	    "'%s' does not say how numbers were standardized: they are read as they are; if the "
 	    "model was trained so, confirm it with standardise=no in {%s}",
 	    source->path, option);
 }
