@@ -243,7 +243,7 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
     int32_t *target, struct gt_err *err);
 
 /* For regression: set *number to the target of sample `index` as the number in the file, before
- * standardisation. Return false if this number is not known. */
+ * it is standardized. Return false if this number is not known. */
 bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number);
 
 /*
