@@ -326,8 +326,10 @@ AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 # Testing -------------------------------------------------------------------------------------
 T       ?=
 REQUIRE ?=
+# Tests wait for clocks and for each other: with one file more than processors, none of these is idle.
+TEST_JOBS = $(shell expr $(JOBS) + 1)
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
-            JOBS='$(JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
+            JOBS='$(TEST_JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
 
 check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
 	$(AGAIN) check-run
