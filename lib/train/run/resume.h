@@ -77,9 +77,10 @@ int64_t gt_resume_position(const struct gt_train *t, int64_t step);
  */
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 
-/* `config` holds the options of this run. For each option that is not GT_RESUME_FIXED and has another
- * value in `config` than in the checkpoint, log a line with the name of the option, both values and
- * the effect. The option `amp` is left out, because gt_train_open() logs a warning about `amp`. */
+/* `config` holds the options of this run. For each option that is not GT_RESUME_FIXED and has
+ * another value in `config` than in the checkpoint, log a line with the name of the option, both
+ * values and the effect. The option `amp` is left out, because gt_train_open() logs a warning about
+ * `amp`. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif
