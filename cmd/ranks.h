@@ -15,8 +15,9 @@ struct gt_cmd_ranks {
 	bool *killed;
 	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
-	bool (*keeps_logs)(void *self);  /* see struct gt_launch_options; may be NULL */
-	void *self;                      /* passed to keeps_logs() */
+	/* return whether the logs would be kept if the job failed now; NULL: they are kept */
+	bool (*keeps_logs)(void *self);
+	void *self; /* passed to keeps_logs() */
 	/* Show only the messages of rank 0 and of the rank that fails first. Ignored if log_dir is
 	 * set. */
 	bool rank_0_prints;
@@ -72,9 +73,9 @@ int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int6
  *   (lib/device/name.h), at most GT_SHM_MAX_RANKS. If the device is the CPU or the list has an
  *   error, set *nproc to 1.
  * - Call gt_cmd_find_world().
- * - If a launcher has started only this process, for example in the only task of a batch job, set
- *   *launch to whether *nproc is above 1. If `backend` is MPI, set *nproc to 1 before that, because
- *   gtrain cannot start ranks that use MPI. */
+ * - Suppose a launcher has started only this process, for example in the only task of a batch job.
+ *   If `backend` is MPI, set *nproc to 1, because gtrain cannot start ranks that use MPI. Then set
+ *   *launch to whether *nproc is above 1. */
 int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
     const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 

@@ -15,6 +15,8 @@
  *
  *   title     the purpose of the recipe: a short phrase in lower case, without a full stop
  *   data      an example of the value of --data
+ *   val       an example of the value of --val; may be absent
+ *   init-from an example of the value of --init-from; may be absent
  *   text      the data that the recipe needs, and the source of its settings
  *   measured  the machine and the time of a measured run; absent if no run was measured
  */

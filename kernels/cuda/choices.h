@@ -18,11 +18,11 @@ struct gt_choice {
  * hexadecimal. The file only saves time. Lines that cannot be parsed are ignored. If the file
  * cannot be read or written, no error is reported, and each process measures for itself.
  *
- * gt_choices_begin() takes a lock of the process, and gt_choices_read() takes a lock of the file.
- * gt_choices_end() releases both. So, of all threads and processes that use the same file, one
- * measures at a time, and the others find its choices. Ranks whose GPUs are of the same type, such
- * as H100, thus make the same choices. A process waits at most 10 seconds for the lock of the file;
- * then it measures without the lock.
+ * gt_choices_begin() locks out the other threads of this process, and gt_choices_read() locks out
+ * other processes that use the same file. gt_choices_end() releases both locks. So one thread
+ * measures at a time, and the others find its choices in the file. Ranks whose GPUs are of the same
+ * type, such as H100, thus make the same choices. A process waits at most 10 seconds for the lock
+ * of the file; then it measures without the lock.
  *
  * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
  * and no spaces. The caller must check that the library still offers the algorithm that
@@ -37,7 +37,7 @@ void gt_choices_begin(void);
  * `index`, so that it asks the driver only once. The buffer holds "" at first. Return NULL if the
  * index is too large. */
 char *gt_choices_gpu(int index);
-/* Lock the file against other processes, and read it into memory, unless memory already has its
+/* Lock the file against other processes. Then read the file into memory if memory lacks its
  * lines. */
 void gt_choices_read(const char *name);
 /* Look in memory for the choice of a key. Return false if there is none. */

@@ -42,8 +42,8 @@ enum gt_lt_number {
 	GT_LT_TRANS_B = 4,
 	GT_LT_EPILOGUE = 7,
 	GT_LT_BIAS_POINTER = 8,
-	GT_LT_AUX_POINTER = 11,
-	GT_LT_AUX_LEADING = 12, /* leading dimension of the matrix aux, see GELU_AUX */
+	GT_LT_AUX_POINTER = 11, /* address of the matrix aux, which holds the input of gelu */
+	GT_LT_AUX_LEADING = 12, /* leading dimension of the matrix aux */
 	/* values of TRANS_A and TRANS_B */
 	GT_LT_NOT_TRANSPOSED = 0,
 	GT_LT_TRANSPOSED = 1,
@@ -130,15 +130,15 @@ extern const struct gt_lt_api *const gt_lt;
  * handle is borrowed. The library and the handles stay open until the process ends. Any thread may
  * call this, any number of times.
  *
- * Errors: GT_EDEVICE if the library or one of its functions is missing, or if the library finds no
- * GPU.
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, if the library finds no
+ * GPU, if the GPU has too little free memory, or if its index is too large.
  */
 int gt_lt_open(void **handle, struct gt_err *err);
 
 /* Open the first library in the list `names` that creates a handle for the current device, and set
  * the members of *out to its functions. The library of CUDA 13 creates no handle if the driver is
- * for CUDA 12. The list ends with NULL. Only gt_lt_open() and its test call this. Errors:
- * GT_EDEVICE. */
+ * for CUDA 12. The list ends with NULL. If the GPU has too little free memory, fail without trying
+ * the other libraries. Only gt_lt_open() and its test call this. Errors: GT_EDEVICE. */
 int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err);
 
 /* Check the status that a function of the library returned. Return 0 for GT_LT_SUCCESS; otherwise

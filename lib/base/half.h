@@ -46,9 +46,8 @@ static inline float gt_float_of_bf16(uint16_t h)
 	return gt_float_of_bits((uint32_t)h << 16);
 }
 
-/* The f16 numbers below 2^-14 are the multiples of 2^-24. To round a float below 2^-14 to such a
- * multiple, the function adds 0.5 to it: between 0.5 and 1, the float32 numbers are the multiples
- * of 2^-24. */
+/* The f16 numbers below 2^-14 are the multiples of 2^-24, and so are the float32 numbers between
+ * 0.5 and 1. So adding 0.5 to a float below 2^-14 rounds it to such a multiple (`subnormal`). */
 static inline uint16_t gt_f16_of_float(float f)
 {
 	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;

@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Add a mapping to the table. `path` is copied, in the form of gt_log_put(). If the table is full
- * or this form is too long, the mapping is left out. Any thread may call this function and the next
- * one at any time.
+ * Add a mapping to the table, with a copy of `path` in which gt_log_character() has escaped control
+ * characters. If the table is full or the escaped path is too long, do not add the mapping. Any
+ * thread may call this function and gt_mapped_remove() at any time.
  */
 void gt_mapped_add(const void *start, size_t size, const char *path);
 

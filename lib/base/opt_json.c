@@ -57,7 +57,12 @@ bool gt_opt_json_equal(const json_t *a, const json_t *b)
 {
 	if (json_is_number(a) && json_is_number(b))
 		return json_number_value(a) == json_number_value(b);
-	return json_equal(a, b);
+	if (!json_is_array(a) || !json_is_array(b) || json_array_size(a) != json_array_size(b))
+		return json_equal(a, b);
+	for (size_t i = 0; i < json_array_size(a); i++)
+		if (!gt_opt_json_equal(json_array_get(a, i), json_array_get(b, i)))
+			return false;
+	return true;
 }
 
 /* ---- reading ---- */

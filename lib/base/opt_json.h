@@ -44,7 +44,8 @@ int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_er
  * UTF-8. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
 
-/* Return whether two JSON values are equal. 1 and 1.0 are equal; "1K" and 1024 are not. */
+/* Return whether two JSON values are equal. 1 and 1.0 are equal, also in arrays; "1K" and 1024 are
+ * not. */
 bool gt_opt_json_equal(const json_t *a, const json_t *b);
 
 /* Return a description of an option table as a JSON array, which the caller frees. The array has

@@ -9,7 +9,7 @@
  * Parse a JSON text like json_loadb(), but accept two kinds of values that json_loadb() refuses and
  * Python writes:
  *
- *   1000000000000000019884624838656  an integer beyond 64 bits becomes a real number
+ *   1000000000000000019884624838656  an integer that int64_t cannot hold becomes a real number
  *   NaN, Infinity, -Infinity         they become strings: "NaN", "Infinity" and "-Infinity"
  *
  * All other integers stay exact. A value of these two kinds does no harm if the caller does not use

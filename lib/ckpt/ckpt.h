@@ -139,10 +139,10 @@ struct gt_tree {
 			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
+		/*
+		 * Opaque objects. If a pointer is NULL, the object does not have this part.
+		 */
 		struct {
-			/*
-			 * Opaque objects. If a pointer is NULL, the object does not have this part.
-			 */
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
 			/*
 			 * The arguments, a tuple. If args is NULL, the node is the class itself,
@@ -331,21 +331,22 @@ struct gt_state_dict {
  * keys. These rules are tried in this order:
  *   1. A pickled nn.Module, or a TorchScript module: take the dict that its state_dict() would
  *      return.
- *   2. A dict of tensors, in which all other values may be in a state_dict, too, such as None and
- *      `_extra_state` (struct gt_content, tree/classify.h): take it.
+ *   2. A dict that contains only tensors and other values that a state_dict may have, such as None
+ *      and `_extra_state` (struct gt_content, tree/classify.h): take it.
  *   3. A dict with one of these keys: search the value under that key, by the same rules. The keys
  *      are tried in this order: `model`, `state_dict`, `model_state_dict`, `net`, `module`,
  *      `network`, `model_state`, `weights`, `params` and rarer ones; last, the keys of averaged
  *      copies (`ema`, `model_ema`, ...). If other keys of this list have a state_dict, too, the
  *      note names these keys.
  *   4. A dict that contains some tensors: take it, and leave out its other values.
- *   5. A dict in which exactly one value contains a state_dict: take the state_dict in this value.
+ *   5. A dict in which exactly one value contains a state_dict, of those values that are dicts or
+ *      modules and have a string as key: take the state_dict in this value.
  *   6. A tuple or list, such as (model, optimizer): look at its first four items, and take the
  *      state_dict in the first of these items that contains one.
  * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is
  * not a state_dict. Tensors of special kinds (quantized, sparse) are left out; the note counts
  * them. A tensor is also left out if its key is not a string or contains a zero byte; the note
- * lists these keys.
+ * lists the first of these keys, and left_out does not count them.
  *
  * Then all prefixes `module.` and `_orig_mod.` are removed from the front of every key. If two keys
  * become equal, this is an error. Example of a note: "state_dict found under 'state_dict';

@@ -18,7 +18,8 @@ struct gt_ckpt_shard {
 /* An open checkpoint. */
 struct gt_ckpt {
 	struct gt_mapping map;
-	struct gt_arena arena; /* holds the tree, and records of a zip that had to be inflated */
+	/* holds the tree, and copies of records of a zip: the pickles, and inflated tensors */
+	struct gt_arena arena;
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
 	const char *path; /* NULL: the checkpoint is in memory */

@@ -18,7 +18,7 @@
 enum gt_recompute_mode {
 	GT_RECOMPUTE_NONE,
 	GT_RECOMPUTE_ALL,
-	GT_RECOMPUTE_AUTO, /* as few blocks as needed to fit the plans into memory */
+	GT_RECOMPUTE_AUTO, /* as few blocks as possible, so that the run fits into memory */
 	GT_RECOMPUTE_MODES
 };
 
@@ -61,7 +61,7 @@ struct gt_train_options {
 	struct gt_load_options load;
 	/* checkpoint from which to resume; "auto": the latest one in `out`, if any; NULL: none */
 	const char *resume;
-	/* the ranks were restarted after a failure: the files in `out` are those of this run */
+	/* the ranks were restarted after a failure, so `out` may have files of this run */
 	bool restarted;
 	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
 
@@ -91,7 +91,7 @@ struct gt_train_options {
 	bool pageable;       /* batches are in memory that is not pinned: gt_feeder_open() */
 	bool drop_last;      /* leave out a short batch at the end of an epoch */
 	const char *augment; /* for gt_augment_parse(), as in "crop,flip"; NULL: none */
-	bool strict_data;    /* for `data` and `val`: gt_data_request.strict */
+	bool strict_data;    /* a damaged image in `data` or `val` is an error */
 
 	int64_t save_every; /* steps between checkpoints; 0: save only at the end */
 	int64_t keep;       /* number of newest checkpoints to keep; 0: keep all */
@@ -106,8 +106,8 @@ struct gt_train_options {
 	int nproc;      /* number of ranks; 0 means 1 */
 	int host_ranks; /* number of ranks on this host; 0: all ranks */
 	int host_rank;  /* index of this rank on this host; selects the rank's device */
-	/* gt_train_open() sets the fields `ranks`, `micro_batches`, `virtual_ranks`, `optimizer`,
-	 * `low` and `low_sums` of this struct. */
+	/* gt_train_open() sets these members of `parallel`: ranks, micro_batches, virtual_ranks,
+	 * optimizer, low and low_sums. */
 	struct gt_parallel_options parallel;
 
 	const char *profile; /* for gt_profile_parse(); NULL: no profile */
@@ -160,7 +160,9 @@ struct gt_train_result {
 	bool evaluated;         /* there was an evaluation */
 	struct gt_metrics last; /* the metrics of the last evaluation */
 	int64_t best_step;      /* steps done at the best evaluation; -1: there was none */
-	double train_s;         /* gt_step_report.train_s of the last step; 0: there was none */
+	/* seconds of all steps of the run, without evaluations and checkpoints; 0: no step was
+	 * done */
+	double train_s;
 	struct gt_profile_summary profile;
 };
 

@@ -48,7 +48,8 @@ static int encode(const struct gt_bpe *bpe, struct gt_err *err)
 
 		rc = gt_bpe_encode(bpe, text, size, collect, NULL, &a, NULL, err);
 		fwrite(&a.count, sizeof(a.count), 1, stdout);
-		fwrite(a.ids, sizeof(*a.ids), a.count, stdout);
+		if (a.count)
+			fwrite(a.ids, sizeof(*a.ids), a.count, stdout);
 		free(a.ids);
 		free(text);
 	}

@@ -37,8 +37,8 @@ enum gt_cudnn_number {
 	GT_CUDNN_F16 = 2,
 	GT_CUDNN_BF16 = 9,
 	GT_CUDNN_CROSS_CORRELATION = 1, /* convolution mode: the kernel is not flipped */
-	/* modes of the heuristics that propose engines (see below); cudnn/conv.c tries the modes in
-	 * this order */
+	/* modes of cuDNN's heuristics, which propose engines: algorithms for an operation.
+	 * cudnn/conv.c tries the modes in this order */
 	GT_CUDNN_HEUR_A = 3,
 	GT_CUDNN_HEUR_B = 1,
 	GT_CUDNN_HEUR_FALLBACK = 2,

@@ -38,13 +38,14 @@
  *   3. Wait until this GPU has ended the collective.
  *
  * A rank may have several groups, and its GPU may run collectives of several groups at a time. NCCL
- * requires that the ranks queue the operations of different communicators in the same order (NCCL
- * User Guide, "Using multiple NCCL communicators concurrently"), and NCCL connects the ranks in the
- * first call of each kind of collective. Neither this order nor the connecting of ranks needs a
- * lock. One thread of each rank queues all collectives of the rank, in the order of the rank's
- * plan. If two ranks share several groups, their plans contain the collectives of these groups in
- * the same order. call() of the links returns after NCCL has queued the call. NCCL has then
- * connected the ranks, before the rank uses its next group.
+ * has two requirements for this. The ranks must queue the operations of different communicators in
+ * the same order (NCCL User Guide, "Using multiple NCCL communicators concurrently"). And the first
+ * call of each kind of collective connects the ranks: all ranks must make this call before one of
+ * them uses its next communicator. The group meets both requirements without a lock. One thread of
+ * each rank queues all collectives of the rank, in the order of the rank's plan. If two ranks share
+ * several groups, their plans contain the collectives of these groups in the same order. call() of
+ * the links returns after NCCL has connected the ranks and queued the call. So the ranks are
+ * connected before this rank uses its next group.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -66,8 +67,8 @@ struct gt_cuda_links {
 	 * for a barrier. */
 	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* Check, while the collective `c` runs, for an error that the links found in the
-	 * background. Return 0 or the code of this error. */
+	/* After the collective `c` was started, and before it has ended: check for an error that
+	 * the links found in the background. Return 0 or the code of this error. */
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
@@ -89,8 +90,8 @@ struct gt_cuda_links {
 	const char *hint;
 };
 
-/* A collective that was started. Its ticket is a number to wait for (lib/comm/group.h): 1 for the
- * first collective of the group, 2 for the next one, and so on. */
+/* A started collective. It is stored under its ticket, a number to wait for (lib/comm/group.h): 1
+ * for the first collective of the group, 2 for the next one, and so on. */
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
@@ -115,7 +116,9 @@ struct gt_cuda_group {
 
 	pthread_t watch;
 	bool has_watch;
-	pthread_mutex_t lock;  /* protects the members below */
+	/* protects the members below; the caller's thread alone writes `tickets` and `started`, and
+	 * reads them without the lock */
+	pthread_mutex_t lock;
 	pthread_cond_t change; /* signaled when one of the members below changes */
 	/* the collective with ticket t is in the element t % GT_GROUP_STARTED */
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED];
@@ -123,8 +126,8 @@ struct gt_cuda_group {
 	uint64_t started;
 	uint64_t ended; /* number of collectives whose end the watch has seen */
 	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
-	/* gt_group_stop() was called while collectives ran: the watch does not send the error of
-	 * this rank to the other ranks, which only see that this rank has left */
+	/* gt_group_stop() was called while collectives ran. Then the watch does not send the error
+	 * of this rank: the other ranks only see that this rank has left. */
 	bool given_up;
 	bool over;          /* the watch must return as soon as all collectives have ended */
 	atomic_bool failed; /* written with the lock held, read without the lock */
@@ -161,8 +164,8 @@ int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);
 /* Start the watch. */
 int gt_cuda_group_watch(struct gt_cuda_group *g, struct gt_err *err);
 
-/* Wait until the watch has returned, and join its thread. The watch returns after all collectives
- * have ended or after an error. */
+/* Tell the watch to return, and join its thread. The watch returns when all started collectives
+ * have ended, or after an error. */
 void gt_cuda_group_end_watch(struct gt_cuda_group *g);
 
 #endif

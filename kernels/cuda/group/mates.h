@@ -20,16 +20,15 @@
  *                            divided by the number of mates, this rank included, but at least 2
  *   before a message         until the mate at the other end has queued the previous message of
  *                            the same direction
- *   after a receive by       until the mate has queued the matching send, because the caller's
- *   gt_group_run()           stream waits for the message
- *
- * The last of these waits is for gt_group_run() alone. If gt_group_start() waited for the matching
- * send, two messages in opposite directions would wait for each other.
+ *   after a receive          until the mate has queued the matching send, because the stream of
+ *                            the caller waits for the message. Only gt_group_run() waits so: if
+ *                            gt_group_start() did, two messages in opposite directions would wait
+ *                            for each other
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
- * group (group.h), has a timeout: when it expires, the group fails. If no rank of
- * the group has a mate, g->mates is NULL, and the functions below gt_cuda_mates_find() do nothing.
+ * group (group.h), has a timeout: when it expires, the group fails. If no rank of the group has a
+ * mate, g->mates is NULL, and the functions below gt_cuda_mates_find() do nothing.
  */
 enum {
 	/* an act is about six operations of CUDA (lib/comm/ring/peers.h) */
@@ -38,8 +37,9 @@ enum {
 
 /*
  * Find the mates, and set g->mates. This is a collective call. Call it after g->stream is created
- * and before links->connect() (struct gt_cuda_links). Call the functions below only after connect()
- * has returned: it waits for all ranks, and then every rank can use the lock that mates share.
+ * and before links->connect() (struct gt_cuda_links). One of the mates initializes the lock that
+ * the mates share. Call the functions below only after connect() has returned: connect() waits for
+ * all ranks, and so also for this mate.
  *
  * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and their process has more streams on
  * this GPU than hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.

@@ -12,9 +12,7 @@
  * them. Their errors are those of lib/comm/group.h. */
 
 /* The result of an operation on one rank: an error, or code 0 for success. Ranks exchange this
- * struct as bytes. If some ranks have an error, all ranks fail with the error of the lowest rank
- * that has one. The other ranks mark it as a consequence of a failure
- * elsewhere (gt_err_follow()). */
+ * struct as bytes. */
 struct gt_cuda_verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -37,7 +35,8 @@ int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
 
 /* Return 0 on all ranks if no rank has an error in *mine. Otherwise all ranks fail with the error
- * of the lowest rank that has an error. */
+ * of the lowest rank that has an error, and the other ranks mark this error with
+ * gt_err_follow(). */
 int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err);
 
 /* A description of a rank: its host, its process and its GPU. */

@@ -12,9 +12,9 @@ extern "C" {
 
 /*
  * The ring algorithm (lib/comm/ring/peers.h) cuts buffers into chunks, and needs these kernels.
- * Each function queues one kernel on `stream`. If *halt is not 0 when the kernel runs, the kernel
- * does nothing. `halt` and `counter` are the GPU's addresses of words in host memory. Errors:
- * GT_EDEVICE.
+ * Each function queues one kernel on `stream`, or none if there is nothing to copy or to reduce. If
+ * *halt is not 0 when the kernel runs, the kernel does nothing. `halt` and `counter` are the GPU's
+ * addresses of words in host memory. Errors: GT_EDEVICE.
  */
 
 /* Copy `bytes` bytes from `src` to each of the `dsts` addresses in `dst`; `dsts` is 1 or 2. One of

@@ -59,7 +59,7 @@ struct gt_edit_change {
 };
 
 struct gt_edit {
-	/* in the order of the file; texts that stay the same have no entry */
+	/* names first, then references of optimizers; texts that stay the same have no entry */
 	struct gt_edit_change *changes;
 	size_t count;
 	size_t counts[GT_EDIT_USE_COUNT]; /* counts[u]: number of changes with the use u */
@@ -71,7 +71,8 @@ struct gt_edit {
 	struct gt_arena arena;
 };
 
-enum { GT_EDIT_WAIT_S = 10 }; /* usual `wait_s`; an edit that copies a large file may take longer */
+/* usual `wait_s`, in seconds; too short if the other process copies a large file */
+enum { GT_EDIT_WAIT_S = 10 };
 /*
  * Open a checkpoint like gt_ckpt_open() in order to edit it in place: lock the file before reading
  * it. gt_ckpt_close() releases the lock. If another process edits the file, wait at most `wait_s`
@@ -88,10 +89,10 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
  * function succeeds: count is 0, and the note gives the reason ("no name starts with 'module.' or
  * '_orig_mod.'").
  *
- *   strip   removes the prefixes from the front of each name, in any order and number. A name never
- *           becomes empty. The prefixes are also removed from the keys of `_metadata`; there the
- *           key "module" becomes "". The entry that had the key "" describes the wrapper around the
- *           model, such as DistributedDataParallel. It gets the key "module", which is now free.
+ *   strip   removes prefixes from the front of each name until none of them is left:
+ *           "module._orig_mod.module.w" becomes "w". A name never becomes empty. The prefixes are
+ *           also removed from the keys of `_metadata`: {"": wrapper, "module": model} becomes
+ *           {"": model, "module": wrapper}. An example of a wrapper is DistributedDataParallel.
  *   add     puts the prefix, which must end with ".", before each name.
  *   rename  applies the rules, one after the other, to each name. A rule replaces its first match
  *           in the name.
@@ -99,8 +100,9 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
  *           TO, "cuda" means "cuda:0". Storages outside of state_dicts change, too.
  *
  * Errors: GT_EINVAL for a malformed request. GT_EFORMAT if two names would become equal; the
- * message contains the number of such pairs and the first few of them. GT_EFORMAT also if the file
- * has no state_dict; the message describes the contents of the file.
+ * message contains the number of such pairs and the first few of them. GT_EFORMAT also if a name
+ * would become empty or not UTF-8, for more than 2^20 changes, and if the file has no state_dict;
+ * then the message describes the contents of the file.
  */
 int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
     const struct gt_edit_request *request, struct gt_err *err);

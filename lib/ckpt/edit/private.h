@@ -13,10 +13,11 @@ enum { GT_EDIT_MAX_PREFIXES = 16 };
 /* A request to change names, prepared for gt_edit_rename(). */
 struct gt_edit_naming {
 	enum gt_edit_kind kind;
-	const char *const *prefixes; /* strip and add: ended by a NULL pointer */
-	/* strip: met[i] becomes true when prefix i is removed from a name */
+	/* for the kinds strip and add: the prefixes; NULL at the end */
+	const char *const *prefixes;
+	/* for the kind strip: met[i] becomes true when prefix i is removed from a name */
 	bool met[GT_EDIT_MAX_PREFIXES];
-	struct gt_renames renames; /* rename: the rules */
+	struct gt_renames renames; /* for the kind rename: the rules */
 	struct gt_arena *arena;
 };
 
@@ -37,15 +38,15 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 struct gt_edit_key {
 	const char *from, *to;
 	const struct gt_tree_item *item;
-	/* if the key is the path of a module: a name of the state_dict begins with this path */
+	/* only for the path of a module: true if a name of the state_dict begins with this path */
 	bool used;
 };
 
 /*
  * Compute the new path of each module: set paths[i].to. This may change the order of `paths`. The
  * new text may be in the arena of `naming`. `names` are the names of the state_dict, sorted by
- * `from`. If two paths would become equal, one of them keeps its old text, or gets a text that has
- * become free.
+ * `from`. If two paths would become equal, one of them keeps its old text. If this text is now the
+ * new text of another path, the path gets the old text of a path that was renamed.
  */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
@@ -56,7 +57,7 @@ int gt_edit_locations(
 
 /* ---- applying ---- */
 
-/* Shards are not edited in place. */
+/* The hint of the error for an edit of shards in place, which is not supported. */
 #define GT_EDIT_SHARDS_HINT "write other files, -o DIR/model.safetensors.index.json"
 
 /*
@@ -74,17 +75,18 @@ int gt_edit_begin(
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
 
 /*
- * Open the input with gt_edit_begin(), call `write` to change it in place, then call fsync() and
- * close the file. `self` is the first argument of `write`. Errors name the file.
+ * Open the input with gt_edit_begin(), call `write` to change it in place, then call
+ * fsync(), unless target->no_sync is set, and close the file. `self` is the first argument of
+ * `write`. Errors name the file.
  */
 int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
 
 /*
- * Call `write` to write a new file, which appears whole or not at all. The new file is the output.
- * If the edit is in place, the new file replaces the input. If the input is a symbolic link, the
- * new file replaces the target of the link. GT_EIO if the input has changed since it was opened.
- * Errors name the files.
+ * Call `write` to write a new file, which appears whole or not at all. The new file is
+ * target->output. If target->output is NULL, the edit is in place, and the new file replaces the
+ * input; if the input is a symbolic link, it replaces the target of the link. GT_EIO if the input
+ * has changed since it was opened. Errors name the files.
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);

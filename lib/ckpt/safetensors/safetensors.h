@@ -38,10 +38,11 @@
  * CRC-32 means that the digests are stale: both entries and "gtrain.tied" are ignored, and the file
  * has no checksums.
  *
- * Older versions of gtrain wrote the header without the two spaces, as a JSON library may write it.
- * If the CRC-32 is wrong, and its digits are at the offset where these versions wrote them, there
- * are two possible causes: another program wrote the header, or gtrain wrote it and it is damaged
- * (a flipped bit does not move the digits). The digests are then stale, and `doubtful` is set.
+ * Older versions of gtrain wrote the header without the two spaces. A JSON library may write the
+ * same bytes. If the CRC-32 is wrong, and its digits are at the offset where these versions wrote
+ * them, there are two possible causes: another program wrote the header, or gtrain wrote it and it
+ * is damaged (a flipped bit does not move the digits). The digests are then stale, and `doubtful`
+ * is set.
  *
  * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
  * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
@@ -119,7 +120,9 @@ struct gt_st_header {
  * Parse a header of `size` bytes. Check all rules of the format, but not the length of the data:
  * set *data_bytes to the length that the data must have. The results are allocated in the arena;
  * the text is borrowed. Errors: GT_EFORMAT, with a message that names the tensor or the byte
- * (counted from the start of the file); GT_ENOTSUP for an unknown dtype.
+ * (counted from the start of the file); GT_ENOTSUP for a dtype that the format does not have, for
+ * too many dimensions and too many entries. A dtype of the format that gtrain lacks is no error:
+ * the tensor's `known` is then false.
  */
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);

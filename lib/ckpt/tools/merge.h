@@ -16,8 +16,8 @@ struct gt_merge_input {
  * of its state_dict and the parts that are left out; then the number of entries of the metadata
  * that differ between trees, unless it is 0; then the number of tensors in the result. If a name
  * occurs in several trees, its tensors must have the same type, shape and bytes. Otherwise the
- * function fails with GT_EFORMAT; the message contains the number of such names, and the first few
- * of them.
+ * function fails with GT_EFORMAT; the message contains the number of names whose tensors differ,
+ * and the first few of these names.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
@@ -36,8 +36,8 @@ struct gt_merge_mean {
  * Compute the mean of the state_dicts of `count` trees, tensor by tensor. All trees must have the
  * same names, with the same types and shapes; otherwise the function fails with GT_EFORMAT, and the
  * message names a tensor that differs. Floats and complex numbers are summed in float64, in the
- * order of the trees, divided by `count`, and rounded once: floats to the type `*as`, or to their
- * own type if `as` is NULL; complex numbers to their own type. Integers and bools, such as
+ * order of the trees, and divided by `count`. The mean is rounded once, to the type of the tensor.
+ * If `as` is not NULL, floats are rounded to the type *as instead. Integers and bools, such as
  * num_batches_tracked, are taken from the first tree. Lines in `note` give the number of integer
  * and bool tensors that differ in other trees, and the number of metadata entries that differ. Tied
  * tensors (several names for one tensor) stay tied if they are tied in all trees.
@@ -47,7 +47,8 @@ struct gt_merge_mean {
  * Call gt_merge_release() in every case.
  *
  * Memory: a few MiB per thread.
- * Errors: GT_EFORMAT, also for a damaged input; GT_EIO.
+ * Errors: GT_EFORMAT, also for a damaged input; GT_ENOTSUP for strides that repeat elements;
+ * GT_EIO; GT_ENOMEM.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err);

@@ -13,8 +13,8 @@
 struct gt_stats {
 	uint64_t count, nan, inf, zeros; /* numbers of elements: all, NaN, infinite, zero */
 	double min, max, mean, std;
-	/* `crc` is set. If it is not set, the tensor does not fill its storage, the storage has no
-	 * CRC-32, or gt_stats_of() found that the storage is checked already. */
+	/* `crc` is set. It is not set in three cases: the tensor does not fill its storage; the
+	 * storage has no CRC-32; gt_stats_of() found that the storage was already checked. */
 	bool summed;
 	uint32_t crc; /* CRC-32 of the bytes that were read; it should equal storage->crc */
 };

@@ -93,9 +93,9 @@ enum { GT_REPAIR_WAIT_S = 10 }; /* usual `wait_s`, in seconds */
  * Undo an in-place edit of a zip archive, after the edit was interrupted: restore the state that
  * the archive had before the edit. Search backward from the end of the file for a zip end record
  * with these properties: its directory can be read; all records have the right CRC-32; one record
- * is a data.pkl of torch. Then cut the bytes after this end record, and call fsync(). If no bytes
- * follow the end record, the file is sound and is not changed. If an edit of gtrain did not write
- * the bytes that follow, they are not cut, and the function fails with GT_EFORMAT.
+ * is a data.pkl of torch. If no bytes follow this end record, the file is sound and is not changed.
+ * If gtrain did not write the bytes that follow, fail with GT_EFORMAT. Otherwise cut these bytes,
+ * and call fsync().
  *
  * The file is locked before it is read. If another process is editing the file, wait at most
  * `wait_s` seconds, then fail with GT_EIO.

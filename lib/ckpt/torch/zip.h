@@ -44,10 +44,11 @@ const struct gt_zip_record *gt_torch_archive_find(
 /* A part of an archive: a pickle PART.pkl and its storages PART/KEY. */
 struct gt_torch_part {
 	struct gt_tree *tree;
-	const unsigned char *pickle; /* borrowed from the archive or the arena */
+	const unsigned char *pickle; /* in the arena of the archive */
 	size_t pickle_bytes;
-	const char *record;                        /* name of the record of the pickle */
-	const struct gt_torch_location *locations; /* see struct gt_torch_objects */
+	const char *record; /* name of the record of the pickle */
+	/* linked list of the places in the pickle that name a device, the last one first */
+	const struct gt_torch_location *locations;
 };
 
 /*

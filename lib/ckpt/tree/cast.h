@@ -27,7 +27,7 @@ bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to);
  * host. Floats are rounded once, to nearest even. A number that is too large for `to` becomes
  * infinity, or NaN in float8_e4m3fn, which has no infinity. PyTorch does the same
  * (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating Point Specification", 1.0, section 5.2, calls
- * this "non-saturating". Conversion to bool gives 0 or 1.
+ * this "non-saturating". Of the integers, only 0 and 1 can be converted to bool.
  * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_supported()
  * returns false.
  */

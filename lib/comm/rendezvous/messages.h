@@ -24,8 +24,9 @@
  *   DATA: exchange number, bytes           -->
  *                                          <--  DATA: exchange number, bytes of all ranks
  *
- * A nonce is a new random number. A hash is HMAC-SHA256, with the job's secret as the key, over the
- * word "guest" or "host", the hello, the host's nonce and the agreement (gt_rendezvous_meet()).
+ * A nonce is a new random number. An agreement is a text that must be the same on all ranks, with
+ * one key and its value in each line. A hash is HMAC-SHA256, with the job's secret as the key, over
+ * the word "guest" or "host", the hello, the host's nonce and the agreement (gt_rendezvous_meet()).
  *
  * Instead of any of its messages, the host may send ERROR: an error code, a text, a zero byte and a
  * hint. The host sends nothing after this.
@@ -114,9 +115,9 @@ void gt_wire_send_error(int fd, const struct gt_err *error);
 /* Read *out from the body of an ERROR message. */
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size);
 
+enum { GT_RANKS_TEXT = 96 }; /* size of the text of gt_ranks_text(), in bytes */
 /* Write a list of ranks to `out`: "rank 3", "ranks 1 and 3" or "ranks 1, 2, 3, 4 and 27 more". Rank
  * r is listed if set[r], 0 <= r < size. Return `out`. */
-enum { GT_RANKS_TEXT = 96 };
 char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
 
 /* Compare the agreement of rank 0, `ours`, with the agreement of another rank. If they differ,
@@ -124,12 +125,12 @@ char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
  * values. */
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
-/* On rank 0: open a socket that listens at the world's address, or use world->listen_fd if it is
- * set. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
+/* On rank 0: open a socket that listens at the host gt_rendezvous_host(), or use world->listen_fd
+ * if it is set. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err);
 
-/* On other ranks: open a socket that is connected to rank 0. Each address of rank 0's host is tried
- * once. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
+/* On other ranks: open a socket that is connected to rank 0. Try each address of rank 0's host
+ * once, until one answers. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);
 

@@ -20,7 +20,8 @@ struct gt_export_options {
  *
  *   model.safetensors        the weights of the latest checkpoint under transformers' names: one
  *                            file, or several files and their index (write.shard_bytes)
- *   tokenizer.json           the file of a byte-pair tokenizer, unchanged
+ *   tokenizer.json           the file of a byte-pair tokenizer; if the model begins texts with
+ *                            another token, with another post_processor
  *   tokenizer_config.json    settings of a byte-pair tokenizer
  *   generation_config.json   for models that write text
  *   preprocessor_config.json for models of images, if their normalization is known

@@ -7,9 +7,9 @@
 #include "lib/train/session.h"
 
 /*
- * A checkpoint, its run and the facts about its model. A checkpoint is a file, or a folder of
- * another program. A checkpoint that gtrain wrote may be in a run directory (run_dir.h). Do not
- * copy this struct: `file` points into it.
+ * A checkpoint, its run and the facts about its model. A checkpoint is a file, or a folder that
+ * another program wrote. A checkpoint that gtrain wrote may be in a run directory (run_dir.h). Do
+ * not copy this struct: `file` points into it.
  */
 struct gt_run_source {
 	char *path;               /* path of the checkpoint; NULL: there is none */
@@ -32,14 +32,15 @@ struct gt_run_source {
  *                                        directory or in the folder checkpoints/ of a run
  *                                        directory. A directory is not a run directory if its
  *                                        config.json does not belong to a run, is a link or is
- *                                        damaged. If the directory has metrics.jsonl, a
- *                                        config.json that is a link or is damaged is an error.
+ *                                        damaged. But if such a directory has metrics.jsonl, a
+ *                                        link or a damaged config.json is an error.
  *   a run directory                      its latest checkpoint; if there is none, its model.pth
  *   a folder written by the library
  *   transformers                         this folder (pretrained.h), without a run. `about` comes
  *                                        from the config.json of the folder, the vocabulary from
  *                                        its tokenizer.
- *   a training checkpoint in a folder    this folder (saved.h), without a run
+ *   a folder in which another program
+ *   saved a training checkpoint          this folder (saved.h), without a run
  *
  * If `argument` is a symbolic link, the link is followed; files in a run directory must not be
  * links. Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
@@ -86,7 +87,7 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
  * return the model in the config.json of the folder. If the checkpoint has no `about` and no run,
  * also take `about` and the vocabulary from the folder.
  *
- * If there is no checkpoint, *source is zeroed.
+ * If there is no checkpoint, the caller passes a zeroed *source.
  */
 const char *gt_run_source_model(
     struct gt_run_source *source, const char *given, struct gt_err *err);
@@ -128,8 +129,8 @@ void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct g
 /* Check that the text `data` was opened with a vocabulary. Without a vocabulary, its characters may
  * have other token ids than in the training of the weights. Errors: GT_EINVAL; the message says
  * that the checkpoint `path` has no vocabulary or, if `path` is NULL, that the training data of
- * this run have none. If the user may know that the ids are the same, the caller shows the error as
- * a warning. */
+ * this run have none. Some callers show this error as a warning, because the ids may still be the
+ * same. */
 int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err);
 
 /*
