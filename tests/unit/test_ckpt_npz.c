@@ -299,7 +299,7 @@ static void test_pickled_arrays(void **state)
 		unsigned char *shape = memchr(pickle, '?', size);
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_arena arena = { 0 };
-		struct gt_tree *root, *array;
+		struct gt_tree *root, *array = NULL;
 
 		*shape = (unsigned char)count;
 		memcpy(
