@@ -16,8 +16,9 @@ extern struct http_server {
 	pthread_t thread;
 	atomic_int requests;
 	atomic_long first; /* of the last request: the byte it began with */
-	const unsigned char *body;
-	size_t size; /* at most 1 MiB */
+	/* A test may set these while threads of earlier requests still send. */
+	const unsigned char *_Atomic body;
+	atomic_size_t size; /* at most 1 MiB */
 } http_server;
 
 void http_server_start(const void *body, size_t size);
