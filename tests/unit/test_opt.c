@@ -408,35 +408,6 @@ static void config_round_trip(void **state)
 	gt_opts_release(&again);
 }
 
-static void json_values_are_compared_as_options_are(void **state)
-{
-	static const struct {
-		const char *a, *b;
-		bool equal;
-	} row[] = {
-		{ "1", "1.0", true },
-		{ "1", "2", false },
-		{ "[0.9, 1]", "[0.9, 1.0]", true },
-		{ "[0.9, 1]", "[0.9, 2]", false },
-		{ "[1]", "[1, 2]", false },
-		{ "\"1K\"", "1024", false },
-		{ "[\"a=b\"]", "[\"a=b\"]", true },
-		{ "true", "1", false },
-		{ "null", "null", true },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
-		json_t *a = json_loads(row[i].a, JSON_DECODE_ANY, NULL);
-		json_t *b = json_loads(row[i].b, JSON_DECODE_ANY, NULL);
-
-		assert_int_equal(gt_opt_json_equal(a, b), row[i].equal);
-		assert_int_equal(gt_opt_json_equal(b, a), row[i].equal);
-		json_decref(a);
-		json_decref(b);
-	}
-}
-
 static void config_files(void **state)
 {
 	static const struct {
@@ -609,7 +580,6 @@ int main(void)
 		cmocka_unit_test(command_line_beats_config),
 		cmocka_unit_test(wrong_config),
 		cmocka_unit_test(config_round_trip),
-		cmocka_unit_test(json_values_are_compared_as_options_are),
 		cmocka_unit_test(config_files),
 		cmocka_unit_test(help_text),
 		cmocka_unit_test(description),
