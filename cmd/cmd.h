@@ -120,9 +120,9 @@ extern const char *const gt_cmd_color_words[];
 extern const char *const gt_cmd_devices[];
 
 /* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
- * of `cli_type` that holds the value. For --device, `form` is LIST or DEVICE, and `text` is the
- * help. `keys` says in the help of --names which keys are meant, for example "keys of the
- * checkpoint". */
+ * of `cli_type` that holds the value. For --device, `form` is the word that stands for the value in
+ * the help, LIST or DEVICE, and `text` is the help. For --names, `keys` is a part of the help: the
+ * keys that the option is about, for example "keys of the checkpoint". */
 /* clang-format off */
 #define GT_CMD_DEVICE(cli_type, member, form, text) \
 	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), form, text, \
@@ -154,7 +154,7 @@ extern const char *const gt_cmd_devices[];
  */
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
-	struct gt_opts opts;
+	struct gt_opts opts;   /* option table, values and operands of the command */
 	struct gt_log log;     /* on standard error, as --quiet, --verbose and --color require */
 	bool color;            /* print colors on standard output */
 	struct gt_arena paths; /* memory of the paths that gt_cmd_find_ckpts() found */
@@ -183,9 +183,9 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
 /* The size of a buffer for gt_cmd_message(), in bytes. */
 enum { GT_CMD_MESSAGE = 1280 };
-/* Write `text`, an error or a hint from the library, to `buffer`. Names of options in the text
- * (lib/base/option_names.h) are written as on the command line, for example "--batch". Return
- * `buffer`. */
+/* Write `text`, an error or a hint from the library, to `buffer`. The library marks names of
+ * options in its texts (lib/base/option_names.h). This function writes a marked name as on the
+ * command line, for example "--batch". Return `buffer`. */
 const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text);
 
 /* Print "gtrain: error: ..." and a line with the hint to the stream of `log`. Return the exit
@@ -199,8 +199,9 @@ void gt_cmd_set_threads(int64_t threads);
  * `fd` is a terminal, and TERM is set and not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
-/* If a launcher (lib/comm/launch/launch.h) started this process and shows the progress line of this
- * process, return the width of the launcher's terminal in columns. Otherwise return 0. */
+/* The launcher of gtrain is a process that starts the ranks and prints their messages
+ * (lib/comm/launch/launch.h). If the launcher has started this process and shows the progress line
+ * of this process, return the width of the launcher's terminal in columns. Otherwise return 0. */
 int gt_cmd_launcher_columns(void);
 
 /* Replace each operand of the command that is a run directory (the output folder of a training run)

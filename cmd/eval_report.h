@@ -51,10 +51,10 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 json_t *gt_confusion_json(const struct gt_confusion *c);
 
 /*
- * Write the predictions to an open file as CSV (RFC 4180), in the order of the samples, and commit
- * the file. Damaged samples are left out. The columns are sample, class, predicted, probability.
- * For regression the columns are sample, target, predicted; target and predicted are in the units
- * of the data set. Errors: GT_EIO.
+ * Write the predictions to an open file as CSV (RFC 4180), in the order of the samples. Then commit
+ * the file, which gives it its final name. Damaged samples, which could not be read or decoded, are
+ * left out. The columns are sample, class, predicted, probability. For regression the columns are
+ * sample, target, predicted; target and predicted are in the units of the data set. Errors: GT_EIO.
  */
 int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err);
 

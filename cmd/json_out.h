@@ -8,9 +8,9 @@
 
 #include "lib/base/json_string.h"
 
-/* Print a number with at most 15 significant digits, or with 16 or 17 if it needs them to be parsed
- * to the same double. An integer gets ".0" at its end. Print NaN and infinity as null, because JSON
- * has no such numbers. */
+/* Print a number with at most 15 significant digits. If a reader would parse these digits to
+ * another double, print 16 or 17 digits. An integer gets ".0" at its end. Print NaN and infinity as
+ * null, because JSON has no such numbers. */
 void gt_json_real(FILE *out, double value);
 
 /* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if

@@ -15,7 +15,8 @@ struct gt_cmd_ranks {
 	bool *killed;
 	int max_restarts;                /* how often all ranks may be restarted after a failure */
 	const struct gt_folder *log_dir; /* folder of the ranks' logs, or NULL */
-	/* return whether the logs would be kept if the job failed now; NULL: they are kept */
+	/* Return whether the logs would be kept if the job failed now. Messages name a log file
+	 * only if this returns true. NULL: logs are kept. */
 	bool (*keeps_logs)(void *self);
 	void *self; /* passed to keeps_logs() */
 	/* Show only the messages of rank 0 and of the rank that fails first. Ignored if log_dir is
@@ -60,10 +61,10 @@ int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
 int gt_cmd_fail_launch(int64_t nproc, const char *command, struct gt_err *err);
 
 /* Set *world to the rank of this process and the number of ranks. A launcher, such as mpirun,
- * passes these numbers in environment variables. Set *launch to true if no launcher has started
- * this process and nproc is larger than 1: this process then has to start the ranks. Otherwise set
- * *launch to false. Errors: GT_EINVAL if --nproc is on the command line, and a launcher has started
- * several ranks, and their number is not nproc. */
+ * passes these numbers in environment variables. `nproc` is the number of ranks that the user
+ * wants. If no launcher has started this process and `nproc` is larger than 1, set *launch to true:
+ * this process has to start the ranks. Otherwise set *launch to false. Errors: GT_EINVAL if a
+ * launcher has started several ranks, but the command line has --nproc with another number. */
 int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int64_t nproc,
     bool *launch, struct gt_err *err);
 
@@ -73,15 +74,15 @@ int gt_cmd_find_world(struct gt_world *world, const struct gt_cmd_env *env, int6
  *   (lib/device/name.h), at most GT_SHM_MAX_RANKS. If the device is the CPU or the list has an
  *   error, set *nproc to 1.
  * - Call gt_cmd_find_world().
- * - Suppose a launcher has started only this process, for example in the only task of a batch job.
- *   If `backend` is MPI, set *nproc to 1, because gtrain cannot start ranks that use MPI. Then set
- *   *launch to whether *nproc is above 1. */
+ * - If a launcher has started this process and no others, as in a batch job with one task, this
+ *   process may still start ranks itself. So set *launch to true if *nproc is larger than 1. But if
+ *   `backend` is MPI, first set *nproc to 1, because gtrain cannot start ranks that use MPI. */
 int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
     const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err);
 
-/* Join the other ranks with gt_comm_join(), and check that all ranks have the same version of
- * gtrain, the same options and the same operands. Otherwise the results would be wrong. `command`
- * is the command line, for messages. */
+/* Join the other ranks with gt_comm_join(). Fail if the ranks do not all have the same version of
+ * gtrain, the same options and the same operands, because the results would be wrong. `command` is
+ * the command line, for messages. */
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
     const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
     struct gt_err *err);
@@ -96,7 +97,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 struct gt_cmd_job {
 	int *nproc;                /* input: the value of --nproc, or 0; output: the world size */
 	const char *const *device; /* the value of --device */
-	const struct gt_comm_options *comm;
+	const struct gt_comm_options *comm; /* how the ranks exchange data */
 	/* Check for errors that every rank would report. The process that starts the ranks calls
 	 * check() before it starts them. */
 	int (*check)(void *self, struct gt_err *err);

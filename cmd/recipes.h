@@ -9,9 +9,10 @@
 #include "lib/base/opt.h"
 
 /*
- * A recipe is a set of options for `gtrain train`. Its file cmd/recipes/NAME.json is a config.json
- * (lib/base/opt_json.h) without the key `data`. The Makefile turns each file into a row of
- * gt_cmd_recipes[]. The object `about` in the file has these texts:
+ * A recipe is a set of options for `gtrain train`. Its file cmd/recipes/NAME.json has the format of
+ * config.json, a JSON object of options and their values (lib/base/opt_json.h), but no key `data`.
+ * The Makefile turns each file into a row of gt_cmd_recipes[]. The object `about` in the file has
+ * these texts:
  *
  *   title     the purpose of the recipe: a short phrase in lower case, without a full stop
  *   data      an example of the value of --data
@@ -30,8 +31,8 @@ extern const struct gt_cmd_recipe gt_cmd_recipes[];
 extern const char *const gt_cmd_recipe_names[];
 
 /* Return the recipe with the name `config`, the value of --config. Return NULL if there is no such
- * recipe. Files have priority over recipes: return NULL, too, if `config` is the path of an
- * existing file that is not a folder. */
+ * recipe. Also return NULL if `config` is the path of an existing file that is not a folder,
+ * because files have priority over recipes. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Read the recipe or the file `config`, and set the options that are not on the command line.

@@ -27,9 +27,9 @@ struct gt_stop {
 	 * signals within 0.1 s of the first one are ignored. false: the first signal ends the
 	 * process. */
 	atomic_bool graceful;
-	/* gets a message when the first signal sets `stop_requested`, unless the launcher sent the
-	 * signal because a rank was lost; the caller sets this pointer before the training loop
-	 * begins */
+	/* Receives a message when the first signal sets `stop_requested`. There is no message if
+	 * the launcher sent this signal because a rank was lost. The caller sets this pointer
+	 * before the training loop begins. */
 	struct gt_log *log;
 	/* true: the thread returns at the next signal. gt_stop_release() sets this, then sends a
 	 * signal. */

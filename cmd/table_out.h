@@ -14,9 +14,9 @@ enum { GT_TABLE_COLUMNS = 16, GT_TABLE_WIDEST = 60 };
  * the function only finds the widths of the columns. Before the second time, set `measuring` to
  * false; the function then prints the rows.
  *
- * Widths are in characters. Control characters are escaped as in gt_log_put() (lib/base/log.h). If
- * a cell is wider than GT_TABLE_WIDEST, only the rest of its row is shifted to the right. Lines do
- * not end in spaces.
+ * Widths are in characters. Control characters are printed as escapes such as \n and \x1b
+ * (gt_log_put(), lib/base/log.h). If a cell is wider than GT_TABLE_WIDEST, only the rest of its row
+ * is shifted to the right. Lines do not end in spaces.
  */
 struct gt_table {
 	FILE *out;

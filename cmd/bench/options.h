@@ -16,12 +16,13 @@ struct gt_bench_ckpt_cli {
 	bool csv;
 };
 
-/* The options of `gtrain bench allreduce`. */
+/* The options of `gtrain bench allreduce`. In this struct and the structs below, strings are values
+ * of options as the user wrote them. */
 struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes, *device, *backends;
 	int64_t nproc, rounds;
-	/* comm.backend is not used, because `backends` is a list of backends to measure */
+	/* comm.backend is not used: the command measures each backend in the list `backends` */
 	struct gt_comm_options comm;
 	int dtype, buffers; /* indices in gt_bench_dtypes and gt_bench_buffers */
 	bool csv;
@@ -32,7 +33,7 @@ struct gt_bench_gemm_cli {
 	struct gt_cmd_common common;
 	const char *device, *shapes, *dtypes;
 	int64_t rounds;
-	double seconds; /* length of a round (lib/base/measure.h) */
+	double seconds; /* length of a round, in which the measured work is repeated */
 	bool csv;
 };
 
@@ -41,7 +42,7 @@ struct gt_bench_copy_cli {
 	struct gt_cmd_common common;
 	const char *device, *sizes;
 	int64_t rounds;
-	double seconds; /* length of a round (lib/base/measure.h) */
+	double seconds; /* length of a round, in which the measured work is repeated */
 	bool csv;
 };
 

@@ -11,8 +11,9 @@ struct gt_ckpt_listing {
 	const struct gt_ckpt *ckpt;
 	struct gt_inventory inventory;
 	struct gt_stats *stats; /* [inventory.tensor_count]; NULL without --stats */
-	/* size of the checkpoint (of all its files, if there are several), and number of bytes in
-	 * it that are no longer used: see gt_ckpt_file_usage() */
+	/* file_bytes: size of all files of the checkpoint together. dead_bytes: number of these
+	 * bytes that are no longer used, because an edit in place has written a newer pickle and
+	 * zip directory. */
 	uint64_t file_bytes, dead_bytes;
 	bool all;   /* list all values that are not tensors, not only the first ones */
 	bool color; /* print text in colors */

@@ -47,7 +47,7 @@ extern const enum gt_dtype gt_ckpt_dtypes[];
 /* The state of a command that writes a checkpoint. */
 struct gt_ckpt_rewrite {
 	const struct gt_ckpt_target_cli *target;
-	const char *format;            /* set by gt_ckpt_target_check() */
+	const char *format; /* name of the output's format; gt_ckpt_target_check() sets it */
 	struct gt_ckpt *const *inputs; /* [input_count] open checkpoints */
 	size_t input_count;
 	bool weights_only;  /* leave out objects that torch.load(weights_only=True) refuses */
@@ -56,9 +56,10 @@ struct gt_ckpt_rewrite {
 };
 
 /* Check the operands (env->opts) and the output before any file is read. Replace each operand that
- * is a run directory by the path of its latest checkpoint. Set r->format to the format that --to
- * names. If --to is not given, the ending of --output decides the format. If --to is given and the
- * ending of --output belongs to another format, log a warning.
+ * is a run directory (the output folder of a training run) by the path of the run's latest
+ * checkpoint. Set r->format to the format that --to names. If --to is not given, the ending of
+ * --output decides the format. If --to is given and the ending of --output belongs to another
+ * format, log a warning.
  *
  * With --shard-size, the output consists of several files, called shards, and an index that lists
  * them. The name of an index ends with .index.json.
@@ -67,9 +68,9 @@ struct gt_ckpt_rewrite {
  * output has the name of an index but --shard-size is not given; GT_ENOMEM. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
-/* Write the tree `root` to the output in the chosen format. Then report the result. Without
- * r->json, write r->note and one line about the output to the log. With r->json, print one JSON
- * document to standard output. */
+/* Write `root`, the tree of dicts, lists and tensors of a checkpoint, to the output in the chosen
+ * format. Then report the result. Without r->json, write r->note and one line about the output to
+ * the log. With r->json, print one JSON document to standard output. */
 int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 

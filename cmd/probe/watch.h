@@ -7,7 +7,8 @@
 
 #include "lib/base/err.h"
 
-/* Write one report to `out`. `self` is gt_probe_watch.self. */
+/* Write one report to `out`. `self` is the pointer that the caller stored in
+ * gt_probe_watch.self. */
 typedef int gt_probe_report_fn(void *self, FILE *out, struct gt_err *err);
 
 struct gt_probe_watch {

@@ -13,10 +13,10 @@
  * `--resume DIR` continues the run in DIR: this function replaces the option by `--resume auto
  * --out DIR`, where `auto` is the latest checkpoint in --out. With `--resume FILE`, or with
  * `--resume DIR --out OTHER`, a new run starts from the checkpoint FILE, or from the latest
- * checkpoint in DIR. Its options come from the run that the checkpoint belongs to, if there is one.
- * But if the folder that --out names already has a config.json, for example because the same
- * command was started before, the options come from that file. It is an error if DIR has no
- * checkpoint.
+ * checkpoint in DIR. The options of the new run come from the run that the checkpoint belongs to,
+ * if there is one. But if the folder of --out already has a config.json, the options come from that
+ * file. For example, the folder has one if the same command was started before. It is an error if
+ * DIR has no checkpoint.
  *
  * Errors: GT_EIO, GT_EFORMAT, GT_EINVAL, GT_ENOMEM.
  */

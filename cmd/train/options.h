@@ -17,7 +17,11 @@ struct gt_train_cli {
 	struct gt_comm_options comm;
 	const char *config; /* value of --config; NULL: not given */
 	int64_t threads;    /* OpenMP threads per rank; 0: not given */
+	/* max_restarts: how often all ranks may be restarted after a failure. log_every: number of
+	 * steps between lines of metrics. */
 	int64_t max_restarts, log_every;
+	/* verify_parallel: compare each parallel mode with one rank, and do no other training.
+	 * dry_run: print the plan of the run, and do not train. */
 	bool verify_parallel, dry_run;
 };
 
