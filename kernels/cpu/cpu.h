@@ -61,9 +61,9 @@ extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
-/* Return whether the output has the same type as the first input. Kernels that support only such
- * calls use this function as accepts() (struct gt_kernel). If the input has 32 bits and the output
- * has 16 bits, a kernel of half.c does the work. */
+/* Return whether the output has the same type as the first input. A kernel that supports only such
+ * calls has this function as its member `accepts` (struct gt_kernel). If the input has 32 bits and
+ * the output has 16 bits, a kernel of half.c computes the call instead. */
 static inline bool gt_cpu_accepts_one_type(const struct gt_call *call)
 {
 	return call->out[0].dtype == call->in[0].dtype;

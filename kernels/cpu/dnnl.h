@@ -5,8 +5,9 @@
 #include "kernels/cpu/dnnl_api.h"
 #include "lib/graph/kernel.h"
 
-/* The kind of memory that holds an argument of a primitive. "The call" is a struct gt_call
- * (lib/graph/kernel.h): the call of a kernel for one node. */
+/* The kind of memory that holds an argument of a primitive, which is a prepared operation of
+ * oneDNN. "The call" is a struct gt_call (lib/graph/kernel.h): the call of a kernel for one
+ * node. */
 enum gt_dnnl_memory {
 	GT_DNNL_IN,       /* an input of the call */
 	GT_DNNL_OUT,      /* an output of the call */
@@ -31,8 +32,9 @@ struct gt_dnnl_step {
 };
 
 /*
- * The state of a call (gt_call.state). Each call has its own oneDNN engine and stream, so calls on
- * different threads share nothing. Engines and streams of the CPU are only handles, without state.
+ * The state of a call (gt_call.state). Each call has its own oneDNN engine (a device) and stream (a
+ * queue of work), so calls on different threads share nothing. On the CPU, an engine and a stream
+ * are only handles, without state.
  */
 struct gt_dnnl {
 	const char *op; /* name of the op, for errors */
@@ -54,15 +56,15 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
 
 /*
- * Return true if oneDNN can compute in bfloat16, which needs a processor with AVX-512. Kernels in
- * bfloat16 use this function as accepts() (struct gt_kernel). If oneDNN cannot be opened, return
- * false. The call then gets a kernel that computes in float32, and that kernel's prepare() reports
- * the reason.
+ * Return true if oneDNN can compute in bfloat16, which needs a processor with AVX-512. A kernel
+ * that computes in bfloat16 has this function as its member `accepts` (struct gt_kernel). If oneDNN
+ * cannot be opened, return false. The call then gets a kernel that computes in float32, and that
+ * kernel's prepare() reports the reason.
  */
 bool gt_dnnl_accepts_bf16(const struct gt_call *call);
 
-/* Write to *desc the shape and type of `t`, with `tag` as its memory format. The type of `t` is
- * float32 or bfloat16. */
+/* Set *desc to the shape and the type of `t`, and to the memory format `tag`, which is the order of
+ * the dimensions in memory. The type of `t` must be float32 or bfloat16. */
 dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
 
@@ -101,7 +103,9 @@ struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes);
 int gt_dnnl_attr(
     const struct gt_call *call, const char *op, dnnl_primitive_attr_t *out, struct gt_err *err);
 
-/* bind(), run() and release() of struct gt_kernel, for kernels that have called gt_dnnl_new(). */
+/* Kernels that call gt_dnnl_new() have these functions as their members `bind`, `run` and `release`
+ * (struct gt_kernel). gt_dnnl_bind() stores the addresses of the arguments, gt_dnnl_run() executes
+ * the steps, and gt_dnnl_release() frees the state. */
 int gt_dnnl_bind(struct gt_call *call, struct gt_err *err);
 int gt_dnnl_run(struct gt_call *call, struct gt_err *err);
 void gt_dnnl_release(struct gt_call *call);

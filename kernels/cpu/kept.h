@@ -6,14 +6,17 @@
 #include "kernels/cpu/parallel.h"
 #include "lib/graph/kernel.h"
 
-/* Return the type in which output i of a call will be stored. If this float32 call does the work of
- * a call with 16-bit tensors (gt_call.narrow), this is the type of output i of that 16-bit call. */
+/* Return the type in which output i of a call is stored in the end. It is the type of output i of
+ * `call`. But if `call` is a float32 call that does the work of the 16-bit call call->narrow, it is
+ * the type of output i of call->narrow. */
 static inline enum gt_dtype gt_kept_type(const struct gt_call *call, int i)
 {
 	return (call->narrow ? call->narrow : call)->out[i].dtype;
 }
 
-/* Round x[n] to `dtype`, in place. Do nothing if `dtype` is not a 16-bit type. */
+/* Round x[n] to `dtype`, in place. Do nothing if `dtype` is not a 16-bit type. A kernel that
+ * computes two ops rounds the first result, so that the second result is the same as with two
+ * kernels. */
 static inline void gt_round_f32(float *x, int64_t n, enum gt_dtype dtype)
 {
 	enum { TILE = 256 };

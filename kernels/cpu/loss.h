@@ -47,8 +47,8 @@ static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, in
 	return (struct gt_targets){ target->data, rows, gt_tensor_elements(target) != rows };
 }
 
-/* Check both classes of mixed targets, or the single class of other targets, as
- * gt_check_classes() does. */
+/* Check with gt_check_classes() that all classes in the targets are less than `classes`. A mixed
+ * target has two classes, any other target has one. */
 static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, struct gt_err *err)
 {
 	int rc;

@@ -1,4 +1,4 @@
-/* vmath.h - exp, log, tanh and erf in float32, in a form that compilers can vectorise. */
+/* vmath.h - exp, log, tanh and erf in float32, in a form that compilers can vectorize. */
 #ifndef GT_KERNELS_CPU_VMATH_H
 #define GT_KERNELS_CPU_VMATH_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 /*
- * The functions have no branches, tables or calls. So the compiler can vectorise loops that call
+ * The functions have no branches, tables or calls. So the compiler can vectorize loops that call
  * them, for any instruction set. For an infinite argument they return the function's limit, and for
  * NaN they return NaN. Results of gt_vexp() may be subnormal. The largest errors, in units in the
  * last place (ULP), are measured by tests/unit/test_vmath.c:

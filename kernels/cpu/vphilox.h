@@ -1,10 +1,11 @@
-/* vphilox.h - Philox random numbers: many blocks at once, in code that compilers can vectorise. */
+/* vphilox.h - Philox random numbers: many blocks at once, in code that compilers can vectorize. */
 #ifndef GT_KERNELS_CPU_VPHILOX_H
 #define GT_KERNELS_CPU_VPHILOX_H
 
 #include <stdint.h>
 
-/* Blocks per call of gt_vphilox(), and 32-bit words in all these blocks. */
+/* A block of Philox is four random 32-bit words. These are the numbers of blocks and of words per
+ * call of gt_vphilox(). */
 enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
 
 /*
@@ -15,7 +16,7 @@ enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
  *   low half of (block + b), high half of (block + b), stream, step
  *
  * The computation is that of gt_philox(), but all variables are scalars. The compiler does not
- * vectorise calls of gt_philox(), because of the arrays in it.
+ * vectorize calls of gt_philox(), because of the arrays in it.
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)
