@@ -4,9 +4,11 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* These functions are members of gt_cuda_backend; lib/device/backend.h describes them. A thread has
- * at most one capture at a time. The capture begins with one stream; other streams join it by
- * waiting for an event of the capture. */
+/* Record the work that is queued on a stream between gt_cuda_capture_begin() and
+ * gt_cuda_capture_end(). gt_cuda_replay() then queues all of this work at once. These are functions
+ * of gt_cuda_backend (lib/device/backend.h). A thread has at most one capture at a time. A capture
+ * begins with one stream. Another stream joins the capture when it waits for an event that was
+ * recorded in the capture. */
 int gt_cuda_capture_begin(struct gt_stream *stream, struct gt_err *err);
 int gt_cuda_capture_end(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
 int gt_cuda_replay(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);

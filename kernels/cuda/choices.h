@@ -37,8 +37,8 @@ void gt_choices_begin(void);
  * `index`, so that it asks the driver only once. The buffer holds "" at first. Return NULL if the
  * index is too large. */
 char *gt_choices_gpu(int index);
-/* Lock the file against other processes. Then read the file into memory if memory lacks its
- * lines. */
+/* Lock the file against other processes. Then read its lines into memory, unless the file is
+ * unchanged since this process last read it. */
 void gt_choices_read(const char *name);
 /* Look in memory for the choice of a key. Return false if there is none. */
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);

@@ -10,8 +10,9 @@ extern "C" {
 
 /*
  * These functions are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in the kernel
- * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan. Otherwise call->state
- * is NULL, and conv.cu's kernels compute the call; they support every call.
+ * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan, a prepared algorithm
+ * of cuDNN. Otherwise call->state is NULL, and conv.cu's kernels compute the call; they support
+ * every call.
  *
  * gt_conv_choose() makes this choice and sets call->state. Call gt_conv_choose() after conv.cu has
  * prepared the call for conv.cu's own kernel. The first time a shape is seen, the function measures
@@ -27,8 +28,9 @@ extern "C" {
  */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err);
 
-/* The functions bind(), run() and release() of struct gt_kernel for these ops. bind() and release()
- * are for all calls; run() is only for calls whose call->state is not NULL. */
+/* These functions do the work of the members `bind`, `run` and `release` of struct gt_kernel for
+ * these ops. Call gt_conv_run() only if call->state is not NULL. Call the other two functions for
+ * every call of these ops. */
 int gt_conv_bind(struct gt_call *call, struct gt_err *err);
 int gt_conv_run(struct gt_call *call, struct gt_err *err);
 void gt_conv_release(struct gt_call *call);

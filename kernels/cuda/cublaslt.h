@@ -136,9 +136,10 @@ extern const struct gt_lt_api *const gt_lt;
 int gt_lt_open(void **handle, struct gt_err *err);
 
 /* Open the first library in the list `names` that creates a handle for the current device, and set
- * the members of *out to its functions. The library of CUDA 13 creates no handle if the driver is
- * for CUDA 12. The list ends with NULL. If the GPU has too little free memory, fail without trying
- * the other libraries. Only gt_lt_open() and its test call this. Errors: GT_EDEVICE. */
+ * the members of *out to its functions. The list ends with NULL. It has several libraries because
+ * the library of CUDA 13 creates no handle if the driver is for CUDA 12. If the GPU has too little
+ * free memory, fail without trying the other libraries. Only gt_lt_open() and its test call this.
+ * Errors: GT_EDEVICE. */
 int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err);
 
 /* Check the status that a function of the library returned. Return 0 for GT_LT_SUCCESS; otherwise

@@ -64,8 +64,11 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
  * (gt_cuda_call_error() in host_call.h). */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
-/* ---- peer.c: members of gt_cuda_backend, described in lib/device/backend.h ---- */
+/* ---- peer.c ---- */
 
+/* Copies between two GPUs: gt_cuda_peer_open() enables direct copies if the GPUs support them, and
+ * gt_cuda_copy_peer() queues one copy. These are functions of gt_cuda_backend
+ * (lib/device/backend.h). */
 int gt_cuda_peer_open(int index, int peer, bool *direct, struct gt_err *err);
 int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const void *from,
     int from_index, size_t bytes, struct gt_err *err);
@@ -92,9 +95,9 @@ double gt_cuda_peak_flops(int index, enum gt_dtype dtype, bool tf32);
 
 /* ---- fault.c ---- */
 
-/* Return the fault slot of a device in *out, borrowed. Each stream opens the slot when the stream
- * is created, and closes the slot when the stream is freed. The first stream of a device creates
- * the slot, and the last stream frees it. Errors: GT_ENOMEM, GT_EDEVICE. */
+/* gt_cuda_faults_open() sets *out to the fault slot of a device, borrowed. Call it once for each
+ * new stream, and call gt_cuda_faults_close() when the stream is freed. The first open of a device
+ * creates the slot, and the last close frees it. Errors: GT_ENOMEM, GT_EDEVICE. */
 int gt_cuda_faults_open(struct gt_fault_slot **out, int index, struct gt_err *err);
 void gt_cuda_faults_close(int index);
 
@@ -122,7 +125,9 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
 /*
  * ---- range kernels that are not in range.cu ----
  *
- * They are members of struct gt_range_kernels, described in lib/device/backend.h.
+ * They sum squares of gradients, begin a step, add losses to the loss of the step, begin the update
+ * of the parameters, and do Muon's update of a matrix. struct gt_range_kernels
+ * (lib/device/backend.h) describes each of them.
  */
 
 int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,

@@ -44,7 +44,7 @@ struct gt_candidates {
 	const char *key;                 /* key of the operation (choices.h) */
 	int count;                       /* number of algorithms */
 	const struct gt_choice *choices; /* [count]: choices[i] identifies algorithm i */
-	bool numbers;                    /* time with random numbers, not with zeros: see place */
+	bool numbers;                    /* time with random numbers, not with zeros (`place`) */
 	bool untimed;                    /* choose the first algorithm that works, without timing */
 	int (*prepare)(void *self, size_t *bytes, struct gt_err *err);
 	int (*place)(void *self, char *memory, struct gt_err *err);

@@ -6,10 +6,10 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* This is the function host_call() of gt_cuda_backend, described in lib/device/backend.h. Each
- * stream has its own thread of the host, which makes the host calls of this stream. The first host
- * call of the stream starts the thread. If 64 calls of the stream have not returned, this function
- * waits until one of them has. */
+/* Queue a call of fn(self, err) on the stream. This is the function `host_call` of gt_cuda_backend
+ * (lib/device/backend.h). Each stream has its own thread of the host, which makes the host calls of
+ * this stream. The first host call of the stream starts the thread. If 64 calls of the stream have
+ * not returned, this function waits until one of them has. */
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err);
 
@@ -25,7 +25,8 @@ typedef __typeof__(cuStreamWaitValue32) gt_cuda_wait_value_fn;
 int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err);
 
 /* Store an error for the device with this index. Later calls for the device return the error. A
- * host call that fails has the same effect. If an error is already stored, it is kept. */
+ * host call that fails stores its error in the same way. If the device already has a stored error,
+ * keep that error. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
 /* If a failed host call or gt_cuda_fail() has stored an error for the device with this index, set

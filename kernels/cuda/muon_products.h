@@ -16,15 +16,18 @@ struct gt_muon_products;
  * Prepare the products for parameters of the shape [rows, cols]. The stream owns the products. This
  * function is the member prepare_muon of struct gt_range_kernels (lib/device/backend.h).
  *
- * The products use only algorithms that need no workspace of cuBLASLt. Among those that cuBLASLt
- * proposes, they use the first one that works. No algorithm is timed, because timing could choose
- * different algorithms in different runs or on different ranks. So all ranks and runs get the same
- * bits.
+ * cuBLASLt proposes algorithms that need no workspace of cuBLASLt. Each product uses the first one
+ * of them that works. No algorithm is timed, because timing could choose different algorithms in
+ * different runs or on different ranks. So all ranks and runs get the same bits.
  *
- * The function prepares nothing and returns 0 if the stream already has products of this shape, if
- * the shape is too small, or if its matrices would not be aligned to 32 bytes in the memory that
- * Muon's update uses for its intermediate results (muon.cu). Errors: GT_ENOMEM, and the errors of
- * gt_product_new() (product.h).
+ * The function prepares nothing and returns 0 in three cases:
+ *
+ *   - The stream already has products of this shape.
+ *   - The shape is too small.
+ *   - Matrices of this shape would not be aligned to 32 bytes in the workspace of Muon's update
+ *     (muon.cu).
+ *
+ * Errors: GT_ENOMEM, and the errors of gt_product_new() (product.h).
  */
 int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 

@@ -51,7 +51,8 @@ extern "C" {
  * kernels that access one element at a time. In bfloat16 on an H200, these kernels computed such
  * logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So gtrain
  * divides such a product into two products of cuBLASLt: the main part takes the largest multiple of
- * 32 bytes from the ragged size, and the rest takes the remaining elements, at most 15.
+ * 32 bytes from the ragged size, and the rest takes the remaining elements, at most 15. In the
+ * table, n0, m0 and k0 are the sizes of the main part.
  *
  *   ragged   requires                       main part           rest
  *   n        trans_b, y_stride              columns below n0    columns from n0 on

@@ -15,8 +15,8 @@ extern "C" {
  * relu. x is the input [N, C, H, W], w is the weight, and y is the output. For GT_CUDNN_INPUT_GRAD,
  * x and y are instead the gradients with respect to the input and the output; for
  * GT_CUDNN_WEIGHT_GRAD, w and y are the gradients with respect to the weight and the output. x and
- * y are channels-last in memory; w is contiguous, and its dimensions have the order of conv2d's
- * weight. */
+ * y are channels-last in memory. w is contiguous, with the dimensions [output channels, input
+ * channels, height, width]. */
 struct gt_cudnn_shape {
 	enum gt_cudnn_kind kind; /* GT_CUDNN_FORWARD, _INPUT_GRAD or _WEIGHT_GRAD */
 	enum gt_dtype dtype;     /* GT_F32, GT_BF16 or GT_F16 */
@@ -26,9 +26,10 @@ struct gt_cudnn_shape {
 	bool tf32;    /* GT_F32: engines may round factors to TF32 */
 };
 
-/* The device for which plans are made. `handle` is a cuDNN handle of this device. If `handle` is
- * NULL, the descriptor `properties` (GT_CUDNN_PROPERTIES) describes the device instead. Then plans
- * can be made without a GPU (cuDNN 9.8 or later), but not run. */
+/* The device for which plans are made. A plan is an engine that is prepared to run. `handle` is a
+ * cuDNN handle of this device. If `handle` is NULL, the descriptor `properties`
+ * (GT_CUDNN_PROPERTIES) describes the device instead. Then plans can be made without a GPU (cuDNN
+ * 9.8 or later), but not run. */
 struct gt_cudnn_target {
 	void *handle, *properties;
 };
@@ -41,10 +42,11 @@ enum { GT_CUDNN_OFFERS = 6 };
 
 /*
  * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. The caller frees
- * *out with gt_cudnn_conv_free(). Of the engines that cuDNN proposes, *out holds those that gtrain
- * can use, but at most the first GT_CUDNN_OFFERS of them. They are deterministic, sum in float32,
- * and round GT_F32 to TF32 only if `tf32` is set. There may be none: then gt_cudnn_conv_count() is
- * 0.
+ * *out with gt_cudnn_conv_free(). gtrain can use an engine if the engine is deterministic, sums in
+ * float32, and does not round GT_F32 to TF32 unless shape->tf32 is set. Engines that use Winograd
+ * or FFT also need shape->relaxed. *out holds the first GT_CUDNN_OFFERS of the engines that gtrain
+ * can use, or fewer if cuDNN does not propose so many. If there are none, gt_cudnn_conv_count()
+ * returns 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
  */

@@ -12,11 +12,12 @@
 #include "lib/comm/lent.h"
 
 /*
- * A group of ranks (lib/comm/group.h) runs collectives. A group for GPU memory contains a second
- * group of the same ranks, g->host, for host memory.
+ * A group of ranks (lib/comm/group.h) runs collectives: operations in which all ranks of the group
+ * take part, such as an all-reduce. A group for GPU memory contains a second group of the same
+ * ranks, g->host, for host memory.
  *
- * Each group has its own stream. Its collectives are queued on this stream in the order in which
- * they are called. There are three events: `came` (the caller's stream has reached the call),
+ * Each group has its own stream. The collectives of the group are queued on this stream in the
+ * order of the calls. There are three events: `came` (the caller's stream has reached the call),
  * `begun` and `ended`. gt_group_await() makes a stream wait for `ended`. The links, which move the
  * data, are described below.
  *
@@ -42,10 +43,11 @@
  * the same order (NCCL User Guide, "Using multiple NCCL communicators concurrently"). And the first
  * call of each kind of collective connects the ranks: all ranks must make this call before one of
  * them uses its next communicator. The group meets both requirements without a lock. One thread of
- * each rank queues all collectives of the rank, in the order of the rank's plan. If two ranks share
- * several groups, their plans contain the collectives of these groups in the same order. call() of
- * the links returns after NCCL has connected the ranks and queued the call. So the ranks are
- * connected before this rank uses its next group.
+ * each rank queues all collectives of the rank, in the order of the rank's plan, which is the list
+ * of the operations of a training step. If two ranks share several groups, their plans contain the
+ * collectives of these groups in the same order. call() of the links returns after NCCL has
+ * connected the ranks and queued the call. So the ranks are connected before this rank uses its
+ * next group.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -67,8 +69,9 @@ struct gt_cuda_links {
 	 * for a barrier. */
 	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-	/* After the collective `c` was started, and before it has ended: check for an error that
-	 * the links found in the background. Return 0 or the code of this error. */
+	/* Check for an error that the links have found in the background. The watch calls this
+	 * again and again while it waits for the beginning or the end of the collective `c`. Return
+	 * 0 or the code of the error. */
 	int (*background)(
 	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
@@ -136,9 +139,10 @@ struct gt_cuda_group {
 
 /* ---- group.c ---- */
 
-/* *group is a group for host memory that nothing else uses. Replace it by a group for the memory of
- * this GPU. The new group owns the old one. On failure *group is unchanged. The functions make() of
- * struct gt_device_groups (lib/comm/device_group.h) call this with their kind of links. */
+/* The caller passes in *group a group for host memory that no other code uses. Replace *group by a
+ * new group for the memory of this GPU. The new group owns the old one. On failure *group is
+ * unchanged. The functions make() of struct gt_device_groups (lib/comm/device_group.h) call this
+ * with their kind of links. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
     const struct gt_cuda_links *links, struct gt_err *err);
 

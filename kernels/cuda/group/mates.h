@@ -21,9 +21,9 @@
  *   before a message         until the mate at the other end has queued the previous message of
  *                            the same direction
  *   after a receive          until the mate has queued the matching send, because the stream of
- *                            the caller waits for the message. Only gt_group_run() waits so: if
- *                            gt_group_start() did, two messages in opposite directions would wait
- *                            for each other
+ *                            the caller waits for the message. gt_group_run() waits here, but
+ *                            gt_group_start() does not: two messages in opposite directions would
+ *                            otherwise wait for each other
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
@@ -31,18 +31,19 @@
  * mate, g->mates is NULL, and the functions below gt_cuda_mates_find() do nothing.
  */
 enum {
-	/* an act is about six operations of CUDA (lib/comm/ring/peers.h) */
+	/* Acts that all mates together may have queued ahead of the slowest mate. An act is about
+	 * six operations of CUDA, so 64 acts are about 384 of the 1024 operations. */
 	GT_CUDA_MATES_ACTS = 64
 };
 
 /*
- * Find the mates, and set g->mates. This is a collective call. Call it after g->stream is created
- * and before links->connect() (struct gt_cuda_links). One of the mates initializes the lock that
- * the mates share. Call the functions below only after connect() has returned: connect() waits for
- * all ranks, and so also for this mate.
+ * Find the mates, and set g->mates. All ranks of the group must call this. Call it after g->stream
+ * is created and before links->connect() (struct gt_cuda_links). Call the functions below only
+ * after connect() has returned, because they use a lock that one of the mates initializes.
+ * connect() waits for all ranks, and so also for the rank that initializes the lock.
  *
- * Errors: GT_EDEVICE, on all ranks, if mates share a GPU, and their process has more streams on
- * this GPU than hardware queues (kernels/cuda/host_call.c). The errors of lib/comm/group.h.
+ * Errors: GT_EDEVICE on all ranks if mates share a GPU and the streams of their process on this GPU
+ * outnumber the hardware queues (kernels/cuda/host_call.c); the errors of lib/comm/group.h.
  */
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err);
 

@@ -23,8 +23,8 @@ struct gt_cuda_verdict {
 struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
 
 /* Copy the error *v of rank `rank` to *err on rank `mine`. v->code must not be 0. If the two ranks
- * differ, the text gets the prefix "rank N", and the error is marked with gt_err_follow(). Return
- * err->code. */
+ * differ, the text gets the prefix "rank N", and gt_err_follow() marks the error as a consequence
+ * of the error of another rank. Return err->code. */
 int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, int mine, struct gt_err *err);
 
 /* Gather `bytes` bytes from every rank, in the order of ranks, into a new array *all. The caller

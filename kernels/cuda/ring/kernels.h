@@ -22,7 +22,8 @@ extern "C" {
 int gt_cuda_ring_copy(struct gt_stream *stream, const uint32_t *halt, void *const *dst, int dsts,
     const void *src, size_t bytes, struct gt_err *err);
 
-/* Do one step of a reduction: see struct gt_reduce_step (lib/comm/ring/peers.h). */
+/* Do one step of a reduction (struct gt_reduce_step, lib/comm/ring/peers.h): add the received
+ * partial results to this rank's elements, or take the maximum, and write the results. */
 int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *halt,
     const struct gt_reduce_step *step, struct gt_err *err);
 

@@ -39,9 +39,9 @@
  *
  * Aborting. A rank that has an error sets its word `halt`. Then it ends the waits of its own
  * stream: it sets every counter that this stream may wait for to a value far above the awaited one.
- * It repeats this until the stream is idle. The rank's kernels find `halt` set, and from then on
- * neither write data nor post. So no other rank reads an unfinished result: each other rank waits
- * until it learns of the error, too.
+ * The rank repeats this until its stream is idle. The rank's kernels find `halt` set, and from then
+ * on neither write data nor post. So no other rank reads an unfinished result: each other rank
+ * waits until it learns of the error, too.
  *
  * The ring relies on these guarantees of CUDA:
  * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
@@ -58,9 +58,9 @@
  */
 
 /*
- * A line of the array lines[size * size], which all ranks share. If r and s are different ranks,
- * line r * size + s holds the counters of the inbox that rank r has for rank s. The state of rank r
- * is in line r * size + r.
+ * A line is a struct of 64 bytes. All ranks share the array lines[size * size]. If r and s are
+ * different ranks, line r * size + s holds the counters of the inbox that rank r has for rank s.
+ * The state of rank r is in line r * size + r.
  */
 struct gt_cuda_ring_line {
 	/* counters of an inbox. filled: number of chunks that were written into the inbox. taken:
@@ -100,9 +100,9 @@ struct gt_cuda_ring {
 	/* mates: number of ranks of the group that are in this process. first_mate: the lowest of
 	 * these ranks; it registers `lines` with CUDA. */
 	int mates, first_mate;
-	bool registered; /* `lines` is registered with CUDA */
-	gt_cuda_wait_value_fn *wait_value;
-	unsigned wait_flags; /* the flags to pass to wait_value() */
+	bool registered;                   /* `lines` is registered with CUDA */
+	gt_cuda_wait_value_fn *wait_value; /* the driver's cuStreamWaitValue32() */
+	unsigned wait_flags;               /* the flags to pass to wait_value() */
 	/* The collective that is being queued. It consists of acts: an act is the work on one chunk
 	 * (kernels/cuda/group/mates.h). acts: number of acts queued so far; sends: the current act
 	 * sends a chunk. */
@@ -127,9 +127,9 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 
 /* Sizes of slots. */
 enum {
-	/* The largest size of a slot for collectives is this number of bytes, times
-	 * gt_ring_most_partials() (lib/comm/ring/peers.h). Copying so many bytes takes longer than
-	 * starting the kernels. */
+	/* The largest size of a slot for collectives is this number of bytes, times the largest
+	 * number of partial sums that a rank sends (gt_ring_most_partials(),
+	 * lib/comm/ring/peers.h). Copying so many bytes takes longer than starting the kernels. */
 	GT_CUDA_RING_CHUNK = 2 << 20,
 	/* all slots of the inbox for collectives together take at most 1 / 4096 of the memory of
 	 * the smallest GPU */
@@ -140,7 +140,8 @@ enum {
 	GT_CUDA_RING_LEAST = 4096
 };
 
-/* Implements connect() of struct gt_cuda_links. */
+/* Implements connect() of struct gt_cuda_links: choose the sizes of the slots, then call
+ * gt_cuda_ring_connect_by(). */
 int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err);
 
 /* Connect this GPU with the GPUs of the other ranks. slot_bytes is the size of a slot for
