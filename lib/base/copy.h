@@ -25,8 +25,9 @@
 int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,
     struct gt_err *err);
 
-/* Write `size` bytes to the file descriptor `out`, at the offset `at`. Errors: GT_EIO. If the bytes
- * are in a mapped file that has become shorter, the error of gt_map_shrank() names that file. */
+/* Write `size` bytes to the file descriptor `out`, at the offset `at`. Errors: GT_EIO. If `bytes`
+ * points into a mapped file that has become shorter, the text of the error is GT_MAP_SHRANK
+ * (lib/base/file.h), with the name of that file. */
 int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_err *err);
 
 /* Bytes of a block that two files can share. */

@@ -30,7 +30,7 @@ struct gt_err {
 	int code; /* enum gt_code */
 	char text[480];
 	char hint[480];     /* how to solve the problem; "" if there is no hint */
-	bool follows;       /* see gt_err_follow() */
+	bool follows;       /* a consequence of the failure of another rank: gt_err_follow() */
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 	/* with GT_EFORMAT: the file is intact, but it belongs to another model or other options */
 	bool mismatch;
@@ -51,7 +51,8 @@ struct gt_err {
  *
  * The text may contain names from files, so it may contain any character. Print it with
  * gt_log_put(), which escapes control characters. In this function and in all functions below, the
- * format may contain names of options in braces (option_names.h).
+ * format may contain names of options in braces, such as {batch}. The program later prints them in
+ * its own form, such as --batch (option_names.h).
  */
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
