@@ -14,11 +14,14 @@
 struct gt_mapping {
 	const unsigned char *data;
 	size_t size;
-	int fd; /* descriptor of the mapped file; -1: the bytes do not come from a file */
+	/* descriptor of the mapped file; -1: the file is empty, or the bytes are memory of the
+	 * caller */
+	int fd;
 };
 
-/* Map a regular file. Release the mapping with gt_unmap(). gt_unmap() does not free `data` if fd is
- * -1. Errors: GT_EIO, also for a directory or a device; GT_ENOMEM. */
+/* Map a regular file, given by its path or by its name in an open folder (struct gt_file_name,
+ * folder.h). Release the mapping with gt_unmap(). gt_unmap() does not free `data` if fd is -1.
+ * Errors: GT_EIO, also for a directory or a device; GT_ENOMEM. */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
@@ -42,16 +45,18 @@ int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
 
-/* Copy like gt_map_peek(), but to memory that is allocated in the arena. *out is NULL on
+/* Copy `size` bytes from `offset` of a mapped file to new memory in the arena, and set *out to this
+ * memory. The rules and the errors are those of gt_map_peek(), and GT_ENOMEM. *out is NULL on
  * failure. */
 int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
     unsigned char **out, struct gt_err *err);
 
 /*
  * Set the error for a file that another process has truncated while it was read, and return GT_EIO.
- * If code reads a missing part of a mapping, the process gets SIGBUS. If a system call reads it,
- * the call fails with EFAULT, and its caller uses this function. The handler of SIGBUS prints the
- * two texts below, and the path that gt_map_path_at() returns.
+ * If a system call reads from the missing part of the mapping, it fails with EFAULT; the code that
+ * made the system call then calls this function. If other code reads from the missing part, the
+ * process gets SIGBUS. The handler of SIGBUS prints the two texts below, and the path that
+ * gt_map_path_at() returns.
  */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
@@ -59,10 +64,10 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
 int gt_map_shrank(struct gt_err *err);
 
 /*
- * Return the path of the mapped file that has a byte at `address`, in the form of gt_log_put(), or
- * NULL if the path is not known. The path is valid until gt_unmap(). The handler of SIGBUS may call
- * this: the function takes no lock. At most 64 mappings at a time have known paths. A path of about
- * 1000 bytes or more is never known.
+ * Return the path of the file whose mapping contains `address`, or NULL if the path is not known.
+ * Control characters in the path are escaped, as gt_log_put() does. The path is valid until
+ * gt_unmap(). The handler of SIGBUS may call this: the function takes no lock. At most 64 mappings
+ * at a time have known paths. A path of about 1000 bytes or more is never known.
  */
 const char *gt_map_path_at(const void *address);
 
@@ -71,9 +76,9 @@ const char *gt_map_path_at(const void *address);
  * for other bytes can skip it. If the file system does not report holes, or the bytes do not come
  * from a file, these functions assume that there are no holes.
  *
- * gt_map_data() returns the first offset that is not inside a hole and not below `offset`, or
- * map->size if there is none. gt_map_data_end() searches backwards from `end`. It returns an offset
- * that is not above `end`; all bytes from this offset to `end` are in holes.
+ * gt_map_data() returns the first offset, from `offset` on, that is not in a hole. If the rest of
+ * the file is a hole, it returns map->size. gt_map_data_end() searches backwards from `end`. It
+ * returns an offset that is not above `end`; all bytes from this offset to `end` are in holes.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
@@ -106,14 +111,15 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  *   the open file by a new one, and the earlier content of the open file would be lost.
  *
  * If a process is killed by SIGKILL, its temporary files stay. The next open of the same path
- * removes them if no process with this PID exists and no process holds a lock on them.
+ * removes those files that are no longer in use: no process has the PID in the name, and no process
+ * holds the lock that gt_atomic_open() takes on the file.
  */
 struct gt_atomic_file {
 	FILE *stream; /* write here, or to its descriptor; NULL after gt_atomic_finish() */
 	/* The final path with symbolic links resolved, and the temporary path. */
 	char *path, *temporary;
 	int folder;  /* descriptor of the folder, borrowed; or AT_FDCWD */
-	size_t name; /* offset in both paths: the rest of each path is relative to `folder` */
+	size_t name; /* path + name and temporary + name are the two paths relative to `folder` */
 	/* The caller may set this after opening. fsync() is then not called, so the file may be
 	 * lost if the power fails. */
 	bool no_sync;
@@ -123,9 +129,9 @@ struct gt_atomic_file {
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
 int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct gt_err *err);
 
-/* Give the file its final name. After an error the old file is unchanged. There is one exception:
- * if the text of the error says "the new content is in place", only the sync of the folder after
- * the rename has failed. */
+/* Give the file its final name. If the text of an error says "the new content is in place", the
+ * file has its final name, and only the sync of the folder has failed. After any other error the
+ * old file is unchanged. */
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 
 /* Remove the temporary file. Do nothing if the struct is zeroed. */

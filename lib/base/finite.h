@@ -12,11 +12,11 @@
  * are contiguous, in the byte order of this machine, and need not be aligned. The functions are so
  * fast that the time to read the memory is the limit.
  *
- * If a number is not finite, all bits of its exponent are 1. In float8_e4m3fn, all bits of its
- * fraction are 1, too. The function clears the sign, and adds 1 at the lowest of these bits. The
- * carry reaches the sign bit only if the number is not finite. The sums of all numbers are combined
- * by OR, so the loop has no branch. All operations are on integers, so compiler options such as
- * -ffast-math do not change the result.
+ * A number is not finite if a group of its bits is all ones: the exponent, or, in float8_e4m3fn,
+ * the exponent and the fraction. The function clears the sign, and adds 1 at the lowest bit of this
+ * group. The carry reaches the sign bit only if the number is not finite. The sums of all numbers
+ * are combined by OR, so the loop has no branch. All operations are on integers, so compiler
+ * options such as -ffast-math do not change the result.
  *
  * GT_ALL_FINITE() defines one function. `type` is an unsigned integer of the same size as a number,
  * and `lowest` is the value of the bit at which 1 is added.

@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * In names of this file, f16 is the half precision of IEEE 754: 1 sign bit, 5 bits of exponent, 10
- * bits of fraction. Its largest number is 65504, and its smallest positive number is 2^-24. bf16 is
- * bfloat16: the upper 16 bits of a float.
+ * In the names of the functions below, f16 is the half precision of IEEE 754: 1 sign bit, 5 bits of
+ * exponent, 10 bits of fraction. Its largest number is 65504, and its smallest positive number is
+ * 2^-24. bf16 is bfloat16: the upper 16 bits of a float.
  *
  * A float is rounded once, to nearest even. A number that is too large becomes infinity, and a NaN
  * gets the same bits as in PyTorch (c10/util/BFloat16.h and c10/util/Half.h). The functions have no
@@ -47,7 +47,8 @@ static inline float gt_float_of_bf16(uint16_t h)
 }
 
 /* The f16 numbers below 2^-14 are the multiples of 2^-24, and so are the float32 numbers between
- * 0.5 and 1. So adding 0.5 to a float below 2^-14 rounds it to such a multiple (`subnormal`). */
+ * 0.5 and 1. So adding 0.5 to a float below 2^-14 rounds it to a multiple of 2^-24. The bits of the
+ * sum minus the bits of 0.5 are the bits of the f16 number (`subnormal`). */
 static inline uint16_t gt_f16_of_float(float f)
 {
 	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;

@@ -32,7 +32,7 @@ void gt_index_release(struct gt_index *x);
 
 /* A value for `compare`: compare structs by their names. The first member of the struct must be the
  * name, a `const char *`. To find a struct by its name, store the name in a `const char *`
- * variable, and let `like` be the address of this variable. */
+ * variable, and pass the address of this variable to gt_index_find() as `like`. */
 int gt_index_by_name(const void *a, const void *b);
 
 #endif

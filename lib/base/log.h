@@ -12,8 +12,9 @@ enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
 
 /*
  * A log: the stream for messages, usually standard error. Several threads may use the same log,
- * because each line is written as a whole. If a progress line is on the same terminal, it is erased
- * before a message, and appears again with its next update.
+ * because each line is written as a whole. The same terminal may also show a progress line, which
+ * is redrawn in place (progress.h). A message erases the progress line; the next update draws it
+ * again.
  *
  * The formats of messages have no line feed at the end. They may contain names of options in braces
  * (option_names.h). If a message cannot be written, the error is ignored, because results are never
@@ -37,7 +38,7 @@ void gt_log_put(FILE *stream, const char *text);
 
 /* The size of the output of gt_log_character(), in bytes. */
 enum { GT_LOG_CHARACTER = 16 };
-/* Write the first character of `text` to `out`, in the form of gt_log_put(). `text` must not be
+/* Write the first character of `text` to `out`, escaped as gt_log_put() does. `text` must not be
  * empty. Return the number of bytes that the character has in `text`. */
 int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 

@@ -13,8 +13,9 @@ enum { GT_MEASURE_MAX_ROUNDS = 100 };
 typedef int gt_measure_fn(void *self, int64_t times, struct gt_err *err);
 
 struct gt_measure {
-	int rounds;     /* number of rounds, 1 to GT_MEASURE_MAX_ROUNDS */
-	double seconds; /* duration of a round; each round does the work 1 to 2^20 times */
+	int rounds; /* number of rounds, 1 to GT_MEASURE_MAX_ROUNDS */
+	/* approximate duration of a round; each round does the work 1 to 2^20 times */
+	double seconds;
 };
 
 /*

@@ -6,14 +6,13 @@
 
 /*
  * A new folder that is written under a temporary name, PATH.tmp-PID-N, and then renamed to PATH.
- * This is like struct gt_atomic_file (file.h), but for a folder. After gt_new_folder_open(), call
- * either gt_new_folder_commit(), which renames the folder, or gt_new_folder_abandon(), which
- * removes the folder and the files in it.
+ * After gt_new_folder_open(), call either gt_new_folder_commit(), which renames the folder, or
+ * gt_new_folder_abandon(), which removes the folder and the files in it.
  *
  * If the process ends early, for example after Ctrl-C, gt_atomic_end() (file.h) removes the folder.
  * If the process is killed by SIGKILL, its temporary folder stays. The next gt_new_folder_open()
- * with the same path removes the folder, under the conditions that file.h gives for temporary
- * files.
+ * with the same path removes the folder if it is no longer in use: no process has the PID in its
+ * name, and no process holds the lock that gt_new_folder_open() takes on it.
  */
 struct gt_new_folder {
 	struct gt_folder folder;     /* the open folder, under its temporary name: write here */

@@ -72,8 +72,8 @@ struct gt_opt {
 	const char *help;    /* one line: lower case, no full stop */
 	const char *initial; /* the default, as it would be typed; NULL: no default */
 	/* The value that the option gets if the user gives its name only. NULL: the user must give
-	 * a value. If `implied` is set, a value that is not one of `words` has to be written as
-	 * --name=VALUE. */
+	 * a value. If `implied` is set, the word after --name is its value only if it is one of
+	 * `words`. Any other value has to be written as --name=VALUE. */
 	const char *implied;
 	/* The help shows this text as the default; NULL: the help shows `initial`. If the option is
 	 * GT_OPT_REQUIRED, the text is the condition under which the user may leave out the option;
@@ -83,7 +83,8 @@ struct gt_opt {
 	 * GT_OPT_BELOW (max). Both 0: no limits. `max` may be INFINITY. */
 	double min, max;
 	/* For a CHOICE option, the allowed words; for other types, words that completion proposes.
-	 * Ended by NULL. With GT_COMPLETE_FILE, completion proposes file names, too. */
+	 * Ended by NULL. If `complete` is GT_COMPLETE_FILE, completion proposes both `words` and
+	 * file names. */
 	const char *const *words;
 	enum gt_opt_complete
 	    complete;   /* ignored for a CHOICE option, which always completes `words` */
@@ -156,7 +157,7 @@ int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 /*
  * Check that there are at most `max` operands. Errors: GT_EINVAL. If the first surplus operand
  * follows an option with an optional value, the user may have meant the operand as the value. The
- * text or the hint of the error then mentions this.
+ * text or the hint of the error then mentions this option.
  */
 int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
 

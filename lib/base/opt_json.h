@@ -33,8 +33,10 @@
  */
 int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err *err);
 
-/* Read a file and call gt_opts_from_json(). Errors: GT_EIO; GT_EFORMAT if the file is not a JSON
- * object; the errors of gt_opts_from_json(). The text of an error begins with the path. */
+/* Read a JSON file, given by its path or by its name in an open folder (struct gt_file_name,
+ * folder.h), and call gt_opts_from_json() with its content. Errors: GT_EIO; GT_EFORMAT if the file
+ * is not a JSON object; the errors of gt_opts_from_json(). The text of an error begins with the
+ * path. */
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 

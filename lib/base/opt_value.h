@@ -25,8 +25,8 @@ void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value)
  * GT_EINVAL if the default is wrong. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
-/* Set the source of the value. If the row has a bit `given`: clear this bit if the source is
- * GT_OPT_DEFAULT, and set it otherwise. */
+/* Set the source of the value. The row may have a bit `given`, which shows that the field has a
+ * value (opt.h). Clear this bit if the source is GT_OPT_DEFAULT, and set it otherwise. */
 void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source);
 
 /* Return the current value of an option from its field. */

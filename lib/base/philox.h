@@ -52,14 +52,17 @@ enum gt_rng_stream {
 	 * 0, not the seed */
 	GT_RNG_SPLIT,
 	GT_RNG_AUGMENT, /* random crops and flips; words 0, 1: sample; word 3: epoch */
-	GT_RNG_DATA,   /* random data sets; word 0: element; word 1: kind of draw; word 3: sample */
-	GT_RNG_WINDOW, /* offset of the first window in a text; word 3: epoch */
+	GT_RNG_DATA, /* random data sets; word 0: element; word 1: kind of draw; word 3: sample */
+	/* offset of the first window in a text; a window is the part of the text that forms one
+	 * sample; word 3: epoch */
+	GT_RNG_WINDOW,
 	GT_RNG_GENERATE, /* sampling of tokens; words 0, 1: index of the generated token */
 	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
 	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
-	/* mixup weights (gt_mixup_weight() in lib/data/source.h); each weight
-	 * uses up to GT_MIXUP_BLOCKS blocks of 128 random bits; words 0, 1: index of the group *
-	 * GT_MIXUP_BLOCKS + index of the block; word 3: epoch */
+	/* mixup weights, one for each group of samples that are mixed with each other
+	 * (gt_mixup_weight() in lib/data/source.h); a weight uses up to GT_MIXUP_BLOCKS blocks of
+	 * 128 random bits; words 0, 1: index of the group * GT_MIXUP_BLOCKS + index of the block;
+	 * word 3: epoch */
 	GT_RNG_MIXUP,
 	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
 	 * index of the element, divided by 4 */

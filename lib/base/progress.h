@@ -24,9 +24,10 @@ struct gt_progress {
 	FILE *stream;
 	bool terminal; /* draw the line; if false, only gt_progress_print() writes */
 	bool color;
-	int width; /* width of the line in columns; 0: see gt_progress_columns() */
-	/* If a launcher (lib/comm/launch/launch.h) shows the line of this process on a terminal,
-	 * the width of this terminal in columns. Otherwise 0. */
+	int width; /* width of the line in columns; 0: as wide as the terminal */
+	/* A launcher starts the processes (ranks) of a job and copies their output to its terminal
+	 * (lib/comm/launch/launch.h). If it shows the line of this rank, the width of its terminal
+	 * in columns. Otherwise 0. */
 	int launcher_columns;
 	const char *unit; /* the unit of the work, such as "step" */
 	int64_t total;    /* units of work; 0: unknown */
@@ -50,7 +51,8 @@ void gt_progress_start(struct gt_progress *p, int64_t done);
 void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail);
 
 /* Print the line without the bar, and with a line feed, so that it stays. If p->launcher_columns is
- * not 0, the launcher writes this line only to the log of the rank. */
+ * not 0, the launcher does not show this line on the terminal, and writes it only to the log of
+ * this rank. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
 /* Marks for the launcher in the output of a rank. GT_PROGRESS_LOGGED is at the start of a line that

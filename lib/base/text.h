@@ -36,8 +36,8 @@ char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes);
  * at most three digits, and a fraction has no zeros at its end. */
 char *gt_text_count(char out[GT_TEXT_SIZE], double count);
 
-/* Return `value`; if it is a NaN, return it without its sign. Use this for arguments of printf(),
- * which prints a NaN with a sign as "-nan". The sign of a NaN has no meaning. */
+/* Return `value`, but remove the sign of a NaN. The sign of a NaN has no meaning, but printf()
+ * prints it ("-nan"). Call this function for the arguments of printf(). */
 double gt_text_real(double value);
 
 /* Print a number with 15 significant digits, or with 16 or 17 if strtod() needs them to return the

@@ -8,10 +8,10 @@
 
 #include "lib/base/err.h"
 
-/* Block all signals in the calling thread, and store the signals that were blocked before in
- * *before. Signals that a thread causes itself, such as SIGBUS, are not blocked. Threads that are
- * started now, including threads that a library starts, inherit this mask. The system then delivers
- * signals only to the other threads of the program. The caller restores the mask with
+/* Block all signals in the calling thread, except signals that a thread causes itself, such as
+ * SIGBUS. Store the signals that were blocked before in *before. Threads that are started now,
+ * including threads that a library starts, inherit this mask. The system then delivers signals only
+ * to the other threads of the program. The caller restores the mask with
  * pthread_sigmask(SIG_SETMASK, before, NULL). */
 void gt_block_signals(sigset_t *before);
 
@@ -20,9 +20,9 @@ void gt_block_signals(sigset_t *before);
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /*
- * Return the number of threads of a pool: `wanted`, but at most 64. If `wanted` is 0, return the
- * number of processors that this process may use, but at most 16: more threads do not make gtrain's
- * tasks faster, because the speed of memory limits them.
+ * Return the number of threads of a pool: `wanted`, or 64 if `wanted` is larger. But if `wanted` is
+ * 0, return the number of processors that this process may use, but at most 16: more threads do not
+ * make gtrain's tasks faster, because the speed of memory limits them.
  */
 size_t gt_thread_pool_size(size_t wanted);
 
