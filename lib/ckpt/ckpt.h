@@ -54,9 +54,10 @@ struct gt_storage {
 	bool swapped;         /* the byte order of the bytes is not that of the host */
 
 	/*
-	 * `map` maps the file that contains the bytes; NULL: the bytes are not in a file.
-	 * `file_offset` is the offset of the bytes in this file. With these fields, a caller can
-	 * copy the bytes to another file without reading them into memory (lib/base/copy.h).
+	 * `map` maps the file that contains the bytes, and `file_offset` is their offset in this
+	 * file. If `map` is NULL, no file contains these bytes; for example, they were
+	 * decompressed. With these fields, a caller can copy the bytes to another file without
+	 * reading them into memory (lib/base/copy.h).
 	 */
 	const struct gt_mapping *map;
 	uint64_t file_offset;
@@ -187,7 +188,7 @@ struct gt_ckpt;
  * The bytes of tensors are not read yet. The files are mapped: tensors borrow the mappings and are
  * valid until gt_ckpt_close(). If the file has checksums, gt_ckpt_tensor_read() and
  * gt_storage_check() compare the bytes that they read with these checksums. Zip files have
- * checksums, and so have safetensors files that gtrain wrote; legacy files have none.
+ * checksums, and so have safetensors files that gtrain wrote; other files have none.
  *
  * The root of a safetensors or npz checkpoint is a dict of tensors. A safetensors header may
  * contain a dict of strings, named `__metadata__`. This dict becomes an attribute of the root.
@@ -211,29 +212,31 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 /*
  * Open a file that Python's pickle module wrote with any protocol. Some data sets are such files.
- * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors. Bytes
- * become strings if they are a key of the root or an item of a list in the root. Python 3 writes
- * strings as bytes if it loads a pickle of Python 2 with encoding="bytes" and saves it again. The
- * whole file is read into memory. The memory needed is about twice the size of the file.
+ * The root is the pickled object. If the root is a dict, its NumPy arrays become tensors. Python 3
+ * turns strings into bytes if it loads a pickle of Python 2 with encoding="bytes". The result may
+ * have been saved again as a pickle. So bytes become strings if they are a key of the root or an
+ * item of a list in the root. The whole file is read into memory. The memory needed is about twice
+ * the size of the file.
  */
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* Chooses among the arrays of an npz file. */
 struct gt_ckpt_choice {
 	/*
-	 * names[i] is the name of an array of the file, i < count. Set wanted[i] to true for each
-	 * array to read; the other elements of `wanted` are false. The names are valid until
-	 * gt_ckpt_close(). If this function fails, gt_ckpt_open_arrays() fails with its error.
+	 * names[i] is the name of an array of the file, i < count. The function sets wanted[i] to
+	 * true for each array to read. The caller has set all elements of `wanted` to false. The
+	 * names are valid until gt_ckpt_close(). If the function returns an error,
+	 * gt_ckpt_open_arrays() returns this error.
 	 */
 	int (*choose)(
 	    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err);
 	void *self;
 };
 /*
- * Open NumPy arrays like gt_ckpt_open(). `format`, "npz" or "npy", is used only in a message: if
- * gtrain does not know the format of the file, the error says that the file is not of `format`. A
- * file of another known format is opened, so the caller compares gt_ckpt_format() with `format`.
- * If the file is an npz file, only the arrays that `choice` wants are read; the other arrays may
- * have types that gtrain does not know. `choice` may be NULL: read all arrays.
+ * Open a file of NumPy arrays. `format`, "npz" or "npy", is the format that the caller expects. If
+ * gtrain does not know the format of the file, the text of the error mentions `format`. But a file
+ * of another known format is opened without an error, so the caller must compare gt_ckpt_format()
+ * with `format`. If the file is an npz file, only the arrays that `choice` selects are read; the
+ * other arrays may have types that gtrain does not know. If `choice` is NULL, all arrays are read.
  */
 int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *format,
     const struct gt_ckpt_choice *choice, struct gt_err *err);
@@ -305,8 +308,9 @@ int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_ten
 
 struct gt_state_entry {
 	/*
-	 * gt_state_dict_find() removes the prefixes `module.` and `_orig_mod.` from the name.
-	 * gt_state_dict_find_as_is() keeps them.
+	 * The name of the tensor: without the prefixes `module.` and `_orig_mod.` if
+	 * gt_state_dict_find() was called, as in the file if gt_state_dict_find_as_is() was
+	 * called.
 	 */
 	const char *name;
 	const struct gt_tree_tensor *tensor;
@@ -316,7 +320,7 @@ struct gt_state_dict {
 	struct gt_state_entry *entries; /* in the order of the file */
 	size_t count;
 	const struct gt_tree *node; /* the dict or the module that has the tensors */
-	/* tensors that are not listed, because gtrain does not interpret their kind */
+	/* number of tensors without an entry, because gtrain does not interpret their kind */
 	size_t left_out;
 	/*
 	 * one line that says where the state_dict was found and which prefixes were removed; or ""
@@ -339,8 +343,8 @@ struct gt_state_dict {
  *      copies (`ema`, `model_ema`, ...). If other keys of this list have a state_dict, too, the
  *      note names these keys.
  *   4. A dict that contains some tensors: take it, and leave out its other values.
- *   5. A dict in which exactly one value contains a state_dict, of those values that are dicts or
- *      modules and have a string as key: take the state_dict in this value.
+ *   5. A dict with exactly one value that contains a state_dict: take the state_dict in this value.
+ *      Only values that have a string as key, and are a dict or a module, are searched.
  *   6. A tuple or list, such as (model, optimizer): look at its first four items, and take the
  *      state_dict in the first of these items that contains one.
  * The search goes at most eight levels deep; a list counts as a level. The state of an optimizer is

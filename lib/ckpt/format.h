@@ -51,7 +51,8 @@ struct gt_ckpt {
 
 	uint64_t tail_bytes; /* torch-legacy: number of unused bytes after the last storage */
 
-	/* the record that tools/digest.h describes; NULL if the file has none */
+	/* the record with the digests, which are checksums of the tensors (tools/digest.h); NULL if
+	 * the file has none */
 	struct gt_storage *digests;
 };
 
@@ -63,7 +64,7 @@ struct gt_ckpt {
  *           target->output is not the input, and that an edit in place has at least one change.
  *           The caller has zeroed `result`. An edit in place opens the input with gt_edit_begin()
  *           (edit/private.h).
- *   write   Do the work of gt_ckpt_write(); NULL if gtrain can only read the format.
+ *   write   Write a tree to a file (gt_ckpt_write()); NULL if gtrain can only read the format.
  */
 struct gt_ckpt_format {
 	const char *name;
@@ -95,7 +96,8 @@ extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
-/* Open a file like gt_ckpt_open_at(). An index of shards is an error. */
+/* Open one shard like gt_ckpt_open_at(). If the file is itself an index of shards, this is an
+ * error. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 
 /* Open a checkpoint that is in memory; for tests. The bytes are borrowed until gt_ckpt_close(). */

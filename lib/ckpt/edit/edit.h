@@ -71,7 +71,8 @@ struct gt_edit {
 	struct gt_arena arena;
 };
 
-/* usual `wait_s`, in seconds; too short if the other process copies a large file */
+/* The usual argument `wait_s` of gt_edit_open(), in seconds. If another process copies a large file
+ * while it holds the lock, gt_edit_open() fails after this time. */
 enum { GT_EDIT_WAIT_S = 10 };
 /*
  * Open a checkpoint like gt_ckpt_open() in order to edit it in place: lock the file before reading

@@ -30,7 +30,8 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 /* Append a copy of `change` to the edit, unless its `to` equals its `from`. */
 int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err);
 
-/* Add the changes of all names in the tree `root`. Set *dicts to the number of state_dicts. */
+/* Add the changes of all names in the tree `root`. Set *dicts to the number of state_dicts in the
+ * tree, with or without changes. */
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err);
 
@@ -43,10 +44,11 @@ struct gt_edit_key {
 };
 
 /*
- * Compute the new path of each module: set paths[i].to. This may change the order of `paths`. The
- * new text may be in the arena of `naming`. `names` are the names of the state_dict, sorted by
- * `from`. If two paths would become equal, one of them keeps its old text. If this text is now the
- * new text of another path, the path gets the old text of a path that was renamed.
+ * Compute the new path of each module: set paths[i].to, and set paths[i].used. The function may
+ * change the order of `paths`. The new text may be in the arena of `naming`. `names` are the names
+ * of the state_dict, sorted by `from`. If two paths would become equal, only one of them gets the
+ * new text. The other one keeps its old text, or, if a third path now has this text, gets the old
+ * text of a renamed path.
  */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);

@@ -16,13 +16,13 @@
  * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O') are pickles.
  * Structured types (their `descr` is a list), strings and dates are not numbers. All these types
  * are errors, and the message names the type. NumPy has no bfloat16 and no float8. Libraries save
- * these types as raw bytes ('|V2', '<V1'), which do not name the type, so gtrain neither reads nor
- * writes them.
+ * bfloat16 and float8 as raw bytes ('|V2', '<V1'), so the header does not say which type the
+ * elements have. gtrain neither reads nor writes such files.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
  */
 struct gt_npy {
 	enum gt_dtype dtype;
-	bool swapped;       /* the elements have the endianness that the host does not have */
+	bool swapped;       /* the byte order of the elements is not that of the host */
 	bool fortran_order; /* column-major: the first index varies fastest in memory */
 	int ndim;
 	int64_t shape[32];

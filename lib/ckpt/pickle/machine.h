@@ -68,7 +68,8 @@ struct gt_machine {
 	/* pushes: number of values pushed; name_bytes: total length of the names of all globals
 	 * (classes and functions that the pickle names) */
 	size_t pushes, name_bytes;
-	/* nodes that several places of the tree share; they are never changed */
+	/* nodes of None, False and True, and of recent integers; several places of the tree share
+	 * them, so they are never changed */
 	struct gt_tree *none, *truth[2], *recent[GT_PICKLE_RECENT_INTS];
 	bool stopped; /* the opcode STOP was executed */
 	struct gt_err *err;
@@ -303,8 +304,9 @@ static inline int gt_machine_push_seq(
 }
 
 /*
- * Return an opaque object (enum gt_tree_kind, lib/ckpt/ckpt.h) of class `class_name` with the
- * arguments `args`; NULL if memory runs out.
+ * Return an opaque node: an object of a class that gtrain does not interpret (enum gt_tree_kind,
+ * lib/ckpt/ckpt.h). `class_name` is the opaque node of the class, and `args` are the arguments.
+ * Return NULL if memory runs out.
  */
 static inline struct gt_tree *gt_machine_object_of(
     struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)

@@ -20,9 +20,9 @@
  *   value                            class name                      other fields
  *   a global that is not called      its name, e.g. torch.float32    args NULL
  *   bytes                            builtins.bytes                  args (string)
- *   an int beyond 64 bits            builtins.int                    args (text t for int(t, 0))
+ *   an int beyond 64 bits            builtins.int                    args (text for int(text, 0))
  *   a set                            builtins.set or frozenset       items
- *   a call of the result of a call   (call)                          args (the object, a tuple)
+ *   a call of the result of a call   (call)                          args (callee, arguments)
  *
  * Older protocols of pickle write some of these values as a call. gtrain turns these calls into the
  * same nodes. The module names `__builtin__` and `copy_reg` of Python 2 are replaced by
@@ -104,8 +104,8 @@ struct gt_pickle_hooks {
 /*
  * Read the pickle at the start of [bytes, bytes + size), and build its tree in the arena. Set *used
  * to the length of the pickle in bytes. `hooks` may be NULL. A value that the pickle mentions twice
- * is one shared node. The tree has passed gt_tree_check(). Error messages contain the offset of the
- * byte: "pickle: byte 17: ...".
+ * is one shared node. The tree has passed gt_tree_check() (tree/tree.h): it is at most 128 levels
+ * deep, and has no cycles. Error messages contain the offset of the byte: "pickle: byte 17: ...".
  */
 int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
     size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);

@@ -52,8 +52,8 @@
  * tensors, gtrain adds this entry:
  *
  *   "gtrain.tied"           "1": the number of entries at the end of __metadata__ that are other
- *                           names of tensors. A reader that knows this entry gives the tensors
- *                           both names
+ *                           names of tensors. A reader that knows this entry finds a tensor
+ *                           under each of its names
  */
 
 #define GT_ST_METADATA "__metadata__"
@@ -168,7 +168,8 @@ int gt_st_rank(enum gt_dtype dtype);
  *
  * The shards are in the same folder as the index; a file name with a "/" is an error. weight_map
  * and the shards must agree: each tensor in weight_map must be in the named shard and in no other.
- * Tensors that weight_map does not list (tied ones) are read too.
+ * But a shard may also have tensors that weight_map does not list, such as tied ones; these are
+ * read, too.
  * Source: transformers, docs/source/en/big_models.md, "Sharded checkpoints".
  */
 

@@ -15,14 +15,15 @@ struct gt_st_output {
 	const struct gt_tree *metadata;
 	struct gt_flat_tensor **tensors; /* the functions below change their order */
 	size_t count;
-	/* names that are not stored, because the file has the same tensor under another name:
-	 * tied[i]->kept */
+	/* tensors that are not stored, because tied[i]->kept is a stored tensor with the same
+	 * memory, type, shape and strides under another name */
 	struct gt_flat_tensor **tied;
 	size_t tied_count;
 	const struct gt_ckpt_write_options *options;
 };
 
-/* Implement `write` of the format table (lib/ckpt/format.h). */
+/* Write a tree as one safetensors file or as shards: the function `write` of the format table
+ * (lib/ckpt/format.h). */
 int gt_st_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
@@ -42,9 +43,9 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * with one larger tensor. The shards are split and named as Hugging Face does: for the PATH
  * "model.safetensors", the files are model-00001-of-00003.safetensors, ..., and the index
  * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() gives them
- * their final names, the index last. If all tensors fit into one shard, they are written to PATH
- * without an index, unless PATH ends with ".index.json". If one of the output files belongs to a
- * checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
+ * their final names, the index last. If all tensors fit into one shard and PATH does not end with
+ * ".index.json", they are written to PATH, without an index. If one of the output files belongs to
+ * a checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
  * assigned to shards in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
