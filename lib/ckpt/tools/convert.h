@@ -6,10 +6,10 @@
 #include "lib/ckpt/write.h"
 
 /*
- * Set *format to the format for the word `to`. If `to` is NULL, the ending of `path` decides; upper
- * and lower case of the ending do not matter.
+ * Set *format to the name of an output format. `to` is a word that names the format. If `to` is
+ * NULL, the ending of `path` decides; upper and lower case of the ending do not matter.
  *
- *   word          endings                            format
+ *   word `to`     endings of `path`                  *format
  *   pth           .pth .pt .th .bin .ckpt .tar       torch-zip
  *   legacy        none                               torch-legacy
  *   safetensors   .safetensors                       safetensors
@@ -27,28 +27,32 @@ int gt_convert_format(const char **format, const char *to, const char *path, str
 extern const char *const gt_convert_words[];
 
 /*
- * Build the tree that is to be written in `format`. The tree is in the arena; its tensors are
- * borrowed from `root`. Lines about parts that are converted or left out are appended to `note`.
+ * Build the tree that is to be written in `format`. *out is `root` itself, or a new tree in the
+ * arena, which borrows the tensors of `root`. The function appends lines to `note` about the parts
+ * that it converts or leaves out.
  *
- * torch-zip and torch-legacy: the tree contains all of `root`; the call may change `root`. Each
- * pickled module becomes the OrderedDict that its state_dict() would return, so that the file can
- * be loaded without the source code of the module. The note names other objects that
- * torch.load(weights_only=True) refuses. With `weights_only`, these objects are left out: a dict
- * loses the key, a list gets None in their place, and a defaultdict becomes a plain dict.
+ * torch-zip and torch-legacy: the function may change `root`. Each pickled module becomes the
+ * OrderedDict that its state_dict() would return, so that the file can be loaded without the source
+ * code of the module. All other values of `root` stay in the tree, also objects that
+ * torch.load(weights_only=True) refuses; the note names these objects. But if the argument
+ * `weights_only` is true, these objects are left out: a dict loses the key, a list gets None in
+ * their place, and a defaultdict becomes a plain dict.
  *
  * safetensors and npz: the tree is the state_dict that gt_state_dict_find_as_is() finds, with
  * unchanged names. The note lists the other values of `root`.
  *
- * Errors: GT_EFORMAT if there is no state_dict; GT_ENOTSUP if nothing is left to write; GT_ENOMEM.
+ * Errors: GT_EFORMAT if safetensors or npz needs a state_dict and there is none; GT_ENOTSUP if
+ * nothing is left to write; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
 
 /*
  * Return a state_dict as a tree: a dict of all its tensors. In the tree, the fields requires_grad,
- * parameter and attributes of the tensors are zero. The dict is an OrderedDict if the original was
- * an OrderedDict or a module. gt_metadata_keep() sets the attributes of the dict
- * (lib/ckpt/tree/metadata.h). NULL with err set if memory runs out.
+ * parameter and attributes of the tensors are zero. The new dict is an OrderedDict if `sd` was
+ * found in an OrderedDict or in a module. The dict gets the attributes of the state_dict, such as
+ * the versions of modules (gt_metadata_keep(), lib/ckpt/tree/metadata.h). Return NULL with err set
+ * if memory runs out.
  */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
@@ -56,8 +60,9 @@ struct gt_tree *gt_convert_state_dict(
 /*
  * Append up to two lines to `note`. The first line is sd->note, which says where the state_dict was
  * found. The second line, "left behind: ...", lists the parts of `root` that are not tensors of
- * `sd`: all values outside of the state_dict, and other values in it. A line without content is
- * left out. If `path` is not NULL, each line begins with "PATH: ".
+ * `sd`: all values outside of the state_dict, and the values in the state_dict that are not
+ * tensors. A line without content is left out. If `path` is not NULL, each line begins with it and
+ * a colon.
  */
 void gt_convert_note(struct gt_buf *note, const char *path, const struct gt_tree *root,
     const struct gt_state_dict *sd);

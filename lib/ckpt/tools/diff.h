@@ -22,7 +22,7 @@ struct gt_diff_row {
 	enum gt_diff_kind kind;
 	/*
 	 * The values of the key in the two checkpoints. A value is NULL if its checkpoint does not
-	 * have the key. With gt_diff_options.state_dict, both values are NULL.
+	 * have the key. If gt_diff_options.state_dict is set, both values are NULL.
 	 */
 	const struct gt_tree *a, *b;
 	const struct gt_tree_tensor *tensor_a, *tensor_b; /* NULL if the value is not a tensor */
@@ -45,8 +45,8 @@ struct gt_diff {
 	 * checkpoints, and `values` is the number of all other common keys. */
 	size_t tensors, values;
 	/*
-	 * With gt_diff_options.state_dict: for each checkpoint, the note that gt_state_dict_find()
-	 * gave. Otherwise "".
+	 * If gt_diff_options.state_dict is set: for each checkpoint, one line that says where its
+	 * state_dict was found (gt_state_dict.note). Otherwise "".
 	 */
 	const char *note[2];
 	/* The number of pairs of keys that are different, but look equal as text: for example the
@@ -77,24 +77,27 @@ struct gt_diff_side {
 };
 
 /*
- * Compare two checkpoints, tensors and other values, by the keys that gt_inventory_make() lists.
- * Keys are compared with their types: 1, 1.0, True and '1' are different keys. Values that are not
+ * Compare the values of two checkpoints that have the same key: tensors and other values. A key is
+ * the path of a value in its checkpoint, such as "model.conv1.weight" (gt_inventory_row.key). Keys
+ * are compared with their types: 1, 1.0, True and '1' are different keys. Values that are not
  * tensors are compared as in Python, but with the tolerance for numbers: 1 equals 1.0 and True, but
  * a list does not equal a tuple.
+ *
  * Elements are compared as numbers: 0 equals -0, infinity equals infinity, and NaN equals NaN in
- * the same place. Integers are compared exactly, unless only one of the two tensors is u64. All
- * other pairs of real types are compared as doubles. Complex numbers can be compared only with
- * complex numbers.
+ * the same place. Two integer types are compared exactly. But if only one of them is u64, they are
+ * compared as doubles, like all other pairs of real types. Complex numbers can be compared only
+ * with complex numbers.
  *
  * First, the bytes of each checkpoint are compared with its own checksums. Then the elements of all
- * tensors are compared. The CRC-32 values of two tensors are not used for this, because different
- * tensors may have the same CRC-32.
+ * tensors are compared. Equal CRC-32 values do not replace the comparison of elements, because
+ * different tensors may have the same CRC-32.
  *
  * Memory: about 1 MiB per thread.
- * Errors: GT_EFORMAT for a damaged file, or if options->state_dict is set and there is no
- * state_dict; GT_ENOTSUP if the tensors have far more elements than their storages have, because
- * strides repeat the same bytes more than a thousand times (gt_repeats_end(), tree/tree.h);
- * GT_ENOMEM.
+ * Errors:
+ *   GT_EFORMAT   a file is damaged; or options->state_dict is set and there is no state_dict
+ *   GT_ENOTSUP   strides repeat the same bytes more than a thousand times, so the tensors have far
+ *                more elements than their storages (gt_repeats_end(), tree/tree.h)
+ *   GT_ENOMEM
  */
 int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
     const struct gt_diff_options *options, struct gt_err *err);

@@ -12,8 +12,8 @@
  *
  * For each tensor of the checkpoint's tree (struct gt_tree), the record has the path and the
  * digest: the CRC-32 of the elements, contiguous, row-major, little-endian. So a digest does not
- * depend on the way the values are stored. If the bytes of two tensors are exchanged, the digests
- * show this, too.
+ * depend on the way the values are stored. Digests also reveal that the bytes of two tensors were
+ * exchanged.
  *
  * A path consists of steps from the root to the tensor, with a '/' before each step, as in JSON
  * Pointer (RFC 6901). The steps are:
@@ -21,9 +21,10 @@
  *   a string key of a dict      the key itself, with the replacements below
  *   an integer key, an index    the number in brackets, "[0]"
  *   another key of a dict       "(i)", where i is the index of the item in the dict
- *   attributes of a dict or
- *   tensor                      "(attributes)"
+ *   attributes (dict, tensor)   "(attributes)"
  *   parts of an opaque object   "(args)", "(items)", "(state)"
+ *
+ * An opaque object is an object of a class that gtrain does not interpret.
  *
  * Replacements in a string key: '~' becomes "~0", '/' becomes "~1", and a zero byte becomes "~2". A
  * '[' or '(' at the start of the key becomes "~3" or "~4". A surrogate becomes "~5" and its code,
@@ -35,15 +36,15 @@
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
 /*
- * Compare every tensor of a checkpoint with its digest. A tensor without a digest, or a digest
- * without a tensor, is an error. If the checkpoint consists of an index and several files, called
- * shards, compare the tensors of each shard with its digests. A file without digests is not an
- * error.
+ * Compare every tensor of a checkpoint with its digest. A file without digests is not an error. But
+ * if the file has digests, a tensor without a digest, or a digest without a tensor, is an error. If
+ * the checkpoint consists of an index and several files, called shards, compare the tensors of each
+ * shard with the digests in this shard.
  *
- * A tensor that fills its storage is not read: its digest is compared with the checksum of the
- * storage in the file. gt_storage_check() compares the bytes with this checksum later. Most other
- * tensors are views of a larger storage. If `read` is true, these tensors are read and compared;
- * otherwise they are not compared.
+ * If a contiguous tensor fills its storage, and the file has a checksum of the storage, the tensor
+ * is not read: its digest is compared with this checksum. gt_storage_check() compares the bytes
+ * with the checksum later. All other tensors, for example views of a larger storage, are read and
+ * compared only if `read` is true.
  *
  * Errors: GT_EFORMAT, with the path of the first tensor that differs.
  */
@@ -56,8 +57,8 @@ struct gt_digest {
 	/* path in the tree after an edit; equal to `path` if there is no edit */
 	const char *renamed;
 	const struct gt_tree_tensor *tensor;
-	uint32_t crc;
-	bool known; /* the file has a digest for this tensor; `crc` is this digest */
+	uint32_t crc; /* the digest */
+	bool known;   /* the file has a digest for this tensor, and `crc` was read from the file */
 };
 
 struct gt_digests {
@@ -67,8 +68,9 @@ struct gt_digests {
 };
 
 /*
- * An edit can rename string keys. Return the new text of the key of `item`, an item of `dict`, or
- * the present text if the edit does not change it. NULL: out of memory.
+ * A function with which an edit renames string keys. It returns the new text of the key of `item`,
+ * an item of `dict`, or the present text if the edit does not change it. NULL: out of memory.
+ * `self` is the argument `self` of gt_digests_collect() or gt_digest_renamed().
  */
 typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
@@ -85,9 +87,9 @@ int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_di
 void gt_digests_release(struct gt_digests *digests);
 
 /*
- * Set *json to the text of the record, and *size to its length in bytes. The paths in the record
- * are the fields `renamed`. The caller frees *json with free(). The size of the record does not
- * depend on the values of `crc`.
+ * Set *json to the text of the record, and *size to its length in bytes. The record contains the
+ * paths `renamed` of the entries. The caller frees *json with free(). The size of the record does
+ * not depend on the values of `crc`.
  */
 int gt_digests_print(
     const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);

@@ -28,10 +28,11 @@ struct gt_path {
 };
 
 /*
- * Compare two paths whose texts (gt_inventory_row.key) are equal by the types of their steps, for
- * sorting. Return 0 if integer keys, other keys, list indices and tuple indices are at the same
- * places in both paths, and if the names between these places have the same number of bytes. So the
- * name "a.b" equals the two names "a" and "b", but a zero byte does not equal the text \0.
+ * Compare the steps of two paths, for sorting. The texts of both paths (gt_inventory_row.key) are
+ * equal. Return 0 if integer keys, other keys, list indices and tuple indices are at the same
+ * places of both texts. It does not matter how the text between these places is divided into names:
+ * the one name "a.b" equals the two names "a" and "b". But a name with a zero byte does not equal a
+ * name with the two characters \0, although their texts are equal.
  */
 int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b);
 
@@ -64,8 +65,8 @@ struct gt_inventory {
 	size_t storage_count;
 	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
 	/*
-	 * Number of elements of all tensors. A tensor counts if it is the first one with its
-	 * storage, or if it fills only a part of its storage.
+	 * Number of elements of all tensors. A tensor does not count if it fills its storage, and
+	 * an earlier tensor has the same storage: it is then a second name of the same elements.
 	 */
 	uint64_t elements;
 	struct gt_arena arena;
@@ -74,9 +75,10 @@ struct gt_inventory {
 /*
  * List the tensors and the other values of a tree. The tensors of a pickled nn.Module get the names
  * that its state_dict() would have: the steps through `_modules`, `_parameters` and `_buffers` are
- * left out. For an object of another class, the name of its arguments is "args". Values are the
- * leaves of the tree, with two exceptions: a list of scalars is one value; an object is one value,
- * and its contents are listed, too.
+ * left out. For an object of another class, the step to its arguments has the name "args". The
+ * other values are the leaves of the tree, with two exceptions. First, a list or tuple of scalars,
+ * strings and None is one value. Second, an object is a value, and the values inside it are listed,
+ * too.
  *
  * Errors: GT_EFORMAT for more than 262144 tensors or more than 262144 other values; GT_ENOMEM, also
  * if the names need more than 128 MiB.

@@ -17,8 +17,8 @@ enum gt_finding_kind {
 /* A problem of the file, or a note about it. */
 struct gt_verify_finding {
 	enum gt_finding_kind kind;
-	const char *text; /* one line, like the text of an error */
-	const char *hint; /* a hint, like the hint of an error; or "" */
+	const char *text; /* one line for the user, such as "record 'a' is damaged: ..." */
+	const char *hint; /* advice for the user; or "" */
 };
 
 /*
@@ -49,9 +49,10 @@ struct gt_verify {
 	size_t tensors;         /* number of tensors */
 	uint64_t checked_bytes; /* number of bytes that were compared with a checksum */
 	/*
-	 * `file_bytes` is the size of the file. If the checkpoint consists of an index and shards,
-	 * it is the size of all these files. `dead_bytes` is the number of bytes in zip files that
-	 * are no longer used, such as records that edits in place have replaced.
+	 * `file_bytes` is the size of the file. If the checkpoint consists of an index and several
+	 * files, called shards, it is the size of all these files. `dead_bytes` is the number of
+	 * bytes in zip files that are no longer used, such as records that edits in place have
+	 * replaced.
 	 */
 	uint64_t file_bytes, dead_bytes;
 	/* number of elements allocated for `findings` and for `globals` */
@@ -69,14 +70,14 @@ struct gt_verify {
  *     its local header agrees with the zip's directory. No record overlaps another one.
  *   - Tensors agree with the digests that gtrain wrote (tools/digest.h).
  *   - Tensors contain no NaN and no Inf.
- *   - Pickles name no globals that PyTorch refuses, however a name is spelled. Pickles of any
- *     protocol are found: in files that are not checkpoints, in records of any name, after the
- *     header of NumPy arrays, and in the strings of other pickles (in the first MiB of each
- *     string).
+ *   - Pickles name no globals that PyTorch refuses. A name of Python 2 counts as the name in
+ *     Python 3. Pickles of any protocol are found: in files that are not checkpoints, in records of
+ *     any name, after the header of NumPy arrays, and in the strings of other pickles (in the first
+ *     MiB of each string).
  * Damaged files and damaged pickles are checked as far as they can be read.
  *
- * A fault of the file is a finding. Errors: GT_EIO and GT_ENOMEM only. Nothing in the file is
- * executed.
+ * A fault of the file is a finding, not an error. Errors: GT_EIO and GT_ENOMEM only. Nothing in the
+ * file is executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
@@ -88,7 +89,7 @@ struct gt_repair {
 	size_t records; /* number of records in the repaired file */
 };
 
-enum { GT_REPAIR_WAIT_S = 10 }; /* usual `wait_s`, in seconds */
+enum { GT_REPAIR_WAIT_S = 10 }; /* usual value of the argument `wait_s` of gt_repair() */
 /*
  * Undo an in-place edit of a zip archive, after the edit was interrupted: restore the state that
  * the archive had before the edit. Search backward from the end of the file for a zip end record

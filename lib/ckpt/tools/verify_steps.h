@@ -16,20 +16,19 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
  * a NumPy array begins at this offset, read the pickle after the header of the array, because
  * arrays of objects contain a pickle. Set *used to the length of the pickle, or to 0 if it cannot
  * be read; the globals before the faulty byte are added even then. This function adds no finding
- * for a pickle that cannot be read, because opening the file reports the fault. `where` names the
- * pickle (gt_verify_global.where), and is copied.
+ * for a pickle that cannot be read, because gt_verify() also opens the file as a checkpoint, and
+ * reports the fault then. `where` names the pickle (gt_verify_global.where), and is copied.
  *
  * `is_one` is true if the bytes are certainly a pickle. Other data may look like the name of a
- * global by chance. So if `is_one` is false, globals are added only in two cases: the bytes, read
- * as a pickle, contain an instruction that calls a global; or they begin like a pickle of protocol
- * 2 or later.
+ * global by chance. So if `is_one` is false, globals are added only in two cases: the bytes contain
+ * an opcode that calls a global; or they begin like a pickle of protocol 2 or later.
  */
 int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
     const char *where, bool is_one, size_t *used, struct gt_err *err);
 
 /*
  * Call this after all pickles are read. Merge the entries of v->globals that have the same name and
- * the same pickle, and add a finding for each name that is not allowed.
+ * the same pickle, and add a finding for each global that torch.load(weights_only=True) refuses.
  */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 

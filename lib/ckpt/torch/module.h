@@ -9,8 +9,8 @@
  * The state_dict of a module consists of the tensors in three attributes, in this order:
  *
  *   _parameters    dict from names to tensors or None
- *   _buffers       dict from names to tensors or None; names in _non_persistent_buffers_set are
- *                  left out
+ *   _buffers       dict from names to tensors or None; without the names in a fourth
+ *                  attribute, _non_persistent_buffers_set
  *   _modules       dict from names to modules or None; "NAME." is put before the names of their
  *                  tensors
  *
@@ -22,7 +22,8 @@
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */
 
-/* Return whether a node is a module. All code that needs to know this calls this function. */
+/* Return whether a node is a pickled nn.Module: it has `_modules`, and `_parameters` or `_buffers`.
+ * All code that has to recognize modules calls this function. */
 bool gt_module_is(const struct gt_tree *node);
 
 /* The three attributes listed above. */
@@ -68,7 +69,9 @@ struct gt_module_list {
 };
 
 /*
- * Add the tensors of a module, or of a dict. `prefix` is put before their names. Errors: GT_ENOMEM.
+ * gt_module_add() adds the tensors of a module and of all modules inside it. gt_module_add_dict()
+ * adds the tensors that are values of a dict. `prefix` is put before their names. Errors:
+ * GT_ENOMEM.
  */
 int gt_module_add(struct gt_module_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err);
@@ -76,8 +79,9 @@ int gt_module_add_dict(struct gt_module_list *list, const char *prefix, const st
     struct gt_err *err);
 
 /*
- * Add to the dict `paths` an item {PATH: {"version": N}} for each module that has the attribute
- * `_version`: for `module` itself and for all modules inside it. `path` is the PATH of `module`.
+ * Collect the versions of `module` and of all modules inside it, as nn.Module.state_dict() does for
+ * its attribute `_metadata`. For each of them that has the attribute `_version` with the value N,
+ * add an item {PATH: {"version": N}} to the dict `paths`. `path` is the PATH of `module`.
  */
 int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);

@@ -41,7 +41,7 @@ struct gt_torch_storage {
 
 /*
  * The place in the pickle where a persistent id names the device of its storage. `at` is the offset
- * of the opcode (see struct gt_pickle_use).
+ * in the pickle of the opcode that puts the name of the device on the stack.
  */
 struct gt_torch_location {
 	const struct gt_storage *storage;
@@ -98,13 +98,15 @@ struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_stor
 
 /*
  * Set the device of a storage to `location`. `at` is the offset in the pickle of the opcode that
- * names this device. Do nothing if the last persistent id that was read is the id of another
- * storage: the pickle has then mentioned this storage before, and the storage keeps its device.
+ * names this device. But do nothing if the persistent id that was read last belongs to another
+ * storage. In this case the pickle has mentioned `storage` earlier, and `storage` keeps the device
+ * that was read there.
  */
 void gt_torch_relocate(
     struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
 
-/* The function for the member `persistent` of struct gt_pickle_hooks. */
+/* Set *out to a node for the storage that the persistent id `id` names. This is the function
+ * `persistent` of the hooks (struct gt_pickle_hooks). */
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 
 /* ---- names ---- */
@@ -117,7 +119,7 @@ bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
 
 /*
  * Return the storage class of a dtype as it is written in pickles, such as "torch\nFloatStorage\n".
- * Return NULL if torch has no such class. Tensors of such a dtype are saved as a call of
+ * Return NULL if torch has no such class. Tensors of a dtype without a class are saved as a call of
  * _rebuild_tensor_v3() with an untyped storage (torch/_tensor.py, 2.4).
  */
 const char *gt_torch_storage_global(enum gt_dtype dtype);

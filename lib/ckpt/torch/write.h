@@ -8,10 +8,10 @@
 #include "lib/ckpt/write.h"
 
 /*
- * A storage that is written to the output. It is a part of a storage that is in memory or in
- * another file: from the first to the last element that tensors of the tree use. In torch, a
- * storage has one type. So if one tensor uses some memory as one type, and another tensor uses it
- * as another type, the memory is written twice.
+ * A storage of the output. It contains a part of a storage of the tree: the elements from the first
+ * to the last one that tensors of the tree use. In torch, a storage has one type. So if one tensor
+ * uses some memory as one type, and another tensor uses it as another type, the memory is written
+ * twice.
  */
 struct gt_torch_source {
 	/* the storage that contains the bytes; if several storages share them, the first one */
@@ -20,7 +20,7 @@ struct gt_torch_source {
 	enum gt_dtype dtype, as;
 	/* the part of `storage` that is written: index of the first element, number of elements */
 	int64_t first, count;
-	int64_t stride;            /* the stride of `all`, always 1 */
+	int64_t stride;            /* memory for the stride of `all`; always 1 */
 	size_t key;                /* a number: the name of the written storage in the output */
 	struct gt_tree_tensor all; /* the same elements as a tensor, for gt_copy_tensors() */
 };
@@ -63,12 +63,12 @@ const struct gt_torch_source *gt_torch_writer_source(
 uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 
-/* Return a place for gt_copy_tensors(), which writes this source at the byte `offset` of the
- * output. */
+/* Return a place (struct gt_copy_place): gt_copy_tensors() copies this source to the byte `offset`
+ * of the output. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
-/* Do the same as gt_torch_save(), but with options. This is the function `write` of PyTorch's zip
- * format in the table of formats (lib/ckpt/format.h). */
+/* Write a tree to the file `path` in PyTorch's zip format, with options. This is the function
+ * `write` of the format in the table of formats (lib/ckpt/format.h). */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 

@@ -67,6 +67,7 @@ int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);
 
+/* TorchScript's entry in the table of formats (lib/ckpt/format.h). */
 extern const struct gt_ckpt_format gt_format_torchscript;
 
 #endif

@@ -19,14 +19,19 @@ enum gt_class {
 };
 
 /*
- * Counts of the values of a dict. A value is an entry if a state_dict may contain it: a tensor
- * (also if gtrain does not interpret it), None, an `_extra_state` of a module, or, in a dict with
- * `_metadata`, any value with a dot in its key. The key of an entry is a string without zero bytes.
+ * Counts of the values of a dict. A value is an entry if a state_dict may contain it, and if its
+ * key is a string without zero bytes. A state_dict may contain:
+ *   - tensors, also those that gtrain does not interpret;
+ *   - None;
+ *   - the `_extra_state` of a module, a value that the module saves besides its tensors;
+ *   - any value with a dot in its key, if the dict has the attribute `_metadata`, which
+ *     nn.Module.state_dict() adds.
  */
 struct gt_content {
-	/* the node itself, or the items of an object whose class derives from dict; or NULL */
+	/* the node itself, or the items of an object whose class derives from dict; NULL: the node
+	 * is neither */
 	const struct gt_tree *dict;
-	bool by_modules; /* the dict has `_metadata`: nn.Module.state_dict() has made it */
+	bool by_modules; /* the dict has `_metadata`, so nn.Module.state_dict() has made it */
 	/* tensors: number of tensors that gtrain interprets; dotted: number of these tensors whose
 	 * names contain a dot */
 	size_t tensors, dotted;
@@ -61,7 +66,7 @@ const struct gt_tree *gt_class_dict(const struct gt_tree *node);
 
 /* ---- the state_dict in a checkpoint (state_dict.c) ---- */
 
-/* Return the dict or the module that gt_state_dict_find() takes, or NULL. */
+/* Return the dict or the module in which gt_state_dict_find() finds the tensors, or NULL. */
 const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 
 /* The prefixes that wrappers such as DistributedDataParallel put before names; ended by NULL. */

@@ -11,7 +11,7 @@
  * step.
  */
 
-/* The offset of a place that is not written: only the CRC-32 of its bytes is computed. */
+/* A value of gt_copy_place.offset: the data are not written; only their CRC-32 is computed. */
 #define GT_COPY_NOWHERE UINT64_MAX
 
 /*
@@ -37,18 +37,18 @@ struct gt_copy_place {
  * storage that is read, the bytes of the storage are compared with this CRC-32.
  *
  * If bytes are copied from a file without a change, their CRC-32 is computed in the mapping of that
- * file, and they are written from the mapping while they are still in the CPU cache.
+ * file. The bytes are then written from the mapping while they are still in the CPU cache.
  * copy_file_range() is not used: the CPU has to read the bytes anyway for their CRC-32, and
- * copy_file_range() would read them again. Without copy_file_range(), a copy of 1 GiB on ext4 with
- * 2 threads takes 0.8 s instead of 1.4 s. copy_file_range() can also let two files share blocks of
- * the disk. But this sharing would rarely be possible: records are aligned to 64 bytes, and so
- * rarely begin at the start of a block.
+ * copy_file_range() would read them again. For 1 GiB on ext4 and 2 threads, a copy with
+ * copy_file_range() takes 1.4 s, and this copy takes 0.8 s. copy_file_range() can also let two
+ * files share blocks of the disk. But blocks could rarely be shared here: records are aligned to 64
+ * bytes, and so rarely begin at the start of a block.
  *
  * Memory: a few MiB per thread, for tensors of any size; mapped pages are released after use.
- * Errors: GT_EFORMAT for a damaged source; GT_EIO; GT_ENOTSUP and GT_EINVAL as for
- * gt_ckpt_tensor_read(). After these errors the content of the output is undefined. GT_ENOTSUP is
- * also returned, before anything is written, if the strides of tensors repeat the same few bytes
- * too often (gt_repeats_end()).
+ * Errors: GT_EFORMAT for a damaged source; GT_EIO; GT_ENOTSUP or GT_EINVAL if elements cannot be
+ * converted to `as`, as in gt_ckpt_tensor_read(). After these errors the content of the output is
+ * undefined. GT_ENOTSUP also if the strides of tensors repeat the same few bytes too often
+ * (gt_repeats_end()); then nothing is written.
  */
 int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err);
 
@@ -60,8 +60,9 @@ void gt_copy_losses(
     const struct gt_copy_place *places, size_t count, struct gt_ckpt_write_losses *losses);
 
 /*
- * Return a place at GT_COPY_NOWHERE, to compute the CRC-32 of the elements of a tensor, converted
- * to `as`, or of all bytes of a storage.
+ * Return a place at GT_COPY_NOWHERE, for gt_copy_sums(). gt_copy_sum(): to compute the CRC-32 of
+ * the elements of a tensor, converted to `as`. gt_copy_sum_of_storage(): to compute the CRC-32 of
+ * all bytes of a storage.
  */
 struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
 struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage);
@@ -75,7 +76,8 @@ int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, str
 /*
  * Compare each storage of `count` tensors with its CRC-32, once, with `threads` threads (0: one per
  * processor, at most 16). Call this before the elements are used. Tensor i is left out if skip[i]
- * is true; `skip`, an array [count], may be NULL. Errors: as for gt_storage_check().
+ * is true; `skip`, an array [count], may be NULL. Errors: GT_EFORMAT for a damaged storage; GT_EIO;
+ * GT_ENOMEM.
  */
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
     size_t threads, struct gt_err *err);

@@ -9,9 +9,9 @@
  * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
  * and zero the others. At the end call gt_cursor_release(), also after an error. The cursor does
  * not compare the storage (struct gt_storage) with its CRC-32. A caller that needs this comparison
- * calls gt_storage_check(). If the tensor is contiguous and fills its storage
- * (gt_ckpt_tensor_is_whole()), and the cursor reads all elements, the caller may instead set `sum`,
- * and compare `crc` with the CRC-32 of the storage after the last run.
+ * calls gt_storage_check(). There is another way if the cursor reads all elements of a contiguous
+ * tensor that fills its storage (gt_ckpt_tensor_is_whole()). Then the caller may set `sum`, and
+ * compare `crc` with the CRC-32 of the storage after the last run.
  *
  *	struct gt_cursor c = { .tensor = t, .end = count, .max = 1024 };
  *
@@ -45,8 +45,8 @@ struct gt_cursor {
  * packed and in the host's byte order; their address need not be aligned. They are in the mapping
  * of the file or in the buffer `buffer`. In the buffer, they are valid until the next call. Return
  * 1, or 0 after the last run. If the elements are few or far apart, the cursor reads them from the
- * file with a system call instead of using the mapping, so that the pages of the mapping are not
- * loaded into memory. Errors: GT_ENOMEM; GT_EIO if the file cannot be read.
+ * file with a system call. So it does not load pages of the mapping into memory. Errors: GT_ENOMEM;
+ * GT_EIO if the file cannot be read.
  */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err);
 void gt_cursor_release(struct gt_cursor *c);
@@ -83,7 +83,8 @@ struct gt_pieces {
 
 /*
  * Split the job with the index `job`, which has `count` elements, into pieces of at most `max`
- * elements, and append these pieces to the array. The other members of each struct are zeroed.
+ * elements, and append these pieces to the array. In each new struct, the members after the struct
+ * gt_piece are zeroed.
  * Errors: GT_ENOMEM.
  */
 int gt_pieces_add(

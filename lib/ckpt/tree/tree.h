@@ -14,14 +14,15 @@ enum {
 	/* Levels of nested containers; 40 levels of nn.Module need about 120. */
 	GT_TREE_MAX_DEPTH = 128,
 	/*
-	 * Number of nodes that a walk of the tree visits; a node that occurs several times in the
-	 * tree counts each time, and a long string counts as one more node for each 256 bytes. This
-	 * is also the maximum of gt_tree.visits.
+	 * Number of nodes that a walk of the tree visits. A node that occurs several times in the
+	 * tree counts each time. A long string counts as one more node for each 256 bytes. This
+	 * limit is also the largest value that the bit field gt_tree.visits can hold.
 	 */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/*
-	 * Number of repeated visits: visits to the nodes of a container that the walk has visited
-	 * before. Such visits cost time, but no bytes in the file.
+	 * Number of repeated visits. If a container occurs twice in the tree, a walk visits its
+	 * nodes again; these second visits are repeated visits. They cost time, but no bytes in the
+	 * file.
 	 */
 	GT_TREE_MAX_REPEATS = 1 << 18
 };
@@ -179,7 +180,7 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
 
 /*
  * If the bytes of the storage are in a mapped file, copy them into the arena, where no other
- * process can change them. Use this for storages that contain metadata.
+ * process can change them. Use this for storages with data that gtrain parses, such as a header.
  */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 

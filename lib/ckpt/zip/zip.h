@@ -57,7 +57,7 @@ static inline uint64_t gt_zip_or_ones(uint64_t value)
 struct gt_zip_record {
 	const char *name; /* zero-terminated, such as "archive/data/0" */
 	uint16_t method;  /* 0: stored, 8: deflated */
-	uint16_t flags;
+	uint16_t flags;   /* bits such as GT_ZIP_FLAG_UTF8 */
 	/* CRC-32 of the unpacked bytes; 0: the record has none (see gt_zip_open_record()) */
 	uint32_t crc;
 	/* packed: number of bytes in the file. size: number of bytes after unpacking. */
@@ -84,7 +84,7 @@ struct gt_zip {
 };
 
 /*
- * Read the directory of a mapped file. The bytes are copied into the arena and checked there, so
+ * Read the directory of a mapped file. The directory is copied into the arena and checked there, so
  * another process that writes to the file meanwhile cannot change the checked bytes.
  *
  * If parts of an archive contradict each other, different programs use different parts. Then an
@@ -102,8 +102,8 @@ struct gt_zip {
  *     distinguishes them.
  *
  * Cost: a read of about 100 bytes for each record.
- * Errors: GT_EFORMAT, which names the byte or the record; also if there is no end record (a
- * truncated file). GT_ENOTSUP for an encrypted record.
+ * Errors: GT_EFORMAT for contradictions, and if there is no end record (a truncated file); the text
+ * names the byte or the record. GT_ENOTSUP for an encrypted record.
  */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
@@ -175,9 +175,9 @@ bool gt_zip_earlier(
 bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size);
 
 /*
- * Add a hint to the error of opening a damaged archive: if an earlier state ends in the last 16 MiB
- * of the file, the hint says that the file can be repaired (gt_repair(), lib/ckpt/tools/verify.h),
- * or that foreign bytes follow this state. Return err->code.
+ * Add a hint to the error of opening a damaged archive, if an earlier state ends in the last 16 MiB
+ * of the file. The hint says that foreign bytes follow this state, or else that the file can be
+ * repaired (gt_repair(), lib/ckpt/tools/verify.h). Return err->code.
  */
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
@@ -186,7 +186,8 @@ int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_e
 
 /* ---- writing ---- */
 
-/* alignment of the bytes of records, as in PyTorch; so a program can use them in a mapped file */
+/* alignment of the bytes of records, as in PyTorch; so a program can map the file and use the bytes
+ * without a copy */
 enum { GT_ZIP_ALIGN = 64 };
 
 /* A record that is being written. */
@@ -271,6 +272,7 @@ struct gt_zip_new {
 	size_t size;
 };
 
+/* maximum number of records that one edit can replace */
 enum { GT_ZIP_REPLACE_MAX = 2 };
 
 /* A set of records to replace, and the result. */
@@ -289,7 +291,7 @@ struct gt_zip_replacement {
  * Replace records in the archive itself, which is open for writing as `fd`. One write appends the
  * new records, a directory and an end record. If the write fails, the file is cut to its old size,
  * so the archive is unchanged. After success, the caller calls gt_change_finish()
- * (lib/base/file.h).
+ * (lib/base/file.h), which syncs and closes the file.
  */
 int gt_zip_replace_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err);
