@@ -14,12 +14,12 @@
  *   ring     for GPUs of one host (kernels/cuda/ring/)
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
- * `nccl` and `ring` are the CUDA backend's own groups. The world is the group of all ranks of a
- * run. The way is chosen once for the world. All groups for device memory that have two or more
- * ranks are then of this kind. A group of one rank copies within its device.
+ * A backend can have groups of its own; those of the CUDA backend are `nccl` and `ring`. The world
+ * is the group of all ranks of a run. The way is chosen once for the world. All groups for device
+ * memory with two or more ranks then use this way. A group of one rank copies within its device.
  *
- * Functions with an argument `world`, `host` or `group` are collective calls. Errors: the errors of
- * group.h and of the backend.
+ * Functions with an argument `world`, `host` or `group` are collective calls. Besides the errors
+ * listed below, the functions return the errors of the collectives of group.h and of the backend.
  */
 
 /* The chosen way. */
@@ -49,7 +49,7 @@ struct gt_device_way_options {
  *   GT_ENOTSUP                 the way is not ordered, but options->ordered is set
  *   GT_EDEVICE or GT_ENOTSUP   the ranks have checked together that they cannot use the way
  *
- * gt_device_way_check() returns the first two of these errors, without the other ranks.
+ * gt_device_way_check() checks only for the first two of these errors, and needs no other ranks.
  */
 int gt_device_way_check(const struct gt_backend *backend,
     const struct gt_device_way_options *options, struct gt_err *err);
@@ -73,8 +73,8 @@ bool gt_device_way_add_memory(
 const char *gt_device_way_text(const struct gt_device_way *way);
 
 /* Make a group for device memory with the ranks of `host`. *out is `host` itself if the device uses
- * the host's memory. Otherwise *out is a new group, and `host` can still be used. Free the new
- * group with gt_group_free(), before `host` and the device. *out is NULL on failure. */
+ * the host's memory. Otherwise *out is a new group, and `host` can still be used. Free a new group
+ * with gt_group_free() before you free `host` and the device. *out is NULL on failure. */
 int gt_device_group_open(struct gt_group **out, struct gt_group *host,
     const struct gt_device *device, const struct gt_device_way *way, struct gt_err *err);
 
@@ -94,7 +94,7 @@ int gt_device_group_mark_end(
 /* One kind of a backend's own groups for device memory. These groups have two or more ranks. */
 struct gt_device_groups {
 	const char *name; /* "nccl" or "ring" */
-	bool ordered;     /* sums have a fixed order: see group.h */
+	bool ordered;     /* sums have a fixed order ("ordered" in group.h) */
 	bool shares;      /* several ranks may use one device */
 	/* Check that this device can use the groups, without the other ranks. */
 	int (*check_alone)(const struct gt_device *device, struct gt_err *err);

@@ -25,9 +25,9 @@ struct gt_marks;  /* lib/device/marks.h */
  *
  * All ranks of a group must call the same collectives in the same order, with the same sizes, types
  * and labels (`what`). If one rank calls something else, all ranks fail with GT_EINVAL instead of
- * getting a wrong sum. Only the sender and the receiver of a message may use different labels. Some
- * other functions are "collective calls", too: all ranks of the group must call them. At any time,
- * only one thread may call functions of a group, except gt_group_stop().
+ * getting a wrong sum. But the sender and the receiver of a message may use different labels. Some
+ * other functions are "collective calls", too: all ranks of the group must call them. Only one
+ * thread at a time may use a handle. But any thread may call gt_group_stop() at any time.
  *
  * Collectives of a group for device memory are queued on a stream. The call returns when the
  * collective is queued. The collective begins when all earlier work of the stream is done.
@@ -95,7 +95,7 @@ struct gt_collective {
 	/* receives the times at which the collective begins and ends; may be NULL. A group for
 	 * device memory sets *span only if `marks` is not NULL. */
 	struct gt_span *span;
-	/* in a group for device memory: takes the times for *span on the stream
+	/* in a group for device memory: measures the times for *span on the stream
 	 * (lib/device/marks.h); may be NULL; groups for host memory ignore it */
 	struct gt_marks *marks;
 	/* stream of the caller in a group for device memory; groups for host memory ignore it */
@@ -109,20 +109,22 @@ struct gt_group {
 };
 
 /*
- * The functions of a backend. Callers use the functions gt_group_...() below instead.
+ * The functions of a backend, which implement the functions gt_group_...() below. Callers use only
+ * gt_group_...().
  *
  * A group is "ordered" if every element is summed as one fixed tree over the ranks. The sum of n
  * ranks is the sum of the first 2^k ranks plus the sum of the other ranks, where 2^k is the largest
  * power of two below n. For six ranks: ((0 + 1) + (2 + 3)) + (4 + 5).
  *
- * So the bits of a result do not depend on how a buffer is divided into calls. One rank can also
- * replace 2^j ranks without changing any bit of the result: it first sums the 2^j numbers of these
- * ranks in this order. In groups that are not ordered, the order of a sum depends on the number of
- * ranks and on the position of the element in its call.
+ * So the bits of a result do not depend on how a buffer is divided into calls. Also, one rank can
+ * do the work of 2^j consecutive ranks of a larger group: it first sums the numbers of these 2^j
+ * ranks in the same order. If every rank does this, the result has the same bits as in the larger
+ * group. In groups that are not ordered, the order of a sum depends on the number of ranks and on
+ * the position of the element in its call.
  */
 struct gt_group_ops {
 	const char *name; /* "shm" */
-	bool ordered;     /* see above */
+	bool ordered;     /* sums have the fixed order described above */
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);
@@ -170,30 +172,31 @@ int gt_group_start(
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 
 /* Make a stream wait for a ticket: work that is queued on the stream afterwards begins when the
- * collective has ended. In a group for host memory, this is gt_group_wait(), and `stream` is not
- * used. Errors: the errors of gt_group_wait() that are known when this is called. */
+ * collective has ended. In a group for host memory, it does the same as gt_group_wait(), and
+ * ignores `stream`. Errors: the errors of gt_group_wait() that are known when this is called. */
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* Make all calls of this rank that wait return an error from now on, also collectives in the
- * background. Afterwards the group can only be freed. Any thread may call this. */
+/* Stop waiting for other ranks: from now on, each call that would wait returns an error on this
+ * rank, and collectives in the background end with an error. Afterwards the group can only be
+ * freed. Any thread may call this. */
 void gt_group_stop(struct gt_group *g);
 
 /*
  * Allocate `bytes` bytes of zeroed memory, aligned to 64 bytes, for buffers of collectives. In
- * `shm` and `ring` groups for host memory, all ranks can access this memory, so collectives need no
- * staging copies. With MPI it is ordinary memory of each rank. A group for device memory allocates
- * memory of the rank's device. This is a collective call, and all ranks must ask for the same size.
- * Free the memory with gt_group_release(), which is a collective call, too; gt_group_free() frees
- * all memory that is left.
+ * `shm` and `ring` groups for host memory, all ranks can access this memory, so collectives need
+ * not copy the data to shared memory first. With MPI it is ordinary memory of each rank. A group
+ * for device memory allocates memory of the rank's device. This is a collective call, and all ranks
+ * must ask for the same size. Free the memory with gt_group_release(), which is a collective call,
+ * too; gt_group_free() frees all memory that is left.
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);
 
 /* Make a group of all ranks that pass the same color: a collective call of all ranks of `g`. The
  * ranks of the new group are ordered by `key`, then by their rank in `g`. A rank with a negative
- * color gets no group: *out is NULL. Error messages of the new group use the rank numbers of `g`.
- * If `g` was also made by a split, they use the numbers of the group that was split first. */
+ * color gets no group: *out is NULL. Error messages of the new group name ranks by their numbers in
+ * `g`, or, if `g` itself was made by splits, by their numbers in the group that was split first. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 

@@ -76,8 +76,9 @@ struct gt_lost {
 };
 int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 
-/* Complete the error of gt_call_lost() for a rank that has ended or left the group: add a hint to
- * look at that rank's output, and mark the error with gt_err_follow(). Return err->code. */
+/* Complete the error of gt_call_lost() for a lost rank that has ended or left the group. Add a hint
+ * to look at the output of the lost rank, and mark the error as a mere consequence of its failure
+ * (gt_err_follow()). Return err->code. */
 int gt_call_gone(struct gt_err *err);
 
 /* Divide m elements among `size` ranks: the slice of `rank` is [*from, *to). Slices begin at
@@ -113,8 +114,8 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
  * power of two below n. */
 int gt_reduce_left(int n);
 
-/* Do one step of a reduction that passes from rank to rank: see struct gt_reduce_step in
- * ring/peers.h. */
+/* Do one step of a reduction that passes from rank to rank: add this rank's elements to the partial
+ * sums of the ranks before it (struct gt_reduce_step, ring/peers.h). */
 void gt_reduce_step(const struct gt_reduce_step *s);
 
 /* ---- group_small.c: short data, which every rank has sent to all other ranks ---- */
@@ -140,14 +141,16 @@ struct gt_queue {
 	/* runs one collective of the group `self` */
 	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
 	void *self;
-	uint64_t awaited; /* a ticket (gt_group_start()): all collectives up to it have ended */
+	/* a ticket (gt_queue_start()): the collectives up to this ticket have ended */
+	uint64_t awaited;
 	struct gt_queue_thread *thread;
 };
 
 /* Wait until all queued collectives have ended, then run this collective on the caller's thread. */
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
 
-/* Queue a collective, and set *ticket to its ticket (gt_group_start()). */
+/* Queue a collective, and set *ticket to its ticket: its position among the collectives that were
+ * queued, from 1 on. */
 int gt_queue_start(
     struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 
@@ -156,8 +159,8 @@ int gt_queue_start(
 void gt_queue_drain(struct gt_queue *q);
 
 /* Wait until the collective of this ticket has ended; for GT_GROUP_ALL, until all have ended.
- * Returns the first error of any collective in the queue. All later calls return this error,
- * too. */
+ * Returns the first error of any collective in the queue. All later calls of gt_queue_wait() return
+ * the same error. */
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
 /* End the thread. Collectives that have not begun are dropped. If a collective has begun, wait

@@ -9,8 +9,9 @@
  * other's buffers, so the blocks are ordinary memory of the rank's own device. */
 struct gt_device_block;
 
-/* Implement gt_group_alloc() and gt_group_release(). gt_device_blocks_release() does nothing if
- * `memory` is not in the list. */
+/* gt_device_blocks_alloc() allocates `bytes` bytes of device memory and adds the block to the list.
+ * gt_device_blocks_release() frees the block at the address `memory`, and does nothing if `memory`
+ * is not in the list. The backends call them for gt_group_alloc() and gt_group_release(). */
 int gt_device_blocks_alloc(struct gt_device_block **list, const struct gt_device *device,
     size_t bytes, void **out, struct gt_err *err);
 void gt_device_blocks_release(

@@ -59,19 +59,20 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
-	int follower;             /* the first rank that exited with GT_LAUNCH_FOLLOWS, or -1 */
+	/* the first rank that exited with GT_LAUNCH_FOLLOWS, so another rank has failed; or -1 */
+	int follower;
 	bool in_vain;     /* a rank has exited with GT_LAUNCH_IN_VAIN: a restart would fail again */
 	bool left_behind; /* a rank was killed and does not end */
-	/* number of received signals that request the end of the job; see last_request_s */
-	int stop_requests;
+	int stop_requests; /* number of received signals that request the end of the job */
 	/* time of the last signal that was counted in `stop_requests`; a signal within 0.1 s after
 	 * it is not counted, because it may be the same request, sent twice */
 	double last_request_s;
-	/* time at which the ranks that still run get SIGTERM, unless a rank has failed by itself
-	 * before; set when a rank exits with GT_LAUNCH_FOLLOWS; 0: never */
+	/* time at which the ranks that still run get SIGTERM, if no rank has failed by itself until
+	 * then. It is set when the first rank exits with GT_LAUNCH_FOLLOWS. 0: never. */
 	double ask_at;
-	/* time at which the ranks that still run are killed; 0: never. A second signal kills them
-	 * earlier; those that still run at this time get SIGKILL once more. */
+	/* time at which the ranks that still run are killed; 0: never. If a second signal requests
+	 * the end of the job, they are killed at once, and those that still run at kill_at get
+	 * SIGKILL once more. */
 	double kill_at;
 	int signals; /* file descriptor of signalfd(), from which signals are read */
 	/* the signals that are blocked and read from `signals`; the signal mask to restore at the
@@ -92,8 +93,8 @@ void gt_launch_give_back_signals(struct gt_launch *launch);
  * their process ids. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 
-/* Watch the ranks until all have ended. If `failed` is set, kill all ranks first. A rank that does
- * not end within 10 seconds after it was killed is left behind. */
+/* Watch the ranks until all have ended. `failed`: gt_launch_start() has failed, so kill all ranks
+ * first. A rank that does not end within 10 seconds after it was killed is left behind. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
 /* The processors and threads of one rank. */
@@ -107,8 +108,9 @@ struct gt_share {
  * OMP_NUM_THREADS is set, all shares are zeroed. */
 int gt_launch_share(struct gt_share *share, int nproc, struct gt_err *err);
 
-/* Values of the environment variables of one rank: see gt_launch(). 0 in `threads` or `columns`
- * means that the variable is not set. */
+/* Values of the environment variables of one rank: RANK, WORLD_SIZE, MASTER_PORT, GTRAIN_RESTART,
+ * GTRAIN_LISTEN_FD, OMP_NUM_THREADS, GTRAIN_COLUMNS and GTRAIN_SECRET, in the order of the members.
+ * 0 in `threads` or `columns` means that the variable is not set. */
 struct gt_rank_env {
 	int rank, size, port, restart, listen_fd, threads, columns;
 	const char *secret;

@@ -21,8 +21,8 @@ struct gt_launch_options {
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
 	int max_restarts; /* maximum number of restarts of the whole job, after failures */
-	/* after a rank has exited with GT_LAUNCH_FOLLOWS, wait this many seconds for the rank that
-	 * failed to end; 0: 2 s */
+	/* after a rank has exited with GT_LAUNCH_FOLLOWS: number of seconds that the launcher waits
+	 * for the end of the rank that caused the failure; 0: 2 s */
 	double cause_s;
 	struct gt_log *log; /* a log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
@@ -77,10 +77,10 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  * have ended, the launcher starts them again, up to max_restarts times. It does not restart them if
  * one of them has exited with GT_LAUNCH_IN_VAIN or was left behind.
  *
- * A rank that exits with GT_LAUNCH_FOLLOWS often ends before the rank that failed. So the launcher
- * does not report it at once. It waits cause_s seconds for the rank that failed to end, and then
- * sends SIGTERM to the ranks that still run. It reports the rank that exited with GT_LAUNCH_FOLLOWS
- * only if no rank has failed by itself.
+ * Example: rank 0 fails, and rank 1 exits with GT_LAUNCH_FOLLOWS because of this failure. Often
+ * rank 1 ends before rank 0. So the launcher does not report rank 1 at once, but waits cause_s
+ * seconds for the end of rank 0. Then it sends SIGTERM to the ranks that still run. It reports rank
+ * 1 only if no rank has failed by itself.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

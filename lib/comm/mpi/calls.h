@@ -27,7 +27,7 @@ struct gt_mpi_calls {
 	uint32_t version, bytes; /* GT_MPI_CALLS_VERSION; size of this struct */
 
 	/* Call MPI_Init_thread. Set *rank, *size (number of ranks) and *tag_max (the largest tag).
-	 * Return -1 if MPI was already initialised or finalised, or if this MPI cannot be called by
+	 * Return -1 if MPI was already initialized or finalized, or if this MPI cannot be called by
 	 * threads. */
 	int (*init)(int *rank, int *size, int *tag_max);
 

@@ -6,22 +6,24 @@
 
 /*
  * gtrain uses MPI only to send and receive messages. The collectives of group.h are implemented on
- * top of these messages. Sums are ordered (group.h), and have the same bits as with `shm`.
- * MPI_Allreduce does not guarantee an order. If a rank is late or calls another collective, the
- * error names that rank. With MPI's own collectives, the ranks would wait forever.
+ * top of these messages. This has two advantages over MPI's own collectives. First, sums are
+ * ordered: they have a fixed order (group.h), and the same bits as with `shm`. MPI_Allreduce does
+ * not guarantee an order. Second, if a rank is late or calls a different collective, the other
+ * ranks get an error that names this rank. In MPI's own collectives they would wait forever.
  *
  * Every collective begins with a small message from each rank to each other rank, called a slip. A
  * slip holds a description of the call, and the data if they are at most 3 KiB; then the collective
- * needs no more messages. Larger collectives have two phases. Each rank is responsible for one
- * slice of the buffer. n is the number of ranks; the root of a broadcast is rank `peer`:
+ * needs no more messages. Larger collectives have two phases. Each rank r is responsible for one
+ * slice of the buffer, slice r. n is the number of ranks; the root of a broadcast is rank `peer`:
  *
- *                   phase 1: slices                   phase 2: results
- *   all-reduce      all ranks send slice r to         rank r sends reduced slice r to all ranks
- *                   rank r, which reduces it
- *   reduce          as in all-reduce                  rank r sends reduced slice r to rank `peer`
- *   reduce-scatter  as in all-reduce                  -
- *   all-gather      -                                 rank r sends its elements to all ranks
- *   broadcast       root sends slice r to rank r      rank r sends slice r to all but the root
+ *                   phase 1: to rank r                phase 2: from rank r
+ *   all-reduce      slice r of each rank              reduced slice r, to all ranks
+ *   reduce          slice r of each rank              reduced slice r, to rank `peer`
+ *   reduce-scatter  slice r of each rank              -
+ *   all-gather      -                                 the elements of rank r, to all ranks
+ *   broadcast       slice r of the root               slice r, to all ranks except the root
+ *
+ * In the first three collectives, rank r reduces the slices that it has received in phase 1.
  *
  * In an all-reduce each rank sends 2 * (n - 1) / n times the bytes of the buffer, and receives the
  * same number of bytes. Buffers are cut into pieces. The slices of the next piece are sent while
@@ -47,8 +49,8 @@ struct gt_mpi_options {
 /*
  * Open the library libgtrain-mpi.so and start MPI. Call this once per process.
  *
- * The library is the file that the environment variable GTRAIN_MPI names. If this is not set, the
- * function searches for the library in the program's folder, in the folder above it, and in
+ * The library is the file that the environment variable GTRAIN_MPI names. If GTRAIN_MPI is not set,
+ * the function searches for the library in the program's folder, in the folder above it, and in
  * ../lib/gtrain relative to the program's folder.
  *
  * *size is set to the number of ranks that mpirun has started, and *rank to the rank of this
