@@ -11,7 +11,7 @@
  * does one step for a chunk:
  *
  *   out     copies the chunk to a slot
- *   calls   runs the collective on the data in the slot, by a group for host memory
+ *   calls   runs the collective on the data in the slot, with a group for host memory
  *   in      copies the result from the slot to device memory
  *
  *            time ------------------------------------>
@@ -23,7 +23,7 @@
  * the group for host memory is "ordered" (it sums in a fixed order: group.h), the staged group is
  * ordered, too.
  *
- * gt_staged_new() replaces *group, a group for host memory that has no other callers, by a staged
+ * gt_staged_new() replaces *group, a group for host memory that nothing else uses, by a staged
  * group. The new group owns the old one. `chunk_bytes` is the size of a slot, the same on all
  * ranks; 0 means 1 MiB. In an all-gather or a reduce-scatter, a slot holds the data of all ranks,
  * so a chunk of one rank is smaller than the slot. Free the new group before the device.

@@ -12,13 +12,14 @@
 #include "lib/comm/mpi/mpi.h"
 
 /*
- * The kinds of messages that the ranks of a group send to each other:
+ * A large buffer is cut into pieces, and each piece into one slice per rank. The ranks of a group
+ * send each other these kinds of messages:
  *
  *   notice   says that a rank has failed or left
- *   slip     starts a collective: the call, and the data if they are short (mpi.h)
- *   slice    a slice of the data of a larger collective
- *   result   a reduced slice, or another part of the result
- *   letter   starts a message of GT_SEND: the call, and the data if they are short
+ *   slip     starts a collective: the call, and the data if they fit (GT_MPI_SLIP_BYTES)
+ *   slice    a slice of a piece, for the rank that reduces or receives it
+ *   result   a reduced slice, or, in an all-gather or a broadcast, a part of the result
+ *   letter   starts a message of GT_SEND: the call, and the data if they fit (GT_MPI_LETTER_BYTES)
  *   body     a piece of the data of a longer message of GT_SEND
  */
 
@@ -38,8 +39,9 @@ struct gt_mpi {
 	/* The MPI tags of a group are computed from a number, the context of the group.
 	 * next_context is the lowest context that no group of this process has used. */
 	int next_context;
+	/* finished: MPI has been finalized. knows_hosts: the ranks have exchanged host names. */
 	bool finished, knows_hosts;
-	/* [size] host names; NULL: all ranks are on one host, or the names are not known yet */
+	/* [size] host names; NULL: all ranks are on one host, or knows_hosts is false */
 	char (*hosts)[GT_MPI_HOST_BYTES];
 };
 
@@ -97,8 +99,8 @@ struct gt_mpi_mail {
 	struct gt_mpi_flight flight;
 };
 
-/* Indices into gt_mpi_group.sets. Slices and results have two sets each, for even and odd pieces of
- * a buffer. */
+/* Indices into gt_mpi_group.sets. Slices and results have two sets each: one for pieces with even
+ * numbers and one for pieces with odd numbers. So two pieces can be sent at the same time. */
 enum {
 	GT_MPI_SET_MEETING, /* slips, bodies, and the letters that this rank receives */
 	GT_MPI_SET_SLICES,
@@ -118,15 +120,16 @@ struct gt_mpi_group {
 
 	uint64_t number;           /* number of collectives so far */
 	struct gt_group_call call; /* the current collective or message */
-	/* met: the latest collective. last: the collective before that. */
+	/* met: the latest collective; unlike `call`, never a message. last: the collective before
+	 * `met`. */
 	struct gt_group_call met, last;
 	bool begun;                /* all ranks have begun the current collective */
 	uint64_t *sent, *received; /* [size]: number of GT_SEND messages to and from each rank */
 	bool *left;                /* [size]: left[r] is true if rank r has left */
 
 	struct gt_mpi_slip *out, *in; /* [size] each */
-	/* [2][size][staging_part]: received slices of even and odd pieces; allocated by the first
-	 * collective that needs it */
+	/* [2][size][staging_part]: received slices, separately for pieces with even and with odd
+	 * numbers; allocated by the first collective that needs it */
 	unsigned char *staging;
 	size_t staging_part;           /* bytes */
 	struct gt_mpi_flight *flights; /* memory of all sets */
@@ -170,7 +173,8 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 /* Return 0, or the error with which a rank has failed. */
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
-/* Implements gt_group_check_peers(). */
+/* Check, without waiting, that no rank has failed, died or left: implements
+ * gt_group_check_peers(). */
 int gt_mpi_check_peers(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
 /* Begin to receive notices. */
@@ -185,7 +189,8 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool notify);
 /* Run a collective. */
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Run a collective without its data: implements gt_group_check_calls(). */
+/* Wait until all ranks have called the collective, and compare their calls, without the data:
+ * implements gt_group_check_calls(). */
 int gt_mpi_check_calls(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /* Send or receive a message (GT_SEND, GT_RECV). If `data` is false, only the calls are compared. */

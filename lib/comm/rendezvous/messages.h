@@ -26,7 +26,7 @@
  *
  * A nonce is a new random number. An agreement is a text that must be the same on all ranks, with
  * one key and its value in each line. A hash is HMAC-SHA256, with the job's secret as the key, over
- * the word "guest" or "host", the hello, the host's nonce and the agreement (gt_rendezvous_meet()).
+ * the word "guest" or "host", the hello, the host's nonce and the agreement.
  *
  * Instead of any of its messages, the host may send ERROR: an error code, a text, a zero byte and a
  * hint. The host sends nothing after this.
@@ -125,8 +125,9 @@ char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
  * values. */
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
-/* On rank 0: open a socket that listens at the host gt_rendezvous_host(), or use world->listen_fd
- * if it is set. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
+/* On rank 0: open a socket that listens at the address of gt_rendezvous_host() and the world's
+ * port. If world->listen_fd is set, use this socket instead. The socket is non-blocking and
+ * close-on-exec. *out is -1 on failure. */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err);
 
 /* On other ranks: open a socket that is connected to rank 0. Try each address of rank 0's host

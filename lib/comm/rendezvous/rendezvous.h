@@ -23,14 +23,15 @@
  * without the secret cannot join. But messages are not encrypted, and an attacker who can change
  * packets is not stopped.
  *
- * Other processes may connect, too. For processes that rank 0 has not accepted yet, it limits the
- * number of connections, their time, and the number of bytes that they may send. A process without
- * the secret is rejected, and the ranks continue to wait. So a process that is left over from
- * another job does no harm. If a process has the secret, but its rank, world size or agreement (see
- * gt_rendezvous_meet()) does not match, the rendezvous fails on all ranks at once.
+ * Other processes may connect, too. Rank 0 limits the connections of processes that it has not
+ * accepted yet: their number, their time, and the bytes that they may send. A process without the
+ * secret is rejected, and the ranks continue to wait. So a process that is left over from another
+ * job does no harm. If a process has the secret, but its rank, world size or agreement (the
+ * settings that must be the same on all ranks) does not match, the rendezvous fails on all ranks at
+ * once.
  */
 
-/* maximum size of an agreement (see gt_rendezvous_meet()) in bytes, including its zero */
+/* maximum size of an agreement in bytes, including its terminating zero */
 #define GT_RENDEZVOUS_MAX_AGREEMENT 16384
 /* largest number of bytes that each rank can contribute to an exchange */
 #define GT_RENDEZVOUS_MAX_BYTES 65536
@@ -38,9 +39,10 @@
 struct gt_rendezvous;
 
 /*
- * Connect with all ranks of the world. The call returns on all ranks when all of them have called
- * it, in any order. Otherwise it fails on all ranks after about timeout_s seconds. A rank that
- * rank 0 has accepted waits up to one second longer. Looking up a host name may also take longer.
+ * Connect with all ranks of the world. All ranks must call this function, in any order. It returns
+ * when the last rank has called it. If a rank does not call it within about timeout_s seconds, the
+ * calls of all ranks fail. A rank that rank 0 has accepted waits up to one second longer, so that
+ * it receives rank 0's error. The lookup of a host name may also take longer.
  *
  * `agreement` lists the settings that must be the same on every rank (version, model, batch), one
  * per line, as "KEY VALUE". If a rank differs from rank 0, the error names the key and both values.

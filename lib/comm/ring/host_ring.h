@@ -6,8 +6,8 @@
 #include "lib/comm/ring/peers.h"
 #include "lib/comm/ring/ring.h"
 
-/* The functions of one kind of ring (peers.h). Their argument `self` is the state of a rank in such
- * a ring. */
+/* The functions of one kind of ring: its way to copy data to the next rank (peers.h), and the
+ * functions below. Their argument `self` is the state of one rank in a ring of this kind. */
 struct gt_ring_kind {
 	struct gt_ring_peers peers;
 
@@ -15,8 +15,8 @@ struct gt_ring_kind {
 	void (*stop)(void *self);
 	void (*free)(void *self);
 
-	/* For gt_group_split() of a ring: replace *group by a ring of this kind, as
-	 * gt_ring_of_shm() does. *group was split from the group `below` of the ring. */
+	/* Replace *group by a ring of this kind with the same ranks. gt_group_split() of a ring
+	 * splits the ring's group `below`, and calls this function with the result. */
 	int (*make)(struct gt_group **group, struct gt_err *err);
 };
 
@@ -32,8 +32,8 @@ struct gt_ring {
 
 /* ---- ring.c ---- */
 
-/* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. A rank receives
- * data in slots of `chunk_bytes` bytes (peers.h). */
+/* Make a ring of the ranks of `below`. On success the ring owns `below` and `self`. Each rank has a
+ * receive buffer with GT_RING_SLOTS slots of `chunk_bytes` bytes. */
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,
     void *self, size_t chunk_bytes, struct gt_err *err);
 

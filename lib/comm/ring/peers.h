@@ -30,10 +30,10 @@ enum {
  *   rank 3 sends    1   2 + 3
  *   rank 0 has      (0 + 1) + (2 + 3)
  *
- * From the partial sums that it receives, a rank takes those that it can add to its own elements in
- * the order of the tree. It sends the result, and copies the other partial sums unchanged. The
- * largest number of partial sums that a rank sends is 1 for two ranks, 2 for up to four, 3 for up
- * to eight, and about log2(n) for n ranks.
+ * A rank adds some of the received partial sums to its own elements: those that it can add without
+ * changing the order of the tree. It sends the result, and copies the other partial sums unchanged.
+ * The largest number of partial sums that a rank sends is 1 for two ranks, 2 for up to four, 3 for
+ * up to eight, and about log2(n) for n ranks.
  */
 enum { GT_RING_PARTIALS = 20 }; /* upper limit of partial sums; 1024 ranks send about 10 */
 
@@ -99,7 +99,7 @@ struct gt_reduce_step {
  * for this collective.
  */
 struct gt_ring_peers {
-	/* Begin a collective: check that all ranks call the same one. */
+	/* Begin a collective: check that all ranks call the same collective. */
 	int (*enter)(void *self, const struct gt_collective *c, struct gt_err *err);
 
 	int (*free_slot)(void *self, void **slot, struct gt_err *err);
@@ -128,8 +128,8 @@ struct gt_ring_seat {
  * Run a collective in a ring of two or more ranks: any kind except messages and barriers.
  *
  * Cost. Let n be the number of ranks, P = gt_ring_most_partials(n), and B the bytes of the whole
- * buffer. Partial sums of F16 and BF16 are sent as float32, so each of them has twice the number of
- * bytes given here. Each rank sends:
+ * buffer. Each rank sends the number of bytes below. Partial sums of F16 and BF16 are sent as
+ * float32, so they take twice this number of bytes.
  *
  *   reduce-scatter   n - 1 steps, B * (n - 1) / n bytes for each partial sum; 1 to P partial sums
  *   all-gather       n - 1 steps, B * (n - 1) / n bytes

@@ -21,11 +21,11 @@
  * between neighbors (ring/peers.h). In the rings of this header, CPU ranks (threads or processes)
  * make these copies in shared memory.
  *
- * A ring is an ordered group: it adds the numbers of all ranks in the fixed order of group.h,
- * because ranks send partial sums of that order. So a sum does not depend on the rank at which it
- * begins. The reduction of slice j begins at rank j + 1 and ends at rank j. Results have the same
- * bits as in other ordered groups, with one exception: if the result of GT_MAX is zero, its sign
- * may differ.
+ * A ring is an ordered group: each element is summed as one fixed tree over the ranks (group.h).
+ * Ranks send partial sums of this tree, so a sum does not depend on the rank at which it begins.
+ * The reduction of slice j begins at rank j + 1 and ends at rank j. Results have the same bits as
+ * in other ordered groups, with one exception: if the result of GT_MAX is zero, its sign may
+ * differ.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC
@@ -34,7 +34,7 @@
 
 /*
  * Replace *group, a group from shm/shm.h, by a ring of the same ranks: a collective call. The ring
- * owns the old group. Errors name late and dead ranks, as those of shm/shm.h do.
+ * owns the old group. The text of an error names the ranks that are late or dead.
  *
  * Errors: GT_ENOMEM and the errors of group.h, on all ranks. *group is then unchanged.
  */

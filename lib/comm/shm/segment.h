@@ -15,7 +15,8 @@
 
 /*
  * A segment is a block of memory that all ranks of a group (lib/comm/group.h) share. It begins with
- * a struct gt_shm_segment. After this struct come the areas, the channels and the staging areas:
+ * a struct gt_shm_segment. After this struct come the rank areas, the channels and the staging
+ * areas:
  *
  *   rank area       the part of a segment that one rank writes and all ranks read
  *   channel         messages (GT_SEND) from one rank to another rank
@@ -32,8 +33,10 @@ enum {
 	/* if the input of each rank has at most this number of bytes, a collective needs only one
 	 * meeting */
 	GT_SHM_SMALL_BYTES = 4 * 1024,
-	GT_SHM_STAGING_SLOTS = 3, /* slots in the staging area of a rank: see shm/collectives.c */
-	GT_SHM_CHANNEL_SLOTS = 2, /* slots in a channel */
+	/* Slots in the staging area of a rank. Piece k is copied in before meeting k,
+	 * and may be read until meeting k + 2. Then its slot is free for piece k + 3. */
+	GT_SHM_STAGING_SLOTS = 3,
+	GT_SHM_CHANNEL_SLOTS = 2,        /* slots in a channel */
 	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* bytes of a slot in a channel */
 };
 
@@ -172,16 +175,16 @@ struct gt_shm_peers {
 /*
  * Allocate `bytes` bytes of zeroed memory that all ranks share: a collective call.
  *
- * Rank 0 allocates the memory. Through `exchange` it tells the other ranks the address of the
- * memory if they are threads. If they are processes, it tells them the file that they map. If a
- * rank fails, all ranks fail. If this rank has failed before, *err has a code on entry. Then the
- * rank only reports this error to the other ranks. `peers` may be NULL.
+ * Rank 0 allocates the memory, and tells the other ranks through `exchange` where it is: threads
+ * get its address, and processes get a file to map. If a rank fails, all ranks fail. A caller that
+ * has already failed must call this function nevertheless, with its error in *err; the other ranks
+ * then fail, too. *peers is set to the facts about all processes; `peers` may be NULL.
  */
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err);
 
 /* Allocate `bytes` bytes of zeroed memory for `size` threads. One thread calls this for all of
- * them; each thread gets a copy of *out, and releases it. */
+ * them, and then gives each thread a copy of *out. Each thread releases its copy. */
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
 
 /* Unmap the memory. If the ranks are threads, only the call of the last thread unmaps it. */
@@ -191,7 +194,8 @@ void gt_shm_share_release(struct gt_shm_share *share);
  * not join a new group calls this while the other ranks call gt_shm_share_make(). */
 int gt_shm_share_skip(const struct gt_exchange *exchange, struct gt_err *err);
 
-/* Implement gt_group_alloc(), gt_group_release() and gt_group_share(). */
+/* Allocate and free memory that all ranks can access: implement gt_group_alloc(),
+ * gt_group_release() and gt_group_share(). */
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 void gt_shm_release(struct gt_group *group, void *memory);
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
@@ -221,7 +225,8 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 /* Return 0, or the error with which a rank has failed. */
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
-/* Implements gt_group_check_peers(). */
+/* Check, without waiting, that no rank has failed, died or left: implements
+ * gt_group_check_peers(). */
 int gt_shm_check_peers(struct gt_shm *g, bool *gone, struct gt_err *err);
 
 /* Wake all ranks that sleep on any flag, so that they check for errors. */

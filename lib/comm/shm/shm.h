@@ -7,8 +7,8 @@
 /*
  * Ranks on one host read each other's buffers directly. Each rank reduces one slice of the buffers
  * of all ranks, and writes the result to the buffers of all ranks. In an all-reduce of n ranks, the
- * data that leave the memory of a rank are 2 * (n - 1) / n times its buffer. This is the smallest
- * possible amount.
+ * number of bytes that leave the memory of a rank is 2 * (n - 1) / n times the size of its buffer.
+ * This is the smallest possible number.
  *
  * Buffers in memory from gt_group_alloc() are reduced in place, at any offset. Other buffers are
  * copied through a staging area in shared memory, piece by piece. One piece is copied while the
@@ -27,8 +27,9 @@ struct gt_shm_options {
 };
 
 /* A function with which processes exchange descriptions of their memory, and its first argument
- * `self`. Like gt_rendezvous_exchange(), run() gathers the bytes mine[bytes] of all ranks in `all`,
- * in the order of ranks; `bytes` is at most 256. run() is called only while a group is made. */
+ * `self`. All ranks call run() with the same `bytes`, at most 256. Each rank passes mine[bytes],
+ * and gets the bytes of all ranks, in the order of ranks, in all[size * bytes]. run() is called
+ * only while a group is made. */
 struct gt_exchange {
 	int (*run)(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err);
 	void *self;

@@ -29,7 +29,8 @@ int gt_world_set_address(struct gt_world *world, const char *address, size_t len
  * task. */
 bool gt_world_in_slurm_step(const struct gt_world_env *env);
 
-/* Return Slurm's list of the nodes of the step or the job, or NULL. */
+/* Return Slurm's list of the nodes of the step. If there is none, return the list of the nodes of
+ * the job. NULL: there is no list. */
 const char *gt_world_slurm_nodes(const struct gt_world_env *env);
 
 /* Set *out to the number of tasks on this node. If Slurm has set no variable with this number, *out

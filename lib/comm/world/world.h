@@ -38,34 +38,36 @@ struct gt_world {
  * first source whose variables are set is used. There is one exception: if PMI_RANK is set without
  * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. GT_WORLD_SLURM is used
  * only for processes that srun starts. Processes that Slurm's batch script starts directly also
- * have Slurm's variables, but no rank from Slurm.
+ * have Slurm's variables, but these do not number the processes.
  *
  * Address. The address of rank 0 is MASTER_ADDR. If this is not set:
  *
+ *   gtrain      127.0.0.1 if there is one host; otherwise an error
  *   torchrun    an error, unless there is only one rank
  *   MPI         127.0.0.1 if there is one host; otherwise none, because MPI needs none
  *   Slurm       127.0.0.1 if there is one host; otherwise the first host in the node list of the
  *               step or the job
  *
- * Port. The port of rank 0 is MASTER_PORT. If this is not set, it is an error for torchrun. For MPI
- * and Slurm, the port is then a hash of the job's id, from 15000 to 29999. So all ranks of a job
- * use the same port, and two jobs rarely use the same one. The ports of this range are below the
- * range of ports that Linux assigns automatically. If torchrun uses MASTER_PORT for its own store
- * (TORCHELASTIC_USE_AGENT_STORE=True), the port is MASTER_PORT + 1.
+ * Port. The port of rank 0 is MASTER_PORT. If MASTER_PORT is not set, this is an error for gtrain's
+ * launcher and for torchrun. For MPI and Slurm, the port is then a hash of the job's id, from 15000
+ * to 29999. So all ranks of a job use the same port, and two jobs rarely use the same one. The
+ * ports of this range are below the range of ports that Linux assigns automatically. If torchrun
+ * uses MASTER_PORT for its own store (TORCHELASTIC_USE_AGENT_STORE=True), the port is one above
+ * MASTER_PORT.
  *
  * TF_CONFIG. With this source, address and port always come from the first chief or worker in
  * TF_CONFIG.
  *
- * Local ranks. Some schedulers set only RANK and WORLD_SIZE. Then this function assumes that all
- * ranks are on one host if MASTER_ADDR is a loopback address, and that each host has one rank
- * otherwise. If MASTER_ADDR is not set, it assumes one host for MPI, and also for Slurm if there is
- * no node list.
+ * Local ranks. Some schedulers set only the rank and the number of ranks. Then this function
+ * assumes that all ranks are on one host in three cases: MASTER_ADDR is a loopback address;
+ * MASTER_ADDR is not set, and the source is MPI; MASTER_ADDR is not set, and Slurm gives no list of
+ * nodes. In all other cases, it assumes that each host has one rank.
  *
  * GTRAIN_SECRET, the secret of the job, is read for every source.
  *
- * Errors: GT_EINVAL if a number is not a whole decimal number, if variables contradict each other
- * (for example a rank that is not less than the number of ranks, or an invalid port), or if a set
- * of variables is incomplete. The error names the variable and its value.
+ * Errors: GT_EINVAL in three cases: a number is not a decimal integer or is out of range; variables
+ * contradict each other (for example, the rank is not less than the number of ranks); a variable is
+ * missing. The error names the variable and its value.
  *
  * Sources of these rules: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's manual
  * (docs.open-mpi.org, tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*;
