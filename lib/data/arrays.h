@@ -26,8 +26,8 @@ struct gt_arrays {
 	struct gt_ckpt *inputs_file, *targets_file;
 	struct gt_tree_tensor inputs; /* [n, ...]; its shape and stride are the next two arrays */
 	int64_t shape[GT_ARRAYS_MAX_DIMS], stride[GT_ARRAYS_MAX_DIMS];
-	/* For messages: the names of the arrays, and of their npz file. An array of an npy file has
-	 * the name of the file, and `archive` is NULL. */
+	/* For messages: the names of the two arrays, and of the npz file that has them (`archive`).
+	 * For npy files, the names are those of the files, and `archive` is NULL. */
 	const char *inputs_name, *targets_name, *archive;
 	int32_t *targets; /* [n] classes; for regression, the bits of float32 numbers */
 };

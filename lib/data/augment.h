@@ -54,8 +54,8 @@ int gt_augment_parse(struct gt_augment *out, const char *list, struct gt_err *er
 /* Return whether any augmentation is chosen. */
 bool gt_augment_any(const struct gt_augment *a);
 
-/* Return whether mixup is chosen. If so, batches have the form for mixtures (struct gt_batch,
- * lib/data/data.h). */
+/* Return whether mixup is chosen. If so, inputs of a batch are float32 instead of bytes, and its
+ * targets are rows of struct gt_mixed_target (lib/base/mixed_target.h). */
 bool gt_augment_mixes(const struct gt_augment *a);
 
 /* Check that the chosen augmentations can be applied to the samples that `info` describes. Errors:
@@ -67,7 +67,7 @@ int gt_augment_check(
 struct gt_augment_form {
 	const char *name;
 	const char *summary;               /* a short phrase: lower case, no full stop */
-	const struct gt_setting *settings; /* values are numbers; a row without help ends them */
+	const struct gt_setting *settings; /* values are numbers; the last row has no help */
 	const char *example;
 };
 

@@ -5,7 +5,7 @@
 #include "lib/data/csv_reader.h"
 #include "lib/data/source.h"
 
-/* Maximum number of classes. GT_CSV_NOWHERE means that a field is not a column (struct gt_csv). */
+/* Maximum number of classes. GT_CSV_NOWHERE marks a field of the file that is not used as input. */
 enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 
 /*
@@ -15,8 +15,9 @@ enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
  */
 struct gt_csv {
 	struct gt_source source;
-	/* [samples, columns] In a column of numbers, a cell is the number of the file minus the
-	 * column's offset. In a column of words, a cell is the word's index in the column's list of
+	/* [samples, columns] A column of numbers may have an offset, which keeps the digits of
+	 * large numbers (struct gt_data_column). Each cell is the number of the file minus this
+	 * offset. In a column of words, a cell is the word's index in the column's list of
 	 * words. */
 	float *cells;
 	/* The targets, [samples]: classes in `targets`, or, for regression, the numbers of the file
@@ -26,9 +27,9 @@ struct gt_csv {
 	double *numbers;
 	/* [samples] "FILE:LINE" of each row. NULL for tables with targets. */
 	const char **names;
-	/* known: gt_dataset_fit() need not measure the mean and the deviation of the columns,
-	 * because they are known from the training data, or the spec has standardise=no.
-	 * target_known: the same for the target. */
+	/* known: the mean and the standard deviation of the columns need not be measured, because
+	 * they come from the training data, or the spec has standardise=no. target_known: those of
+	 * the target need not be measured. */
 	bool known, target_known;
 };
 
@@ -42,7 +43,8 @@ struct gt_csv_word {
 	int number;
 };
 
-/* The words of one column, collected while rows are read, or how its numbers are stored. */
+/* The state of one column while rows are read: the words that have occurred, or, for a column of
+ * numbers, the offset and facts about the numbers. */
 struct gt_csv_words {
 	struct gt_csv_word *items; /* [count], sorted by the bytes of the words */
 	size_t count, capacity;
@@ -50,7 +52,7 @@ struct gt_csv_words {
 	bool categories; /* the setting categories= names this column: read numbers as words */
 	long line;       /* number of the first row's line, for messages */
 	char *first;     /* the field of this column in the first row */
-	double offset;   /* offset of a column of numbers, see struct gt_data_column */
+	double offset;   /* column of numbers: it is subtracted from each number; 0: none */
 	/* the first rows were stored with an offset that the column no longer has:
 	 * gt_csv_read_again() must store them again */
 	bool again;
@@ -100,11 +102,12 @@ struct gt_csv_table {
 
 /* Round a number to 15 significant digits. Offsets and standard deviations are rounded like this,
  * so 15 digits in config.json are enough to read other data with the same scale as the training
- * data. Means are rounded, too, unless this would change a feature by more than 1e-4: for example,
- * in a column of large numbers that are near each other. */
+ * data. Means are rounded, too. But a mean is not rounded if this would change a feature by more
+ * than 1e-4, for example in a column of large numbers that are near each other. */
 double gt_csv_round_digits(double x);
 
-/* Parse a number. Return false unless it is finite and in the range of float32. */
+/* Parse a number. Return false if the text is not a number, or if the number is infinite, NaN or
+ * outside the range of float32. */
 bool gt_csv_parse_number(const char *s, double *value);
 
 /* Return whether the text has the form of a number. The number may be too large for float32,
@@ -116,7 +119,8 @@ bool gt_csv_looks_like_number(const char *s);
 bool gt_csv_is_beyond(const char *s);
 #define GT_CSV_BEYOND "is beyond the range of float32, +-3.4e38"
 
-/* Add the hint for a number beyond this range, and return the error's code. */
+/* Add a hint to an error about a number beyond the range of float32: to leave out the row, or, for
+ * training data, to write the column in another unit. Return the error's code. */
 int gt_csv_hint_unit(const struct gt_csv_table *t, struct gt_err *err);
 
 /* Return whether the text of a field means that the value is missing: empty, or NA, N/A, NaN
@@ -135,10 +139,14 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
 /*
  * Choose which field is the target, and which of the other fields are columns: set t->target,
  * t->place, t->columns and t->asked. If the model was trained with named columns and this table has
- * names, columns and target are found by name, and other fields are ignored. Errors: GT_EINVAL (a
- * name in a setting belongs to no field, to two fields, or to a field that the setting does not
- * allow), GT_EFORMAT (the file lacks a column of the training data, has another number of columns,
- * or has two columns of the same name).
+ * names, columns and target are found by name, and other fields are ignored.
+ *
+ * Errors:
+ *   GT_EINVAL    a name in a setting belongs to no field, to two fields, or to a field that the
+ *                setting does not allow
+ *   GT_EFORMAT   the file lacks a column of the training data, has another number of columns, or
+ *                has two columns of the same name
+ *   GT_ENOMEM
  */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 
@@ -174,7 +182,8 @@ void gt_csv_release_words(struct gt_csv_table *t);
 
 /* ---- csv_target.c ---- */
 
-/* Convert the texts in t->targets to classes or numbers in t->csv->targets. */
+/* Convert the texts in t->targets to classes in t->csv->targets, or, for regression, to numbers in
+ * t->csv->numbers. */
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_notes.c ---- */

@@ -14,8 +14,8 @@ enum { GT_CSV_MAX_FIELDS = 1 << 20, GT_CSV_MAX_ROW_BYTES = 64 << 20 };
 struct gt_csv_reader {
 	char separator;       /* the character between fields, such as ',' */
 	const char *at, *end; /* the bytes still to be read */
-	/* Line numbers, from 1: of the line where the row in `fields` begins, and of the line where
-	 * the next row begins. */
+	/* line: number of the line where the row in `fields` begins. next_line: number of the line
+	 * where the next row begins. The first line has the number 1. */
 	long line, next_line;
 	char **fields; /* [count] strings, borrowed until the next row is read */
 	size_t count;
@@ -31,7 +31,8 @@ struct gt_csv_reader {
  *
  * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
  * spaces; two quotes in a quoted field stand for one quote. Lines end in LF, CRLF or CR. Source:
- * RFC 4180, in which spaces are part of a field and CR alone does not end a line.
+ * RFC 4180, with two differences: in the RFC, spaces are part of a field, and CR alone does not end
+ * a line.
  *
  * Errors: GT_EFORMAT (a quote that is never closed, text after a closing quote, a zero byte, a row
  * beyond the limits), GT_ENOMEM. The message names the line.

@@ -9,10 +9,11 @@
 #include "lib/base/err.h"
 
 /*
- * An image that cannot be decoded is damaged. An image file of gt_data_request.inputs is damaged if
- * it cannot be read or decoded. A damaged image keeps its place in its batch, with pixels of 0 and
- * the target GT_DATA_IGNORE. So batches do not depend on the number of threads or ranks. The loss
- * ignores a damaged image, but batch statistics include its pixels.
+ * An image that cannot be decoded is damaged. If the images are inputs for predictions
+ * (gt_data_request.inputs), a file that cannot be read is also a damaged image. A damaged image
+ * keeps its place in its batch, so batches do not depend on the number of threads or ranks. Its
+ * pixels are 0, and its target is GT_DATA_IGNORE. The loss ignores this target, but batch
+ * statistics include the pixels.
  *
  * struct gt_damage records the damaged samples of a data set. All views of the data set, such as
  * its parts for training and validation, share the record (gt_dataset_damage()). The functions
@@ -47,8 +48,8 @@ int64_t gt_damage_count(const struct gt_damage *d);
 /* Return the number of all samples of the data set. */
 int64_t gt_damage_samples(const struct gt_damage *d);
 
-/* Each call writes one error text to `text` and returns true: of the texts not yet returned, the
- * text of the sample with the lowest index. Return false if no text is left. */
+/* Write the next error text to `text`, and return true; return false if no text is left. Each text
+ * is written once. The texts that are left are taken in the order of their samples. */
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT]);
 
 /*

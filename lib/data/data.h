@@ -52,7 +52,8 @@ struct gt_data_info {
 	/* The data have classes that the training data lack. This is possible only if
 	 * gt_data_request.new_classes is set. */
 	bool other_classes;
-	/* Number of classes of gt_data_request.like that no sample here has. */
+	/* Number of classes of the training data (gt_data_request.like) that no sample of this data
+	 * set has. */
 	int absent_classes;
 	/* Texts: no vocabulary was given, so the tokens are the characters that occur in this text,
 	 * numbered in ascending order of their code points. */
@@ -98,7 +99,7 @@ struct gt_data_request {
 	/* `images`: training will read random parts of the original pictures (GT_AUGMENT_RRC). So
 	 * if any picture has to be resized, no decoded pictures are kept in memory. */
 	bool parts;
-	bool strict; /* `images`: a damaged image is an error, see gt_dataset_open() */
+	bool strict; /* `images`: an image that cannot be decoded is an error */
 	/* Limit of the memory that the data set may take, without mapped files; 0: no limit */
 	uint64_t memory_bytes;
 	/* `text`: read the vocabulary from this file (gt_tokenizer_open()). If vocab.path is NULL,
@@ -149,10 +150,10 @@ struct gt_data_request {
  * manual gtrain-data(7) is made from the forms of all kinds (gt_data_form()). An unknown kind or
  * key is an error that lists the known ones.
  *
- * This call reads or indexes everything, and checks every file except the images that are not
- * decoded in this call. Of these images, only the headers are checked, and only if all images must
- * have the same size. After this call, the content of a file can cause two errors: an image cannot
- * be decoded, or an array (of `npy` or `npz`) has a feature that is NaN or infinite.
+ * This call reads or indexes everything, and checks every file. But it does not check images that
+ * are decoded later, in gt_dataset_read(); if all images must have the same size, it checks the
+ * headers of these images. After this call, the content of a file can cause two errors: an image
+ * cannot be decoded, or an array (of `npy` or `npz`) has a feature that is NaN or infinite.
  *
  * Damaged images are recorded (damage.h). They are errors if request->strict is set, or if all
  * images are damaged.
@@ -190,17 +191,18 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
  * Measure mean and standard deviation of a table's columns on the training samples. From now on,
  * all views of the data set are normalized with them (`standardise` in gtrain-data(7)). Call this
  * function after the data set is opened and divided, and before you read or describe samples. The
- * function changes nothing for other kinds of data, for a table that has mean and standard
- * deviation from gt_data_request.like, and with standardise=no. Errors: GT_ENOMEM.
+ * function changes nothing in three cases: the data are not a table; the table has mean and
+ * standard deviation from gt_data_request.like; the spec has standardise=no. Errors: GT_ENOMEM.
  */
 int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 
 /* Return the shape and type of the samples. Borrowed, valid until the data set is closed. */
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);
 
-/* Return true if two data sets read the same file or folder. For a spec with splits, that is the
- * file or folder of the split. Which samples a view has (gt_dataset_split()) does not matter.
- * Always false for data without a path and for gt_data_request.inputs. */
+/* Return true if two data sets read the same file or folder. If the specs choose different parts of
+ * the data, such as split=train and split=test, return false. Views of one data set
+ * (gt_dataset_split()) read the same files, even if they have different samples. Always false for
+ * data without a path and for gt_data_request.inputs. */
 bool gt_dataset_same_files(const struct gt_dataset *a, const struct gt_dataset *b);
 
 /* Return the record of damaged samples, borrowed. NULL: no sample can be damaged. All views of a
@@ -211,8 +213,8 @@ struct gt_damage *gt_dataset_damage(const struct gt_dataset *data);
 /* Return whether the record has sample `index` of this data set or view. */
 bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index);
 
-/* How samples are read. In training, text windows are shifted and images are augmented; in
- * evaluation, samples are read without changes. */
+/* How samples are read. In training, samples of a text begin at shifted positions, and images are
+ * augmented. In evaluation, samples are read without changes. */
 struct gt_draw {
 	bool train;
 	uint64_t seed;
@@ -386,13 +388,13 @@ int gt_sampler_batch(
 
 /*
  * A batch in host memory, borrowed from the loader. It stays valid while the caller takes up to
- * `hold` later batches, and at most until gt_loader_close().
+ * gt_loader_options.hold later batches, and at most until gt_loader_close().
  *
  * In training with GT_AUGMENT_MIXUP, each sample is a mixture of two. `input` is then float32
  * [count, height, width, channels], on the scale of the pixels' bytes (0 to 255), and `target` is
  * struct gt_mixed_target [count] (lib/base/mixed_target.h). Samples of a virtual rank are mixed
  * only with each other; each virtual rank has its own weight. A damaged image is mixed like any
- * other, and its class does not count.
+ * other, but the loss ignores its class.
  */
 struct gt_batch {
 	int count;          /* number of samples, 1 to the sampler's `batch` */
@@ -430,8 +432,8 @@ struct gt_loader;
  * `prefetch` more batches if there are workers. The data set must outlive the loader. Worker
  * threads block all signals.
  *
- * Errors: GT_EINVAL (also: augmentation of samples that are not images; drop_last with less than
- * one full batch), GT_ENOMEM.
+ * Errors: GT_EINVAL, also if samples that are not images would be augmented, or if drop_last leaves
+ * no full batch; GT_ENOMEM.
  */
 int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);

@@ -14,8 +14,9 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
-/* The largest magnitude of an offset (struct gt_data_column). With this limit, the difference of a
- * float32 number and an offset does not overflow when it is rounded to float32. */
+/* An offset is a number that is subtracted from all numbers of a column (struct gt_data_column).
+ * Its largest magnitude is GT_DATA_MAX_OFFSET. With this limit, the difference of a float32 number
+ * and an offset does not overflow when it is rounded to float32. */
 #define GT_DATA_MAX_OFFSET 1e30
 
 /* A column of a table. A column of numbers is one feature. A column of words has one feature for
@@ -53,7 +54,9 @@ struct gt_data_description {
 	const char *const *class_names;   /* [classes]; NULL: the names are 0, 1, ... */
 	int features;                     /* vectors: numbers per sample; 0: not known */
 	const char *const *feature_names; /* [features]; NULL: columns have no names */
-	int column_count; /* tables: columns except the target; 0: features are unscaled numbers */
+	/* tables: number of columns, without the target; 0: columns are not described, and features
+	 * are the unscaled numbers of the file */
+	int column_count;
 	const struct gt_data_column *columns; /* [column_count] */
 	bool regression;                      /* the target is a number, not a class */
 	/* tables: the target's name; for regression also its mean and std */

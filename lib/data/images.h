@@ -59,8 +59,9 @@ struct gt_list {
 	 * then added to the list, although it cannot be read. false: such a link is an error if it
 	 * may be an image or a folder. */
 	bool inputs;
-	/* For archives in the form of WebDataset: also store the content of .cls files, and put the
-	 * archive's path before the path of each item. */
+	/* For archives in the form of WebDataset, which have the class of each image in a .cls
+	 * file: also store the content of .cls files, and put the archive's path before the path of
+	 * each item. */
 	bool labelled;
 };
 
@@ -240,8 +241,8 @@ static inline uint8_t gt_image_grey(const uint8_t rgb[3])
 struct gt_view;
 
 /*
- * Decode a part of the upright picture, and resize it (resize.h). Call this once for each
- * gt_image_open().
+ * Decode a part of the upright picture, and resize it (resize.h). Call this at most once for each
+ * opened image.
  *
  *   view       the part, and its size after resizing
  *   channels   1 (grey) or 3 (RGB)
@@ -251,8 +252,8 @@ struct gt_view;
  *
  * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
  * upsampling; alpha and transparent colors are dropped; a JPEG of four colors is read as inverted
- * CMYK. Values of 16 bits are reduced to their upper 8 bits. There is one difference to Pillow: in
- * 16-bit grey PNGs, Pillow clips values at 255, so its images are white.
+ * CMYK. Values of 16 bits are reduced to their upper 8 bits. There is one difference from Pillow:
+ * in 16-bit grey PNGs, Pillow clips values at 255, so its images are white.
  *
  * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
  *

@@ -32,9 +32,9 @@
  * If a text is not UTF-8, each maximal ill-formed part is read as one U+FFFD, as Python's
  * errors="replace" does.
  *
- * Any field of tokenizer.json that is not supported is an error that names the field. Character
- * classes in patterns follow PCRE2's version of Unicode (Unicode 14.0 in PCRE2 10.42). Characters
- * that Unicode added later are neither letters nor numbers.
+ * If tokenizer.json has a field that is not supported, reading it fails; the error names the field.
+ * Character classes in patterns follow PCRE2's version of Unicode (Unicode 14.0 in PCRE2 10.42).
+ * Characters that Unicode added later are neither letters nor numbers.
  */
 struct gt_bpe;
 
@@ -49,9 +49,9 @@ enum {
 	GT_BPE_DIGEST = 65          /* bytes: SHA-256 in hexadecimal, and a terminating zero */
 };
 
-/* Read a tokenizer from a file, or from a folder that has tokenizer.json, or vocab.json and
- * merges.txt. vocab.json and merges.txt have no settings, so the settings of GPT-2 are used, with
- * the added token "<|endoftext|>" if vocab.json has it. Close *out with gt_bpe_close().
+/* Read a tokenizer. `file` is a tokenizer.json, or a folder. The folder has either tokenizer.json,
+ * or both vocab.json and merges.txt. These two files have no settings, so the settings of GPT-2 are
+ * used, with the added token "<|endoftext|>" if vocab.json has it. Close *out with gt_bpe_close().
  * Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field that is not supported), GT_ENOMEM. */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err);
 
@@ -112,8 +112,8 @@ typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
  *
  * Memory: the text is processed about 64 MiB at a time, which limits the memory used, with two
  * exceptions. The merges of a single long word need memory for the whole word. And the whole text
- * is copied if it is not UTF-8, if the tokenizer adds a space before it, or if a pattern is
- * interpreted (gt_bpe_pattern_is_interpreted() in inside.h).
+ * is copied in three cases: it is not UTF-8; the tokenizer adds a space before it; PCRE2 interprets
+ * a pattern, because it cannot compile patterns to machine code on this machine.
  *
  * The text may be a mapped file. If another process writes to the file at the same time, the ids
  * may be wrong, but memory is not damaged.

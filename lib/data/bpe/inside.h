@@ -96,8 +96,9 @@ struct gt_bpe_matcher; /* memory for matching; each thread has its own */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
-/* Return whether PCRE2 interprets the pattern, because this machine has no compiler for patterns.
- * An interpreted pattern needs text that is valid UTF-8 and that no other process can change. */
+/* Return whether PCRE2 interprets the pattern, because it cannot compile patterns to machine code
+ * on this machine. An interpreted pattern needs text that is valid UTF-8 and that no other process
+ * can change. */
 bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern);
 
 int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err);
@@ -209,10 +210,12 @@ struct gt_bpe {
 	struct gt_bpe_vocab vocab;
 	int model_size; /* number of tokens of the model, without added tokens */
 	bool bytes;     /* true: a tokenizer of bytes; false: a tokenizer of characters */
-	/* byte_fallback, fuse_unk and ignore_merges are fields of the model in tokenizer.json.
-	 * all_bytes: byte_ids has an id for every byte. */
+	/* Three fields of the model in tokenizer.json, and all_bytes. byte_fallback: an unknown
+	 * character is replaced by the symbols of its bytes. all_bytes: byte_ids has an id for
+	 * every byte. fuse_unk: adjacent unknown characters become one `unk`. ignore_merges: a word
+	 * that is a token is not split into symbols. */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
-	int32_t begin;    /* result of gt_bpe_begin() */
+	int32_t begin;    /* token that the post_processor puts before a text; -1: none */
 	bool adds_others; /* the post_processor adds other tokens than `begin` */
 	int32_t unk;      /* id that stands for unknown symbols; -1: they are left out */
 	/* For each byte, the id of its symbol; -1: it has none. In a tokenizer of characters, these
@@ -234,7 +237,7 @@ struct gt_bpe {
 	char *source; /* the bytes of tokenizer.json, [source_size] */
 	size_t source_size;
 	char digest[GT_BPE_DIGEST];
-	atomic_int owners; /* number of references, see gt_bpe_share() */
+	atomic_int owners; /* number of references to this struct */
 };
 
 /* Read the root object of a tokenizer.json into *bpe. The caller has set bpe->begin to -1 and all
@@ -261,7 +264,7 @@ int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *e
 int gt_bpe_convert_gpt2(
     json_t **out, const json_t *vocab, const char *merges, size_t size, struct gt_err *err);
 
-/* fields.c: in all functions, `where` names the object in messages. */
+/* fields.c: in the functions below, `where` names the JSON object in messages. */
 
 /* Return GT_ENOTSUP unless all keys of the object are in `known`, a list of keys with spaces
  * between them. */
@@ -353,7 +356,8 @@ struct gt_bpe_chunk {
 	struct gt_bpe_ids ids;
 	/* Only in a tokenizer of bytes: marks at the beginnings of the first words of the chunk.
 	 * Word i begins at byte mark_at[i] of the segment; mark_ids[i] is the number of ids of the
-	 * chunk before this word. */
+	 * chunk before this word. If `from` is a guess, and the previous chunk ends at a mark, the
+	 * ids before this mark are dropped. */
 	size_t marks;
 	size_t mark_at[GT_BPE_MARKS], mark_ids[GT_BPE_MARKS];
 };

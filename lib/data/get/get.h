@@ -19,8 +19,9 @@ struct gt_get {
 	 * "http://nas:8000". Any web server can be a mirror if it serves a folder of data sets.
 	 * NULL: use the publishers' addresses. */
 	const char *mirror;
-	bool force;       /* download files even if they exist */
-	double timeout_s; /* gt_download.timeout_s */
+	bool force; /* download files even if they exist */
+	/* give up if there is no connection, or almost no data arrive, for this time */
+	double timeout_s;
 	/* retries per address if the server fails or cuts the connection; a try that receives 1 MiB
 	 * or more resets the count and the pause */
 	int retries;

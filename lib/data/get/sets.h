@@ -25,9 +25,10 @@ struct gt_set_file {
 struct gt_set {
 	const char *name;
 	const char *summary; /* a short phrase: lower case, no full stop */
-	const char *license; /* as the publisher states it, or an address where to read about it */
-	const char *model;   /* a value of --model that suits the data; '@' stands for the folder */
-	const char *data;    /* a value of --data that reads the set; '@' stands for the folder */
+	/* the license's name, or the publisher and an address with more details */
+	const char *license;
+	const char *model; /* a value of --model that suits the data; '@' stands for the folder */
+	const char *data;  /* a value of --data that reads the set; '@' stands for the folder */
 	/* `--data NAME` means KIND:FOLDER/PATH: KIND is `kind`, FOLDER is the folder of the set,
 	 * and PATH is `path`. If `path` is "", KIND:FOLDER is meant. `kind` and `path` are NULL if
 	 * the set has no data to train on. */
