@@ -8,7 +8,7 @@
 /* Check that an image has 1 to GT_IMAGE_MAX_PIXELS pixels. Errors: GT_EFORMAT. */
 int gt_image_check_size(uint64_t width, uint64_t height, struct gt_err *err);
 /* Set *err to GT_EFORMAT and return this code. The message says that a file of `size` bytes is too
- * small for width * height pixels. */
+ * small for an image of width * height pixels. */
 int gt_image_fail_too_small(
     const char *format, int width, int height, size_t size, struct gt_err *err);
 
@@ -26,9 +26,10 @@ bool gt_jpeg_is(const unsigned char *data, size_t size);
  * stored picture, in pixels. The orientation in the file's metadata is not applied to them. */
 int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
-/* Decode the picture at eighths/8 of its size. Pass the rows that `resize` needs to gt_resize_put()
- * (lib/data/resize.h). Only the needed part of the file is read and decoded. Call this once for
- * each gt_jpeg_open(). */
+/* Decode the picture at eighths/8 of its size (`eighths` is 1, 2, 4 or 8), and resize it: this
+ * function itself calls gt_resize_put() (lib/data/resize.h) for each row that `resize` needs. Rows
+ * below the last needed row are not decoded. The caller calls this function once for each
+ * gt_jpeg_open(). */
 int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struct gt_err *err);
 void gt_jpeg_close(struct gt_jpeg *j);
 
@@ -42,7 +43,7 @@ bool gt_png_is(const unsigned char *data, size_t size);
 int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
 /* Decode all pixels to *pixels [height, width, channels], followed by `slack` unused bytes. The
- * caller frees *pixels with free(). Call this once for each gt_png_open(). */
+ * caller frees *pixels with free(), and calls this function once for each gt_png_open(). */
 int gt_png_read(struct gt_png *g, int channels, size_t slack, uint8_t **pixels, struct gt_err *err);
 void gt_png_close(struct gt_png *g);
 

@@ -54,16 +54,18 @@ struct gt_view gt_view_whole(int height, int width);
 int gt_view_fit(
     struct gt_view *out, int height, int width, int to_height, int to_width, struct gt_err *err);
 
-/* Return 1, 2, 4 or 8: the smallest n for which the picture may be reduced to n/8 of its size
- * before it is resized. The reduced picture then still has at least as many pixels in each
- * direction as the resized picture. */
+/* A JPEG decoder can reduce a picture to n/8 of its size for n = 1, 2, 4 or 8. Return the smallest
+ * n for which the reduced part has, in each direction, at least as many pixels as after resizing.
+ * Return 8 if there is no such n. */
 int gt_view_eighths(const struct gt_view *view);
 
-/* Return the view of a reduced picture that gives the same result as `view` of the original
- * picture. The picture was reduced to eighths/8 of its size. */
+/* Return a view of the picture after it was reduced to eighths/8 of its size. This view has the
+ * same part of the picture and the same output size as `view`, which is for the original
+ * picture. */
 struct gt_view gt_view_reduced(const struct gt_view *view, int eighths);
 
-enum { GT_WEIGHT_BITS = 22 }; /* see struct gt_filter */
+/* The weights of a filter are integers, in units of 2^-GT_WEIGHT_BITS. */
+enum { GT_WEIGHT_BITS = 22 };
 
 /*
  * A filter has the weights for resizing in one direction. Output pixel i is
@@ -82,11 +84,13 @@ struct gt_filter {
 	int *first, *taps;
 	int32_t *weights; /* [count, max_taps] */
 	bool copies;      /* every output pixel i is a copy of input pixel first[0] + i */
-	/* Copies of the weights, in the layouts that vector instructions need (images_kernels.c),
-	 * and `starts`: for each output pixel, the byte offset of its first RGB input pixel. */
-	int quads; /* number of groups of 4 taps, for the pixel with the most taps */
+	/* The members below are for vector instructions (images_kernels.c). A tap is an input
+	 * pixel on which an output pixel depends. A quad is a group of 4 taps. */
+	int quads; /* number of quads of the output pixel with the most taps */
+	/* starts: for each output pixel, the byte offset of its first RGB input pixel.
+	 * pair_weights: a copy of `weights`, in the layout that gt_resize_kernel.down() needs. */
 	int32_t *starts, *pair_weights;
-	int16_t *quad_weights;
+	int16_t *quad_weights; /* a copy of `weights`, for gt_resize_kernel.across_rgb() */
 };
 
 /* A resize kernel: functions that compute pixels, written for the vector instructions of some
@@ -98,19 +102,21 @@ struct gt_resize_kernel {
 	 * reads up to 12 * f->quads + 16 bytes after the last pixel of the row, and writes up to
 	 * GT_RESIZE_SLACK bytes after the last pixel of out. */
 	void (*across_rgb)(const struct gt_filter *f, const uint8_t *row, uint8_t *out);
-	/* Compute out[n]: the row with index `output` of the result, n bytes. Byte i is the
-	 * weighted sum of rows[k][i], 0 <= k < f->taps[output]. */
+	/* Compute out[n]: row number `output` of the result, n bytes. Byte i is the
+	 * weighted sum of the bytes rows[k][i], 0 <= k < f->taps[output], with the weights that
+	 * `f` has for output pixel `output`. */
 	void (*down)(const struct gt_filter *f, int output, const uint8_t *const *rows, size_t n,
 	    uint8_t *out);
 };
 
-enum { GT_RESIZE_SLACK = 64 }; /* bytes */
+/* The most bytes that a resize kernel writes after the last pixel of a row. */
+enum { GT_RESIZE_SLACK = 64 };
 
 /* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. */
 extern const struct gt_resize_kernel *const gt_resize_kernels[];
 
-/* Make the copies of the weights: gt_filter_pack_across() makes the copies that across_rgb() reads,
- * and gt_filter_pack_down() makes those that down() reads. Errors: GT_ENOMEM. */
+/* Set the members of a filter for vector instructions: gt_filter_pack_across() sets quads, starts
+ * and quad_weights, and gt_filter_pack_down() sets pair_weights. Errors: GT_ENOMEM. */
 int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err);
 int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
 
@@ -138,15 +144,15 @@ struct gt_resize {
 	const uint8_t **window; /* [down.max_taps] the rows of `ring` that an output row needs */
 };
 
-/* Start to resize. The result is written to out[view->down.count, view->across.count, channels]. It
- * is complete after gt_resize_put() of row bottom - 1. Release *r also after an error. Errors:
- * GT_ENOMEM. */
+/* Start to resize. The result is written to out[view->down.count, view->across.count, channels].
+ * The result is complete after gt_resize_put() of row r->bottom - 1. The caller calls
+ * gt_resize_release(), even after an error. Errors: GT_ENOMEM. */
 int gt_resize_init(struct gt_resize *r, const struct gt_view *view, int channels, uint8_t *out,
     struct gt_err *err);
 void gt_resize_release(struct gt_resize *r);
 
-/* Pass row y of the input to the resizer. Call this for all rows from `top` to `bottom - 1`, in
- * order. `row` points to the pixel in column `left`. */
+/* Pass row y of the input to the resizer. Call this for all rows from r->top to r->bottom - 1, in
+ * order. `row` points to the pixel in column r->left. */
 void gt_resize_put(struct gt_resize *r, int y, const uint8_t *row);
 
 #endif

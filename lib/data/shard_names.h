@@ -34,7 +34,7 @@ int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_er
 
 /* List the files in `folder` that end in `ending`, in the order of their names, without hidden
  * files. The folder's name is taken literally. Release the result with gt_shard_names_release().
- * Errors: GT_EIO if there is none, GT_ENOMEM. */
+ * Errors: GT_EIO if there is no such file, GT_ENOMEM. */
 int gt_shard_names_in(
     struct gt_shard_names *out, const char *folder, const char *ending, struct gt_err *err);
 

@@ -13,9 +13,9 @@
 #include "lib/data/spec.h"
 
 /*
- * A source holds the samples of an open data set. A data set (struct gt_dataset) is a view of a
- * source: all of it, or a part. The samples of a source are either independent, or windows of a
- * stream of tokens.
+ * A source is the opened data of one spec (the value of --data). A data set (struct gt_dataset) is
+ * a view of a source: all of its samples, or a part. The samples of a source are either independent
+ * of each other, or windows (ranges of consecutive tokens) of one stream of tokens.
  */
 struct gt_source;
 
@@ -26,8 +26,8 @@ struct gt_data_part {
 
 /* The functions of a kind of data set. */
 struct gt_source_ops {
-	/* Read a sample for gt_dataset_read(), which checks the index and augments images. `part`
-	 * is for token streams only. */
+	/* Read a sample into `input` and *target. The caller, gt_dataset_read(), has checked the
+	 * index, and augments images after this call. `part` is used only for token streams. */
 	int (*read)(struct gt_source *self, const struct gt_data_part *part, int64_t index,
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
 	/* Return the number of samples in `length` tokens of a stream. NULL: the source is not a
@@ -35,8 +35,8 @@ struct gt_source_ops {
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* Return the name of a sample, borrowed. NULL: samples have no names. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
-	/* Regression: return the target of a sample as the number in the file. NULL: the source has
-	 * only the target that read() gives. */
+	/* Regression: return the target of a sample as it is in the file, in double precision.
+	 * NULL: only read() gives the target. */
 	double (*number)(const struct gt_source *self, int64_t index);
 	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the indices
 	 * index[count]. NULL: there is nothing to measure. */
@@ -63,7 +63,7 @@ struct gt_source {
 	/* [info.classes] for each class, the line number of its first row; NULL: not known */
 	const long *class_lines;
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
-	/* tables: number of columns except the target; 0: features are unscaled numbers */
+	/* tables: number of columns except the target; 0: features are not scaled */
 	int column_count;
 	struct gt_data_column *columns; /* [column_count] */
 	/* tables: the target's name; for regression also its mean and std */
@@ -86,8 +86,8 @@ struct gt_source {
 	 * path; NULL: open() reads all of the data. */
 	const char *part;
 	/* The absolute path of the data: PATH/PART, or PATH if `part` is NULL. PATH is the spec's
-	 * path. If no file has this path (for example, an array in a file), it stays as it is.
-	 * NULL: there are no files. */
+	 * path. A path that is not the path of a file (for example, that of an array in a file) is
+	 * not made absolute. NULL: there are no files. */
 	const char *files;
 	/* `files` is a folder, and each folder in it is a class */
 	bool class_folders;
@@ -100,10 +100,10 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
 /* A kind of data: a row of the table in dataset.c. */
 struct gt_source_kind {
-	struct gt_data_form form;
-	bool pathless; /* the spec may lack a path */
-	/* Keys of the settings that apply to request->inputs, ended by NULL. NULL: this kind does
-	 * not take inputs. */
+	struct gt_data_form form; /* the kind's name, the form of its specs, and its keys */
+	bool pathless;            /* the spec may lack a path */
+	/* The keys that a spec may have if the data are inputs for predictions
+	 * (request->inputs), ended by NULL. NULL: this kind cannot read such inputs. */
 	const char *const *input_keys;
 	int (*open)(struct gt_source **out, const struct gt_spec *spec,
 	    const struct gt_data_request *request, struct gt_err *err);
@@ -118,8 +118,9 @@ extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind
 int gt_augment_image(uint8_t *pixels, const struct gt_data_info *info, int64_t sample,
     const struct gt_draw *draw, bool is_part, struct gt_err *err);
 
-/* For GT_AUGMENT_RRC: draw a random part of a picture of height x width pixels. Return false if
- * this augmentation is not chosen, or if draw->train is false. */
+/* For GT_AUGMENT_RRC (random resized crop): draw a random part of a picture of height x width
+ * pixels. Return false if draw->augment does not contain GT_AUGMENT_RRC, or if draw->train is
+ * false. */
 bool gt_augment_part(
     struct gt_box *out, const struct gt_draw *draw, int64_t sample, int height, int width);
 
@@ -143,10 +144,10 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
 /*
  * jitter.c: vary the colors of an image of 1 or 3 channels in place.
  *
- *   settings  brightness b, contrast c, saturation s, hue h. Brightness is changed by a random
- *             factor from max(0, 1 - b) to 1 + b; contrast and saturation likewise, with c and s.
- *             The hue is shifted by -h to h, as a fraction of its circle. A setting of 0 changes
- *             nothing.
+ *   settings  four numbers: brightness b, contrast c, saturation s, hue h. Brightness is multiplied
+ *             by a random factor from max(0, 1 - b) to 1 + b. Contrast and saturation have factors
+ *             from the same formula, with c and s in place of b. The hue is shifted by a random
+ *             part of its circle, from -h to h. A setting of 0 changes nothing.
  *   bits      Four random words. The upper 24 bits of word k give the factor or shift of setting k.
  *             The lower 8 bits of all words together choose one of the 24 orders of the four
  *             adjustments.
@@ -154,7 +155,8 @@ int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const doubl
 int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err);
 
-enum { GT_MIXUP_BLOCKS = 256 }; /* see gt_mixup_weight() */
+/* The number of blocks of the random stream that each group of mixed samples has. */
+enum { GT_MIXUP_BLOCKS = 256 };
 
 /*
  * mixup.c: return the random weight with which a group of samples is mixed. The weight has the
@@ -189,12 +191,13 @@ int gt_mixup_check(const double *settings, struct gt_err *err);
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
 /* text_lines.c: open the lines of request->inputs. Each line is a separate text, for which a model
- * predicts the next token. This call takes ownership of `tok`: the source closes it, or the call
- * itself if it fails. */
+ * predicts the next token. This function takes ownership of `tok`, even if it fails: then it
+ * closes `tok` itself, otherwise close() of the source does. */
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 
-/* The text for info.interpretation if the spec names no split, and the training split is read. */
+/* The text of info.interpretation for a spec that names no split, so that the training split is
+ * read. */
 #define GT_DATA_DEFAULT_SPLIT "split=train, by default"
 
 /* Mean and standard deviation of the pixels of MNIST's 60,000 training images, on the scale
@@ -204,11 +207,11 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 
 /*
  * conform.c: adapt a new source to request->like, a description of training data. Images get the
- * normalization of `like`, unless the spec sets another one (info.overruled then says so). The size
- * and `reduce` of images do not change here: gt_source_kind.open() has already taken them from the
- * spec or from `like`. A class gets the number that its name has in `like`. `request` is the one
- * that was passed to gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts `like`;
- * GT_EFORMAT if the files contradict `like`; GT_ENOMEM.
+ * normalization of `like`. But if the spec sets another normalization, that one is kept, and
+ * info.overruled says so. The size and `reduce` of images do not change here: gt_source_kind.open()
+ * has already taken them from the spec or from `like`. A class gets the number that its name has in
+ * `like`. `request` is the argument of gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts
+ * `like`; GT_EFORMAT if the files contradict `like`; GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

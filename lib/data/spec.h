@@ -26,9 +26,9 @@ struct gt_spec {
 
 /*
  * Parse a spec. In the path and in values, `\,` is a comma; any other backslash is an ordinary
- * character. The first colon ends the kind if it comes before the first comma; otherwise there is
- * no path, as in `random,samples=8`. If there is no path, and the kind is the name of a well-known
- * data set, *out gets the kind of this data set and its path in the user's cache.
+ * character. If there is a colon before the first comma, it separates kind and path. Otherwise
+ * there is no path, as in `random,samples=8`. If there is no path, and the kind is the name of a
+ * well-known data set, *out gets the kind of this data set and its path in the user's cache.
  *
  * Release *out with gt_spec_release(). Errors: GT_EINVAL, GT_ENOMEM.
  */

@@ -20,7 +20,8 @@ int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
  * ascending order of the code points. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
-/* Create a tokenizer of byte-pair encoding from a file or a folder (gt_bpe_open()). */
+/* Create a tokenizer of byte-pair encoding from tokenizer.json, or from a folder that contains
+ * tokenizer.json, or vocab.json and merges.txt (gt_bpe_open()). */
 int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 
 /* The level of a tokenizer is the kind of its tokens: characters, bytes, or byte pairs. A level is
@@ -40,13 +41,13 @@ bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
  * Not for byte-pair encoding. */
 int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 
-/* Set and return GT_EFORMAT: the code point at byte `offset` of a text is not a token. The message
- * names the code point. */
+/* Set *err to GT_EFORMAT and return this code. The message says that the code point `code`, at byte
+ * `offset` of a text, is not a token. */
 int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
 /* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, which the caller
- * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's
- * digest. */
+ * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's digest
+ * (a hash that identifies it). */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 /* Create a tokenizer from JSON that gt_tokenizer_to_json() wrote. JSON for byte-pair encoding is an
  * error, because it has only a digest. After an error *out is NULL. Errors: GT_EFORMAT,
