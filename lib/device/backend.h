@@ -31,9 +31,9 @@ struct gt_device_groups;
  */
 struct gt_stream;
 struct gt_event;
-struct gt_capture; /* recorded work: see capture_begin() */
+struct gt_capture; /* work that is recorded once and done many times: see capture_begin() */
 
-/* A function that runs on the host when a stream reaches it: see host_call(). */
+/* A function that the host calls when a stream has done all earlier work: see host_call(). */
 typedef int gt_host_fn(void *self, struct gt_err *err);
 
 /* The alignment of device memory, in bytes. */
@@ -44,11 +44,11 @@ enum { GT_DEVICE_ALIGN = 256 };
  * rounded. To add or subtract two sums, add or subtract their elements one by one.
  *
  * An exact sum does not depend on the order of additions or on the number of ranks. Its elements,
- * except the last one, are digits: element i of the array stands for `element * 2^(24 * i - 298)`.
- * Each of these elements is an integer of at most 53 bits, so additions do not round it. (The
- * smallest square is 2^-298. A digit has 24 bits, half as many as the fraction of a square.) An
- * exact sum can hold 2^20 sums of up to 2^16 squares each. The last element is the sum of all
- * squares that are not finite.
+ * except the last one, are digits in base 2^24: element i has the weight 2^(24 * i - 298). (The
+ * smallest square is 2^-298, so all squares are multiples of the weight of element 0.) Elements are
+ * integers. A sum may exceed 24 bits in an element, but an integer of up to 53 bits is exact in a
+ * double, so additions do not round. An exact sum can hold 2^20 sums of up to 2^16 squares each.
+ * The last element is the sum of all squares that are not finite.
  *
  * A rounded sum is stored in element 0, and the other elements are 0.
  *
@@ -60,15 +60,16 @@ enum { GT_SQUARES = 25 };
  * step. */
 struct gt_step_block {
 	float lr; /* learning rate of this step */
-	/* learning rate of updates for which gt_update_options.use_fallback_lr is 1 */
+	/* Learning rate of parameters that the run's optimizer does not update, because another
+	 * optimizer does: with Muon, AdamW updates all parameters without gt_value.hidden. */
 	float fallback_lr;
 	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
 	double beta1, beta2; /* Adam, AdamW */
 	double stop;         /* 1: this rank was asked to stop; 0: it was not */
 	bool exact;          /* true: sums of squares are exact (GT_SQUARES); false: rounded */
-	/* The loss scale is multiplied by `growth` after growth_interval updates without an
-	 * overflow, and by `backoff` after an overflow. growth_interval 0: the loss is not scaled.
-	 */
+	/* The loss scale is a factor of the loss, so that small gradients do not become 0 in
+	 * float16. It is multiplied by `growth` after growth_interval updates without an overflow,
+	 * and by `backoff` after an overflow. growth_interval 0: the loss is not scaled. */
 	float growth, backoff;
 	int64_t growth_interval;
 };
@@ -113,7 +114,7 @@ struct gt_update_options {
 	int use_fallback_lr; /* Adam, AdamW: use gt_step_block.fallback_lr instead of lr */
 	float step_scale; /* Muon: the step is multiplied by this factor, the weight decay is not */
 	/* If not NULL: device memory [count] for a 16-bit copy of the parameters. The update also
-	 * writes the new parameters there, rounded to copy_type as by narrow(). */
+	 * writes the new parameters there, rounded to nearest even in the type copy_type. */
 	uint16_t *copy;
 	enum gt_dtype copy_type; /* GT_F16 or GT_BF16 */
 };
@@ -249,8 +250,8 @@ struct gt_range_kernels {
  */
 struct gt_backend {
 	const char *name; /* "cpu" or "cuda" */
-	/* device memory is host memory: the host reads it directly between runs of a plan
-	 * (lib/graph/plan.h) */
+	/* device memory is host memory: the host reads it directly between runs of a plan (the
+	 * kernel calls of a graph, lib/graph/plan.h) */
 	bool host_memory;
 	/* the layout in which kernels expect tensors of four dimensions */
 	enum gt_layout image_layout;
@@ -270,7 +271,7 @@ struct gt_backend {
 	/* Write to text[size] one line that describes a device. */
 	int (*describe)(int index, char *text, size_t size, struct gt_err *err);
 
-	/* Make this the calling thread's current device. */
+	/* Make device `index` the calling thread's current device. */
 	int (*enter)(int index, struct gt_err *err);
 	/* Store in *available the bytes of device memory that are available, and in *total the size
 	 * of device memory in bytes. */
@@ -353,17 +354,18 @@ struct gt_backend {
 	 *
 	 * Between capture_begin() and capture_end(), work queued on the stream is recorded and not
 	 * done: kernels, copies within the device, events, and waits of streams. If another stream
-	 * waits for an event that was recorded during the capture, that stream joins the capture.
-	 * Before capture_end(), the first stream has to wait for all streams that have joined.
-	 * Captured work must not wait for work outside the capture. During a capture, the following
-	 * are errors: copies from or to host memory, host_call(), and a wait of the host for a
-	 * stream of the capture. capture_end() ends the capture even if it returns an error; *out
-	 * is then NULL.
+	 * waits for an event that was recorded during the capture, that other stream joins the
+	 * capture. Before capture_end(), the stream of capture_begin() has to wait for all streams
+	 * that have joined. Captured work must not wait for work outside the capture. During a
+	 * capture, the following are errors: copies from or to host memory, host_call(), and a wait
+	 * of the host for a stream of the capture. capture_end() ends the capture even if it
+	 * returns an error; *out is then NULL.
 	 *
-	 * replay() queues all work of the capture on the stream that was passed to capture_begin().
-	 * The work uses the same addresses and arguments in each replay, so values that change
-	 * between replays must be read from device memory. A capture may be freed while a replay is
-	 * still running. Memory that the work uses may be freed only after the replay is done.
+	 * replay() queues all work of the capture on `stream`, which must be the stream that was
+	 * passed to capture_begin(). The work uses the same addresses and arguments in each replay,
+	 * so values that change between replays must be read from device memory. A capture may be
+	 * freed while a replay is still running. Memory that the work uses may be freed only after
+	 * the replay is done.
 	 */
 	int (*capture_begin)(struct gt_stream *stream, struct gt_err *err);
 	int (*capture_end)(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
@@ -393,8 +395,9 @@ struct gt_backend {
 
 	/*
 	 * Optional, both functions or none (NULL): timed events, which keep the time at which the
-	 * device reaches their mark. They cost a device more time than other events. If both are
-	 * NULL, the host's clock times the calls that queue work.
+	 * device reaches their mark. They cost a device more time than other events. If both
+	 * functions are NULL, marks.h uses the times, on the host's clock, of the calls that queue
+	 * work.
 	 *
 	 * timed_event_new() creates a timed event, which all functions of events accept.
 	 * event_seconds() sets *seconds to the time from the mark of `from` to the mark of `to`;

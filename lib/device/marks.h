@@ -10,8 +10,9 @@
  * stream is the time that the device takes for the work between them. If the device has to wait for
  * the host to queue this work, the time includes this wait.
  *
- * A backend without timed events (gt_backend.timed_event_new) does work when it is queued. The time
- * of a mark is then the moment of the call.
+ * A backend without timed events (gt_backend.timed_event_new) has done all work when the call that
+ * queues the work returns. With such a backend, the time of a mark is the moment at which
+ * gt_marks_add() is called.
  *
  * The device's clock is compared with the host's clock at the first mark. The two clocks may drift
  * apart by some parts in a million.

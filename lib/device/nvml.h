@@ -14,8 +14,10 @@
 /* A process with memory on a GPU. */
 struct gt_gpu_process {
 	unsigned pid; /* process id on the host, also if gtrain runs in a container */
-	struct gt_maybe memory_bytes; /* unknown to users without permission, and with MIG */
-	/* gt_gpus_read() leaves it ""; gt_probe_read() writes it if /proc has the process */
+	/* unknown to users without permission, and on a GPU with MIG (see struct gt_gpu) */
+	struct gt_maybe memory_bytes;
+	/* The process's name from /proc. gt_gpus_read() leaves it empty; gt_probe_read() sets it if
+	 * /proc has the process. */
 	char name[GT_GPU_PROCESS_NAME];
 };
 
@@ -68,8 +70,8 @@ struct gt_gpus {
 	char reason[240];             /* one line that explains `state`; "" for GT_NVML_OK */
 	char driver[80];              /* version of the driver: "580.65.06" */
 	struct gt_maybe cuda_version; /* newest CUDA version that the driver runs: 13000 is 13.0 */
-	/* NVML was opened, but libcuda.so.1 is missing: for example, in a container that was
-	 * started without NVIDIA's driver capability "compute" */
+	/* NVML was opened, but CUDA's driver library, libcuda.so.1, is missing: for example, in a
+	 * container that was started without NVIDIA's driver capability "compute" */
 	bool cuda_missing;
 	struct gt_gpu *gpu; /* [count] */
 	size_t count;

@@ -48,8 +48,8 @@ struct gt_probe {
 	char reason[240];      /* why cuda_available is false; "" if it is true */
 	char note[240];  /* a problem in CUDA_VISIBLE_DEVICES, one line; "" if there is none */
 	bool driver_old; /* the driver is too old to run the CUDA code of this build */
-	/* CUDA may number the GPUs in another order than the probe (gt_gpu.logical): see
-	 * gt_visible_order_unsure() in visible.h */
+	/* gt_gpu.logical, the number N of cuda:N, may be wrong: CUDA_DEVICE_ORDER may make CUDA
+	 * number the GPUs in another order than NVML (gt_visible_order_unsure() in visible.h) */
 	bool order_unsure;
 	struct gt_backend_status backend[GT_PROBE_BACKENDS]; /* the CPU, then CUDA */
 };

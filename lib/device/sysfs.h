@@ -16,8 +16,9 @@
 FILE *gt_sysfs_open(const char *root, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Read the first line of a file to line[size], without the newline. The path of the file is as in
- * gt_sysfs_open(). Return false if the file cannot be opened or is empty. */
+/* Read the first line of a file to line[size], without the newline. The path of the file is `root`
+ * followed by the formatted text, as in gt_sysfs_open(). Return false if the file cannot be opened
+ * or is empty. */
 bool gt_sysfs_line(char *line, size_t size, const char *root, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -27,8 +27,8 @@
  * number of visible devices.
  *
  * Source: CUDA Programming Guide, "CUDA Environment Variables". The guide does not say how numbers
- * are parsed, nor that a list with the same GPU twice is invalid. In both cases this function does
- * what the driver does, as PyTorch's torch.cuda.device_count() also does.
+ * are parsed, nor that a list with the same GPU twice is invalid. In both cases this function
+ * behaves like the driver and like PyTorch's torch.cuda.device_count().
  */
 size_t gt_visible_apply(
     struct gt_gpu *gpus, size_t count, const char *value, char *note, size_t note_size);
