@@ -37,7 +37,8 @@ union gt_attrs {
 		/* trans_a: transpose the first factor. trans_b: transpose the second factor. */
 		bool trans_a, trans_b;
 		bool relaxed; /* the kernel may change the order of additions; forward only */
-		/* the kernel may round float32 factors to TF32; set by the pass tf32 */
+		/* the kernel may round float32 factors to TF32 (10 bits of mantissa); set by the
+		 * pass tf32 */
 		bool tf32;
 	} matmul;
 	struct {
@@ -71,8 +72,8 @@ union gt_attrs {
 	} gelu;
 	struct {
 		double p; /* probability that an element becomes 0 */
-		/* word 2 of the counter of Philox (lib/base/philox.h); each dropout of a model has
-		 * a different one */
+		/* word 2 of the counter of the random generator Philox (lib/base/philox.h); each
+		 * dropout of a model has a different one */
 		uint32_t stream;
 		/* If x has only some rows of each sample: the index of the first element of these
 		 * rows, and the number of elements of a whole sample. 0, 0: x has whole samples. */
@@ -132,17 +133,21 @@ union gt_attrs {
 	} cast;
 	struct {
 		int index; /* index of the bucket */
-		/* all_gather_start: 1 if the bucket is gathered for the forward part of the graph,
-		 * 2 if it is gathered for the backward part (lib/graph/graph.h) */
+		/* only for the op all_gather_start, which gathers the parameters of the bucket from
+		 * all ranks: 1 if the forward part of the graph uses them, 2 if the backward part
+		 * does */
 		int gather;
 		int64_t count; /* elements of the bucket */
-	} bucket;              /* a bucket of gradients, see lib/parallel/data/buckets.h */
+	} bucket; /* a range of gradients that one collective sums (lib/parallel/data/buckets.h) */
 	struct {
-		int axis; /* enum gt_axis of lib/parallel/parallel.h */
+		/* which ranks take part: those of this axis of the grid of ranks, an enum gt_axis
+		 * of lib/parallel/parallel.h */
+		int axis;
 		/* all_gather: number of ranks of the axis. If a rank simulates several virtual
 		 * ranks (lib/parallel/virtual/rewrite.h): number of all virtual ranks */
 		int ranks;
-		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
+		/* all_reduce: sum, maximum, ...: an enum gt_reduction of lib/comm/group.h */
+		int reduction;
 	} collective;
 	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a
 	 * token: zeros that stand for a result, such as the loss, that only a later stage of the
@@ -151,17 +156,19 @@ union gt_attrs {
 		enum gt_dtype dtype;
 		int ndim; /* -1: pipe_send has no output */
 		int64_t shape[GT_MAX_DIMS];
-		/* enum gt_pipe_link of lib/parallel/pipeline/stage.h; GT_PIPE_LINKS + i: the link
-		 * for tied parameter number i */
+		/* The link to another stage that the data use: an enum gt_pipe_link of
+		 * lib/parallel/pipeline/stage.h, or GT_PIPE_LINKS + i for tied parameter number i
+		 * (a parameter that several stages hold). */
 		int link;
 		bool wait; /* pipe_send: wait until the data have been sent */
 	} pipe;
-	/* the ops scatter and gather, see lib/parallel/data/scatter.h */
+	/* scatter: rank 0 sends each rank its samples. gather: each rank sends its rows of results
+	 * to rank 0 (lib/parallel/data/scatter.h). */
 	struct {
 		enum gt_dtype dtype; /* scatter: dtype, ndim and shape of the output */
 		int ndim;
-		/* gather: only shape[0] is set, to the number of rows of all ranks; 0 on ranks
-		 * other than rank 0 */
+		/* gather: shape[0] is the number of rows of all ranks on rank 0, and 0 on other
+		 * ranks; dtype, ndim and the rest of the shape are not used */
 		int64_t shape[GT_MAX_DIMS];
 	} scatter;
 	struct {

@@ -34,8 +34,8 @@ enum gt_role {
 };
 
 /* How a parameter or buffer gets its initial value. Random element i is number i % 4 of the Philox
- * block at counter i / 4. The stream of the block is GT_RNG_INIT + the parameter's index, and its
- * key is the run's seed. */
+ * block at counter i / 4. Word 2 of the counter, the stream, is GT_RNG_INIT + the parameter's
+ * index, and the key of the block is the run's seed. */
 enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
 
 struct gt_init {
@@ -64,7 +64,7 @@ struct gt_value {
 	/* Parameters: the weight of a product or convolution between hidden features; false for
 	 * embeddings, the output head, biases and norms. The model sets it (gt_model_build()). */
 	bool hidden;
-	bool low; /* mixed precision: another pipeline stage gets the value in the 16-bit type */
+	bool low; /* mixed precision: pipeline stages exchange this value in the 16-bit type */
 	/* parameters and buffers: only other ranks hold the value, and no node of this graph reads
 	 * it */
 	bool on_other_ranks;
@@ -99,8 +99,8 @@ struct gt_node {
 	int inputs, outputs;
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL: an optional input that the node lacks */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* NULL: an optional output that the node lacks */
-	/* the part of the model that the node belongs to, such as "layer1.0.conv1"; shown in
-	 * errors, profiles and the dry run */
+	/* name of the part of the model to which the node belongs, such as "layer1.0.conv1"; shown
+	 * in errors, profiles and the dry run */
 	const char *scope;
 	unsigned runs;  /* enum gt_run_flags: runs of a step that execute the node; 0: all runs */
 	bool is_repeat; /* the node repeats an earlier node and must not be merged with it */
@@ -114,7 +114,7 @@ struct gt_graph {
 	struct gt_arena arena;
 	const char *scope;        /* scope of the nodes that are emitted next */
 	uint32_t dropout_streams; /* number of Philox streams that dropouts use so far */
-	struct gt_err err;        /* error of the first call that failed, see gt_graph_status() */
+	struct gt_err err;        /* error of the first call that failed; none so far: code 0 */
 };
 
 /* Create an empty graph. The caller frees *out. */
@@ -135,9 +135,10 @@ void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* A block is a part of a model that is repeated, such as a layer of a transformer. Return the
- * length of the block's name at the start of a scope. The name ends with the first component that
- * is a number, or that ends with "_" and a number: "h.0" in "h.0.attn.c_proj", "encoder_layer_0" in
- * "encoder_layer_0.mlp.0". If no component matches, the whole scope is the name: "lm_head". */
+ * length of the block's name at the start of a scope. Components of a scope are separated by dots.
+ * The name ends with the first component that is a number, or that ends with "_" and a number:
+ * "h.0" in "h.0.attn.c_proj", "encoder_layer_0" in "encoder_layer_0.mlp.0". If no component
+ * matches, the whole scope is the name: "lm_head". */
 size_t gt_scope_block(const char *scope);
 
 /* Declare a value that no node computes. The order of declaration is the order of the state_dict

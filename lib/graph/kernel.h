@@ -74,11 +74,13 @@ struct gt_call {
 	double more_bytes_read, more_bytes_written;
 	void *workspace; /* aligned to GT_DEVICE_ALIGN; contents undefined */
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
-	/* If not NULL: a call with 16-bit tensors. This call computes it in float32, and the
-	 * results will be rounded to the types of narrow->out[] (kernels/cpu/half.c). NULL: the
-	 * results of this call are not rounded. */
+	/* Some kernels compute a call with 16-bit tensors in this way: they copy the tensors to
+	 * float32, make a second call with the copies, and round its results to 16 bits
+	 * (kernels/cpu/half.c). If not NULL: this call is such a second call, and `narrow` is the
+	 * first one. */
 	const struct gt_call *narrow;
-	/* gt_plan_extra.context if struct gt_plan_extra (plan.h) has the kernel; else NULL */
+	/* the data of kernels that do not belong to a backend, such as collectives
+	 * (gt_plan_extra.context, plan.h); NULL for kernels of a backend */
 	void *context;
 };
 
@@ -116,15 +118,18 @@ struct gt_kernel {
 
 /*
  * The fields of `rng`, an input of ops that draw random numbers. It is an int64 [4] in device
- * memory, and is written before every step. A sample is one index of the first dimension. Element e
- * of sample i of this batch has the counter
+ * memory, and the host writes it for every micro-batch. A sample is one index of the first
+ * dimension. Element e of sample i of this batch has the counter
  *
  *   c = (first + i * stride) * (elements per sample) + e
  *
+ * first + i * stride is the number of sample i among the samples of all ranks in this step. `first`
+ * and `stride` are the fields GT_RNG_FIRST and GT_RNG_STRIDE.
+ *
  * The random number of the element is word `c mod 4` of a block of the Philox generator. The key of
- * the block is the seed. Words 0 and 1 of the block's counter are `c / 4`, word 2 is the attribute
- * `stream`, word 3 is the step. So results do not depend on the number of ranks, threads or
- * micro-batches.
+ * the block is the field GT_RNG_SEED. Words 0 and 1 of the block's counter are `c / 4`, word 2 is
+ * the node's attribute `stream`, word 3 is the field GT_RNG_STEP. So results do not depend on the
+ * number of ranks, threads or micro-batches.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

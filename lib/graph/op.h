@@ -18,8 +18,8 @@ struct gt_shard_rule; /* lib/graph/shard.h */
  * Classes of ops for mixed precision. The class of an op says how autocast, a pass that rewrites
  * the graph (passes/autocast.c), casts the inputs of the op. The low type (gt_pass_options.low in
  * pass.h) is bfloat16 or float16. Only inputs of float32 or the low type are cast. Each op is in
- * the same class as in torch.autocast for the CPU. `low_sums` below is gt_pass_options.low_sums, an
- * option that torch.autocast does not have.
+ * the same class as in torch.autocast for the CPU. torch.autocast has no option like low_sums
+ * (gt_pass_options.low_sums): with it, more results have the low type, as the comments below say.
  */
 enum gt_autocast {
 	/* If some inputs are float32 and others have the low type, all are cast to float32, or to
@@ -71,25 +71,25 @@ struct gt_op {
 	 * writing each output once. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 
-	/* Bit i: out[0] may use the memory of in[i] if both have the same size. Element e of out[0]
-	 * must depend on no element of in[i] except element e, unless all kernels of the op read
-	 * the other elements before they overwrite them. */
+	/* Bit i: out[0] may use the memory of in[i] if both have the same size. An op may set the
+	 * bit in two cases: element e of out[0] depends on no element of in[i] except element e, or
+	 * no kernel of the op reads an element of in[i] after it has overwritten the element. */
 	unsigned inplace;
-	/* Like `inplace`, but for the last output, out[outputs - 1], of an op with several
-	 * outputs. */
+	/* Bit i: the last output, out[outputs - 1], of an op with several outputs may use the
+	 * memory of in[i], under the conditions of `inplace`. */
 	unsigned inplace_last;
 	/* Bit i: the node changes in[i], for example running statistics. Passes keep such a node
 	 * even if no other node reads its outputs. */
 	unsigned writes;
 	/* Bit i: the node looks up rows of in[i] by index, without a product (embeddings). */
 	unsigned lookups;
-	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time.
-	 * The result has the same bits. The new node reads the other outputs of `node`, and inputs
-	 * of `node` that no node changes. */
+	/* Optional, for an op with `writes`: emit a node that computes node->out[0] a second time,
+	 * equal in every bit, and that writes no input. The new node reads the other outputs of
+	 * `node`, and inputs of `node` that no node changes. */
 	struct gt_node *(*repeat)(struct gt_graph *g, const struct gt_node *node);
 	/* The op communicates with other ranks. Passes keep the node even if no other node reads
-	 * its outputs, and never merge it with another node. The backward pass assumes that the
-	 * outputs depend on parameters of other ranks, unless `constant` is set. */
+	 * its outputs, and never merge it with another node. If `constant` is not set, the backward
+	 * pass assumes that the outputs depend on parameters of other ranks. */
 	bool remote;
 	/* The node runs on the device's stream for collectives, after all earlier nodes. Later
 	 * nodes do not wait for it. A separate node, such as all_reduce_wait, makes the compute

@@ -32,8 +32,8 @@ int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct 
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
 
-/* Check that v has the type int32 and the shape []. v is the number of earlier tokens of a text. If
- * v is NULL, there is nothing to check. */
+/* Check an input that is the number of earlier tokens of a text: v must have the type int32 and the
+ * shape []. If v is NULL, there is nothing to check. */
 int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 
 /* Check that `b` has the dtype and shape of `a`. `what` names `b`. */

@@ -12,8 +12,9 @@ extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
  * Defined in loss.c. */
 int gt_infer_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
-/* Like gt_infer_targets(), but also accept the targets of mixtures of two samples
- * (lib/base/mixed_target.h). */
+/* Check that `target` has the form that gt_infer_targets() accepts, or the form for mixtures of two
+ * samples: GT_MIXED_TARGET_WORDS int32 for each row (lib/base/mixed_target.h). Errors:
+ * GT_EINVAL. */
 int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
 

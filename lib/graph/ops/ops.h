@@ -80,8 +80,8 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
  * that, max(0, .) is applied if attrs.conv.relu is set.
  *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
  *        optional
- *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, W' likewise; may overwrite
- *        residual
+ *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, rounded down, W' likewise;
+ *        may overwrite residual
  * Only fusion passes of forward-only graphs set residual, attrs.conv.relu and attrs.conv.relaxed. A
  * node with a residual or with attrs.conv.relu has no gradient. If attrs.conv.relaxed is set, the
  * kernel may use an algorithm that rounds more often than a plain sum.
@@ -96,8 +96,8 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 /*
  * layer_norm: normalize each row over the last dimension C.
  *   in   x F [..., C];  weight W [C];  bias W [C], optional
- *   out  y [..., C] of the type F, or of the type attrs.norm.low if this is a 16-bit type;
- *        mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
+ *   out  y [..., C] of the type F, or of the type attrs.norm.low if attrs.norm.low is a 16-bit
+ *        type;  mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) * rstd * weight + bias
  * layer_norm_grad:
  *   in   dy like y;  x, weight, mean, rstd;  acc like x, optional (0);  bias, optional: its values
@@ -136,8 +136,8 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
  * batch_norm_grad:
  *   in   dy, x, weight, mean, rstd;
  *        y, optional, present if attrs.norm.relu is set: where y <= 0, dy counts as 0;
- *        more like dy, optional, only with dresidual: the op uses dy + more, rounded to F, instead
- *        of dy
+ *        more like dy, optional, allowed only if the node has the output dresidual: a second
+ *        gradient of y; wherever the formulas have dy, the op uses dy + more, rounded to F
  *   out  dx, may overwrite dy, x or more;  dweight W [C];  dbias W [C];
  *        dresidual like x, optional: dy where y > 0, else 0 (missing without y); may overwrite dy
  *        or more
@@ -206,9 +206,10 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 
 /*
  * Ops that replace batch_norm and batch_norm_grad if ranks combine their statistics of the batch
- * (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B * H * W for the samples
- * of one rank, or the sum of these products over all ranks. C is the number of channels, R the
- * number of ranks.
+ * (lib/parallel/data/sync_bn.h). n is the number of values of a channel, B * H * W. In the outputs
+ * of batch_norm_moments and batch_norm_grad_sums, n is that of one rank. In the formula of
+ * batch_norm_grad_apply, n is the sum over all ranks. C is the number of channels, R the number of
+ * ranks.
  *
  * batch_norm_moments:     in x
  *   out  F64 [1 + 2 * C]: n, the means [C], the sums of squared deviations from the mean [C]
@@ -217,7 +218,8 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
  *   out  mean W [C];  rstd W [C];  both for the samples of all ranks
  * batch_norm_apply:       in x, weight, bias, mean, rstd, residual (optional, as in batch_norm)
  *   out  y, with attrs.norm.relu as in batch_norm; may overwrite residual
- * batch_norm_grad_sums:   in dy, x, mean, rstd, y, more (both optional, as in batch_norm_grad)
+ * batch_norm_grad_sums:   in dy, x, mean, rstd;  y, more (these two optional, as in
+ *                            batch_norm_grad)
  *   out  sums F64 [1 + 2 * C]: n, sums of dy [C], sums of dy * (x - mean) [C];
  *        dweight, dbias W [C];  all of them for the samples of this rank;  dresidual (optional, as
  *        in batch_norm_grad)
@@ -352,7 +354,7 @@ struct gt_value *gt_avg_pool2d(
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
  *        past I32 [], optional (0): the number of earlier tokens of the text
  *   out  y [B, T, C] of the type F, or of the type attrs.embedding.low if this is a 16-bit type
- * embedding_grad:  in dy, ids, acc F [V, C] (optional)
+ * embedding_grad:  in dy, ids, acc F [V, C], optional (0)
  *   out  dtable = acc + the sum of the rows of dy for each id, added in the order of (b, t);
  *        overwrites acc
  * position_grad:   in dy     out  dposition F [attrs.embedding.rows, C] = sum of dy over b; zero
@@ -418,15 +420,16 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
  *   out  loss F [];  lse F [rows]: log-sum-exp of each row of logits
  * Rows with a negative target (torch's ignore_index -100) are ignored. A target >= V is an error;
  * the error's text contains the target. The sum is computed in float64.
- * Mixtures: target is I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h). Each row has two
- * classes a and b and a weight w. In the loss, such a row r has the term
+ * Mixtures: each row is a mixture of two samples (mixup), and target is
+ * I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h): for each row two classes a and b,
+ * and a weight w. The summand of row r in the loss is
  *   weight * (w * (lse[r] - logits[r, a]) + (1 - w) * (lse[r] - logits[r, b]))
- * If a class is negative, its summand is left out.
+ * If a or b is negative, the part with this class is left out.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
  *   out  dlogits, may overwrite logits
  *   dlogits = dloss * weight * (exp(logits - lse) - onehot(target)), 0 for rows that are ignored
  *   Mixtures: dlogits = dloss * weight * (w * (exp(logits - lse) - onehot(a)) +
- *        (1 - w) * (exp(logits - lse) - onehot(b))), without the summand of a negative class
+ *        (1 - w) * (exp(logits - lse) - onehot(b))), without the part of a negative class
  *   If attrs.loss.whole > 0, `logits` is a shard: it has the classes from attrs.loss.first on.
  *   attrs.loss.whole is then the number of all classes.
  */
@@ -471,9 +474,10 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
 /* ---- linear_cross_entropy.c ---- */
 
 /*
- * linear_cross_entropy: with the input weight, cross_entropy of the logits x * w^T, and its
- * gradients if dloss is given; without weight, classify_stats of these logits. The kernel computes
- * the logits of attrs.head.rows rows at a time, so no tensor holds all logits.
+ * linear_cross_entropy: compute the logits x * w^T, and a result from them. A node with the input
+ * weight computes the loss as cross_entropy does; if the node also has the input dloss, it computes
+ * the gradients dx and dw, too. A node without the input weight computes classify_stats. The kernel
+ * computes the logits of attrs.head.rows rows at a time, so no tensor holds all logits.
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
  *        optional; requires weight
  *   out  loss W [] (missing without weight);  stats F64 [4], as classify_stats (missing with
@@ -512,9 +516,9 @@ struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct
  * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
  *   out  loss F [] = weight * (sum over all rows with target >= 0 of (lse - picked)). Mixtures: lse
  *        is multiplied by the sum of the weights of those classes that are not negative.
- *        The gradient with respect to the logits is computed by cross_entropy_grad. It already
- *        includes the gradients that go through lse and picked, because these are computed from
- *        the logits. The kernel of the forward op does not read the logits.
+ *        cross_entropy_grad computes the gradient with respect to the logits. lse and picked
+ *        depend on the logits, and this gradient includes both dependencies. The kernel of
+ *        cross_entropy_sharded does not read the logits: only cross_entropy_grad needs them.
  * classify_stats_sharded:  in lse, picked, before, target
  *   out  F64 [4], as classify_stats
  * Source: Shoeybi et al., arXiv 1909.08053, section 3.
