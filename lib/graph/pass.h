@@ -19,7 +19,9 @@ struct gt_recompute {
 /* The options of the passes. */
 struct gt_pass_options {
 	struct gt_value *loss; /* the scalar to differentiate; NULL: forward part only */
-	bool scaled;           /* the gradient of the loss is the input "scale" instead of 1 */
+	/* The backward pass begins with the gradient of the loss: the graph's input "scale" if
+	 * `scaled` is set, else 1. */
+	bool scaled;
 	/* nodes add gradients to the gradients in the store (lib/graph/store.h), so that a step can
 	 * have several micro-batches */
 	bool accumulate;
@@ -27,8 +29,8 @@ struct gt_pass_options {
 	/* Mixed precision: the low type (bfloat16 or float16), in which products and convolutions
 	 * are computed. GT_F32: no mixed precision. */
 	enum gt_dtype low;
-	/* true: embeddings, and sums of a float32 and a low value, also have the low type; false:
-	 * they are float32 */
+	/* true: embeddings also have the low type, and so do sums of one float32 value and one
+	 * value of the low type; false: they are float32 */
 	bool low_sums;
 	bool copies; /* the store keeps working copies of the parameters in the low type */
 	bool tf32;   /* float32 factors of products and convolutions may be rounded to TF32 */
@@ -37,15 +39,18 @@ struct gt_pass_options {
 	 * such op. */
 	const struct gt_kernel *const *kernels;
 	struct gt_recompute *recompute; /* NULL: recompute nothing */
-	/* for the pass fuse_head: the members of struct gt_backend (lib/device/backend.h) with the
-	 * same names */
+	/* Limits for the pass fuse_head, from the backend (struct gt_backend in
+	 * lib/device/backend.h). The pass computes logits and loss chunk by chunk if the logits
+	 * have more than logits_bytes bytes, or if the bytes of a row of logits are not a multiple
+	 * of logits_align (0: any number is fine). */
 	size_t logits_bytes, logits_align;
 };
 
 /*
  * A pass may replace an output or a gradient by a new value of the same name. So callers have to
  * look up these values again after the passes (gt_graph_find()). A pass may run the clean-up
- * passes, gt_pass_common and gt_pass_dead.
+ * passes: gt_pass_common, which computes equal nodes only once, and gt_pass_dead, which removes
+ * nodes that no result needs.
  */
 struct gt_pass {
 	const char *name;
@@ -64,9 +69,9 @@ int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, str
  * another rank. Such values have gradients. */
 void gt_find_dependents(const struct gt_graph *g, bool *depends);
 
-/* Set *out to the data type that v will have after the pass autocast. v is a value of the forward
- * graph of a whole model. Only options->low and options->low_sums are used. The graph is unchanged
- * afterwards. */
+/* Set *out to the data type that v will have after the pass autocast, which gives products and
+ * convolutions the low type. v is a value of the forward graph of a whole model. Only options->low
+ * and options->low_sums are used. The graph is unchanged afterwards. */
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
     const struct gt_pass_options *options, struct gt_err *err);
 

@@ -20,7 +20,8 @@
  * share an arena.
  */
 
-/* A step of a plan: one kernel call. A view (gt_op.view) needs no step. */
+/* A step of a plan: one kernel call. A view needs no step, because its output is its input with
+ * another shape (gt_op.view). */
 struct gt_step {
 	const struct gt_node *node;
 	const struct gt_kernel *kernel;
@@ -102,9 +103,10 @@ int gt_plan_read(
 /* Set *out to the summary of a plan. */
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* From now on, `marks` marks the beginning and the end of each step on the stream of the step, and
- * sets spans[i] to the times of step i. `spans` has an element for each step. While a plan is
- * watched, its steps are queued one by one and not replayed. If `marks` is NULL, stop watching. */
+/* Watch a plan: from now on, measure the time at which each step begins and ends on its stream. The
+ * times are measured with `marks` (lib/device/marks.h), and the times of step i are written to
+ * spans[i]. `spans` has an element for each step. While a plan is watched, its steps are queued one
+ * by one and not replayed. If `marks` is NULL, stop watching. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_marks *marks, struct gt_span *spans);
 
 /* A part of a plan: all steps of one op, or of one block of the model. The numbers are for one run.
@@ -123,8 +125,9 @@ enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);
 
-/* Add the cost of a step to *sum: gt_node_cost(), plus gt_call.more_bytes_read and
- * more_bytes_written. */
+/* Add the cost of a step to *sum: the cost of its node (gt_node_cost()), plus the additional bytes
+ * that the chosen kernel reads and writes (gt_call.more_bytes_read and more_bytes_written; negative
+ * if the kernel needs fewer bytes). */
 void gt_step_add_cost(const struct gt_step *step, struct gt_cost *sum);
 
 /* Return the steps in the order in which they run, for profiles and tests. */

@@ -25,8 +25,9 @@
  * 1909.08053, figure 3 and section 3.
  */
 
-/* How the columns of a value are sharded. `blocks` and `units` are defined in struct gt_sharding.
- * If `units` is 0, the value is whole. */
+/* How the columns of a value are sharded. The columns consist of `blocks` blocks, and each block of
+ * `units` units of equal size. A rank holds some units of every block (struct gt_sharding). If
+ * `units` is 0, the value is whole. */
 struct gt_column_shards {
 	int64_t blocks, units;
 };

@@ -24,9 +24,11 @@ struct gt_slot {
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
 	struct gt_init init;
-	bool decay;
-	double lr_scale;
-	bool hidden, frozen; /* decay, lr_scale, hidden and frozen: as in struct gt_value */
+	bool decay;      /* parameters: weight decay applies */
+	double lr_scale; /* parameters: factor of the learning rate */
+	/* hidden: the weight of a product or convolution between hidden features; frozen: a
+	 * parameter that is not trained (its role is GT_BUFFER) */
+	bool hidden, frozen;
 	bool on_other_ranks; /* only other ranks hold the slot: it has no memory on this rank */
 	int index;           /* parameters, frozen or not: index in the order of declaration */
 	/* number of elements of the whole tensor; `shape` also describes the whole tensor */
@@ -45,8 +47,8 @@ static inline bool gt_slot_is_weight(const struct gt_slot *slot)
 }
 
 /* A part is a range of the flat layout that this process updates: [offset, offset + count). Some
- * buffers hold only the parts, one after the other. Its place in
- * these buffers is [at, at + count). All members are in elements. */
+ * flat buffers hold only the parts, one after the other. In these buffers, a part is the range
+ * [at, at + count). All members are in elements. */
 struct gt_part {
 	int64_t offset, count, at;
 };
@@ -74,9 +76,12 @@ struct gt_store {
 	void *parameters; /* device: [flat_count], or [part_elements] if parameters_in_parts */
 	/* device: [flat_count], or [part_elements] if gradients_in_parts; NULL without gradients */
 	void *gradients;
-	uint16_t *copies; /* device: [flat_count], or NULL; see gt_store_keep_copies() */
+	/* device: [flat_count], working copies of the parameters, of type copy_type; or NULL */
+	uint16_t *copies;
 	enum gt_dtype copy_type;
-	bool lent_gradients, lent_parameters; /* see gt_store_lend_gradients() */
+	/* the caller owns the memory of the gradients, or of the parameters
+	 * (gt_store_lend_gradients()) */
+	bool lent_gradients, lent_parameters;
 	/* bytes of memory that were allocated for the store before gt_store_alloc(): lent memory,
 	 * and gradients in the type in which ranks send them */
 	size_t early_bytes;
