@@ -40,11 +40,11 @@ struct gt_arch {
 	 * accepts a list of numbers without keys, this is "sizes". */
 	const char *keys;
 	struct gt_arch_config defaults;
-	/* Set *out to the input that the architecture prefers, as gt_model_preferred_input()
-	 * does. */
+	/* Set members of *out to the properties of the input that the architecture prefers, for
+	 * gt_model_preferred_input(). The caller has zeroed *out. */
 	void (*preferred_input)(const struct gt_arch_config *c, struct gt_model_input *out);
 	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
-	 * `rng` is the random state, or NULL (struct gt_model_io). `train`: the graph is for
+	 * `rng` is the random state; NULL: nothing is random. `train`: the graph is for
 	 * GT_MODEL_TRAIN. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
@@ -60,9 +60,13 @@ struct gt_arch {
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
-	const struct gt_model_alias *aliases;      /* NULL: none */
-	const struct gt_model_alias *tied_aliases; /* used instead if `tied` is set; NULL: none */
-	double lr_adam, lr_sgd;                    /* see gt_model_default_lr() */
+	/* Second names of values in state_dicts (struct gt_model_alias); NULL: none. If
+	 * gt_arch_config.tied is set and tied_aliases is not NULL, tied_aliases replaces
+	 * `aliases`. */
+	const struct gt_model_alias *aliases;
+	const struct gt_model_alias *tied_aliases;
+	/* default learning rates: for adaptive optimizers such as Adam, and for SGD */
+	double lr_adam, lr_sgd;
 	const char *family; /* Hugging Face's model_type of this network; NULL: it has none */
 	/* Return the number of hidden features of each MLP: the setting `hidden`, or a number
 	 * computed from `width`. NULL: the model has no such setting. */
@@ -83,7 +87,8 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 
 struct gt_tuning;
 
-/* Parse the rules of gt_model_tune(). Errors: GT_EINVAL, GT_ENOMEM. */
+/* Parse the rules of gt_model_tune() that freeze parameters or change their learning rates. Errors:
+ * GT_EINVAL, GT_ENOMEM. */
 int gt_tuning_new(struct gt_tuning **out, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err);
 void gt_tuning_free(struct gt_tuning *t); /* NULL is fine */
@@ -117,7 +122,7 @@ struct gt_init gt_init_torch(int64_t fan_in);
 struct gt_init gt_init_kaiming(int64_t fan);
 
 /* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x is float32 [..., in]. `weight` gives
- * the initial values of the weight. The bias has those of gt_init_torch(). */
+ * the initial values of the weight, and gt_init_torch() gives the initial values of the bias. */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
 

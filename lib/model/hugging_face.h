@@ -7,11 +7,12 @@
 #include "lib/model/model.h"
 
 /*
- * Each `model_type` (gpt2, llama, vit, resnet) has a table of the keys of config.json. A key is
- * either mapped to a setting of the model, or it has a list of values for which gtrain computes the
- * same network. Another list names keys that do not affect results. Any other key or value is an
- * error that names the key: the weights of such a network would load, but its results would be
- * wrong. A missing key has the default value of transformers.
+ * Each `model_type` (gpt2, llama, vit, resnet) has a table of the keys of config.json. Some keys
+ * correspond to a setting of gtrain's model. For each other key of the table, a list has the values
+ * with which transformers computes the same network as gtrain. A second list names the keys that do
+ * not affect results. Any other key or value is an error that names the key: the weights of such a
+ * network would load, but its results would be wrong. A missing key has the default value of
+ * transformers.
  *
  * Source: transformers, models/MODEL_TYPE/configuration_MODEL_TYPE.py; for keys that all models
  * have, configuration_utils.py.

@@ -62,7 +62,8 @@ struct gt_hf_resnet {
 enum { GT_HF_FAMILIES = 4, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
-extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* first: the default */
+/* The first element has the values that transformers uses if keys are missing. */
+extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS];
 
 /* Keys that all families have: gt_hf_common_rows has a row for each key with a fixed set of values,
  * and ends with a row without a key. The keys in gt_hf_common_accepted do not affect results. Each

@@ -16,7 +16,7 @@
 enum gt_model_kind { GT_MODEL_IMAGE, GT_MODEL_VECTOR, GT_MODEL_TOKENS };
 
 /* The shape of a sample, and the number of classes (or tokens). Both come from the data, or from
- * the model if its spec (see gt_model_open()) sets them. */
+ * the model if its spec, NAME[:key=value,...], sets them. */
 struct gt_model_input {
 	enum gt_model_kind kind;
 	int height, width, channels;                       /* images: uint8 [H, W, C] */
@@ -62,8 +62,9 @@ struct gt_model_io {
 	const char *head[GT_MODEL_HEAD];
 	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
-	/* For evaluation: the output "stats", float64 [4] (classify_stats), or float64 [5] for
-	 * regression (regress_stats). NULL if the graph predicts the next token of a text. */
+	/* For evaluation: the output "stats", sums from which the metrics are computed: float64 [4]
+	 * from the op classify_stats, or for regression float64 [5] from the op regress_stats
+	 * (lib/graph/ops/ops.h). NULL if the graph predicts the next token of a text. */
 	struct gt_value *stats;
 };
 
@@ -176,9 +177,10 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 
 /*
- * An alias: another name for a value, which state_dicts of the reference code contain. Examples are
- * tied weights, and buffers of older code. If `written` is false, `name` may contain one "*", which
- * stands for the number of a layer. In this case `own` may contain a "*", too.
+ * An alias is an additional name that state_dicts of the reference code contain. Examples are the
+ * second name of a tied weight, and names of buffers of older code. If `written` is false, `name`
+ * may contain one "*", which stands for the number of a layer. In this case `own` may contain a
+ * "*", too.
  */
 struct gt_model_alias {
 	/* The name in the file, and the name in the model. If `own` is NULL, the value in the file

@@ -10,7 +10,7 @@
  *
  *   mean = decay * mean + (1 - decay) * parameters
  *
- * The first update of the mean copies the parameters. If ranks divide the updates of the
+ * But the first update of the mean copies the parameters. If ranks divide the updates of the
  * parameters, each rank has only the mean of the parameters that it updates. Buffers have no mean:
  * an evaluation with the mean uses the current buffers of the model. Source:
  * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay).
@@ -31,8 +31,8 @@ int gt_ema_update(struct gt_ema *e, struct gt_err *err);
  * sends the swapped parameters to the other ranks. */
 int gt_ema_swap(struct gt_ema *e, struct gt_err *err);
 
-/* Return the mean: device memory [gt_store_updated()], in the order of the store's layout, or of
- * its parts (gt_store.parts). */
+/* Return the mean: device memory [gt_store_updated()]. It has the layout of the store's parameters.
+ * If the store has parts (gt_store.parts), it has only the parts, one after the other. */
 float *gt_ema_flat(const struct gt_ema *e);
 
 /* Get and set the number of updates of the mean. A resumed run sets this number. */

@@ -8,7 +8,7 @@
  * This module updates parameters and computes learning rates. It owns the state of the optimizer,
  * such as momentum. The state is in flat buffers (lib/graph/store.h), and exists only for
  * parameters that need it. The update rules are those of torch.optim. The backend does the
- * arithmetic (struct gt_range_kernels).
+ * arithmetic, with functions that work on ranges of flat buffers (struct gt_range_kernels).
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
@@ -45,7 +45,9 @@ struct gt_optim_options {
 	double clip;                 /* largest L2 norm of all gradients together; 0: no clipping */
 	/* the norm has the same bits for any number of processes (gt_step_block.exact) */
 	bool exact_norm;
-	/* factor of the learning rate for parameters that gt_optim_rule.fallback updates */
+	/* Some optimizers, such as Muon, leave some parameters to a second optimizer
+	 * (gt_optim_rule.fallback). For these parameters, the learning rate is multiplied by this
+	 * factor. */
 	double fallback_lr_factor;
 	struct gt_scaler scaler; /* the loss scale at the start */
 };
@@ -126,7 +128,8 @@ struct gt_optim_rule {
 	/* Optional: return a default learning rate for all models. If the result is 0, or the
 	 * function is NULL, the model defines the default, which depends on `adaptive`. */
 	double (*default_lr)(const struct gt_optim_options *options);
-	/* Return whether an optimizer with these options keeps the states. */
+	/* Return whether an optimizer with these options keeps the states. Example: SGD keeps its
+	 * state, momentum_buffer, only if the momentum is not 0. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
 	/* Optional: set the members of *update that depend on the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
@@ -190,9 +193,9 @@ enum { GT_OPTIM_AHEAD = 4 };
  * the result of the oldest step whose result was not read yet. At most GT_OPTIM_AHEAD steps may
  * begin before their results are read.
  *
- * If the loss or the norm of a step is not finite, the step updates nothing. If the loss is scaled
- * and only the norm is not finite, later steps use a smaller scale and do update. In all other
- * cases, and also if the scale becomes too small, no later step updates anything
+ * If the loss or the norm of a step is not finite, the step updates nothing. Later steps update
+ * again, with a smaller loss scale, if three conditions are met: the loss is scaled; the loss is
+ * finite; the new scale is not too small. Otherwise, no later step updates anything
  * (gt_step_result.diverged).
  *
  * Several processes may update different parts of the same parameters (gt_store.parts). In this
@@ -266,14 +269,14 @@ extern const char *const gt_schedule_names[GT_SCHEDULE_KINDS + 1];
 
 struct gt_schedule {
 	enum gt_schedule_kind kind;
-	/* lr: the rate after the warm-up; min_lr: the smallest rate, which `constant` ignores */
+	/* lr: the rate after the warm-up; min_lr: the smallest rate, which GT_CONSTANT ignores */
 	double lr, min_lr;
 	int64_t warmup; /* steps of the warm-up; their rate: lr * (step + 1) / (warmup + 1) */
 	int64_t total;  /* steps of the whole run */
-	/* step: after the warm-up, the rate is multiplied by gamma once every `every` steps */
+	/* GT_STEP: after the warm-up, the rate is multiplied by gamma once every `every` steps */
 	int64_t every;
 	double gamma;
-	int64_t decay; /* wsd: steps of the linear decay to min_lr at the end */
+	int64_t decay; /* GT_WSD: steps of the linear decay to min_lr at the end */
 };
 
 /*
