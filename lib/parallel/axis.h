@@ -14,11 +14,12 @@
  * Two more axes are not dimensions of the grid. On the virtual axis, one rank simulates several
  * virtual ranks (virtual/rewrite.h). The sequence axis uses the ranks of the tensor axis.
  *
- * Each axis may divide the parameters among its seats. The pipeline is the outermost axis. Its
- * seats are called stages: each stage holds some of the parameters. Each seat of the tensor axis
- * holds a shard (lib/graph/sharding.h) of each parameter of its stage. In the modes zero1 to zero3
- * (enum gt_parallel_kind), each seat of the data axis updates a range of this shard. The table of
- * axes has the order of enum gt_axis, the innermost axis first.
+ * The axes divide the parameters one after the other, from the outermost axis to the innermost. In
+ * the grid, the pipeline is the outermost axis: each of its seats, called a stage, holds some of
+ * the parameters. The tensor axis is next: each of its seats holds a shard (lib/graph/sharding.h)
+ * of each parameter of its stage. The data axis is the innermost: in the modes zero1 to zero3 (enum
+ * gt_parallel_kind), each of its seats updates a range of this shard. The table of axes has the
+ * order of enum gt_axis, the innermost axis first.
  *
  * Example: there are 2 stages, 2 seats on the tensor axis, and 2 seats on the data axis with the
  * mode zero1. Stage 1 holds a matrix of 2 x 4 elements, which is divided into 2 shards by columns.
@@ -49,10 +50,11 @@ struct gt_axis_row {
 	 * axes, rewrite() changes the graph. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* gt_parallel_attach() (parallel.h) calls this function of each axis. */
+	/* Prepare this axis and the store for each other: for example, change the layout of the
+	 * store, lend it memory, or make groups. Called by gt_parallel_attach() (parallel.h). */
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
-	/* The axis may have groups for device memory (lib/comm/device_group.h). Add the device
-	 * memory of these groups to *m, except that of the group of all seats of the axis. */
+	/* Besides the group of all its seats, the axis may have more groups for device memory
+	 * (lib/comm/device_group.h). Add the device memory of these additional groups to *m. */
 	void (*add_groups)(const struct gt_parallel *p, struct gt_group_memory *m);
 	/* Return the number of parts into which a batch is divided (gt_parallel_chunks()). `chunks`
 	 * is the result of the previous row of the table; 1 for the first row. */

@@ -30,8 +30,11 @@ struct gt_insertion {
 	/* Insert the node before the node that now has this index. If `at` is the number of nodes,
 	 * insert it at the end. */
 	size_t at;
-	int bucket, gather; /* values for attrs.bucket.index and attrs.bucket.gather */
-	unsigned runs;      /* value for gt_node.runs */
+	/* bucket: index of the bucket; gather: for all_gather_start, 1 in the forward part of the
+	 * graph and 2 in the backward part (attrs.bucket) */
+	int bucket, gather;
+	/* enum gt_run_flags: the runs of a step that execute the node; 0: all (gt_node.runs) */
+	unsigned runs;
 	/* input and output of the node; if `in` is NULL, the node has no input; if `out` is NULL,
 	 * the output of the node is a new value */
 	struct gt_value *in, *out;

@@ -12,8 +12,8 @@
 /*
  * This module combines the plans (lib/graph/plan.h) of all ranks into one training run. Graph
  * passes (functions that rewrite a graph, lib/graph/pass.h) insert collectives into a graph, and
- * kernels execute them. The training loop is in lib/train. In every mode, the loop calls the
- * functions of this header at the points in a run that the comments of the functions name.
+ * kernels execute them. The training loop is in lib/train. The comments of the functions say
+ * when the loop calls them. The loop calls the same functions in every mode.
  *
  * A mode is a kind of data parallelism, implemented by a table of functions (data/modes.h). All
  * modes are SPMD (single program, multiple data): each rank is in a group, builds the same graph,
@@ -75,9 +75,12 @@ struct gt_parallel_options {
 	int chunks;   /* parts of a batch in the pipeline; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
-	bool sync_bn;      /* batch normalization over the samples of all ranks (data/sync_bn.h) */
-	bool own_buffers;  /* every rank keeps its own running statistics */
-	bool reproducible; /* give the same bits on 1, 2, 4 and 8 ranks (virtual/rewrite.h) */
+	bool sync_bn;     /* batch normalization over the samples of all ranks (data/sync_bn.h) */
+	bool own_buffers; /* every rank keeps its own running statistics */
+	/* Give the same bits on 1, 2, 4 and 8 ranks. For this, the ranks simulate virtual ranks.
+	 * The number of virtual ranks does not depend on the number of ranks
+	 * (virtual/rewrite.h). */
+	bool reproducible;
 	/* Number of micro-batches in a step; 0 means 1. With `reproducible`, one run of the plan
 	 * computes all of them. */
 	int micro_batches;
@@ -89,7 +92,8 @@ struct gt_parallel_options {
 	/* between layers, the ranks that share layers divide the rows (tokens) among them
 	 * (tensor/sequence.c) */
 	bool sequence;
-	/* mixed precision: as in struct gt_pass_options */
+	/* Mixed precision. low: bfloat16 or float16, the type of products and convolutions; GT_F32:
+	 * no mixed precision. low_sums: embeddings and residual sums also have this type. */
 	enum gt_dtype low;
 	bool low_sums;
 	/* name of the kind of groups for device memory, called a way in lib/comm/device_group.h;
@@ -126,8 +130,8 @@ enum { GT_VIRTUAL_RANKS = 8 };
  * Return the number of virtual ranks that each of `ranks` ranks simulates, if a micro-batch has
  * `batch` samples. gt_parallel_check() must have accepted the arguments. Without
  * options->reproducible the result is 1. With options->reproducible, all ranks together have a
- * number of virtual ranks that does not depend on the number of ranks: the largest power of two, at
- * most GT_VIRTUAL_RANKS, that divides the number of samples in a step.
+ * number of virtual ranks that depends only on the number of samples in a step. It is the largest
+ * power of two, at most GT_VIRTUAL_RANKS, that divides the number of samples.
  */
 int gt_parallel_virtual_ranks(const struct gt_parallel_options *options, int ranks, int batch);
 
@@ -147,22 +151,25 @@ int gt_parallel_check(
  *
  * gt_parallel_new() creates the object of one rank of `world`. `world` must outlive the object. If
  * `world` is NULL, this is a dry run of options->ranks ranks: plans are made, but never run. All
- * modes are equal, and insert no collective, if options->forward is set, or if the world has one
- * rank and options->reproducible is not set. A collective call. The caller frees *out.
+ * modes do the same, and insert no collectives, in two cases: options->forward is set; the world
+ * has one rank, and options->reproducible is not set. A collective call. The caller frees *out.
  *
- * Errors: GT_ENOTSUP for `reproducible` if the sums of `world` are not ordered (lib/comm/group.h).
- * gt_parallel_attach() returns the same error if the sums of the way options->way are not ordered.
+ * Errors: GT_ENOTSUP if `reproducible` is set, but `world` is not an ordered group, a group that
+ * adds in a fixed order (lib/comm/group.h). gt_parallel_attach() returns GT_ENOTSUP if groups of
+ * the kind options->way are not ordered.
  *
  * Call next, in this order: gt_parallel_rewrite() for a graph, gt_store_new() with that graph,
- * gt_parallel_attach(), gt_store_alloc(). After these calls, make the programs
- * (lib/train/program.h). The store (lib/graph/store.h) holds the parameters, gradients and buffers.
+ * gt_parallel_attach(), gt_store_alloc(). After these calls, make the programs, which are graphs
+ * with their plans (lib/train/program.h). The store (lib/graph/store.h) holds the parameters,
+ * gradients and buffers.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Return the way that this run uses (the kind of groups for device memory,
- * lib/comm/device_group.h), with the reason why no faster way can be used. Return NULL if this run
- * uses the fastest way, or the way that options->way asks for. Valid after gt_parallel_attach(). */
+/* A way is a kind of groups for device memory (lib/comm/device_group.h). Return NULL if this run
+ * uses the fastest way, or the way that options->way asks for. Otherwise, return the way that this
+ * run uses; its member `why` has the reasons why no faster way can be used. Valid after
+ * gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* Device memory of groups. */
@@ -201,7 +208,8 @@ int gt_parallel_rank(const struct gt_parallel *p);
 /* Return this rank's seat on an axis. */
 int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
 
-/* The fields of a sampler (lib/data/data.h) that reads training samples for a rank. */
+/* Fields of struct gt_sampler (lib/data/data.h), which chooses the training samples that a rank
+ * reads. */
 struct gt_parallel_samples {
 	int rank, world, batch, virtual_ranks;
 	bool reads; /* this rank reads samples; false: rank 0 reads for it */
@@ -295,7 +303,8 @@ int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_slot *slot, e
 int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err);
 
-/* Set the elements that this rank holds to their initial values, as gt_store_init() does. */
+/* Set the elements that this rank holds to their initial values: the same values that
+ * gt_store_init() sets in whole parameters. */
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
 /* Send the parameters and buffers of data seat 0 to the other seats of the data axis, at the start
@@ -305,10 +314,10 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /*
  * Send the buffers (running statistics) of data seat 0 to the other seats of the data axis. Do
- * nothing if options->own_buffers is set, if sync_bn keeps the buffers equal, or in the mode dp, in
- * which gt_parallel_refresh() sends them. Call this before the first micro-batch of a step, and
- * before an evaluation. A collective call. Source: broadcast_buffers of
- * torch.nn.parallel.DistributedDataParallel.
+ * nothing in three cases: options->own_buffers is set; options->sync_bn is set, which keeps the
+ * buffers equal; the mode is dp, in which gt_parallel_refresh() sends the buffers. Call this before
+ * the first micro-batch of a step, and before an evaluation. A collective call. Source:
+ * broadcast_buffers of torch.nn.parallel.DistributedDataParallel.
  */
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
 /* Return whether gt_parallel_share_buffers() sends anything. */
@@ -363,12 +372,14 @@ struct gt_parallel_event {
 };
 
 /* Return the list of these collectives, [*count], in any order. Borrowed from p. Only groups for
- * host memory set the spans in this list: see gt_parallel_watch(). */
+ * host memory set the spans in this list. For groups for device memory, gt_parallel_watch() gives
+ * the spans. */
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
 
-/* For groups for device memory: from now on, `marks` sets spans[i] to the time span of collective i
- * of gt_parallel_events(). `spans` has an element for each collective; if a collective does not
- * run, its element is not set. If `marks` is NULL, stop watching. */
+/* Watch the collectives of groups for device memory: from now on, measure the time span of
+ * collective i of gt_parallel_events() with `marks` (lib/device/marks.h), and write it to spans[i].
+ * `spans` has an element for each collective; if a collective does not run, its element is not set.
+ * If `marks` is NULL, stop watching. */
 void gt_parallel_watch(struct gt_parallel *p, struct gt_marks *marks, struct gt_span *spans);
 
 #endif

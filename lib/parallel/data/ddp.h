@@ -20,10 +20,11 @@
  * there are two roundings, one of each rank's gradient, and one of the sum. The error of each
  * rounding is at most half a unit in the last place. PyTorch's fp16_compress_hook and
  * bf16_compress_hook divide by the number of ranks after the first rounding, because in PyTorch the
- * loss of a rank is the mean over the samples of this rank. In gtrain, the weight of the loss has
- * already divided the gradients. So gtrain computes the same sum with one rounding less, and the
- * sum overflows only if the mean overflows. An element that overflows becomes infinite. Then the
- * norm of the gradients is infinite too, and the training loop detects this. Source:
+ * loss of a rank is the mean over the samples of this rank. The result of this division is rounded,
+ * too. gtrain needs no such division, because the weighted loss already gives gradients whose sum
+ * over the ranks is the mean. So gtrain has one rounding less, and the sum overflows only if the
+ * mean overflows. An element that overflows becomes infinite. Then the norm of the gradients is
+ * infinite too, and the training loop detects this. Source:
  * torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
  */
 

@@ -16,7 +16,8 @@
  *   gather              each rank sends the logits of its samples to rank 0
  *   ...                 rank 0 computes the loss and the gradient of the logits
  *   scatter             rank 0 sends each rank the gradient of its logits
- *   reduce_start, _wait sum the gradients of the weights on rank 0, bucket by bucket
+ *   reduce_start        start to sum a bucket (a range of the gradients) on rank 0
+ *   reduce_wait         wait for these sums
  *
  * The loss value of all ranks except rank 0 is 0, so the sum over all ranks is the loss of the
  * batch. On a rank without samples all gradients are 0, and the rank computes nothing else.
@@ -28,13 +29,14 @@
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */
 
-/* Set *first and *count: a rank has the samples [*first, *first + *count) of a micro-batch. In
- * gt_dp_part_of() this is rank `rank` of the group, in gt_dp_part() the calling rank. `samples` is
- * the size of the micro-batch. */
+/* Set *first and *count to the samples of one rank: [*first, *first + *count) of a micro-batch of
+ * `samples` samples. gt_dp_part_of() does this for rank `rank` of the group, and gt_dp_part() for
+ * the calling rank. */
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count);
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count);
 
-/* The functions of this mode in struct gt_parallel_mode: scatter, refresh, publish and update. */
+/* The functions of this mode that gt_parallel_scatter(), gt_parallel_refresh(),
+ * gt_parallel_publish() and gt_parallel_update() call (struct gt_parallel_mode in modes.h). */
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err);
 int gt_dp_publish(struct gt_parallel *p, struct gt_err *err);

@@ -24,7 +24,8 @@ struct gt_parallel {
 	/* Groups without functions. Each has only a rank, the seat of this rank on the axis, and a
 	 * size, the number of seats on the axis. */
 	struct gt_group seats[GT_AXES];
-	struct gt_group *results; /* the result of gt_parallel_results() */
+	/* the group over which losses and statistics are summed (gt_parallel_results()) */
+	struct gt_group *results;
 	/* Groups for device memory, with the same ranks as world, axes and results. They exist from
 	 * gt_parallel_attach() on. Kernels pass them a stream. If device memory is host memory,
 	 * they are the groups above. */
@@ -36,7 +37,8 @@ struct gt_parallel {
 	bool stale;
 	struct gt_parallel_event *events; /* [event_count], see gt_buckets_events(); or NULL */
 	size_t event_count;
-	/* the arguments of gt_parallel_watch() */
+	/* set by gt_parallel_watch(): `marks` measures the time span of each collective, which is
+	 * then written to `spans`; marks NULL: no measurement */
 	struct gt_marks *marks;
 	struct gt_span *spans;
 	void *state;                  /* private to the mode */
@@ -58,7 +60,7 @@ struct gt_parallel {
 	 * false */
 	struct gt_step_scalars *scalars;
 	const struct gt_device *device; /* the store's device; the store is freed first */
-	struct gt_plan_extra extra;     /* the result of gt_parallel_kernels() */
+	struct gt_plan_extra extra;     /* kernels of the nodes that this module inserts */
 };
 
 /* A mode of the data axis. Functions without a comment do the mode's part in the function of
@@ -67,19 +69,23 @@ struct gt_parallel {
  * If any other function is NULL, the mode has nothing to do there. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
-	bool adds;       /* see gt_parallel_adds() */
+	bool adds;       /* the mode itself adds up the gradients of micro-batches */
 	bool compresses; /* can send gradients in the data type gt_parallel_options.compress */
 	bool replicates; /* after an update, all ranks of the data axis hold the same parameters */
 	bool main;       /* rank 0 reads all samples, and only rank 0 has the sum of gradients */
-	bool divides; /* as in zero.h: only the owner of a shard has the shard's summed gradient */
-	bool shards;  /* can be combined with the tensor axis */
-	bool stages;  /* can be combined with a pipeline */
+	/* gradients are divided into shards, and only one rank, the owner of a shard, has the
+	 * summed gradient of the shard (zero.h) */
+	bool divides;
+	bool shards; /* can be combined with the tensor axis */
+	bool stages; /* can be combined with a pipeline */
 	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);
 	int (*scatter)(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* cuts() and held() are described in struct gt_axis_row (lib/parallel/axis.h). */
+	/* cuts(): return whether the ranks of the data axis hold different elements of the slot.
+	 * held(): return the elements that the seat `seat` of the data axis holds. For details, see
+	 * struct gt_axis_row (lib/parallel/axis.h). */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);

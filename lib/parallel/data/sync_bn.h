@@ -25,8 +25,8 @@
  *
  * Call this function after all graph passes (functions that rewrite a graph, lib/graph/pass.h), for
  * two reasons. The graph must already have the nodes of the backward pass. Also, some graph passes
- * fuse batch_norm with other nodes or choose the layouts of images; in this order, they do the same
- * as on one rank.
+ * fuse batch_norm with other nodes, or choose the layouts of images. They make the same changes as
+ * on one rank only if they run before this function.
  *
  * Source: torch.nn.SyncBatchNorm.
  */

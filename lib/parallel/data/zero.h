@@ -17,9 +17,9 @@
  *          collectives together send as many bytes as the all-reduce of ddp.
  *   zero2  As zero1, and a rank keeps only the gradients of its shards. The gradients of a bucket
  *          are computed in a temporary value, which stays in the plan's arena until the bucket is
- *          reduced. While one bucket is reduced, the gradients of the next bucket are computed. The
- *          reduction of a bucket begins after the reduction of the bucket before it has ended. In
- *          each micro-batch, the reduced gradients are added to the gradients that the rank keeps.
+ *          reduced. While one bucket is reduced, the gradients of the next bucket are computed.
+ *          Only one bucket is reduced at a time: the next reduction begins after its end. In each
+ *          micro-batch, the reduced gradients are added to the gradients that the rank keeps.
  *   zero3  As zero2, and a rank keeps only its shards of the parameters. A bucket is gathered into
  *          a temporary before the first node that reads the bucket, freed after the last such node,
  *          and gathered again for the backward pass. While nodes use one bucket, the next bucket is
@@ -52,14 +52,14 @@ struct gt_zero {
  * must stay whole. A shard may begin or end in the middle of any other parameter. If `whole` is
  * NULL, no parameter must stay whole.
  *
- * Parameters that must stay whole are in separate buckets, called whole buckets here. A shard of a
- * whole bucket contains only whole parameters: the parameters are taken by size, the largest first,
- * and each goes to the rank with the fewest elements so far. Then all shards are padded to the size
- * of the largest shard. A whole bucket gets parameters until it has at least `ranks` times the
- * elements of its largest parameter. Then at most half of the bucket is padding. If the last whole
- * bucket is smaller, it is merged with earlier whole buckets until it is that large. If there are
- * too few parameters that must stay whole, other parameters take the place of padding where they
- * fit.
+ * Parameters that must stay whole are in separate buckets, called whole buckets here. No shard of a
+ * whole bucket begins or ends in the middle of a parameter. To divide the bucket, the parameters
+ * are taken by size, the largest first, and each goes to the rank with the fewest elements so far.
+ * Then all shards are padded to the size of the largest shard. A whole bucket gets parameters until
+ * it has at least `ranks` times the elements of its largest parameter, so at most half of the
+ * bucket is padding. If the last whole bucket is smaller, it is merged with earlier whole buckets
+ * until it is that large. If there are too few parameters that must stay whole, other parameters
+ * take the place of padding where they fit.
  *
  * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
  *
@@ -73,8 +73,9 @@ struct gt_zero {
 int gt_zero_cut(struct gt_buckets *out, struct gt_store *store, int ranks, int64_t bytes,
     bool (*whole)(const struct gt_slot *slot), struct gt_err *err);
 
-/* The functions `insert` and `insert_forward` of zero1, zero2 and zero3 (struct gt_parallel_mode in
- * modes.h). They are in zero_nodes.c. */
+/* Insert the collectives of a mode into a graph with a backward pass (zero1, zero2, zero3), or into
+ * a graph without one (only zero3). These are the functions `insert` and `insert_forward` of the
+ * modes (modes.h). */
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 

@@ -6,7 +6,7 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
 
-/* A chunk is a part of this rank's batch, a micro-batch: its samples pass through the pipeline
+/* A chunk is a part of this rank's micro-batch. The samples of a chunk pass through the pipeline
  * together. */
 
 /* The links of a stage to its neighbors: "before" is the previous stage, "next" the next one. Each
@@ -95,8 +95,9 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
  */
 
 /* For reproducible training: insert the nodes that send or receive the gradients of tied
- * parameters. Call this for the graph of one chunk, with its backward pass. Errors: GT_ENOTSUP if
- * stages use a parameter more than twice, or if there are several tied parameters with sync_bn. */
+ * parameters. Call this for the graph of one chunk, with its backward pass. Errors: GT_ENOTSUP in
+ * two cases: the model uses a tied parameter more than twice; sync_bn is set, and there are several
+ * tied parameters. */
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* This stage sends the gradients of some tied parameters to another stage, so no node writes these
@@ -113,8 +114,9 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
  * Emit a node that receives or sends a value. `link` is a value of enum gt_pipe_link, or
  * GT_PIPE_LINKS + i for the group of the tied parameter with index i in gt_pipeline.tied.
  *
- * gt_pipe_recv() returns a value with the type, the shape and the mark gt_value.low of `like`. The
- * gradient of the returned value is sent back, unless `constant` is true.
+ * gt_pipe_recv() returns a value with the type and shape of `like`. The value also has the flag
+ * gt_value.low of `like`: with mixed precision, the value is sent in the 16-bit type. The gradient
+ * of the returned value is sent back, unless `constant` is true.
  *
  * gt_pipe_send() sends x. The output of its node is a token with the type and shape of `token`; if
  * `token` is NULL, there is no output. The token replaces a result, such as the loss, that only a

@@ -10,8 +10,9 @@
  * ranks compute for a batch differ in their last bits from gradients that one rank computes.
  * Reproducible training divides a batch among virtual ranks. The number of virtual ranks does not
  * depend on the number of ranks. Each rank simulates an equal number of virtual ranks. Each virtual
- * rank has its own samples and random numbers. Losses and gradients are summed in the order of an
- * ordered group (lib/comm/group.h): first over the virtual ranks of a rank, then over the ranks.
+ * rank has its own samples and random numbers. Losses and gradients are summed in a fixed order,
+ * that of an ordered group (lib/comm/group.h): first over the virtual ranks of a rank, then over
+ * the ranks.
  *
  * Example: a step of 4 samples has 4 virtual ranks. "copy i" is the part of a rank's graph for one
  * virtual rank. The gradients g0 to g3 are always summed as (g0 + g1) + (g2 + g3):
@@ -38,18 +39,19 @@ int gt_virtual_check(
 
 /*
  * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
- * ranks. `copies` must be a power of two. blocks[count] give the order of the nodes, as in
- * replicate.h; blocks[i].copy is the index of the virtual rank. If `count` is 0, the copies of each
- * node for all virtual ranks are consecutive. Graphs with collectives over the data axis need this
- * order.
+ * ranks. `copies` must be a power of two. blocks[count] give the new order of the nodes: one block
+ * after the other (struct gt_replica_block). blocks[i].copy is the index of the virtual rank. If
+ * `count` is 0, the copies of each node for all virtual ranks are consecutive. Graphs with
+ * collectives over the data axis need this order.
  *
- * Each virtual rank has separate inputs, outputs and temporaries, named as in replicate.h. Nodes
- * that read only parameters, or the result of a collective, are not repeated. Gradients, and inputs
- * of an all_reduce over the data axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) +
- * ... Each sum is computed as soon as its two terms are known. An all_gather over the data axis
- * gathers the vectors of all virtual ranks in the order of their indices. So the node's attribute
- * `ranks` must be the number of virtual ranks of all ranks together. Only virtual rank 0 updates
- * the buffers of the model, such as the running statistics of batch norm.
+ * Each virtual rank has separate inputs, outputs and temporaries. Virtual rank 0 keeps their names;
+ * for virtual rank i > 0, the value NAME is called NAME.i. Nodes that read only parameters, or the
+ * result of a collective, are not repeated. Gradients, and inputs of an all_reduce over the data
+ * axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) + ... Each sum is computed as soon
+ * as its two terms are known. An all_gather over the data axis gathers the vectors of all virtual
+ * ranks in the order of their indices. So the node's attribute `ranks` must be the number of
+ * virtual ranks of all ranks together. Only virtual rank 0 updates the buffers of the model, such
+ * as the running statistics of batch norm.
  *
  * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate), or if
  * blocks are given for a graph with collectives over the data axis.
