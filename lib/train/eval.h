@@ -17,34 +17,35 @@ struct gt_eval_options {
 	const char *vocab;
 	struct gt_load_options load; /* how to load the weights */
 
-	/* Files with inputs that have no targets: see `inputs` in struct gt_data_request. If
-	 * `inputs` is not NULL, these files are read instead of `data`, as the kind of data that
-	 * the model reads. NULL: evaluate `data`. */
+	/* Paths of files with inputs that have no targets (gt_data_request.inputs). They are read
+	 * instead of `data`. Their kind, images, csv or text, is that of the training data; if this
+	 * is not known, it is the kind that the model takes. NULL: evaluate `data`. */
 	char *const *inputs;
 	int input_count;
-	/* settings for reading the inputs: key=value,... The comment on `inputs` in struct
-	 * gt_data_request lists the keys for each kind of data. NULL: no settings */
+	/* Settings for reading the inputs: key=value,... The keys are size, reduce, channels, mean
+	 * and std for images, and sep, header and standardise for csv. NULL: no settings. */
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how; /* batch size, precision, number of predictions */
 	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
-	bool strict_data; /* see strict in struct gt_data_request */
+	bool strict_data; /* a damaged image in the data or inputs is an error */
 
 	/* The ranks that evaluate together. Each rank calls the same functions with the same
 	 * options. NULL: there is one rank. */
 	struct gt_group *group;
-	int host_ranks;  /* number of ranks that share this host's memory; 0: all ranks */
-	int host_rank;   /* index of this rank among the ranks of this host; selects its device */
-	const char *way; /* see `way` in struct gt_parallel_options */
+	int host_ranks; /* number of ranks that share this host's memory; 0: all ranks */
+	int host_rank;  /* index of this rank among the ranks of this host; selects its device */
+	/* name of the kind of groups for device memory (lib/comm/device_group.h); NULL: fastest */
+	const char *way;
 };
 
 /* Set all options to the defaults of `gtrain eval`. The caller then sets ckpt and data. */
 void gt_eval_options_init(struct gt_eval_options *out);
 
-/* Check that the checkpoint exists, that its model is known, that the rules in `load` are valid,
- * and that this build supports the devices. The process that starts the ranks calls this before it
- * starts them. Errors: any error of gt_eval_open(). */
+/* Check that the checkpoint exists, that its model is known, that the rules in load.map for names
+ * of weights are valid, and that this build supports the devices. The process that starts the ranks
+ * calls this before it starts them. Errors: any error of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 /*
@@ -61,9 +62,10 @@ struct gt_eval;
 
 /*
  * Open the checkpoint, the data and the model, allocate memory, and load the weights. Rank 0 logs
- * notes about the checkpoint and the data. Rank 0 also logs a warning if the network, the scale of
- * the inputs or the vocabulary differs from training, or if it is not known, because such a
- * difference changes the results. A collective call. *out is NULL on failure.
+ * notes about the checkpoint and the data. Rank 0 also logs a warning if the network differs
+ * from training, or if the scale of the inputs (mean and standard deviation) or the vocabulary
+ * differs or is not known. Such a difference changes the results. A collective call. *out is NULL
+ * on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
     struct gt_err *err);
