@@ -5,16 +5,18 @@
 #include "lib/train/session.h"
 
 struct gt_metrics {
-	double loss;       /* mean cross-entropy in nats; for regression: see `regression` */
+	/* mean cross-entropy in nats; for regression: mean squared error of normalized targets */
+	double loss;
 	double top1, top5; /* top-1 and top-5 accuracy, 0 to 1 */
 	double perplexity; /* exp(loss) */
 	int64_t n;         /* number of measured targets: samples, or tokens of a text */
 	int64_t right;     /* number of right top-1 predictions: `top1 * n` */
-	/* true: the model predicts a number (regression). Then `loss` is the mean squared error of
-	 * normalized targets, as in training, and top1, top5, `right` and `perplexity` are 0. The
-	 * next three fields are for regression, and use the scale of the original targets. */
+	/* true: the model predicts a number (regression), so top1, top5, `right` and `perplexity`
+	 * are 0 */
 	bool regression;
-	double mse, mae; /* mean squared error, mean absolute error */
+	/* mse, mae and r2 are set only for regression. They are computed from the original targets,
+	 * not from the normalized ones. mse: mean squared error; mae: mean absolute error */
+	double mse, mae;
 	/* coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of
 	 * targets from their mean); NaN if all targets are equal */
 	double r2;
@@ -49,12 +51,14 @@ int gt_predictions_digits(const struct gt_predictions *p);
 void gt_predictions_release(struct gt_predictions *p);
 
 struct gt_evaluate_options {
-	int batch, workers; /* of each rank: samples in a batch; number of threads that read data */
-	bool pageable;      /* read batches into ordinary host memory: see gt_feeder_open() */
-	enum gt_amp amp;
-	/* Number of classes per sample that gt_evaluate() predicts; 0: no predictions. For texts,
-	 * the classes are the tokens that may follow the text, and no loss or accuracy is
-	 * measured. */
+	/* batch: number of samples in a batch of one rank; workers: number of threads of one rank
+	 * that read data */
+	int batch, workers;
+	bool pageable; /* read batches into ordinary, not pinned, host memory (gt_feeder_open()) */
+	enum gt_amp amp; /* mixed precision of the forward pass */
+	/* Number of classes per sample that gt_evaluate() predicts; 0: no predictions. If the
+	 * samples are texts, and `top` is not 0, the classes are the tokens that may follow each
+	 * text, and no loss or accuracy is measured. */
 	int top;
 };
 
@@ -65,9 +69,10 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
 
 /*
  * Evaluate the whole data set in order, without augmentation. A collective call. `pair` comes from
- * gt_evaluate_plan() with the same data and options. Of the N ranks of the data axis, rank i % N
- * evaluates batch i. Then each rank sums the statistics of all batches in the order of the data
- * set. So all ranks get the same result, bit by bit, for any number of ranks.
+ * gt_evaluate_plan() with the same data and options. The ranks of the data axis
+ * (lib/parallel/axis.h) read different samples: if there are N of them, rank i % N evaluates batch
+ * i. Then each rank sums the statistics of all batches in the order of the data set. So all ranks
+ * get the same result, bit by bit, for any number of ranks.
  *
  * If options->top is not 0, all ranks get the predictions of all samples in *each. The caller
  * releases *each, even after an error. If options->top is 0, `each` may be NULL.

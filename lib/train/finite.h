@@ -21,9 +21,9 @@ struct gt_nonfinite {
  * NULL if there is no optimizer.
  *
  * A collective call of the ranks of `group` (NULL: there is one rank). Each rank searches its
- * buffers, and the parts of parameters and states that it updates. All ranks get the same result. A
- * search of 124 million weights takes about 0.1 s on a CPU. With the states of Adam, a search takes
- * three times as long.
+ * buffers, and those parts of parameters and states that this rank updates. All ranks get the same
+ * result. A search of 124 million weights takes about 0.1 s on a CPU. With the states of Adam, a
+ * search takes three times as long.
  *
  * Errors: any error of the group or the device.
  */

@@ -5,7 +5,7 @@
 #include "lib/train/session.h"
 #include "lib/train/token_sampler.h"
 
-enum { GT_GENERATE_END = 1 }; /* return value of the callback of gt_generate() */
+enum { GT_GENERATE_END = 1 }; /* `emit` of gt_generate() returns this to end the text */
 
 struct gt_generator_options {
 	const int32_t *prompt; /* [prompt_count] token ids, at least one */
@@ -17,13 +17,16 @@ struct gt_generator_options {
  * A growing text, and the programs (program.h) that compute the logits of its next token. The model
  * reads at most `block` tokens.
  *
- * If the prompt has fewer than `block` tokens, the program `first` reads the prompt. Then the
- * program `next` reads one token at a time, until the text has `block` tokens. The attention layers
- * of these two programs read the keys and values of earlier tokens from caches in the session's
- * store (lib/graph/store.h). For a longer text or prompt, the program `window` reads the last
- * `block` tokens. Positions count from the beginning of this window. So each new token shifts the
- * positions of all other tokens, and all keys and values change. Therefore `window` computes all
- * `block` tokens again for each new token, without caches.
+ * A prompt of 2 to `block` - 1 tokens is read by the program `first`. Then the program `next` reads
+ * one token at a time, until the text has `block` tokens. A prompt of one token is read by `next`,
+ * too. The attention layers of these two programs read the keys and values of earlier tokens from
+ * caches in the session's store (lib/graph/store.h).
+ *
+ * If the prompt has `block` tokens or more, or when the text has become longer than `block` tokens,
+ * the program `window` reads the last `block` tokens: the window. The positions of tokens count
+ * from the beginning of the window. Each new token shifts the positions of all other tokens, which
+ * changes all keys and values. Therefore `window` uses no caches, and computes all `block` tokens
+ * again for each new token.
  */
 struct gt_generator {
 	/* If a program is not needed for the text, its plan is NULL. */
@@ -46,8 +49,9 @@ int gt_generator_init(struct gt_generator *out, struct gt_session *s,
 void gt_generator_release(struct gt_generator *g);
 
 /* For a session that does not fit into memory: make plans for shorter texts, and for the same text
- * on the CPU. For each plan, add a trial with the memory that the plan needs to `trials`
- * (memory_limit.h). Call this in gt_session_purpose.try_others() of a session for generation. */
+ * on the CPU. Add a trial to `trials` for each plan: a text with the options of the plan, and the
+ * memory that it needs (memory_limit.h). Call this in gt_session_purpose.try_others() of a session
+ * for generation. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 

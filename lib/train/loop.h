@@ -8,9 +8,10 @@
 struct gt_loop {
 	struct gt_train *t;
 	struct gt_feeder feeder;
-	/* Reports of queued steps. `queued` is the number of steps that this loop has queued, and
-	 * `finished` the number of these steps whose results are known. The report of step i of the
-	 * loop, from 0 on, is at index i % GT_OPTIM_AHEAD. */
+	/* Reports of queued steps. At most GT_OPTIM_AHEAD steps wait for their results at the same
+	 * time. The report of step i of the loop, from 0 on, is at index i % GT_OPTIM_AHEAD.
+	 * `queued` is the number of steps that this loop has queued so far, and `finished` the
+	 * number of these steps whose results are known. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
 	/* true: an observer reads the gradients of each step, so the loop waits for the results of
@@ -26,7 +27,7 @@ struct gt_loop {
 	 * last gt_loop_step() or gt_loop_finish(); outside_s: seconds of the run that were not
 	 * spent in these two functions, but in evaluations and checkpoints */
 	double started, left, outside_s;
-	double train_s; /* train_s of the last report */
+	double train_s; /* seconds of training up to the last report (gt_step_report.train_s) */
 	double data_s;  /* part of train_s: seconds in which the loop waited for data */
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: no profile */
@@ -36,7 +37,7 @@ struct gt_loop {
 	int64_t saved_step, checked_step;
 	struct gt_run_dir dir;             /* open on rank 0 if the run writes files */
 	const atomic_bool *stop_requested; /* set when this rank is asked to stop */
-	bool stop;                         /* all ranks have agreed to stop */
+	bool stop;                         /* all ranks know that some rank was asked to stop */
 };
 
 /* Call the callback named `callback` of every observer that has it, until one fails. The value is 0
@@ -62,8 +63,9 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
 /* Wait for the results of all queued steps except the last `left` steps, and report these results.
  * Errors: GT_EDIVERGED if the loss of a step is not finite, or if its gradient norm is not finite
- * and no smaller loss scale can be tried. The error message has the number of the step. The weights
- * are then as before this step, because this step and later steps do not update them. */
+ * and no smaller loss scale can be tried. The error message has the number of the step. After this
+ * error, the weights are the weights before the failed step, because this step and later steps do
+ * not update them. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
 
 /* Check that parameters, buffers and optimizer state are finite, before an evaluation or a

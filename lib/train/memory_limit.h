@@ -4,7 +4,7 @@
 
 #include "lib/train/session.h"
 
-enum { GT_TRIAL_WORDS = 160 }; /* bytes */
+enum { GT_TRIAL_WORDS = 160 }; /* size in bytes of the text of a trial */
 
 /*
  * A list of trials. If a session (session.h) does not fit into memory, its programs are planned
@@ -24,13 +24,13 @@ struct gt_trials;
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words);
 
 /* Add a trial that was planned for `device`, another device than the session's. The trial is added
- * even if it needs more memory than the session. See gt_trial_add() for the other arguments and the
- * return value. */
+ * even if it needs more memory than the session. Return whether the trial fits into the memory of
+ * `device`. `rc`, `bytes` and `words` are the arguments of gt_trial_add(). */
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words);
 
-/* Remove the trial that was added last, unless a session with the options of this trial fits into
- * memory. */
+/* Remove the trial that was added last. But if a session with the options of this trial fits into
+ * memory, keep the trial. */
 void gt_trial_drop_last(struct gt_trials *trials);
 
 /* Format the words of a trial. Names of options are in braces, as in error messages
@@ -39,9 +39,10 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * Check that the ranks that share this device, or this host's memory, do not need more memory than
- * is available. (Linux would let them allocate more, and kill a process when the memory runs out.)
- * `purpose` and `self` are the arguments of gt_session_open(). A collective call.
+ * Check that there is enough memory for all ranks that use this rank's device together. If the
+ * device uses host memory, these are all ranks of the host. (Linux would let the ranks allocate
+ * more memory than there is, and kill a process when the memory runs out.) `purpose` and `self` are
+ * the arguments of gt_session_open(). A collective call.
  *
  * Errors: GT_ENOMEM; any error of collectives or the device. The message of GT_ENOMEM lists the
  * uses of memory on this rank, and the bytes of each use. On a GPU it also lists the processes that

@@ -13,9 +13,10 @@
  * They also share an arena, the memory of temporary values, because only one program runs at a
  * time.
  *
- * In training, a plan may compute a batch in several chunks: one chunk for each virtual rank of
- * this rank (lib/parallel/virtual/rewrite.h), or the chunks of a pipeline (gt_parallel_chunks()).
- * Each chunk has its own inputs and outputs.
+ * In training, a plan may compute a batch in several chunks: the chunks of a pipeline
+ * (gt_parallel_chunks()), or one chunk for each virtual rank. Virtual ranks are ranks that this
+ * rank simulates for --reproducible (lib/parallel/virtual/rewrite.h). Each chunk has its own inputs
+ * and outputs.
  */
 struct gt_program {
 	struct gt_graph *graph;
@@ -27,7 +28,9 @@ struct gt_program {
 	/* if rank 0 reads for all ranks, and a batch has several chunks: the number of ranks to
 	 * which rank 0 scatters the batch; otherwise 1 */
 	int rank_parts;
-	struct gt_recompute recompute; /* numbers of blocks that are computed again (pass.h) */
+	/* the blocks of the model that are computed again in the backward pass, to save memory: how
+	 * many can be computed again, and how many are computed again (pass.h) */
+	struct gt_recompute recompute;
 	bool virtual_parts; /* chunks belong to virtual ranks: gt_parallel_parts_are_virtual() */
 	/* [chunks - 1] inputs and outputs of the chunks after chunk 0 */
 	struct gt_model_io *others;
@@ -44,11 +47,13 @@ struct gt_program {
 	 * is only one chunk */
 	float *losses;
 	/* Pinned host memory: [setting_count][setting_bytes]. A row holds the loss weight and the
-	 * random number counters of one run. Calls of gt_program_set() use the rows in turn. */
+	 * random number counters of one run of the plan. Calls of gt_program_set() use the rows in
+	 * turn. */
 	char *settings;
 	size_t setting_bytes;
 	int setting_count;
-	/* set: number of calls of gt_program_set() so far; fed: of gt_program_feed() */
+	/* set: number of calls of gt_program_set() so far; fed: number of calls of
+	 * gt_program_feed() so far */
 	int64_t set, fed;
 	/* [setting_count]: event i is done when row i of `settings` has been copied to the
 	 * device */
@@ -79,20 +84,24 @@ struct gt_program_options {
 	const struct gt_model *model;
 	const struct gt_model_input *input;
 	enum gt_model_purpose purpose;
-	struct gt_store *store;
-	bool accumulate; /* gradients of several runs are added up: see gt_pass_options */
-	int runs;        /* runs of the plan in a step; 0 means 1 */
-	int recompute;   /* largest number of blocks to compute again: gt_recompute.max */
+	struct gt_store *store; /* from gt_program_store() */
+	/* the gradients of several runs of the plan, or of several chunks, are added up in a step */
+	bool accumulate;
+	int runs; /* runs of the plan in a step; 0 means 1 */
+	/* largest number of blocks of the model to compute again in the backward pass */
+	int recompute;
 	struct gt_parallel *parallel; /* as passed to gt_program_store() */
-	enum gt_dtype low;            /* mixed precision, see gt_pass_options; GT_F32: none */
-	bool low_sums;                /* as in gt_pass_options */
-	bool tf32;                    /* as in gt_pass_options */
+	/* the low type of mixed precision, bfloat16 or float16; GT_F32: no mixed precision */
+	enum gt_dtype low;
+	/* true: embeddings, and sums of a float32 and a low value, also have the low type */
+	bool low_sums;
+	bool tf32;   /* factors of products and convolutions may be rounded to TF32 */
 	bool scaled; /* the loss is multiplied by a scale before the backward pass */
 };
 
 /* Build the graph of a program for `batch` samples, run the passes on it, and make its plan. If the
- * graph has caches (GT_MODEL_CONTINUE), call this before the store gets its memory. On failure *out
- * is zeroed. */
+ * graph has caches of keys and values (GT_MODEL_CONTINUE), call this before the store gets its
+ * memory. On failure, this function zeroes *out. */
 int gt_program_init(struct gt_program *out, const struct gt_program_options *options, int batch,
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
@@ -101,12 +110,12 @@ void gt_program_release(struct gt_program *p);
  * losses, and pinned host memory for settings. Errors: any error of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
-/* ---- the functions from here to feeder.c queue work on the device's compute stream ---- */
+/* ---- the functions up to the heading feeder.c queue work on the device's compute stream ---- */
 
 /*
- * Copy a batch to the inputs of this rank's plan. The batch must have exactly p->batch samples. If
- * the plan lacks the input or the targets, these are not copied. The memory of the batch is in use
- * until the event of gt_program_fed() is done.
+ * Copy a batch to the inputs of this rank's plan. The batch must have exactly p->batch samples. An
+ * input or targets that the plan does not have, as in some pipeline stages, are not copied. The
+ * memory of the batch is in use until the event of gt_program_fed() is done.
  *
  * If the device has its own memory, the batch is first copied to staging memory on the device's
  * copy stream. So the copy can run during the previous run of the plan.
@@ -124,7 +133,7 @@ int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
 /* Copy the loss scale from scalars->result.scale, in device memory, to the plan's input. Call this
- * before each run in training. It does nothing if options.scaled was false. */
+ * before each run in training. It does nothing if gt_program_options.scaled was false. */
 int gt_program_set_scale(
     struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err);
 
@@ -181,7 +190,7 @@ struct gt_program_pair {
 
 /* Make the programs for `samples` samples in batches of `batch`. With `drop_last` a short last
  * batch is left out. This function computes pair->accumulates, and uses it in place of
- * options->accumulate for both programs. On failure both programs are zeroed. */
+ * options->accumulate for both programs. On failure, this function zeroes both programs. */
 int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
     int64_t samples, int batch, bool drop_last, struct gt_err *err);
 void gt_program_pair_release(struct gt_program_pair *pair);

@@ -17,12 +17,14 @@ struct gt_session_options {
 	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
 	struct gt_group *group;
 	bool dry;  /* make only a plan, for parallel.ranks ranks; allocate no memory */
-	bool tf32; /* see tf32 in struct gt_pass_options */
-	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
+	bool tf32; /* factors of products and convolutions may be rounded to TF32 */
+	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
+	 * factors of the learning rate of some parameters */
+	struct gt_opt_list freeze, lr_scale;
 	struct gt_parallel_options parallel;
 };
 
-enum { GT_SESSION_PROGRAMS = 4 };
+enum { GT_SESSION_PROGRAMS = 4 }; /* largest number of programs in a session */
 
 /* One rank's session. All ranks of `group` open a session with the same options. The session owns
  * all pointers that are not marked as borrowed. */
@@ -40,8 +42,8 @@ struct gt_session {
 	int program_count;
 	bool dry, tf32;
 	int host_ranks; /* number of ranks on this host */
-	/* a number that identifies this rank's device among all ranks (lib/comm/place.h); 0 if dry,
-	 * or if there is one rank */
+	/* a number that identifies this rank's device among the devices of all ranks
+	 * (lib/comm/place.h); 0 if dry, or if there is one rank */
 	int64_t place;
 	/* number of ranks that share this device; host_ranks if device memory is host memory */
 	int sharing;
@@ -59,8 +61,9 @@ struct gt_session_memory {
 	uint64_t caches;      /* keys and values of earlier tokens */
 	uint64_t arena;       /* activations and other temporary values */
 	uint64_t batches;     /* staging memory: batches on their way to the inputs */
-	uint64_t collectives; /* buffers of the groups for device memory */
-	/* true: the memory of some groups is not known, and is not counted in `collectives` */
+	uint64_t collectives; /* buffers for collectives on device memory */
+	/* true: the buffers of some groups of ranks have an unknown size, and are not counted in
+	 * `collectives` */
 	bool unknown_collectives;
 	uint64_t total;
 };
@@ -93,10 +96,11 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices in `list`, and that they exist. `way` is the name of a
- * kind of groups for device memory (lib/comm/device_group.h); check that the devices can use this
- * kind. If `way` is NULL, any kind is fine. With `tf32`, also check that all devices support TF32.
- * The process that starts the ranks calls this function before it starts them. Errors: any error of
+/* Check that this build supports the devices in `list`, and that they exist. `way` names the
+ * implementation of collectives on device memory: "nccl", "ring" or "staged"
+ * (lib/comm/device_group.h). Check that the devices can use it. If `way` is NULL, any
+ * implementation is fine. With `tf32`, also check that all devices support TF32. The process that
+ * starts the ranks calls this function before it starts them. Errors: any error of
  * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device does not
  * support TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
@@ -166,8 +170,9 @@ struct gt_program_options gt_session_program_options(
 /* How to find the parameters of the model in a checkpoint of another program. */
 struct gt_load_options {
 	struct gt_opt_list map; /* rules REGEX=REPLACEMENT that change keys of the checkpoint */
-	enum gt_names names;    /* the program that wrote the checkpoint; used after `map` */
-	bool lenient;           /* report missing and unexpected keys, but load the other keys */
+	/* the program whose names the keys have after the rules of `map` were applied */
+	enum gt_names names;
+	bool lenient; /* report missing and unexpected keys, but load the other keys */
 };
 
 /* Check the rules in load->map. Errors: GT_EINVAL. */

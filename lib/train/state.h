@@ -42,9 +42,11 @@ struct gt_train {
 	 * micro-batches of a step: `batch` is the product of both options, and `runs` is 1. */
 	int batch, runs;
 	struct gt_sampler sampler;
-	bool reads;                                 /* this rank reads samples */
-	int64_t batches_per_epoch, steps_per_epoch; /* runs of a plan, and optimizer steps */
-	int64_t step;                               /* steps done so far */
+	bool reads; /* this rank reads samples */
+	/* batches_per_epoch: runs of a plan in an epoch; steps_per_epoch: optimizer steps in an
+	 * epoch */
+	int64_t batches_per_epoch, steps_per_epoch;
+	int64_t step; /* steps done so far */
 	/* from_step: steps done at the start of this run; from_position: position in the data at
 	 * the start (gt_resume_position()) */
 	int64_t from_step, from_position;
@@ -60,8 +62,8 @@ struct gt_train {
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
-/* Return the number of virtual ranks (lib/parallel/virtual/rewrite.h) that this rank simulates:
- * gt_parallel_virtual_ranks(). */
+/* Return the number of virtual ranks: the ranks that this rank simulates for --reproducible
+ * (lib/parallel/virtual/rewrite.h). */
 int gt_train_virtual_ranks(const struct gt_train *t);
 
 /* defaults.c: compute the length of the run, and the position in the data where the run begins.

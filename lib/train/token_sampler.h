@@ -10,8 +10,8 @@
  * Hugging Face's transformers. */
 struct gt_sampling {
 	double temperature; /* divides the logits; 0: always take the most likely token */
-	/* Draw only from the top_k most likely tokens, and from tokens that are as likely as the
-	 * least likely of these tokens. 0: draw from all tokens. */
+	/* Draw only from the top_k most likely tokens. If further tokens have the same probability
+	 * as the last of these tokens, draw from them, too. 0: draw from all tokens. */
 	int64_t top_k;
 	/* Draw only from the smallest set of most likely tokens with a total probability of at
 	 * least top_p. 1: draw from all tokens. */
@@ -26,8 +26,9 @@ void gt_sampling_init(struct gt_sampling *out);
 struct gt_token_sampler {
 	struct gt_sampling o; /* the settings */
 	int64_t vocab;        /* number of tokens in the vocabulary */
-	float *weights;       /* [vocab], see gt_token_sampler_weigh() */
-	int32_t *order;       /* [vocab], scratch memory for top-p */
+	/* [vocab] probability of each token times a common factor (gt_token_sampler_weigh()) */
+	float *weights;
+	int32_t *order; /* [vocab], scratch memory for top-p */
 };
 
 int gt_token_sampler_init(

@@ -63,7 +63,9 @@ struct gt_train_options {
 	const char *resume;
 	/* the ranks were restarted after a failure, so `out` may have files of this run */
 	bool restarted;
-	struct gt_opt_list freeze, lr_scale; /* arguments of gt_model_tune() */
+	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
+	 * factors of the learning rate of some parameters */
+	struct gt_opt_list freeze, lr_scale;
 
 	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over
 	 * the data. If both are 0, the length is 10 epochs. */
@@ -88,9 +90,9 @@ struct gt_train_options {
 
 	int workers;         /* number of threads that read data */
 	int prefetch;        /* number of batches to read ahead */
-	bool pageable;       /* batches are in memory that is not pinned: gt_feeder_open() */
+	bool pageable;       /* read batches into memory that is not pinned (gt_feeder_open()) */
 	bool drop_last;      /* leave out a short batch at the end of an epoch */
-	const char *augment; /* for gt_augment_parse(), as in "crop,flip"; NULL: none */
+	const char *augment; /* augmentation of images, such as "crop,flip"; NULL: none */
 	bool strict_data;    /* a damaged image in `data` or `val` is an error */
 
 	int64_t save_every; /* steps between checkpoints; 0: save only at the end */
@@ -110,7 +112,9 @@ struct gt_train_options {
 	 * optimizer, low and low_sums. */
 	struct gt_parallel_options parallel;
 
-	const char *profile; /* for gt_profile_parse(); NULL: no profile */
+	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no
+	 * profile */
+	const char *profile;
 };
 
 /* Set all options to the defaults of `gtrain train`. After this, the caller sets `model` and
@@ -135,8 +139,8 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 struct gt_train;
 
 /*
- * Open the data and the model, set options that were not given to their defaults, plan and allocate
- * memory, and initialise or load the weights. On success, *options has all options, with the
+ * Open the data and the model, set each option that was not given to its default, plan and allocate
+ * memory, and initialize or load the weights. On success, *options has all options, with the
  * defaults resolved; options->model has all settings of the model, and is valid until
  * gt_train_close(). Notes and warnings are written to `log`. This is a collective call: all ranks
  * must call it. *out is NULL on failure. Errors: all codes of err.h.
