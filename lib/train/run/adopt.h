@@ -10,16 +10,19 @@
  * with the optimizer of this run. The settings in the checkpoint's `param_groups` tell which
  * optimizer was used.
  *
- * Then use the momentum of the checkpoint, unless an option of this run sets the momentum. Do the
- * same for the weight decay. If betas, eps or nesterov differ from the options of this run, log a
- * warning.
+ * Then set the momentum of this run to the momentum in the checkpoint, unless an option of this run
+ * sets it. Set the weight decay in the same way. The checkpoint's values of betas, eps and nesterov
+ * are not used: if they differ from the options of this run, log a warning.
  *
- * Errors: GT_EINVAL if the checkpoint has another optimizer, and the message names this optimizer;
- * GT_ENOTSUP for settings that gtrain does not support, such as amsgrad, and for groups of
- * parameters that differ in settings other than `lr` and `weight_decay`; GT_ENOTSUP also for groups
- * with different weight decays above 0, if no option of this run sets the weight decay; GT_EFORMAT
- * for settings that are not numbers, and for learning rates, weight decays, momentum and eps that
- * are NaN, infinite or negative.
+ * Errors:
+ *
+ *   GT_EINVAL   the checkpoint has another optimizer; the message has the name of that optimizer
+ *   GT_ENOTSUP  gtrain does not support a setting, such as amsgrad
+ *   GT_ENOTSUP  groups of parameters differ in settings other than `lr` and `weight_decay`
+ *   GT_ENOTSUP  groups have different weight decays above 0, and no option of this run sets the
+ *               weight decay
+ *   GT_EFORMAT  a setting is not a number, or a learning rate, weight decay, momentum or eps is
+ *               NaN, infinite or negative
  */
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 

@@ -18,14 +18,15 @@ struct gt_export_options {
  * Write a folder for from_pretrained() of transformers. gtrain can read such a folder, too
  * (pretrained.h). The files of the folder are
  *
- *   model.safetensors        the weights of the latest checkpoint under transformers' names: one
- *                            file, or several files and their index (write.shard_bytes)
- *   tokenizer.json           the file of a byte-pair tokenizer; if the model begins texts with
- *                            another token, with another post_processor
- *   tokenizer_config.json    settings of a byte-pair tokenizer
- *   generation_config.json   for models that write text
- *   preprocessor_config.json for models of images, if their normalization is known
- *   config.json              the model and the names of its classes
+ *   model.safetensors         the weights of the latest checkpoint under transformers' names: one
+ *                             file, or several files and their index (write.shard_bytes)
+ *   tokenizer.json            the file of a byte-pair tokenizer. Its post_processor says which
+ *                             token is put before every text; it is replaced if the model begins
+ *                             texts with another token
+ *   tokenizer_config.json     settings of a byte-pair tokenizer
+ *   generation_config.json    for models that write text
+ *   preprocessor_config.json  for models of images, if their normalization is known
+ *   config.json               the model and the names of its classes
  *
  * If the folder is new, it appears with all its files or not at all (lib/base/new_folder.h). If the
  * folder exists, its files appear one by one, and config.json is written last, because a folder

@@ -8,16 +8,17 @@
 
 #include "lib/base/err.h"
 
-/* A different value has an effect, is an error, or has no effect. */
+/* The result if an option has another value in the resumed run than in the checkpoint. FREE: the
+ * new value has an effect. FIXED: an error, because the value must not change. UNUSED: the new
+ * value has no effect. */
 enum gt_resume_kind { GT_RESUME_FREE, GT_RESUME_FIXED, GT_RESUME_UNUSED, GT_RESUME_KINDS };
 
-/* The rule for an option that has one value in the checkpoint and another one in the resumed
- * run. */
+/* The rule for a change of one option. */
 struct gt_resume_rule {
 	const char *option; /* name of an option of `gtrain train`, without the dashes */
 	enum gt_resume_kind kind;
-	/* GT_RESUME_FREE: the effect of a different value; otherwise the reason why it is an error
-	 * or has no effect. In lower case. */
+	/* GT_RESUME_FREE: the effect of a new value; GT_RESUME_FIXED, GT_RESUME_UNUSED: the reason
+	 * why a new value is an error or has no effect. In lower case. */
 	const char *text;
 };
 
@@ -35,10 +36,11 @@ struct gt_train;
  * Check that the run may continue from its checkpoint (t->saved, t->resumed):
  *
  *   - The run must not end before the checkpoint's step.
- *   - An option that must not change (GT_RESUME_FIXED) must have the value in "config" of the
- *     checkpoint. If "config" lacks the option, this run must not use the option either.
- *   - If this run has rules of --map, they must be the rules in "config".
- *   - With --val-split, the training data must have the same number of samples as before.
+ *   - An option that must not change (GT_RESUME_FIXED) must have the value that "config" of
+ *     the checkpoint has. If "config" lacks the option, this run must not use the option either.
+ *   - If this run has rules of --map, they must be equal to the rules in "config".
+ *   - With --val-split, the training data must have the number of samples that is stored in the
+ *     checkpoint.
  *
  * A checkpoint that another program wrote has no "config", so its options and rules are not
  * checked. Errors: GT_EINVAL, with a message that does not name the file.
@@ -48,13 +50,15 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err);
 /*
  * Find the position in the training data where the run begins, and set t->from_step and
  * t->from_position for gt_resume_position(). A new run begins at position 0. A resumed run begins
- * after the samples that were read before the checkpoint was saved. For a resumed run, t->resumed
- * and t->steps_per_epoch must be set before the call. If another program wrote the checkpoint, also
- * set t->resumed.step: if the checkpoint lacks the step, the step is computed from the epoch.
+ * after the samples that were read before the checkpoint was saved. For a resumed run, the caller
+ * sets t->resumed and t->steps_per_epoch before the call. If another program wrote the checkpoint,
+ * this function also sets t->resumed.step. It computes the step from the epoch if the checkpoint
+ * lacks the step.
  *
- * If an epoch now has a different number of steps, the run continues in the same epoch. The
- * position of the checkpoint may then be inside a step of this run. In this case all samples of
- * this step are read, some of them for the second time.
+ * If epochs of this run have another number of steps than epochs before the checkpoint, the run
+ * continues in the epoch of the checkpoint. The position of the checkpoint may then be inside a
+ * step of this run. In this case all samples of this step are read, some of them for the second
+ * time.
  *
  * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */

@@ -26,9 +26,9 @@ int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err
  * missing. Lock the directory until it is closed, and remove temporary files of killed runs. If the
  * file system has no locks, the directory is not locked, and temporary files are not removed.
  *
- * Errors: GT_EIO if the directory is not writable or is locked by another process, if its
- * config.json does not belong to a run, or if a link, a pipe, a device or a folder has the name of
- * a file of a run.
+ * Errors: GT_EIO in three cases: the directory is not writable or is locked by another process; its
+ * config.json does not belong to a run; a link, a pipe, a device or a folder has the name of a file
+ * of a run.
  */
 int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
@@ -77,8 +77,8 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
 
 /*
  * Check that the directory has no checkpoints of steps after `step`, the number of steps done when
- * this run begins. Such checkpoints are from an earlier run, but gt_run_dir_prune() and --resume
- * would treat them as checkpoints of this run.
+ * this run begins. Checkpoints of later steps are from an earlier run, but gt_run_dir_prune() and
+ * --resume would treat them as checkpoints of this run.
  *
  * If there are no checkpoints at all, also check that the run would not overwrite results of
  * another run, or files that are not from a run. Empty files may be overwritten. If `again` is

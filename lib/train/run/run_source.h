@@ -21,26 +21,24 @@ struct gt_run_source {
 	/* facts from the folder that was passed to gt_run_source_model() as `given`, or NULL */
 	json_t *folder_about;
 	/* GT_NAMES_HUGGINGFACE: the weights have the names of transformers; otherwise
-	 * GT_NAMES_AUTO */
+	 * GT_NAMES_AUTO: the weights have the model's own names */
 	enum gt_names names;
 };
 
 /*
  * Find the checkpoint that `argument` names:
  *
- *   a file                               this file. The file belongs to a run if it is in a run
- *                                        directory or in the folder checkpoints/ of a run
- *                                        directory. A directory is not a run directory if its
- *                                        config.json does not belong to a run, is a link or is
- *                                        damaged. But if such a directory has metrics.jsonl, a
- *                                        link or a damaged config.json is an error.
- *   a run directory                      its latest checkpoint; if there is none, its model.pth
- *   a folder written by the library
- *   transformers                         this folder (pretrained.h), without a run. `about` comes
- *                                        from the config.json of the folder, the vocabulary from
- *                                        its tokenizer.
- *   a folder in which another program
- *   saved a training checkpoint          this folder (saved.h), without a run
+ *   - A file: the checkpoint is this file. It belongs to a run if it is in a run directory, or in
+ *     the folder checkpoints/ of a run directory. If the config.json of a directory does not belong
+ *     to a run, is a link or is damaged, the directory is not a run directory. But if the directory
+ *     also has metrics.jsonl, it is an error if config.json is a link or damaged.
+ *   - A run directory: the checkpoint is the latest one in checkpoints/; if there is none, it is
+ *     model.pth.
+ *   - A folder written by the library transformers: the checkpoint is this folder (pretrained.h),
+ *     without a run. out->about comes from the config.json of the folder, and out->vocab from its
+ *     tokenizer.
+ *   - A folder in which another program saved a training checkpoint: the checkpoint is this folder
+ *     (saved.h), without a run.
  *
  * If `argument` is a symbolic link, the link is followed; files in a run directory must not be
  * links. Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
@@ -84,8 +82,8 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
  * set if none of these names a model.
  *
  * `given` may also be the path of a folder that the library transformers wrote. In this case,
- * return the model in the config.json of the folder. If the checkpoint has no `about` and no run,
- * also take `about` and the vocabulary from the folder.
+ * return the model in the config.json of the folder. If both source->about and source->config are
+ * NULL, also set source->about from the folder, and source->vocab if it is NULL.
  *
  * If there is no checkpoint, the caller passes a zeroed *source.
  */
@@ -108,7 +106,8 @@ struct gt_load_options gt_run_source_load(
     const struct gt_run_source *source, const struct gt_load_options *load);
 
 /* Read the description of the training data from source->about. If source->about is NULL, read from
- * source->config. If both are NULL, the description is empty. Release *out even after an error.
+ * source->config. If both are NULL, the description is empty. If the description lacks the setting
+ * `reduce`, take it from source->config (gt_about_read_reduce()). Release *out even after an error.
  * Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
@@ -126,11 +125,11 @@ int gt_run_source_describe(
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_source *source, const char *given);
 
-/* Check that the text `data` was opened with a vocabulary. Without a vocabulary, its characters may
- * have other token ids than in the training of the weights. Errors: GT_EINVAL; the message says
- * that the checkpoint `path` has no vocabulary or, if `path` is NULL, that the training data of
- * this run have none. Some callers show this error as a warning, because the ids may still be the
- * same. */
+/* Check that `data`, a data set of text, was opened with a vocabulary. Without a vocabulary, the
+ * characters of the text may have other token ids than in the training of the weights. Errors:
+ * GT_EINVAL; the message says that the checkpoint `path` has no vocabulary or, if `path` is NULL,
+ * that the training data of this run have none. Some callers show this error as a warning, because
+ * the ids may still be the same. */
 int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err);
 
 /*

@@ -27,9 +27,11 @@ struct gt_saved {
 	bool foreign; /* another program wrote the checkpoint */
 	/* if `foreign`: name of this program, for messages: "PyTorch", "PyTorch Lightning" */
 	const char *form;
-	/* The parts of the checkpoint, borrowed from `files`. NULL: the checkpoint lacks this
-	 * part. */
+	/* The parts of the checkpoint, as trees: the parsed values of a file (lib/ckpt/ckpt.h).
+	 * They are borrowed from `files`. NULL: the checkpoint lacks the part. */
 	const struct gt_tree *root; /* tree of the file; for a folder, tree of its weights file */
+	/* state_dicts of the optimizer, the learning rate scheduler and the loss scaler; config:
+	 * the options of the run */
 	const struct gt_tree *optimizer, *scheduler, *scaler, *config;
 	/* The next three fields are set only if `foreign` is true. For a checkpoint of gtrain,
 	 * gt_snapshot_read_progress() reads the progress. */

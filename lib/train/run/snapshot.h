@@ -30,12 +30,13 @@
  *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
  *                    has a running mean
  *
- * "optimizer" has one param_group, or two if some parameters have no weight decay: first the group
- * with weight decay, then the group without weight decay. In each group, parameters are in the
- * order of declaration. The parameters are numbered, and the numbers continue from one group to the
- * next, as in torch.optim. There are more groups if parameters have different factors of the
- * learning rate (lr_scale), or if the run's optimizer leaves some parameters to a second optimizer
- * (snapshot_layout.h). The groups of the second optimizer have its options and states.
+ * In most runs, "optimizer" has one param_group, or two if some parameters have no weight decay:
+ * first the group with weight decay, then the group without weight decay. There are more groups if
+ * parameters have different factors of the learning rate (lr_scale), or if the run's optimizer
+ * leaves some parameters to a second optimizer (snapshot_layout.h). The groups of the second
+ * optimizer have the options and states of the second optimizer. In each group, parameters are in
+ * the order of declaration. The parameters are numbered, and the numbers continue from one group to
+ * the next, as in torch.optim.
  */
 struct gt_snapshot {
 	struct gt_store *store;
@@ -43,8 +44,8 @@ struct gt_snapshot {
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
-	/* For loading another program's checkpoint: rules that rename its keys (struct
-	 * gt_weights_options). May be NULL. */
+	/* For loading another program's checkpoint: rules "REGEX=REPLACEMENT" that rename its keys;
+	 * NULL-terminated. May be NULL. */
 	const char *const *maps;
 	double lr;       /* learning rate of the last step; for saving */
 	int64_t step;    /* steps done */
@@ -61,7 +62,7 @@ struct gt_snapshot {
 	/* set by loading a checkpoint of an older version: epochs done at the best evaluation; -1:
 	 * not known */
 	int64_t best_epoch;
-	int amp; /* set by loading: the saved run's enum gt_amp; -1: not known */
+	int amp; /* set by loading: mixed precision of the saved run (enum gt_amp); -1: not known */
 	/* set by loading another program's checkpoint: number of parameters that had weight decay
 	 * there, and have none in this run */
 	size_t undecayed;
@@ -97,8 +98,8 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
  * s->ema, s->step, and the fields from best_step to undecayed. If another program wrote the
- * checkpoint (saved->foreign), the caller sets s->step before this call. snapshot_match.h says
- * which param_groups and which orders of parameters the file may have.
+ * checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups of the
+ * file, and the order of their parameters, must be as gt_snapshot_match() requires.
  *
  * *report gets a note about the weights. Release *report even after an error. After an error the
  * store may be partly overwritten, so the run has to end. Error messages do not name the file.
@@ -108,10 +109,11 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 
 /*
  * Set *lr to the learning rate that another program's checkpoint has for parameters whose lr_scale
- * is 1. If a scheduler has changed the rate, *lr is the rate before these changes (`initial_lr`).
- * Groups of parameters that are all frozen in this run do not count. `options` are the options of
- * the run's optimizer. Of *s, only the members store, model and maps are used. The store needs no
- * memory. Errors: the errors of gt_snapshot_match() (snapshot_match.h).
+ * is 1. If a scheduler has changed the rate, *lr is the rate before these changes (`initial_lr`). A
+ * group counts only if this run updates at least one of its parameters. `options` are the options
+ * of the run's optimizer. Of *s, only the members store, model and maps are used. The store needs
+ * no memory. Errors: GT_EFORMAT, GT_EINVAL and GT_ENOMEM, for the reasons of gt_snapshot_match()
+ * (snapshot_match.h).
  */
 int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err);

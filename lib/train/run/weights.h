@@ -29,7 +29,8 @@ struct gt_weights_options {
 	const char *const *head;
 	int head_count; /* 0: the last layer is loaded like all others */
 	bool new_head;
-	struct gt_parallel *parallel; /* the ranks, which may hold only shards of tensors */
+	/* the ranks of the run; each rank may hold only a shard of a tensor */
+	struct gt_parallel *parallel;
 };
 
 /* The result of loading a state_dict. Release it with gt_weights_report_release(). */
@@ -73,13 +74,13 @@ void gt_weights_report_release(struct gt_weights_report *report);
 const struct gt_slot *gt_weights_find(
     const struct gt_store *store, const struct gt_model *model, const char *name);
 
-/* Set *err: the tensors named `a` and `b` have different elements, although the model uses one
- * tensor for both. Return GT_EFORMAT. */
+/* Set *err to this error: the tensors named `a` and `b` have different elements, although the model
+ * uses one tensor for both names. Return GT_EFORMAT. */
 int gt_weights_differ(const char *a, const char *b, struct gt_err *err);
 
-/* Check that all elements of host[slot->count], which have the type `dtype`, are finite. They were
- * read for this slot of the store (lib/graph/store.h). The error message begins with `what`, such
- * as "tensor". Errors: GT_EFORMAT. */
+/* Check that all elements of host[slot->count] are finite. The elements have the type `dtype`, and
+ * were read for this slot of the store (lib/graph/store.h). The error message begins with `what`,
+ * such as "tensor". Errors: GT_EFORMAT. */
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
     enum gt_dtype dtype, struct gt_err *err);
 
@@ -93,10 +94,10 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
  * Return the state_dict of a store as a tree, which is allocated in `a`. Return NULL with err set
  * on failure. Tensors are in the order of declaration; aliases share the storage of their tensors.
  *
- * Tensors borrow the memory of the store if it is host memory; otherwise they are copied to `a`.
- * Tensors that ranks hold as shards borrow the memory of `whole`. `whole` may be NULL if no tensor
- * is sharded. If `ema` is not NULL, the running means of the parameters take the place of the
- * parameters.
+ * Tensors that ranks hold as shards borrow the memory of `whole`; `whole` may be NULL if no tensor
+ * is sharded. All other tensors borrow the memory of the store if the store is in host memory;
+ * otherwise they are copied to `a`. If `ema` is not NULL, the running means of the parameters take
+ * the place of the parameters.
  */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
     const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err);

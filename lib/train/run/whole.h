@@ -5,9 +5,10 @@
 #include "lib/optim/ema.h"
 #include "lib/parallel/parallel.h"
 
-/* GT_WHOLE_EMA is the value of the argument `which` of gt_whole_find() for the running mean of the
- * weights (lib/optim/ema.h). GT_WHOLE_KINDS is the number of values of `which`: one for the data,
- * one for each optimizer state, one for the mean. */
+/* A parameter has several tensors: its data (the weights), its optimizer states, and the running
+ * mean of its weights (lib/optim/ema.h). GT_WHOLE_KINDS is the number of these tensors. The
+ * argument `which` of gt_whole_find() selects one of them; GT_WHOLE_EMA selects the running
+ * mean. */
 enum { GT_WHOLE_EMA = GT_OPTIM_STATES, GT_WHOLE_KINDS = GT_WHOLE_EMA + 2 };
 
 /* Whole copies of all sharded tensors, in host memory of rank 0. A tensor is sharded if several
