@@ -11,7 +11,8 @@
 struct gt_damage_log {
 	struct gt_damage *damage; /* the record of damaged samples, borrowed; NULL: there is none */
 	struct gt_log *log;       /* the log on rank 0; NULL on other ranks */
-	/* the option that names the data set, such as "data"; NULL: inputs of `gtrain predict` */
+	/* the option that names the data set, such as "data"; NULL: the data set is the input of
+	 * `gtrain predict`, which is not an option */
 	const char *option;
 	int max;   /* largest number of samples to log by name */
 	int named; /* samples logged by name so far */

@@ -59,7 +59,7 @@ struct gt_observer {
 	int (*gradients)(void *self, int64_t step, struct gt_err *err);
 	/* Called when the results of a step are known. The next step may have begun by then, unless
 	 * some observer has the callback `gradients`. step() must not allocate memory, because the
-	 * training loop calls it in every step. */
+	 * training loop calls step() in every step. */
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	/* Called after a checkpoint was written to `path`. */
@@ -78,11 +78,12 @@ struct gt_metrics_writer;
  * writes a line of JSON every `every` steps, after the last step, and for each evaluation. The loss
  * in a line about steps is the mean of the losses of all steps since the previous line about steps.
  *
- * When a run starts, the observer removes gtrain's lines for steps after the step from which the
- * run continues, and an incomplete last line of gtrain. Lines of other programs are kept. The times
- * `time_s` continue from the largest time_s in gtrain's lines that are kept. The first new line
- * about steps has the mean loss of the steps since the resume. After the run, free the writer with
- * gt_metrics_writer_free().
+ * If a run is resumed or started again, metrics.jsonl may already have lines for steps after the
+ * step at which this run starts. When the run starts, the observer removes these lines, and the
+ * last line if it is incomplete. Only lines that gtrain wrote are removed; lines of other programs
+ * are kept. The new values of `time_s` continue from the largest time_s in gtrain's remaining
+ * lines. The first new line about steps has the mean loss of the steps since the resume. After the
+ * run, free the writer with gt_metrics_writer_free().
  */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
@@ -108,10 +109,10 @@ struct gt_observer gt_watch_observer(struct gt_watch *w);
 /* ---- data_wait.c: advice if training waits for its data ---- */
 
 /* An observer that logs advice, once in a run, if the rank waited for data in more than 5 % of the
- * training time. After 10 s of training, the observer checks this every `every` steps. It also
- * checks this at the end of a run without error, if at least 3 s were spent in training. The first
- * step always waits for data, so the time of the first step is not counted. The caller sets `log`
- * and `every`. */
+ * training time. After 10 s of training, the observer checks this fraction every `every` steps. It
+ * also checks the fraction at the end of a run without error, if at least 3 s were spent in
+ * training. The first step always waits for data, so the time of the first step is not counted. The
+ * caller sets `log` and `every`. */
 struct gt_data_wait {
 	struct gt_log *log;
 	int64_t every;

@@ -29,8 +29,10 @@ struct gt_profile_summary {
 };
 
 /*
- * In a profile, kernels, phases, steps and collectives have the times at which the device does the
- * work (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU, the
+ * A profile is a list of events. An event is a piece of work with the times of its begin and end: a
+ * step, a phase (a part of a step, such as the optimizer's update), a kernel, a collective, or work
+ * of the host. Except for work of the host, the times are those at which the device does the work
+ * (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU, the
  * profile reads the times of a step while later steps run, and the times of the last steps when the
  * profile ends. The trace of a GPU has one more row, for the work of the host.
  */

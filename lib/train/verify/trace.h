@@ -16,9 +16,9 @@ struct gt_trace_tensor {
  * holds the whole model. */
 struct gt_trace {
 	int64_t samples; /* number of samples in the run's data; 0: no run is recorded */
-	/* In the runs that are compared with this run, all ranks together compute a micro-batch of
-	 * ranks * batch samples (struct gt_verify_options). This run splits each of these
-	 * micro-batches into `parts` equal parts, and computes one part after the other. */
+	/* A micro-batch of all ranks has ranks * batch samples (struct gt_verify_options). A run on
+	 * several ranks computes it on all ranks at once. This run splits it into `parts` equal
+	 * parts, and computes one part after the other. */
 	int parts;
 	struct gt_trace_tensor *tensors; /* [count], all parameters */
 	size_t count;
@@ -40,9 +40,9 @@ struct gt_watched {
 };
 
 /*
- * The state of an observer (lib/train/report/observer.h) of one rank in a run. The observer records
- * the trace, or compares the loss, and the gradients and weights that the rank holds, with the
- * trace.
+ * The state of an observer (lib/train/report/observer.h) of one rank in a run. The observer either
+ * records the trace, or compares values of this rank with the trace: the loss, and the gradients
+ * and weights that the rank holds.
  *
  * The rank cuts its shards out of the tensors in the trace, in the same way as when it loads a
  * checkpoint (gt_parallel_scatter_slot()). The shards from the trace are the expected values. The
@@ -67,7 +67,7 @@ void gt_watcher_release(struct gt_watcher *w);
 
 /* Add the findings w->row of a rank to *row, the findings of all ranks: keep the largest
  * differences, and the first difference that is not within bounds. *comparison is the index of this
- * first difference among the comparisons of its step, like w->comparison for w->row. */
+ * first difference among the comparisons of its step (gt_watcher.comparison). */
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w);
 
 #endif

@@ -17,9 +17,12 @@
  *                         the other modes, one after the other
  *   ddp, mirrored         all elements
  *   dp                    all elements, on rank 0 only
- *   zero1, zero2, zero3   its shards of each bucket
- *   gpipe, 1f1b           its stage
+ *   zero1, zero2, zero3   its shards: the parts of the weights and gradients that it updates
+ *   gpipe, 1f1b           its stage of the pipeline
  *   tensor                its shards of layers
+ *
+ * `tensor` is tensor parallelism, `gpipe` and `1f1b` are schedules of pipelines, and the modes from
+ * `ddp` to `zero3` are values of enum gt_parallel_kind (lib/parallel/parallel.h).
  *
  * Let `a` be a value from the mode, and `b` the value from the reference run. Each step compares
  *
@@ -48,9 +51,9 @@
 
 /*
  * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
- * bounds are 0. The mode `tensor` has the bounds above, because its ranks compute different sums.
- * With `reproducible`, the statistics of batch normalization are computed over the samples of each
- * virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
+ * bounds are 0. But the mode `tensor` has the bounds above, because its ranks compute different
+ * sums. With `reproducible`, the statistics of batch normalization are computed over the samples of
+ * each virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
  *
  * Without `reproducible`, batch normalization uses the samples of all ranks (sync_bn). In a
  * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
@@ -112,10 +115,11 @@ struct gt_verify_options {
 	 * and no running mean of the weights. Of train->parallel, only reproducible, sync_bn and
 	 * bucket_bytes are used. */
 	const struct gt_train_options *train;
-	int ranks;                         /* number of ranks of each mode */
-	struct gt_threads_options threads; /* the ranks are threads of this process */
-	/* Optional: called first on each rank's thread, with the rank's group. The caller can set
-	 * the number of OpenMP threads here; tests put faults into the group. */
+	int ranks; /* number of ranks of each mode */
+	/* how to start the ranks, which are threads of this process */
+	struct gt_threads_options threads;
+	/* Optional: called first on each rank's thread, with the rank's group. It may set the
+	 * number of OpenMP threads. Tests use it to put faults into the group. */
 	void (*enter)(void *self, struct gt_group *group);
 	void *self; /* first argument of `enter` */
 };
@@ -128,9 +132,9 @@ int gt_verify_count(void);
  * that is not within bounds is not an error. The gradients and weights of GT_VERIFY_STEPS steps are
  * kept, so this needs about ten times the memory of a run.
  *
- * Errors: any error of the runs; GT_EINVAL if there are fewer samples than ranks, or than virtual
- * ranks of a step with `reproducible`; GT_EINVAL for augmentation that mixes images, without
- * `reproducible`.
+ * Errors: any error of the runs. GT_EINVAL in three cases: there are fewer samples than ranks; with
+ * `reproducible`, there are fewer samples than virtual ranks in a step; without `reproducible`, the
+ * augmentation mixes images.
  */
 int gt_verify_parallel(
     struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err);
