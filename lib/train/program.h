@@ -85,7 +85,8 @@ struct gt_program_options {
 	const struct gt_model_input *input;
 	enum gt_model_purpose purpose;
 	struct gt_store *store; /* from gt_program_store() */
-	/* the gradients of several runs of the plan, or of several chunks, are added up in a step */
+	/* the gradients of several runs of the plan, or of several chunks, are added up in a
+	 * step */
 	bool accumulate;
 	int runs; /* runs of the plan in a step; 0 means 1 */
 	/* largest number of blocks of the model to compute again in the backward pass */
