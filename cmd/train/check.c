@@ -101,6 +101,30 @@ static int check_order(const struct gt_train_cli *cli, struct gt_err *err)
 	return gt_err_hint(err, "--backend shm adds up in a fixed order");
 }
 
+/* The options that say how to load the weights of --init-from. */
+static int check_weights(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	static const char *const names[] = { "init-from", "names", "strict" };
+
+	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
+		return gt_err_set(
+		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!given(env, names[i]))
+			continue;
+		if (!cli->train.init_from)
+			return gt_err_set(err, GT_EINVAL,
+			    "--%s is for --init-from, which is not given", names[i]);
+		if (cli->train.resume) {
+			gt_err_set(
+			    err, GT_EINVAL, "--%s: --resume brings weights of its own", names[i]);
+			return gt_err_hint(err, "leave one of the two out");
+		}
+	}
+	return 0;
+}
+
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
@@ -111,18 +135,8 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
 		return gt_err_hint(err, "--out DIR names the run to go on with");
 	}
-	if (cli->train.resume && cli->train.init_from && given(env, "init-from")) {
-		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
-		return gt_err_hint(err, "leave one of the two out");
-	}
-	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
-		return gt_err_set(
-		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");
-	if (!cli->train.init_from && given(env, "names"))
-		return gt_err_set(err, GT_EINVAL, "--names is for --init-from, which is not given");
-	if (!cli->train.init_from && given(env, "strict"))
-		return gt_err_set(
-		    err, GT_EINVAL, "--strict is for --init-from, which is not given");
+	if (check_weights(env, cli, err))
+		return err->code;
 	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
 		return gt_err_hint(err, "--val DATA or --val-split F makes some");

@@ -55,6 +55,19 @@ setup() {
 	END
 }
 
+@test "options for the weights of --init-from are refused where --resume has weights" {
+	local option
+	gtrain train "${small[@]}" --steps 2 --out first -q
+	gtrain train "${small[@]}" --steps 2 --init-from first --out second -q
+	for option in "--init-from first" "--names timm" --strict=no; do
+		# shellcheck disable=SC2086 # two words
+		gtrain train --resume second --steps 4 $option
+		equal "$status:${err%%$'\n'*}" "2:gtrain: error: ${option%%[ =]*}: --resume brings weights of its own"
+	done
+	gtrain train --resume second --steps 4 -q
+	equal "$status" 0
+}
+
 @test "a value that config.json cannot hold is refused, and nothing is written" {
 	local path=$'caf\xe9.txt' ranks
 	printf 'some text, long enough for a block' >"$path"
