@@ -9,8 +9,8 @@
 #include "lib/base/json_string.h"
 
 /* Print a number with at most 15 significant digits. If a reader would parse these digits to
- * another double, print 16 or 17 digits. An integer gets ".0" at its end. Print NaN and infinity as
- * null, because JSON has no such numbers. */
+ * another double, print 16 or 17 digits. If the text has neither "." nor an exponent, add ".0".
+ * Print NaN and infinity as null, because JSON has no such numbers. */
 void gt_json_real(FILE *out, double value);
 
 /* Return a number as a JSON value, which the caller frees. NaN and infinity become null. NULL if

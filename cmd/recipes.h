@@ -36,8 +36,9 @@ extern const char *const gt_cmd_recipe_names[];
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Read the recipe or the file `config`, and set the options that are not on the command line.
- * Errors: the errors of gt_opts_load(). If there is neither a recipe nor a file of this name, the
- * hint suggests the most similar name of a recipe. */
+ * Errors: the errors of gt_opts_load(). If there is neither a recipe nor a file of this name, and
+ * it has no "." or "/", the hint suggests a recipe with a similar name, or the command that lists
+ * all recipes. */
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err);
 
 /* Set the hint of `err` to an example of --data for the recipe `config`. Do nothing if `config` is

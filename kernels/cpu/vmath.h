@@ -9,14 +9,17 @@
 /*
  * The functions have no branches, tables or calls. So the compiler can vectorize loops that call
  * them, for any instruction set. For an infinite argument they return the function's limit, and for
- * NaN they return NaN. Results of gt_vexp() may be subnormal. The largest errors, in units in the
- * last place (ULP), are measured by tests/unit/test_vmath.c:
+ * NaN they return NaN. gt_vlog() returns NaN for every negative argument. Results of gt_vexp() may
+ * be subnormal. The largest errors, in units in the last place (ULP), are measured by
+ * tests/unit/test_vmath.c:
  *
  *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
  *
  * The comment beside each polynomial is the function that the polynomial approximates. The
  * coefficients are gtrain's own minimax fits.
  */
+
+/* Attributes of the functions below: they are always inlined, so that loops can be vectorized. */
 #define GT_VMATH static inline __attribute__((always_inline, unused))
 
 /* Return the float with these bits. */
@@ -37,8 +40,8 @@ GT_VMATH int32_t gt_bits_of(float x)
 	return bits;
 }
 
-/* A constant for rounding. Add it to a float of magnitude below 2^22: the low bits of the sum are
- * the integer nearest to that float. */
+/* A constant for rounding. If |x| < 2^22, gt_bits_of(x + GT_ROUNDER) - gt_bits_of(GT_ROUNDER) is
+ * the integer nearest to x. */
 #define GT_ROUNDER 0x1.8p23f
 /* log 2 = GT_LN2_HIGH + GT_LN2_LOW. GT_LN2_HIGH has few bits, so its product with a float's
  * exponent is exact. */

@@ -1,4 +1,4 @@
-/* format.h - private: the table of checkpoint formats, with one row per format. */
+/* format.h - private: checkpoint formats, and the table of those that gtrain recognizes. */
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 
@@ -57,7 +57,7 @@ struct gt_ckpt {
 };
 
 /*
- * A row of the table of formats.
+ * A format.
  *   sniff   Return whether the first bytes of the file look like this format.
  *   open    Set ckpt->root. This may fail for a file that `sniff` accepted.
  *   apply   Apply an edit; NULL if gtrain cannot edit the format. The caller has checked that

@@ -41,8 +41,8 @@
  * A rank may have several groups, and its GPU may run collectives of several groups at a time. NCCL
  * has two requirements for this. The ranks must queue the operations of different communicators in
  * the same order (NCCL User Guide, "Using multiple NCCL communicators concurrently"). And the first
- * call of each kind of collective connects the ranks: all ranks must make this call before one of
- * them uses its next communicator. The group meets both requirements without a lock. One thread of
+ * call of each kind of collective connects the ranks: all ranks must make this call before any of
+ * them uses another communicator. The group meets both requirements without a lock. One thread of
  * each rank queues all collectives of the rank, in the order of the rank's plan, which is the list
  * of the operations of a training step. If two ranks share several groups, their plans contain the
  * collectives of these groups in the same order. call() of the links returns after NCCL has
@@ -139,7 +139,7 @@ struct gt_cuda_group {
 
 /* ---- group.c ---- */
 
-/* The caller passes in *group a group for host memory that no other code uses. Replace *group by a
+/* *group must be a group for host memory, and no other code may use this group. Replace *group by a
  * new group for the memory of this GPU. The new group owns the old one. On failure *group is
  * unchanged. The functions make() of struct gt_device_groups (lib/comm/device_group.h) call this
  * with their kind of links. */

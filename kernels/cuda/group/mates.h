@@ -20,10 +20,11 @@
  *                            divided by the number of mates, this rank included, but at least 2
  *   before a message         until the mate at the other end has queued the previous message of
  *                            the same direction
- *   after a receive          until the mate has queued the matching send, because the stream of
- *                            the caller waits for the message. gt_group_run() waits here, but
- *                            gt_group_start() does not: two messages in opposite directions would
- *                            otherwise wait for each other
+ *   after a receive          until the mate has queued the matching send. Otherwise later work on
+ *                            the caller's stream, which waits for the message, could fill the
+ *                            1024 operations. gt_group_run() waits here, but gt_group_start()
+ *                            does not: two messages in opposite directions would wait for each
+ *                            other
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
@@ -38,9 +39,10 @@ enum {
 
 /*
  * Find the mates, and set g->mates. All ranks of the group must call this. Call it after g->stream
- * is created and before links->connect() (struct gt_cuda_links). Call the functions below only
- * after connect() has returned, because they use a lock that one of the mates initializes.
- * connect() waits for all ranks, and so also for the rank that initializes the lock.
+ * is created and before links->connect() (struct gt_cuda_links). Call the functions below, except
+ * gt_cuda_mates_free(), only after connect() has returned, because they use a lock that one of the
+ * mates initializes. connect() waits for all ranks, and so also for the rank that initializes the
+ * lock.
  *
  * Errors: GT_EDEVICE on all ranks if mates share a GPU and the streams of their process on this GPU
  * outnumber the hardware queues (kernels/cuda/host_call.c); the errors of lib/comm/group.h.

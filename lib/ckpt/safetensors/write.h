@@ -46,13 +46,13 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * their final names, the index last. If all tensors fit into one shard and PATH does not end with
  * ".index.json", they are written to PATH, without an index. If one of the output files belongs to
  * a checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
- * assigned to shards in the order of the tree.
- * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
+ * assigned to shards in the order of the tree. Source: huggingface_hub,
+ * src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
-/* Compute the CRC-32 of a header, text[size], and write its 8 digits to `text` at offset
- * `digits_at`. */
+/* Write the CRC-32 of a header (gt_st_header_crc()) as 8 digits to text[size], at the offset
+ * `digits_at`. In the CRC-32, the digits themselves count as zeros. */
 void gt_st_write_crc(char *text, size_t size, size_t digits_at);
 
 /*
@@ -61,9 +61,9 @@ void gt_st_write_crc(char *text, size_t size, size_t digits_at);
  *
  * The edit writes a new header. An edit in place overwrites the old header with one write; spaces
  * pad the new header to the length of the old one. If the new header is longer than the old one,
- * the edit writes a copy of the file and renames it over the file. In a copy, each byte of data
- * keeps its offset within its file system block, so a file system can share the blocks with the old
- * file. For this purpose, spaces pad the header. A later edit can replace these spaces.
+ * the edit writes a copy of the file and renames it over the file. In a copy, spaces pad the
+ * header so that the data move by a multiple of the block size of file systems. So a file system
+ * can share the blocks of the data with the old file. A later edit can replace these spaces.
  *
  * If a write in place fails, it is undone. If the power fails during the write, the header may be a
  * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of

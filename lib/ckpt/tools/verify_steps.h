@@ -12,12 +12,13 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 
 /*
  * Read the pickle at offset `at` of the file `map`, and add its globals to v->globals. The globals
- * of a pickle are the Python functions and classes that it names for the program that loads it. If
- * a NumPy array begins at this offset, read the pickle after the header of the array, because
- * arrays of objects contain a pickle. Set *used to the length of the pickle, or to 0 if it cannot
- * be read; the globals before the faulty byte are added even then. This function adds no finding
- * for a pickle that cannot be read, because gt_verify() also opens the file as a checkpoint, and
- * reports the fault then. `where` names the pickle (gt_verify_global.where), and is copied.
+ * of a pickle are the Python functions and classes whose names it contains. Python imports them
+ * when it loads the pickle. If a NumPy array begins at this offset, read the pickle after the
+ * header of the array, because arrays of objects contain a pickle. Set *used to the length of the
+ * pickle, or to 0 if it cannot be read; the globals before the faulty byte are added even then.
+ * This function adds no finding for a pickle that cannot be read, because gt_verify() also opens
+ * the file as a checkpoint, and reports the fault then. `where` names the pickle
+ * (gt_verify_global.where), and is copied.
  *
  * `is_one` is true if the bytes are certainly a pickle. Other data may look like the name of a
  * global by chance. So if `is_one` is false, globals are added only in two cases: the bytes contain

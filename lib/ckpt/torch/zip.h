@@ -67,7 +67,8 @@ int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);
 
-/* TorchScript's entry in the table of formats (lib/ckpt/format.h). */
+/* The format of TorchScript archives. It has no row in the table of formats (lib/ckpt/format.h):
+ * gt_format_torch_zip opens them, and sets it. */
 extern const struct gt_ckpt_format gt_format_torchscript;
 
 #endif

@@ -29,9 +29,9 @@ struct gt_run_source {
  * Find the checkpoint that `argument` names:
  *
  *   - A file: the checkpoint is this file. It belongs to a run if it is in a run directory, or in
- *     the folder checkpoints/ of a run directory. If the config.json of a directory does not belong
- *     to a run, is a link or is damaged, the directory is not a run directory. But if the directory
- *     also has metrics.jsonl, it is an error if config.json is a link or damaged.
+ *     the folder checkpoints/ of a run directory. A directory is not a run directory if its
+ *     config.json does not belong to a run. If its config.json is a link or damaged, this is an
+ *     error if the directory has metrics.jsonl; otherwise the directory is not a run directory.
  *   - A run directory: the checkpoint is the latest one in checkpoints/; if there is none, it is
  *     model.pth.
  *   - A folder written by the library transformers: the checkpoint is this folder (pretrained.h),
@@ -82,8 +82,9 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
  * set if none of these names a model.
  *
  * `given` may also be the path of a folder that the library transformers wrote. In this case,
- * return the model in the config.json of the folder. If both source->about and source->config are
- * NULL, also set source->about from the folder, and source->vocab if it is NULL.
+ * return the model in the config.json of the folder, and set source->folder_about. If both
+ * source->about and source->config are NULL, also set source->about from the folder. In this case,
+ * if source->vocab is NULL, set source->vocab from the folder, too.
  *
  * If there is no checkpoint, the caller passes a zeroed *source.
  */
