@@ -152,6 +152,11 @@ def lines(folder):
     said = gtrain(*args, "--ema", "0.5", "--resume", f"{out}/checkpoints/step-00000002.pth", status=2)
     yield "another decay does not go on", "" if "it was trained with another --ema" in said else said
     ck = checkpoint(out, 2)
+    del ck["config"]["ema"]
+    torch.save(ck, f"{folder}/before_ema.pth")
+    said = gtrain(*args, "--resume", f"{folder}/before_ema.pth", status=2)
+    yield "nor does one on a checkpoint that knows no such option", "" if "it was trained with another --ema" in said else said
+    ck = checkpoint(out, 2)
     del ck["model_ema"]["transformer.wte.weight"]
     torch.save(ck, f"{folder}/cut.pth")
     said = gtrain(*args, "--resume", f"{folder}/cut.pth", status=1)

@@ -150,10 +150,10 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	return found->kind == GT_TREE_NONE;
 }
 
-/* Whether an option that may be left out was given. */
+/* Whether an option that may be left out was given: a flag, a list, or a number such as ema. */
 static bool is_given(const json_t *value)
 {
-	return json_is_true(value) || json_array_size(value);
+	return json_is_true(value) || json_is_real(value) || json_array_size(value);
 }
 
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
