@@ -36,8 +36,8 @@ extern const char *const gt_cmd_recipe_names[];
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
 /* Read the recipe or the file `config`, and set the options that are not on the command line.
- * Errors: the errors of gt_opts_load(). If there is neither a recipe nor a file of this name, and
- * it has no "." or "/", the hint suggests a recipe with a similar name, or the command that lists
+ * Errors: the errors of gt_opts_load(). If neither a recipe nor a file has this name, and the name
+ * contains no "." or "/", the hint suggests a recipe with a similar name, or the command that lists
  * all recipes. */
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err);
 

@@ -41,8 +41,9 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
  *
  * Several rows that follow each other in memory form one wide row, because a row of, for example,
  * three columns would not fill a vector register. Element j of a wide row belongs to column `j %
- * cols`. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks are small for two reasons: float32
- * sums over a chunk are accurate, and a chunk fits into the L1 and L2 caches.
+ * cols`. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks have few rows for two reasons: float32
+ * sums over a chunk are accurate; and with up to some hundred columns, a chunk fits into the L2
+ * cache.
  *
  * Example: 10000 rows, 3 columns. A wide row has 129 elements (43 rows). A chunk has 8256 elements
  * (2752 rows). There are 4 chunks, and the last one has 5232 elements.

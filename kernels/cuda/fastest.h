@@ -20,11 +20,11 @@ extern "C" {
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It has the
- *             alignment of device memory. If `numbers` is set, the memory contains random numbers.
- *             Their absolute values are 0.5 to 1 in bfloat16 and float32, 1.75 to 1.88 in float16,
- *             and 2^-15 to 2^-7 in float64. If `numbers` is not set, all bytes are 0. With zeros, a
- *             GPU draws less power and runs at a higher clock than with the data of a real model,
- *             and the measured times are too short.
+ *             alignment of device memory. If `numbers` is set, the memory contains random bits,
+ *             the same for every type: read as bfloat16 or float32, their absolute values are 0.5
+ *             to 1; as float16, 1.75 to 1.88; as float64, 2^-15 to 2^-7. If `numbers` is not set,
+ *             all bytes are 0. With zeros, a GPU draws less power and runs at a higher clock than
+ *             with the data of a real model, and the measured times are too short.
  *   queue     Queue the operation with algorithm i on the stream. If the first call for algorithm
  *             i fails, the algorithm is not used.
  *   verify    Optional, may be NULL. Called once, after the first run of algorithm i: run the

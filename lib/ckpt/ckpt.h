@@ -46,7 +46,9 @@ enum { GT_TREE_MAX_DIMS = 32 }; /* maximum number of dimensions of a tensor */
 
 /* A block of bytes that holds the elements of one or more tensors. */
 struct gt_storage {
-	const void *bytes; /* borrowed, from the mapping of a file or from the caller's memory */
+	/* borrowed from the mapping of a file, from an arena (decompressed bytes) or from memory of
+	 * the caller */
+	const void *bytes;
 	size_t size_bytes;
 	/* the name of the storage in a torch file; "" in formats without such names */
 	const char *key;
@@ -133,21 +135,23 @@ struct gt_tree {
 			bool ordered; /* the dict is an OrderedDict */
 			bool is_size; /* the tuple is a torch.Size */
 			/*
-			 * Only in a dict that is a collections.defaultdict: the tuple of the
-			 * arguments of the defaultdict, which has one class or is empty. Otherwise
+			 * Only in a collections.defaultdict: the tuple of its arguments. The tuple
+			 * is empty, or its only item is a class, the default_factory. Otherwise
 			 * NULL.
 			 */
 			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
 		/*
-		 * Opaque objects. If a pointer is NULL, the object does not have this part.
+		 * Opaque objects. If a pointer, except `args`, is NULL, the object does not have
+		 * this part.
 		 */
 		struct {
 			const char *class_name; /* "torch.nn.modules.linear.Linear" */
 			/*
-			 * The arguments, a tuple. If args is NULL, the node is the class itself,
-			 * such as "torch.float32", and not an object of the class.
+			 * The arguments, a tuple. If args is NULL, no call has created an object:
+			 * the node is the class, function or constant class_name itself, such as
+			 * "torch.float32".
 			 */
 			struct gt_tree *args;
 			/* the entries, if the class derives from dict or list */
@@ -438,9 +442,9 @@ int gt_tree_append(
  *     the start and at the end of a storage are not written if no tensor uses them.
  *
  * If the tree was read from a file, its strides, shared storages, parameters and objects of unknown
- * classes are kept, with one exception: a defaultdict becomes a dict if its default_factory is not
- * a class. Errors: GT_ENOTSUP for an object that contains itself, and for a value that protocol 2
- * of pickle cannot express; GT_EIO.
+ * classes are kept, with two exceptions. A defaultdict becomes a dict if it was called with
+ * anything but one class; it becomes an OrderedDict if it has attributes. Errors: GT_ENOTSUP for an
+ * object that contains itself, and for a value that protocol 2 of pickle cannot express; GT_EIO.
  *
  * The unpickler that PyTorch 1.13 uses for weights_only=True cannot read a float outside a tensor,
  * because it does not know the opcode BINFLOAT. Later versions know it. So version 1.13 loads a

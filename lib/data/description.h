@@ -25,7 +25,9 @@ struct gt_data_column {
 	const char *name;         /* NULL: the column has no name */
 	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
-	double mean, std;         /* for numbers: the feature is (number - mean) / std */
+	/* for numbers: the feature is (number - mean) / std; both are as in the file, without the
+	 * subtraction of `offset` */
+	double mean, std;
 	/* For numbers: the offset is subtracted from each number in double precision, before the
 	 * number is stored as float32. So numbers that are far from 0 and near each other, such as
 	 * times in seconds, keep their digits. 0: the column has no offset. */

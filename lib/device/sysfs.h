@@ -27,8 +27,9 @@ bool gt_sysfs_line(char *line, size_t size, const char *root, const char *format
 char *gt_sysfs_value(char *line, const char *key);
 
 /* Return how many numbers are in a list in the format of the Linux kernel, such as "0-3,8,10-11" (7
- * numbers). The list ends at the first character that does not belong to a list. If `visit` is not
- * NULL, call it with each number and `context`. */
+ * numbers). The list ends at the first character that does not belong to a list, and before a
+ * number above 65535 or a range such as "5-3". If `visit` is not NULL, call it with each number and
+ * `context`. */
 size_t gt_sysfs_list(const char *list, void (*visit)(int id, void *context), void *context);
 
 #endif

@@ -49,9 +49,9 @@ int gt_generator_init(struct gt_generator *out, struct gt_session *s,
 void gt_generator_release(struct gt_generator *g);
 
 /* For a session that does not fit into memory: make plans for shorter texts, and for the same text
- * on the CPU. Add a trial to `trials` for each plan: a text with the options of the plan, and the
- * memory that it needs (memory_limit.h). Call this in gt_session_purpose.try_others() of a session
- * for generation. */
+ * on the CPU. Add a trial to `trials` for each plan: the words that name its options
+ * (gt_trial_words()), and the memory that the plan needs. Call this in
+ * gt_session_purpose.try_others() of a session for generation. */
 void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
     struct gt_trials *trials);
 

@@ -29,8 +29,8 @@ bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words);
 
-/* Remove the trial that was added last. But if a session with the options of this trial fits into
- * memory, keep the trial. */
+/* Undo the last call of gt_trial_add() or gt_trial_add_on(): remove its trial, if it added one. But
+ * if a session with the options of this trial fits into memory, keep the trial. */
 void gt_trial_drop_last(struct gt_trials *trials);
 
 /* Format the words of a trial. Names of options are in braces, as in error messages

@@ -18,9 +18,10 @@ struct gt_torch_source {
 	struct gt_storage *storage;
 	/* dtype: type of the elements in the tree; as: type of the elements in the output */
 	enum gt_dtype dtype, as;
-	/* the part of `storage` that is written: index of the first element, number of elements */
+	/* the part of `storage` that is written: index of the first element, number of elements;
+	 * all.shape points to `count` */
 	int64_t first, count;
-	int64_t stride;            /* memory for the stride of `all`; always 1 */
+	int64_t stride;            /* always 1; all.stride points to it */
 	size_t key;                /* a number: the name of the written storage in the output */
 	struct gt_tree_tensor all; /* the same elements as a tensor, for gt_copy_tensors() */
 };
@@ -28,7 +29,9 @@ struct gt_torch_source {
 /* The state of a writer while it writes a tree. */
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
-	bool views; /* persistent ids get the sixth item `view`, which the legacy format needs */
+	/* write the sixth item, `view`, of each persistent id (torch.h): the legacy format needs
+	 * it */
+	bool views;
 	/* Used while the tree is walked. in_optimizer: the walk is inside the state of an
 	 * optimizer. at_step: the walk is inside an item with the key "step". */
 	bool in_optimizer, at_step;

@@ -47,8 +47,8 @@ struct gt_copy_place {
  * Memory: a few MiB per thread, for tensors of any size; mapped pages are released after use.
  * Errors: GT_EFORMAT for a damaged source; GT_EIO; GT_ENOTSUP or GT_EINVAL if elements cannot be
  * converted to `as`, as in gt_ckpt_tensor_read(). After these errors the content of the output is
- * undefined. GT_ENOTSUP also if the strides of tensors repeat the same few bytes too often
- * (gt_repeats_end()); then nothing is written.
+ * undefined. GT_ENOTSUP also if strides make tensors far larger than their storages
+ * (gt_repeats_end(), tree.h); then nothing is written.
  */
 int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err);
 

@@ -14,9 +14,8 @@
  * A zip archive consists of records, a directory and an end record. A record has a local header and
  * bytes, which are stored or deflated (compressed). The directory has one entry per record, which
  * repeats the local header and gives its offset. The end record gives the offset of the directory.
- * gtrain supports neither encrypted archives nor archives in several parts.
- * Source: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3 and 4.5.3
- * (zip64).
+ * gtrain supports neither encrypted archives nor archives in several parts. Source: PKWARE,
+ * "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3 and 4.5.3 (zip64).
  */
 
 /* Constants of the format. */
@@ -97,13 +96,13 @@ struct gt_zip {
  *   - No two records overlap, and none overlaps the directory. Bytes before the directory that
  *     belong to no record are called dead bytes; an edit in place leaves dead bytes.
  *   - No two records have the same name. This comparison ignores case, because PyTorch ignores case
- *     when it looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Only names of
- *     arrays, such as "W.npy" and "w.npy", may differ in nothing but case, because NumPy
- *     distinguishes them.
+ *     when it looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Exception:
+ *     two names that end with ".npy", such as "W.npy" and "w.npy", may differ by case alone,
+ *     because NumPy distinguishes them.
  *
- * Cost: a read of about 100 bytes for each record.
- * Errors: GT_EFORMAT for contradictions, and if there is no end record (a truncated file); the text
- * names the byte or the record. GT_ENOTSUP for an encrypted record.
+ * Cost: a read of about 100 bytes for each record. Errors: GT_EFORMAT for contradictions, and if
+ * there is no end record (a truncated file); the text names the byte or the record. GT_ENOTSUP for
+ * an encrypted record.
  */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);

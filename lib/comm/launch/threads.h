@@ -21,10 +21,10 @@ typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err)
  * with the caller's signal mask. Return when all ranks have ended. A rank that fails leaves its
  * group, so ranks that wait for it fail, too.
  *
- * Errors: the error of one rank, called R here. R is the rank that failed first. But if its error
- * is a mere consequence of the failure of another rank (gt_err_follow()), R is a rank with an error
- * of its own, if there is one. The text begins with "rank R: ", except in two cases: R is 0; rank 0
- * has failed with the same text. GT_ENOMEM if a thread cannot be started.
+ * Errors: the error of the rank that failed first. But if that rank failed only because another
+ * rank had failed (gt_err_follow()), the error of a rank that failed by itself, if there is one.
+ * The text begins with the rank: "rank 2: ". This prefix is left out if the rank is 0, or if rank 0
+ * failed with the same text. GT_ENOMEM if a thread cannot be started.
  */
 int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);

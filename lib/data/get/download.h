@@ -15,8 +15,8 @@ struct gt_download {
 	const char *address; /* http:// or https:// */
 	const char *name;    /* name of the published file, for messages */
 	const char *path;    /* path of the local file, for messages */
-	/* The local file, open for writing. It holds the first bytes of the published file (0 to
-	 * size_bytes - 1 bytes). */
+	/* The local file, open for writing. It holds the first n bytes of the published file,
+	 * 0 <= n < size_bytes. */
 	int fd;
 	uint64_t size_bytes; /* size of the whole file; more bytes are never written */
 	/* Give up if no connection is made within this time, or if the data rate stays below 1000
@@ -28,7 +28,7 @@ struct gt_download {
 
 /* An action that may help after an error. */
 enum gt_download_remedy {
-	GT_REMEDY_NONE,     /* no action: no error, or the local file cannot be written */
+	GT_REMEDY_NONE,     /* no action: no error, or an error that another try cannot solve */
 	GT_REMEDY_RETRY,    /* try the same address again after a moment */
 	GT_REMEDY_ELSEWHERE /* try another address; this one does not provide the file */
 };

@@ -39,8 +39,9 @@ int gt_virtual_check(
 
 /*
  * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
- * ranks. `copies` must be a power of two. blocks[count] give the new order of the nodes: one block
- * after the other (struct gt_replica_block). blocks[i].copy is the index of the virtual rank. If
+ * ranks. `copies` must be a power of two. blocks[count] give the new order of the nodes. A block
+ * is a range of nodes of the original graph, for one virtual rank (struct gt_replica_block). The
+ * blocks follow each other in the new graph. blocks[i].copy is the index of the virtual rank. If
  * `count` is 0, the copies of each node for all virtual ranks are consecutive. Graphs with
  * collectives over the data axis need this order.
  *

@@ -55,10 +55,10 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err);
  * this function also sets t->resumed.step. It computes the step from the epoch if the checkpoint
  * lacks the step.
  *
- * If epochs of this run have another number of steps than epochs before the checkpoint, the run
- * continues in the epoch of the checkpoint. The position of the checkpoint may then be inside a
- * step of this run. In this case all samples of this step are read, some of them for the second
- * time.
+ * Epochs of this run may have another number of steps than epochs before the checkpoint. The run
+ * then also continues in the epoch of the checkpoint, after the samples that were read. If this
+ * position is inside a step of this run, all samples of this step are read, some of them for the
+ * second time.
  *
  * Errors: GT_EFORMAT if the epoch in the checkpoint is too large.
  */
@@ -84,7 +84,7 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 /* `config` holds the options of this run. For each option that is not GT_RESUME_FIXED and has
  * another value in `config` than in the checkpoint, log a line with the name of the option, both
  * values and the effect. The option `amp` is left out, because gt_train_open() logs a warning about
- * `amp`. */
+ * `amp`. `epochs` and `steps` are left out if they have no value in `config`. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif

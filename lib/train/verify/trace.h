@@ -61,7 +61,8 @@ struct gt_watcher {
 	size_t comparison;
 };
 
-/* Return the observer of a watcher. The caller sets the fields t, trace and records. */
+/* Return the observer of a watcher. The caller sets the fields t, trace and records, and, in
+ * `row`, the bounds and good = true. */
 struct gt_observer gt_watcher_observer(struct gt_watcher *w);
 void gt_watcher_release(struct gt_watcher *w);
 
