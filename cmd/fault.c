@@ -1,5 +1,6 @@
 /* fault.c - a mapped file that becomes shorter while it is read. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,12 +35,16 @@ static void print_fault(const char *path)
  */
 static void end_by_fault(int signal_number, siginfo_t *info, void *context)
 {
+	static atomic_flag ending = ATOMIC_FLAG_INIT;
+
 	(void)context;
 	if (info->si_code != BUS_ADRERR) { /* memory that is broken, a bug of ours: as ever */
 		signal(signal_number, SIG_DFL);
 		raise(signal_number);
 		return;
 	}
+	while (atomic_flag_test_and_set(&ending)) /* another thread, which ends the process */
+		pause();
 	print_fault(gt_map_path_at(info->si_addr));
 	gt_atomic_end_by_fault();
 	_exit(GT_EXIT_FAILED);
