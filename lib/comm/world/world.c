@@ -123,8 +123,8 @@ static int read_local(struct gt_world *world, const struct gt_world_env *env,
 		return gt_world_number(&world->local_size, env, family->local_size, 1, 1, err);
 	if (rc)
 		return rc;
-	if (world->local_size >
-	    world->size) /* Slurm's is of the job; a step may have fewer tasks */
+	/* Slurm may give the number of tasks per node of the job. A step may have fewer tasks. */
+	if (world->local_size > world->size)
 		world->local_size = world->size;
 	if (!has_rank && has_size && world->local_size != 1 && world->local_size != world->size)
 		return gt_err_set(err, GT_EINVAL, "%s is not set", family->local_rank);
