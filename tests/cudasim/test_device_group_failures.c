@@ -68,6 +68,34 @@ static void the_way_is_chosen(void **state)
 	}
 }
 
+/* NCCL takes ranks that share a GPU if a variable says so. */
+static void nccl_takes_ranks_that_share_a_gpu(void **state)
+{
+	static const struct site sites[] = { { &over_nccl, 1, true }, { &over_nccl, 1, false } };
+	static const struct {
+		const char *several; /* NULL: not set */
+		int code;
+	} cases[] = { { "1", 0 }, { "0", GT_ENOTSUP }, { NULL, GT_ENOTSUP } };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[2];
+
+		if (cases[i / 2].several)
+			setenv("NCCL_MULTI_RANK_GPU_ENABLE", cases[i / 2].several, 1);
+		else
+			unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+		run_gpu_ranks(ranks, 2, &sites[i % 2], &patience, sum_once);
+		for (int r = 0; r < 2; r++)
+			if (ranks[r].rc != cases[i / 2].code ||
+			    (ranks[r].rc &&
+			        !strstr(ranks[r].err.hint, "NCCL_MULTI_RANK_GPU_ENABLE=1")))
+				fail_msg(
+				    "case %zu: %d, '%s'", i / 2, ranks[r].rc, ranks[r].err.text);
+	}
+	unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
 static void the_library_is_checked(void **state)
 {
 	static const struct {
@@ -544,6 +572,7 @@ int main(void)
 		cmocka_unit_test(the_way_is_chosen),
 		cmocka_unit_test(a_ring_needs_gpus_that_reach_each_other),
 		cmocka_unit_test(ranks_on_one_gpu_need_enough_queues),
+		cmocka_unit_test(nccl_takes_ranks_that_share_a_gpu),
 		cmocka_unit_test(the_library_is_checked),
 		cmocka_unit_test(failures_are_named),
 		cmocka_unit_test(communicators_are_aborted_side_by_side),

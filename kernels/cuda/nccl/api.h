@@ -23,6 +23,8 @@ extern "C" {
 enum gt_nccl_number {
 	/* oldest supported version: 2.14, the first one with non-blocking communicators */
 	GT_NCCL_VERSION = 21400,
+	/* the first version that can take several ranks for a GPU */
+	GT_NCCL_SHARING = 23000,
 	/* values of ncclResult_t */
 	GT_NCCL_SUCCESS = 0,
 	GT_NCCL_INVALID_ARGUMENT = 4,

@@ -47,7 +47,19 @@ static int set_error(int status, void *comm, const char *what, struct gt_err *er
 struct card {
 	struct gt_cuda_card rank;
 	int32_t version;
+	bool shares; /* NCCL takes several ranks for the rank's GPU */
 };
+
+/*
+ * NCCL takes one rank for each GPU, unless the user sets a variable that newer versions read
+ * (NVIDIA, "NCCL environment variables", NCCL_MULTI_RANK_GPU_ENABLE: "since 2.30, experimental").
+ */
+static bool takes_several(int version)
+{
+	const char *text = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+
+	return version >= GT_NCCL_SHARING && text && strtol(text, NULL, 0);
+}
 
 static struct card card_of(const struct gt_device *device)
 {
@@ -56,6 +68,7 @@ static struct card card_of(const struct gt_device *device)
 	struct card card = { .rank = gt_cuda_card_of(device, &err) };
 
 	card.version = rc ? 0 : version;
+	card.shares = takes_several(card.version);
 	return card;
 }
 
@@ -74,7 +87,8 @@ static int fail_shared(const struct card *cards, int one, int other, struct gt_e
 	    other, cards[other].rank.gpu, cards[other].rank.bus);
 	return gt_err_hint(err,
 	    "give each rank a GPU of its own, by {device} and {nproc}; or let ranks that share "
-	    "one form a ring: {backend} ring");
+	    "one form a ring: {backend} ring; or set NCCL_MULTI_RANK_GPU_ENABLE=1, for NCCL 2.30 "
+	    "or newer");
 }
 
 static int compare(const struct card *cards, int size, int mine, struct gt_err *err)
@@ -87,7 +101,8 @@ static int compare(const struct card *cards, int size, int mine, struct gt_err *
 			return fail_versions(cards, r, err);
 		for (int other = 0; other < r; other++)
 			/* NCCL compares bus ids, too: it refuses two instances of a GPU. */
-			if (gt_cuda_card_same_bus(&cards[r].rank, &cards[other].rank))
+			if (gt_cuda_card_same_bus(&cards[r].rank, &cards[other].rank) &&
+			    !(cards[r].shares && cards[other].shares))
 				return fail_shared(cards, other, r, err);
 	}
 	return 0;

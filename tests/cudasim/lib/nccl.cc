@@ -17,8 +17,9 @@
  *   has aborted, GPUs wait until their own rank aborts, too.
  * - If the process of a rank dies, GPUs wait as well. The other ranks get an error in the
  *   background, as ranks do that are connected by a network, unless CUDASIM_NCCL is "silent".
- * - Two ranks on one GPU are refused. Buffers have to be device memory that is open to the GPUs of
- *   other ranks of the process, which reach it unless CUDASIM_PEERS is "no".
+ * - Two ranks on one GPU are refused, unless NCCL_MULTI_RANK_GPU_ENABLE is set. Buffers have to be
+ *   device memory that is open to the GPUs of other ranks of the process, which reach it unless
+ *   CUDASIM_PEERS is "no".
  * - Sums go round a ring, so that their order depends on the element's place; those of 16 bits are
  *   rounded at every rank. The maximum of a NaN and a number is the number.
  *
@@ -38,6 +39,11 @@ struct communicator {
 
 /* ---- calls ---- */
 
+static int version_of_library()
+{
+	return cudasim_nccl.version ? cudasim_nccl.version : 23007;
+}
+
 static bool have_joined(const member &m)
 {
 	for (int r = 0; r < (int)m.size; r++)
@@ -46,8 +52,13 @@ static bool have_joined(const member &m)
 	return true;
 }
 
+/* Whether ranks share a GPU that do not say that they may. */
 static bool share_a_gpu(const member &m)
 {
+	const char *several = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+
+	if (several && atoi(several) && version_of_library() >= GT_NCCL_SHARING)
+		return false;
 	for (int r = 0; r < (int)m.size; r++)
 		for (int other = 0; other < r; other++)
 			if (m.seats[r].device == m.seats[other].device)
@@ -235,7 +246,7 @@ extern "C" int ncclRecv(
 
 extern "C" int ncclGetVersion(int *version)
 {
-	*version = cudasim_nccl.version ? cudasim_nccl.version : 22809;
+	*version = version_of_library();
 	return GT_NCCL_SUCCESS;
 }
 
