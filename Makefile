@@ -122,7 +122,7 @@ HEADERS  := $(filter-out $(PRIVATE),$(wildcard lib/*/*.h lib/*/*/*.h))
 CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu kernels/cuda/*/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have, and others.
-SIM_TABLES := $(addprefix test_kernels_,attention batch_norm elementwise half matmul norm norm_sync image conv tokens loss square_error head)
+SIM_TABLES := $(addprefix test_kernels_,attention batch_norm elementwise half matmul norm norm_sync image conv tokens loss square_error head rope)
 SIM_TABLES += $(addprefix test_,capture comm_staged ddp fuse_head generate host_call models ops optim pipeline plan scaler sync_bn zero)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 

@@ -252,18 +252,21 @@ NCCL = [(2, 2, ["--parallel", "ddp"]), (4, 1, ["--parallel", "ddp"]), (2, 2, ["-
 
 @part
 def nccl(folder):
-    """Ranks that are processes with a GPU each: as many as there are."""
+    """
+    Ranks that are processes with a GPU each: as many as there are. With NCCL_MULTI_RANK_GPU_ENABLE=1 newer versions of NCCL
+    take two ranks for each GPU.
+    """
     def compare(name, size, *run):
         return problem(train(folder, "cuda", name, *ONE, *run, "--nproc", size, "--backend", "nccl", *PATIENCE), one, 1e-4)
 
-    gpus = count_gpus()
-    if gpus < 2:
-        yield "ranks over NCCL", tap.Skip("NCCL needs two GPUs or more")
+    most = count_gpus() * (2 if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1" else 1)
+    if most < 2:
+        yield "ranks over NCCL", tap.Skip("NCCL needs two GPUs or more; from version 2.30 on also NCCL_MULTI_RANK_GPU_ENABLE=1")
         return
     write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
     for n, (size, batch, mode) in enumerate(NCCL):
-        if size <= gpus:
+        if size <= most:
             yield case(f"{size} ranks over NCCL, {' '.join(map(str, mode))}: one rank's curve", compare, f"nccl-{n}", size, batch,
                        *mode)
     yield case("two ranks over NCCL that torchrun starts: one rank's curve", launch, folder, "launched",
