@@ -7,10 +7,12 @@
 
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/driver.h"
+#include "kernels/cuda/group/mates.h"
 #include "kernels/cuda/host_call.h"
 #include "kernels/cuda/last_block.h"
 #include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/pinned.h"
+#include "kernels/cuda/queues.h"
 #include "lib/base/mem.h"
 #include "lib/base/thread_pool.h"
 #include "lib/device/holders.h"
@@ -239,15 +241,17 @@ static void cuda_stream_free(struct gt_stream *stream)
 		cudaStreamSynchronize(stream->queue);
 		gt_cuda_end_calls(stream);
 		gt_muon_products_free(stream);
-		cudaStreamDestroy(stream->queue);
+		gt_cuda_queue_give(stream->index, stream->queue);
 	}
 	cuda_free(
 	    stream->index, stream->scratch, GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES);
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);
-	if (!gt_cuda_count_stream(stream->index, -1))
+	if (!gt_cuda_count_stream(stream->index, -1)) {
+		gt_cuda_queue_free_all(stream->index);
 		gt_cuda_pinned_free_all(stream->index);
+	}
 	free(stream);
 }
 
@@ -261,8 +265,7 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 		return GT_ENOMEM;
 	s->index = index;
 	gt_cuda_count_stream(index, 1);
-	rc = gt_cuda_check(cudaStreamCreateWithFlags(&s->queue, cudaStreamNonBlocking), index,
-	    "cudaStreamCreate", err);
+	rc = gt_cuda_check(gt_cuda_queue_take(index, &s->queue), index, "cudaStreamCreate", err);
 	if (!rc)
 		rc = gt_cuda_faults_open(&s->faults, index, err);
 	if (!rc)
@@ -488,6 +491,7 @@ const struct gt_backend gt_cuda_backend = {
 	.copy_out = cuda_copy_out,
 	.copy = cuda_copy,
 	.zero = cuda_zero,
+	.check_queues = gt_cuda_check_queues,
 	.peer_open = gt_cuda_peer_open,
 	.copy_peer = gt_cuda_copy_peer,
 	.capture_begin = gt_cuda_capture_begin,

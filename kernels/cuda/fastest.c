@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/queues.h"
 #include "lib/base/mem.h"
 
 enum {
@@ -42,7 +43,7 @@ static void trial_release(struct trial *t)
 		cudaStreamSynchronize(t->stream.queue);
 		if (t->of->finish)
 			t->of->finish(t->of->self);
-		cudaStreamDestroy(t->stream.queue);
+		gt_cuda_queue_give(t->stream.index, t->stream.queue);
 	}
 	if (t->begin)
 		cudaEventDestroy(t->begin);
@@ -86,7 +87,7 @@ static int trial_init(struct trial *t, bool *there, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	e = cudaStreamCreateWithFlags(&t->stream.queue, cudaStreamNonBlocking);
+	e = gt_cuda_queue_take(t->stream.index, &t->stream.queue);
 	if (!e)
 		e = cudaMallocAsync((void **)&t->memory, bytes, t->stream.queue);
 	*there = e == cudaSuccess;

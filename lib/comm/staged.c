@@ -417,6 +417,13 @@ static int make_streams(struct staged *s, struct gt_err *err)
 	return 0;
 }
 
+static int check_queues(const struct staged *s, struct gt_err *err)
+{
+	const struct gt_backend *b = backend_of(s);
+
+	return b->check_queues ? b->check_queues(s->host, s->device, err) : 0;
+}
+
 int gt_staged_new(
     struct gt_group **group, const struct gt_device *device, size_t chunk_bytes, struct gt_err *err)
 {
@@ -444,7 +451,7 @@ int gt_staged_new(
 		return err->code;
 	}
 	s->slots = slots;
-	if (make_streams(s, err)) {
+	if (make_streams(s, err) || check_queues(s, err)) {
 		release(s);
 		return err->code;
 	}

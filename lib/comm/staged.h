@@ -28,7 +28,8 @@
  * ranks; 0 means 1 MiB. In an all-gather or a reduce-scatter, a slot holds the data of all ranks,
  * so a chunk of one rank is smaller than the slot. Free the new group before the device.
  *
- * Errors: GT_ENOMEM, and the errors of the backend. *group is then unchanged.
+ * All ranks of the group call it. Errors: GT_ENOMEM, and the errors of the backend. *group is then
+ * unchanged.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

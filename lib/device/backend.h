@@ -11,8 +11,10 @@
 #include "lib/device/layout.h"
 
 /* lib/device only passes on pointers to these structs. lib/graph/kernel.h defines struct gt_kernel,
- * and lib/comm/device_group.h defines struct gt_device_groups. */
+ * lib/comm/group.h struct gt_group, and lib/comm/device_group.h struct gt_device_groups. */
 struct gt_kernel;
+struct gt_group;
+struct gt_device; /* device.h */
 struct gt_device_groups;
 
 /*
@@ -310,6 +312,17 @@ struct gt_backend {
 	void (*stream_free)(struct gt_stream *stream);
 	/* Wait, on the host, until all work of the stream is done. */
 	int (*stream_sync)(struct gt_stream *stream, struct gt_err *err);
+
+	/*
+	 * Optional: check that the device runs the streams of all ranks side by side. Devices have
+	 * a limited number of hardware queues. If two streams share a queue, and one of them waits
+	 * for another rank, then the other one waits, too, and ranks that are threads on one device
+	 * can wait for each other for ever. Every rank of `host`, a group for host memory, calls
+	 * this after it has made its streams. All ranks get the same result: GT_EDEVICE if there
+	 * are too few queues.
+	 */
+	int (*check_queues)(
+	    struct gt_group *host, const struct gt_device *device, struct gt_err *err);
 
 	int (*event_new)(struct gt_event **out, int index, struct gt_err *err);
 	void (*event_free)(struct gt_event *event); /* NULL is fine */

@@ -56,6 +56,7 @@ struct item {
 
 struct cudasim_stream {
 	int device;
+	int queue; /* of the device's hardware queues */
 	item *first, *last;
 	uint64_t queued, done;
 	cudasim_stream *next; /* all streams */
@@ -71,6 +72,9 @@ struct cudasim_stream {
  * their own times besides; with the lock of the run-time. */
 enum { CUDASIM_KERNELS_PER_MS = 10 };
 extern double cudasim_ms;
+
+/* The hardware queues of a device, which its streams take in turn: CUDA_DEVICE_MAX_CONNECTIONS. */
+int cudasim_hardware_queues();
 
 /* Whether streams can wait with CU_STREAM_WAIT_VALUE_FLUSH. */
 bool cudasim_flushes();

@@ -1,7 +1,57 @@
-/* limits.cc - the shared memory that launches of a kernel may ask for. */
+/* limits.cc - the number of devices, their hardware queues, and how much shared memory they have. */
+#include <cstdlib>
 #include <map>
 
 #include "tests/cudasim/inside.h"
+
+/* ---- devices ---- */
+
+static int device_count()
+{
+	const char *text = getenv("CUDASIM_DEVICES");
+	int n = text ? atoi(text) : 2;
+
+	return n < CUDASIM_DEVICES ? n : CUDASIM_DEVICES;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	*count = 0;
+	if (cudasim_driver_is_old())
+		return cudasim_return(cudaErrorInsufficientDriver);
+	*count = device_count();
+	cudasim_start_driver();
+	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
+}
+
+static bool is_device(int device)
+{
+	return device >= 0 && device < device_count();
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	if (!is_device(device))
+		return cudasim_return(device_count() ? cudaErrorInvalidDevice : cudaErrorNoDevice);
+	cudasim_device = device;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	*device = cudasim_device;
+	return cudaSuccess;
+}
+
+int cudasim_hardware_queues()
+{
+	const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int queues = text ? atoi(text) : 0;
+
+	return queues < 1 ? 8 : queues < 32 ? queues : 32;
+}
+
+/* ---- shared memory ---- */
 
 /* A block of compute capability 9.0 has at most 227 KiB. */
 enum { USUAL_DYNAMIC = 48 << 10, MOST_DYNAMIC = 227 << 10 };

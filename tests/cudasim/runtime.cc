@@ -3,6 +3,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
+
 #include <unistd.h>
 
 #include "tests/cudasim/inside.h"
@@ -18,6 +20,7 @@ static struct {
 	long kernels;
 	int fail_in; /* allocations until one fails; 0: none does */
 	bool failing, watched;
+	int streams_made[CUDASIM_DEVICES];
 } sim = {};
 
 static std::condition_variable_any more_is_queued;
@@ -35,14 +38,6 @@ cudaError_t cudasim_return(cudaError_t e)
 cudaError_t cudasim_device_error(int device)
 {
 	return cudasim_return(sim.error[device]);
-}
-
-static int device_count()
-{
-	const char *text = getenv("CUDASIM_DEVICES");
-	int n = text ? atoi(text) : 2;
-
-	return n < CUDASIM_DEVICES ? n : CUDASIM_DEVICES;
 }
 
 static uint64_t seed()
@@ -192,20 +187,30 @@ static bool may_run(const cudasim_stream *s)
 	           sim.error[s->device] != cudaSuccess);
 }
 
+/* Whether a stream of the same hardware queue waits, whose work was queued before. */
+static bool is_held_up(const cudasim_stream *s)
+{
+	for (const cudasim_stream *o = sim.streams; o; o = o->next)
+		if (o->queue == s->queue && o->device == s->device && o != s && o->first &&
+		    o->first->number < s->first->number && !may_run(o))
+			return true;
+	return false;
+}
+
 /* Run the first item of some stream that may; false: there is none. */
 static bool run_one()
 {
-	uint64_t count = 0, which;
+	static std::vector<cudasim_stream *> ready; /* kept, for its memory */
 	cudasim_stream *s;
 	item *i;
 
+	ready.clear();
 	for (s = sim.streams; s; s = s->next)
-		count += may_run(s);
-	if (!count)
+		if (may_run(s) && !is_held_up(s))
+			ready.push_back(s);
+	if (ready.empty())
 		return false;
-	which = cudasim_mix(seed(), sim.draws++) % count;
-	for (s = sim.streams; !may_run(s) || which--; s = s->next)
-		;
+	s = ready[cudasim_mix(seed(), sim.draws++) % ready.size()];
 	i = s->first;
 	run_item(s, i);
 	s->first = i->next;
@@ -296,6 +301,7 @@ cudasim_stream *cudasim_new_stream(int device)
 	cudasim_stream *s = new cudasim_stream{};
 
 	s->device = device;
+	s->queue = sim.streams_made[device]++ % cudasim_hardware_queues();
 	s->next = sim.streams;
 	return sim.streams = s;
 }
@@ -366,7 +372,7 @@ void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t 
 	cudasim_queue(stream, i);
 }
 
-/* ---- errors, devices ---- */
+/* ---- errors ---- */
 
 cudaError_t cudaGetLastError()
 {
@@ -374,35 +380,6 @@ cudaError_t cudaGetLastError()
 
 	last_error = cudaSuccess;
 	return e;
-}
-
-cudaError_t cudaGetDeviceCount(int *count)
-{
-	*count = 0;
-	if (cudasim_driver_is_old())
-		return cudasim_return(cudaErrorInsufficientDriver);
-	*count = device_count();
-	cudasim_start_driver();
-	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
-}
-
-static bool is_device(int device)
-{
-	return device >= 0 && device < device_count();
-}
-
-cudaError_t cudaSetDevice(int device)
-{
-	if (!is_device(device))
-		return cudasim_return(device_count() ? cudaErrorInvalidDevice : cudaErrorNoDevice);
-	cudasim_device = device;
-	return cudaSuccess;
-}
-
-cudaError_t cudaGetDevice(int *device)
-{
-	*device = cudasim_device;
-	return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "kernels/cuda/cuda.h"
 #include "lib/base/clock.h"
@@ -448,6 +449,49 @@ static void test_call_behind_fault(void **state)
 	gt_device_close(d);
 }
 
+static int wait_for_flag(void *self, struct gt_err *err)
+{
+	(void)err;
+	while (!atomic_load((atomic_bool *)self))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return 0;
+}
+
+/*
+ * With 4 hardware queues and the default stream in one of them, there is one for each of 3 streams:
+ * a stream that waits for the host does not hold up the others, in whatever order they were made.
+ */
+static void test_streams_have_queues_of_their_own(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_stream *waits, *others[2];
+	atomic_bool flag = false;
+	int calls = 0;
+
+	(void)state;
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "4", 1);
+	ok(b->stream_new(&waits, 1, &err), &err);
+	for (int i = 0; i < 3; i++) {
+		for (int k = 0; k < 2; k++)
+			ok(b->stream_new(&others[k], 1, &err), &err);
+		for (int k = 0; k < 2; k++)
+			b->stream_free(others[k]);
+	}
+	for (int k = 0; k < 2; k++)
+		ok(b->stream_new(&others[k], 1, &err), &err);
+	ok(b->host_call(waits, wait_for_flag, &flag, NULL, 0, &err), &err);
+	for (int k = 0; k < 2; k++) {
+		ok(b->host_call(others[k], count_call, &calls, NULL, 0, &err), &err);
+		ok(b->stream_sync(others[k], &err), &err);
+		b->stream_free(others[k]);
+	}
+	assert_int_equal(calls, 2);
+	atomic_store(&flag, true);
+	ok(b->stream_sync(waits, &err), &err);
+	b->stream_free(waits);
+	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +509,7 @@ int main(void)
 		cmocka_unit_test(test_call_behind_fault),
 		cmocka_unit_test(test_faults_in_data),
 		cmocka_unit_test(test_faults_end_with_streams),
+		cmocka_unit_test(test_streams_have_queues_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,15 +132,19 @@ static void the_library_is_checked(void **state)
 /* A stream that waits for another rank holds up the streams that share its queue. */
 static void ranks_on_one_gpu_need_enough_queues(void **state)
 {
+	static const struct gt_device_way_options by_host = { .name = GT_WAY_BY_HOST };
+	static const struct site staged_on_one_gpu = { &by_host, 1, false };
 	static const struct {
 		const char *queues;
 		const struct site *site;
 		const char *text; /* NULL: it is fine */
 	} cases[] = {
 		{ "32", &ring_on_one_gpu, NULL },
-		{ "8", &ring_on_one_gpu, "cuda:0: 16 streams of the ranks share 8 queues" },
-		{ "many", &ring_on_one_gpu, "cuda:0: 16 streams of the ranks share 8 queues" },
+		{ "8", &ring_on_one_gpu, "cuda:0: 18 streams of the ranks share 8 queues" },
+		{ "many", &ring_on_one_gpu, "cuda:0: 18 streams of the ranks share 8 queues" },
 		{ "1", &ring_on_one_gpu, "streams of the ranks share 1 queues" },
+		{ "32", &staged_on_one_gpu, NULL },
+		{ "25", &staged_on_one_gpu, "cuda:0: 26 streams of the ranks share 25 queues" },
 		{ "1", &ring_of_gpus, NULL },
 		{ "1", &nccl_of_threads, NULL },
 	};

@@ -99,7 +99,7 @@ static void the_memory_of_nccl_is_not_known(void **state)
 struct mode {
 	const char *model;
 	int ranks, gpus;
-	int groups; /* of two ranks or more: how many each rank is in, added up */
+	int groups[MOST]; /* of two ranks or more, that each rank is in */
 	struct gt_parallel_options parallel;
 };
 
@@ -107,24 +107,24 @@ struct mode {
 #define MLP "mlp:20,30,10"
 
 static const struct mode modes[] = {
-	{ MLP, 1, 1, 0, { .kind = GT_PARALLEL_DDP } },
+	{ MLP, 1, 1, { 0 }, { .kind = GT_PARALLEL_DDP } },
 	/* the world */
-	{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_DDP } },
-	{ MLP, 3, 3, 3, { .kind = GT_PARALLEL_MIRRORED } },
-	{ MLP, 2, 2, 2, { .kind = GT_PARALLEL_DP } },
-	{ GPT, 2, 2, 2, { .kind = GT_PARALLEL_ZERO3 } },
-	{ GPT, 2, 1, 2, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
+	{ MLP, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_DDP } },
+	{ MLP, 3, 3, { 1, 1, 1 }, { .kind = GT_PARALLEL_MIRRORED } },
+	{ MLP, 2, 2, { 1, 1 }, { .kind = GT_PARALLEL_DP } },
+	{ GPT, 2, 2, { 1, 1 }, { .kind = GT_PARALLEL_ZERO3 } },
+	{ GPT, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
 	/* the world, ranks with the same samples, and with other samples */
-	{ GPT, 4, 2, 12, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
-	{ GPT, 4, 1, 12, { .kind = GT_PARALLEL_ZERO1, .tensor = 2 } },
+	{ GPT, 4, 4, { 3, 3, 3, 3 }, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
+	{ GPT, 4, 2, { 3, 3, 3, 3 }, { .kind = GT_PARALLEL_ZERO1, .tensor = 2 } },
 	/* the world, two links, the embedding that is the head, too */
-	{ GPT, 2, 2, 8, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
+	{ GPT, 2, 2, { 4, 4 }, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
 	/* and two links more of the stage between, which has neither embedding nor head */
-	{ GPT, 3, 1, 4 + 5 + 4, { .kind = GT_PARALLEL_DDP, .stages = 3 } },
+	{ GPT, 3, 3, { 4, 5, 4 }, { .kind = GT_PARALLEL_DDP, .stages = 3 } },
 	/* and the stages of the same samples, and the ranks of a stage */
-	{ GPT, 4, 2, 24, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
+	{ GPT, 4, 4, { 6, 6, 6, 6 }, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
 	/* and ranks whose results are their own */
-	{ GPT, 4, 2, 28, { .kind = GT_PARALLEL_DDP, .stages = 2, .tensor = 2 } },
+	{ GPT, 4, 4, { 7, 7, 7, 7 }, { .kind = GT_PARALLEL_DDP, .stages = 2, .tensor = 2 } },
 };
 
 enum { MODES = sizeof(modes) / sizeof(*modes) };
@@ -209,6 +209,16 @@ static void set_gpus(int count)
 	setenv("CUDASIM_DEVICES", text, 1);
 }
 
+/* The streams by which the groups of the ranks on this GPU are fewer with rings: in bytes. */
+static uint64_t fewer_on(const struct mode *m, int gpu)
+{
+	uint64_t bytes = 0;
+
+	for (int r = gpu; r < m->ranks; r += m->gpus)
+		bytes += (uint64_t)m->groups[r] * FEWER_STREAMS;
+	return bytes;
+}
+
 /*
  * With rings a run takes as much more as its ranks count for them; and its ranks find the memory
  * that they would find without, although the rings have taken some by then.
@@ -220,7 +230,7 @@ static void runs_take_the_described_memory(void **state)
 		const struct mode *m = &modes[i];
 		struct course ring, host;
 		uint64_t with = 0, without = 0, rings = 0;
-		uint64_t fewer = (uint64_t)m->groups * FEWER_STREAMS;
+		uint64_t fewer = 0;
 
 		set_gpus(m->gpus);
 		run(&host, m, GT_WAY_BY_HOST);
@@ -229,11 +239,13 @@ static void runs_take_the_described_memory(void **state)
 			assert_int_equal(host.memory[r].collectives, 0);
 			assert_false(ring.memory[r].unknown_collectives);
 			assert_int_equal(
-			    ring.free_bytes[r], host.free_bytes[r] + fewer / (uint64_t)m->gpus);
+			    ring.free_bytes[r], host.free_bytes[r] + fewer_on(m, r % m->gpus));
 			with += ring.memory[r].total;
 			without += host.memory[r].total;
 			rings += ring.memory[r].collectives;
 		}
+		for (int gpu = 0; gpu < m->gpus; gpu++)
+			fewer += fewer_on(m, gpu);
 		assert_true((rings > 0) == (m->ranks > 1));
 		assert_int_equal(ring.taken - with + fewer, host.taken - without);
 	}
@@ -247,11 +259,11 @@ static void runs_take_the_described_memory(void **state)
 static void ranks_may_use_the_memory_that_they_have_taken(void **state)
 {
 	static const struct mode kinds[] = {
-		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_DDP } },
-		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_DDP, .compress = GT_COMPRESS_BF16 } },
-		{ MLP, 3, 2, 3, { .kind = GT_PARALLEL_ZERO1 } },
-		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_ZERO2 } },
-		{ MLP, 2, 1, 2, { .kind = GT_PARALLEL_ZERO3 } },
+		{ MLP, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_DDP } },
+		{ MLP, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_DDP, .compress = GT_COMPRESS_BF16 } },
+		{ MLP, 3, 2, { 1, 1, 1 }, { .kind = GT_PARALLEL_ZERO1 } },
+		{ MLP, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_ZERO2 } },
+		{ MLP, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_ZERO3 } },
 	};
 	const uint64_t scratch = GT_CUDA_SCRATCH_BYTES + GT_CUDA_BLOCK_COUNTER_BYTES;
 
@@ -323,7 +335,7 @@ static void plans_expect_the_way_of_the_run(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const struct mode m = { MLP, 2, cases[i].gpus, 2,
+		const struct mode m = { MLP, 2, cases[i].gpus, { 1, 1 },
 			{ .kind = GT_PARALLEL_DDP, .reproducible = cases[i].reproducible } };
 		struct gt_train_options options = options_of(&m, cases[i].way);
 		struct gt_err err = GT_ERR_INIT;

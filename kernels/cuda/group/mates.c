@@ -61,10 +61,14 @@ static bool share_gpu(const struct card *a, const struct card *b)
 	return gt_cuda_card_same_process(&a->rank, &b->rank) && a->rank.index == b->rank.index;
 }
 
+/* The default stream, by which memory is allocated, and the one that times algorithms. */
+enum { OTHER_STREAMS = 2 };
+
 /*
  * A stream that waits for another rank holds up the streams behind it in its queue, and one of
  * them may have the work that it waits for. Each rank counted the streams when it had made its own.
- * The highest count is that of the last rank, which saw those of all.
+ * The highest count is that of the last rank, which saw those of all. While there are no more of
+ * them than queues, each has its own (kernels/cuda/queues.h).
  */
 static int check_queues(const struct card *cards, int size, struct gt_err *err)
 {
@@ -77,6 +81,7 @@ static int check_queues(const struct card *cards, int size, struct gt_err *err)
 			ranks++;
 			streams = streams > cards[s].streams ? streams : cards[s].streams;
 		}
+		streams += OTHER_STREAMS;
 		if (ranks == 1 || streams <= cards[r].queues)
 			continue;
 		gt_err_set(err, GT_EDEVICE, "%s: %d streams of the ranks share %d queues",
@@ -146,21 +151,37 @@ static int share_seats(struct gt_cuda_group *g, struct gt_cuda_mates *m, struct 
 	return 0;
 }
 
+/* The cards of all ranks, which the caller frees; they are checked. */
+static int gather_cards(
+    struct gt_group *host, const struct gt_device *device, struct card **out, struct gt_err *err)
+{
+	struct gt_err own = GT_ERR_INIT;
+	struct card mine = { .streams = gt_cuda_count_stream(device->index, 0),
+		.queues = count_queues(),
+		.rank = gt_cuda_card_of(device, &own) };
+	void *gathered;
+	int rc = gt_cuda_gather_new(host, &mine, sizeof(mine), &gathered, err);
+
+	*out = gathered;
+	return rc ? rc : check_cards(*out, host->size, host->rank, err);
+}
+
+int gt_cuda_check_queues(struct gt_group *host, const struct gt_device *device, struct gt_err *err)
+{
+	struct card *cards;
+	int rc = gather_cards(host, device, &cards, err);
+
+	free(cards);
+	return rc;
+}
+
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err)
 {
-	const int size = g->group.size;
 	struct gt_err own = GT_ERR_INIT;
-	struct card mine = { .streams = gt_cuda_count_stream(g->device->index, 0),
-		.queues = count_queues(),
-		.rank = gt_cuda_card_of(g->device, &own) };
 	struct card *cards;
-	void *gathered;
-	int rc = gt_cuda_gather_new(g->host, &mine, sizeof(mine), &gathered, err);
+	int rc = gather_cards(g->host, g->device, &cards, err);
 
-	cards = gathered;
-	if (!rc)
-		rc = check_cards(cards, size, g->group.rank, err);
-	if (!rc && are_mates(cards, size)) {
+	if (!rc && are_mates(cards, g->group.size)) {
 		struct gt_cuda_mates *m = new_mates(g, cards, &own);
 
 		rc = gt_cuda_agree(g->host, &own, err);

@@ -37,6 +37,9 @@ enum {
 	GT_CUDA_MATES_ACTS = 64
 };
 
+/* The function `check_queues` of gt_cuda_backend (lib/device/backend.h). */
+int gt_cuda_check_queues(struct gt_group *host, const struct gt_device *device, struct gt_err *err);
+
 /*
  * Find the mates, and set g->mates. All ranks of the group must call this. Call it after g->stream
  * is created and before links->connect() (struct gt_cuda_links). Call the functions below, except
@@ -44,8 +47,8 @@ enum {
  * mates initializes. connect() waits for all ranks, and so also for the rank that initializes the
  * lock.
  *
- * Errors: GT_EDEVICE on all ranks if mates share a GPU and the streams of their process on this GPU
- * outnumber the hardware queues (kernels/cuda/host_call.c); the errors of lib/comm/group.h.
+ * Errors: GT_EDEVICE on all ranks if mates share a GPU and it has too few hardware queues for the
+ * streams of their process (kernels/cuda/queues.h); the errors of lib/comm/group.h.
  */
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err);
 
