@@ -248,10 +248,8 @@ static void cuda_stream_free(struct gt_stream *stream)
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);
-	if (!gt_cuda_count_stream(stream->index, -1)) {
-		gt_cuda_queue_free_all(stream->index);
+	if (!gt_cuda_count_stream(stream->index, -1))
 		gt_cuda_pinned_free_all(stream->index);
-	}
 	free(stream);
 }
 

@@ -16,12 +16,12 @@ struct kept {
 static struct {
 	pthread_mutex_t lock;
 	struct kept *first;
-} queues = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} cuda_queues = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* With the lock: the link to the device's first stream that is free, or the end of the list. */
 static struct kept **find(int index)
 {
-	struct kept **at = &queues.first;
+	struct kept **at = &cuda_queues.first;
 
 	while (*at && ((*at)->index != index || (*at)->taken))
 		at = &(*at)->next;
@@ -51,7 +51,7 @@ cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out)
 	cudaError_t e = cudaSuccess;
 
 	*out = NULL;
-	pthread_mutex_lock(&queues.lock);
+	pthread_mutex_lock(&cuda_queues.lock);
 	at = find(index);
 	if (!*at)
 		e = create(at, index);
@@ -59,31 +59,35 @@ cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out)
 		(*at)->taken = true;
 		*out = (*at)->queue;
 	}
-	pthread_mutex_unlock(&queues.lock);
+	pthread_mutex_unlock(&cuda_queues.lock);
 	return e;
+}
+
+/* Those of a device that has failed have work that never will be done. */
+static bool is_idle(cudaStream_t queue)
+{
+	bool idle = cudaStreamQuery(queue) == cudaSuccess;
+
+	cudaGetLastError();
+	return idle;
 }
 
 void gt_cuda_queue_give(int index, cudaStream_t queue)
 {
-	pthread_mutex_lock(&queues.lock);
-	for (struct kept *k = queues.first; k; k = k->next)
-		if (k->index == index && k->queue == queue)
-			k->taken = false;
-	pthread_mutex_unlock(&queues.lock);
-}
+	struct kept **at = &cuda_queues.first, *k;
+	bool idle = is_idle(queue);
 
-void gt_cuda_queue_free_all(int index)
-{
-	struct kept **at;
-
-	pthread_mutex_lock(&queues.lock);
-	while (*(at = find(index))) {
-		struct kept *k = *at;
-
+	pthread_mutex_lock(&cuda_queues.lock);
+	while (*at && ((*at)->index != index || (*at)->queue != queue))
+		at = &(*at)->next;
+	k = *at;
+	if (k && idle) {
+		k->taken = false;
+	} else if (k) {
 		*at = k->next;
-		if (cudaStreamDestroy(k->queue) != cudaSuccess)
-			cudaGetLastError(); /* of a kernel before, which later calls report, too */
+		cudaStreamDestroy(queue);
+		cudaGetLastError();
 		free(k);
 	}
-	pthread_mutex_unlock(&queues.lock);
+	pthread_mutex_unlock(&cuda_queues.lock);
 }

@@ -17,9 +17,10 @@
  *   free B C          A in queue 0
  *   create D E F      D in queue 3, E in 0, F in 1: E and A share a queue
  *
- * So a stream that is given back is kept, and taken again before a new one is created: D and E are
- * the old B and C, and F is the first one that CUDA puts into queue 3. On an H200, four ranks
- * waited for each other for ever before that (tests/unit/test_zero.c).
+ * So a stream that is given back is kept until the process ends, and taken again before a new one
+ * is created: D and E are the old B and C, and F is the first one that CUDA puts into queue 3. The
+ * default stream is never freed either, and keeps its queue. When streams were not kept, four ranks
+ * on an H200 waited for each other for ever (tests/unit/test_zero.c).
  *
  * `index` is the index of the device. All functions may be called from any thread.
  */
@@ -28,11 +29,8 @@
  * NULL after an error. */
 cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out);
 
-/* Give back a stream of gt_cuda_queue_take() with the same index. All its work must be done, or its
- * device must have failed. */
+/* Give back a stream of gt_cuda_queue_take() with the same index. All its work must be done;
+ * otherwise its device has failed, and the stream is destroyed. */
 void gt_cuda_queue_give(int index, cudaStream_t queue);
-
-/* Destroy the streams of the device that were given back. */
-void gt_cuda_queue_free_all(int index);
 
 #endif

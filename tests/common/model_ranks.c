@@ -268,6 +268,8 @@ static void *do_job(void *self)
 	if (j->rank->enter)
 		j->rank->enter(j->rank);
 	j->opened = !open_store(j->rank) && !open_program(j->rank);
+	if (!j->opened && j->rank->group)
+		gt_group_stop(j->rank->group); /* the other ranks do not wait for this one */
 	if (j->opened && j->then)
 		j->then(j->rank);
 	return NULL;

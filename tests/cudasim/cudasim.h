@@ -24,6 +24,8 @@ extern "C" {
  *   out of bounds ends the program with the line of the kernel.
  * - The pinned host memory that a copy goes to is NaN until the copy runs, unless an earlier copy
  *   that still has to run uses it, or streams wait for functions of the host, which may use it.
+ * - A device has CUDA_DEVICE_MAX_CONNECTIONS hardware queues (default 8), which new streams take in
+ *   turn. A stream that waits holds up later work of other streams of its queue.
  * - A stream holds 1024 operations. The thread that queues one more waits for a place, and all
  *   calls of other threads wait for this thread.
  *

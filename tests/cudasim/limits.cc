@@ -1,4 +1,4 @@
-/* limits.cc - the number of devices, their hardware queues, and how much shared memory they have. */
+/* limits.cc - the devices, their hardware queues, and the shared memory that launches ask for. */
 #include <cstdlib>
 #include <map>
 
