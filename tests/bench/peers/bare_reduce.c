@@ -121,6 +121,10 @@ static void measure(size_t bytes)
 	fflush(stdout);
 }
 
+/* Buffers that are 256 MiB apart would push each other's lines out of the caches of AMD's processors:
+ * see part_bytes() of lib/comm/shm/segment.c. */
+enum { APART = 2 << 20 };
+
 static void *share(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -143,7 +147,7 @@ int main(int argc, char **argv)
 		max = strtoul(argv[i], NULL, 10) > max ? strtoul(argv[i], NULL, 10) : max;
 	shared = share(sizeof(*shared));
 	for (int r = 0; r < size; r++)
-		buffers[r] = share(max);
+		buffers[r] = share(max + APART);
 	for (int r = 1; r < size && !rank; r++)
 		rank = fork() ? 0 : r;
 	memset(buffers[rank], 0, max);
