@@ -15,8 +15,8 @@
  * AHEAD is a page, as a processor's own prefetching stops at the end of a page.
  *
  * Two sources need no accumulator where the elements in memory have the type of the sum: then two
- * ranks, with at most two results, go over a block once. Their outputs are fetched as their inputs
- * are; otherwise stores would wait for memory, and the loads behind them.
+ * ranks, with at most two results, go over a block once. Unless the outputs are the inputs, they are
+ * fetched as those are; otherwise stores would wait for memory, and the loads behind them.
  */
 enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
@@ -61,7 +61,8 @@ struct reduction {
  * at a line of the instruction cache, so that its speed does not depend on the code before it. */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
     !defined(__SANITIZE_THREAD__)
-#define VECTORS __attribute__((target_clones("avx2", "default"), optimize("align-loops=64")))
+#define VECTORS                                                                                    \
+	__attribute__((target_clones("avx512f", "avx2", "default"), optimize("align-loops=64")))
 #else
 #define VECTORS
 #endif
@@ -280,6 +281,7 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 	const struct arithmetic *row = &rows[dtype];
 	const struct reduction r = reduction_of(row, reduction);
 	const bool two = r.both && n == 2 && dsts <= 2;
+	const bool in_place = dst[0] == src[0] && dst[dsts - 1] == src[dsts - 1];
 	const size_t size = gt_dtype_size(dtype);
 
 	assert(row->block && dsts >= 1 && n >= 2 && n <= 1 << LEVELS_MAX);
@@ -288,7 +290,9 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 
 		prefetch(src, n, skip + AHEAD_BYTES, count * size);
 		if (two) {
-			prefetch((const void *const *)dst, dsts, skip + AHEAD_BYTES, count * size);
+			if (!in_place)
+				prefetch((const void *const *)dst, dsts, skip + AHEAD_BYTES,
+				    count * size);
 			reduce_two(&r, dst, dsts, src, skip, m);
 		} else {
 			reduce_block(row, &r, reduction == GT_AVG, dst, dsts, src, n, skip, m);
