@@ -15,8 +15,8 @@
  * AHEAD is a page, as a processor's own prefetching stops at the end of a page.
  *
  * Two sources need no accumulator where the elements in memory have the type of the sum: then two
- * ranks, with at most two results, go over a block once. Unless the outputs are the inputs, they are
- * fetched as those are; otherwise stores would wait for memory, and the loads behind them.
+ * ranks, with at most two results, go over a block once. Outputs are fetched as inputs are, unless
+ * they are the inputs; otherwise stores would wait for memory, and the loads behind them.
  *
  * Sources of few bytes together are often in a cache, where fetching them costs more than it gains:
  * a fourth of the time of two ranks that sum 1 to 4 MiB in place.

@@ -121,8 +121,8 @@ static void measure(size_t bytes)
 	fflush(stdout);
 }
 
-/* Buffers that are 256 MiB apart would push each other's lines out of the caches of AMD's processors:
- * see part_bytes() of lib/comm/shm/segment.c. */
+/* Buffers that are 256 MiB apart would push each other's lines out of the caches of AMD's
+ * processors: see part_bytes() of lib/comm/shm/segment.c. */
 enum { APART = 2 << 20 };
 
 static void *share(size_t bytes)
