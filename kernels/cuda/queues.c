@@ -63,7 +63,7 @@ cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out)
 	return e;
 }
 
-/* Those of a device that has failed have work that never will be done. */
+/* Whether a stream has no work left. The work of a device that has failed never ends. */
 static bool is_idle(cudaStream_t queue)
 {
 	bool idle = cudaStreamQuery(queue) == cudaSuccess;

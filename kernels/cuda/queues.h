@@ -6,7 +6,8 @@
 
 /*
  * A GPU has 1 to 32 hardware queues for a process (CUDA C++ Programming Guide, "CUDA Environment
- * Variables", CUDA_DEVICE_MAX_CONNECTIONS), and CUDA gives each new stream the next queue in turn.
+ * Variables", CUDA_DEVICE_MAX_CONNECTIONS). NVIDIA does not document which queue a stream gets;
+ * that each new stream gets the next one in turn explains how an H200 behaved (see below).
  * A stream that waits for another rank holds up all later work of its hardware queue. So two
  * streams of ranks that are threads on one GPU must not have the same queue.
  *
@@ -25,12 +26,12 @@
  * `index` is the index of the device. All functions may be called from any thread.
  */
 
-/* Take a stream that does not wait for the default stream, nor the default stream for it. *out is
- * NULL after an error. */
+/* Take a stream that does not wait for the default stream, nor the default stream for it. Device
+ * `index` must be the current device of the calling thread. *out is NULL after an error. */
 cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out);
 
-/* Give back a stream of gt_cuda_queue_take() with the same index. All its work must be done;
- * otherwise its device has failed, and the stream is destroyed. */
+/* Give back a stream of gt_cuda_queue_take(), with the same index. Wait for its work first. If the
+ * device has failed, so that the work never ends, the stream is destroyed instead of kept. */
 void gt_cuda_queue_give(int index, cudaStream_t queue);
 
 #endif

@@ -58,7 +58,8 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     struct gt_err *err);
 
 /* Predict the way that gt_device_way_choose() would choose, without the other ranks. A dry run,
- * which only plans memory, uses this prediction. `shared`: some ranks share a device. */
+ * which only plans memory, uses this prediction. `shared`: some ranks share a device. NCCL takes
+ * such ranks if NCCL_MULTI_RANK_GPU_ENABLE is set, which is not predicted. */
 void gt_device_way_expect(struct gt_device_way *out, const struct gt_device *device, bool shared,
     const struct gt_device_way_options *options);
 

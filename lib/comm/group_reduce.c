@@ -18,8 +18,9 @@
  * ranks, with at most two results, go over a block once. Outputs are fetched as inputs are, unless
  * they are the inputs; otherwise stores would wait for memory, and the loads behind them.
  *
- * Sources of few bytes together are often in a cache, where fetching them costs more than it gains:
- * a fourth of the time of two ranks that sum 1 to 4 MiB in place.
+ * Sources that are small together are often in a cache. Fetching them then costs more than it gains:
+ * it took a fourth of the time when two ranks summed 1 to 4 MiB in place. The pieces of a staged
+ * collective (shm/collectives.c) are small, too; they are not slower for it.
  */
 enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, CACHED_BYTES = 4 << 20, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
@@ -284,7 +285,7 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 	const struct arithmetic *row = &rows[dtype];
 	const struct reduction r = reduction_of(row, reduction);
 	const bool two = r.both && n == 2 && dsts <= 2;
-	const bool in_place = dst[0] == src[0] && dst[dsts - 1] == src[dsts - 1];
+	const bool in_place = two && dst[0] == src[0] && dst[dsts - 1] == src[dsts - 1];
 	const size_t size = gt_dtype_size(dtype);
 	const bool fetched = (size_t)n * count * size > CACHED_BYTES;
 

@@ -314,10 +314,11 @@ struct gt_backend {
 	int (*stream_sync)(struct gt_stream *stream, struct gt_err *err);
 
 	/*
-	 * Optional: check that the device runs the streams of all ranks side by side. Devices have
-	 * a limited number of hardware queues. If two streams share a queue, and one of them waits
-	 * for another rank, then the other one waits, too, and ranks that are threads on one device
-	 * can wait for each other for ever. Every rank of `host`, a group for host memory, calls
+	 * Optional: check that a device which several ranks of `host` use has a hardware queue for
+	 * each stream of their process. If two streams share a queue, and one of them waits for
+	 * another rank, then the other one waits, too, and ranks that are threads on one device can
+	 * wait for each other for ever. Ranks of other groups do not count: a group with one rank
+	 * on each device always passes. Every rank of `host`, a group for host memory, calls
 	 * this after it has made its streams. All ranks get the same result: GT_EDEVICE if there
 	 * are too few queues.
 	 */
