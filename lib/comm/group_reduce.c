@@ -18,9 +18,9 @@
  * ranks, with at most two results, go over a block once. Outputs are fetched as inputs are, unless
  * they are the inputs; otherwise stores would wait for memory, and the loads behind them.
  *
- * Sources that are small together are often in a cache. Fetching them then costs more than it gains:
- * it took a fourth of the time when two ranks summed 1 to 4 MiB in place. The pieces of a staged
- * collective (shm/collectives.c) are small, too; they are not slower for it.
+ * Sources that are small together are often in a cache. Fetching them then costs more than it
+ * gains: it took a fourth of the time when two ranks summed 1 to 4 MiB in place. The pieces of a
+ * staged collective (shm/collectives.c) are small, too; they are not slower for it.
  */
 enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, CACHED_BYTES = 4 << 20, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");

@@ -257,10 +257,11 @@ static void touch(unsigned char *p, size_t bytes)
 
 /*
  * Parts of 2 MiB or more begin at huge pages, so that no huge page belongs to two ranks, whose
- * processors may be far apart. Such a part is an odd number of huge pages: the first-level cache of AMD's processors finds a line by a
- * hash of bits 12 to 27 of its address (Lipp et al., "Take A Way: Exploring the Security
- * Implications of AMD's Cache Way Predictors", 2020). Buffers that are 256 MiB apart, or a multiple
- * of that, would push each other's lines out: an all-reduce of two ranks takes 7 times as long.
+ * processors may be far apart. Such a part is an odd number of huge pages: the first-level cache
+ * of AMD's processors finds a line by a hash of bits 12 to 27 of its address (Lipp et al., "Take
+ * A Way: Exploring the Security Implications of AMD's Cache Way Predictors", 2020). Buffers that
+ * are 256 MiB apart, or a multiple of that, would push each other's lines out: an all-reduce of
+ * two ranks takes 7 times as long.
  */
 static size_t part_bytes(size_t want)
 {
