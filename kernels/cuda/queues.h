@@ -12,7 +12,7 @@
  * streams of ranks that are threads on one GPU must not have the same queue.
  *
  * Counting the streams that are in use is not enough, if streams are freed and others created.
- * Example with 4 hardware queues, of which the letters are streams:
+ * Example with 4 hardware queues; the letters are streams:
  *
  *   create A B C      A in queue 0, B in 1, C in 2
  *   free B C          A in queue 0
@@ -20,8 +20,8 @@
  *
  * So a stream that is given back is kept until the process ends, and taken again before a new one
  * is created: D and E are the old B and C, and F is the first one that CUDA puts into queue 3. The
- * default stream is never freed either, and keeps its queue. When streams were not kept, four ranks
- * on an H200 waited for each other for ever (tests/unit/test_zero.c).
+ * default stream is never freed either, and keeps its queue. When streams were not kept, ranks on
+ * an H200 waited for each other until their timeout (tests/unit/test_zero.c).
  *
  * `index` is the index of the device. All functions may be called from any thread.
  */

@@ -14,7 +14,7 @@
  * lib/comm/group.h struct gt_group, and lib/comm/device_group.h struct gt_device_groups. */
 struct gt_kernel;
 struct gt_group;
-struct gt_device; /* device.h */
+struct gt_device; /* below */
 struct gt_device_groups;
 
 /*
@@ -318,9 +318,9 @@ struct gt_backend {
 	 * each stream of their process. If two streams share a queue, and one of them waits for
 	 * another rank, then the other one waits, too, and ranks that are threads on one device can
 	 * wait for each other for ever. Ranks of other groups do not count: a group with one rank
-	 * on each device always passes. Every rank of `host`, a group for host memory, calls
-	 * this after it has made its streams. All ranks get the same result: GT_EDEVICE if there
-	 * are too few queues.
+	 * on each device always passes. Every rank of `host`, a group for host memory, calls this
+	 * after it has made its streams. All ranks get the same result: GT_EDEVICE if there are too
+	 * few queues.
 	 */
 	int (*check_queues)(
 	    struct gt_group *host, const struct gt_device *device, struct gt_err *err);

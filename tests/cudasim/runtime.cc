@@ -187,7 +187,7 @@ static bool may_run(const cudasim_stream *s)
 	           sim.error[s->device] != cudaSuccess);
 }
 
-/* Whether a stream of the same hardware queue waits, whose work was queued before. */
+/* Whether earlier work of another stream waits in the same hardware queue. */
 static bool is_held_up(const cudasim_stream *s)
 {
 	for (const cudasim_stream *o = sim.streams; o; o = o->next)

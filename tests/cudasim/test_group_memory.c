@@ -115,7 +115,7 @@ static const struct mode modes[] = {
 	{ GPT, 2, 2, { 1, 1 }, { .kind = GT_PARALLEL_ZERO3 } },
 	{ GPT, 2, 1, { 1, 1 }, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
 	/* the world, ranks with the same samples, and with other samples */
-	{ GPT, 4, 4, { 3, 3, 3, 3 }, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
+	{ GPT, 4, 2, { 3, 3, 3, 3 }, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
 	{ GPT, 4, 2, { 3, 3, 3, 3 }, { .kind = GT_PARALLEL_ZERO1, .tensor = 2 } },
 	/* the world, two links, the embedding that is the head, too */
 	{ GPT, 2, 2, { 4, 4 }, { .kind = GT_PARALLEL_DDP, .stages = 2 } },

@@ -52,7 +52,7 @@ static bool have_joined(const member &m)
 	return true;
 }
 
-/* Whether ranks share a GPU that do not say that they may. */
+/* Whether ranks share a GPU although the environment does not allow it. */
 static bool share_a_gpu(const member &m)
 {
 	const char *several = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
