@@ -148,6 +148,8 @@ SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 # The same tables on the GPUs of this machine; and the program itself on simulated ones.
 GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
 GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
+# Under the race checker one stands in for cuBLASLt; the other is empty, so convolutions do without cuDNN.
+GPU_SO := $(addprefix $(BUILD)/tests/gpu/,libcublasLt.so.13 libcudnn.so.9)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
 # Stand in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
@@ -203,6 +205,14 @@ $(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a |
 $(GPU_TABLE_BIN): $(BUILD)/tests/gpu/%: $(BUILD)/obj/tests/unit/%.o $(GPU_BACKENDS) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
+
+$(BUILD)/tests/gpu/libcudnn.so.9: $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,TEXT,$@): >$@
+
+$(BUILD)/tests/gpu/libcublasLt.so.13: tests/gpu/cublaslt.cu tests/common/cublaslt.inc kernels/cuda/cublaslt.h $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)$(NVCC) $(NVCC_FLAGS) -Xcompiler -fPIC -shared -Xlinker -soname=$(@F) -o $@ $<
 
 $(FUZZ_REPLAY): $(FUZZ_OBJ) $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
@@ -263,7 +273,7 @@ $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.
 # This one takes the machine's own cuDNN.
 $(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
 $(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_SO)
-$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
+$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc tests/common/cublaslt.inc kernels/cuda/cublaslt.h
 $(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks.h) kernels/cuda/nccl/api.h
 $(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
 $(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
@@ -364,7 +374,7 @@ check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
 check-gpu:   ## run tables, models, training and benchmarks on this machine's GPU, and the toolkit's checkers; PEERS=file.json
 	+@$(MAKE) --no-print-directory CUDA=1 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-gpu-run
 
-check-gpu-run: all $(GPU_TABLE_BIN) $(ORACLE_BIN)
+check-gpu-run: all $(GPU_TABLE_BIN) $(GPU_SO) $(ORACLE_BIN)
 	@TIMEOUT=600 $(RUN_TESTS) tests/run gpu
 	@! $(BUILD)/gtrain probe --json | grep -q '"available": true' || \
 	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')

@@ -268,11 +268,21 @@ static void *do_job(void *self)
 	if (j->rank->enter)
 		j->rank->enter(j->rank);
 	j->opened = !open_store(j->rank) && !open_program(j->rank);
-	if (!j->opened && j->rank->group)
-		gt_group_stop(j->rank->group); /* the other ranks do not wait for this one */
 	if (j->opened && j->then)
 		j->then(j->rank);
 	return NULL;
+}
+
+/* Why a GPU had too few queues for ranks; "" if it did not. These ranks keep their streams, and the
+ * GPU keeps the errors of other ranks that waited for them. So there is no other run on GPUs. */
+static char too_few[400];
+
+static void skip_if_too_few(void)
+{
+	if (!*too_few)
+		return;
+	print_message("%s\n", too_few);
+	skip();
 }
 
 void model_ranks_run(struct model_rank *ranks, int count, const struct model_rank *like,
@@ -285,6 +295,7 @@ void model_ranks_run(struct model_rank *ranks, int count, const struct model_ran
 	struct gt_err err = GT_ERR_INIT;
 	int n = count ? count : 1;
 
+	skip_if_too_few();
 	assert_true(n <= MOST_RANKS);
 	if (count)
 		assert_int_equal(gt_shm_of_threads(groups, count, &patience, &err), 0);
@@ -298,11 +309,10 @@ void model_ranks_run(struct model_rank *ranks, int count, const struct model_ran
 		pthread_join(threads[i], NULL);
 	/* Simulated GPUs are as many as the ranks; a machine may have fewer. */
 	for (int i = 0; i < n; i++)
-		if (!jobs[i].opened && strstr(ranks[i].err.text, "streams of the ranks share")) {
-			print_message(
-			    "skipped: GPUs: too few for %d ranks: %s\n", n, ranks[i].err.text);
-			skip();
-		}
+		if (!jobs[i].opened && strstr(ranks[i].err.text, "streams of the ranks share"))
+			snprintf(too_few, sizeof(too_few),
+			    "skipped: GPUs: too few for %d ranks: %s", n, ranks[i].err.text);
+	skip_if_too_few();
 	for (int i = 0; i < n; i++)
 		if (!jobs[i].opened)
 			fail_msg("%s, rank %d: %s", like->spec, i, ranks[i].err.text);

@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "lib/base/half.h"
+#include "tests/common/cublaslt.inc"
 #include "tests/cudasim/inside.h"
 #include "tests/cudasim/tf32.h"
 
@@ -20,7 +20,6 @@
  */
 
 enum { MAGIC = 0x6c74 };
-enum { DEFAULT_ALIGNMENT = 256, DEFAULT_REDUCTIONS = 7 };
 
 /* In the order in which they are proposed. One that reduces in place is not deterministic. */
 static const struct {
@@ -38,28 +37,6 @@ static const struct {
 	{ 0.1, 0, 0, 2, true },
 };
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
-
-struct layout {
-	int type;
-	uint64_t rows, cols;
-	int64_t leading;
-};
-
-struct operation {
-	int compute, scale, trans_a, trans_b, epilogue;
-	void *bias, *aux;
-	int64_t aux_leading;
-};
-
-struct preference {
-	uint64_t workspace_bytes;
-	uint32_t reductions, alignment[4];
-};
-
-static size_t size_of(int type)
-{
-	return type == GT_LT_F64 ? 8 : type == GT_LT_F32 ? 4 : 2;
-}
 
 static double load(const void *p, int type, int64_t i)
 {
@@ -92,13 +69,6 @@ static void store(void *p, int type, int64_t i, double x)
 	}
 }
 
-/* ---- descriptors ---- */
-
-extern "C" size_t cublasLtGetVersion()
-{
-	return 130000;
-}
-
 extern "C" int cublasLtCreate(void **handle)
 {
 	if (cudasim_products.create_fails && cudasim_products.create_fails--)
@@ -107,127 +77,7 @@ extern "C" int cublasLtCreate(void **handle)
 	return cudaGetDevice((int *)*handle) == cudaSuccess ? GT_LT_SUCCESS : 1;
 }
 
-extern "C" int cublasLtMatmulDescCreate(void **desc, int compute, int scale)
-{
-	*desc = new operation{ compute, scale, GT_LT_NOT_TRANSPOSED, GT_LT_NOT_TRANSPOSED,
-		GT_LT_EPILOGUE_NONE, nullptr, nullptr, 0 };
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatmulDescDestroy(void *desc)
-{
-	delete (operation *)desc;
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatmulDescSetAttribute(
-    void *desc, int attribute, const void *value, size_t bytes)
-{
-	operation *o = (operation *)desc;
-	int *number = attribute == GT_LT_TRANS_A   ? &o->trans_a
-	              : attribute == GT_LT_TRANS_B ? &o->trans_b
-	                                           : &o->epilogue;
-
-	if (bytes == 8 && (attribute == GT_LT_BIAS_POINTER || attribute == GT_LT_AUX_POINTER ||
-	                      attribute == GT_LT_AUX_LEADING)) {
-		void *to = attribute == GT_LT_BIAS_POINTER  ? (void *)&o->bias
-		           : attribute == GT_LT_AUX_POINTER ? (void *)&o->aux
-		                                            : (void *)&o->aux_leading;
-
-		memcpy(to, value, bytes);
-		return GT_LT_SUCCESS;
-	}
-	if ((attribute != GT_LT_TRANS_A && attribute != GT_LT_TRANS_B &&
-	        attribute != GT_LT_EPILOGUE) ||
-	    bytes != sizeof(*number))
-		return GT_LT_INVALID_VALUE;
-	memcpy(number, value, bytes);
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatrixLayoutCreate(
-    void **out, int type, uint64_t rows, uint64_t cols, int64_t leading)
-{
-	*out = nullptr;
-	if (!rows || !cols || leading < (int64_t)rows)
-		return GT_LT_INVALID_VALUE;
-	*out = new layout{ type, rows, cols, leading };
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatrixLayoutDestroy(void *l)
-{
-	delete (layout *)l;
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatmulPreferenceCreate(void **out)
-{
-	preference *p = new preference{ 0, DEFAULT_REDUCTIONS, {} };
-
-	for (uint32_t &a : p->alignment)
-		a = DEFAULT_ALIGNMENT;
-	*out = p;
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatmulPreferenceDestroy(void *p)
-{
-	delete (preference *)p;
-	return GT_LT_SUCCESS;
-}
-
-extern "C" int cublasLtMatmulPreferenceSetAttribute(
-    void *p, int attribute, const void *value, size_t bytes)
-{
-	preference *to = (preference *)p;
-
-	if (attribute == GT_LT_MAX_WORKSPACE && bytes == sizeof(uint64_t))
-		memcpy(&to->workspace_bytes, value, bytes);
-	else if (attribute == GT_LT_REDUCTIONS && bytes == sizeof(uint32_t))
-		memcpy(&to->reductions, value, bytes);
-	else if (attribute >= GT_LT_ALIGNMENT_A && attribute <= GT_LT_ALIGNMENT_D &&
-	         bytes == sizeof(uint32_t))
-		memcpy(&to->alignment[attribute - GT_LT_ALIGNMENT_A], value, bytes);
-	else
-		return GT_LT_INVALID_VALUE;
-	return GT_LT_SUCCESS;
-}
-
 /* ---- algorithms ---- */
-
-/* y [m, n] = op(a) [m, k] op(b) [k, n], all column-major. */
-struct problem {
-	operation op;
-	layout a, b, c, y;
-	int64_t m, n, k;
-};
-
-static problem problem_of(void *desc, void *a, void *b, void *c, void *y)
-{
-	problem p = { *(operation *)desc, *(layout *)a, *(layout *)b, *(layout *)c, *(layout *)y, 0,
-		0, 0 };
-
-	p.m = (int64_t)p.y.rows;
-	p.n = (int64_t)p.y.cols;
-	p.k = (int64_t)(p.op.trans_a ? p.a.rows : p.a.cols);
-	return p;
-}
-
-static bool fits_together(const problem &p)
-{
-	int64_t rows = (int64_t)(p.op.trans_a ? p.a.cols : p.a.rows);
-	int64_t inner = (int64_t)(p.op.trans_b ? p.b.cols : p.b.rows);
-	int64_t cols = (int64_t)(p.op.trans_b ? p.b.rows : p.b.cols);
-	bool wide = p.y.type == GT_LT_F64;
-	bool widens = p.y.type == GT_LT_F32 && size_of(p.a.type) == 2;
-
-	return rows == p.m && cols == p.n && inner == p.k && p.c.rows == p.y.rows &&
-	       p.c.cols == p.y.cols && (p.a.type == p.y.type || widens) && p.b.type == p.a.type &&
-	       p.c.type == p.y.type && p.op.scale == (wide ? GT_LT_F64 : GT_LT_F32) &&
-	       (p.op.compute == (wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32) ||
-	           (p.op.compute == GT_LT_COMPUTE_F32_TF32 && p.a.type == GT_LT_F32));
-}
 
 /* The product that an algorithm was proposed for; the bias's address is not part of it. */
 static uint64_t hash_of(const problem &p)
