@@ -273,8 +273,9 @@ static void *do_job(void *self)
 	return NULL;
 }
 
-/* Why a GPU had too few queues for ranks; "" if it did not. These ranks keep their streams, and the
- * GPU keeps the errors of other ranks that waited for them. So there is no other run on GPUs. */
+/* The reason why ranks could not open: their GPU had too few queues. "" if none. The streams of
+ * these ranks stay, and so do the errors of ranks that waited for them. So all later runs of the
+ * program are skipped. */
 static char too_few[400];
 
 static void skip_if_too_few(void)

@@ -57,9 +57,10 @@ int model_rank_collect_state(struct model_rank *r, int which, int state);
 
 /*
  * Open `count` ranks with the options of `like`, and let each call `then`, which may be NULL, in
- * threads of their own that compute alone. Fails the test if one of them cannot be opened. Weights
- * are those that one rank alone (count 0) has; where rank 0 is to give them to the others, it alone
- * has them at first. An error of `then` is in r->err, for the test to check.
+ * threads of their own that compute alone. Fails the test if one of them cannot be opened; skips
+ * it, and all later runs of the program, if a GPU has too few queues for the ranks. Weights are
+ * those that one rank alone (count 0) has; where rank 0 is to give them to the others, it alone has
+ * them at first. An error of `then` is in r->err, for the test to check.
  */
 void model_ranks_run(struct model_rank *ranks, int count, const struct model_rank *like,
     int (*then)(struct model_rank *r));

@@ -143,8 +143,8 @@ RUNS = [
     ("resnet20", "npy:pixels.npy,target=classes.npy", ["--steps", 2, "--batch", 1, *SGD], 5e-5, 5e-2, 2e-2),
     (GPT, "text:text.txt", ["--steps", 4, "--batch", 4, "--optimizer", "adamw", "--val-split", 0.1], 1e-4, 2e-2, 5e-3),
 ]
-# Rounding grows from step to step. A CPU that adds up in another order (ONEDNN_MAX_CPU_ISA=SSE41 or AVX512_CORE) is off by so
-# much: resnet20 in fp32 7e-4 after 10 steps and 2.6e-3 after 20, resnet50 4e-4 in the first step and 6e-2 in the third; the GPT in
+# Rounding errors grow from step to step. With another order of summation on the CPU (ONEDNN_MAX_CPU_ISA=SSE41 or AVX512_CORE),
+# curves differ by these amounts: resnet20 in fp32 7e-4 after 10 steps and 2.6e-3 after 20, resnet50 4e-4 in the first step and 6e-2 in the third; the GPT in
 # bf16 6e-3 within 25 steps and 2.5e-2 in the 38th. An H200 was 1.1e-3 off in step 10 of resnet20, 1.2e-3 in the first step of
 # resnet50, and 2.4e-2 in step 32 of the GPT.
 RUNS_LARGE = [

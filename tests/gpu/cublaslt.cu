@@ -6,9 +6,9 @@
 
 /*
  * racecheck of compute-sanitizer fails if it leaves out kernels of cuBLASLt, and takes minutes if
- * it checks them (CUDA 13.0 on an H200). With this library in place of cuBLASLt, it checks gtrain's
- * kernels around a product. The library refuses all epilogues, so gtrain's own kernels do the work
- * of these. Each thread computes one element of the result.
+ * it checks them (CUDA 13.0 on an H200). With this library in place of cuBLASLt, racecheck
+ * checks the kernels of gtrain around a product. The library refuses all epilogues, so kernels of
+ * gtrain compute them. Each thread computes one element of the result.
  */
 
 template <class T> __device__ double value_of(T x)
@@ -55,7 +55,8 @@ __device__ double tf32_of(double x)
 	return __uint_as_float(bits);
 }
 
-/* The elements of op(a) [m, k] and op(b) [k, n] lie so far apart. */
+/* Distances, in elements, between neighbours in a column or a row of op(a) [m, k] and op(b)
+ * [k, n]. */
 struct steps {
 	int64_t a_row, a_inner, b_inner, b_col;
 };
@@ -64,7 +65,7 @@ template <class In, class Out>
 __global__ void multiply(
     problem p, steps s, double alpha, const In *a, const In *b, double beta, const Out *c, Out *y)
 {
-	int64_t n = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i = n % p.m, j = n / p.m;
+	int64_t at = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i = at % p.m, j = at / p.m;
 	bool tf32 = p.op.compute == GT_LT_COMPUTE_F32_TF32;
 	double sum = 0;
 

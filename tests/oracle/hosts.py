@@ -143,8 +143,10 @@ def losses(folder):
         yield f"ranks on MPI that are lost # SKIP {no_mpi()}", ""
         return
     make_data(folder)
-    for name, number, wanted in (("stopped", signal.SIGSTOP, "is late for"), ("killed", signal.SIGKILL, "exited on signal 9")):
-        run, said = begin(folder, name, ["mpirun", *HERE, "-n", "2", *endless(folder, name, "--backend", "mpi", "--timeout", "2s")])
+    for name, number, wanted, patience in (("stopped", signal.SIGSTOP, "is late for", "2s"),
+                                           ("killed", signal.SIGKILL, "exited on signal 9", "60s")):
+        words = endless(folder, name, "--backend", "mpi", "--timeout", patience)
+        run, said = begin(folder, name, ["mpirun", *HERE, "-n", "2", *words])
         pids = running(f"{folder}/{name}")
         problem = "" if len(pids) == 2 else f"processes {pids}: {read(said)}"
         try:
