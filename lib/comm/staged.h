@@ -28,9 +28,9 @@
  * ranks; 0 means 1 MiB. In an all-gather or a reduce-scatter, a slot holds the data of all ranks,
  * so a chunk of one rank is smaller than the slot. Free the new group before the device.
  *
- * This is a collective call. If it fails on one rank, free or stop that rank's *group at once: the
- * others wait for it, at most for their timeout. Errors: GT_ENOMEM; GT_EDEVICE (`check_queues` in
- * lib/device/backend.h); the errors of the backend and of group.h. *group is then unchanged.
+ * This is a collective call. If it fails on one rank, free that rank's *group at once: until then
+ * the others wait for it, at most for their timeout. Errors: GT_ENOMEM; GT_EDEVICE (`check_queues`
+ * in lib/device/backend.h); the errors of the backend and of group.h. *group is then unchanged.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);
