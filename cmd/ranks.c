@@ -167,7 +167,7 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 	int rc;
 
 	if (!agreement)
-		return GT_ENOMEM;
+		return err->code;
 	o.agreement = agreement;
 	o.command = command;
 	rc = gt_comm_join(comm, world, &o, err);
@@ -188,15 +188,18 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		.log = &env->log };
 	struct gt_progress drawing = { .stream = stderr };
 	struct gt_arena arena = { 0 };
-	int rc = GT_ENOMEM;
+	json_t *agreed = gt_opts_to_json(&env->opts, err);
+	int rc = agreed ? 0 : err->code;
 
+	json_decref(agreed); /* made for its errors alone */
+	if (rc)
+		return rc;
 	/* Results of ranks go to the terminal directly, where they would meet the line that the
 	 * launcher has drawn for rank 0. */
 	if (gt_cmd_can_draw(STDERR_FILENO) && !(ranks->results && isatty(STDOUT_FILENO)))
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
-	if (options.argv)
-		rc = gt_launch(status, &options, err);
+	rc = options.argv ? gt_launch(status, &options, err) : GT_ENOMEM;
 	if (ranks->killed)
 		*ranks->killed = !rc && *status > KILLED;
 	if (*status > GT_EXIT_USAGE) /* a rank that was killed has failed */

@@ -89,7 +89,8 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 
 /* Start ranks->nproc processes of this program on this host, one for each rank, with the arguments
  * argv. Wait until all of them have ended. Set *status to the exit status of the command. The
- * calling thread must have no signals blocked. */
+ * calling thread must have no signals blocked. If an option cannot be written as JSON, fail before
+ * any process starts: gt_cmd_join() needs the JSON, so every rank would report the same error. */
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err);
 

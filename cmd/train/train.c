@@ -184,7 +184,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 	struct gt_metrics_writer *writer = NULL;
 	struct gt_train_result result;
 	json_t *config = gt_opts_to_json(&env->opts, err);
-	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
+	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : err->code;
 
 	if (!rc) {
 		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 4 };
