@@ -474,12 +474,13 @@ printed() {
 }
 
 # WORD...: the command on two ranks, each of which sees one GPU: those that gpu0 and gpu1 name, as NAME=VALUE.
+# The kernel gives other programs ports from 32768 on. Where rank 0 cannot begin, rank 1 does not wait long.
 each_with_a_gpu() {
-	local port=$((20000 + RANDOM % 20000)) other
+	local port=$((20000 + RANDOM % 10000)) other
 
 	export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port CUDASIM_DEVICES=1
 	# shellcheck disable=SC2086 # several variables
-	env $gpu1 RANK=1 LOCAL_RANK=1 "$GTRAIN" "$@" >out1 2>err1 3>&- &
+	env $gpu1 RANK=1 LOCAL_RANK=1 timeout 60 "$GTRAIN" "$@" >out1 2>err1 3>&- &
 	other=$!
 	# shellcheck disable=SC2086
 	env $gpu0 RANK=0 LOCAL_RANK=0 "$GTRAIN" "$@" >out0 2>err0 && status=0 || status=$?
