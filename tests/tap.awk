@@ -1,7 +1,8 @@
 # tap.awk - turn one test file's TAP into part of the whole: renumbered, named, counted.
 #
-# Variables: job, the name put before each test; rc and ms, its exit status and how long it took;
-# filter, T of make check; required, REQUIRE of it; counts, the file with the counts so far.
+# Variables: job, the name put before each test; rc and ms, its exit status and how long it took; cpu,
+# the user and system time of its processes as bash prints them (1m2.345s 0m0.678s); filter, T of make
+# check; required, REQUIRE of it; counts, the file with the counts so far.
 # A file that dies, stops short of its plan or has no plan is itself a failed test.
 
 BEGIN {
@@ -13,6 +14,7 @@ BEGIN {
 	skipped = n[3]
 	plan = -1
 	words = split(tolower(required), word, ",")
+	split(cpu, used, " ")
 }
 
 # Is this skip, by the words of its reason, one that is not allowed here?
@@ -49,6 +51,13 @@ function point(ok, name, directive)
 		printf "%s", said
 	said = ""
 	return 1
+}
+
+# 62.345 of 1m2.345s
+function seconds(text,    part)
+{
+	split(text, part, /[ms]/)
+	return 60 * part[1] + part[2]
 }
 
 # ok 3 - name; ok 3 name # skip why; not ok 3 # SKIP name (cmocka, which said why before)
@@ -118,6 +127,6 @@ END {
 		point(0, why, "")
 	}
 	if (shown)
-		printf "# %s: %.2f s\n", job, ms / 1000
+		printf "# %s: %.2f s, %.2f s of CPU time\n", job, ms / 1000, seconds(used[1]) + seconds(used[2])
 	print passed, failed, skipped > counts
 }
