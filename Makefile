@@ -85,7 +85,7 @@ SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$
              -fno-sanitize-recover=all -fno-omit-frame-pointer)
 SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE
 SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
-SIM_CXX    = -std=c++17 -O1 -g $(SIM_WARN) $(SIM_CPP)
+SIM_CXX    = -std=c++17 -O2 -g $(SIM_WARN) $(SIM_CPP)
 
 # CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
 # one binary runs everywhere and nothing here needs -march=native.
@@ -337,8 +337,8 @@ AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 # Testing -------------------------------------------------------------------------------------
 T       ?=
 REQUIRE ?=
-# Tests wait for clocks and for each other: with one file more than processors, none of these is idle.
-TEST_JOBS = $(shell expr $(JOBS) + 1)
+# Tests wait for clocks, for the disk and for each other: with two files more than processors, none of these is idle.
+TEST_JOBS = $(shell expr $(JOBS) + 2)
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
             JOBS='$(TEST_JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
 
