@@ -118,7 +118,6 @@ REFUSED = [
     ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "--reproducible with --accumulate cannot be combined with --parallel zero3"),
     ("resnet20", 2, ["--reproducible", "--accumulate", 2, "--sync-bn"], "--reproducible with --accumulate cannot be combined with --sync-bn"),
     ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2, "--chunks", 2], "--reproducible cannot be combined with --chunks"),
-    ("gpt", 2, ["--reproducible", "--backend", "ring"], "cannot be combined with --backend ring"),
 ]
 
 
@@ -183,6 +182,8 @@ BITS = [
       for kind in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3") for n in (1, 2, 4) if (kind, n) != ("ddp", 1)),
     *(Bits(ALL, f"one, pipeline of {stages}, {schedule}, {n} ranks", n, ["--pipeline-parallel", stages, "--schedule", schedule], stages)
       for stages, n in ((2, 2), (3, 3), (4, 4), (2, 4)) for schedule in ("gpipe", "1f1b")),
+    *(Bits(ALL, f"one, {kind} on a ring, {n} ranks", n, ["--parallel", kind, "--backend", "ring"], 1)
+      for kind in ("ddp", "zero2") for n in (2, 4)),
     # A layer's sums are made in as many parts as it has: that, like the model, is part of what is computed.
     *(Bits(LINEAR, f"tensor of {tensor}, {kind}, {n} ranks", n, ["--parallel", kind, "--tensor-parallel", tensor], tensor)
       for tensor, ranks in ((2, (2, 4, 8)), (4, (4, 8))) for kind in ("ddp", "mirrored") for n in ranks),
