@@ -467,10 +467,13 @@ OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.
 
 
 def has_case(model, kind, large):
-    """ResNets take most of the time. Adam differs from AdamW in the decay alone, which smaller models show."""
+    """ResNets take most of the time. Adam differs from AdamW in the decay alone, which smaller models show. The layers of ResNets for
+    ImageNet are updated as those of resnet20."""
     if kind == "muon":
         return model in MUON
-    return large or kind != "adam" or not model[0].startswith("resnet")
+    if large or not model[0].startswith("resnet"):
+        return True
+    return kind == "sgd" or kind == "adamw" and model[0] == "resnet20"
 
 
 def check(number, folder, model, network, batch, steps, kind, lr, adam_lr, decay, clip, bound, large, tuned=None):
