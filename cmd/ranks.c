@@ -154,7 +154,11 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 	for (int i = 0; i < env->opts.operand_count; i++)
 		fprintf(stream, "operand-%d %s\n", i + 1, env->opts.operands[i]);
 	json_decref(options);
-	fclose(stream);
+	if (fclose(stream)) {
+		gt_err_sys(err, "cannot write down the options");
+		free(text);
+		return NULL;
+	}
 	return text;
 }
 
@@ -175,6 +179,15 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 	return rc;
 }
 
+/* Each rank writes the options as JSON. If that fails, it fails once, here. */
+static int check_options(const struct gt_cmd_env *env, struct gt_err *err)
+{
+	json_t *options = gt_opts_to_json(&env->opts, err);
+
+	json_decref(options);
+	return options ? 0 : err->code;
+}
+
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err)
 {
@@ -188,10 +201,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		.log = &env->log };
 	struct gt_progress drawing = { .stream = stderr };
 	struct gt_arena arena = { 0 };
-	json_t *agreed = gt_opts_to_json(&env->opts, err);
-	int rc = agreed ? 0 : err->code;
+	int rc = check_options(env, err);
 
-	json_decref(agreed); /* made for its errors alone */
 	if (rc)
 		return rc;
 	/* Results of ranks go to the terminal directly, where they would meet the line that the
