@@ -474,7 +474,8 @@ printed() {
 }
 
 # WORD...: the command on two ranks, each of which sees one GPU: those that gpu0 and gpu1 name, as NAME=VALUE.
-# The kernel gives other programs ports from 32768 on. Where rank 0 cannot begin, rank 1 does not wait long.
+# The port is below 32768, because Linux gives ports from there on to any connection. If rank 0 could not listen,
+# rank 1 would wait for it for 600 s, so timeout(1) ends it.
 each_with_a_gpu() {
 	local port=$((20000 + RANDOM % 10000)) other
 

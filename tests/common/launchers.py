@@ -1,12 +1,20 @@
 """launchers.py - what launchers tell the ranks that they start."""
 import json
+import random
 import socket
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that is free, as is the next one. Linux gives ports from 32768 on to any connection, so that they are not free for long."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 30000)
+        try:
+            with socket.socket() as one, socket.socket() as two:
+                one.bind(("127.0.0.1", port))
+                two.bind(("127.0.0.1", port + 1))
+            return port
+        except OSError:
+            pass
 
 
 def environments(port):

@@ -5,12 +5,12 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
+from launchers import free_port  # noqa: E402
 from outcome import limited  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
@@ -230,10 +230,7 @@ def ranks(folder):
     for mode in ("ddp", "zero3", "ddp --tensor-parallel 2"):
         options = f"{WIDE} --parallel {mode}"
         limit = some_fit(f"{options} --nproc 2")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        env = dict(os.environ, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        env = dict(os.environ, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         args = [GTRAIN, "train", *f"{options} --steps 2 --recompute=auto --timeout 30 --out {folder}/{mode.replace(' ', '')}".split()]
         both = [subprocess.Popen(limited(args, **({"as": limit} if i else {})), env=dict(env, RANK=str(i), LOCAL_RANK=str(i)),
                                  stderr=subprocess.PIPE, text=True) for i in range(2)]
