@@ -279,7 +279,7 @@ $(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks
 $(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
 $(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
+	$(call say,LINK,$@)$(CXX) $(SIM_CXX) $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -337,7 +337,7 @@ AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 # Testing -------------------------------------------------------------------------------------
 T       ?=
 REQUIRE ?=
-# Tests wait for clocks, for the disk and for each other: with two files more than processors, none of these is idle.
+# Tests wait for clocks, for the disk and for each other. Two files more than processors keep all processors busy.
 TEST_JOBS = $(shell expr $(JOBS) + 2)
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
             JOBS='$(TEST_JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'

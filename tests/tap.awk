@@ -14,6 +14,7 @@ BEGIN {
 	skipped = n[3]
 	plan = -1
 	words = split(tolower(required), word, ",")
+	gsub(/,/, ".", cpu) # the decimal point of some locales
 	split(cpu, used, " ")
 }
 
