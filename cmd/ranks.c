@@ -179,7 +179,7 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 	return rc;
 }
 
-/* Each rank writes the options as JSON. If that fails, it fails once, here. */
+/* Every rank writes the options as JSON. Report a failure once, before the ranks start. */
 static int check_options(const struct gt_cmd_env *env, struct gt_err *err)
 {
 	json_t *options = gt_opts_to_json(&env->opts, err);

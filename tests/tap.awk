@@ -54,7 +54,7 @@ function point(ok, name, directive)
 	return 1
 }
 
-# 62.345 of 1m2.345s
+# The seconds of a time that bash prints: 62.345 for 1m2.345s.
 function seconds(text,    part)
 {
 	split(text, part, /[ms]/)

@@ -466,18 +466,11 @@ MUON = [m for m in MODELS if m[0] in ("mlp:20,32,32,10", "lenet", f"gpt:{TINY_SP
 OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4), ("muon", 0.1, 1.0, 1e-4)]
 
 
-def on_gpu():
-    return os.environ.get("MODEL_DEVICE", "cpu") != "cpu"
-
-
 def has_case(model, kind, large):
-    """ResNets take most of the time, so some of their cases are left out. Adam differs from AdamW in the decay alone, which smaller
-    models show. On the CPU, resnet18 and resnet50 train with SGD alone: AdamW updates their layers as it updates those of resnet20."""
+    """ResNets take most of the time. Adam differs from AdamW in the decay alone, which smaller models show."""
     if kind == "muon":
         return model in MUON
-    if large or not model[0].startswith("resnet"):
-        return True
-    return kind in (("sgd", "adamw") if model[0] == "resnet20" or on_gpu() else ("sgd",))
+    return large or kind != "adam" or not model[0].startswith("resnet")
 
 
 def check(number, folder, model, network, batch, steps, kind, lr, adam_lr, decay, clip, bound, large, tuned=None):
@@ -520,7 +513,7 @@ def main():
         for number, ((model, network, batch, sgd, adam, *more), (kind, decay, clip, bound)) in enumerate(cases, 1):
             steps, least = more or (STEPS, 0)
             lr = {"sgd": sgd, "muon": 2 * adam}.get(kind, adam)
-            if model.startswith("resnet") and on_gpu():
+            if model.startswith("resnet") and os.environ.get("MODEL_DEVICE", "cpu") != "cpu":
                 least = max(least, 3e-5)
             good &= check(number, folder, model, network, batch, steps, kind, lr, adam, decay, clip, max(bound, least), large)
         for number, ((model, network, batch, sgd, adam, rules), (kind, decay, clip, bound)) in enumerate(tuned, len(cases) + 1):

@@ -101,7 +101,7 @@ def instructions(folder):
 # ---- memory
 
 # Wide enough that the memory that plans count is most of a rank's.
-LARGE = "--model gpt:layers=8,width=256,heads=4,block=256,vocab=256 --data random --batch 8"
+LARGE = "--model gpt:layers=8,width=256,heads=4,block=256,vocab=256 --data random --batch 16"
 TINY = "--model gpt:layers=1,width=256,heads=4,block=8,vocab=256 --data random --batch 1"
 
 
