@@ -140,7 +140,7 @@ static void print_row(
 		if (size < 0)
 			put_title(cells[i + 1], b, &s[i]);
 		else
-			snprintf(cells[i + 1], CELL, "%.2f", bytes_per_s(b, &s[i], size) / 1e9);
+			gt_bench_rate(cells[i + 1], CELL, bytes_per_s(b, &s[i], size), 1e9);
 	for (size_t i = 0; i <= count; i++)
 		texts[i] = cells[i];
 	gt_table_row(table, texts, count + 1);

@@ -351,8 +351,8 @@ static void print_row(struct gt_table *table, const struct row *row)
 		snprintf(cells[2 + i], CELL, "%lld", (long long)sides[i]);
 	if (!row->no_time) {
 		snprintf(cells[5], CELL, "%.1f", row->time_s * 1e6);
-		snprintf(cells[6], CELL, "%.3f", flops(row) / 1e12);
-		snprintf(cells[7], CELL, "%.2f", bytes_per_s(row) / 1e9);
+		gt_bench_rate(cells[6], CELL, flops(row), 1e12);
+		gt_bench_rate(cells[7], CELL, bytes_per_s(row), 1e9);
 	} else {
 		snprintf(cells[5], CELL, "%s", row->no_time);
 	}

@@ -1,4 +1,4 @@
-/* measure.c - parse the options of device benchmarks: sizes, devices, types. */
+/* measure.c - parse the options of device benchmarks: sizes, devices, types; print a rate. */
 #include "cmd/bench/measure.h"
 
 #include <stdio.h>
@@ -92,4 +92,9 @@ const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_de
 	else
 		snprintf(buffer, GT_DEVICE_NAME_SIZE, "%s:%d", name->backend->name, name->index);
 	return buffer;
+}
+
+void gt_bench_rate(char *cell, size_t size, double per_s, double unit)
+{
+	snprintf(cell, size, per_s < unit ? "%#.3g" : "%.2f", per_s / unit);
 }

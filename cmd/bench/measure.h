@@ -1,6 +1,8 @@
-/* measure.h - parse options that several benchmarks share: sizes, devices, lists of words. */
+/* measure.h - options and table cells of benchmarks: sizes, devices, lists of words, rates. */
 #ifndef GT_CMD_BENCH_MEASURE_H
 #define GT_CMD_BENCH_MEASURE_H
+
+#include <stddef.h>
 
 #include "lib/base/err.h"
 #include "lib/device/name.h"
@@ -31,5 +33,9 @@ int gt_bench_read_words(int *out, int *count, const char *list, const char *cons
 
 /* Write the name of a device, such as "cuda:1" or "cpu", to `buffer`. Return `buffer`. */
 const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
+
+/* Print a measured rate, such as 12.5e9 bytes/s in units of 1e9, to a cell of a table: with two
+ * decimals, or with three significant digits below 1. So a slow rate is never printed as 0. */
+void gt_bench_rate(char *cell, size_t size, double per_s, double unit);
 
 #endif
