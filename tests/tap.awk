@@ -2,7 +2,8 @@
 #
 # Variables: job, the name put before each test; rc and ms, its exit status and how long it took; cpu,
 # the user and system time of its processes as bash prints them (1m2.345s 0m0.678s); filter, T of make
-# check; required, REQUIRE of it; counts, the file with the counts so far.
+# check; required, REQUIRE of it; counts, the file with the counts so far; failures, the file that gets
+# the lines of failed tests and the first lines of their messages, for a list at the end.
 # A file that dies, stops short of its plan or has no plan is itself a failed test.
 
 BEGIN {
@@ -27,6 +28,17 @@ function forbidden(reason,    i)
 	return 0
 }
 
+# Print lines of a failed test, and keep the first few.
+function complain(lines,    line, n, i)
+{
+	printf "%s", lines
+	n = split(lines, line, "\n")
+	for (i = 1; i < n && kept < 10; i++) {
+		print line[i] >> failures
+		kept++
+	}
+}
+
 # Count and print one test; 0 if the filter leaves it out.
 function point(ok, name, directive)
 {
@@ -46,10 +58,15 @@ function point(ok, name, directive)
 		passed++
 	else
 		failed++
-	printf "%s %d - %s: %s%s\n", ok || directive != "" ? "ok" : "not ok", passed + failed + skipped,
-	    job, name, directive != "" ? " # SKIP " directive : ""
-	if (!ok && directive == "")
-		printf "%s", said
+	name = passed + failed + skipped " - " job ": " name
+	if (directive != "")
+		print "ok " name " # SKIP " directive
+	else if (ok)
+		print "ok " name
+	else {
+		kept = 0
+		complain("not ok " name "\n" said)
+	}
 	said = ""
 	return 1
 }
@@ -104,7 +121,7 @@ function seconds(text,    part)
 	sub(/^# ?/, "", text)
 	last = text
 	if (after)
-		print "# " text
+		complain("# " text "\n")
 	else
 		said = said "# " text "\n"
 	tail = tail "# " text "\n"
