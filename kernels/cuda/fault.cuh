@@ -26,7 +26,7 @@
 __device__ __forceinline__ void gt_report_fault(struct gt_fault_slot *slot, gt_fault_kind kind,
     int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0)
 {
-	unsigned taken = *(volatile unsigned *)&slot->taken;
+	unsigned taken = gt_load_word(&slot->taken);
 
 	static_assert(GT_FAULT_VALUES == 4, "values are stored one by one");
 	if (atomicCAS(&slot->claimed, taken, taken + 1) != taken)
@@ -37,7 +37,7 @@ __device__ __forceinline__ void gt_report_fault(struct gt_fault_slot *slot, gt_f
 	slot->fault.values[2] = c;
 	slot->fault.values[3] = d;
 	__threadfence_system();
-	*(volatile unsigned *)&slot->written = taken + 1;
+	gt_store_word(&slot->written, taken + 1);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* gpu.cuh - macros and 16-bit types for kernels, which nvcc and the GPU simulator can compile. */
+/* gpu.cuh - macros, 16-bit types and words shared with the host, for nvcc and the GPU simulator. */
 #ifndef GT_KERNELS_CUDA_GPU_CUH
 #define GT_KERNELS_CUDA_GPU_CUH
 
@@ -137,5 +137,32 @@ __device__ __forceinline__ void gt_store(gt_bf16 *to, float x)
 {
 	gt_from_float(to, x);
 }
+
+/* ---- words that the host and other GPUs read and write while a kernel runs ---- */
+
+/* Read or write such a word. Other accesses are not ordered before or after these on a GPU: that
+ * takes __threadfence_system(). */
+#ifdef __CUDACC__
+__device__ __forceinline__ uint32_t gt_load_word(const uint32_t *word)
+{
+	return *(const volatile uint32_t *)word;
+}
+
+__device__ __forceinline__ void gt_store_word(uint32_t *word, uint32_t x)
+{
+	*(volatile uint32_t *)word = x;
+}
+#else
+/* The simulator's fence does nothing: these accesses themselves order the others. */
+inline uint32_t gt_load_word(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+inline void gt_store_word(uint32_t *word, uint32_t x)
+{
+	__atomic_store_n(word, x, __ATOMIC_RELEASE);
+}
+#endif
 
 #endif

@@ -19,7 +19,7 @@ extern "C" {
  *   the seed: ascending, descending, or shuffled. A result that is not the same for every seed is a
  *   race. Queued work runs when the host waits for something.
  * - Shared memory, and device memory from cudaMalloc(), begin as NaN. So a missing barrier shows.
- * - The host has no access rights to device memory but while kernels run; it gets a SIGSEGV.
+ * - The host can access device memory only while kernels run; at other times it gets a SIGSEGV.
  * - Blocks of device, shared and pinned memory have red zones. With the address sanitizer an access
  *   out of bounds ends the program with the line of the kernel.
  * - The pinned host memory that a copy goes to is NaN until the copy runs, unless an earlier copy
@@ -62,7 +62,8 @@ void cudasim_seed(uint64_t seed);
 const char *cudasim_fault(int device);
 void cudasim_forget(int device);
 
-/* The n-th cudaMalloc() or cudaMallocHost() from now on fails, and so do all after it; 0: none. */
+/* The n-th allocation from now on (cudaMalloc(), cudaMallocAsync(), cudaMallocHost()) fails, and so
+ * do all after it; 0: none. */
 void cudasim_fail_allocation(int n);
 
 /* Of the waits for a value from now on, the n-th does not wait; 0: all do. */
@@ -92,9 +93,9 @@ struct cudasim_products {
 extern struct cudasim_products cudasim_products;
 
 /*
- * lib/nccl.cc stands in for NCCL. A test may set a version, and of the calls on a communicator,
- * counted from 1 on, one that rank `rank` refuses, one during which this rank gets an error, and
- * one that never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
+ * lib/nccl.cc stands in for NCCL. A test may set a version. Calls on a communicator are
+ * counted from 1: rank `rank` rejects call `refuses` and gets an error in call `fails`; call
+ * `hangs` never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
  * abort waits until so many have begun, as one that frees memory waits for the other kernels of its
  * GPU. The struct also counts calls on communicators.
  */

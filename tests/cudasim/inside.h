@@ -11,7 +11,7 @@
 
 #include "tests/cudasim/cudasim.h"
 
-/* A record of an event: what waits for it holds it, whatever becomes of the event. */
+/* A record of an event: items that wait for it keep it alive, even without the event. */
 struct mark {
 	bool reached;
 	double ms; /* of the clock, when it was reached */
@@ -33,7 +33,7 @@ struct cudasim_grid {
 
 /* Work that waits for other streams: with the lock of the run-time. */
 struct gate {
-	std::function<bool()> may_run; /* once it may, it may from then on */
+	std::function<bool()> may_run; /* once true, it stays true */
 	std::function<void()> run;
 };
 
@@ -112,8 +112,8 @@ cudasim_stream *cudasim_stream_of(cudaStream_t stream); /* NULL: the default str
 /* Queue a copy of the item, once the stream has a place for it. */
 cudaError_t cudasim_queue(cudaStream_t stream, const item &like);
 
-/* Run work of any stream, in any order that is right, until all of this one is done, or until it is
- * so, or until nothing can run and the calling thread's device has a fault. Other threads have the
+/* Run queued work in any valid order until `stream` is idle, or `reached` is true, or nothing can
+ * run and the calling thread's device has a fault. Other threads have the
  * lock where nothing can run: a stream waits for a value that they write. */
 void cudasim_finish(const cudasim_stream *stream);
 void cudasim_work_until(const std::function<bool()> &reached);
@@ -201,6 +201,14 @@ bool cudasim_is_pinned(const void *p, size_t bytes);
  * begins here, or -1. */
 bool cudasim_is_device(const void *p, size_t bytes);
 int cudasim_device_of(const void *p);
+
+/* cudasim_is_device() for callers without the lock. */
+inline bool cudasim_can_use(const void *p, size_t bytes)
+{
+	guard g(cudasim_lock);
+
+	return cudasim_is_device(p, bytes);
+}
 
 /* Give the host access to the memory of all devices, or take it away. */
 void cudasim_open_memory(bool open);

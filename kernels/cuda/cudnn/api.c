@@ -47,7 +47,7 @@ static int check_version(size_t version, const char *name, struct gt_err *err)
 	if (version >= GT_CUDNN_VERSION && version < GT_CUDNN_VERSION_END)
 		return 0;
 	gt_err_set(
-	    err, GT_EDEVICE, "%s is of version %zu, and cuDNN 9 is version 9XXYY", name, version);
+	    err, GT_EDEVICE, "%s has version %zu, and gtrain needs cuDNN 9 (9XXYY)", name, version);
 	return add_hint(err);
 }
 
@@ -58,7 +58,7 @@ int gt_cudnn_find(struct gt_cudnn_api *out, const char *name, struct gt_err *err
 	struct gt_cudnn_api found = { 0 };
 
 	if (!library) {
-		gt_err_set(err, GT_EDEVICE, "convolutions by cuDNN need it: %s", dlerror());
+		gt_err_set(err, GT_EDEVICE, "cannot open cuDNN: %s", dlerror());
 		return add_hint(err);
 	}
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {

@@ -5,16 +5,13 @@
 /* Few blocks, as each of them looks at *halt in memory of the host: enough for a link's speed. */
 enum { THREADS = 256, MOST_BLOCKS = 264 };
 
-/*
- * The same for all threads of a block. One of them reads it, as memory of the host is far away.
- * Volatile, because the host may set it at any time.
- */
-__device__ static bool is_halted(const volatile uint32_t *halt)
+/* The same for all threads of a block. One of them reads it, as memory of the host is far away. */
+__device__ static bool is_halted(const uint32_t *halt)
 {
 	GT_SHARED(uint32_t, seen, 1);
 
 	if (!threadIdx.x)
-		*seen = *halt;
+		*seen = gt_load_word(halt);
 	__syncthreads();
 	return *seen;
 }
@@ -259,13 +256,12 @@ extern "C" int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *hal
  * this one. The fence makes other GPUs and the host see them in that order (ring.h has the
  * sources).
  */
-static __global__ void ring_post_kernel(
-    const volatile uint32_t *halt, volatile uint32_t *counter, uint32_t value)
+static __global__ void ring_post_kernel(const uint32_t *halt, uint32_t *counter, uint32_t value)
 {
-	if (*halt)
+	if (gt_load_word(halt))
 		return;
 	__threadfence_system();
-	*counter = value;
+	gt_store_word(counter, value);
 }
 
 extern "C" int gt_cuda_ring_post(struct gt_stream *stream, const uint32_t *halt, uint32_t *counter,

@@ -294,7 +294,7 @@ static bool is_whole(const void *p, const layout &l, uint64_t alignment)
 {
 	size_t count = (l.cols - 1) * (size_t)l.leading + l.rows;
 
-	return cudasim_is_device(p, count * size_of(l.type)) && (uintptr_t)p % alignment == 0;
+	return cudasim_can_use(p, count * size_of(l.type)) && (uintptr_t)p % alignment == 0;
 }
 
 static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_bytes)
@@ -305,13 +305,13 @@ static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_b
 	if (!is_whole(w.a, p.a, alignment[0]) || !is_whole(w.b, p.b, alignment[1]) ||
 	    !is_whole(w.c, p.c, alignment[2]) || !is_whole(w.y, p.y, alignment[3]))
 		return false;
-	if (vector_of(p) && !cudasim_is_device(p.op.bias, (size_t)vector_of(p) * size_of(p.y.type)))
+	if (vector_of(p) && !cudasim_can_use(p.op.bias, (size_t)vector_of(p) * size_of(p.y.type)))
 		return false;
 	if (has_aux(p) &&
 	    (!is_whole(p.op.aux, { p.y.type, p.y.rows, p.y.cols, p.op.aux_leading }, 16)))
 		return false;
-	return workspace_bytes >= need && (!need || ((uintptr_t)w.workspace % 256 == 0 &&
-	                                                cudasim_is_device(w.workspace, need)));
+	return workspace_bytes >= need &&
+	       (!need || ((uintptr_t)w.workspace % 256 == 0 && cudasim_can_use(w.workspace, need)));
 }
 
 extern "C" int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a,

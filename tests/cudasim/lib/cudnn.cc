@@ -78,7 +78,7 @@ struct descriptor {
 	}
 };
 
-/* The attributes that may be set; all but a handle must be. */
+/* The attributes that may be set. All must be set before a descriptor is finalized. */
 static const struct rule {
 	int kind, attribute, type;
 	int64_t count;
@@ -426,7 +426,8 @@ extern "C" int cudnnCreate(void **out)
 extern "C" int cudnnSetStream(void *h, cudaStream_t stream)
 {
 	((handle *)h)->stream = stream;
-	cudasim_cudnn.stream = stream;
+	__atomic_store_n(
+	    &cudasim_cudnn.stream, stream, __ATOMIC_RELAXED); /* ranks may be threads */
 	return GT_CUDNN_SUCCESS;
 }
 
@@ -554,7 +555,7 @@ static void *memory_of(const descriptor *t, const descriptor *pack)
 		void *p = pack->values.at(GT_CUDNN_PACK_POINTERS).at<void *>(i);
 
 		if (number(pack, GT_CUDNN_PACK_IDS, i) == number(t, GT_CUDNN_TENSOR_ID) &&
-		    cudasim_is_device(p, bytes) &&
+		    cudasim_can_use(p, bytes) &&
 		    (uintptr_t)p % (uintptr_t)number(t, GT_CUDNN_TENSOR_ALIGNMENT) == 0)
 			return p;
 	}
@@ -583,9 +584,9 @@ extern "C" int cudnnBackendExecute(void *h_, void *plan_, void *pack_)
 
 	if (!x || !w || !y || p.alpha != 1 || p.beta != 0)
 		return fail_with(GT_CUDNN_BAD_PARAM, "memory of a tensor");
-	if (need && !cudasim_is_device(workspace, need))
+	if (need && !cudasim_can_use(workspace, need))
 		return fail_with(GT_CUDNN_BAD_PARAM, "a workspace that is missing or too small");
-	__atomic_fetch_add(&cudasim_cudnn.queued, 1, __ATOMIC_RELAXED); /* ranks may be threads */
+	__atomic_fetch_add(&cudasim_cudnn.queued, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&cudasim_cudnn.engine, plan->engine->number, __ATOMIC_RELAXED);
 	cudasim_launch(
 	    dim3(1), dim3(1), 0, h->stream, run, [](void *closure) { delete (work *)closure; },

@@ -359,6 +359,7 @@ extern "C" const char *ncclGetErrorString(int status)
 extern "C" const char *ncclGetLastError(void *comm)
 {
 	const communicator *c = (const communicator *)comm;
+	guard g(cudasim_lock);
 
 	if (c && c->lost)
 		return "socketProgress: Connection closed by remote peer";
