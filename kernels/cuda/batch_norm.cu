@@ -169,7 +169,7 @@ template <class T> struct apply_args {
 };
 
 /* A thread keeps the coefficients of its columns, and loads AT_ONCE rows at a time. Past the last
- * row, it loads the last row again, which may have changed already, and stores nothing. */
+ * row, it loads its row r again, which it has not stored yet (y may be x), and stores nothing. */
 enum { AT_ONCE = 4 };
 
 template <class T, int W, bool ADDS>
@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 3)
 		scale[k] = a.scale(c + k);
 	for (int64_t r = gt_first_row(); r < m.rows; r += AT_ONCE * step) {
 		for (int i = 0; i < AT_ONCE; i++) {
-			int64_t row = r + i * step < m.rows ? r + i * step : m.rows - 1;
+			int64_t row = r + i * step < m.rows ? r + i * step : r;
 
 			x[i].p = (T *)a.x;
 			x[i].load(row * m.cols + c);

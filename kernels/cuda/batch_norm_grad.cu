@@ -171,7 +171,8 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	}
 	for (int64_t r = gt_first_row(); r < m.rows; r += AT_ONCE * step) {
 		for (int i = 0; i < AT_ONCE; i++) {
-			int64_t row = r + i * step < m.rows ? r + i * step : m.rows - 1;
+			/* past the last row: as in batch_norm.cu */
+			int64_t row = r + i * step < m.rows ? r + i * step : r;
 
 			v.load(a, i, row * m.cols + c);
 		}
