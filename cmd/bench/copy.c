@@ -169,7 +169,7 @@ static int print_heading(const struct bench *b, const struct series *s, struct g
 	gt_bench_device(from, name);
 	if (s->from != s->to) {
 		printf("\n%s and %s: %s\n", from, gt_bench_device(to, &b->names[s->to]),
-		    s->direct ? "copies go straight" : "copies go through the host");
+		    s->direct ? "copies are direct" : "copies go through the host");
 		return 0;
 	}
 	rc = name->backend->describe(name->index, text, sizeof(text), err);

@@ -103,8 +103,7 @@ static void print_signs(FILE *out, const struct gt_bandwidth *b)
 			wrong |= p->wrong != 0;
 		}
 	if (staged)
-		fputs(
-		    "* through the host: the driver lets neither reach the other's memory\n", out);
+		fputs("* through the host: the driver does not allow direct copies\n", out);
 	if (wrong)
 		fputs("! data arrive wrong\n", out);
 	else

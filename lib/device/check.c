@@ -125,7 +125,7 @@ static int check_cuda(struct check *c)
 		    "unset CUDA_VISIBLE_DEVICES, or name a GPU in it");
 	if (!p->backend[1].available)
 		return fix(add(c, GT_SEVERITY_WARNING, "no-backend", "%s", p->backend[1].reason),
-		    "build it where nvcc is: 'make CUDA=1'");
+		    "install the CUDA toolkit and build gtrain with 'make CUDA=1'");
 	return 0;
 }
 
@@ -187,8 +187,8 @@ static int check_health(struct check *c, const struct gt_gpu *gpu)
 		               "%s: %" PRIu64 " memory error%s could not be corrected",
 		               gpu_name(name, gpu), gpu->ecc_errors.value,
 		               gpu->ecc_errors.value == 1 ? "" : "s"),
-		    "run 'nvidia-smi -i %d --gpu-reset' when nothing uses it; replace it if they "
-		    "come again",
+		    "run 'nvidia-smi -i %d --gpu-reset' when the GPU is idle; if there are more "
+		    "errors later, replace the GPU",
 		    gpu->index);
 	return 0;
 }
@@ -253,7 +253,7 @@ static int check_nccl(struct check *c)
 	if (!f->nccl)
 		rc = fix(add(c, GT_SEVERITY_WARNING, "no-nccl",
 		             "NCCL is missing (libnccl.so.2): ranks on several GPUs exchange "
-		             "numbers by a ring or through the host, which may be slower"),
+		             "data by a ring or through the host, which may be slower"),
 		    "install NVIDIA's package libnccl2");
 	if (!rc && f->shm_bytes.known && f->shm_bytes.value < SHM_GOOD)
 		rc = fix(
@@ -274,8 +274,8 @@ static int check_cudnn(struct check *c)
 	if (!c->probe->visible || c->facts->cudnn)
 		return 0;
 	return fix(add(c, GT_SEVERITY_WARNING, "no-cudnn",
-	               "cuDNN is missing (libcudnn.so.9): convolutions take gtrain's own kernels, "
-	               "also where cuDNN's are faster"),
+	               "cuDNN is missing (libcudnn.so.9): convolutions use gtrain's own kernels, "
+	               "even where cuDNN's are faster"),
 	    "install NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12");
 }
 
@@ -289,9 +289,9 @@ static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from
 	    add(c, GT_SEVERITY_ERROR, "peer-data",
 	        "data from cuda:%zu arrive wrong on cuda:%zu (%" PRId64 " of %" PRId64 " words)%s",
 	        from, to, p->wrong, p->words,
-	        p->direct ? ", though the driver says that one reaches the other's memory" : ""),
-	    "switch off ACS on the PCIe bridges, or the IOMMU (kernel option iommu=pt); until then "
-	    "let NCCL go through the host: NCCL_P2P_DISABLE=1");
+	        p->direct ? ", although the driver reports direct access" : ""),
+	    "disable ACS on the PCIe bridges, or set the IOMMU to pass-through (kernel option iommu=pt); "
+	    "until then set NCCL_P2P_DISABLE=1, with which NCCL copies through the host");
 }
 
 /* The driver's answer is not enough: with a wrong setting of the IOMMU or of PCIe bridges it says

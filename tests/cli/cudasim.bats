@@ -178,7 +178,7 @@ setup() {
 	equal "$(grep -c 'GPUs reach each other by ring: ranks 0 and 1 share the GPU cuda:0' <<<"$err")" 1
 	CUDASIM_PEERS=no gtrain bench allreduce --device cuda --nproc 3 --sizes 1K --rounds 1
 	equal "$status" 0
-	equal "$(grep -c 'GPUs reach each other by way of the host: .*; the GPU of rank 0, .* does not reach' <<<"$err")" 1
+	equal "$(grep -c 'GPUs reach each other by way of the host: .*; cuda:0 .* of rank 0 cannot access the memory of ' <<<"$err")" 1
 	for peers in yes no; do
 		CUDASIM_PEERS=$peers gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
 		equal "$status $err" "0 "
@@ -286,7 +286,7 @@ kill_rank_1() {
 @test "bench copy: a table per GPU and per pair, which says the way" {
 	gtrain bench copy --device cuda:0,cuda:1 --sizes 1K..4K --rounds 1 --seconds 0.001
 	equal "$status" 0
-	[[ $out == *"cuda:0: simulated GPU"*"pinned in  pageable in  pinned out  pageable out  within"*"cuda:0 and cuda:1: copies go straight"*"cuda:0 > cuda:1  cuda:1 > cuda:0  both ways"* ]]
+	[[ $out == *"cuda:0: simulated GPU"*"pinned in  pageable in  pinned out  pageable out  within"*"cuda:0 and cuda:1: copies are direct"*"cuda:0 > cuda:1  cuda:1 > cuda:0  both ways"* ]]
 	for peers in no full; do
 		CUDASIM_PEERS=$peers gtrain bench copy --device cuda --sizes 1K --rounds 1 --seconds 0.001
 		equal "$status" 0
@@ -328,7 +328,7 @@ with_gpus() {
 	[[ $out == *"pinned in  pageable in"*"from / to"*"both ways"*"data of all pairs were compared, and arrive as they were"* ]]
 	[[ $out != *"* through"* ]]
 	CUDASIM_PEERS=no gtrain probe --bandwidth
-	[[ $out == *"* through the host: the driver lets neither"* ]]
+	[[ $out == *"* through the host: the driver does not allow direct copies"* ]]
 	CUDASIM_PEERS=wrong gtrain probe --bandwidth
 	[[ $out == *"! data arrive wrong"* && $out != *"as they were"* ]]
 	with_gpus 8
@@ -343,7 +343,7 @@ with_gpus() {
 	equal "$status" 1
 	valid
 	equal "$(jq -r '.findings[] | select(.id == "peer-data") | "\(.severity): \(.text)"' <<<"$out" | head -1)" \
-		"error: data from cuda:0 arrive wrong on cuda:1 (1 of 262144 words), though the driver says that one reaches the other's memory"
+		"error: data from cuda:0 arrive wrong on cuda:1 (1 of 262144 words), although the driver reports direct access"
 	equal "$(jq '[.findings[] | select(.id == "peer-data")] | length' <<<"$out")" 2
 	for peers in yes no; do
 		CUDASIM_PEERS=$peers gtrain probe --check --json
@@ -512,7 +512,7 @@ each_with_a_gpu() {
 
 	each_with_a_gpu bench allreduce --device cuda --sizes 1K --rounds 1 --backend ring
 	equal "$status" 1
-	[[ $err == *"does not reach the memory of rank "*", another instance of that GPU"* ]]
+	[[ $err == *"cannot access the memory of "*", another instance of that GPU"* ]]
 	each_with_a_gpu bench allreduce --device cuda --sizes 1K --rounds 1 --backend nccl
 	equal "$status" 1
 	[[ $err == *"ranks 0 and 1 share the GPU cuda:0 (0000:04:00.0), and NCCL takes one rank for each GPU"* ]]

@@ -175,12 +175,11 @@ static void a_ring_needs_gpus_that_reach_each_other(void **state)
 		const char *text;
 	} cases[] = {
 		{ "no", 2, { "ring", false }, GT_ENOTSUP,
-		    "the GPU of rank 0, cuda:0 (0000:01:00.0), does not reach the memory of rank 1's, "
-		    "cuda:1 (0000:02:00.0)" },
-		{ "full", 2, { "ring", false }, GT_ENOTSUP,
-		    "does not reach the memory of rank 1's" },
+		    "cuda:0 (0000:01:00.0) of rank 0 cannot access the memory of cuda:1 (0000:02:00.0) of "
+		    "rank 1" },
+		{ "full", 2, { "ring", false }, GT_ENOTSUP, "cannot access the memory of cuda:1" },
 		{ "no", 1, { "ring", false }, 0, "" },
-		{ "no", 2, { NULL, true }, 0, "does not reach the memory of rank 1's" },
+		{ "no", 2, { NULL, true }, 0, "cannot access the memory of cuda:1" },
 	};
 
 	(void)state;
@@ -520,7 +519,7 @@ static int give_up(struct rank *r)
 		rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
 		pthread_join(stopper, NULL);
 		if (gt_group_wait(r->group, ticket, GT_ERR_IGNORED) != GT_EIO)
-			rc = stop_with(r, "not given up");
+			rc = stop_with(r, "not stopped");
 	}
 	pthread_barrier_wait(r->barrier);
 	if (gt_clock_s() - from > 20)
@@ -535,7 +534,7 @@ static void abandoned_calls_end(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		run_gpu_ranks(ranks, 2, all_sites[i], &patience, give_up);
-		if (strcmp(ranks[0].err.text, "given up") != 0 || ranks[1].rc)
+		if (strcmp(ranks[0].err.text, "the group was stopped") != 0 || ranks[1].rc)
 			fail_msg("'%s', '%s'", ranks[0].err.text, ranks[1].err.text);
 	}
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/group/mates.h"
 #include "lib/base/half.h"
+#include "lib/base/mem.h"
 
 enum { LONG = 1000 };
 
@@ -357,6 +358,40 @@ static int send_together(struct rank *r)
 	return rc ? r->err.code : gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
 }
 
+/* Ranks 1 and 2 send so much that CUDA could not hold it; rank 0 takes it from one after the
+ * other. */
+static int gather_long(struct rank *r)
+{
+	const size_t count = 60000; /* 469 chunks of 512 bytes */
+	struct gt_collective c = { .kind = r->index ? GT_SEND : GT_RECV,
+		.count = count,
+		.dtype = GT_F32,
+		.stream = r->d->compute };
+	float *x = allocate(r, count * sizeof(float)),
+	      *host = gt_calloc(count, sizeof(float), &r->err);
+	int rc = r->err.code;
+
+	for (size_t i = 0; !rc && i < count; i++)
+		host[i] = (float)(i + (size_t)r->index);
+	if (!rc)
+		rc = gt_device_write(r->d, x, host, count * sizeof(float), &r->err);
+	c.in = c.out = x;
+	for (int peer = r->index ? 0 : 1; !rc && peer < (r->index ? 1 : r->ranks); peer++) {
+		c.peer = peer;
+		rc = gt_group_run(r->group, &c, &r->err);
+		if (!rc && !r->index)
+			rc = gt_device_read(r->d, host, x, count * sizeof(float), &r->err);
+		for (size_t i = 0; !rc && !r->index && i < count; i++)
+			if (host[i] != (float)(i + (size_t)peer))
+				rc = stop_with(r, "a wrong number in a long message");
+	}
+	free(host);
+	if (!rc)
+		rc = gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+	pthread_barrier_wait(r->barrier); /* a rank that leaves early may seem lost */
+	return rc;
+}
+
 static atomic_int acts[MOST];
 
 /* Within a collective: each rank is now and then later than the others. */
@@ -386,7 +421,7 @@ static void ranks_of_a_process_stay_together(void **state)
 		int ranks;
 		int (*act)(struct rank *r);
 	} cases[] = { { 2, sum_together }, { 3, sum_together }, { 2, send_together },
-		{ 2, act_together }, { 4, act_together } };
+		{ 2, act_together }, { 4, act_together }, { 3, gather_long } };
 
 	(void)state;
 	for (size_t i = 0; i < SITES * sizeof(cases) / sizeof(*cases); i++) {

@@ -73,7 +73,7 @@ static int take_ticket(struct gt_cuda_group *g, struct gt_cuda_ticket **out, str
 	pthread_mutex_unlock(&g->lock);
 	if (gt_cuda_group_failed(g, err))
 		return err->code;
-	return stopped ? gt_err_set(err, GT_EIO, "given up") : 0;
+	return stopped ? gt_err_set(err, GT_EIO, "the group was stopped") : 0;
 }
 
 /* The watch has to know of it before the links are called, which may wait for other ranks. */
@@ -97,11 +97,12 @@ static int group_start(
 
 	if (!c->stream)
 		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
-	if (gt_cuda_mates_before(g, c, err) || take_ticket(g, &t, err) ||
-	    b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
+	if (gt_cuda_mates_before(g, c, err) || take_ticket(g, &t, err))
+		return err->code;
+	if (b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
 	    b->event_record(t->begun, g->stream, err) ||
 	    gt_device_group_mark_begin(c, g->stream, err))
-		return err->code;
+		return gt_cuda_group_fail(g, err);
 	t->c = *c;
 	atomic_store(&t->queued, false);
 	*ticket = show_to_watch(g);
@@ -145,11 +146,15 @@ static int group_await(
 
 static int group_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
 	uint64_t ticket = 0;
-	int rc = group_start(group, c, &ticket, err);
+	int rc;
 
+	g->runs = true;
+	rc = group_start(group, c, &ticket, err);
+	g->runs = false;
 	if (!rc)
-		rc = gt_cuda_mates_meet((struct gt_cuda_group *)group, c, err);
+		rc = gt_cuda_mates_meet(g, c, err);
 	return rc ? rc : group_await(group, ticket, c->stream, err);
 }
 
@@ -194,12 +199,13 @@ static int group_split(
 static bool is_idle(struct gt_cuda_group *g)
 {
 	struct gt_cuda_ticket *last;
+	uint64_t started;
 
 	pthread_mutex_lock(&g->lock);
-	last = &g->tickets[g->started % GT_GROUP_STARTED];
+	started = g->started;
 	pthread_mutex_unlock(&g->lock);
-	return !g->started ||
-	       (atomic_load(&last->queued) && backend_of(g)->event_done(last->ended));
+	last = &g->tickets[started % GT_GROUP_STARTED];
+	return !started || (atomic_load(&last->queued) && backend_of(g)->event_done(last->ended));
 }
 
 /* If the GPU has done all its work, let the watch go on: other ranks still have to meet it. A call
@@ -219,7 +225,7 @@ static void group_stop(struct gt_group *group)
 	gt_cuda_mates_wake(g);
 	if (!gives_up)
 		return;
-	gt_err_set(&err, GT_EIO, "given up");
+	gt_err_set(&err, GT_EIO, "the group was stopped");
 	gt_cuda_group_fail(g, &err);
 	gt_group_stop(g->host);
 }

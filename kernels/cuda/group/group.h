@@ -128,6 +128,7 @@ struct gt_cuda_group {
 	/* number of started collectives; only the caller's thread changes it */
 	uint64_t started;
 	uint64_t ended; /* number of collectives whose end the watch has seen */
+	bool runs;      /* the caller's thread is in gt_group_run(); only this thread uses it */
 	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
 	/* gt_group_stop() was called while collectives ran. Then the watch does not send the error
 	 * of this rank: the other ranks only see that this rank has left. */

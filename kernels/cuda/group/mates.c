@@ -20,7 +20,8 @@ struct seat {
 	uint64_t at;
 };
 
-/* Messages that a rank has queued: to or from one other rank. */
+/* How far a rank has come with messages to and from one other rank: the number of messages that it
+ * has queued, times 2^32, plus the chunks of the next one. */
 struct messages {
 	uint64_t sent, received;
 };
@@ -43,8 +44,9 @@ struct card {
 /* ---- finding the mates ---- */
 
 /*
- * CUDA maps the streams of a GPU to so many queues: CUDA_DEVICE_MAX_CONNECTIONS, from 1 to 32, or
- * 8 (CUDA C++ Programming Guide, "CUDA Environment Variables").
+ * Return the number of hardware queues to which CUDA maps the streams of a GPU: the value of
+ * CUDA_DEVICE_MAX_CONNECTIONS, at most 32; 8 if it is not set (CUDA C++ Programming Guide, "CUDA
+ * Environment Variables").
  */
 static int count_queues(void)
 {
@@ -232,7 +234,7 @@ static int result_of(struct gt_cuda_group *g, struct gt_err *err)
 {
 	if (gt_cuda_group_failed(g, err))
 		return err->code;
-	return is_over(g) ? gt_err_set(err, GT_EIO, "given up") : 0;
+	return is_over(g) ? gt_err_set(err, GT_EIO, "the group was stopped") : 0;
 }
 
 /*
@@ -264,51 +266,69 @@ static struct messages *messages_of(const struct gt_cuda_group *g, int rank, int
 	return &g->mates->messages[rank * g->group.size + peer];
 }
 
-int gt_cuda_mates_before(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+/* The place of a rank, in messages of the direction of *c. */
+static uint64_t *place_of(struct gt_cuda_group *g, const struct gt_collective *c, bool is_mine)
 {
-	const struct messages *mine, *theirs;
+	struct messages *m = is_mine ? messages_of(g, g->group.rank, c->peer)
+	                             : messages_of(g, c->peer, g->group.rank);
+
+	return (c->kind == GT_SEND) == is_mine ? &m->sent : &m->received;
+}
+
+/* Wait until the mate at the other end of the message is where this rank is. */
+static int meet_mate(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
 	struct seat *process;
 
-	if (!g->mates || !is_message(c) || !g->mates->is_mate[c->peer])
+	if (!g->mates || !g->mates->is_mate[c->peer])
 		return 0;
 	process = seat_of_process(g->mates);
-	mine = messages_of(g, g->group.rank, c->peer);
-	theirs = messages_of(g, c->peer, g->group.rank);
 	pthread_mutex_lock(&process->lock);
-	if (c->kind == GT_SEND)
-		await(g, &theirs->received, mine->sent);
-	else
-		await(g, &theirs->sent, mine->received);
+	await(g, place_of(g, c, false), *place_of(g, c, true));
 	pthread_mutex_unlock(&process->lock);
 	return result_of(g, err);
 }
 
+int gt_cuda_mates_before(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	return is_message(c) ? meet_mate(g, c, err) : 0;
+}
+
 int gt_cuda_mates_meet(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
 {
-	struct seat *process;
-
-	if (!g->mates || c->kind != GT_RECV || !g->mates->is_mate[c->peer])
-		return 0;
-	process = seat_of_process(g->mates);
-	pthread_mutex_lock(&process->lock);
-	await(g, &messages_of(g, c->peer, g->group.rank)->sent,
-	    messages_of(g, g->group.rank, c->peer)->received);
-	pthread_mutex_unlock(&process->lock);
-	return result_of(g, err);
+	return c->kind == GT_RECV ? meet_mate(g, c, err) : 0;
 }
 
 static void count_message(struct gt_cuda_group *g, const struct gt_collective *c)
 {
 	struct seat *process = seat_of_process(g->mates);
-	struct messages *mine = messages_of(g, g->group.rank, c->peer);
+	uint64_t *mine = place_of(g, c, true);
 
 	pthread_mutex_lock(&process->lock);
-	if (c->kind == GT_SEND)
-		mine->sent++;
-	else
-		mine->received++;
+	*mine = ((*mine >> 32) + 1) << 32;
 	pthread_cond_broadcast(&process->change);
 	pthread_mutex_unlock(&process->lock);
+}
+
+/* As often as in a collective: see gt_cuda_mates_within(). */
+int gt_cuda_mates_along(
+    struct gt_cuda_group *g, const struct gt_collective *c, uint32_t chunks, struct gt_err *err)
+{
+	struct gt_cuda_mates *m = g->mates;
+	struct seat *process;
+	uint64_t *mine;
+
+	if (!m || !m->is_mate[c->peer] || chunks % m->acts)
+		return 0;
+	process = seat_of_process(m);
+	mine = place_of(g, c, true);
+	pthread_mutex_lock(&process->lock);
+	*mine = (*mine >> 32 << 32) + chunks;
+	pthread_cond_broadcast(&process->change);
+	if (g->runs && chunks > 2 * m->acts)
+		await(g, place_of(g, c, false), *mine - 2 * m->acts);
+	pthread_mutex_unlock(&process->lock);
+	return result_of(g, err);
 }
 
 /* Half as often as the mates have to wait, so that they rarely do. */

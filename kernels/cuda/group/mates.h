@@ -20,11 +20,14 @@
  *                            divided by the number of mates, this rank included, but at least 2
  *   before a message         until the mate at the other end has queued the previous message of
  *                            the same direction
+ *   in a long message        until the mate at the other end is at most 2 N chunks behind: a chunk
+ *                            of a message takes half as many operations as an act
  *   after a receive          until the mate has queued the matching send. Otherwise later work on
  *                            the caller's stream, which waits for the message, could fill the
- *                            1024 operations. gt_group_run() waits here, but gt_group_start()
- *                            does not: two messages in opposite directions would wait for each
- *                            other
+ *                            1024 operations
+ *
+ * For messages, gt_group_run() waits in the last two cases. gt_group_start() does not: two messages
+ * in opposite directions would wait for each other.
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
@@ -59,6 +62,11 @@ int gt_cuda_mates_before(
 /* In a long collective, call this each time this rank has queued an act. `acts` is the number of
  * acts of this collective that this rank has queued so far. */
 int gt_cuda_mates_within(struct gt_cuda_group *g, uint32_t acts, struct gt_err *err);
+
+/* In a long message, call this each time this rank has queued a chunk. `chunks` is the number of
+ * chunks of the message *c that this rank has queued so far. */
+int gt_cuda_mates_along(
+    struct gt_cuda_group *g, const struct gt_collective *c, uint32_t chunks, struct gt_err *err);
 
 /* Call this after the collective or message *c was queued. */
 int gt_cuda_mates_after(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);

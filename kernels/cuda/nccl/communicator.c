@@ -86,9 +86,8 @@ static int fail_shared(const struct card *cards, int one, int other, struct gt_e
 	    "ranks %d and %d share the GPU %s (%s), and NCCL takes one rank for each GPU", one,
 	    other, cards[other].rank.gpu, cards[other].rank.bus);
 	return gt_err_hint(err,
-	    "give each rank a GPU of its own, by {device} and {nproc}; or let ranks that share "
-	    "one form a ring: {backend} ring; or set NCCL_MULTI_RANK_GPU_ENABLE=1, for NCCL 2.30 "
-	    "or newer");
+	    "give each rank its own GPU, with {device} and {nproc}; or use {backend} ring; or, with "
+	    "NCCL 2.30 or newer, set NCCL_MULTI_RANK_GPU_ENABLE=1");
 }
 
 static int compare(const struct card *cards, int size, int mine, struct gt_err *err)
@@ -386,7 +385,8 @@ struct abort {
 	int index; /* of the GPU */
 };
 
-/* NCCL gives a thread back the GPU that it had: another one would get a context by that. */
+/* NCCL restores the thread's current GPU after the call. Without cudaSetDevice() this would be GPU
+ * 0, and the process would create a context there. */
 static void *abort_one(void *arg)
 {
 	struct abort *a = arg;
@@ -466,6 +466,8 @@ static void disconnect(struct gt_cuda_group *g)
 
 	part(n);
 	await_abort(n);
+	if (cudaStreamSynchronize(g->stream->queue) != cudaSuccess) /* a barrier writes the token */
+		cudaGetLastError();
 	gt_device_free(g->device, n->token, TOKEN_BYTES);
 	pthread_mutex_destroy(&n->calls);
 	free(n);

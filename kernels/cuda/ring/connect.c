@@ -10,9 +10,9 @@
 
 enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
 
-/* Longest wait for the ranks of other processes to close the windows of this one: where all ends
- * well, and where some of them may be dead. A window that is open somewhere is left to the end of
- * the process. */
+/* How long a rank waits for the ranks of other processes to close its window: parting_s if the
+ * group has not failed, failed_s if it has, because a rank may be dead. If the window is still open
+ * then, the end of the process frees it. */
 static const double parting_s = 2, failed_s = 0.5;
 
 /* A rank's process, GPU and window. */
@@ -42,9 +42,9 @@ static int fail_far(
     const struct card *cards, int mine, int other, const char *why, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
-	    "the GPU of rank %d, %s (%s), does not reach the memory of rank %d's, %s (%s)%s", mine,
-	    cards[mine].rank.gpu, cards[mine].rank.bus, other, cards[other].rank.gpu,
-	    cards[other].rank.bus, why);
+	    "%s (%s) of rank %d cannot access the memory of %s (%s) of rank %d%s",
+	    cards[mine].rank.gpu, cards[mine].rank.bus, mine, cards[other].rank.gpu,
+	    cards[other].rank.bus, other, why);
 	return hint_host(err);
 }
 
@@ -104,7 +104,7 @@ static void check_rank(struct gt_group *world, const struct gt_device *device, s
 {
 	if (!world->ops->share)
 		gt_err_set(err, GT_ENOTSUP,
-		    "a ring of GPUs needs ranks that share memory, and those of '%s' do not",
+		    "a ring of GPUs needs ranks that share host memory, and those of '%s' do not",
 		    world->ops->name);
 	else
 		check_alone(device, err);
@@ -264,10 +264,10 @@ static int open_window(
 		if (mine->rank.index != cards[other].rank.index &&
 		    gt_cuda_peer_open(mine->rank.index, cards[other].rank.index, &direct, err))
 			return err->code;
-		l->window = cards[other].window;
 		return direct ? 0
-		              : gt_err_set(err, GT_EDEVICE, "cuda:%d does not reach cuda:%d",
-		                    mine->rank.index, cards[other].rank.index);
+		              : gt_err_set(err, GT_EDEVICE,
+		                    "cuda:%d cannot access the memory of cuda:%d", mine->rank.index,
+		                    cards[other].rank.index);
 	}
 	if (gt_cuda_check(
 	        cudaIpcOpenMemHandle(&p, cards[other].handle, cudaIpcMemLazyEnablePeerAccess),
@@ -329,17 +329,27 @@ static struct card make_own(struct gt_cuda_ring *r, struct gt_err *err)
 	return card;
 }
 
-/* Memory of the host is registered once in a process, for all its GPUs. */
-static void register_lines(struct gt_cuda_ring *r, const struct card *cards, struct gt_err *err)
+/* Even if a window cannot be opened later, disconnecting needs to know all ranks: those that may
+ * have opened this rank's window, and the windows of this process, which its last rank frees. */
+static void find_mates(struct gt_cuda_ring *r, const struct card *cards)
 {
 	r->first_mate = -1;
 	for (int rank = 0; rank < r->seat.size; rank++) {
-		if (!gt_cuda_card_same_process(&cards[rank].rank, &cards[r->seat.rank].rank))
+		r->lanes[rank].far =
+		    !gt_cuda_card_same_process(&cards[rank].rank, &cards[r->seat.rank].rank);
+		if (r->lanes[rank].far)
 			continue;
+		if (rank != r->seat.rank)
+			r->lanes[rank].window = cards[rank].window;
 		if (r->first_mate < 0)
 			r->first_mate = rank;
 		r->mates++;
 	}
+}
+
+/* Memory of the host is registered once in a process, for all its GPUs. */
+static void register_lines(struct gt_cuda_ring *r, struct gt_err *err)
+{
 	if (r->first_mate == r->seat.rank)
 		gt_cuda_check(cudaHostRegister(r->lines, lines_bytes(r),
 		                  cudaHostRegisterPortable | cudaHostRegisterMapped),
@@ -373,7 +383,8 @@ static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 	if (!rc)
 		rc = check_cards(cards, r->seat.size, r->seat.rank, err);
 	if (!rc) {
-		register_lines(r, cards, &own);
+		find_mates(r, cards);
+		register_lines(r, &own);
 		r->registered = !own.code;
 		rc = gt_cuda_agree(host, &own, err);
 	}
@@ -426,7 +437,7 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 static bool all_closed(const struct gt_cuda_ring *r)
 {
 	for (int rank = 0; rank < r->seat.size; rank++)
-		if (r->lanes[rank].opened &&
+		if (r->lanes[rank].far &&
 		    !__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
 			return false;
 	return true;
@@ -476,7 +487,7 @@ static void leave_process(struct gt_cuda_ring *r)
 		return;
 	free_window(r->window);
 	for (int rank = 0; rank < r->seat.size; rank++)
-		if (!r->lanes[rank].opened)
+		if (!r->lanes[rank].far)
 			free_window(r->lanes[rank].window);
 }
 

@@ -206,6 +206,7 @@ static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, s
 	const size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
 	const size_t max = sends ? gt_cuda_ring_slot(r, c->peer, r->seat.rank)
 	                         : gt_cuda_ring_slot(r, r->seat.rank, c->peer);
+	uint32_t chunks = 0;
 	int rc = 0;
 
 	for (size_t at = 0; !rc && at < bytes; at += max) {
@@ -213,6 +214,8 @@ static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, s
 
 		rc = sends ? send_chunk(r, c->peer, (const char *)c->in + at, n, err)
 		           : receive_chunk(r, c->peer, (char *)c->out + at, n, err);
+		if (!rc)
+			rc = gt_cuda_mates_along(r->g, c, ++chunks, err);
 	}
 	return rc;
 }
@@ -255,7 +258,8 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 	return 0;
 }
 
-/* Of all counters that this rank waits for. No other rank waits for them. */
+/* Of all counters that this rank waits for. No other rank waits for them. The caller's thread may
+ * be counting chunks just now: `ahead` leaves room for those. */
 static void write_ahead(struct gt_cuda_ring *r)
 {
 	for (int peer = 0; peer < r->seat.size; peer++) {

@@ -52,7 +52,7 @@
  *   Consistency Model": causality order is cumulative).
  * - Other processes can open memory of cudaMalloc(), and must close it before its owner frees it. A
  *   process cannot open its own memory (CUDA Runtime API, cudaIpcOpenMemHandle()).
- * - Processes that share a GPU run on it one after the other. A stream that waits for a counter
+ * - Processes that share a GPU take turns on it, in time slices. A stream that waits for a counter
  *   does not occupy the GPU. Streams of one process may share a hardware queue of the GPU, and then
  *   wait for each other: see kernels/cuda/host_call.c.
  */
@@ -79,10 +79,11 @@ struct gt_cuda_ring_line {
 /* A rank's connection with one other rank. */
 struct gt_cuda_ring_lane {
 	unsigned char *window; /* the other rank's window; NULL: not open */
-	bool opened;           /* the window belongs to another process, and is open */
+	bool far;              /* the other rank is in another process */
+	bool opened;           /* `window` is the window of a far rank, and is open */
 	/* sent: number of chunks that were queued for sending to the other rank. received: number
 	 * of chunks that were queued for receiving from the other rank. */
-	uint32_t sent, received;
+	atomic_uint sent, received;
 };
 
 /* The state of the links of one rank: g->link points to it (kernels/cuda/group/group.h). */

@@ -331,7 +331,7 @@ static int look_around(struct gt_mpi_group *g, struct gt_mpi_set *set,
 	int peer = late->peer;
 
 	if (atomic_load(&g->quit))
-		return gt_err_set(err, GT_EIO, "given up");
+		return gt_err_set(err, GT_EIO, "the group was stopped");
 	if (gt_mpi_check(g, err))
 		return err->code;
 	if (!g->left[peer])

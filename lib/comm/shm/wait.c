@@ -252,7 +252,7 @@ static int look_around(
     struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
 	if (atomic_load(&g->quit))
-		return gt_err_set(err, GT_EIO, "given up");
+		return gt_err_set(err, GT_EIO, "the group was stopped");
 	if (gt_shm_check(g, err))
 		return err->code;
 	if (atomic_load(&g->areas[rank].left) && !reached(f, value))
