@@ -1,12 +1,13 @@
 /* peer.c - copies between the memories of two GPUs. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host_call.h"
 
 /*
- * Two grants: cudaDeviceEnablePeerAccess() is for memory of cudaMalloc(), and memory of
- * cudaMallocAsync(), which all of a run's is, follows the access of its pool. (CUDA C++ Programming
- * Guide, "Device Accessibility for Multi-GPU Support".) The driver grants the first for a limited
- * number of peers, 8 on hosts without NVSwitch (ibid., "Peer-to-Peer Memory Access"); copies to
- * those beyond it go through the host.
+ * Two grants: cudaDeviceEnablePeerAccess() is for memory of cudaMalloc(). Peers reach memory of
+ * cudaMallocAsync() only if its pool grants them access; a run allocates almost all its memory this
+ * way. (CUDA C++ Programming Guide, "Device Accessibility for Multi-GPU Support".) The driver
+ * grants the first for a limited number of peers, 8 on hosts without NVSwitch (ibid., "Peer-to-Peer
+ * Memory Access"); copies to those beyond it go through the host.
  */
 static int grant(int index, int peer, bool *granted, struct gt_err *err)
 {
@@ -46,7 +47,8 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
 {
 	if (!bytes)
 		return 0;
-	return gt_cuda_check(
-	    cudaMemcpyPeerAsync(to, to_index, from, from_index, bytes, stream->queue),
-	    stream->index, "cudaMemcpyPeerAsync", err);
+	if (gt_cuda_check(cudaMemcpyPeerAsync(to, to_index, from, from_index, bytes, stream->queue),
+	        stream->index, "cudaMemcpyPeerAsync", err))
+		return err->code;
+	return gt_cuda_call_error(stream->index, err);
 }

@@ -117,6 +117,17 @@ static int look_around(
 	return err->code;
 }
 
+/* The events of a device that has failed count as done, and its collectives have no result. */
+static int check_device(const struct gt_cuda_group *g, struct gt_err *err)
+{
+	cudaError_t e = cudaStreamQuery(g->stream->queue);
+
+	if (e != cudaErrorNotReady)
+		return gt_cuda_check(e, g->device->index, "cudaStreamQuery", err);
+	cudaGetLastError(); /* later collectives are under way */
+	return 0;
+}
+
 static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	struct watching w = { .since = gt_clock_s() };
@@ -135,7 +146,7 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
 			return err->code;
 		gt_cuda_group_pause(&pause_s);
 	}
-	return gt_cuda_group_failed(g, err);
+	return gt_cuda_group_failed(g, err) ? err->code : check_device(g, err);
 }
 
 /*
