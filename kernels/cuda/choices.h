@@ -22,7 +22,7 @@ struct gt_choice {
  * other processes that use the same file. gt_choices_end() releases both locks. So one thread
  * measures at a time, and the others find its choices in the file. Ranks whose GPUs are of the same
  * type, such as H100, thus make the same choices. A process waits at most 10 seconds for the lock
- * of the file; then it measures without the lock.
+ * of the file, once: after that it measures without the lock whenever another process holds it.
  *
  * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
  * and no spaces. The caller must check that the library still offers the algorithm that
