@@ -185,6 +185,15 @@ static cudaError_t queue_mark(cudasim_stream *s, bool waits, const std::shared_p
 	return cudasim_queue(s, i);
 }
 
+/* Delete the stream, now or when its work is done. To queue work may run other work. */
+static void end_stream(cudasim_stream *s)
+{
+	if (s->first)
+		s->ends = true;
+	else
+		cudasim_delete_stream(s);
+}
+
 /* Each branch but the first has a stream of its own: those whose work was captured have no part in
  * it. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
@@ -202,7 +211,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 	for (int b = 1; b < graph->branches; b++) {
 		streams.push_back(cudasim_new_stream(stream->device));
 		ends.push_back(std::make_shared<mark>());
-		streams[(size_t)b]->ends = true;
 		queue_mark(streams[(size_t)b], true, begun);
 	}
 	for (const kept &k : graph->work) {
@@ -217,6 +225,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 	}
 	for (size_t b = 1; b < streams.size(); b++) {
 		queue_mark(streams[b], false, ends[b]);
+		end_stream(streams[b]);
 		queue_mark(stream, true, ends[b]);
 	}
 	return cudaSuccess;
