@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/json_out.h"
 #include "lib/base/text.h"
+#include "lib/device/name.h"
 #include "lib/train/finite.h"
 #include "lib/train/generate.h"
 #include "lib/train/run/run_source.h"
@@ -285,6 +286,22 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	return 0;
 }
 
+static int check_device(const char *list, struct gt_err *err)
+{
+	struct gt_device_name *names;
+	size_t count;
+
+	if (!list)
+		return 0;
+	if (gt_device_names_read(&names, &count, list, gt_backends, err))
+		return gt_err_prefix(err, "--device %s", list);
+	free(names);
+	if (count == 1)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--device %s: text is generated on one device", list);
+	return gt_err_hint(err, "give the name of one of them");
+}
+
 static int open_session(struct generation *g, struct gt_err *err)
 {
 	static const struct gt_session_purpose generation = { .name = "generation",
@@ -384,6 +401,8 @@ int gt_cmd_generate(int argc, char **argv)
 	rc = gt_opts_require(&env.opts, &err);
 	gt_cmd_set_threads(cli.threads);
 	g.default_prompt = !rc && gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT;
+	if (!rc)
+		rc = check_device(cli.device, &err);
 	if (!rc)
 		rc = open_session(&g, &err);
 	if (!rc && cli.common.json)

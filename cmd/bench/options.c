@@ -34,7 +34,8 @@ static const struct gt_opt allreduce_table[] = {
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of measurements of each size",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
 	{ 0 }
 };
@@ -48,7 +49,8 @@ static const struct gt_opt ckpt_table[] = {
 	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for the files that are written",
 	    .otherwise = "that of the checkpoint", .complete = GT_COMPLETE_DIR },
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_ckpt_cli),
 	{ 0 }
 };
@@ -66,7 +68,8 @@ static const struct gt_opt gemm_table[] = {
 	    "types of the matrices: fp32, tf32, fp16, bf16", .initial = "fp32,bf16,fp16" },
 	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
 	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_gemm_cli),
 	{ 0 }
 };
@@ -82,7 +85,8 @@ static const struct gt_opt copy_table[] = {
 	    "sizes of a copy in bytes, each twice the one before", .initial = "64K..64M" },
 	GT_BENCH_ROUNDS(struct gt_bench_copy_cli, rounds, "copy"),
 	GT_BENCH_SECONDS(struct gt_bench_copy_cli, seconds),
-	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_copy_cli),
 	{ 0 }
 };

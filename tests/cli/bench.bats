@@ -88,11 +88,11 @@ setup() {
 	equal "$(grep -c "average bus bandwidth" <<<"$out")" 2
 	gtrain bench allreduce --backend shm,shm
 	equal "$status $err" "2 gtrain: error: --backend: 'shm' is listed twice
-hint: there are auto, shm, ring, mpi, nccl; a list has commas"
+hint: use one or more of auto, shm, ring, mpi, nccl, separated by commas"
 	for list in "shm," ",shm" bad; do
 		gtrain bench allreduce --backend "$list"
 		equal "$status" 2
-		[[ $err == *"--backend: '"*"' is not one of its words"* ]]
+		[[ $err == *"--backend: '"*"' is not a valid value"* ]]
 	done
 }
 
@@ -183,6 +183,9 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 		'["within","cpu","cpu",4096,null,4096]'
 	gtrain bench copy --sizes 1K..2K --rounds 1 --seconds 0.001 --csv
 	equal "$(wc -l <<<"$out")" 3
+	gtrain bench copy --sizes 4K --csv --json
+	equal "$status" 2
+	[[ $err == *"--csv cannot be combined with --json"* ]]
 	gtrain bench copy --sizes 4
 	equal "$status" 2
 	[[ $err == *"--sizes: '4'"* ]]
