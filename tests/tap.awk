@@ -19,7 +19,7 @@ BEGIN {
 	split(cpu, used, " ")
 }
 
-# Is this skip, by the words of its reason, one that is not allowed here?
+# Return whether REQUIRE forbids a skip with this reason.
 function forbidden(reason,    i)
 {
 	for (i = 1; i <= words; i++)

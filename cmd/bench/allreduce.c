@@ -21,8 +21,8 @@
 
 /*
  * Columns and their meaning are nccl-tests' (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md):
- * algbw is bytes over time, busbw algbw times 2 (n - 1) / n, the bytes that each rank moves at
- * least; #wrong counts elements that are not the sum.
+ * algbw is bytes over time; busbw is algbw times 2 (n - 1) / n, the bytes that each rank moves at
+ * least if no switch adds up; #wrong counts elements that are not the sum.
  */
 
 enum { ROUND_MS = 40, MAX_ITERATIONS = 20000 };
@@ -223,7 +223,7 @@ static int check_device(
 	if (rc || (uint64_t)bytes <= available / (uint64_t)ranks)
 		return rc;
 	return gt_err_set(err, GT_ENOMEM,
-	    "%s:%d: no memory: %d rank%s of %lld bytes each, %llu of %llu bytes are free",
+	    "%s:%d: no memory: %d rank%s need %lld bytes each, %llu of %llu bytes are free",
 	    backend->name, index, ranks, ranks == 1 ? "" : "s", (long long)bytes,
 	    (unsigned long long)available, (unsigned long long)total);
 }

@@ -304,7 +304,7 @@ static void print_text(const struct bench *b)
 
 		printf("%-25s ", operations[i].name);
 		if (row->failed[0]) {
-			printf("   refused: ");
+			printf("   failed: ");
 			gt_log_put(stdout, row->failed);
 			putchar('\n');
 			continue;

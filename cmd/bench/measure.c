@@ -18,7 +18,8 @@ int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_
 	if (!gt_text_parse_size(&from, first) || !gt_text_parse_size(&to, dots ? dots + 2 : text) ||
 	    from < 8 || to < from) {
 		gt_err_set(err, GT_EINVAL,
-		    "--sizes: '%s' is not a size of 8 bytes or more, nor two, FROM..TO", text);
+		    "--sizes: '%s' is neither a size of 8 bytes or more nor a range FROM..TO",
+		    text);
 		return gt_err_hint(err, "as in --sizes 1K..256M; K, M and G are the units");
 	}
 	if (to > most_bytes)
@@ -59,8 +60,8 @@ static int fail_word(const char *word, size_t length, bool twice, const char *co
 		snprintf(
 		    all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", words[i]);
 	gt_err_set(err, GT_EINVAL, "--%s: '%.*s' %s", name, length < 60 ? (int)length : 60, word,
-	    twice ? "is listed twice" : "is not one of its words");
-	return gt_err_hint(err, "there are %s; a list has commas", all);
+	    twice ? "is listed twice" : "is not a valid value");
+	return gt_err_hint(err, "use one or more of %s, separated by commas", all);
 }
 
 int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,

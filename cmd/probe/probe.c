@@ -38,8 +38,8 @@ const struct gt_opt *gt_cmd_probe_options(void)
 }
 
 const char gt_probe_order_note[] =
-    "GPUs of different models: order assumed PCI_BUS_ID; set CUDA_DEVICE_ORDER=PCI_BUS_ID "
-    "to be sure";
+    "GPUs of different models: CUDA may number them in another order; set "
+    "CUDA_DEVICE_ORDER=PCI_BUS_ID";
 
 const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu)
 {

@@ -6,9 +6,9 @@
 #include "kernels/cuda/wgmma.cuh"
 
 /*
- * The kernels do as those for other GPUs (attention_held.cuh), with products by warpgroups
- * (wgmma.cuh). Each warpgroup of a block has 64 own rows (for example queries), and all of them use
- * the same tiles of 64 rows of two other matrices (for example keys and values).
+ * The kernels work as those for other GPUs do (attention_held.cuh), but warpgroups compute the
+ * products (wgmma.cuh). Each warpgroup of a block has 64 own rows (for example queries), and all of
+ * them use the same tiles of 64 rows of two other matrices (for example keys and values).
  *
  *   GROUPS  warpgroups of a block
  *   PANELS  panels of a matrix: a head of up to 64 columns takes one, of up to 128 columns two

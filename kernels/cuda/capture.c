@@ -69,7 +69,8 @@ int gt_cuda_capture_begin(struct gt_stream *stream, struct gt_err *err)
 }
 
 /*
- * A capture with a second stream, as plans have for collectives:
+ * Example of a capture with a second stream. Plans with collectives are not captured today
+ * (lib/graph/plan.c), but backend.h allows it:
  *
  *   compute       kernel 1 | record e        | kernel 2 | wait f | kernel 3
  *   collectives             wait e | reduce | record f

@@ -84,7 +84,8 @@ int gt_lt_check(int status, const char *what, struct gt_err *err)
 	return gt_err_set(err, GT_EDEVICE, "%s: %s (status %d)", what, text, status);
 }
 
-/* How far it came with a library of a name. */
+/* Result of trying a library: it is absent; it was opened; or it was opened, but the GPU lacks
+ * memory for a handle. */
 enum found { ABSENT, THERE, FULL };
 
 /* With FULL, the GPU has too little free memory, which no other library would change. */

@@ -126,9 +126,9 @@ static cudaError_t await(cudaEvent_t event)
 }
 
 /*
- * Also the calls behind one that failed: other ranks may wait for them. A call whose device has
- * failed is not made: the work before it never will be done. In time, where the number of the
- * call is 1:
+ * Calls after a failed call are still made, because other ranks may wait for them. If the device
+ * has failed, the call is not made, because the work before it will never be done. In time, where
+ * the number of the call is 1:
  *
  *   stream   kernel | record begins | wait until *returned >= 1            | kernel
  *   thread            waits for begins | fn(self) | *returned = 1

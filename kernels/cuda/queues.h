@@ -6,8 +6,8 @@
 
 /*
  * A GPU has 1 to 32 hardware queues for a process (CUDA C++ Programming Guide, "CUDA Environment
- * Variables", CUDA_DEVICE_MAX_CONNECTIONS). NVIDIA does not document which queue a stream gets;
- * that each new stream gets the next one in turn explains how an H200 behaved (see below).
+ * Variables", CUDA_DEVICE_MAX_CONNECTIONS). NVIDIA does not document which queue a stream gets.
+ * On an H200, each new stream seemed to get the next one in turn (see below).
  * A stream that waits for another rank holds up all later work of its hardware queue. So two
  * streams of ranks that are threads on one GPU must not have the same queue.
  *

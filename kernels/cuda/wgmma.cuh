@@ -123,7 +123,7 @@ __device__ __forceinline__ void gt_panel_hold(gt_held<T> &held, T *panel, int ro
  * A factor in shared memory has a descriptor (PTX ISA, "Matrix Descriptor Format"), with numbers in
  * units of 16 bytes. Here its lower half varies: bits 0 to 13 have the address, and bits 16 to 29
  * the distance between panels, for products that take more than one. In the upper half, 64 is the
- * distance from 8 rows of the panel to the next 8, and bit 30 says: 128-byte swizzle.
+ * distance between groups of 8 rows of the panel, and bit 30 selects the 128-byte swizzle.
  */
 #define GT_WGMMA_HIGH "0x40000040"
 #define GT_WGMMA_HELD(how, type, sum, a, b, add, plain)                                            \

@@ -98,8 +98,8 @@ static enum gt_nvml_state library_open(
 			*slot = dlsym(nvml->handle, symbols[i].name);
 	}
 	if (!nvml->init || !nvml->shutdown || !nvml->count || !nvml->by_index) {
-		snprintf(reason, size, "%s is too old or not NVIDIA's (no nvmlInit_v2 and company)",
-		    library);
+		snprintf(reason, size,
+		    "%s is too old or not NVIDIA's (a required function is missing)", library);
 		return GT_NVML_BAD_LIBRARY;
 	}
 	return GT_NVML_OK;
@@ -130,7 +130,7 @@ static int read_all(const struct gt_nvml *nvml, struct gt_gpus *out, struct gt_e
 	read_versions(nvml, out);
 	if (status == NVML_SUCCESS && count > GT_NVML_GPUS_MAX) {
 		snprintf(out->reason, sizeof(out->reason),
-		    "the NVIDIA driver reports %u GPUs, more than can be (%d)", count,
+		    "the NVIDIA driver reports %u GPUs, but gtrain supports %d", count,
 		    GT_NVML_GPUS_MAX);
 		out->state = GT_NVML_FAILED;
 		return 0;
