@@ -557,6 +557,9 @@ train_run() {
 	equal "$out" ""
 	[[ $err == *"error: the generation needs "*" of memory, cuda:0 has "*" free of "*"; it needs "*" parameters, "*" keys and values, "*" activations"* ]]
 	[[ $err == *"hint: it fits with "*"--tokens 39 ("*"--device cpu ("* ]]
+	gtrain generate -q --ckpt run --device cuda:0,cuda:1 --prompt 1
+	equal "$status" 2
+	[[ $err == *"--device cuda:0,cuda:1: text is generated on one device"* ]]
 	gtrain generate -q --ckpt run --device cuda:0 --prompt "$(seq 1 12)" --tokens 39 --temperature 0
 	equal "$err" ""
 	equal "$status" 0

@@ -1,6 +1,7 @@
 /* test_group_errors.c - errors that ranks with simulated GPUs tell each other. */
 #include "kernels/cuda/group/ranks.h"
 #include "tests/cudasim/gpu_ranks.h"
+#include "tests/cudasim/planted.h"
 
 static int gathers;
 
@@ -74,11 +75,44 @@ static void ranks_agree_on_one_error(void **state)
 	}
 }
 
+/* A kernel of rank 1 faults; the sum behind it has no result on any rank. */
+static int sum_after_a_fault(struct rank *r)
+{
+	float *x = allocate(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc;
+
+	if (r->index == 1)
+		planted_launch(PLANTED_OWN_MASK, x, r->d->compute->queue);
+	rc = start_sum(r, x, ELEMENTS, "bucket 1", &ticket) ||
+	     gt_group_wait(r->group, ticket, &r->err);
+	pthread_barrier_wait(r->barrier);
+	if (r->index == 1)
+		cudasim_forget(r->d->index);
+	pthread_barrier_wait(r->barrier);
+	return rc ? r->err.code : stop_with(r, "a sum on a GPU that has failed");
+}
+
+static void a_failed_gpu_fails_the_group(void **state)
+{
+	static const struct site *const sites[] = { &nccl_of_threads, &ring_of_gpus };
+	struct rank ranks[3];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		run_gpu_ranks(ranks, 3, sites[i], &patience, sum_after_a_fault);
+		for (int r = 0; r < 3; r++)
+			if (ranks[r].rc != GT_EDEVICE || !strstr(ranks[r].err.text, "cuda:1: "))
+				fail_msg("rank %d: %d, '%s'", r, ranks[r].rc, ranks[r].err.text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rank_without_memory_tells_the_others),
 		cmocka_unit_test(ranks_agree_on_one_error),
+		cmocka_unit_test(a_failed_gpu_fails_the_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
