@@ -151,8 +151,9 @@ static void run_item(const cudasim_stream *s, item *i)
 		i->at->reached = true;
 		i->at->ms = cudasim_ms;
 		break;
-	case item::GATE:
-		i->behind->run();
+	case item::GATE: /* a device with a fault does its part of no collective */
+		if (sim.error[s->device] == cudaSuccess)
+			i->behind->run();
 		break;
 	case item::WRITE_VALUE:
 		__atomic_store_n((unsigned *)i->to, i->value, __ATOMIC_RELEASE);

@@ -162,7 +162,8 @@ static void queue_gate(
 	cudasim_queue(stream, i);
 }
 
-/* On a device with a fault a gate opens too early, so what is done behind it looks once more. */
+/* The gates of a communicator that is aborted open too early, so the work behind them looks once
+ * more. */
 void nccl_queue(const std::shared_ptr<member> &m, const call &c, cudaStream_t stream)
 {
 	auto has_turn = [m, c] { return !m->aborted && m->ended == c.turn; };
