@@ -223,8 +223,8 @@ static int check_device(
 	if (rc || (uint64_t)bytes <= available / (uint64_t)ranks)
 		return rc;
 	return gt_err_set(err, GT_ENOMEM,
-	    "%s:%d: no memory: %d rank%s need %lld bytes each, %llu of %llu bytes are free",
-	    backend->name, index, ranks, ranks == 1 ? "" : "s", (long long)bytes,
+	    "%s:%d: no memory: %d rank%s %lld bytes each, %llu of %llu bytes are free",
+	    backend->name, index, ranks, ranks == 1 ? " needs" : "s need", (long long)bytes,
 	    (unsigned long long)available, (unsigned long long)total);
 }
 
