@@ -57,7 +57,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct choice *first;
 	struct file *files;
-	bool waited; /* for a lock, until the time was over */
+	bool waited; /* this process has waited for a lock in vain */
 	char gpus[DEVICES][GT_CHOICE_GPU];
 	struct gt_index index;
 	int fd; /* of the locked file; -1: none is */
@@ -178,7 +178,7 @@ static void lock_file(const char *name)
 	choices.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 	/* The lock is a file of its own, because the file of choices is replaced by a rename, and a
 	 * lock on the old file would not exclude readers of the new one. After 10 s this process
-	 * goes on without the lock: it then only measures again. From then on it tries once. */
+	 * goes on without the lock: it then only measures again. Later it tries a lock once. */
 	for (int i = 0; choices.fd >= 0; i++) {
 		if (!flock(choices.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 			break;

@@ -185,7 +185,8 @@ static cudaError_t queue_mark(cudasim_stream *s, bool waits, const std::shared_p
 	return cudasim_queue(s, i);
 }
 
-/* Delete the stream, now or when its work is done. To queue work may run other work. */
+/* Delete the stream now if it is idle, because queuing work may run other work; else when its work
+ * is done. */
 static void end_stream(cudasim_stream *s)
 {
 	if (s->first)

@@ -113,8 +113,8 @@ cudasim_stream *cudasim_stream_of(cudaStream_t stream); /* NULL: the default str
 cudaError_t cudasim_queue(cudaStream_t stream, const item &like);
 
 /* Run queued work in any valid order until `stream` is idle, or `reached` is true, or nothing can
- * run and the calling thread's device has a fault. Other threads have the
- * lock where nothing can run: a stream waits for a value that they write. */
+ * run and the calling thread's device has a fault. Other threads have the lock where nothing can
+ * run: a stream waits for a value that they write. */
 void cudasim_finish(const cudasim_stream *stream);
 void cudasim_work_until(const std::function<bool()> &reached);
 

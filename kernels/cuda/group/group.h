@@ -116,6 +116,7 @@ struct gt_cuda_group {
 	struct gt_device_block *blocks; /* memory from gt_group_alloc() */
 	/* the ranks of this process (mates.h); NULL: each rank has a process of its own */
 	struct gt_cuda_mates *mates;
+	bool runs; /* the caller's thread is in gt_group_run(); no other thread reads this */
 
 	pthread_t watch;
 	bool has_watch;
@@ -128,7 +129,6 @@ struct gt_cuda_group {
 	/* number of started collectives; only the caller's thread changes it */
 	uint64_t started;
 	uint64_t ended; /* number of collectives whose end the watch has seen */
-	bool runs;      /* the caller's thread is in gt_group_run(); only this thread uses it */
 	bool stopped;   /* gt_group_stop() was called: no more collectives may start */
 	/* gt_group_stop() was called while collectives ran. Then the watch does not send the error
 	 * of this rank: the other ranks only see that this rank has left. */
