@@ -1,0 +1,130 @@
+#!/usr/bin/python3
+# cases.py - cases of GTRAIN_TEST_DATA/cases: the command of each, and what it has to print, write and end with.
+"""
+A case is a folder with a file `cmd`, a shell command, and the files that it reads. The command runs in a copy of the folder.
+CASES says what is right; `cases.py NAME...` runs those alone whose name begins so.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+DATA = os.environ.get("GTRAIN_TEST_DATA", os.path.join(HERE, "..", "..", "..", "shared", "data"))
+FOLDER = os.path.join(DATA, "cases")
+LIMIT = 120  # seconds
+
+
+class Right:
+    """The right outcome: exit status, patterns that the output (of both streams) has to match or must not match, files that must
+    not exist, and `check`, a function from the case's folder and the output to a problem or ""."""
+
+    def __init__(self, status=0, says=(), never=(), absent=(), check=None):
+        self.status, self.says, self.never, self.absent, self.check = status, says, never, absent, check
+
+    def problem(self, folder, ran):
+        text = ran.stdout + ran.stderr
+        wrong = []
+        if ran.returncode != self.status:
+            wrong.append(f"exit status {ran.returncode}, not {self.status}")
+        wrong += [f"no line has {p!r}" for p in self.says if not re.search(p, text)]
+        wrong += [f"a line has {p!r}" for p in self.never if re.search(p, text)]
+        wrong += [f"there is a file {name}" for name in self.absent if os.path.exists(os.path.join(folder, name))]
+        if not wrong and self.check:
+            wrong += filter(None, [self.check(folder, text)])
+        return "\n".join(wrong + [text]) if wrong else ""
+
+
+CASES = {
+    "01-safetensors-f8e8m0":
+        None,
+    "03-csv-decimal-comma":
+        None,
+    "05-csv-label-first":
+        None,
+    "06-csv-semicolon-quoted-header":
+        None,
+    "07-csv-utf16":
+        None,
+    "08-csv-gz":
+        None,
+    "09-images-Training-Testing":
+        None,
+    "10-images-all-webp":
+        None,
+    "11-mnist-dot-names":
+        None,
+    "12-mnist-torchvision-root":
+        None,
+    "13-mnist-format-26-classes":
+        None,
+    "14-slurm-exported-world-size":
+        None,
+    "15-master-addr-own-hostname":
+        None,
+    "20-resume-two-group-adamw-mlp":
+        None,
+    "22-resume-nesterov":
+        None,
+    "23-eval-lightning-ckpt":
+        None,
+    "24-two-state-dicts":
+        None,
+    "25-state-dict-of-numpy":
+        None,
+    "26-npz-with-names":
+        None,
+    "27-torch-export-pt2":
+        None,
+    "28-onnx-hint":
+        None,
+    "34-hf-vit-exact-size":
+        None,
+    "35-lr-jump-on-resume":
+        None,
+    "36-rank-without-world-size":
+        None,
+    "37-csv-integer-target":
+        None,
+    "38-images-resize-then-crop":
+        None,
+    "39-pickle-protocol-4":
+        None,
+    "40-slurm-rank-from-batch-script":
+        None,
+}
+
+
+def run(case, right, top):
+    folder = shutil.copytree(os.path.join(FOLDER, case), os.path.join(top, case))
+    os.symlink(GTRAIN, os.path.join(top, "gtrain"))
+    env = {**os.environ, "PATH": top + os.pathsep + os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    with open(os.path.join(folder, "cmd")) as f:
+        command = f.read()
+    ran = subprocess.run(["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                         errors="replace", timeout=LIMIT, check=False)
+    return right.problem(folder, ran)
+
+
+def cases(_folder):
+    """Every case, with the outcome that is right."""
+    for case, right in CASES.items():
+        if sys.argv[1:] and not case.startswith(tuple(sys.argv[1:])):
+            continue
+        if not os.path.isdir(os.path.join(FOLDER, case)):
+            yield case, tap.Skip(f"no data: {FOLDER}/{case}")
+        elif not right:
+            yield case, tap.Skip("not mended")
+        else:
+            with tempfile.TemporaryDirectory() as top:
+                yield case, run(case, right, top)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run([cases], GTRAIN))
