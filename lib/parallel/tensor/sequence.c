@@ -409,10 +409,10 @@ static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, str
 
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *n = g->nodes[i];
-		int64_t rows = gt_value_rows(n->out[0]);
+		int64_t rows = is_sum(n) ? gt_value_rows(n->out[0]) : 0;
 
 		drops = drops || n->op == &gt_op_dropout;
-		if (!is_sum(n) || rows % ranks == 0)
+		if (rows % ranks == 0)
 			continue;
 		gt_err_set(err, GT_EINVAL,
 		    "{sequence-parallel}: %d ranks cannot divide a batch of %lld token%s equally",
@@ -452,10 +452,13 @@ static int gather_again(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 		return fail_whole(p, g, err);
 	for (size_t i = 0; i < end; i++) {
 		const struct gt_node *n = g->nodes[i];
-		size_t reader = first_reader(g, end, n->out[0]);
 		struct gt_value *again;
+		size_t reader;
 
-		if (n->op != &op_gather || reader == g->node_count)
+		if (n->op != &op_gather)
+			continue;
+		reader = first_reader(g, end, n->out[0]);
+		if (reader == g->node_count)
 			continue;
 		g->scope = n->scope;
 		again = gt_emit1(g, &op_gather, &n->attrs, 1, n->in);

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+# layouts.py - random ways to divide work among ranks, as dry runs: each prints its plan, or one line that says why not.
+"""
+A layout is a small model with random sizes and a random choice of ranks, modes and options. Many are impossible: that is an error
+with status 2, never a crash. A failure prints its command; `layouts.py SEED [COUNT]` draws other layouts.
+"""
+import concurrent.futures
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import outcome
+import tap
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+SEED = int(sys.argv[1]) if len(sys.argv) > 1 else 43
+COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("SANITIZE") else 2000
+LIMIT = 60  # seconds
+GROUP = 100  # layouts that are one line of the test
+
+
+def models(rng):
+    few, width = rng.choice([1, 2, 3, 4]), rng.choice([2, 3, 4, 6, 8])
+    dropout = rng.choice(["", ",dropout=0.1"])
+    block = f"layers={few},heads={rng.choice([1, 2, 4])},width={8 * rng.choice([1, 2, 3])},block={rng.choice([4, 7, 8])}"
+    return rng.choice([
+        "mlp:4," + "".join(f"{rng.choice([1, 2, 3, 4, 8])}," for _ in range(few)) + str(width),
+        f"gpt:{block},vocab={rng.choice([7, 16])}{dropout}",
+        f"llama:{block},vocab={rng.choice([7, 16])},kv={rng.choice([1, 2])}",
+        f"vit:layers={few},heads=2,width=8,image=8,patch={rng.choice([2, 4])},classes={width}{dropout}",
+        "lenet",
+        "resnet20",
+    ])
+
+
+def layout(rng):
+    """The arguments of one dry run."""
+    size = rng.choice([1, 2, 2, 4, 4, 6, 8])
+    args = ["train", "--model", models(rng), "--data", "random", "--steps", "2", "--batch", str(rng.choice([1, 2, 3, 4, 8])), "--nproc", str(size)]
+    numbers = {"--tensor-parallel": [1, 2, 4], "--pipeline-parallel": [1, 2, 3], "--accumulate": [1, 2, 3], "--clip": [0, 1]}
+    for name, values in numbers.items():
+        if rng.random() < 0.5:
+            args += [name, str(rng.choice(values))]
+    words = [["--sequence-parallel"], ["--sync-bn"], ["--reproducible"], ["--recompute"], ["--recompute=auto"], ["--chunks", "2"], ["--ema", "0.9"],
+             ["--schedule", rng.choice(["gpipe", "1f1b"])], ["--amp", rng.choice(["bf16", "fp16"])], ["--optimizer", rng.choice(["sgd", "adam", "muon"])],
+             ["--parallel", rng.choice(["ddp", "mirrored", "dp", "zero1", "zero2", "zero3"])], ["--backend", rng.choice(["shm", "ring"])],
+             ["--freeze", rng.choice(["*bias", "!*bias"])], ["--bucket-size", "1K"]]
+    for option in words:
+        if rng.random() < (0.5 if option == ["--sequence-parallel"] and "--tensor-parallel" in args else 0.2):
+            args += option
+    return [*args, "--dry-run"]
+
+
+def ended(args):
+    """How the dry run ended."""
+    with outcome.Running([GTRAIN, *args], env={**os.environ, "OMP_NUM_THREADS": "1"}) as command:
+        return command.finish(LIMIT)
+
+
+def problem(dry_run):
+    """ "" if the dry run printed a plan, or one error, else a text with its command."""
+    wrong = outcome.problems(dry_run)
+    if not wrong and dry_run.status and len(dry_run.errors()) != 1:
+        wrong = ["not one error: " + dry_run.err]
+    if not wrong and not dry_run.status and b"memory per" not in dry_run.out:
+        wrong = ["no plan"]
+    return "\n".join([*wrong, "gtrain " + " ".join(dry_run.args[1:])]) if wrong else ""
+
+
+def layouts(_folder):
+    """COUNT random layouts."""
+    rng = random.Random(SEED)
+    drawn = [layout(rng) for _ in range(COUNT)]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(ended, drawn))
+    for first in range(0, COUNT, GROUP):
+        part = results[first:first + GROUP]
+        yield f"layouts {first} to {first + len(part) - 1} of seed {SEED}", "\n".join(filter(None, map(problem, part)))
+    plans = sum(dry_run.status == 0 for dry_run in results)
+    yield f"a fifth or more of {COUNT} layouts have a plan", "" if 5 * plans >= COUNT else f"{plans} have"
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run([layouts], GTRAIN))
