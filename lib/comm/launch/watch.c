@@ -244,17 +244,25 @@ static int left_ms(const struct gt_launch *l)
 /* One turn of the loop: wait for an event, then handle it. */
 static int turn(struct gt_launch *l, struct pollfd *poll_fd, struct gt_err *err)
 {
-	int nproc = l->options->nproc;
+	int nproc = l->options->nproc, rc = 0;
 
-	poll_fd[nproc] = (struct pollfd){ l->signals, POLLIN, 0 };
-	for (int i = 0; i < nproc; i++) /* poll() passes over those that are -1 */
+	poll_fd[2 * nproc] = (struct pollfd){ l->signals, POLLIN, 0 };
+	for (int i = 0; i < nproc; i++) { /* poll() passes over those that are -1 */
 		poll_fd[i] = (struct pollfd){ l->rank[i].lines.from, POLLIN, 0 };
-	if (poll(poll_fd, (nfds_t)nproc + 1, left_ms(l)) < 0 && errno != EINTR)
+		poll_fd[nproc + i] = (struct pollfd){ l->rank[i].report, POLLIN, 0 };
+	}
+	if (poll(poll_fd, 2 * (nfds_t)nproc + 1, left_ms(l)) < 0 && errno != EINTR)
 		return gt_err_sys(err, "cannot watch the ranks");
 	for (int i = 0; i < nproc; i++)
 		if (poll_fd[i].revents)
 			gt_lines_read(&l->rank[i].lines, false);
-	if (poll_fd[nproc].revents)
+	/* A child whose exec() has failed writes its report before it ends, so the reports are read
+	 * before the ends. */
+	for (int i = 0; i < nproc && !rc; i++)
+		rc = gt_launch_read_report(l, i, err);
+	if (rc)
+		return rc;
+	if (poll_fd[2 * nproc].revents)
 		take_signals(l);
 	if (l->ask_at > 0 && gt_clock_s() >= l->ask_at)
 		ask_to_end(l);
@@ -299,6 +307,8 @@ static void end_all(struct gt_launch *l)
 			bury(l, i);
 		else if (pid)
 			leave_behind(l, i);
+		if (l->rank[i].report >= 0)
+			close(l->rank[i].report);
 		gt_lines_close(&l->rank[i].lines);
 	}
 }
@@ -314,7 +324,7 @@ int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
 	int rc = 0;
 
 	if (!failed) {
-		poll_fd = gt_calloc((size_t)l->options->nproc + 1, sizeof(*poll_fd), err);
+		poll_fd = gt_calloc(2 * (size_t)l->options->nproc + 1, sizeof(*poll_fd), err);
 		rc = poll_fd ? 0 : err->code;
 	}
 	while (!failed && !rc && l->alive && !is_time_to_kill(l))
