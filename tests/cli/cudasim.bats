@@ -507,6 +507,17 @@ each_with_a_gpu() {
 	done
 }
 
+@test "train: CUDA_VISIBLE_DEVICES chooses the GPUs that ranks number" {
+	seq 1 2000 >text.txt
+	CUDA_VISIBLE_DEVICES=1 gtrain train -q "${GPT[@]}" --device cuda:0 --out run
+	equal "$status $err" "0 "
+	CUDA_VISIBLE_DEVICES=1 gtrain train -q "${GPT[@]}" --device cuda:1 --out other
+	equal "$status" 1
+	[[ $err == *"cuda:1"* ]]
+	CUDA_VISIBLE_DEVICES=1,0 gtrain train -q "${GPT[@]}" --device cuda --nproc 2 --tensor-parallel 2 --reproducible --out two
+	equal "$status $err" "0 "
+}
+
 @test "bench allreduce: ranks on two instances of a GPU form no ring, and NCCL does not connect them" {
 	local gpu0="CUDASIM_FIRST=3 CUDASIM_INSTANCE=1" gpu1="CUDASIM_FIRST=3 CUDASIM_INSTANCE=2"
 

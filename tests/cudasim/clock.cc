@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 
@@ -35,10 +36,11 @@ static int number_of(const char *variable, int otherwise)
 	return text ? atoi(text) : otherwise;
 }
 
-/* Of the machine's GPUs this process sees those from CUDASIM_FIRST on. */
+/* Of the machine's GPUs this process sees those from CUDASIM_FIRST on, or those of them that
+ * CUDA_VISIBLE_DEVICES numbers. */
 static int machine_number(int device)
 {
-	return number_of("CUDASIM_FIRST", 0) + device;
+	return number_of("CUDASIM_FIRST", 0) + cudasim_visible(device);
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int device)
@@ -100,9 +102,12 @@ void cudasim_start_driver()
 	static std::once_flag once;
 
 	std::call_once(once, [] {
+		pthread_atfork([] { cudasim_lock.lock(); }, [] { cudasim_lock.unlock(); },
+		    [] { cudasim_lock.unlock(); });
+		atexit(cudasim_end_driver);
 		std::thread([] {
-			for (;;)
-				pause();
+			while (cudasim_drive())
+				usleep(1000 * CUDASIM_DRIVER_MS);
 		}).detach();
 	});
 }

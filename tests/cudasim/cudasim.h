@@ -51,7 +51,7 @@ extern "C" {
  * there is no driver), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
  * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0),
  * CUDASIM_FLUSH ("yes": GPUs can flush the writes of others when a stream waits for a value;
- * default: they cannot).
+ * default: they cannot), CUDA_VISIBLE_DEVICES (numbers only).
  */
 enum { CUDASIM_DEVICES = 8 };
 

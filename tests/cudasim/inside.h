@@ -82,8 +82,15 @@ bool cudasim_flushes();
 /* Whether CUDASIM_DRIVER says that there is no driver, or one that is older than the run-time. */
 bool cudasim_driver_is_old();
 
-/* The driver has a thread of its own, which inherits the signals that the first caller blocks. */
+/* The driver has a thread of its own, which inherits the signals that the first caller blocks. It
+ * calls cudasim_drive() every CUDASIM_DRIVER_MS until that returns false. */
+enum { CUDASIM_DRIVER_MS = 20 };
 void cudasim_start_driver();
+
+/* ---- limits.cc ---- */
+
+/* The number of a device among those of CUDASIM_DEVICES: CUDA_VISIBLE_DEVICES may choose some. */
+int cudasim_visible(int device);
 
 /* ---- peers.cc ---- */
 
@@ -120,6 +127,14 @@ void cudasim_work_until(const std::function<bool()> &reached);
 
 /* Run one piece of work, if there is one that may run. */
 void cudasim_work();
+
+/*
+ * GPUs go on although no thread of the host calls anything: its threads may all wait for another
+ * process, which waits for a GPU of this one. So, once no work has been done for half a second, do
+ * some of what is queued. Without the lock. Returns false after cudasim_end_driver().
+ */
+bool cudasim_drive();
+void cudasim_end_driver();
 
 /* Whether a copy, a fill, a wait or a write that is queued uses some of these bytes. */
 bool cudasim_is_used(const void *p, size_t bytes);

@@ -1,17 +1,50 @@
 /* limits.cc - the devices, their hardware queues, and the shared memory that launches ask for. */
 #include <cstdlib>
 #include <map>
+#include <vector>
 
 #include "tests/cudasim/inside.h"
 
 /* ---- devices ---- */
 
-static int device_count()
+static int machine_count()
 {
 	const char *text = getenv("CUDASIM_DEVICES");
 	int n = text ? atoi(text) : 2;
 
 	return n < CUDASIM_DEVICES ? n : CUDASIM_DEVICES;
+}
+
+/* The devices that CUDA_VISIBLE_DEVICES numbers, up to the first number that is none. Names by UUID
+ * are not simulated. */
+static std::vector<int> visible()
+{
+	const char *text = getenv("CUDA_VISIBLE_DEVICES");
+	std::vector<int> found;
+	char *end;
+
+	for (int i = 0; !text && i < machine_count(); i++)
+		found.push_back(i);
+	for (; text && *text; text = end + (*end == ',')) {
+		long n = strtol(text, &end, 10);
+
+		if (end == text || n < 0 || n >= machine_count())
+			break;
+		found.push_back((int)n);
+	}
+	return found;
+}
+
+static int device_count()
+{
+	return (int)visible().size();
+}
+
+int cudasim_visible(int device)
+{
+	std::vector<int> numbers = visible();
+
+	return device >= 0 && device < (int)numbers.size() ? numbers[(size_t)device] : device;
 }
 
 cudaError_t cudaGetDeviceCount(int *count)

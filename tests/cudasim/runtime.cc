@@ -201,7 +201,8 @@ static bool is_held_up(const cudasim_stream *s)
 /* Run the first item of some stream that may; false: there is none. */
 static bool run_one()
 {
-	static std::vector<cudasim_stream *> ready; /* kept, for its memory */
+	/* Kept for its memory, and never freed: the driver's thread may outlive static objects. */
+	static std::vector<cudasim_stream *> &ready = *new std::vector<cudasim_stream *>;
 	cudasim_stream *s;
 	item *i;
 
@@ -229,6 +230,30 @@ void cudasim_work()
 {
 	run_one();
 	set_open(false);
+}
+
+static bool driver_has_ended;
+
+void cudasim_end_driver()
+{
+	guard g(cudasim_lock);
+
+	driver_has_ended = true;
+}
+
+bool cudasim_drive()
+{
+	enum { IDLE = 500 / CUDASIM_DRIVER_MS, AT_ONCE = 64 };
+	static uint64_t ran;
+	static int idle;
+	guard g(cudasim_lock);
+
+	idle = sim.ran == ran ? idle + 1 : 0;
+	for (int i = 0; i < AT_ONCE && idle >= IDLE && !driver_has_ended && run_one(); i++)
+		;
+	set_open(false);
+	ran = sim.ran;
+	return !driver_has_ended;
 }
 
 static void die(const char *text)

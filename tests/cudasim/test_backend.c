@@ -53,6 +53,11 @@ static void test_devices(void **state)
 	ok(b->memory(0, &available, &total, &err), &err);
 	assert_true(total == (uint64_t)1 << 30 && available <= total);
 	assert_int_equal(gt_device_open(&d, b, 2, &err), GT_EINVAL);
+	setenv("CUDA_VISIBLE_DEVICES", "1,7,0", 1); /* CUDA stops at a number that is none */
+	assert_int_equal(b->count(), 1);
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	assert_int_equal(b->count(), 0);
+	unsetenv("CUDA_VISIBLE_DEVICES");
 	setenv("CUDASIM_DEVICES", "0", 1);
 	assert_int_equal(b->count(), 0);
 	assert_int_equal(b->enter(0, &err), GT_EDEVICE);
@@ -492,6 +497,29 @@ static void test_streams_have_queues_of_their_own(void **state)
 	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
+/* Threads of a rank may all wait for another rank, which waits for this one's GPU. */
+static void test_work_goes_on_without_calls(void **state)
+{
+	static const unsigned char ones = 0x11;
+	struct gt_device *d = open_device(0);
+	struct gt_err err = GT_ERR_INIT;
+	void *host, *device;
+	double until;
+
+	(void)state;
+	ok(b->host_alloc(0, 1, &host, &err), &err);
+	ok(b->alloc(0, 1, &device, &err), &err);
+	ok(b->copy_in(d->compute, device, &ones, 1, &err), &err);
+	ok(b->copy_out(d->compute, host, device, 1, &err), &err);
+	until = gt_clock_s() + 60;
+	while (*(volatile unsigned char *)host != ones && gt_clock_s() < until)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	assert_int_equal(*(volatile unsigned char *)host, ones);
+	b->free(0, device, 1);
+	b->host_free(0, host, 1);
+	gt_device_close(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -510,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_faults_in_data),
 		cmocka_unit_test(test_faults_end_with_streams),
 		cmocka_unit_test(test_streams_have_queues_of_their_own),
+		cmocka_unit_test(test_work_goes_on_without_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
