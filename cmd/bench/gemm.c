@@ -255,11 +255,12 @@ static int multiply(void *self, int64_t times, struct gt_err *err)
 /* Errors: GT_ENOTSUP where the device does not have the type. */
 static int check_type(const struct row *row, const struct gt_device *device, struct gt_err *err)
 {
-	if (!types[row->type].tf32)
-		return 0;
-	if (!device->backend->check_tf32)
-		return gt_err_set(err, GT_ENOTSUP, "tf32 needs a GPU");
-	return device->backend->check_tf32(device->index, err);
+	const struct gt_backend *b = device->backend;
+	bool tf32 = types[row->type].tf32;
+
+	if (!b->check_products)
+		return tf32 ? gt_err_set(err, GT_ENOTSUP, "tf32 needs a GPU") : 0;
+	return b->check_products(device->index, types[row->type].dtype, tf32, err);
 }
 
 static int measure(

@@ -128,8 +128,9 @@ static int check_weights(
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (check_order(cli, err) || gt_session_check_device(cli->train.device,
-	                                 gt_comm_way(cli->comm.backend), cli->train.tf32, err))
+	if (check_order(cli, err) ||
+	    gt_session_check_device(cli->train.device, gt_comm_way(cli->comm.backend),
+	        gt_amp_type(cli->train.amp), cli->train.tf32, err))
 		return err->code;
 	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");

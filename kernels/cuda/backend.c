@@ -108,18 +108,18 @@ static int cuda_describe(int index, char *text, size_t size, struct gt_err *err)
 	return rc;
 }
 
-/* Tensor cores read TF32 from Ampere on. */
-static int cuda_check_tf32(int index, struct gt_err *err)
+/* Tensor cores read TF32 and bfloat16 from Ampere on. */
+static int cuda_check_products(int index, enum gt_dtype dtype, bool tf32, struct gt_err *err)
 {
 	struct cudaDeviceProp p;
 	int rc = gt_cuda_check(
 	    cudaGetDeviceProperties(&p, index), index, "cudaGetDeviceProperties", err);
 
-	if (rc || p.major >= 8)
+	if (rc || p.major >= 8 || (dtype != GT_BF16 && !tf32))
 		return rc;
 	return gt_err_set(err, GT_ENOTSUP,
-	    "tf32 needs compute capability 8.0, and cuda:%d, %s, has %d.%d", index, p.name, p.major,
-	    p.minor);
+	    "%s needs compute capability 8.0, and cuda:%d, %s, has %d.%d",
+	    tf32 ? "tf32" : gt_dtype_name(dtype), index, p.name, p.major, p.minor);
 }
 
 /* The first call for a device makes its context, and may start threads as in cuda_count(). */
@@ -471,7 +471,7 @@ const struct gt_backend gt_cuda_backend = {
 	.identify = gt_cuda_identify,
 	.holders = gt_holders_read,
 	.peak_flops = gt_cuda_peak_flops,
-	.check_tf32 = cuda_check_tf32,
+	.check_products = cuda_check_products,
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.host_alloc = cuda_host_alloc,

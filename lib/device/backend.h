@@ -292,10 +292,11 @@ struct gt_backend {
 	 * floating-point operations per second, or 0 if the rate is not known. If `tf32` is set,
 	 * the factors of float32 products are rounded to TF32. */
 	double (*peak_flops)(int index, enum gt_dtype dtype, bool tf32);
-	/* Optional (NULL: no device supports TF32): check that a device can compute float32
-	 * products with factors rounded to TF32. Errors: GT_ENOTSUP if it cannot, with the name of
-	 * the device in the text; GT_EDEVICE. */
-	int (*check_tf32)(int index, struct gt_err *err);
+	/* Optional (NULL: all devices multiply all types, but none rounds to TF32): check that a
+	 * device can compute products of the type `dtype`; with `tf32`, float32 products with
+	 * factors rounded to TF32. Errors: GT_ENOTSUP if it cannot, with the name of the device in
+	 * the text; GT_EDEVICE. */
+	int (*check_products)(int index, enum gt_dtype dtype, bool tf32, struct gt_err *err);
 
 	/* Allocate zeroed device memory, aligned to GT_DEVICE_ALIGN. Call free() only after all
 	 * work that uses the memory is done. Pass the same `bytes` to alloc() and free(). */

@@ -285,7 +285,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	struct gt_run_source source = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
-	int rc = gt_session_check_device(o->device, o->way, o->tf32, err);
+	int rc = gt_session_check_device(o->device, o->way, gt_amp_type(o->how.amp), o->tf32, err);
 
 	if (!rc)
 		rc = gt_load_check(&o->load, err);

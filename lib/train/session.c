@@ -24,17 +24,26 @@ static int read_devices(
 	return rc;
 }
 
-static int check_tf32(const struct gt_device_name *name, struct gt_err *err)
+static int check_products(
+    const struct gt_device_name *name, enum gt_dtype low, bool tf32, struct gt_err *err)
 {
-	if (!name->backend->check_tf32) {
+	const struct gt_backend *b = name->backend;
+
+	if (tf32 && !b->check_products) {
 		gt_err_set(err, GT_EINVAL, "{tf32}: tf32 needs a GPU, and device '%s' is not a GPU",
-		    name->backend->name);
+		    b->name);
 		return gt_err_hint(err, "{device} cuda computes on a GPU");
 	}
-	return name->backend->check_tf32(name->index, err) ? gt_err_prefix(err, "{tf32}") : 0;
+	if (tf32 && b->check_products(name->index, GT_F32, true, err))
+		return gt_err_prefix(err, "{tf32}");
+	if (!b->check_products || !b->check_products(name->index, low, false, err))
+		return 0;
+	gt_err_prefix(err, "{amp}");
+	return gt_err_hint(err, "{amp} fp16 is for older GPUs");
 }
 
-int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err)
+int gt_session_check_device(
+    const char *list, const char *way, enum gt_dtype low, bool tf32, struct gt_err *err)
 {
 	const struct gt_device_way_options options = { .name = way };
 	struct gt_device_name *names;
@@ -43,8 +52,8 @@ int gt_session_check_device(const char *list, const char *way, bool tf32, struct
 
 	if (!rc)
 		rc = gt_device_way_check(names[0].backend, &options, err);
-	for (size_t i = 0; !rc && tf32 && i < count; i++)
-		rc = check_tf32(&names[i], err);
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = check_products(&names[i], low, tf32, err);
 	free(names);
 	return rc;
 }
@@ -72,7 +81,7 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	if (read_devices(&names, &count, o->device, err))
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
-	if (!(o->tf32 && check_tf32(mine, err)) &&
+	if (!check_products(mine, o->parallel.low, o->tf32, err) &&
 	    !gt_device_open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
 		count_ranks(s, o, count);

@@ -99,11 +99,12 @@ struct gt_session_purpose {
 /* Check that this build supports the devices in `list`, and that they exist. `way` names the
  * implementation of collectives on device memory: "nccl", "ring" or "staged"
  * (lib/comm/device_group.h). Check that the devices can use it. If `way` is NULL, any
- * implementation is fine. With `tf32`, also check that all devices support TF32. The process that
- * starts the ranks calls this function before it starts them. Errors: any error of
- * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device does not
- * support TF32. */
-int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
+ * implementation is fine. Also check that all devices can compute products of the type `low` and,
+ * with `tf32`, products of factors rounded to TF32. The process that starts the ranks calls this
+ * function before it starts them. Errors: any error of gt_device_names_read() or
+ * gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device cannot compute such products. */
+int gt_session_check_device(
+    const char *list, const char *way, enum gt_dtype low, bool tf32, struct gt_err *err);
 
 /*
  * Open a session: open the device, the model and the ranks, call purpose->input(), compute the

@@ -145,6 +145,20 @@ setup() {
 	done
 }
 
+@test "amp bf16: a GPU without it is named before the work" {
+	local words
+
+	gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda:0 --out run
+	equal "$status" 0
+	for words in "train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --out other" "eval --ckpt run --data random:5/3,samples=40"; do
+		# shellcheck disable=SC2086
+		CUDASIM_MAJOR=7 gtrain $words --amp bf16 --device cuda
+		equal "$status $out" "1 "
+		[[ $err == *"--amp: bfloat16 needs compute capability 8.0, and cuda:0, simulated GPU, has 7.0"*"hint: --amp fp16"* ]]
+	done
+	[ ! -e other ]
+}
+
 @test "bench gemm: what does not fit into a GPU's memory is left out" {
 	export CUDASIM_MEMORY=1000000
 	gtrain bench gemm --device cuda:0 --shapes 4096x4096x8,8x8x8 --dtype fp32 --rounds 1 --seconds 0.001
