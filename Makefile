@@ -13,6 +13,7 @@ LDFLAGS  ?=
 PYTHON   ?= /usr/bin/python3
 JOBS     ?= $(shell nproc 2>/dev/null || echo 1)
 comma    := ,
+hash     := \#
 BUILD    ?= build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 
 # gcc's OpenMP runtime is not built for the thread sanitizer: with two threads the sanitizer
@@ -43,22 +44,32 @@ PACKAGES := zlib jansson libpng libjpeg libpcre2-8 nettle
 ISAL     ?= $(shell pkg-config --exists libisal 2>/dev/null && echo 1 || echo 0)
 PACKAGES += $(if $(filter 1,$(ISAL)),libisal)
 # For ranks on several hosts; the program itself does without. `make MPI=1` insists, MPI=0 leaves it.
+# mpicc alone does not say that MPI's headers are installed.
 MPI      ?= auto
 MPICC    ?= mpicc
-WITH_MPI := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(MPI))
+WITH_MPI := $(if $(filter auto,$(MPI)),$(shell echo '$(hash)include <mpi.h>' | $(MPICC) -fsyntax-only -x c - >/dev/null 2>&1 && echo 1),$(MPI))
 PKG_FLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS  := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+
+# oneDNN's header names its major version, which chooses kernels/cpu/dnnl_vN.c. The library names the
+# file that programs open (its SONAME), which Debian's name of the package follows: libdnnl.so.3.6 is in
+# the package libdnnl3.6. The library is opened when the CPU backend needs it (kernels/cpu/dnnl_api.c).
+DNNL_MAJOR := $(shell printf '%s\n' '$(hash)include <dnnl.h>' 'gtrain_major DNNL_VERSION_MAJOR' | \
+              $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null | sed -n 's/^gtrain_major \([0-9]*\)$$/\1/p')
+DNNL_LIB   := $(firstword $(wildcard $(patsubst -L%,%/libdnnl.so,$(filter -L%,$(LDFLAGS)))) \
+              $(shell $(CC) -print-file-name=libdnnl.so 2>/dev/null))
+DNNL_SONAME := $(or $(shell objdump -p $(DNNL_LIB) 2>/dev/null | awk '$$1 == "SONAME" { print $$2 }'),libdnnl.so.$(DNNL_MAJOR))
+DNNL_CPP   := -DGT_DNNL_SONAME='"$(DNNL_SONAME)"' -DGT_DNNL_PACKAGE='"$(subst .so.,,$(DNNL_SONAME))"'
 
 SAN_FLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
              -fno-omit-frame-pointer)
 GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla \
              -Wpointer-arith
 GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) \
-             $(if $(filter 1,$(ISAL)),-DGT_WITH_ISAL) $(CPPFLAGS)
+             $(if $(filter 1,$(ISAL)),-DGT_WITH_ISAL) $(DNNL_CPP) $(CPPFLAGS)
 GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
-# oneDNN is opened when the CPU backend needs it (kernels/cpu/dnnl_api.c); a build wants its header.
 GT_LIBS    = $(CUDA_LIBS) $(PKG_LIBS) -lm -ldl -lpthread
 
 # Kernels for GPUs. `make CUDA=1` insists on a toolkit, CUDA=0 does without.
@@ -102,8 +113,8 @@ KERNEL_CFLAGS := -ffp-contract=fast
 
 # Sources -------------------------------------------------------------------------------------
 KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c math.c matmul.c conv.c conv_winograd.c dnnl.c \
-                dnnl_api.c)
-KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
+                dnnl_api.c dnnl_v$(DNNL_MAJOR).c)
+KERNELS_ISA  := $(filter-out $(KERNELS_ONCE) kernels/cpu/dnnl_v%.c,$(wildcard kernels/cpu/*.c))
 # What mpicc compiles into a library of its own, see lib/comm/mpi/calls.h.
 MPI_SRC  := lib/comm/mpi/calls.c
 LIB_SRC  := $(filter-out $(MPI_SRC),$(wildcard lib/*/*.c lib/*/*/*.c)) $(wildcard $(KERNELS_ONCE))
@@ -311,6 +322,8 @@ stamp = mkdir -p $(@D) && { echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$
 $(BUILD)/flags: FORCE
 	@pkg-config --exists --print-errors $(PACKAGES) || { \
 	    echo "gtrain needs the libraries $(PACKAGES) and dnnl; \`make deps' installs them" >&2; exit 1; }
+	@test -e kernels/cpu/dnnl_v$(DNNL_MAJOR).c || { echo "gtrain needs oneDNN 2 or 3 and its header dnnl.h;" \
+	    "$(if $(DNNL_MAJOR),this is oneDNN $(DNNL_MAJOR),there is none here: \`make deps' installs it)" >&2; exit 1; }
 	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa))))
 
 $(BUILD)/cuda: FORCE

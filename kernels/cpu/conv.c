@@ -41,9 +41,9 @@ static struct conv weight_grad_of(const struct gt_call *call)
 
 /* ---- oneDNN: float32 and bfloat16 ---- */
 
-/* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. */
+/* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. `bias` is NULL without a bias. */
 struct conv_descs {
-	dnnl_memory_desc_t x, w, w_plain, y, bias;
+	gt_dnnl_md x, w, w_plain, y, bias;
 };
 
 static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
@@ -51,55 +51,56 @@ static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
 	return t->layout == GT_CHANNELS_LAST ? dnnl_nhwc : dnnl_nchw;
 }
 
-static dnnl_status_t describe(const struct conv *c, struct conv_descs *d)
+static int describe(
+    struct gt_call *call, const struct conv *c, struct conv_descs *d, struct gt_err *err)
 {
-	dnnl_status_t rc;
+	const struct gt_tensor *bias = gt_optional_input(call, 2);
+	int rc;
 
-	if ((rc = gt_dnnl_describe(&d->x, c->x, tag_of(c->x))) != dnnl_success)
+	*d = (struct conv_descs){ 0 };
+	if ((rc = gt_dnnl_describe(call, c->x, tag_of(c->x), &d->x, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(&d->w, c->w, dnnl_format_tag_any)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(call, c->w, dnnl_format_tag_any, &d->w, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(&d->w_plain, c->w, dnnl_oihw)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(call, c->w, dnnl_oihw, &d->w_plain, err)) < 0)
 		return rc;
-	return gt_dnnl_describe(&d->y, c->y, tag_of(c->y));
+	if (bias && (rc = gt_dnnl_describe(call, bias, dnnl_a, &d->bias, err)) < 0)
+		return rc;
+	return gt_dnnl_describe(call, c->y, tag_of(c->y), &d->y, err);
 }
 
-/* The forward descriptor, which the gradients need as a hint, too. */
+static struct gt_dnnl_conv convolution_of(const struct conv *c, const struct conv_descs *d)
+{
+	return (struct gt_dnnl_conv){ dnnl_convolution_direct, d->x, d->w, d->bias, d->y, c->stride,
+		c->pad };
+}
+
 static int forward_desc(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
-    bool bias, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, struct gt_err *err)
+    dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, struct gt_err *err)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
+	const struct gt_dnnl_conv conv = convolution_of(c, d);
 	struct gt_dnnl *dnnl = call->state;
-	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = gt_dnnl_api->convolution_forward_desc_init(&conv,
-	    dnnl_forward_training, dnnl_convolution_direct, &d->x, &d->w, bias ? &d->bias : NULL,
-	    &d->y, stride, pad, pad);
 
-	if (status == dnnl_success)
-		status = gt_dnnl_api->primitive_desc_create(out, &conv, attr, dnnl->engine, NULL);
-	return gt_dnnl_check(status, call, c->op, "do this convolution", err);
+	return gt_dnnl_check(gt_dnnl_conv_forward(out, &conv, dnnl->engine, attr), call, c->op,
+	    "do this convolution", err);
 }
 
+/* A gradient needs the descriptor of the forward convolution as a hint. */
 static int gradient_desc(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
     bool of_weights, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, struct gt_err *err)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
+	const struct gt_dnnl_conv conv = convolution_of(c, d);
 	struct gt_dnnl *dnnl = call->state;
 	dnnl_primitive_desc_t hint = NULL;
-	dnnl_convolution_desc_t conv;
 	dnnl_status_t status;
-	int rc = forward_desc(call, c, d, false, NULL, &hint, err);
+	int rc = forward_desc(call, c, d, NULL, &hint, err);
 
 	if (rc < 0)
 		return rc;
 	if (of_weights)
-		status = gt_dnnl_api->convolution_backward_weights_desc_init(
-		    &conv, dnnl_convolution_direct, &d->x, &d->w, NULL, &d->y, stride, pad, pad);
+		status = gt_dnnl_conv_weight_grad(out, &conv, dnnl->engine, attr, hint);
 	else
-		status = gt_dnnl_api->convolution_backward_data_desc_init(
-		    &conv, dnnl_convolution_direct, &d->x, &d->w, &d->y, stride, pad, pad);
-	if (status == dnnl_success)
-		status = gt_dnnl_api->primitive_desc_create(out, &conv, attr, dnnl->engine, hint);
+		status = gt_dnnl_conv_input_grad(out, &conv, dnnl->engine, attr, hint);
 	rc = gt_dnnl_check(status, call, c->op, "do this gradient", err);
 	gt_dnnl_api->primitive_desc_destroy(hint);
 	return rc;
@@ -123,35 +124,35 @@ static const struct conv_role role_weight_grad = { DNNL_ARG_SRC, DNNL_ARG_DIFF_W
 static int add_steps(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
     const struct conv_role *role, const_dnnl_primitive_desc_t desc, struct gt_err *err)
 {
-	const dnnl_memory_desc_t *w = gt_dnnl_api->primitive_desc_query_md(desc, role->weights, 0);
+	gt_dnnl_md w = gt_dnnl_api->primitive_desc_query_md(desc, role->weights, 0);
 	struct gt_dnnl_address w_address = c->w_address;
-	bool reorder = !gt_dnnl_api->memory_desc_equal(w, &d->w_plain);
+	bool reorder = !gt_dnnl_api->memory_desc_equal(w, d->w_plain);
 	struct gt_dnnl_step *step;
 	int rc;
 
 	if (reorder)
 		w_address = gt_dnnl_workspace(call, gt_dnnl_api->memory_desc_get_size(w));
 	if (reorder && !role->writes_weights) {
-		rc = gt_dnnl_reorder_add(call, &d->w_plain, c->w_address, w, w_address, err);
+		rc = gt_dnnl_reorder_add(call, d->w_plain, c->w_address, w, w_address, err);
 		if (rc < 0)
 			return rc;
 	}
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, role->x, &d->x, c->x_address, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, role->x, d->x, c->x_address, err)) < 0)
 		return rc;
 	if ((rc = gt_dnnl_arg(call, step, role->w, w, w_address, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, role->y, &d->y, c->y_address, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, role->y, d->y, c->y_address, err)) < 0)
 		return rc;
-	if (gt_optional_input(call, 2)) {
+	if (d->bias) {
 		const struct gt_dnnl_address bias = { GT_DNNL_IN, 2 };
 
-		if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
+		if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, d->bias, bias, err)) < 0)
 			return rc;
 	}
 	if (reorder && role->writes_weights)
-		return gt_dnnl_reorder_add(call, w, w_address, &d->w_plain, c->w_address, err);
+		return gt_dnnl_reorder_add(call, w, w_address, d->w_plain, c->w_address, err);
 	return 0;
 }
 
@@ -168,10 +169,9 @@ static int set_post_ops(
 	dnnl_status_t status = gt_dnnl_api->post_ops_create(&ops);
 
 	if (status == dnnl_success && gt_optional_input(call, 3))
-		status = gt_dnnl_api->post_ops_append_sum(ops, 1.0f);
+		status = gt_dnnl_append_sum(ops);
 	if (status == dnnl_success && call->attrs.conv.relu)
-		status = gt_dnnl_api->post_ops_append_eltwise(
-		    ops, 1.0f, dnnl_eltwise_relu, nan_slope, 0.0f);
+		status = gt_dnnl_append_leaky_relu(ops, nan_slope);
 	if (status == dnnl_success)
 		status = gt_dnnl_api->primitive_attr_set_post_ops(attr, ops);
 	gt_dnnl_api->post_ops_destroy(ops);
@@ -182,26 +182,21 @@ static int set_post_ops(
 static int prepare(
     struct gt_call *call, const struct conv *c, const struct conv_role *role, struct gt_err *err)
 {
-	const struct gt_tensor *bias = gt_optional_input(call, 2);
 	dnnl_primitive_desc_t desc = NULL;
 	dnnl_primitive_attr_t attr = NULL;
 	struct conv_descs d;
-	dnnl_status_t status;
 	int rc;
 
 	if ((rc = gt_dnnl_new(call, c->op, err)) < 0)
 		return rc;
-	status = describe(c, &d);
-	if (status == dnnl_success && bias)
-		status = gt_dnnl_describe(&d.bias, bias, dnnl_a);
-	if ((rc = gt_dnnl_check(status, call, c->op, "describe it", err)) < 0)
+	if ((rc = describe(call, c, &d, err)) < 0)
 		goto out;
 	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
 		goto out;
 	if (role == &role_forward) {
 		if ((rc = set_post_ops(call, c, attr, err)) < 0)
 			goto out;
-		rc = forward_desc(call, c, &d, bias != NULL, attr, &desc, err);
+		rc = forward_desc(call, c, &d, attr, &desc, err);
 	} else {
 		rc = gradient_desc(call, c, &d, role->writes_weights, attr, &desc, err);
 	}

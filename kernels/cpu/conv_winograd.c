@@ -24,61 +24,61 @@ enum {
 };
 
 struct winograd_descs {
-	dnnl_memory_desc_t x, w, w_plain, y, bias;
+	gt_dnnl_md x, w, w_plain, y, bias;
 };
 
-static dnnl_status_t describe_tensors(const struct gt_call *call, struct winograd_descs *d)
+static int describe_tensors(struct gt_call *call, struct winograd_descs *d, struct gt_err *err)
 {
 	const struct gt_tensor *bias = gt_optional_input(call, 2);
-	dnnl_status_t rc;
+	int rc;
 
-	if ((rc = gt_dnnl_describe(&d->x, &call->in[0], dnnl_nChw16c)) != dnnl_success)
+	*d = (struct winograd_descs){ 0 };
+	if ((rc = gt_dnnl_describe(call, &call->in[0], dnnl_nChw16c, &d->x, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(&d->w, &call->in[1], dnnl_format_tag_any)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(call, &call->in[1], dnnl_format_tag_any, &d->w, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(&d->w_plain, &call->in[1], dnnl_oihw)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(call, &call->in[1], dnnl_oihw, &d->w_plain, err)) < 0)
 		return rc;
-	if (bias && (rc = gt_dnnl_describe(&d->bias, bias, dnnl_a)) != dnnl_success)
+	if (bias && (rc = gt_dnnl_describe(call, bias, dnnl_a, &d->bias, err)) < 0)
 		return rc;
-	return gt_dnnl_describe(&d->y, &call->out[0], dnnl_nChw16c);
+	return gt_dnnl_describe(call, &call->out[0], dnnl_nChw16c, &d->y, err);
 }
 
 /* Asked for training, oneDNN's kernel transforms the weights itself, by all threads; for inference
  * it wants that done by a reorder, once and for all, which takes as long as the convolution. Here
  * they are new in every run. */
-static dnnl_status_t describe(const struct gt_call *call, dnnl_engine_t engine,
-    const_dnnl_primitive_attr_t attr, struct winograd_descs *d, dnnl_primitive_desc_t *out)
+static int describe(struct gt_call *call, const_dnnl_primitive_attr_t attr,
+    struct winograd_descs *d, dnnl_primitive_desc_t *out, struct gt_err *err)
 {
-	const dnnl_dims_t one = { 1, 1 };
-	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = describe_tensors(call, d);
+	struct gt_dnnl *dnnl = call->state;
+	struct gt_dnnl_conv conv = { dnnl_convolution_winograd, .stride = 1, .pad = 1 };
+	int rc = describe_tensors(call, d, err);
 
-	if (status == dnnl_success)
-		status = gt_dnnl_api->convolution_forward_desc_init(&conv, dnnl_forward_training,
-		    dnnl_convolution_winograd, &d->x, &d->w,
-		    gt_optional_input(call, 2) ? &d->bias : NULL, &d->y, one, one, one);
-	if (status == dnnl_success)
-		status = gt_dnnl_api->primitive_desc_create(out, &conv, attr, engine, NULL);
-	return status;
+	if (rc < 0)
+		return rc;
+	conv.x = d->x;
+	conv.w = d->w;
+	conv.bias = d->bias;
+	conv.y = d->y;
+	return gt_dnnl_check(gt_dnnl_conv_forward(out, &conv, dnnl->engine, attr), call, dnnl->op,
+	    "do this convolution by Winograd's algorithm", err);
 }
 
 /* ---- which calls ---- */
 
 static bool is_offered(const struct gt_call *call)
 {
+	struct gt_call trial = *call;
 	struct winograd_descs d;
 	dnnl_primitive_desc_t desc = NULL;
-	dnnl_engine_t engine = NULL;
-	dnnl_status_t status;
+	int rc;
 
-	if (gt_dnnl_api_load(GT_ERR_IGNORED))
+	if (gt_dnnl_new(&trial, "conv2d", GT_ERR_IGNORED) < 0)
 		return false; /* the direct sum, which takes every call, will say so */
-	status = gt_dnnl_api->engine_create(&engine, dnnl_cpu, 0);
-	if (status == dnnl_success)
-		status = describe(call, engine, NULL, &d, &desc);
+	rc = describe(&trial, NULL, &d, &desc, GT_ERR_IGNORED);
 	gt_dnnl_api->primitive_desc_destroy(desc);
-	gt_dnnl_api->engine_destroy(engine);
-	return status == dnnl_success;
+	gt_dnnl_release(&trial);
+	return rc == 0;
 }
 
 static bool is_wide(int64_t channels)
@@ -109,8 +109,7 @@ static size_t bytes_of(const struct gt_tensor *t)
 static int add_steps(struct gt_call *call, const struct winograd_descs *d,
     const_dnnl_primitive_desc_t desc, struct gt_err *err)
 {
-	const dnnl_memory_desc_t *w =
-	    gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+	gt_dnnl_md w = gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
 	const struct gt_dnnl_address w_plain = { GT_DNNL_IN, 1 }, bias = { GT_DNNL_IN, 2 };
 	struct gt_dnnl_address x_address = gt_dnnl_workspace(call, bytes_of(&call->in[0]));
 	struct gt_dnnl_address y_address = gt_dnnl_workspace(call, bytes_of(&call->out[0]));
@@ -119,18 +118,17 @@ static int add_steps(struct gt_call *call, const struct winograd_descs *d,
 	struct gt_dnnl_step *step;
 	int rc;
 
-	if ((rc = gt_dnnl_reorder_add(call, &d->w_plain, w_plain, w, w_address, err)) < 0)
+	if ((rc = gt_dnnl_reorder_add(call, d->w_plain, w_plain, w, w_address, err)) < 0)
 		return rc;
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, &d->x, x_address, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, d->x, x_address, err)) < 0)
 		return rc;
 	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, w, w_address, err)) < 0)
 		return rc;
-	if (gt_optional_input(call, 2) &&
-	    (rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
+	if (d->bias && (rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, d->bias, bias, err)) < 0)
 		return rc;
-	return gt_dnnl_arg(call, step, DNNL_ARG_DST, &d->y, y_address, err);
+	return gt_dnnl_arg(call, step, DNNL_ARG_DST, d->y, y_address, err);
 }
 
 static int prepare(struct gt_call *call, struct gt_err *err)
@@ -138,16 +136,13 @@ static int prepare(struct gt_call *call, struct gt_err *err)
 	struct winograd_descs d;
 	dnnl_primitive_desc_t desc = NULL;
 	dnnl_primitive_attr_t attr = NULL;
-	struct gt_dnnl *dnnl;
 	int rc;
 
 	if ((rc = gt_dnnl_new(call, "conv2d", err)) < 0)
 		return rc;
-	dnnl = call->state;
 	if ((rc = gt_dnnl_attr(call, "conv2d", &attr, err)) < 0)
 		goto out;
-	rc = gt_dnnl_check(describe(call, dnnl->engine, attr, &d, &desc), call, "conv2d",
-	    "do this convolution by Winograd's algorithm", err);
+	rc = describe(call, attr, &d, &desc, err);
 	if (rc == 0)
 		rc = add_steps(call, &d, desc, err);
 out:

@@ -64,11 +64,6 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 	    "%s: oneDNN cannot %s: %s (%s)", op, what, status_text(status), shapes);
 }
 
-dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype)
-{
-	return dtype == GT_BF16 ? dnnl_bf16 : dnnl_f32;
-}
-
 bool gt_dnnl_accepts_bf16(const struct gt_call *call)
 {
 	(void)call;
@@ -77,17 +72,6 @@ bool gt_dnnl_accepts_bf16(const struct gt_call *call)
 	/* An instruction set's number has the bits of those that it includes. */
 	return (gt_dnnl_api->get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==
 	       dnnl_cpu_isa_avx512_core;
-}
-
-dnnl_status_t gt_dnnl_describe(
-    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag)
-{
-	dnnl_dims_t dims;
-
-	for (int i = 0; i < t->ndim; i++)
-		dims[i] = t->shape[i];
-	return gt_dnnl_api->memory_desc_init_by_tag(
-	    desc, t->ndim, dims, gt_dnnl_type(t->dtype), tag);
 }
 
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)
@@ -113,6 +97,23 @@ int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)
 	return rc;
 }
 
+int gt_dnnl_describe(struct gt_call *call, const struct gt_tensor *t, dnnl_format_tag_t tag,
+    gt_dnnl_md *out, struct gt_err *err)
+{
+	dnnl_data_type_t type = t->dtype == GT_BF16 ? dnnl_bf16 : dnnl_f32;
+	struct gt_dnnl *d = call->state;
+	dnnl_dims_t dims;
+	int rc;
+
+	for (int i = 0; i < t->ndim; i++)
+		dims[i] = t->shape[i];
+	rc = gt_dnnl_check(
+	    gt_dnnl_md_new(out, t->ndim, dims, type, tag), call, d->op, "describe it", err);
+	if (rc == 0)
+		d->mds[d->mds_count++] = *out;
+	return rc;
+}
+
 struct gt_dnnl_address gt_dnnl_workspace(struct gt_call *call, size_t bytes)
 {
 	size_t offset = (call->workspace_bytes + 63) / 64 * 64;
@@ -134,8 +135,8 @@ int gt_dnnl_attr(
 	return rc;
 }
 
-int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
-    const dnnl_memory_desc_t *desc, struct gt_dnnl_address address, struct gt_err *err)
+int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg, gt_dnnl_md desc,
+    struct gt_dnnl_address address, struct gt_err *err)
 {
 	struct gt_dnnl *d = call->state;
 	int i = step->args_count;
@@ -156,7 +157,7 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 {
 	struct gt_dnnl *d = call->state;
 	struct gt_dnnl_step *step = &d->steps[d->steps_count];
-	const dnnl_memory_desc_t *scratch =
+	gt_dnnl_md scratch =
 	    gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
 	size_t bytes = gt_dnnl_api->memory_desc_get_size(scratch);
 	int rc = gt_dnnl_check(gt_dnnl_api->primitive_create(&step->primitive, desc), call, d->op,
@@ -173,9 +174,8 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 	    call, step, DNNL_ARG_SCRATCHPAD, scratch, gt_dnnl_workspace(call, bytes), err);
 }
 
-int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
-    struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
-    struct gt_dnnl_address to_address, struct gt_err *err)
+int gt_dnnl_reorder_add(struct gt_call *call, gt_dnnl_md from, struct gt_dnnl_address from_address,
+    gt_dnnl_md to, struct gt_dnnl_address to_address, struct gt_err *err)
 {
 	struct gt_dnnl *d = call->state;
 	struct gt_dnnl_step *step;
@@ -253,6 +253,8 @@ void gt_dnnl_release(struct gt_call *call)
 			gt_dnnl_api->memory_destroy(d->steps[s].args[i].memory);
 		gt_dnnl_api->primitive_destroy(d->steps[s].primitive);
 	}
+	for (int m = 0; m < d->mds_count; m++)
+		gt_dnnl_md_free(d->mds[m]);
 	gt_dnnl_api->stream_destroy(d->stream);
 	gt_dnnl_api->engine_destroy(d->engine);
 	free(d);

@@ -2,7 +2,7 @@
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
-#include "kernels/cpu/dnnl_api.h"
+#include "kernels/cpu/dnnl_major.h"
 #include "lib/graph/kernel.h"
 
 /* The kind of memory that holds an argument of a primitive, which is a prepared operation of
@@ -20,8 +20,8 @@ struct gt_dnnl_address {
 	size_t at; /* index of the input or output; for the workspace, the offset in bytes */
 };
 
-/* Limits: primitives per call, and arguments per primitive. */
-enum { GT_DNNL_MAX_STEPS = 2, GT_DNNL_MAX_ARGS = 6 };
+/* Limits: primitives per call, arguments per primitive, and memory descriptors per call. */
+enum { GT_DNNL_MAX_STEPS = 2, GT_DNNL_MAX_ARGS = 6, GT_DNNL_MAX_MDS = 5 };
 
 /* A step of a call: one primitive and its arguments. */
 struct gt_dnnl_step {
@@ -40,6 +40,8 @@ struct gt_dnnl {
 	const char *op; /* name of the op, for errors */
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
+	int mds_count;
+	gt_dnnl_md mds[GT_DNNL_MAX_MDS]; /* those that gt_dnnl_describe() created */
 	int steps_count;
 	struct gt_dnnl_step steps[GT_DNNL_MAX_STEPS]; /* in order of execution */
 };
@@ -52,9 +54,6 @@ struct gt_dnnl {
 int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *op,
     const char *what, struct gt_err *err);
 
-/* Return oneDNN's constant for GT_F32 or GT_BF16. */
-dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
-
 /*
  * Return true if oneDNN can compute in bfloat16, which needs a processor with AVX-512. A kernel
  * that computes in bfloat16 has this function as its member `accepts` (struct gt_kernel). If oneDNN
@@ -63,16 +62,19 @@ dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
  */
 bool gt_dnnl_accepts_bf16(const struct gt_call *call);
 
-/* Set *desc to the shape and the type of `t`, and to the memory format `tag`, which is the order of
- * the dimensions in memory. The type of `t` must be float32 or bfloat16. */
-dnnl_status_t gt_dnnl_describe(
-    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
-
 /*
  * Open oneDNN and allocate call->state, a struct gt_dnnl. Free the state with gt_dnnl_release(),
  * even if one of the functions below fails. If gt_dnnl_new() itself fails, call->state is NULL.
  */
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
+
+/*
+ * Create a memory descriptor with the shape and the type of `t`, and with the memory format `tag`,
+ * which is the order of the dimensions in memory. The type of `t` must be float32 or bfloat16. The
+ * call owns *out; it is NULL after an error.
+ */
+int gt_dnnl_describe(struct gt_call *call, const struct gt_tensor *t, dnnl_format_tag_t tag,
+    gt_dnnl_md *out, struct gt_err *err);
 
 /*
  * Append a step with a new primitive, created from `desc`. `desc` must have been made with the
@@ -86,13 +88,12 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 
 /* Append an argument to `step`. `arg` is one of oneDNN's DNNL_ARG_ constants. `address` is the
  * memory of the argument, and `desc` describes the memory there. */
-int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
-    const dnnl_memory_desc_t *desc, struct gt_dnnl_address address, struct gt_err *err);
+int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg, gt_dnnl_md desc,
+    struct gt_dnnl_address address, struct gt_err *err);
 
 /* Append a step that copies a tensor from one memory format into another. */
-int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
-    struct gt_dnnl_address from_address, const dnnl_memory_desc_t *to,
-    struct gt_dnnl_address to_address, struct gt_err *err);
+int gt_dnnl_reorder_add(struct gt_call *call, gt_dnnl_md from, struct gt_dnnl_address from_address,
+    gt_dnnl_md to, struct gt_dnnl_address to_address, struct gt_err *err);
 
 /* Add `bytes` bytes to the call's workspace, aligned to 64 bytes. Return where these bytes
  * are. */

@@ -10,11 +10,10 @@
  * Opened rather than linked: oneDNN and its libraries take 4 MB and a third of the time in which
  * the program starts, and commands that compute nothing never need it.
  */
-#define TEXT_OF(x)   #x
-#define TEXT(x)      TEXT_OF(x)
-#define MAJOR        TEXT(DNNL_VERSION_MAJOR)
-#define LIBRARY_NAME "libdnnl.so." MAJOR
-#define PACKAGE_HINT "install oneDNN " MAJOR ", Debian's package libdnnl" MAJOR
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+#define PACKAGE_HINT                                                                               \
+	"install oneDNN " TEXT(DNNL_VERSION_MAJOR) ", Debian's package " GT_DNNL_PACKAGE
 
 static const struct {
 	const char *name;
@@ -42,7 +41,7 @@ static int find_functions(void *library, struct gt_dnnl_api *out, struct gt_err 
 		void *address = dlsym(library, symbols[i].name);
 
 		if (!address) {
-			gt_err_set(err, GT_EDEVICE, "%s has no function '%s'", LIBRARY_NAME,
+			gt_err_set(err, GT_EDEVICE, "%s has no function '%s'", GT_DNNL_SONAME,
 			    symbols[i].name);
 			return gt_err_hint(err, "%s", PACKAGE_HINT);
 		}
@@ -54,7 +53,7 @@ static int find_functions(void *library, struct gt_dnnl_api *out, struct gt_err 
 
 static void load(void)
 {
-	void *library = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
+	void *library = dlopen(GT_DNNL_SONAME, RTLD_NOW | RTLD_LOCAL);
 	struct gt_err *err = &dnnl_library.failed;
 	const char *why;
 
@@ -64,7 +63,7 @@ static void load(void)
 		return;
 	}
 	why = dlerror();
-	gt_err_set(err, GT_EDEVICE, "cannot open oneDNN: %s", why ? why : LIBRARY_NAME);
+	gt_err_set(err, GT_EDEVICE, "cannot open oneDNN: %s", why ? why : GT_DNNL_SONAME);
 	gt_err_hint(err, "%s", PACKAGE_HINT);
 }
 

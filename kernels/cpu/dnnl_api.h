@@ -3,24 +3,40 @@
 #define GT_KERNELS_CPU_DNNL_API_H
 
 #include <dnnl.h>
+#include <stddef.h>
 
 #include "lib/base/err.h"
 
 /* The functions of oneDNN that gtrain uses, without the prefix dnnl_. To call dnnl_NAME(), write
- * gt_dnnl_api->NAME(). */
-#define GT_DNNL_FUNCTIONS(X)                                                                       \
+ * gt_dnnl_api->NAME(). Functions of one major version only are called by dnnl_v2.c or dnnl_v3.c. */
+#if DNNL_VERSION_MAJOR == 2
+#define GT_DNNL_MAJOR_FUNCTIONS(X)                                                                 \
 	X(convolution_backward_data_desc_init)                                                     \
 	X(convolution_backward_weights_desc_init)                                                  \
 	X(convolution_forward_desc_init)                                                           \
+	X(inner_product_forward_desc_init)                                                         \
+	X(matmul_desc_init)                                                                        \
+	X(memory_desc_init_by_tag)                                                                 \
+	X(primitive_desc_create)
+#else
+#define GT_DNNL_MAJOR_FUNCTIONS(X)                                                                 \
+	X(convolution_backward_data_primitive_desc_create)                                         \
+	X(convolution_backward_weights_primitive_desc_create)                                      \
+	X(convolution_forward_primitive_desc_create)                                               \
+	X(inner_product_forward_primitive_desc_create)                                             \
+	X(matmul_primitive_desc_create)                                                            \
+	X(memory_desc_create_with_tag)                                                             \
+	X(memory_desc_destroy)
+#endif
+
+#define GT_DNNL_FUNCTIONS(X)                                                                       \
+	GT_DNNL_MAJOR_FUNCTIONS(X)                                                                 \
 	X(engine_create)                                                                           \
 	X(engine_destroy)                                                                          \
 	X(get_effective_cpu_isa)                                                                   \
-	X(inner_product_forward_desc_init)                                                         \
-	X(matmul_desc_init)                                                                        \
 	X(memory_create)                                                                           \
 	X(memory_desc_equal)                                                                       \
 	X(memory_desc_get_size)                                                                    \
-	X(memory_desc_init_by_tag)                                                                 \
 	X(memory_destroy)                                                                          \
 	X(memory_set_data_handle)                                                                  \
 	X(post_ops_append_eltwise)                                                                 \
@@ -32,7 +48,6 @@
 	X(primitive_attr_set_post_ops)                                                             \
 	X(primitive_attr_set_scratchpad_mode)                                                      \
 	X(primitive_create)                                                                        \
-	X(primitive_desc_create)                                                                   \
 	X(primitive_desc_destroy)                                                                  \
 	X(primitive_desc_query_md)                                                                 \
 	X(primitive_destroy)                                                                       \
@@ -51,12 +66,16 @@ struct gt_dnnl_api {
 #undef GT_DNNL_MEMBER
 };
 
+/* A memory descriptor: the shape, the data type and the memory format of a tensor. Every function of
+ * oneDNN takes this pointer; the type behind it depends on the major version. */
+typedef __typeof__(dnnl_primitive_desc_query_md(NULL, dnnl_query_src_md, 0)) gt_dnnl_md;
+
 /* All members are NULL until gt_dnnl_api_load() has succeeded, and all are set afterwards. */
 extern const struct gt_dnnl_api *const gt_dnnl_api;
 
 /*
- * Open the library oneDNN, unless it is open already. Its major version must be that of the file
- * <dnnl.h> with which gtrain was compiled. The library is never closed. Any thread may call this
+ * Open the library oneDNN, unless it is open already. The library's SONAME must be that of the
+ * oneDNN with which gtrain was built; the Makefile defines it (GT_DNNL_SONAME). The library is never closed. Any thread may call this
  * function, any number of times: only the first call does the work, and all calls return its
  * result.
  *

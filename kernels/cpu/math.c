@@ -2,32 +2,19 @@
 #include <omp.h>
 #include <stdio.h>
 
-#include "kernels/cpu/dnnl_api.h"
+#include "kernels/cpu/dnnl_major.h"
 #include "lib/device/probe.h"
 
-static const struct {
-	dnnl_cpu_isa_t isa;
-	const char *name;
-} isas[] = {
-	{ dnnl_cpu_isa_all, "any" },
-	{ dnnl_cpu_isa_sse41, "SSE4.1" },
-	{ dnnl_cpu_isa_avx, "AVX" },
-	{ dnnl_cpu_isa_avx2, "AVX2" },
-	{ dnnl_cpu_isa_avx2_vnni, "AVX2-VNNI" },
-	{ dnnl_cpu_isa_avx512_mic, "AVX512-MIC" },
-	{ dnnl_cpu_isa_avx512_mic_4ops, "AVX512-MIC-4OPS" },
-	{ dnnl_cpu_isa_avx512_core, "AVX512" },
-	{ dnnl_cpu_isa_avx512_core_vnni, "AVX512-VNNI" },
-	{ dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16" },
-	{ dnnl_cpu_isa_avx512_core_amx, "AMX" },
-};
-
+/* The widest set of instructions that `isa` includes: the number of a set has the bits of the sets
+ * that it includes, and the table goes from narrow to wide. */
 static const char *isa_name(dnnl_cpu_isa_t isa)
 {
-	for (size_t i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
-		if (isas[i].isa == isa)
-			return isas[i].name;
-	return "unknown";
+	const char *name = "unknown";
+
+	for (const struct gt_dnnl_isa *known = gt_dnnl_isas; known->name; known++)
+		if ((isa & known->isa) == known->isa)
+			name = known->name;
+	return name;
 }
 
 void gt_cpu_math_read(struct gt_cpu_math *out)
@@ -37,7 +24,8 @@ void gt_cpu_math_read(struct gt_cpu_math *out)
 
 	*out = (struct gt_cpu_math){ .isa = "", .openmp_threads = omp_get_max_threads() };
 	if (gt_dnnl_api_load(&err)) {
-		snprintf(out->reason, sizeof(out->reason), "%s (%s)", err.text, err.hint);
+		snprintf(out->reason, sizeof(out->reason), "%s", err.text);
+		snprintf(out->hint, sizeof(out->hint), "%s", err.hint);
 		return;
 	}
 	version = gt_dnnl_api->version();

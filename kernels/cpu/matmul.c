@@ -44,65 +44,61 @@ static bool is_linear(const struct gt_call *call)
 	return has_bias(call) && !call->attrs.matmul.trans_a;
 }
 
-/* Descriptors of a [m, k], b as oneDNN's weights [n, k], bias [n] and y [m, n]. */
-struct product_descs {
-	dnnl_memory_desc_t a, b, bias, y;
+/* Both primitives: how they see the shapes and the formats of b and the bias, and their call. */
+struct product_kind {
+	bool b_by_rows;    /* b is [n, k], else [k, n] */
+	bool bias_is_flat; /* the bias is [n], else [1, n] */
+	dnnl_status_t (*create)(dnnl_primitive_desc_t *out, const struct gt_dnnl_product *p,
+	    dnnl_engine_t engine, const_dnnl_primitive_attr_t attr);
 };
 
-union product {
-	dnnl_inner_product_desc_t inner;
-	dnnl_matmul_desc_t matmul;
-};
+static const struct product_kind product_linear = { true, true, gt_dnnl_inner_product };
+static const struct product_kind product_matmul = { false, false, gt_dnnl_matmul };
 
-static dnnl_status_t linear_describe(
-    const struct gt_call *call, struct product_descs *d, union product *out)
+static int describe_matrix(struct gt_call *call, int64_t rows, int64_t columns, bool transposed,
+    gt_dnnl_md *out, struct gt_err *err)
 {
-	struct sizes s = sizes_of(call);
-	const dnnl_dims_t a = { s.m, s.k }, b = { s.n, s.k }, bias = { s.n }, y = { s.m, s.n };
-	dnnl_format_tag_t b_tag = call->attrs.matmul.trans_b ? dnnl_ab : dnnl_ba;
-	dnnl_status_t rc;
+	const struct gt_tensor t = {
+		.dtype = call->in[0].dtype, .ndim = 2, .shape = { rows, columns }
+	};
 
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->a, 2, a, dnnl_f32, dnnl_ab)) !=
-	    dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->b, 2, b, dnnl_f32, b_tag)) !=
-	    dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a)) !=
-	    dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->y, 2, y, dnnl_f32, dnnl_ab)) !=
-	    dnnl_success)
-		return rc;
-	return gt_dnnl_api->inner_product_forward_desc_init(
-	    &out->inner, dnnl_forward_training, &d->a, &d->b, &d->bias, &d->y);
+	return gt_dnnl_describe(call, &t, transposed ? dnnl_ba : dnnl_ab, out, err);
 }
 
-/* b as [k, n], bias as [1, n]. */
-static dnnl_status_t matmul_describe(
-    const struct gt_call *call, struct product_descs *d, union product *out)
+static int describe_bias(
+    struct gt_call *call, const struct product_kind *kind, gt_dnnl_md *out, struct gt_err *err)
 {
-	struct sizes s = sizes_of(call);
-	const dnnl_dims_t a = { s.m, s.k }, b = { s.k, s.n }, bias = { 1, s.n }, y = { s.m, s.n };
-	dnnl_format_tag_t a_tag = call->attrs.matmul.trans_a ? dnnl_ba : dnnl_ab;
-	dnnl_format_tag_t b_tag = call->attrs.matmul.trans_b ? dnnl_ba : dnnl_ab;
-	dnnl_data_type_t type = gt_dnnl_type(call->in[0].dtype);
-	dnnl_status_t rc;
+	const struct gt_tensor *bias = gt_optional_input(call, 2);
 
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->a, 2, a, type, a_tag)) != dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->b, 2, b, type, b_tag)) != dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->bias, 2, bias, type, dnnl_ab)) !=
-	    dnnl_success)
-		return rc;
-	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->y, 2, y, type, dnnl_ab)) != dnnl_success)
-		return rc;
-	return gt_dnnl_api->matmul_desc_init(
-	    &out->matmul, &d->a, &d->b, has_bias(call) ? &d->bias : NULL, &d->y);
+	*out = NULL;
+	if (!bias)
+		return 0;
+	if (kind->bias_is_flat)
+		return gt_dnnl_describe(call, bias, dnnl_a, out, err);
+	return describe_matrix(call, 1, gt_tensor_last(bias), false, out, err);
 }
 
-static int product_step(struct gt_call *call, const struct product_descs *d,
+static int describe_product(struct gt_call *call, const struct product_kind *kind,
+    struct gt_dnnl_product *p, struct gt_err *err)
+{
+	struct sizes s = sizes_of(call);
+	bool trans_a = call->attrs.matmul.trans_a, trans_b = call->attrs.matmul.trans_b;
+	int rc;
+
+	if ((rc = describe_matrix(call, s.m, s.k, trans_a, &p->a, err)) < 0)
+		return rc;
+	if (kind->b_by_rows)
+		rc = describe_matrix(call, s.n, s.k, !trans_b, &p->b, err);
+	else
+		rc = describe_matrix(call, s.k, s.n, trans_b, &p->b, err);
+	if (rc < 0)
+		return rc;
+	if ((rc = describe_bias(call, kind, &p->bias, err)) < 0)
+		return rc;
+	return describe_matrix(call, s.m, s.n, false, &p->y, err);
+}
+
+static int product_step(struct gt_call *call, const struct gt_dnnl_product *p,
     dnnl_primitive_desc_t desc, struct gt_err *err)
 {
 	const struct gt_dnnl_address a = { GT_DNNL_IN, 0 }, b = { GT_DNNL_IN, 1 },
@@ -112,22 +108,19 @@ static int product_step(struct gt_call *call, const struct product_descs *d,
 
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, &d->a, a, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, p->a, a, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, &d->b, b, err)) < 0)
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, p->b, b, err)) < 0)
 		return rc;
-	if (has_bias(call) &&
-	    (rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
+	if (p->bias && (rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, p->bias, bias, err)) < 0)
 		return rc;
-	return gt_dnnl_arg(call, step, DNNL_ARG_DST, &d->y, y, err);
+	return gt_dnnl_arg(call, step, DNNL_ARG_DST, p->y, y, err);
 }
 
-static int product_prepare(struct gt_call *call,
-    dnnl_status_t (*describe)(const struct gt_call *, struct product_descs *, union product *),
-    struct gt_err *err)
+static int product_prepare(
+    struct gt_call *call, const struct product_kind *kind, struct gt_err *err)
 {
-	struct product_descs d;
-	union product product;
+	struct gt_dnnl_product p;
 	dnnl_primitive_attr_t attr = NULL;
 	dnnl_primitive_desc_t desc = NULL;
 	struct gt_dnnl *dnnl;
@@ -136,16 +129,14 @@ static int product_prepare(struct gt_call *call,
 	if ((rc = gt_dnnl_new(call, "matmul", err)) < 0)
 		return rc;
 	dnnl = call->state;
-	rc = gt_dnnl_check(describe(call, &d, &product), call, "matmul", "describe it", err);
-	if (rc < 0)
+	if ((rc = describe_product(call, kind, &p, err)) < 0)
 		goto out;
 	if ((rc = gt_dnnl_attr(call, "matmul", &attr, err)) < 0)
 		goto out;
 	rc = gt_dnnl_check(
-	    gt_dnnl_api->primitive_desc_create(&desc, &product, attr, dnnl->engine, NULL), call,
-	    "matmul", "do this product", err);
+	    kind->create(&desc, &p, dnnl->engine, attr), call, "matmul", "do this product", err);
 	if (rc == 0)
-		rc = product_step(call, &d, desc, err);
+		rc = product_step(call, &p, desc, err);
 out:
 	gt_dnnl_api->primitive_desc_destroy(desc);
 	gt_dnnl_api->primitive_attr_destroy(attr);
@@ -156,12 +147,12 @@ out:
 
 static int linear_prepare(struct gt_call *call, struct gt_err *err)
 {
-	return product_prepare(call, linear_describe, err);
+	return product_prepare(call, &product_linear, err);
 }
 
 static int matmul_prepare(struct gt_call *call, struct gt_err *err)
 {
-	return product_prepare(call, matmul_describe, err);
+	return product_prepare(call, &product_matmul, err);
 }
 
 /* ---- float32: sgemm ---- */

@@ -69,12 +69,12 @@ static const char *gpu_name(char buffer[32], const struct gt_gpu *gpu)
 
 static int check_cpu(struct check *c)
 {
-	const struct gt_backend_status *cpu = &c->probe->backend[0];
+	const struct gt_cpu_math *math = &c->probe->math;
 
-	if (cpu->available)
+	if (c->probe->backend[0].available)
 		return 0;
-	return fix(add(c, GT_SEVERITY_ERROR, "cpu", "the CPU cannot compute: %s", cpu->reason),
-	    "install oneDNN (Debian: libdnnl-dev or libdnnl3)");
+	return fix(add(c, GT_SEVERITY_ERROR, "cpu", "the CPU cannot compute: %s", math->reason),
+	    "%s", math->hint);
 }
 
 /* A machine without an NVIDIA card needs no driver. */

@@ -18,7 +18,9 @@ static void fill_backends(struct gt_probe *probe)
 	struct gt_backend_status *cpu = &probe->backend[0], *cuda = &probe->backend[1];
 
 	*cpu = (struct gt_backend_status){ .name = "cpu", .available = !probe->math.reason[0] };
-	memcpy(cpu->reason, probe->math.reason, sizeof(cpu->reason));
+	if (!cpu->available)
+		snprintf(cpu->reason, sizeof(cpu->reason), "%s (%s)", probe->math.reason,
+		    probe->math.hint);
 	*cuda = (struct gt_backend_status){ .name = "cuda",
 		.available = built && probe->cuda_available };
 	snprintf(cuda->reason, sizeof(cuda->reason), "%s",

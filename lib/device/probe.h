@@ -15,9 +15,9 @@ enum { GT_REASON_SIZE = 968 };
 
 /* The libraries with which the CPU backend computes. */
 struct gt_cpu_math {
-	char onednn[32]; /* version of oneDNN: "2.6.3"; "" if oneDNN cannot be opened */
-	/* why oneDNN cannot be opened, and what to do; "" if it can be opened */
-	char reason[GT_REASON_SIZE];
+	char onednn[32];  /* version of oneDNN: "2.6.3"; "" if oneDNN cannot be opened */
+	char reason[480]; /* why oneDNN cannot be opened; "" if it can be opened */
+	char hint[480];   /* how to solve that problem */
 	/* the widest vector instructions that oneDNN uses: "AVX512"; "" if it cannot be opened */
 	const char *isa;
 	int openmp_threads; /* number of threads in a parallel region of OpenMP */

@@ -6,16 +6,16 @@ bats_require_minimum_version 1.5.0
 load helpers
 load runs
 
+# The SONAME of the oneDNN that this build opens, and Debian's package that holds it.
+soname=$(grep -aoE 'libdnnl\.so\.[0-9.]+' "$GTRAIN" | head -n 1)
+package=libdnnl${soname#libdnnl.so.}
+
 # Folders for LD_LIBRARY_PATH: a oneDNN that is no library, and one that is another.
 setup_file() {
-	local major
-
 	cd "$BATS_FILE_TMPDIR" || return
 	mkdir text other
-	for major in 2 3; do
-		echo 'not a library' >text/libdnnl.so.$major
-		cp "${GTRAIN_TESTS:-$ROOT/build/tests}/fake/libnvidia-ml.so.1" other/libdnnl.so.$major
-	done
+	echo 'not a library' >"text/$soname"
+	cp "${GTRAIN_TESTS:-$ROOT/build/tests}/fake/libnvidia-ml.so.1" "other/$soname"
 	"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 2 --out run -q
 }
 
@@ -27,7 +27,7 @@ setup() {
 	LD_LIBRARY_PATH=text gtrain train --model resnet20 --data random --batch 2 --steps 1 --out none
 	equal "$status" 1
 	equal "$out" ""
-	[[ $err == *"cannot open oneDNN: text/libdnnl.so."*": "*$'\n'"hint: install oneDNN "* ]]
+	[[ $err == *"cannot open oneDNN: text/$soname: "*$'\n'"hint: install oneDNN "*"Debian's package $package" ]]
 	[ ! -e none ]
 }
 
@@ -44,7 +44,7 @@ setup() {
 @test "a library that lacks a function is not oneDNN" {
 	LD_LIBRARY_PATH=other gtrain eval --ckpt run/model.pth --model mlp:8,16,3 --data "$RANDOM_DATA"
 	equal "$status" 1
-	[[ $err == *"libdnnl.so."*" has no function 'dnnl_"*$'\n'"hint: install oneDNN "* ]]
+	[[ $err == *"$soname has no function 'dnnl_"*$'\n'"hint: install oneDNN "*"Debian's package $package" ]]
 }
 
 @test "probe succeeds, and the CPU is not available" {
@@ -56,6 +56,16 @@ setup() {
 	check "$out" 'd["cpu"]["math"]["onednn"] is None and d["cpu"]["math"]["isa"] is None'
 	check "$out" '[b["available"] for b in d["backends"]] == [False, False]'
 	check "$out" 'd["backends"][0]["reason"].startswith("cannot open oneDNN: ")'
+	LD_LIBRARY_PATH=text gtrain probe --check
+	[[ $out == *"error: the CPU cannot compute: cannot open oneDNN: "*"  fix: install oneDNN "*"$package" ]]
+}
+
+@test "the library that is opened is the one that a program is linked with" {
+	command -v objdump >/dev/null || skip "objdump: not installed"
+	local linked=${GTRAIN_TESTS:-$ROOT/build/tests}/bench_machine
+
+	[ -e "$linked" ] || skip "bench_machine: not built"
+	equal "$(objdump -p "$linked" | awk '$1 == "NEEDED" && /dnnl/ { print $2 }')" "$soname"
 }
 
 @test "checkpoints and help do without" {

@@ -96,6 +96,8 @@ static void failed(struct machine *m)
 static void no_onednn(struct machine *m)
 {
 	m->probe.backend[0].available = false;
+	strcpy(m->probe.math.reason, "cannot open oneDNN: no such file");
+	strcpy(m->probe.math.hint, "install libdnnl2");
 }
 
 static void old_driver(struct machine *m)
@@ -264,7 +266,8 @@ static const struct {
 	{ mismatch, "driver-mismatch", GT_SEVERITY_ERROR, "the reason", "reboot" },
 	{ no_permission, "no-permission", GT_SEVERITY_ERROR, "the reason", "group" },
 	{ failed, "driver-failed", GT_SEVERITY_ERROR, "the reason", "dmesg" },
-	{ no_onednn, "cpu", GT_SEVERITY_ERROR, "the CPU", "oneDNN" },
+	{ no_onednn, "cpu", GT_SEVERITY_ERROR, "the CPU cannot compute: cannot open oneDNN",
+	    "libdnnl2" },
 	{ old_driver, "driver-old", GT_SEVERITY_ERROR, "12.2", "update" },
 	{ no_libcuda, "no-libcuda", GT_SEVERITY_ERROR, "", "compute,utility" },
 	{ hidden, "all-hidden", GT_SEVERITY_WARNING, "", "unset CUDA_VISIBLE_DEVICES" },
