@@ -362,7 +362,7 @@ check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,d
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(BENCH_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 

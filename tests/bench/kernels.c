@@ -9,8 +9,9 @@
 
 /*
  * bench_kernels [SECONDS [attention|conv|matmul]]: time given to each row, of which the best run
- * counts; default 0.2. Threads are OpenMP's (OMP_NUM_THREADS). The last column is the share of
- * dnnl_sgemm's best rate on cubes of 512 to 2048.
+ * counts; default 0.2. With 0 each row runs once, and large rows are left out: that tells whether
+ * the kernels work, not how fast they are. Threads are OpenMP's (OMP_NUM_THREADS). The last column
+ * is the share of dnnl_sgemm's best rate on cubes of 512 to 2048.
  */
 extern const struct gt_kernel gt_cpu_attention_kernels_base[];
 #if defined(__x86_64__)
@@ -31,6 +32,19 @@ static const struct gt_kernel *attention_table(void)
 }
 
 static double seconds_per_row = 0.2, sgemm_gflops;
+
+static bool is_left_out(double flops)
+{
+	return seconds_per_row <= 0 && flops > 1e9;
+}
+
+/* Whether a row of which `runs` began at `began` runs again. */
+static bool runs_again(int runs, double began)
+{
+	if (seconds_per_row <= 0)
+		return runs < 1;
+	return runs < 3 || omp_get_wtime() - began < seconds_per_row;
+}
 
 /* 64-byte aligned memory, touched. */
 static void *memory(size_t bytes)
@@ -80,6 +94,7 @@ static double best_run(const struct gt_kernel *table, const char *op, struct gt_
 	struct gt_err err = GT_ERR_INIT;
 	double best = 1e9, begin;
 
+	call->kernel = k;
 	call->workspace_bytes = 0;
 	call->state = NULL;
 	if (k->prepare)
@@ -88,7 +103,7 @@ static double best_run(const struct gt_kernel *table, const char *op, struct gt_
 	if (k->bind)
 		check(k->bind(call, &err), &err);
 	begin = omp_get_wtime();
-	for (int n = 0; n < 3 || omp_get_wtime() - begin < seconds_per_row; n++) {
+	for (int n = 0; runs_again(n, begin); n++) {
 		double t = omp_get_wtime();
 
 		check(k->run(call, &err), &err);
@@ -118,12 +133,12 @@ static void print_row(const char *name, double flops, double time)
 
 static void bench_sgemm(void)
 {
-	for (int64_t n = 512; n <= 2048; n += 512) {
+	for (int64_t n = 512; n <= 2048 && !is_left_out(2.0 * (double)(n * n * n)); n += 512) {
 		float *a = memory((size_t)(n * n) * 4), *b = memory((size_t)(n * n) * 4),
 		      *c = memory((size_t)(n * n) * 4);
 		double best = 1e9, begin = omp_get_wtime(), flops = 2.0 * (double)(n * n * n);
 
-		for (int i = 0; i < 3 || omp_get_wtime() - begin < seconds_per_row; i++) {
+		for (int i = 0; runs_again(i, begin); i++) {
 			double t = omp_get_wtime();
 
 			if (dnnl_sgemm('N', 'N', n, n, n, 1, a, n, b, n, 0, c, n) != dnnl_success)
@@ -146,7 +161,7 @@ static void bench_copy(void)
 	char *a = memory((size_t)CHUNK * CHUNKS), *b = memory((size_t)CHUNK * CHUNKS);
 	double best = 1e9, begin = omp_get_wtime();
 
-	for (int n = 0; n < 3 || omp_get_wtime() - begin < seconds_per_row; n++) {
+	for (int n = 0; runs_again(n, begin); n++) {
 		double t = omp_get_wtime();
 
 #pragma omp parallel for schedule(static)
@@ -185,8 +200,11 @@ static void bench_product(const struct linear *l, const char *what, int64_t m, i
     bool ta, bool tb, bool bias)
 {
 	struct gt_call call = { .inputs = bias ? 3 : 2, .outputs = 1 };
+	double flops = 2.0 * (double)(m * n * k);
 	char name[80];
 
+	if (is_left_out(flops))
+		return;
 	call.attrs.matmul.trans_a = ta;
 	call.attrs.matmul.trans_b = tb;
 	call.in[0] = ta ? tensor(2, k, m, 0, 0) : tensor(2, m, k, 0, 0);
@@ -196,8 +214,7 @@ static void bench_product(const struct linear *l, const char *what, int64_t m, i
 	call.out[0] = tensor(2, m, n, 0, 0);
 	snprintf(name, sizeof(name), "%s %s [%d x %d x %d] %s%s%s", l->name, what, (int)m, (int)n,
 	    (int)k, ta ? "T" : "N", tb ? "T" : "N", bias ? " + bias" : "");
-	print_row(
-	    name, 2.0 * (double)(m * n * k), best_run(gt_cpu_matmul_kernels, "matmul", &call));
+	print_row(name, flops, best_run(gt_cpu_matmul_kernels, "matmul", &call));
 	call_free(&call);
 }
 
@@ -302,6 +319,8 @@ static void bench_attention(void)
 		double product = (double)(a->b * a->heads * a->t * a->t * a->d);
 		char name[80];
 
+		if (is_left_out(2 * product))
+			continue;
 		f.attrs.attention.heads = a->heads;
 		f.attrs.attention.p = a->p;
 		g.attrs = f.attrs;

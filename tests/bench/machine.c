@@ -12,15 +12,16 @@
  *   copy_gb_s      memcpy of 512 MB, read + write
  *   triad_gb_s     a = b + s c over 1 GB in all, plain stores, two reads + write
  *
- * Threads are OpenMP's (OMP_NUM_THREADS).
+ * With 0 each runs once on less: 256 cubed and buffers of 8 MB. Threads are OpenMP's
+ * (OMP_NUM_THREADS).
  */
-enum { CUBE = 2048, RUNS_MAX = 1024, CHUNK = 1 << 20 };
-
-static const size_t buffer_bytes = (size_t)512 * 1000 * 1000;
+enum { RUNS_MAX = 1024, CHUNK = 1 << 20 };
 
 struct buffers {
-	char *a, *b; /* [buffer_bytes]; the triad sees both as one */
-	float *x, *y, *z;
+	size_t bytes; /* of a and of b */
+	char *a, *b;  /* the triad sees both as one */
+	dnnl_dim_t cube;
+	float *x, *y, *z; /* [cube, cube] */
 };
 
 /* Touched by the threads that will use it, in the order in which they will. */
@@ -41,8 +42,9 @@ static void *memory(size_t bytes)
 
 static void sgemm(const struct buffers *m)
 {
-	if (dnnl_sgemm('N', 'N', CUBE, CUBE, CUBE, 1, m->x, CUBE, m->y, CUBE, 0, m->z, CUBE) !=
-	    dnnl_success) {
+	const dnnl_dim_t n = m->cube;
+
+	if (dnnl_sgemm('N', 'N', n, n, n, 1, m->x, n, m->y, n, 0, m->z, n) != dnnl_success) {
 		fputs("bench_machine: dnnl_sgemm failed\n", stderr);
 		exit(1);
 	}
@@ -51,18 +53,18 @@ static void sgemm(const struct buffers *m)
 static void copy(const struct buffers *m)
 {
 #pragma omp parallel for schedule(static)
-	for (size_t i = 0; i < buffer_bytes; i += CHUNK)
-		memcpy(m->a + i, m->b + i, CHUNK < buffer_bytes - i ? CHUNK : buffer_bytes - i);
+	for (size_t i = 0; i < m->bytes; i += CHUNK)
+		memcpy(m->a + i, m->b + i, CHUNK < m->bytes - i ? CHUNK : m->bytes - i);
 }
 
-static size_t triad_count(void)
+static size_t triad_count(const struct buffers *m)
 {
-	return buffer_bytes * 2 / 3 / sizeof(float) / 16 * 16;
+	return m->bytes * 2 / 3 / sizeof(float) / 16 * 16;
 }
 
 static void triad(const struct buffers *m)
 {
-	const size_t n = triad_count();
+	const size_t n = triad_count(m);
 	float *restrict a = (float *)(void *)m->a;
 	const float *restrict b = a + n, *restrict c = b + n;
 
@@ -91,7 +93,8 @@ static double measure(void (*run)(const struct buffers *), const struct buffers 
 
 		run(m);
 		times[count++] = omp_get_wtime() - start;
-	} while (count < RUNS_MAX && (count < 3 || omp_get_wtime() - began < seconds));
+	} while (
+	    seconds > 0 && count < RUNS_MAX && (count < 3 || omp_get_wtime() - began < seconds));
 	qsort(times, (size_t)count, sizeof(*times), by_value);
 	return (times[(count - 1) / 2] + times[count / 2]) / 2;
 }
@@ -99,11 +102,18 @@ static double measure(void (*run)(const struct buffers *), const struct buffers 
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 0.5;
-	size_t cube_bytes = (size_t)CUBE * CUBE * sizeof(float);
-	struct buffers m = { .a = memory(2 * buffer_bytes) };
-	double sgemm_s, copy_s, triad_s;
+	struct buffers m = { .bytes = (size_t)512 * 1000 * 1000, .cube = 2048 };
+	size_t cube_bytes;
+	double sgemm_s, copy_s, triad_s, n;
 
-	m.b = m.a + buffer_bytes;
+	if (seconds <= 0) {
+		m.bytes = (size_t)8 * 1000 * 1000;
+		m.cube = 256;
+	}
+	n = (double)m.cube;
+	cube_bytes = (size_t)(m.cube * m.cube) * sizeof(float);
+	m.a = memory(2 * m.bytes);
+	m.b = m.a + m.bytes;
 	m.x = memory(cube_bytes);
 	m.y = memory(cube_bytes);
 	m.z = memory(cube_bytes);
@@ -111,9 +121,9 @@ int main(int argc, char **argv)
 	copy_s = measure(copy, &m, seconds);
 	triad_s = measure(triad, &m, seconds);
 	printf("{\"threads\":%d,\"sgemm_gflop_s\":%.1f,\"copy_gb_s\":%.1f,\"triad_gb_s\":%.1f}\n",
-	    omp_get_max_threads(), 2.0 * CUBE * CUBE * CUBE / sgemm_s * 1e-9,
-	    2.0 * (double)buffer_bytes / copy_s * 1e-9,
-	    3.0 * (double)(triad_count() * sizeof(float)) / triad_s * 1e-9);
+	    omp_get_max_threads(), 2.0 * n * n * n / sgemm_s * 1e-9,
+	    2.0 * (double)m.bytes / copy_s * 1e-9,
+	    3.0 * (double)(triad_count(&m) * sizeof(float)) / triad_s * 1e-9);
 	free(m.a);
 	free(m.x);
 	free(m.y);
