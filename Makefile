@@ -395,6 +395,11 @@ check-gpu-run: all $(GPU_TABLE_BIN) $(GPU_SO) $(ORACLE_BIN)
 	@! $(BUILD)/gtrain probe --json | grep -q '"available": true' || \
 	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')
 
+# In chroots, which build there: this tree's build has no part in it.
+check-systems:   ## demo and check in fresh chroots of Debian 12 and 13, and a build with oneDNN 3.1 (root, slow): SYSTEM=trixie one of them
+	@SYSTEMS='$(or $(SYSTEMS),$(BUILD)/systems)' MIRROR='$(MIRROR)' JOBS='$(JOBS)' T='$(T)' REQUIRE='$(REQUIRE)' \
+	    PYTHON='$(PYTHON)' tests/systems/run $(SYSTEM)
+
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
 
@@ -548,7 +553,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-systems check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
