@@ -41,7 +41,8 @@ static struct conv weight_grad_of(const struct gt_call *call)
 
 /* ---- oneDNN: float32 and bfloat16 ---- */
 
-/* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. `bias` is NULL without a bias. */
+/* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. Without a bias, `bias` is
+ * NULL. */
 struct conv_descs {
 	gt_dnnl_md x, w, w_plain, y, bias;
 };

@@ -66,8 +66,8 @@ struct gt_dnnl_api {
 #undef GT_DNNL_MEMBER
 };
 
-/* A memory descriptor: the shape, the data type and the memory format of a tensor. Every function of
- * oneDNN takes this pointer; the type behind it depends on the major version. */
+/* A memory descriptor: the shape, the data type and the memory format of a tensor. Every function
+ * of oneDNN takes this pointer; the type behind it depends on the major version. */
 typedef __typeof__(dnnl_primitive_desc_query_md(NULL, dnnl_query_src_md, 0)) gt_dnnl_md;
 
 /* All members are NULL until gt_dnnl_api_load() has succeeded, and all are set afterwards. */
@@ -75,9 +75,9 @@ extern const struct gt_dnnl_api *const gt_dnnl_api;
 
 /*
  * Open the library oneDNN, unless it is open already. The library's SONAME must be that of the
- * oneDNN with which gtrain was built; the Makefile defines it (GT_DNNL_SONAME). The library is never closed. Any thread may call this
- * function, any number of times: only the first call does the work, and all calls return its
- * result.
+ * oneDNN with which gtrain was built; the Makefile defines it (GT_DNNL_SONAME). The library is
+ * never closed. Any thread may call this function, any number of times: only the first call does
+ * the work, and all calls return its result.
  *
  * Errors: GT_EDEVICE if the library or one of the functions is missing.
  */
