@@ -28,7 +28,7 @@ setup() {
 }
 
 @test "the library for MPI is installed where the program looks for it" {
-	[ -e "${BUILD:-build}/libgtrain-mpi.so" ] || skip "mpi: gtrain was built without mpicc"
+	[ -e "${BUILD:-build}/libgtrain-mpi.so" ] || skip "mpi: gtrain was built without MPI"
 	command -v mpirun >/dev/null || skip "mpirun: not installed"
 	"${make_here[@]}" install
 	run -0 --separate-stderr mpirun --allow-run-as-root --oversubscribe -n 2 "$root/opt/gtrain/bin/gtrain" bench allreduce \
@@ -37,7 +37,7 @@ setup() {
 	rm "$root/opt/gtrain/lib/gtrain/libgtrain-mpi.so"
 	run ! --separate-stderr mpirun --allow-run-as-root --oversubscribe -n 1 "$root/opt/gtrain/bin/gtrain" bench allreduce \
 		--backend mpi --sizes 1K --rounds 1
-	[[ $stderr == *"there is no libgtrain-mpi.so: this gtrain was built without mpicc"*"hint: install MPI"* ]]
+	[[ $stderr == *"there is no libgtrain-mpi.so: this gtrain was built without MPI"*"hint: install MPI"* ]]
 }
 
 @test "a program builds against the installed library by pkg-config alone, and runs" {

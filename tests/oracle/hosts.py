@@ -27,7 +27,7 @@ def no_mpi():
     if not shutil.which("mpirun"):
         return "mpirun: not installed"
     library = os.path.join(os.path.dirname(GTRAIN), "libgtrain-mpi.so")
-    return "" if os.path.exists(library) else "mpi: gtrain was built without mpicc"
+    return "" if os.path.exists(library) else "mpi: gtrain was built without MPI"
 
 
 def mpirun(folder, *words, status=0, timeout=120, **environment):

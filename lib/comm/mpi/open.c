@@ -18,7 +18,7 @@ static const char *const places[] = { "", "../", "../lib/gtrain/" };
 
 static int no_library(struct gt_err *err)
 {
-	gt_err_set(err, GT_ENOTSUP, "there is no %s: this gtrain was built without mpicc", LIBRARY);
+	gt_err_set(err, GT_ENOTSUP, "there is no %s: this gtrain was built without MPI", LIBRARY);
 	return gt_err_hint(err, "install MPI (Debian's libopenmpi-dev and openmpi-bin) and build "
 	                        "again, `make MPI=1`; or name the library in GTRAIN_MPI");
 }
