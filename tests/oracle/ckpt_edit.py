@@ -470,7 +470,8 @@ def check_records(folder):
     save(plain(), source, False, 2)
     with zipfile.ZipFile(source, "a") as z:
         z.writestr("in/extra/of mine", b"anything " * 40, zipfile.ZIP_DEFLATED)
-        z.writestr("in/byteorder", "little")
+        if "in/byteorder" not in z.namelist():  # older PyTorch writes none
+            z.writestr("in/byteorder", "little")
         z.comment = b"a comment"
     done = gtrain("strip-module", source, "-o", out)
     own = gtrain("strip-module", source, "--in-place")

@@ -118,9 +118,21 @@ class Writer:
             yield from self.opaque("torch.device", (value.type,) + ((value.index,) if value.index is not None else ()))
         elif isinstance(value, enum.Enum):
             name = "__main__." + type(value).__qualname__
-            yield from self.opaque("builtins.getattr", (Opaque(name, None), value.name))
+            if pickled_by(value) is getattr:
+                yield from self.opaque("builtins.getattr", (Opaque(name, None), value.name))
+            else:
+                yield from self.opaque(name, (value.value,))
         else:
             raise TypeError(type(value))
+
+
+def pickled_by(value):
+    """The function or class that pickle names for it: that depends on the versions of Python, numpy and PyTorch."""
+    return value.__reduce_ex__(2)[0]
+
+
+def full_name(function):
+    return "%s.%s" % (function.__module__, function.__qualname__)
 
 
 Raw = collections.namedtuple("Raw", "value")
@@ -363,7 +375,7 @@ def left_alone(folder):
         ("qint32", wide, ["opaque torch._utils._rebuild_qtensor", one_tensor(wide.int_repr())]),
         ("sparse", sparse, ["opaque torch._utils._rebuild_sparse_tensor", one_tensor(sparse.indices()),
                             one_tensor(sparse.values(), 1)]),
-        ("sparse csr", csr, ["opaque torch._utils._rebuild_sparse_csr_tensor"]),
+        ("sparse csr", csr, ["opaque " + full_name(pickled_by(csr))]),
         ("meta", meta, ["opaque torch._utils._rebuild_meta_tensor_no_storage", "opaque torch.float32"]),
         ("a Parameter of quint8", torch.nn.Parameter(quantised, requires_grad=False),
          ["opaque torch._utils._rebuild_parameter", "opaque torch._utils._rebuild_qtensor"]),
@@ -373,8 +385,8 @@ def left_alone(folder):
                                              Writer().string("kept")]),
         ("a named tuple", Point(torch.ones(2), 3), ["opaque __main__.Point", one_tensor(torch.ones(2)), "int 3"]),
         ("a date", datetime.datetime(2020, 1, 2), ["opaque datetime.datetime"]),
-        ("a numpy array", numbers, ["opaque numpy.core.multiarray._reconstruct", "opaque numpy.ndarray"]),
-        ("a numpy scalar", numpy.float64(1.5), ["opaque numpy.core.multiarray.scalar", "opaque numpy.dtype"]),
+        ("a numpy array", numbers, ["opaque " + full_name(pickled_by(numbers)), "opaque numpy.ndarray"]),
+        ("a numpy scalar", numpy.float64(1.5), ["opaque " + full_name(pickled_by(numpy.float64(1.5))), "opaque numpy.dtype"]),
         ("a numpy generator's state", numpy.random.RandomState(0).get_state()[0:2], [Writer().string("MT19937")]),
         ("a function", os.path.join, ["opaque posixpath.join"]),
         ("a counter", collections.Counter("aab"), ["opaque collections.Counter"]),

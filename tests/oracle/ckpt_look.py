@@ -317,7 +317,8 @@ def pickles_anywhere(path, touch, verify):
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with zipfile.ZipFile(path + ".pth") as old, zipfile.ZipFile(path, "w") as new:
             for name in old.namelist():
-                new.writestr(name, old.read(name), method)
+                if name.endswith(("/data.pkl", "/data/0", "/version")):  # newer PyTorch writes more
+                    new.writestr(name, old.read(name), method)
         yield verify("records packed by method %d" % method, 1, "unread: 3 records are packed by a method that gtrain cannot unpack",
                      "data.pkl' (method %d)" % method, absent=("damage",))
     for i, data in enumerate((b"cos and sin\n(1.\n" * 9, json.dumps({"posix": "system"}).encode(), random.Random(7).randbytes(5000))):

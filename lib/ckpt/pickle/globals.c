@@ -7,9 +7,9 @@
 
 /*
  * The globals that torch.load(weights_only=True) allows by itself, sorted.
- * Source: torch/_weights_only_unpickler.py, _get_allowed_globals(), of PyTorch 1.13 and of its main
- * branch after 2.7 (pytorch/pytorch 00f730b66e58), with the dtypes of torch/storage.py: the union
- * of both lists.
+ * Source: torch/_weights_only_unpickler.py, _get_allowed_globals(), of PyTorch 1.13, of 2.6, and of
+ * its main branch after 2.7 (pytorch/pytorch 00f730b66e58), with the dtypes of torch/storage.py:
+ * the union of these lists.
  */
 /* clang-format off */
 static const char *const allowed[] = {
@@ -25,7 +25,8 @@ static const char *const allowed[] = {
 	"torch.ShortTensor", "torch.Size", "torch.Tensor", "torch._tensor._rebuild_from_type_v2",
 	"torch._utils._rebuild_device_tensor_from_cpu_tensor",
 	"torch._utils._rebuild_device_tensor_from_numpy",
-	"torch._utils._rebuild_meta_tensor_no_storage", "torch._utils._rebuild_parameter",
+	"torch._utils._rebuild_meta_tensor_no_storage", "torch._utils._rebuild_nested_tensor",
+	"torch._utils._rebuild_parameter",
 	"torch._utils._rebuild_parameter_with_state", "torch._utils._rebuild_qtensor",
 	"torch._utils._rebuild_sparse_csr_tensor", "torch._utils._rebuild_sparse_tensor",
 	"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2",
