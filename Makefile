@@ -34,7 +34,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev li
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
               libpcre2-dev nettle-dev
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
-              clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2 libcurl4/libcurl4t64
+              clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
