@@ -1,6 +1,7 @@
 /* progress.c - the progress line of a long job. */
 #include "lib/base/progress.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,7 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 
-enum { LONGEST = 240, BAR_LEAST = 8, BAR_MOST = 30, WIDTH_UNKNOWN = 80 };
+enum { LONGEST = 480, LONGEST_FIELD = 47, BAR_LEAST = 8, BAR_MOST = 30, WIDTH_UNKNOWN = 80 };
 
 static const double interval_s = 0.1;
 
@@ -46,22 +47,86 @@ static double fraction(const struct gt_progress *p, int64_t done)
 	return f < 0 ? 0 : f > 1 ? 1 : f;
 }
 
-/* " 60% loss 1.93 ETA 0:21", or " loss 1.93 0:40" where the total is unknown. */
-static void print_tail(
-    char *out, size_t size, const struct gt_progress *p, int64_t done, const char *detail)
+/* " ETA 0:21", or " 0:40" where the total is unknown. */
+static void print_time(char *out, size_t size, const struct gt_progress *p, int64_t done)
 {
 	double elapsed = p->now(p->clock) - p->started, left = NAN;
 	char time[GT_TEXT_SIZE];
-	const char *space = *detail ? " " : "";
 
-	if (p->total <= 0) {
-		snprintf(out, size, "%s%.160s %s", space, detail, gt_text_duration(time, elapsed));
-		return;
-	}
 	if (done > p->first && done <= p->total)
 		left = elapsed / (double)(done - p->first) * (double)(p->total - done);
-	snprintf(out, size, " %d%%%s%.160s ETA %s", (int)(100 * fraction(p, done)), space, detail,
-	    gt_text_duration(time, left));
+	snprintf(out, size, "%s %s", p->total > 0 ? " ETA" : "",
+	    gt_text_duration(time, p->total > 0 ? left : elapsed));
+}
+
+/* The parts of a line, and the fields that it has no room for. */
+struct line {
+	char head[LONGEST], percent[16], time[32];
+	const struct gt_progress_field *fields;
+	int count;
+	bool left_out[GT_PROGRESS_FIELDS];
+};
+
+static void set_up_line(struct line *line, const struct gt_progress *p, int64_t done,
+    const struct gt_progress_field *fields)
+{
+	*line = (struct line){ .fields = fields };
+	while (fields && line->count < GT_PROGRESS_FIELDS && fields[line->count].text)
+		line->count++;
+	print_head(line->head, sizeof(line->head), p, done);
+	if (p->total > 0)
+		snprintf(
+		    line->percent, sizeof(line->percent), " %d%%", (int)(100 * fraction(p, done)));
+	print_time(line->time, sizeof(line->time), p, done);
+}
+
+static int line_length(const struct line *line)
+{
+	size_t length = strlen(line->head) + strlen(line->percent) + strlen(line->time);
+
+	for (int i = 0; i < line->count; i++)
+		if (!line->left_out[i])
+			length += 1 + strnlen(line->fields[i].text, LONGEST_FIELD);
+	return (int)length;
+}
+
+/* Leave out the field of the lowest priority that is at most `most`; false: there is none. */
+static bool leave_out_one(struct line *line, int most)
+{
+	int found = -1;
+
+	for (int i = 0; i < line->count; i++)
+		if (!line->left_out[i] && line->fields[i].priority <= most &&
+		    (found < 0 || line->fields[i].priority <= line->fields[found].priority))
+			found = i;
+	if (found >= 0)
+		line->left_out[found] = true;
+	return found >= 0;
+}
+
+/* Make the line fit into `columns`. Extra fields give way to the bar. */
+static void fit_line(struct line *line, int columns, bool with_bar)
+{
+	int bar = with_bar ? BAR_LEAST : 0;
+
+	while (line_length(line) > columns - bar && leave_out_one(line, GT_PROGRESS_EXTRA))
+		;
+	while (line_length(line) > columns && leave_out_one(line, INT_MAX))
+		;
+	if (line_length(line) > columns)
+		*line->percent = '\0';
+}
+
+/* " 60% loss 1.93 ETA 0:21" */
+static void print_tail(char out[LONGEST], const struct line *line)
+{
+	int used = snprintf(out, LONGEST, "%s", line->percent);
+
+	for (int i = 0; i < line->count; i++)
+		if (!line->left_out[i])
+			used += snprintf(out + used, (size_t)(LONGEST - used), " %.*s",
+			    LONGEST_FIELD, line->fields[i].text);
+	snprintf(out + used, (size_t)(LONGEST - used), "%s", line->time);
 }
 
 /* " [=====>   ]" in `width` columns, brackets and blank included. */
@@ -84,59 +149,107 @@ void gt_progress_start(struct gt_progress *p, int64_t done)
 	p->started = p->now(p->clock);
 	p->drawn = -INFINITY;
 	p->first = done;
-	p->visible = false;
 }
 
-static void draw(struct gt_progress *p, int64_t done, const char *detail)
+static void draw(struct gt_progress *p, int64_t done, const struct gt_progress_field *fields)
 {
-	char head[LONGEST], tail[LONGEST], bar[BAR_MOST + 1] = "";
+	struct line line;
+	char tail[LONGEST], bar[BAR_MOST + 1] = "";
 	/* The last column stays free: many terminals would break the line there. */
-	int columns = gt_progress_columns(p) - 1, used = print_head(head, sizeof(head), p, done),
-	    width;
+	int columns = gt_progress_columns(p) - 1, used, width;
 
-	print_tail(tail, sizeof(tail), p, done, detail);
+	set_up_line(&line, p, done, fields);
+	fit_line(&line, columns, p->total > 0);
+	print_tail(tail, &line);
+	used = (int)strlen(line.head);
 	width = columns - used - (int)strlen(tail);
 	if (p->total > 0 && width >= BAR_LEAST)
 		print_bar(bar, fraction(p, done), width < BAR_MOST ? width : BAR_MOST);
 	if (used > columns)
 		used = columns > 0 ? columns : 0;
 	columns -= used + (int)strlen(bar);
-	fprintf(p->stream, "\r%.*s%s%s%s%.*s" GT_PROGRESS_ERASE, used, head,
+	fprintf(p->stream, "\r%.*s%s%s%s%.*s" GT_PROGRESS_ERASE, used, line.head,
 	    p->color ? "\033[32m" : "", bar, p->color ? "\033[0m" : "", columns > 0 ? columns : 0,
 	    tail);
 	fflush(p->stream);
 	p->visible = true;
 }
 
-void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail)
+void gt_progress_update(struct gt_progress *p, int64_t done, const struct gt_progress_field *fields)
 {
 	double now;
 
-	if (!p->terminal)
+	if (!p || !p->terminal)
 		return;
 	now = p->now(p->clock);
-	if (now - p->drawn < interval_s)
+	if (now - p->drawn < interval_s || now - p->started < p->after_s)
 		return;
 	p->drawn = now;
 	flockfile(p->stream);
-	draw(p, done, detail);
+	draw(p, done, fields);
 	funlockfile(p->stream);
 }
 
-void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail)
+/* Print the line without the bar to `out`, in so many columns. */
+static void print_line(char out[2 * LONGEST], const struct gt_progress *p, int64_t done,
+    const struct gt_progress_field *fields, int columns)
 {
-	char head[LONGEST], tail[LONGEST];
+	struct line line;
+	char tail[LONGEST];
 
-	print_head(head, sizeof(head), p, done);
-	print_tail(tail, sizeof(tail), p, done, detail);
+	set_up_line(&line, p, done, fields);
+	fit_line(&line, columns, false);
+	print_tail(tail, &line);
+	snprintf(out, 2 * LONGEST, "%s%s", line.head, tail);
+}
+
+void gt_progress_print(struct gt_progress *p, int64_t done, const struct gt_progress_field *fields)
+{
+	bool drawn = p->terminal || p->launcher_columns;
+	char whole[2 * LONGEST], shown[2 * LONGEST];
+
+	print_line(whole, p, done, fields, INT_MAX);
+	print_line(shown, p, done, fields, drawn ? gt_progress_columns(p) - 1 : INT_MAX);
 	flockfile(p->stream);
-	if (p->launcher_columns)
-		fputs(GT_PROGRESS_LOGGED, p->stream);
+	if (p->launcher_columns) /* the launcher erases what it has drawn */
+		p->drawn = -INFINITY;
 	else
 		gt_progress_hide(p);
-	fprintf(p->stream, "%s%s\n", head, tail);
+	if (p->launcher_columns && strcmp(whole, shown) != 0)
+		fprintf(
+		    p->stream, GT_PROGRESS_LOGGED "%s\n" GT_PROGRESS_SHOWN "%s\n", whole, shown);
+	else
+		fprintf(p->stream, "%s\n", shown);
 	fflush(p->stream);
 	funlockfile(p->stream);
+}
+
+struct gt_progress gt_progress_enter(struct gt_progress *p, const char *unit, int64_t total)
+{
+	static const double short_s = 1;
+	struct gt_progress outer = { 0 };
+
+	if (!p)
+		return outer;
+	outer = *p;
+	p->unit = unit;
+	p->total = total;
+	p->after_s = short_s;
+	gt_progress_start(p, 0);
+	return outer;
+}
+
+void gt_progress_leave(struct gt_progress *p, const struct gt_progress *outer)
+{
+	if (!p)
+		return;
+	gt_progress_hide(p);
+	p->unit = outer->unit;
+	p->total = outer->total;
+	p->after_s = outer->after_s;
+	p->started = outer->started;
+	p->first = outer->first;
+	p->drawn = -INFINITY;
 }
 
 void gt_progress_hide(struct gt_progress *p)

@@ -39,7 +39,8 @@ struct work {
 	uint64_t bytes; /* of all files */
 	unsigned char key[SHA256_DIGEST_SIZE];
 	double started;
-	int64_t done; /* bytes of the files before this one */
+	struct gt_progress outer; /* the job that the tokenizing interrupts */
+	int64_t done;             /* bytes of the files before this one */
 
 	FILE *stream;    /* ids go there, */
 	uint32_t crc;    /* and this is their sum, */
@@ -184,8 +185,8 @@ static void show(void *self, int64_t done, int64_t total)
 	struct gt_log *log = w->request->log;
 
 	(void)total;
-	if (log && log->progress && log->progress->terminal)
-		gt_progress_update(log->progress, (w->done + done) >> 20, "");
+	if (log)
+		gt_progress_update(log->progress, (w->done + done) >> 20, NULL);
 }
 
 static void begin_showing(struct work *w)
@@ -195,9 +196,7 @@ static void begin_showing(struct work *w)
 	w->started = gt_clock_s();
 	if (!log || !log->progress)
 		return;
-	log->progress->unit = "tokenizing, MiB";
-	log->progress->total = (int64_t)(w->bytes >> 20);
-	gt_progress_start(log->progress, 0);
+	w->outer = gt_progress_enter(log->progress, "tokenizing, MiB", (int64_t)(w->bytes >> 20));
 }
 
 /* Small texts take no time worth a line. */
@@ -206,8 +205,8 @@ static void end_showing(const struct work *w, const char *path)
 	char count[GT_TEXT_SIZE], bytes[GT_TEXT_SIZE];
 	struct gt_log *log = w->request->log;
 
-	if (log && log->progress)
-		gt_progress_hide(log->progress);
+	if (log)
+		gt_progress_leave(log->progress, &w->outer);
 	if (log && w->bytes >= KEPT_FROM)
 		gt_log_info(log, "tokenized %s into %s tokens in %.1f s%s%s",
 		    gt_text_bytes(bytes, w->bytes), gt_text_count(count, (double)w->out->count),

@@ -133,6 +133,14 @@ static int64_t epoch_of(const struct gt_train *t, int64_t step)
 	return gt_resume_position(t, step) / t->steps_per_epoch;
 }
 
+/* Epochs of the whole run, of which the last one may be cut short. */
+static int64_t epochs_of(const struct gt_train *t)
+{
+	int64_t steps = gt_resume_position(t, t->o.lr_schedule.total), each = t->steps_per_epoch;
+
+	return steps / each + (steps % each != 0);
+}
+
 /* Samples of the epoch at hand that were read. */
 static int64_t read_in_epoch(const struct gt_train *t)
 {
@@ -360,6 +368,7 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 	const struct gt_start_report start = { .dir = &l.dir.folder,
 		.step = t->step,
 		.total = t->o.lr_schedule.total,
+		.epochs = epochs_of(t),
 		.tokens = t->s.input.kind == GT_MODEL_TOKENS,
 		.images = gt_dataset_info(t->data)->kind == GT_DATA_IMAGE,
 		.workers = t->o.workers,

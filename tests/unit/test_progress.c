@@ -48,6 +48,15 @@ static void close_screen(struct screen *s)
 	free(s->text);
 }
 
+/* A list of one field. */
+static const struct gt_progress_field *one_field(const char *text)
+{
+	static struct gt_progress_field fields[2];
+
+	fields[0] = (struct gt_progress_field){ text, 1 };
+	return fields;
+}
+
 /* The text written since the last call. */
 static const char *written(struct screen *s)
 {
@@ -69,11 +78,11 @@ static void draws_the_line(void **state)
 	(void)state;
 	gt_progress_start(&p, 0);
 	s.time += 31.5;
-	gt_progress_update(&p, 1200, "loss 1.93 17.2k tok/s");
+	gt_progress_update(&p, 1200, one_field("loss 1.93 17.2k tok/s"));
 	assert_string_equal(written(&s),
 	    "\rstep 1200/2000 [===========>       ] 60% loss 1.93 17.2k tok/s ETA 0:21\033[K");
 	s.time += 1;
-	gt_progress_update(&p, 2000, "");
+	gt_progress_update(&p, 2000, NULL);
 	assert_string_equal(
 	    written(&s), "\rstep 2000/2000 [===========================] 100% ETA 0:00\033[K");
 	close_screen(&s);
@@ -89,7 +98,7 @@ static void draws_at_most_ten_times_a_second(void **state)
 	gt_progress_start(&p, 0);
 	for (int i = 0; i < 1000; i++) {
 		s.time += 0.002;
-		gt_progress_update(&p, i, "");
+		gt_progress_update(&p, i, NULL);
 	}
 	for (const char *c = written(&s); *c; c++)
 		lines += *c == '\r';
@@ -105,9 +114,9 @@ static void leaves_files_alone(void **state)
 	(void)state;
 	gt_progress_start(&p, 0);
 	s.time += 10;
-	gt_progress_update(&p, 100, "loss 2");
+	gt_progress_update(&p, 100, one_field("loss 2"));
 	assert_string_equal(written(&s), "");
-	gt_progress_print(&p, 500, "loss 2");
+	gt_progress_print(&p, 500, one_field("loss 2"));
 	assert_string_equal(written(&s), "step 500/2000 25% loss 2 ETA 0:30\n");
 	close_screen(&s);
 }
@@ -120,7 +129,7 @@ static void unknown_total_shows_time(void **state)
 	(void)state;
 	gt_progress_start(&p, 0);
 	s.time += 40;
-	gt_progress_update(&p, 77, "loss 2");
+	gt_progress_update(&p, 77, one_field("loss 2"));
 	assert_string_equal(written(&s), "\rstep 77 loss 2 0:40\033[K");
 	close_screen(&s);
 }
@@ -132,10 +141,10 @@ static void resumed_job_estimates_from_its_own_steps(void **state)
 
 	(void)state;
 	gt_progress_start(&p, 1000);
-	gt_progress_print(&p, 1000, "");
+	gt_progress_print(&p, 1000, NULL);
 	assert_string_equal(written(&s), "step 1000/2000 50% ETA -:--\n");
 	s.time += 10;
-	gt_progress_print(&p, 1500, "");
+	gt_progress_print(&p, 1500, NULL);
 	assert_string_equal(written(&s), "step 1500/2000 75% ETA 0:10\n");
 	close_screen(&s);
 }
@@ -151,7 +160,7 @@ static void fits_every_width(void **state)
 		p.width = width;
 		gt_progress_start(&p, 0);
 		s.time += 1;
-		gt_progress_update(&p, 999, "loss 1.93 17.2k tok/s");
+		gt_progress_update(&p, 999, one_field("loss 1.93 17.2k tok/s"));
 		line = written(&s);
 		assert_int_equal(line[0], '\r');
 		assert_string_equal(strchr(line, '\033'), "\033[K");
@@ -159,6 +168,109 @@ static void fits_every_width(void **state)
 		assert_true(strcspn(line + 1, "\033") <= (size_t)width - (width > 1));
 		close_screen(&s);
 	}
+}
+
+/* Fields go by priority, extra ones before the bar, and the time is whole from 24 columns on. */
+static void fields_give_way_by_priority(void **state)
+{
+	static const struct gt_progress_field fields[] = { { "epoch 3/20", GT_PROGRESS_EXTRA },
+		{ "loss 1.9312", 3 }, { "lr 1.00e-03", 1 }, { "17.2k tokens/s", 2 },
+		{ "elapsed 0:32", GT_PROGRESS_EXTRA }, { 0 } };
+	static const struct {
+		int width;
+		const char *line;
+	} cases[] = {
+		{ 200, "step 1200/2000 [================>          ] 60% epoch 3/20 loss 1.9312 lr "
+		       "1.00e-03 17.2k tokens/s elapsed 0:32 ETA 0:21" },
+		{ 100, "step 1200/2000 [===>  ] 60% epoch 3/20 loss 1.9312 lr 1.00e-03 17.2k "
+		       "tokens/s elapsed 0:32 ETA 0:21" },
+		{ 98, "step 1200/2000 [==========>      ] 60% epoch 3/20 loss 1.9312 lr 1.00e-03 "
+		      "17.2k tokens/s ETA 0:21" },
+		{ 80, "step 1200/2000 [======>   ] 60% loss 1.9312 lr 1.00e-03 17.2k tokens/s ETA "
+		      "0:21" },
+		{ 60, "step 1200/2000 60% loss 1.9312 17.2k tokens/s ETA 0:21" },
+		{ 50, "step 1200/2000 [====>  ] 60% loss 1.9312 ETA 0:21" },
+		{ 40, "step 1200/2000 60% loss 1.9312 ETA 0:21" },
+		{ 30, "step 1200/2000 60% ETA 0:21" },
+		{ 24, "step 1200/2000 ETA 0:21" },
+		{ 20, "step 1200/2000 ETA " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct screen s;
+		struct gt_progress p = open_screen(&s, true, 2000);
+		char wanted[160];
+
+		p.width = cases[i].width;
+		snprintf(wanted, sizeof(wanted), "\r%s\033[K", cases[i].line);
+		gt_progress_start(&p, 0);
+		s.time += 31.5;
+		gt_progress_update(&p, 1200, fields);
+		assert_string_equal(written(&s), wanted);
+		close_screen(&s);
+	}
+}
+
+/* A line that stays has the fields that there is room for; in a file, all. */
+static void lines_stay_above_the_bar(void **state)
+{
+	static const struct gt_progress_field fields[] = { { "loss 1.9312", 2 },
+		{ "17.2k tokens/s", 1 }, { 0 } };
+	struct screen s;
+	struct gt_progress p = open_screen(&s, true, 2000);
+
+	(void)state;
+	p.width = 44;
+	gt_progress_start(&p, 0);
+	s.time += 31.5;
+	gt_progress_update(&p, 1200, fields);
+	written(&s);
+	gt_progress_print(&p, 1200, fields);
+	assert_string_equal(written(&s), "\r\033[Kstep 1200/2000 60% loss 1.9312 ETA 0:21\n");
+	gt_progress_update(&p, 1200, fields); /* at once, though the time is not up */
+	assert_int_equal(written(&s)[0], '\r');
+	p.width = 0;
+	p.launcher_columns = 44;
+	gt_progress_print(&p, 1200, fields);
+	assert_string_equal(written(&s), GT_PROGRESS_LOGGED
+	    "step 1200/2000 60% loss 1.9312 17.2k tokens/s ETA 0:21\n" GT_PROGRESS_SHOWN
+	    "step 1200/2000 60% loss 1.9312 ETA 0:21\n");
+	p.launcher_columns = 200;
+	gt_progress_print(&p, 1200, fields);
+	assert_string_equal(
+	    written(&s), "step 1200/2000 60% loss 1.9312 17.2k tokens/s ETA 0:21\n");
+	close_screen(&s);
+}
+
+/* An inner job takes the place of the outer one's line after a second, and the outer one goes on
+ * with its own count and time. */
+static void a_job_inside_of_another(void **state)
+{
+	struct screen s;
+	struct gt_progress p = open_screen(&s, true, 10), outer;
+
+	(void)state;
+	p.width = 30;
+	gt_progress_start(&p, 0);
+	s.time += 8;
+	gt_progress_update(&p, 8, NULL);
+	assert_string_equal(written(&s), "\rstep 8/10 80% ETA 0:02\033[K");
+	outer = gt_progress_enter(&p, "sample", 100);
+	s.time += 0.9;
+	gt_progress_update(&p, 45, NULL);
+	assert_string_equal(written(&s), "");
+	s.time += 0.1;
+	gt_progress_update(&p, 50, NULL);
+	assert_string_equal(written(&s), "\rsample 50/100 50% ETA 0:01\033[K");
+	gt_progress_leave(&p, &outer);
+	assert_string_equal(written(&s), "\r\033[K");
+	gt_progress_update(&p, 9, NULL);
+	assert_string_equal(written(&s), "\rstep 9/10 90% ETA 0:01\033[K");
+	outer = gt_progress_enter(NULL, "sample", 100);
+	gt_progress_update(NULL, 1, NULL);
+	gt_progress_leave(NULL, &outer);
+	close_screen(&s);
 }
 
 static void follows_the_terminal(void **state)
@@ -184,7 +296,7 @@ static void follows_the_terminal(void **state)
 		size.ws_col = width;
 		assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
 		time += 1;
-		gt_progress_update(&p, 50, "");
+		gt_progress_update(&p, 50, NULL);
 		n = read(master, text, sizeof(text) - 1);
 		assert_true(n > 0);
 		text[n] = '\0';
@@ -203,11 +315,11 @@ static void log_takes_the_line_away(void **state)
 
 	(void)state;
 	gt_progress_start(&p, 0);
-	gt_progress_update(&p, 1, "");
+	gt_progress_update(&p, 1, NULL);
 	written(&s);
 	gt_log_info(&log, "saved %s", "a.pth");
 	assert_string_equal(written(&s), "\r\033[Ksaved a.pth\n");
-	gt_progress_update(&p, 1, ""); /* at once, though the time is not up */
+	gt_progress_update(&p, 1, NULL); /* at once, though the time is not up */
 	assert_int_equal(written(&s)[0], '\r');
 	gt_progress_hide(&p);
 	gt_progress_hide(&p);
@@ -244,6 +356,9 @@ int main(void)
 		cmocka_unit_test(unknown_total_shows_time),
 		cmocka_unit_test(resumed_job_estimates_from_its_own_steps),
 		cmocka_unit_test(fits_every_width),
+		cmocka_unit_test(fields_give_way_by_priority),
+		cmocka_unit_test(lines_stay_above_the_bar),
+		cmocka_unit_test(a_job_inside_of_another),
 		cmocka_unit_test(follows_the_terminal),
 		cmocka_unit_test(log_takes_the_line_away),
 		cmocka_unit_test(log_levels),

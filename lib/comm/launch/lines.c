@@ -66,24 +66,32 @@ static void cut_drawing(struct gt_lines *lines)
 	drop_front(lines, end < n ? lines->used : end); /* < n: it was not complete */
 }
 
+/* Cut off a mark at the start of the line, which follows a carriage return; false: it is not there. */
+static bool cut_mark(struct gt_lines *lines, const char *mark)
+{
+	const size_t n = strlen(++mark); /* without the carriage return */
+
+	if (!lines->drawing || lines->used < n || memcmp(lines->line, mark, n))
+		return false;
+	drop_front(lines, n);
+	return true;
+}
+
 /* A line longer than our buffer is cut into several, though not in the log. */
 static void take_line(struct gt_lines *lines, bool whole)
 {
-	const char *logged = GT_PROGRESS_LOGGED;
-	const size_t n = strlen(++logged); /* without the carriage return */
-	struct gt_log *show = lines->show;
+	bool only_logged = cut_mark(lines, GT_PROGRESS_LOGGED);
+	bool only_shown = !only_logged && cut_mark(lines, GT_PROGRESS_SHOWN);
 
-	if (lines->drawing && lines->used >= n && !memcmp(lines->line, logged, n)) {
-		drop_front(lines, n);
-		show = NULL;
-	} else if (lines->drawing) {
+	if (lines->drawing && !only_logged && !only_shown)
 		cut_drawing(lines);
-	}
 	lines->drawing = false;
-	write_log(lines, lines->line, lines->used);
-	if (whole)
-		write_log(lines, "\n", 1);
-	end_line(lines, show);
+	if (!only_shown) {
+		write_log(lines, lines->line, lines->used);
+		if (whole)
+			write_log(lines, "\n", 1);
+	}
+	end_line(lines, only_logged ? NULL : lines->show);
 }
 
 /* Whether a carriage return would begin a drawing: not inside of a line. */

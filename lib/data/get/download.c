@@ -117,13 +117,14 @@ static int write_all(struct transfer *t, const char *bytes, size_t size)
 static void show(const struct transfer *t)
 {
 	double seconds = gt_clock_s() - t->began;
-	char rate[GT_TEXT_SIZE], detail[160];
+	char rate[GT_TEXT_SIZE], text[GT_TEXT_SIZE + 2];
+	const struct gt_progress_field fields[] = { { t->d->name, 1 }, { text, 2 }, { 0 } };
 
 	if (!t->d->progress)
 		return;
-	snprintf(detail, sizeof(detail), "%s %s/s", t->d->name,
+	snprintf(text, sizeof(text), "%s/s",
 	    gt_text_bytes(rate, seconds > 0 ? (uint64_t)((double)t->came / seconds) : 0));
-	gt_progress_update(t->d->progress, (int64_t)(t->have / UNIT_BYTES), detail);
+	gt_progress_update(t->d->progress, (int64_t)(t->have / UNIT_BYTES), fields);
 }
 
 static size_t take_body(char *bytes, size_t size, size_t n, void *self)

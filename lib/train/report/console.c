@@ -1,4 +1,6 @@
 /* console.c - the observer that tells the person at the terminal. */
+#include <math.h>
+
 #include "lib/base/text.h"
 #include "lib/train/report/observer.h"
 
@@ -8,6 +10,8 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 
 	(void)err;
 	w->tokens = r->tokens;
+	w->epochs = r->epochs;
+	w->loss = NAN;
 	w->progress->unit = "step";
 	w->progress->total = r->total;
 	gt_progress_start(w->progress, r->step);
@@ -44,30 +48,67 @@ static void log_scale(struct gt_watch *w, const struct gt_step_report *r)
 	w->scale = r->loss_scale;
 }
 
+/* The texts of a step's line, in their order on it. */
+enum { EPOCH, LOSS, LR, RATE, WAIT, ELAPSED, TEXTS };
+
+struct step_texts {
+	char text[TEXTS][48];
+	struct gt_progress_field fields[TEXTS + 1];
+};
+
+static void add_field(struct step_texts *t, int which, int priority)
+{
+	int n = 0;
+
+	while (t->fields[n].text)
+		n++;
+	t->fields[n] = (struct gt_progress_field){ t->text[which], priority };
+}
+
+/* On a narrow terminal the learning rate goes first, as it is the schedule's, and the loss last. */
+static void write_texts(
+    struct step_texts *t, const struct gt_watch *w, const struct gt_step_report *r)
+{
+	enum { LOW = GT_PROGRESS_EXTRA + 1, MIDDLE, HIGH, HIGHEST };
+	char rate[GT_TEXT_SIZE], time[GT_TEXT_SIZE];
+
+	*t = (struct step_texts){ 0 };
+	snprintf(t->text[EPOCH], sizeof(*t->text), "epoch %lld/%lld", (long long)r->epoch + 1,
+	    (long long)w->epochs);
+	snprintf(t->text[LOSS], sizeof(*t->text), "loss %.4f", w->loss);
+	snprintf(t->text[LR], sizeof(*t->text), "lr %.2e", r->lr);
+	snprintf(t->text[RATE], sizeof(*t->text), "%s %s/s", gt_text_count(rate, w->rate),
+	    w->tokens ? "tokens" : "samples");
+	snprintf(t->text[WAIT], sizeof(*t->text), "data wait %.0f %%", 100 * w->wait);
+	snprintf(
+	    t->text[ELAPSED], sizeof(*t->text), "elapsed %s", gt_text_duration(time, r->time_s));
+	if (w->epochs > 1)
+		add_field(t, EPOCH, GT_PROGRESS_EXTRA);
+	add_field(t, LOSS, HIGHEST);
+	add_field(t, LR, LOW);
+	add_field(t, RATE, HIGH);
+	if (w->wait >= 0.01)
+		add_field(t, WAIT, MIDDLE);
+	add_field(t, ELAPSED, GT_PROGRESS_EXTRA);
+}
+
 static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_watch *w = self;
-	char detail[128], rate[GT_TEXT_SIZE], wait[32] = "";
-	bool line;
+	struct step_texts texts;
+	bool line = r->step % w->every == 0 || r->step == w->progress->total;
 
 	(void)err;
 	log_scale(w, r);
 	w->loss_sum += r->loss;
-	w->count++;
+	w->loss = w->loss_sum / (double)++w->count;
 	update_rate(w, r);
-	line = r->step % w->every == 0 || r->step == w->progress->total;
 	if (!line && !w->progress->terminal)
 		return 0;
-	gt_text_count(rate, w->rate);
-	if (w->wait >= 0.01)
-		snprintf(wait, sizeof(wait), ", data wait %.0f %%", 100 * w->wait);
-	snprintf(detail, sizeof(detail), "loss %.4f lr %.2e %s %s/s%s",
-	    w->loss_sum / (double)w->count, r->lr, rate, w->tokens ? "tokens" : "samples", wait);
-	if (w->progress->terminal)
-		gt_progress_update(w->progress, r->step, detail);
-	if (line && (w->progress->launcher_columns || !w->progress->terminal) &&
-	    w->log->level >= GT_LOG_NORMAL)
-		gt_progress_print(w->progress, r->step, detail);
+	write_texts(&texts, w, r);
+	if (line && w->log->level >= GT_LOG_NORMAL)
+		gt_progress_print(w->progress, r->step, texts.fields);
+	gt_progress_update(w->progress, r->step, texts.fields);
 	if (line) {
 		w->loss_sum = 0;
 		w->count = 0;

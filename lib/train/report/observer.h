@@ -14,6 +14,7 @@ struct gt_start_report {
 	const struct gt_folder *dir;
 	/* step: number of steps done before this start; total: number of steps of the whole run */
 	int64_t step, total;
+	int64_t epochs; /* number of epochs of the whole run; the last one may be cut short */
 	/* true for a language model: rates are in tokens per second, and perplexity is defined */
 	bool tokens;
 	bool images;      /* the training data are images */
@@ -91,17 +92,19 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
-/* An observer that shows a progress line on a terminal. If the output is not a terminal, the
- * observer prints a line every `every` steps. In both cases it logs a line for each evaluation. The
- * caller sets `log`, `progress` and `every`. */
+/* An observer that prints a line every `every` steps, and one for each evaluation. On a terminal, a
+ * progress line is below them. The caller sets `log`, `progress` and `every`. */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
 	int64_t every;
+	/* Output: the loss in the line of the last step: the mean since the line before; NaN: no
+	 * step was done. */
+	double loss;
 	/* The fields below are the observer's state. */
 	bool tokens, steady;
 	double loss_sum, rate, wait, last_s, last_data_s, scale;
-	int64_t count, work;
+	int64_t count, work, epochs;
 };
 
 struct gt_observer gt_watch_observer(struct gt_watch *w);
