@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/mem.h"
 #include "lib/base/opt.h"
+#include "lib/base/progress.h"
 #include "lib/model/names.h"
 
 /*
@@ -203,6 +204,10 @@ bool gt_cmd_can_draw(int fd);
  * (lib/comm/launch/launch.h). If the launcher has started this process and shows the progress line
  * of this process, return the width of the launcher's terminal in columns. Otherwise return 0. */
 int gt_cmd_launcher_columns(void);
+
+/* Return the progress line of the command on standard error, for env->log.progress. It is drawn
+ * only on a terminal, which may be that of the launcher, and never with --quiet. */
+struct gt_progress gt_cmd_progress(const struct gt_cmd_env *env);
 
 /* Replace each operand of the command that is a run directory (the output folder of a training run)
  * by the path of the run's latest checkpoint, and log the path. Errors: GT_ENOMEM. */

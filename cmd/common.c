@@ -190,6 +190,17 @@ int gt_cmd_launcher_columns(void)
 	return columns > 0 && columns <= MOST_COLUMNS ? (int)columns : 0;
 }
 
+struct gt_progress gt_cmd_progress(const struct gt_cmd_env *env)
+{
+	int columns = gt_cmd_launcher_columns();
+
+	return (struct gt_progress){ .stream = stderr,
+		.color = env->log.color,
+		.launcher_columns = columns,
+		.terminal = (columns || gt_cmd_can_draw(STDERR_FILENO)) &&
+		            env->log.level >= GT_LOG_NORMAL };
+}
+
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err)
 {
 	int rc = 0;

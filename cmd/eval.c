@@ -12,7 +12,6 @@
 #include "cmd/ranks.h"
 #include "cmd/stop.h"
 #include "lib/base/file.h"
-#include "lib/base/progress.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/train/eval.h"
@@ -191,23 +190,6 @@ static int print(struct gt_eval_cli *cli, const struct gt_metrics *m, const stru
 	return gt_cmd_print_json(out, 0, err);
 }
 
-/* A large text is tokenized first, which takes time. */
-static int open_eval(
-    struct gt_eval **out, struct gt_cmd_env *env, const struct gt_eval_cli *cli, struct gt_err *err)
-{
-	struct gt_progress progress = { .stream = stderr,
-		.color = env->log.color,
-		.launcher_columns = gt_cmd_launcher_columns() };
-	int rc;
-
-	progress.terminal = (progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) &&
-	                    env->log.level >= GT_LOG_NORMAL;
-	env->log.progress = &progress;
-	rc = gt_eval_open(out, &cli->eval, &env->log, err);
-	env->log.progress = NULL;
-	return rc;
-}
-
 /* A path that cannot be written is found before the evaluation, which may take long. */
 static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 {
@@ -222,10 +204,12 @@ static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 static int run_rank(
     struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
 {
+	struct gt_progress progress = gt_cmd_progress(env);
 	struct gt_metrics metrics;
 	struct gt_eval *e = NULL;
 	int rc = 0;
 
+	env->log.progress = &progress;
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
 	cli->eval.host_rank = comm->world.local_rank;
@@ -233,7 +217,7 @@ static int run_rank(
 	if (cli->predictions && !comm->world.rank)
 		rc = open_predictions(cli, err);
 	if (!rc)
-		rc = open_eval(&e, env, cli, err);
+		rc = gt_eval_open(&e, &cli->eval, &env->log, err);
 	if (!rc && gt_eval_data(e)->regression && (cli->per_class || cli->confusion))
 		rc = gt_err_set(err, GT_EINVAL, "%s: the model predicts numbers, not classes",
 		    cli->per_class ? "--per-class" : "--confusion");
@@ -248,6 +232,7 @@ static int run_rank(
 	}
 	gt_atomic_abandon(&cli->file); /* unless it is written */
 	gt_eval_close(e);
+	env->log.progress = NULL;
 	return rc;
 }
 

@@ -110,9 +110,7 @@ static int get_document(struct gt_get *get, const struct gt_set *const *sets, in
 
 static int run(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
 {
-	struct gt_progress progress = { .stream = stderr,
-		.terminal = gt_cmd_can_draw(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
-		.color = env->log.color };
+	struct gt_progress progress = gt_cmd_progress(env);
 	struct gt_get get = { .mirror = cli->mirror,
 		.force = cli->force,
 		.timeout_s = cli->timeout_s,

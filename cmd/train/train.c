@@ -430,13 +430,9 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
-	struct gt_progress progress = { .stream = stderr,
-		.color = env->log.color,
-		.launcher_columns = gt_cmd_launcher_columns() };
+	struct gt_progress progress = gt_cmd_progress(env);
 	int rc;
 
-	progress.terminal = (progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) &&
-	                    env->log.level >= GT_LOG_NORMAL;
 	env->log.progress = &progress;
 	/* A dry run plans one rank for all, without the others. */
 	if (gt_cmd_is_threads(cli) && (!cli->dry_run || world->size > 1))

@@ -352,7 +352,11 @@ const struct gt_data_info *gt_eval_data(const struct gt_eval *e)
 
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
 {
-	int rc = gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, &e->each, err);
+	struct gt_evaluate_options how = e->o.how;
+	int rc;
+
+	how.progress = e->log ? e->log->progress : NULL;
+	rc = gt_evaluate(&e->s, &e->programs, e->data, &how, out, &e->each, err);
 
 	if (rc) {
 		gt_damage_log_names(&e->damage);

@@ -2,10 +2,12 @@
 #include "lib/train/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/text.h"
 #include "lib/data/description.h"
 
 /* Of classify_stats, */
@@ -179,9 +181,27 @@ static int run_batch(
 	return rc;
 }
 
+/* Samples that all ranks have evaluated by now, as the other ranks are about as fast. */
+static void show_progress(const struct evaluation *e, double began)
+{
+	double seconds = gt_clock_s() - began;
+	int64_t done = e->done * e->sampler.batch * e->sampler.world;
+	char rate[GT_TEXT_SIZE], text[GT_TEXT_SIZE + 2];
+	const struct gt_progress_field fields[] = { { text, 1 }, { 0 } };
+
+	if (!e->o->progress)
+		return;
+	if (done > e->sampler.samples)
+		done = e->sampler.samples;
+	snprintf(text, sizeof(text), "%s/s",
+	    gt_text_count(rate, seconds > 0 ? (double)done / seconds : 0));
+	gt_progress_update(e->o->progress, done, fields);
+}
+
 static int run_batches(struct evaluation *e, struct gt_feeder *f, struct gt_err *err)
 {
 	const struct gt_batch *batch;
+	double began = gt_clock_s();
 	int rc;
 
 	while ((rc = gt_feeder_next(f, &batch, err)) > 0) {
@@ -195,6 +215,7 @@ static int run_batches(struct evaluation *e, struct gt_feeder *f, struct gt_err 
 			rc = run_batch(e, p, batch, err);
 		if (rc)
 			return rc;
+		show_progress(e, began);
 	}
 	return rc;
 }
@@ -207,6 +228,7 @@ static int run_all(struct evaluation *e, struct gt_err *err)
 		.prefetch = 2,
 		.epochs = 1,
 	};
+	struct gt_progress outer;
 	struct gt_feeder f;
 	int rc;
 
@@ -215,7 +237,9 @@ static int run_all(struct evaluation *e, struct gt_err *err)
 	rc = gt_feeder_open(&f, e->device, e->data, &options, e->o->pageable, err);
 	if (rc)
 		return rc;
+	outer = gt_progress_enter(e->o->progress, "sample", e->sampler.samples);
 	rc = run_batches(e, &f, err);
+	gt_progress_leave(e->o->progress, &outer);
 	gt_feeder_close(&f);
 	return rc;
 }

@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_EVALUATE_H
 #define GT_TRAIN_EVALUATE_H
 
+#include "lib/base/progress.h"
 #include "lib/train/session.h"
 
 struct gt_metrics {
@@ -60,6 +61,9 @@ struct gt_evaluate_options {
 	 * samples are texts, and `top` is not 0, the classes are the tokens that may follow each
 	 * text, and no loss or accuracy is measured. */
 	int top;
+	/* The progress line of this rank, on which gt_evaluate() shows the number of samples; NULL:
+	 * none. */
+	struct gt_progress *progress;
 };
 
 /* Make the programs (program.h) that evaluate the session's model on this rank's samples. Call

@@ -194,7 +194,8 @@ struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_virtual_ranks(t),
 		.workers = t->o.workers,
 		.pageable = t->o.pageable,
-		.amp = t->o.amp };
+		.amp = t->o.amp,
+		.progress = gt_train_rank(t) ? NULL : t->log->progress };
 }
 
 int gt_train_plan(struct gt_train *t, struct gt_err *err)
