@@ -51,6 +51,15 @@ enum { GT_CMD_MAX_THREADS = 4096 };
 /* GT_EXIT_...: exit statuses. GT_CMD_GO: gt_cmd_begin() succeeded, and the command goes on. */
 enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
 
+/* An exit status of GT_EXIT_SIGNAL + N: the signal N has asked the command to end. After its work,
+ * main() ends the process by this signal, so that a shell also ends the loop or the `&&` list that
+ * the command is in. A shell shows this status as 128 + N, too. */
+enum { GT_EXIT_SIGNAL = 128 };
+
+/* End this process by a signal, with the signal's default action. This returns only if the system
+ * ignores the signal, as it does for the first process of a container. */
+void gt_cmd_end_by_signal(int signal_number);
+
 /* Return the table of commands. Its last row has the name NULL. */
 const struct gt_cmd *gt_cmd_table(void);
 
@@ -159,6 +168,7 @@ struct gt_cmd_env {
 	struct gt_log log;     /* on standard error, as --quiet, --verbose and --color require */
 	bool color;            /* print colors on standard output */
 	struct gt_arena paths; /* memory of the paths that gt_cmd_find_ckpts() found */
+	int asked;             /* the signal that asked the command to end; 0: none */
 };
 
 /*
@@ -174,6 +184,7 @@ int gt_cmd_begin(
 /*
  * End a command, and return its exit status. Release `env`. If `rc`, the result of the command, is
  * not 0, print the error `err`. Otherwise flush standard output, and print an error if this fails.
+ * If there is no error, but env->asked is not 0, return GT_EXIT_SIGNAL + env->asked.
  * The exit status for GT_EINVAL is GT_EXIT_USAGE, because the arguments of a command come from the
  * command line.
  */

@@ -1,6 +1,7 @@
 /* common.c - common options, errors and results of all commands. */
 #include <errno.h>
 #include <omp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,20 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 	gt_arena_release(&env->paths);
 	if (rc)
 		return report(&env->log, err, env->cmd->name);
-	return results_arrive(false) ? GT_EXIT_DONE : GT_EXIT_FAILED;
+	if (!results_arrive(false))
+		return GT_EXIT_FAILED;
+	return env->asked ? GT_EXIT_SIGNAL + env->asked : GT_EXIT_DONE;
+}
+
+void gt_cmd_end_by_signal(int signal_number)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signal_number);
+	signal(signal_number, SIG_DFL);
+	raise(signal_number); /* pending, if it is blocked */
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void gt_cmd_set_threads(int64_t threads)

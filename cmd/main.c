@@ -113,6 +113,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	int status;
+
 	keep_standard_streams();
 	take_own_name();
 	/* A line is one write: those of several processes do not mix. */
@@ -123,5 +125,8 @@ int main(int argc, char **argv)
 	/* So is a file that may not grow further. */
 	signal(SIGXFSZ, SIG_IGN);
 	gt_cmd_watch_mappings();
-	return gt_cmd_finish_stdout(dispatch(argc, argv));
+	status = gt_cmd_finish_stdout(dispatch(argc, argv));
+	if (status > GT_EXIT_SIGNAL)
+		gt_cmd_end_by_signal(status - GT_EXIT_SIGNAL);
+	return status;
 }

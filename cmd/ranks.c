@@ -188,6 +188,14 @@ static int check_options(const struct gt_cmd_env *env, struct gt_err *err)
 	return options ? 0 : err->code;
 }
 
+/* A rank that was killed has failed, unless the user ended the job. */
+static int status_of(const struct gt_launch_end *end)
+{
+	if (end->asked && (end->status == GT_EXIT_DONE || end->status > KILLED))
+		return GT_EXIT_SIGNAL + end->asked;
+	return end->status > GT_EXIT_USAGE ? GT_EXIT_FAILED : end->status;
+}
+
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err)
 {
@@ -201,6 +209,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		.log = &env->log };
 	struct gt_progress drawing = { .stream = stderr };
 	struct gt_arena arena = { 0 };
+	struct gt_launch_end end;
 	int rc = check_options(env, err);
 
 	if (rc)
@@ -210,11 +219,11 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	if (gt_cmd_can_draw(STDERR_FILENO) && !(ranks->results && isatty(STDOUT_FILENO)))
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
-	rc = options.argv ? gt_launch(status, &options, err) : GT_ENOMEM;
-	if (ranks->killed)
-		*ranks->killed = !rc && *status > KILLED;
-	if (*status > GT_EXIT_USAGE) /* a rank that was killed has failed */
-		*status = GT_EXIT_FAILED;
+	rc = options.argv ? gt_launch(&end, &options, err) : GT_ENOMEM;
+	if (!rc && ranks->killed)
+		*ranks->killed = end.status > KILLED;
+	if (!rc)
+		*status = status_of(&end);
 	gt_arena_release(&arena);
 	return rc;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cmd/cmd.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/comm/launch/launch.h"
@@ -17,14 +18,34 @@ static void both(sigset_t *set)
 	sigaddset(set, SIGTERM);
 }
 
-/* As if there were no gtrain in between: the status says which signal it was. Files that are being
- * written leave nothing, one that changes in place is old or new. */
-static void end_process(int signal_number, const sigset_t *set)
+/* Files that are being written leave nothing, one that changes in place is old or new. */
+static void end_process(int signal_number)
 {
 	gt_atomic_end();
-	signal(signal_number, SIG_DFL);
-	raise(signal_number);
-	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+	gt_cmd_end_by_signal(signal_number);
+}
+
+static void warn_of_loss(struct gt_stop *s)
+{
+	long long step = s->saved_step;
+
+	if (!s->log)
+		return;
+	if (step)
+		gt_log_warn(s->log,
+		    "stopped at once: nothing was saved since the checkpoint of step %lld", step);
+	else
+		gt_log_warn(s->log, "stopped at once: nothing was saved");
+}
+
+/* Request the stop, as the first signal does. */
+static void ask(struct gt_stop *s, const siginfo_t *info)
+{
+	if (info->si_code == SI_QUEUE && info->si_value.sival_int == GT_LAUNCH_RANK_LOST)
+		return;
+	s->asked = info->si_signo;
+	if (s->log)
+		gt_log_info(s->log, "stopping after this step; a second signal stops at once");
 }
 
 static void *wait_for_signals(void *context)
@@ -43,15 +64,13 @@ static void *wait_for_signals(void *context)
 		if (s->ending)
 			return NULL;
 		if (!s->graceful)
-			end_process(signal_number, &set);
+			end_process(signal_number);
 		if (!atomic_exchange(&s->stop_requested, true)) {
 			first = gt_clock_s();
-			if (info.si_code != SI_QUEUE ||
-			    info.si_value.sival_int != GT_LAUNCH_RANK_LOST)
-				gt_log_info(s->log,
-				    "stopping after this step; a second signal stops at once");
+			ask(s, &info);
 		} else if (gt_clock_s() - first > TWICE_S) {
-			end_process(signal_number, &set);
+			warn_of_loss(s);
+			end_process(signal_number);
 		}
 	}
 }
@@ -75,15 +94,25 @@ static int loop_begins(void *self, const struct gt_start_report *r, struct gt_er
 {
 	struct gt_stop *s = self;
 
-	(void)r;
 	(void)err;
+	s->saved_step = r->step;
 	s->graceful = true;
+	return 0;
+}
+
+static int checkpoint_saved(void *self, int64_t step, const char *path, struct gt_err *err)
+{
+	struct gt_stop *s = self;
+
+	(void)path;
+	(void)err;
+	s->saved_step = step;
 	return 0;
 }
 
 struct gt_observer gt_stop_observer(struct gt_stop *s)
 {
-	return (struct gt_observer){ .self = s, .start = loop_begins };
+	return (struct gt_observer){ .self = s, .start = loop_begins, .saved = checkpoint_saved };
 }
 
 void gt_stop_release(struct gt_stop *s)

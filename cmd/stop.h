@@ -27,10 +27,15 @@ struct gt_stop {
 	 * signals within 0.1 s of the first one are ignored. false: the first signal ends the
 	 * process. */
 	atomic_bool graceful;
-	/* Receives a message when the first signal sets `stop_requested`. There is no message if
-	 * the launcher sent this signal because a rank was lost. The caller sets this pointer
-	 * before the training loop begins. */
+	/* Output: the signal that set `stop_requested`, or 0. Also 0 if the launcher sent the
+	 * signal because a rank was lost. */
+	atomic_int asked;
+	/* Receives a message when the first signal sets `stop_requested`, unless the launcher sent
+	 * this signal because a rank was lost. Also receives a warning when a later signal ends the
+	 * process, which names the last checkpoint. The caller sets this pointer before the
+	 * training loop begins. NULL: no messages. */
 	struct gt_log *log;
+	_Atomic int64_t saved_step; /* steps done at the last checkpoint; 0: there is none */
 	/* true: the thread returns at the next signal. gt_stop_release() sets this, then sends a
 	 * signal. */
 	atomic_bool ending;
@@ -42,9 +47,9 @@ struct gt_stop {
  * other thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
-/* Return an observer that sets `graceful` when the training loop begins. Before the loop, a signal
- * ends the process at once, because no code reads `stop_requested`, and the process may be waiting
- * without a time limit. */
+/* Return an observer that sets `graceful` when the training loop begins, and keeps `saved_step`.
+ * Before the loop, a signal ends the process at once, because no code reads `stop_requested`, and
+ * the process may be waiting without a time limit. */
 struct gt_observer gt_stop_observer(struct gt_stop *s);
 
 /* End the thread, and restore the signal mask. */

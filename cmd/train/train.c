@@ -146,6 +146,8 @@ static void say_lost(struct gt_cmd_env *env, const char *out)
 		snprintf(text, sizeof(text), "the last checkpoint is that of step %lld",
 		    (long long)step);
 		(void)say_how_to_resume(env, out, text, GT_ERR_IGNORED);
+	} else {
+		gt_log_warn(&env->log, "nothing was saved");
 	}
 	gt_run_dir_close(&dir);
 }
@@ -192,7 +194,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 			gt_watch_observer(&watch), gt_metrics_observer(writer),
 			gt_data_wait_observer(&wait) };
 
-		stop->log = &env->log;
+		stop->log = first ? &env->log : NULL;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
 		    &stop->stop_requested, &result, err);
 		stop->graceful =
@@ -395,6 +397,7 @@ static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 		return rc;
 	rc = gt_cmd_train_threads(&job, world, err);
 	gt_stop_release(&stop);
+	env->asked = stop.asked;
 	return rc;
 }
 
@@ -422,6 +425,10 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 		signal(SIGTERM, SIG_IGN);
 	}
 	gt_stop_release(&stop);
+	/* For a launcher a rank that ends by a signal has failed, so torchrun would start all ranks
+	 * again. The launcher got the signal, too, and ends by it. */
+	if (world->size == 1)
+		env->asked = stop.asked;
 	return rc;
 }
 

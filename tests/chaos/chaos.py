@@ -137,9 +137,10 @@ def one_round(rng, folder, undisturbed):
         run.wait()
         return nproc, done, [f"it hangs after: {', '.join(done)}"]
     problems = leftovers(out, shm)
-    if "ask" in done and "launcher" not in done and run.returncode:
+    asked = run.returncode in (0, -signal.SIGTERM)  # 0: the signal came too late
+    if "ask" in done and "launcher" not in done and not asked:
         problems.append(f"status {run.returncode} when asked to end: {said}")
-    if RESUMED & set(done) and (run.returncode == 0 or {"launcher", EARLY} & set(done)):
+    if RESUMED & set(done) and (asked or {"launcher", EARLY} & set(done)):
         run = subprocess.run([*args, "--resume", "auto"], capture_output=True, text=True, timeout=120)
         said += run.stderr
     if run.returncode:

@@ -16,6 +16,14 @@ start() {
 	pid=$!
 }
 
+# The same with SIGINT as at a terminal: a shell starts what it puts in the background with SIGINT ignored.
+start_afresh() {
+	python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train "$@" >out 2>err 3>&- &
+	pid=$!
+}
+
 # wait_for FILE PATTERN: until a line of the file matches.
 wait_for() {
 	local i
@@ -87,7 +95,7 @@ untimed() {
 		--optimizer sgd --save-every 2 --log-every 1 --workers 2 --keep 0
 }
 
-@test "SIGINT and SIGTERM finish the step, save and exit with 0; resumed, the bits are the same" {
+@test "SIGINT and SIGTERM finish the step, save and end the process; resumed, the bits are the same" {
 	local signal options=(--model "$GPT,dropout=0.1" --data "text:$ROOT/LICENSE" --batch 8
 		--steps 150 --log-every 1 --val-split 0.1)
 	gtrain train "${options[@]}" --out whole -q
@@ -97,7 +105,9 @@ untimed() {
 		start "${options[@]}" --out "with $signal"
 		wait_for "with $signal/metrics.jsonl" '"step":7,'
 		kill -"$signal" "$pid"
-		wait "$pid"
+		status=0
+		wait "$pid" || status=$?
+		equal "$status" "$((128 + $(kill -l $signal)))"
 		grep -q "go on with: gtrain train --resume auto --out 'with $signal'" err
 		lines "with $signal/metrics.jsonl" "len(t) < 150"
 		equal "$(ls "with $signal/checkpoints")" "$(printf 'step-%08d.pth' \
@@ -122,6 +132,62 @@ untimed() {
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	equal "$status" 130
+	equal "$(tail -n 1 err)" "warning: stopped at once: nothing was saved"
+	# a checkpoint of step 1, and a step 2 that takes very long
+	gtrain train --model gpt:layers=2,width=128,block=64 --data text:$data --batch 64 --steps 1 --out run -q
+	equal "$status" 0
+	start --resume auto --out run --steps 1000 --accumulate 400
+	wait_for err 'the run ends at step'
+	sleep 0.5
+	kill -INT "$pid"
+	sleep 0.3
+	kill -INT "$pid"
+	status=0
+	wait "$pid" || status=$?
+	equal "$status" 130
+	equal "$(tail -n 1 err)" "warning: stopped at once: nothing was saved since the checkpoint of step 1"
+}
+
+@test "a run with ranks ends by the signal, after saving or at once" {
+	local signal number
+	for signal in INT TERM; do
+		number=$(kill -l $signal)
+		start_afresh --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 1000000 --nproc 2 --max-restarts 2 \
+			--log-every 1000 --out "run-$signal"
+		wait_for "run-$signal/metrics.jsonl" '"step":1000,'
+		kill -"$signal" "$pid"
+		status=0
+		wait "$pid" || status=$?
+		equal "$status" "$((128 + number))"
+		grep -q "^stopped after step .*, saved; go on with" err
+		[[ $(<err) != *warning* ]]
+	done
+	start_afresh --model gpt:layers=2,width=128,block=64 --data "text:$ROOT/lib/train/open.c" --batch 64 --accumulate 400 \
+		--steps 1000 --nproc 2 --out slow
+	wait_for slow/config.json '}'
+	sleep 0.3
+	kill -INT "$pid"
+	sleep 0.3
+	kill -INT "$pid"
+	status=0
+	wait "$pid" || status=$?
+	equal "$status" 130
+	equal "$(tail -n 2 err)" "warning: asked a second time: the ranks are killed
+warning: nothing was saved"
+}
+
+# A shell that gets SIGINT with its command ends only if the command ends by SIGINT.
+@test "Ctrl-C ends the loop or the list that a run is in" {
+	cat >loop.sh <<-EOF
+		for seed in 1 2 3; do
+			"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --steps 1000000 --log-every 1000 --seed \$seed --out seed-\$seed && echo and
+			echo after
+		done
+	EOF
+	python3 "$ROOT/tests/common/terminal.py" 24 1 "step 1000/" bash loop.sh >said || status=$?
+	[[ $(<said) == *"stopped after step"*"go on with"* ]]
+	[[ $(<said) != *after$'\r\n'* && $(<said) != *and$'\r\n'* ]]
+	[ -e seed-1 ] && [ ! -e seed-2 ]
 }
 
 @test "--resume auto in an empty directory begins, with a file it goes on elsewhere" {

@@ -242,7 +242,8 @@ hint: if it is a path, rename the file or the folder"
 	sleep 0.3
 	kill -INT $! 2>/dev/null || true
 	kill -TERM $!
-	wait $!
+	wait $! || status=$?
+	[ "$status" -eq 130 ] || [ "$status" -eq 143 ] # two signals that come at once are one
 	grep -q "stopping after this step" err
 	equal "$(jq -c .step a/metrics.jsonl)" "$(sed -n 's/^stopped after step \([0-9]*\) .*/\1/p' err)"
 }

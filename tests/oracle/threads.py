@@ -122,8 +122,8 @@ def stopping(folder):
         run.send_signal(signal.SIGINT)
         said = run.communicate(timeout=30)[1]
         at = int(max(os.listdir(f"{out}/checkpoints"))[5:13])
-        good = run.returncode == 0 and f"stopped after step {at} " in said
-        yield f"{parallel}: SIGINT finishes the step and saves", "" if good else f"{run.returncode}: {said}"
+        good = run.returncode == -signal.SIGINT and f"stopped after step {at} " in said
+        yield f"{parallel}: SIGINT finishes the step, saves and ends the process", "" if good else f"{run.returncode}: {said}"
         said = gtrain(*args, "--resume", "auto", "--steps", at + 50)
         good = os.path.exists(f"{out}/model.pth") and "resuming from" in said and said.count("resuming from") == 1
         yield f"{parallel}: and goes on", "" if good else said

@@ -33,7 +33,7 @@ struct job {
 };
 
 struct outcome {
-	int rc, status;
+	int rc, status, asked;
 	bool childless; /* no process is left that the launcher should have reaped */
 	char text[480];
 };
@@ -82,6 +82,7 @@ static void launch(const struct plan *plan, int report)
 		.log = &log,
 		.columns = plan->columns };
 	struct outcome o = { 0 };
+	struct gt_launch_end ended;
 	struct gt_err err = GT_ERR_INIT;
 	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
@@ -90,7 +91,9 @@ static void launch(const struct plan *plan, int report)
 		exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind either */
 	dup2(out, STDOUT_FILENO);
-	o.rc = gt_launch(&o.status, &options, &err);
+	o.rc = gt_launch(&ended, &options, &err);
+	o.status = ended.status;
+	o.asked = ended.asked;
 	o.childless = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 	strcpy(o.text, err.text);
 	close(out);
@@ -375,11 +378,14 @@ static void signals_are_forwarded(void **state)
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
 		struct plan plan = { .nproc = 2, .max_restarts = 3, .script = LISTEN "exit 0" };
 		struct job job = begin(&plan);
+		struct outcome o;
 
 		await_file(&job, "up-0");
 		await_file(&job, "up-1");
 		kill(job.launcher, signals[i].number);
-		assert_int_equal(end(&job).status, 0);
+		o = end(&job);
+		assert_int_equal(o.status, 0);
+		assert_int_equal(o.asked, signals[i].number == SIGUSR1 ? 0 : signals[i].number);
 		assert_string_equal(text_of(&job, "heard-0"), signals[i].name);
 		assert_string_equal(text_of(&job, "heard-1"), signals[i].name);
 		nothing_is_left(&job);
@@ -394,16 +400,20 @@ static void a_second_signal_kills(void **state)
 		.max_restarts = 3,
 		.script = LISTEN "echo >saving-$RANK; while :; do sleep 0.1; done" };
 	struct job job = begin(&plan);
+	struct outcome o;
 
 	(void)state;
 	await_file(&job, "up-0");
 	await_file(&job, "up-1");
-	kill(job.launcher, SIGTERM);
+	kill(job.launcher, SIGINT);
 	await_file(&job, "saving-0");
 	await_file(&job, "saving-1");
 	rest(0.3); /* a signal that comes at once is the same request */
 	kill(job.launcher, SIGTERM);
-	assert_int_equal(end(&job).status, 137);
+	o = end(&job);
+	assert_int_equal(o.status, 137);
+	assert_int_equal(o.asked, SIGINT);
+	expect_text(&job, "err", "was killed", false); /* the launcher has killed them */
 	expect_text(&job, "err", "asked a second time", true);
 	expect_text(&job, "err", "the ranks are not restarted: the run was asked to end", true);
 	nothing_is_left(&job);

@@ -52,15 +52,15 @@ static _Noreturn void launch(const char *folder, const char *ends)
 		.log = &log,
 		.cause_s = 0.2 };
 	struct gt_err err = GT_ERR_INIT;
-	int status;
+	struct gt_launch_end ended;
 
 	if (chdir(folder))
 		_exit(98);
 	log.stream = fopen("err", "w");
-	if (gt_launch(&status, &options, &err))
-		status = 99;
+	if (gt_launch(&ended, &options, &err))
+		ended.status = 99;
 	fclose(log.stream);
-	_exit(status);
+	_exit(ended.status);
 }
 
 static void read_text(const struct job *job, const char *name, char *text, size_t size)

@@ -64,6 +64,7 @@ struct gt_launch {
 	int follower;
 	bool in_vain;     /* a rank has exited with GT_LAUNCH_IN_VAIN: a restart would fail again */
 	bool left_behind; /* a rank was killed and does not end */
+	int asked;        /* the first signal that requested the end of the job; 0: none */
 	int stop_requests; /* number of received signals that request the end of the job */
 	/* time of the last signal that was counted in `stop_requests`; a signal within 0.1 s after
 	 * it is not counted, because it may be the same request, sent twice */

@@ -42,12 +42,13 @@ static bool again(struct gt_launch *l)
 	return true;
 }
 
-int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err)
+int gt_launch(
+    struct gt_launch_end *end, const struct gt_launch_options *options, struct gt_err *err)
 {
 	struct gt_launch l = { .options = options };
 	int rc;
 
-	*status = 1;
+	*end = (struct gt_launch_end){ .status = 1 };
 	if (options->nproc < 1 || options->nproc > GT_WORLD_MAX_RANKS)
 		return gt_err_set(err, GT_EINVAL, "%d ranks: not from 1 to %d", options->nproc,
 		    GT_WORLD_MAX_RANKS);
@@ -67,6 +68,6 @@ int gt_launch(int *status, const struct gt_launch_options *options, struct gt_er
 	options->log->progress = NULL;
 	free(l.rank);
 	if (!rc)
-		*status = l.status;
+		*end = (struct gt_launch_end){ l.status, l.asked };
 	return rc;
 }

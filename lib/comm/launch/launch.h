@@ -41,6 +41,17 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
 /* The exit status of a rank that fails only because another rank has failed (gt_err_follow()). */
 enum { GT_LAUNCH_FOLLOWS = 4 };
 
+/* How a job ended. */
+struct gt_launch_end {
+	/* 0 if all ranks returned 0. Otherwise the exit status of the first rank that failed, with
+	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or 128 + N if this rank was killed
+	 * by signal N. */
+	int status;
+	/* The signal that asked the launcher first to end the job: SIGINT, SIGTERM, SIGHUP or
+	 * SIGQUIT; 0: there was none. */
+	int asked;
+};
+
 /*
  * Run a job of nproc ranks, one process per rank, and return when all of them have ended.
  *
@@ -84,21 +95,18 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a
- * signal the job is not restarted. SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and
+ * signal the job is not restarted, and ranks that it has killed are not reported. SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and
  * the launcher until the launcher is continued.
  *
  * Child processes. Each rank leads a process group, which is killed when the rank has ended. If the
  * launcher dies in any way, the system kills the ranks (PR_SET_PDEATHSIG). Processes that the ranks
  * have started may then survive.
  *
- * *status is set to the exit status that the launcher should return: 0 if all ranks returned 0.
- * Otherwise it is the exit status of the first rank that failed, with 1 in place of
- * GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or 128 + N if this rank was killed by signal N.
- *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs, except
  * ranks that were left behind.
  */
-int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err);
+int gt_launch(
+    struct gt_launch_end *end, const struct gt_launch_options *options, struct gt_err *err);
 
 #endif

@@ -98,7 +98,8 @@ static void take_signal(struct gt_launch *l, int number)
 		if (l->stop_requests && gt_clock_s() - l->last_request_s < twice_s)
 			return;
 		l->last_request_s = gt_clock_s();
-		l->stop_requests++;
+		if (!l->stop_requests++)
+			l->asked = number;
 		signal_all(l, l->stop_requests > 1 ? SIGKILL : number);
 		if (l->stop_requests < 2)
 			return;
@@ -149,12 +150,20 @@ static void bury(struct gt_launch *l, int rank)
 	gt_lines_read(&r->lines, true);
 }
 
+/* Whether the rank was killed by a signal that the launcher has passed on to end the job. */
+static bool was_asked(const struct gt_launch *l, const siginfo_t *end)
+{
+	return end->si_code != CLD_EXITED && l->stop_requests &&
+	       (end->si_status == l->asked || (end->si_status == SIGKILL && l->stop_requests > 1));
+}
+
 /* This rank is the first that failed. */
 static void take_first(struct gt_launch *l, int rank, const siginfo_t *end)
 {
 	l->first = rank;
 	l->status = status_of(end);
-	report_end(l, rank, end);
+	if (!was_asked(l, end))
+		report_end(l, rank, end);
 }
 
 /* Give the rank that failed time to end, too. */
