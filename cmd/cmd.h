@@ -164,8 +164,11 @@ extern const char *const gt_cmd_devices[];
  */
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
-	struct gt_opts opts;   /* option table, values and operands of the command */
-	struct gt_log log;     /* on standard error, as --quiet, --verbose and --color require */
+	struct gt_opts opts; /* option table, values and operands of the command */
+	struct gt_log log;   /* on standard error, as --quiet, --verbose and --color require */
+	/* The progress line on standard error, which is also log.progress. It is drawn only on a
+	 * terminal, which may be that of the launcher, and never with --quiet. */
+	struct gt_progress progress;
 	bool color;            /* print colors on standard output */
 	struct gt_arena paths; /* memory of the paths that gt_cmd_find_ckpts() found */
 	int asked;             /* the signal that asked the command to end; 0: none */
@@ -215,10 +218,6 @@ bool gt_cmd_can_draw(int fd);
  * (lib/comm/launch/launch.h). If the launcher has started this process and shows the progress line
  * of this process, return the width of the launcher's terminal in columns. Otherwise return 0. */
 int gt_cmd_launcher_columns(void);
-
-/* Return the progress line of the command on standard error, for env->log.progress. It is drawn
- * only on a terminal, which may be that of the launcher, and never with --quiet. */
-struct gt_progress gt_cmd_progress(const struct gt_cmd_env *env);
 
 /* Replace each operand of the command that is a run directory (the output folder of a training run)
  * by the path of the run's latest checkpoint, and log the path. Errors: GT_ENOMEM. */

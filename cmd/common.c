@@ -113,7 +113,13 @@ static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
 		                           : GT_LOG_NORMAL,
 		.color = gt_cmd_wants_color(color, STDERR_FILENO),
 		.before_options = GT_CMD_OPTION,
+		.progress = &env->progress,
 	};
+	env->progress = (struct gt_progress){ .stream = stderr,
+		.color = env->log.color,
+		.launcher_columns = gt_cmd_launcher_columns() };
+	env->progress.terminal =
+	    (env->progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) && !common->quiet;
 }
 
 int gt_cmd_begin(
@@ -202,17 +208,6 @@ int gt_cmd_launcher_columns(void)
 	long columns = text ? strtol(text, NULL, 10) : 0;
 
 	return columns > 0 && columns <= MOST_COLUMNS ? (int)columns : 0;
-}
-
-struct gt_progress gt_cmd_progress(const struct gt_cmd_env *env)
-{
-	int columns = gt_cmd_launcher_columns();
-
-	return (struct gt_progress){ .stream = stderr,
-		.color = env->log.color,
-		.launcher_columns = columns,
-		.terminal = (columns || gt_cmd_can_draw(STDERR_FILENO)) &&
-		            env->log.level >= GT_LOG_NORMAL };
 }
 
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err)

@@ -204,12 +204,10 @@ static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 static int run_rank(
     struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
 {
-	struct gt_progress progress = gt_cmd_progress(env);
 	struct gt_metrics metrics;
 	struct gt_eval *e = NULL;
 	int rc = 0;
 
-	env->log.progress = &progress;
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
 	cli->eval.host_rank = comm->world.local_rank;
@@ -232,7 +230,6 @@ static int run_rank(
 	}
 	gt_atomic_abandon(&cli->file); /* unless it is written */
 	gt_eval_close(e);
-	env->log.progress = NULL;
 	return rc;
 }
 

@@ -332,12 +332,10 @@ static int predict(
     struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
 {
 	struct predict_cli *cli = self;
-	struct gt_progress progress = gt_cmd_progress(env);
 	struct gt_metrics metrics;
 	struct gt_eval *e = NULL;
 	int rc = check_inputs(cli, cli->nproc, err);
 
-	env->log.progress = &progress;
 	cli->eval.how.top = cli->top ? cli->top : TOP;
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
@@ -350,7 +348,6 @@ static int predict(
 	if (!rc && !comm->world.rank)
 		rc = print(cli, e, err);
 	gt_eval_close(e);
-	env->log.progress = NULL;
 	return rc;
 }
 

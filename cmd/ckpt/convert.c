@@ -45,6 +45,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env,
 		    .dtype = target->dtype >= 0 ? gt_ckpt_dtypes[target->dtype] : GT_F32,
 		    .no_sync = !target->sync,
 		    .shard_bytes = (uint64_t)target->shard_bytes,
+		    .progress = &env->progress,
 		    .losses = &losses } };
 	struct gt_tally tally;
 	struct gt_stop stop;
@@ -85,7 +86,7 @@ static int convert(
 		return export(cli, env, err);
 	rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
-		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
+		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], env, err);
 	if (!rc)
 		rc = gt_ckpt_target_write(&r, gt_ckpt_root(ckpt), env, err);
 	gt_buf_release(&r.note);

@@ -43,7 +43,7 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 	if (tensors && l->stats) {
 		for (size_t i = 0; i < v->tensor_count; i++)
 			tensors[i] = &v->tensors[i].value->tensor;
-		rc = gt_digest_check(l->ckpt, false, err);
+		rc = gt_digest_check(l->ckpt, false, NULL, err);
 		if (!rc)
 			rc = gt_stats_of(l->stats, tensors, v->tensor_count, threads, err);
 	}

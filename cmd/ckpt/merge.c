@@ -44,12 +44,12 @@ struct inputs {
 	size_t count;
 };
 
-static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_err *err)
+static int open_all(struct inputs *in, struct gt_cmd_env *env, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int i = 0; !rc && i < env->opts.operand_count; i++) {
-		rc = gt_ckpt_input_open(&in->ckpts[i], env->opts.operands[i], err);
+		rc = gt_ckpt_input_open(&in->ckpts[i], env->opts.operands[i], env, err);
 		if (rc)
 			break;
 		in->parts[in->count++] =

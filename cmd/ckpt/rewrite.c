@@ -85,13 +85,14 @@ int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, stru
 	return rc;
 }
 
-int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+int gt_ckpt_input_open(
+    struct gt_ckpt **out, const char *path, struct gt_cmd_env *env, struct gt_err *err)
 {
 	int rc = gt_ckpt_open(out, path, err);
 
 	if (rc)
 		return rc;
-	rc = gt_digest_check(*out, true, err);
+	rc = gt_digest_check(*out, true, &env->progress, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -227,6 +228,7 @@ int gt_ckpt_target_write(
 		.inputs = r->inputs,
 		.input_count = r->input_count,
 		.losses = &losses,
+		.progress = &env->progress,
 	};
 	struct gt_tally tally;
 	struct gt_arena arena = { 0 };

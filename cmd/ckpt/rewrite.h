@@ -88,6 +88,7 @@ void gt_ckpt_target_report_losses(
 /* Open an input and check its tensors against its digests, which are checksums of the tensors
  * (lib/ckpt/tools/digest.h). Without this check, the output could contain a damaged tensor with a
  * new digest that matches the damage. Close *out with gt_ckpt_close(), also after an error. */
-int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
+int gt_ckpt_input_open(
+    struct gt_ckpt **out, const char *path, struct gt_cmd_env *env, struct gt_err *err);
 
 #endif

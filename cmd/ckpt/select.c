@@ -60,7 +60,7 @@ static int select_part(
 	}
 	rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
-		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
+		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], env, err);
 	if (!rc) {
 		root = gt_ckpt_root(ckpt);
 		rc = take(&root, cli, &arena, &r.note, err);

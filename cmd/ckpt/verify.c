@@ -71,7 +71,7 @@ int gt_cmd_ckpt_verify(int argc, char **argv)
 	if (!rc && cli.repair)
 		rc = mend(&repair, path, &env.log, &err);
 	if (!rc)
-		rc = gt_verify(&verify, path, (size_t)cli.threads, &err);
+		rc = gt_verify(&verify, path, (size_t)cli.threads, &env.progress, &err);
 	if (!rc && cli.common.json)
 		gt_ckpt_verify_json(stdout, &verify, cli.repair ? &repair : NULL, cli.strict);
 	else if (!rc)

@@ -110,7 +110,6 @@ static int get_document(struct gt_get *get, const struct gt_set *const *sets, in
 
 static int run(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
 {
-	struct gt_progress progress = gt_cmd_progress(env);
 	struct gt_get get = { .mirror = cli->mirror,
 		.force = cli->force,
 		.timeout_s = cli->timeout_s,
@@ -127,11 +126,9 @@ static int run(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err 
 		rc = gt_cmd_data_folder(&folder, cli->to, err);
 	if (!rc) {
 		get.folder = folder;
-		env->log.progress = &progress;
 		rc = cli->common.json
 		         ? get_document(&get, sets, env->opts.operand_count, cli, err)
 		         : get_all(stdout, &get, sets, env->opts.operand_count, cli, err);
-		env->log.progress = NULL;
 	}
 	gt_get_release(&get);
 	free(folder);

@@ -437,16 +437,13 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
-	struct gt_progress progress = gt_cmd_progress(env);
 	int rc;
 
-	env->log.progress = &progress;
 	/* A dry run plans one rank for all, without the others. */
 	if (gt_cmd_is_threads(cli) && (!cli->dry_run || world->size > 1))
 		rc = run_threads(env, cli, world, err);
 	else
 		rc = run_rank(env, cli, world, command, err);
-	env->log.progress = NULL;
 	return rc;
 }
 

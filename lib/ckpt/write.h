@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_WRITE_H
 #define GT_CKPT_WRITE_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/ckpt.h"
 
 /*
@@ -37,6 +38,7 @@ struct gt_ckpt_write_options {
 	struct gt_ckpt *const *inputs;
 	size_t input_count;
 
+	struct gt_progress *progress;        /* shows the bytes that are written; may be NULL */
 	struct gt_ckpt_write_losses *losses; /* gt_ckpt_write() adds losses here; may be NULL */
 	/*
 	 * May be NULL. Otherwise, if shards are written, *index is set to the path of their index.

@@ -76,7 +76,7 @@ void fuzz_verify(const unsigned char *bytes, size_t size)
 
 	fuzz_require(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	rc = gt_verify(&verify, path, 1, &err);
+	rc = gt_verify(&verify, path, 1, NULL, &err);
 	if (rc)
 		fuzz_check_error(rc, &err);
 	else

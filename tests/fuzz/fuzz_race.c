@@ -81,7 +81,7 @@ static int edit(const char *path, struct gt_err *err)
 static int verify(const char *path, struct gt_err *err)
 {
 	struct gt_verify v;
-	int rc = gt_verify(&v, path, 1, err);
+	int rc = gt_verify(&v, path, 1, NULL, err);
 
 	if (!rc)
 		gt_verify_release(&v);

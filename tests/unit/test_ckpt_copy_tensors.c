@@ -148,7 +148,7 @@ static void test_views(void **state)
 			.as = as };
 		at += places[i].size_bytes + 5;
 	}
-	assert_int_equal(gt_copy_tensors(f->out, places, COUNT(places), &f->err), 0);
+	assert_int_equal(gt_copy_tensors(f->out, places, COUNT(places), NULL, &f->err), 0);
 	assert_true(f->storage.checked);
 	for (size_t i = 0; i < COUNT(places); i++)
 		check_place(f, &places[i]);
@@ -167,7 +167,7 @@ static void test_swapped(void **state)
 	f->storage.swapped = true;
 	places[1].storage =
 	    &(struct gt_storage){ .bytes = f->storage.bytes, .size_bytes = 4000, .swapped = true };
-	assert_int_equal(gt_copy_tensors(f->out, places, 2, &f->err), 0);
+	assert_int_equal(gt_copy_tensors(f->out, places, 2, NULL, &f->err), 0);
 	assert_int_equal(pread(f->out, got, sizeof(got), 0), sizeof(got));
 	gt_ckpt_tensor_swap(GT_F32, got, 2000);
 	for (int i = 0; i < 2000; i++)
@@ -191,10 +191,10 @@ static void test_damage(void **state)
 
 		f->storage.checked = false;
 		f->storage.crc ^= 1;
-		assert_int_equal(gt_copy_tensors(-1, &place, 1, &f->err), GT_EFORMAT);
+		assert_int_equal(gt_copy_tensors(-1, &place, 1, NULL, &f->err), GT_EFORMAT);
 		assert_non_null(strstr(f->err.text, "'s' is damaged"));
 		f->storage.crc ^= 1;
-		assert_int_equal(gt_copy_tensors(-1, &place, 1, &f->err), 0);
+		assert_int_equal(gt_copy_tensors(-1, &place, 1, NULL, &f->err), 0);
 	}
 }
 
@@ -209,11 +209,11 @@ static void test_refusals(void **state)
 	struct gt_copy_place place = { .size_bytes = BYTES, .tensor = &t, .as = GT_I32 };
 	int full = open("/dev/full", O_WRONLY);
 
-	assert_int_equal(gt_copy_tensors(f->out, &place, 1, &f->err), GT_ENOTSUP);
+	assert_int_equal(gt_copy_tensors(f->out, &place, 1, NULL, &f->err), GT_ENOTSUP);
 	place.as = GT_F32;
-	assert_int_equal(gt_copy_tensors(full, &place, 1, &f->err), GT_EIO);
+	assert_int_equal(gt_copy_tensors(full, &place, 1, NULL, &f->err), GT_EIO);
 	assert_non_null(strstr(f->err.text, "No space left"));
-	assert_int_equal(gt_copy_tensors(-1, NULL, 0, &f->err), 0);
+	assert_int_equal(gt_copy_tensors(-1, NULL, 0, NULL, &f->err), 0);
 	close(full);
 }
 

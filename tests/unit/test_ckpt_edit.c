@@ -323,7 +323,7 @@ static void computes_and_applies(void **state)
 		gt_edit_release(&f->edit);
 		gt_ckpt_close(f->ckpt);
 		assert_int_equal(gt_ckpt_open(&f->ckpt, in_place ? f->path : f->out, &f->err), 0);
-		assert_int_equal(gt_digest_check(f->ckpt, true, &f->err), 0);
+		assert_int_equal(gt_digest_check(f->ckpt, true, NULL, &f->err), 0);
 		model = gt_tree_get(gt_ckpt_root(f->ckpt), "model");
 		for (size_t k = 0; k < COUNT(wanted); k++) {
 			const struct gt_tree *t = gt_tree_get(model, wanted[k]);

@@ -167,7 +167,7 @@ static void verify(struct fixture *f, const char *path)
 {
 	struct gt_verify v;
 
-	assert_int_equal(gt_verify(&v, path, 1, &f->err), 0);
+	assert_int_equal(gt_verify(&v, path, 1, NULL, &f->err), 0);
 	if (v.kinds[GT_FINDING_DAMAGE])
 		fail_msg("%s", v.findings[0].text);
 	gt_verify_release(&v);

@@ -351,7 +351,7 @@ static void test_scan(void **state)
 		s.swapped = swapped;
 		s.has_crc = true;
 		s.crc = 7;
-		assert_int_equal(gt_stats_scan(scans, both, 2, 2, &err), 0);
+		assert_int_equal(gt_stats_scan(scans, both, 2, 2, NULL, &err), 0);
 		s.has_crc = false;
 		assert_int_equal(gt_stats_of(&stats, both, 1, 1, &err), 0);
 		for (size_t i = 0; i < 2; i++) {

@@ -118,7 +118,7 @@ static void mend(
 	assert_int_equal(now_size, length);
 	assert_memory_equal(now, wanted, length);
 	free(now);
-	assert_int_equal(gt_verify(&v, torn, 1, &err), 0);
+	assert_int_equal(gt_verify(&v, torn, 1, NULL, &err), 0);
 	assert_int_equal(v.kinds[GT_FINDING_DAMAGE], 0);
 	gt_verify_release(&v);
 }
@@ -266,7 +266,7 @@ static size_t findings(const void *bytes, size_t size, enum gt_finding_kind kind
 	size_t n;
 
 	spill(torn, bytes, size);
-	if (gt_verify(&v, torn, 1, &err))
+	if (gt_verify(&v, torn, 1, NULL, &err))
 		fail_msg("%s", err.text);
 	n = v.kinds[kind];
 	gt_verify_release(&v);
@@ -378,7 +378,7 @@ static void test_many_values(void **state)
 		assert_int_equal(gt_tree_set_int(root, i, one, &a, &err), 0);
 	save_legacy(path, root);
 	gt_arena_release(&a);
-	if (gt_verify(&v, path, 1, &err))
+	if (gt_verify(&v, path, 1, NULL, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(v.finding_count, 0);
 	gt_verify_release(&v);
@@ -393,9 +393,9 @@ static void test_folder(void **state)
 
 	(void)state;
 	snprintf(name, sizeof(name), "%s/pytorch_model.bin", folder);
-	assert_int_equal(gt_verify(&v, folder, 1, &err), GT_EIO);
+	assert_int_equal(gt_verify(&v, folder, 1, NULL, &err), GT_EIO);
 	save(name, (const float[]){ 1, 2, 3 }, 3);
-	if (gt_verify(&v, folder, 1, &err))
+	if (gt_verify(&v, folder, 1, NULL, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(v.tensors, 2);
 	assert_int_equal(v.finding_count, 0);

@@ -339,7 +339,7 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (rc || (!target->output && !edit->count))
 		return rc;
 	/* A tensor that its digest contradicts must not get a fresh digest. */
-	rc = gt_digest_check(ckpt, false, err);
+	rc = gt_digest_check(ckpt, false, NULL, err);
 	if (rc)
 		return gt_err_prefix(err, "'%s'", target->input);
 	rc = ckpt->format->apply(ckpt, edit, target, result, err);

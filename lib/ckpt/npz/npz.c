@@ -261,6 +261,7 @@ struct writer {
 	struct array *arrays;         /* of flat.tensors */
 	struct gt_copy_place *places; /* the same */
 	struct gt_zip_writer zip;
+	struct gt_progress *progress;
 };
 
 /* The record of a tensor: its header, then its elements. */
@@ -304,7 +305,7 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 	for (size_t i = 0; i < w->flat.count && !rc; i++)
 		rc = add_array(w, i, err);
 	if (!rc)
-		rc = gt_copy_tensors(fd, w->places, w->flat.count, err);
+		rc = gt_copy_tensors(fd, w->places, w->flat.count, w->progress, err);
 	for (size_t i = 0; i < w->flat.count && !rc; i++) {
 		const struct array *a = &w->arrays[i];
 
@@ -342,7 +343,7 @@ static int prepare(struct writer *w, const struct gt_tree *root,
 static int write_npz(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
-	struct writer w = { 0 };
+	struct writer w = { .progress = options->progress };
 	int rc = prepare(&w, root, options, err);
 
 	if (!rc)

@@ -140,7 +140,8 @@ static int write_contents(
 	start = GT_ST_LENGTH_BYTES + h->size;
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset += start;
-	rc = gt_copy_tensors(fileno(stream), places, h->output->count, err);
+	rc = gt_copy_tensors(
+	    fileno(stream), places, h->output->count, h->output->options->progress, err);
 	gt_copy_losses(places, rc ? 0 : h->output->count, h->output->options->losses);
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset -= start;

@@ -252,7 +252,7 @@ static int check_side(
 	for (size_t i = 0; i < s->count; i++)
 		if (s->entries[i].tensor)
 			tensors[n++] = s->entries[i].tensor;
-	rc = gt_digest_check(side->ckpt, false, err);
+	rc = gt_digest_check(side->ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_storages_check(tensors, NULL, n, threads, err);
 	free(tensors);

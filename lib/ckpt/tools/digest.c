@@ -340,7 +340,8 @@ static bool has_sum(const struct gt_tree_tensor *t)
 	return t->storage->has_crc && !t->storage->swapped && gt_ckpt_tensor_is_whole(t);
 }
 
-static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)
+static int compare_by_reading(
+    const struct gt_digests *d, struct gt_progress *progress, struct gt_err *err)
 {
 	struct gt_copy_place *places = gt_calloc(d->count, sizeof(*places), err);
 	size_t n = 0;
@@ -351,7 +352,7 @@ static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)
 			places[n++] =
 			    gt_copy_sum(d->entries[i].tensor, d->entries[i].tensor->dtype);
 	if (!rc)
-		rc = gt_copy_tensors(-1, places, n, err);
+		rc = gt_copy_tensors(-1, places, n, progress, err);
 	for (size_t i = 0, k = 0; !rc && i < d->count; i++)
 		if (!has_sum(d->entries[i].tensor))
 			rc = compare(&d->entries[i], places[k++].crc, err);
@@ -359,7 +360,8 @@ static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)
 	return rc;
 }
 
-static int check_file(const struct gt_ckpt *ckpt, bool read, struct gt_err *err)
+static int check_file(
+    const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err)
 {
 	struct gt_digests d;
 	bool known;
@@ -369,17 +371,18 @@ static int check_file(const struct gt_ckpt *ckpt, bool read, struct gt_err *err)
 		if (has_sum(d.entries[i].tensor))
 			rc = compare(&d.entries[i], d.entries[i].tensor->storage->crc, err);
 	if (!rc && read)
-		rc = compare_by_reading(&d, err);
+		rc = compare_by_reading(&d, progress, err);
 	gt_digests_release(&d);
 	return rc;
 }
 
-int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err)
+int gt_digest_check(
+    const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err)
 {
-	int rc = check_file(ckpt, read, err);
+	int rc = check_file(ckpt, read, progress, err);
 
 	for (size_t i = 0; !rc && i < ckpt->shard_count; i++) {
-		rc = check_file(ckpt->shards[i].ckpt, read, err);
+		rc = check_file(ckpt->shards[i].ckpt, read, progress, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", ckpt->shards[i].file);
 	}

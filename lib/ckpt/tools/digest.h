@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TOOLS_DIGEST_H
 #define GT_CKPT_TOOLS_DIGEST_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/ckpt.h"
 
 /*
@@ -44,11 +45,12 @@
  * If a contiguous tensor fills its storage, and the file has a checksum of the storage, the tensor
  * is not read: its digest is compared with this checksum. gt_storage_check() compares the bytes
  * with the checksum later. All other tensors, for example views of a larger storage, are read and
- * compared only if `read` is true.
+ * compared only if `read` is true; their bytes are counted on `progress`, which may be NULL.
  *
  * Errors: GT_EFORMAT, with the path of the first tensor that differs.
  */
-int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
+int gt_digest_check(
+    const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err);
 
 /* ---- inside ckpt: computing digests ---- */
 

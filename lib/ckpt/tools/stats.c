@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/meter.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -48,6 +49,8 @@ struct survey {
 	struct job *jobs;
 	size_t count;
 	struct gt_pieces pieces;
+	uint64_t bytes; /* of all tensors */
+	struct gt_meter meter;
 };
 
 /* ---- a block of doubles ---- */
@@ -184,7 +187,7 @@ static void add_run(struct moments *sum, enum gt_dtype dtype, const void *run, s
 
 static int survey_piece(void *self, size_t task, struct gt_err *err)
 {
-	const struct survey *v = self;
+	struct survey *v = self;
 	struct piece *p = gt_pieces_get(&v->pieces, task);
 	const struct job *j = &v->jobs[p->elements.job];
 	struct gt_cursor c = { .tensor = &j->t,
@@ -200,6 +203,7 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 		if (!v->brief || !gt_cast_finite(j->t.dtype, run, n))
 			add_run(&p->sum, j->t.dtype, run, n);
 	p->crc = c.crc;
+	gt_meter_add(&v->meter, p->elements.count * gt_dtype_size(j->t.dtype));
 	gt_cursor_release(&c);
 	return rc;
 }
@@ -219,7 +223,7 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 /* An element that a stride of 0 repeats is visited once. */
 static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, struct gt_err *err)
 {
-	uint64_t total = 0, piece_bytes = PIECE_BYTES;
+	uint64_t piece_bytes = PIECE_BYTES;
 	struct gt_repeats repeats = { 0 };
 	int rc = 0;
 
@@ -230,12 +234,12 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 		struct job *j = &v->jobs[i];
 
 		plan_job(j, tensors[i], v->brief);
-		total += j->count * gt_dtype_size(j->t.dtype);
+		v->bytes += j->count * gt_dtype_size(j->t.dtype);
 		rc = gt_repeats_add(
 		    &repeats, j->t.storage, j->count * gt_dtype_size(j->t.dtype), err);
 	}
 	rc = gt_repeats_end(&repeats, rc, err);
-	while (total / piece_bytes > MAX_PIECES)
+	while (v->bytes / piece_bytes > MAX_PIECES)
 		piece_bytes *= 2;
 	v->pieces.size = sizeof(struct piece);
 	for (size_t i = 0; i < v->count && !rc; i++)
@@ -245,10 +249,13 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 }
 
 /* Read all, and put the pieces of each tensor together. */
-static int run(struct survey *v, size_t threads, struct gt_err *err)
+static int run(struct survey *v, size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
-	int rc = gt_thread_pool_run(threads, v->pieces.count, survey_piece, v, err);
+	int rc;
 
+	gt_meter_begin(&v->meter, progress, "reading, MiB", v->bytes);
+	rc = gt_thread_pool_run(threads, v->pieces.count, survey_piece, v, err);
+	gt_meter_end(&v->meter);
 	for (size_t i = 0; i < v->pieces.count && !rc; i++) {
 		const struct piece *p = gt_pieces_get(&v->pieces, i);
 		struct job *j = &v->jobs[p->elements.job];
@@ -278,7 +285,7 @@ static void sum_up(const struct job *j, struct gt_stats *out)
 }
 
 static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, bool brief, struct gt_err *err)
+    size_t threads, bool brief, struct gt_progress *progress, struct gt_err *err)
 {
 	struct survey v = { .count = count, .brief = brief };
 	bool *skip = gt_calloc(count, sizeof(*skip), err);
@@ -289,7 +296,7 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
 	if (!rc && !brief)
 		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
-		rc = run(&v, threads, err);
+		rc = run(&v, threads, progress, err);
 	for (size_t i = 0; i < count && !rc; i++) {
 		sum_up(&v.jobs[i], &out[i]);
 		if (!brief && v.jobs[i].crc && v.jobs[i].count)
@@ -304,11 +311,11 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err)
 {
-	return survey(out, tensors, count, threads, false, err);
+	return survey(out, tensors, count, threads, false, NULL, err);
 }
 
 int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, struct gt_err *err)
+    size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
-	return survey(out, tensors, count, threads, true, err);
+	return survey(out, tensors, count, threads, true, progress, err);
 }

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TOOLS_STATS_H
 #define GT_CKPT_TOOLS_STATS_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/ckpt.h"
 
 /*
@@ -39,9 +40,9 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
 /*
  * Compute only the fields count, nan, inf, summed and crc, as gt_stats_of() does; the other fields
  * are undefined. `crc` is not compared with the CRC-32 of the storage; the caller has to compare
- * them.
+ * them. The bytes are counted on the progress line `progress`, which may be NULL.
  */
 int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, struct gt_err *err);
+    size_t threads, struct gt_progress *progress, struct gt_err *err);
 
 #endif

@@ -112,7 +112,7 @@ static int scan(struct gt_verify *v, struct tensors *t, const struct gt_ckpt *ck
 		return GT_ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		t->tensors[i] = &t->inventory.tensors[i].value->tensor;
-	if (gt_stats_scan(t->scans, t->tensors, count, threads, &found))
+	if (gt_stats_scan(t->scans, t->tensors, count, threads, v->progress, &found))
 		return gt_verify_absorb(v, &found, GT_FINDING_NOTE, err);
 	t->scanned = true;
 	return keep_sums(t, err);
@@ -168,7 +168,7 @@ static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct
 {
 	struct gt_err found = GT_ERR_INIT;
 
-	return gt_digest_check(ckpt, true, &found)
+	return gt_digest_check(ckpt, true, v->progress, &found)
 	           ? gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err)
 	           : 0;
 }
@@ -328,7 +328,8 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
 	return rc;
 }
 
-int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err)
+int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_progress *progress,
+    struct gt_err *err)
 {
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_ckpt *ckpt = NULL;
@@ -336,7 +337,7 @@ int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt
 	struct stat st;
 	int rc = 0;
 
-	*out = (struct gt_verify){ .format = "" };
+	*out = (struct gt_verify){ .format = "", .progress = progress };
 	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
 		rc = gt_shards_in_folder(&inside, path, err);
 		path = inside;

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TOOLS_VERIFY_H
 #define GT_CKPT_TOOLS_VERIFY_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/ckpt.h"
 
 enum gt_finding_kind {
@@ -59,12 +60,14 @@ struct gt_verify {
 	size_t finding_capacity, global_capacity;
 	/* during the check: file name of the shard that is being checked; NULL: not a shard */
 	const char *shard;
+	struct gt_progress *progress; /* during the check: the argument of gt_verify() */
 	struct gt_arena arena;
 };
 
 /*
  * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor, at
- * most 16). The checks are:
+ * most 16). The bytes of tensors are counted on the progress line `progress`, which may be NULL. The
+ * checks are:
  *   - The file opens.
  *   - Every record of a zip, even one that the checkpoint does not use, has the right CRC-32, and
  *     its local header agrees with the zip's directory. No record overlaps another one.
@@ -79,7 +82,8 @@ struct gt_verify {
  * A fault of the file is a finding, not an error. Errors: GT_EIO and GT_ENOMEM only. Nothing in the
  * file is executed.
  */
-int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
+int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_progress *progress,
+    struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
 
 /* The result of gt_repair(). */

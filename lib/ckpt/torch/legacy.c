@@ -344,7 +344,8 @@ static int put_storages(struct legacy *l, struct gt_err *err)
 		l->at += gt_torch_source_bytes(s);
 	}
 	if (!rc)
-		rc = gt_copy_tensors(l->fd, l->places, l->tree.count, err);
+		rc = gt_copy_tensors(
+		    l->fd, l->places, l->tree.count, l->tree.options->progress, err);
 	gt_copy_losses(l->places, rc ? 0 : l->tree.count, l->tree.options->losses);
 	return rc;
 }

@@ -107,7 +107,8 @@ static int fill(struct archive *a, struct gt_err *err)
 	a->places = gt_calloc(a->tree.count + a->digests.count, sizeof(*a->places), err);
 	rc = place_of && a->places ? 0 : GT_ENOMEM;
 	if (!rc)
-		rc = gt_copy_tensors(a->fd, a->places, plan_places(a, place_of), err);
+		rc = gt_copy_tensors(
+		    a->fd, a->places, plan_places(a, place_of), a->tree.options->progress, err);
 	gt_copy_losses(a->places, rc ? 0 : a->tree.count, a->tree.options->losses);
 	for (size_t i = 0; !rc && i < a->tree.count; i++)
 		a->zip.records[FIRST_STORAGE + i].crc = a->places[i].crc;

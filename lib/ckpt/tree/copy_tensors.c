@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/meter.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/tree/cast.h"
@@ -47,6 +48,7 @@ struct pool {
 	struct task *tasks;
 	size_t task_count;
 	struct gt_pieces pieces;
+	struct gt_meter meter;
 };
 
 /* ---- the list of pieces ---- */
@@ -189,6 +191,7 @@ static int work(void *self, size_t i, struct gt_err *err)
 
 	for (; !rc && (rc = gt_cursor_next(&c, &run, &n, err)) > 0; at += n)
 		rc = put(p, piece, run, n, at, buffer, err);
+	gt_meter_add(&p->meter, piece->elements.count * size);
 	piece->source_crc = c.crc;
 	if (t->as_is)
 		piece->crc = c.crc;
@@ -225,14 +228,28 @@ static int finish(struct pool *p, struct gt_err *err)
 	return rc;
 }
 
-static int run(
-    int fd, struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err)
+static uint64_t total_bytes(const struct pool *p)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < p->task_count; i++)
+		total += (uint64_t)gt_ckpt_tensor_count(&p->tasks[i].view) *
+		         gt_dtype_size(p->tasks[i].as);
+	return total;
+}
+
+static int run(int fd, struct gt_copy_place *places, size_t count, size_t threads,
+    struct gt_progress *progress, struct gt_err *err)
 {
 	struct pool p = { .fd = fd };
 	int rc = plan(&p, places, count, err);
 
-	if (!rc)
+	if (!rc) {
+		gt_meter_begin(
+		    &p.meter, progress, fd < 0 ? "reading, MiB" : "writing, MiB", total_bytes(&p));
 		rc = gt_thread_pool_run(threads, p.pieces.count, work, &p, err);
+		gt_meter_end(&p.meter);
+	}
 	if (!rc)
 		rc = finish(&p, err);
 	free(p.tasks);
@@ -271,16 +288,17 @@ struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage)
 	};
 }
 
-int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err)
+int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count,
+    struct gt_progress *progress, struct gt_err *err)
 {
 	size_t threads = gt_thread_pool_size(0);
 
-	return run(fd, places, count, threads < MAX_THREADS ? threads : MAX_THREADS, err);
+	return run(fd, places, count, threads < MAX_THREADS ? threads : MAX_THREADS, progress, err);
 }
 
 int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err)
 {
-	return run(-1, places, count, threads, err);
+	return run(-1, places, count, threads, NULL, err);
 }
 
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TREE_COPY_TENSORS_H
 #define GT_CKPT_TREE_COPY_TENSORS_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/write.h"
 
 /*
@@ -44,13 +45,16 @@ struct gt_copy_place {
  * files share blocks of the disk. But blocks could rarely be shared here: records are aligned to 64
  * bytes, and so rarely begin at the start of a block.
  *
+ * The bytes are counted on the progress line `progress`, which may be NULL.
+ *
  * Memory: a few MiB per thread, for tensors of any size; mapped pages are released after use.
  * Errors: GT_EFORMAT for a damaged source; GT_EIO; GT_ENOTSUP or GT_EINVAL if elements cannot be
  * converted to `as`, as in gt_ckpt_tensor_read(). After these errors the content of the output is
  * undefined. GT_ENOTSUP also if strides make tensors far larger than their storages
  * (gt_repeats_end(), tree.h); then nothing is written.
  */
-int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count, struct gt_err *err);
+int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count,
+    struct gt_progress *progress, struct gt_err *err);
 
 /*
  * Count the finite elements that became infinite (gt_copy_place.overflows) in all places that were

@@ -91,7 +91,7 @@ static int open_weights(struct export *x, struct gt_err *err)
 	int rc = gt_ckpt_open_at(&x->ckpt, x->source.file, err);
 
 	if (!rc)
-		rc = gt_digest_check(x->ckpt, false, err);
+		rc = gt_digest_check(x->ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
 	return rc ? rc : read_input(x, err);

@@ -204,7 +204,7 @@ static int open_file(
 		return rc;
 	s->file_count++;
 	*root = gt_ckpt_root(*ckpt);
-	rc = gt_digest_check(*ckpt, false, err);
+	rc = gt_digest_check(*ckpt, false, NULL, err);
 	return rc ? gt_err_prefix(err, "%s", file.path) : 0;
 }
 

@@ -403,7 +403,7 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 	*report = (struct gt_weights_report){ 0 };
 	if (rc)
 		return rc;
-	rc = gt_digest_check(ckpt, false, err);
+	rc = gt_digest_check(ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
 	if (!rc)
