@@ -153,6 +153,7 @@ static int print_each(
 
 static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 {
+	char top5[GT_METRICS_TOP5];
 	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 
 	if (gt_eval_data(e)->kind == GT_DATA_TOKENS)
@@ -163,8 +164,9 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 		    gt_text_real(m->mse), gt_text_real(m->mae), gt_text_real(m->r2),
 		    (long long)m->n);
 	else
-		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%", loss,
-		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
+		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)%s", loss, 100 * m->top1,
+		    (long long)m->right, (long long)m->n,
+		    gt_metrics_top5(top5, "  ", m, gt_eval_data(e)->classes));
 	if (gt_eval_damaged(e))
 		printf("  damaged %lld", (long long)gt_eval_damaged(e));
 	putchar('\n');

@@ -58,6 +58,9 @@ int gt_cmd_divide_processors(int64_t *threads, int64_t requested, int64_t ranks,
 	return 0;
 }
 
+/* A few ranks more than processors are for trying out a mode. */
+enum { MOST_PER_PROCESSOR = 4 };
+
 void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks)
 {
 	const char *variable = getenv("OMP_NUM_THREADS");
@@ -73,6 +76,10 @@ void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks)
 		    "%s%s %lld: with %lld %s, that is more than the %zu processors here, and slower",
 		    requested ? GT_CMD_OPTION : "", requested ? "threads" : "OMP_NUM_THREADS",
 		    (long long)threads, (long long)ranks, ranks > 1 ? "ranks" : "rank", cpu.usable);
+	else if (ranks > MOST_PER_PROCESSOR * (int64_t)cpu.usable)
+		gt_log_warn(log,
+		    "%lld ranks share %zu processor%s, which is far slower than as many ranks as processors",
+		    (long long)ranks, cpu.usable, cpu.usable == 1 ? "" : "s");
 	else if (ranks > (int64_t)cpu.usable)
 		gt_log_verbose(
 		    log, "%lld ranks share %zu processors", (long long)ranks, cpu.usable);

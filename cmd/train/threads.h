@@ -46,7 +46,7 @@ int gt_cmd_train_threads(
 
 /* Warn if each rank has several threads, and all ranks of this host together have more threads than
  * the host has processors. The number of threads per rank is `requested`, the value of --threads,
- * or OMP_NUM_THREADS if `requested` is 0. */
+ * or OMP_NUM_THREADS if `requested` is 0. Also warn if there are far more ranks than processors. */
 void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks);
 
 #endif

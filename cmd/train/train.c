@@ -8,12 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/eval_report.h"
-#include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "cmd/recipes.h"
 #include "cmd/stop.h"
 #include "cmd/train/check.h"
+#include "cmd/train/conclude.h"
 #include "cmd/train/config.h"
 #include "cmd/train/cuda_variables.h"
 #include "cmd/train/options.h"
@@ -21,7 +20,6 @@
 #include "cmd/train/threads.h"
 #include "cmd/train/verify.h"
 #include "lib/base/opt_json.h"
-#include "lib/base/text.h"
 #include "lib/train/run/run_source.h"
 #include "lib/train/train.h"
 
@@ -88,99 +86,14 @@ static void remove_empty(const struct made *made, const char *out)
 		rmdir("runs");
 }
 
-static int print_result(
-    const struct gt_train_cli *cli, const struct gt_train_result *r, struct gt_err *err)
-{
-	json_t *out =
-	    json_pack("{s:s,s:I,s:I,s:b,s:f}", "out", cli->train.out, "step", (json_int_t)r->step,
-	        "steps", (json_int_t)r->total, "stopped", (int)r->stopped, "train_s", r->train_s);
-
-	if (out && r->evaluated)
-		json_object_set_new(out, "val", gt_metrics_json(&r->last));
-	if (out && r->profile.last)
-		json_object_set_new(out, "profile",
-		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,
-		        "last", (json_int_t)r->profile.last, "step_s", r->profile.step_s,
-		        "collectives_s", r->profile.collectives_s, "hidden", r->profile.hidden));
-	return gt_cmd_print_json(out, 0, err);
-}
-
-/* Log `text`, and the command that goes on with the run. */
-static int say_how_to_resume(
-    struct gt_cmd_env *env, const char *out, const char *text, struct gt_err *err)
-{
-	char *word = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&word, &size);
-
-	if (!stream)
-		return gt_err_sys(err, "cannot quote '%s'", out);
-	gt_cmd_print_word(stream, out);
-	if (!fclose(stream))
-		gt_log_info(
-		    &env->log, "%s; go on with: gtrain train --resume auto --out %s", text, word);
-	free(word);
-	return 0;
-}
-
-static int say_stopped(struct gt_cmd_env *env, const struct gt_train_cli *cli,
-    const struct gt_train_result *r, struct gt_err *err)
-{
-	char text[80];
-
-	snprintf(text, sizeof(text), "stopped after step %lld of %lld, saved", (long long)r->step,
-	    (long long)r->total);
-	return say_how_to_resume(env, cli->train.out, text, err);
-}
-
-/* A rank was killed: the run goes on from the last checkpoint, if there is one. */
-static void say_lost(struct gt_cmd_env *env, const char *out)
-{
-	struct gt_run_dir dir;
-	int64_t step = -1;
-	char text[80];
-
-	if (gt_run_dir_open(&dir, out, GT_ERR_IGNORED))
-		return;
-	if (!gt_run_dir_latest_step(&step, &dir, GT_ERR_IGNORED) && step >= 0) {
-		snprintf(text, sizeof(text), "the last checkpoint is that of step %lld",
-		    (long long)step);
-		(void)say_how_to_resume(env, out, text, GT_ERR_IGNORED);
-	} else {
-		gt_log_warn(&env->log, "nothing was saved");
-	}
-	gt_run_dir_close(&dir);
-}
-
-static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
-    const struct gt_train_result *r, struct gt_err *err)
-{
-	char time[GT_TEXT_SIZE];
-
-	gt_text_duration(time, r->train_s);
-	if (r->stopped && say_stopped(env, cli, r, err))
-		return err->code;
-	if (r->ended) {
-		bool here;
-
-		if (gt_run_dir_has_best(&here, cli->train.out, err))
-			return err->code;
-		gt_log_info(&env->log,
-		    "no better evaluation in the last %lld: the best was at step %lld, its weights are in best.pth%s",
-		    (long long)cli->train.patience, (long long)r->best_step,
-		    here ? "" : " of the resumed run");
-	}
-	if (!r->stopped)
-		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
-		    (long long)r->step, time, cli->train.out);
-	return cli->common.json ? print_result(cli, r, err) : 0;
-}
-
 static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
     struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_watch watch = {
-		.log = &env->log, .progress = env->log.progress, .every = cli->log_every
+		.log = &env->log,
+		.progress = env->log.progress,
+		.every = cli->log_every,
+		.batch_given = gt_opts_source(&env->opts, "batch") == GT_OPT_COMMAND_LINE,
 	};
 	struct gt_data_wait wait = { .log = &env->log, .every = cli->log_every };
 	struct gt_metrics_writer *writer = NULL;
@@ -201,7 +114,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		    cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see run_rank() */
 	}
 	if (!rc && first)
-		rc = conclude(env, cli, &result, err);
+		rc = gt_cmd_train_conclude(env, cli, &watch, &result, err);
 	gt_metrics_writer_free(writer);
 	json_decref(config);
 	return rc;
@@ -270,7 +183,7 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
 	if (!rc && killed)
-		say_lost(env, cli->train.out);
+		gt_cmd_train_say_lost(env, cli->train.out);
 	if ((rc || *status) && !keeps_logs(&logs))
 		forget_logs(&logs, cli->train.nproc);
 	gt_folder_close(&logs.folder);

@@ -142,6 +142,11 @@ const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p)
 	return p->way.why.code ? &p->way : NULL;
 }
 
+const char *gt_parallel_backend(const struct gt_parallel *p)
+{
+	return p->device_world->ops->name;
+}
+
 /* Whether the group of results is one of its own, neither the world nor the data axis. */
 static bool owns_results(const struct gt_parallel *p)
 {

@@ -172,6 +172,11 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
  * gt_parallel_attach(). */
 const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
+/* Return the name of the group for the memory of the device that all ranks of a run form: "shm",
+ * "mpi", "ring", "nccl", "staged". Call this only if there are several ranks, and not for a dry
+ * run. */
+const char *gt_parallel_backend(const struct gt_parallel *p);
+
 /* Device memory of groups. */
 struct gt_group_memory {
 	uint64_t bytes;

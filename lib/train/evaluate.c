@@ -29,6 +29,18 @@ struct evaluation {
 	const struct gt_evaluate_options *o;
 };
 
+const char *gt_metrics_top5(
+    char text[GT_METRICS_TOP5], const char *before, const struct gt_metrics *m, int classes)
+{
+	enum { TOP = 5 };
+
+	if (classes > 0 && classes <= TOP)
+		*text = '\0';
+	else
+		snprintf(text, GT_METRICS_TOP5, "%stop-5 %.2f %%", before, 100 * m->top5);
+	return text;
+}
+
 /* ---- the answer to each sample ---- */
 
 void gt_predictions_release(struct gt_predictions *p)

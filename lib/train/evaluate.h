@@ -24,6 +24,13 @@ struct gt_metrics {
 	double seconds; /* duration of the evaluation, including the reading of data */
 };
 
+enum { GT_METRICS_TOP5 = 32 }; /* bytes */
+
+/* Write "top-5 98.77 %" after `before` to `text`, and return `text`. With up to five classes the
+ * top-5 accuracy is always 100 %, so the text is then empty. `classes` is 0 if it is not known. */
+const char *gt_metrics_top5(
+    char text[GT_METRICS_TOP5], const char *before, const struct gt_metrics *m, int classes);
+
 /* The model's predictions for each sample of a data set, in the order of the data set. */
 struct gt_predictions {
 	int64_t count;   /* number of samples */

@@ -43,9 +43,14 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 /* ---- evaluation and saving ---- */
 
 /* Images and vectors are judged by their right answers, text and numbers by their loss. */
+static bool judges_by_loss(const struct gt_train *t)
+{
+	return t->s.input.kind == GT_MODEL_TOKENS || t->s.input.regression;
+}
+
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 {
-	return t->s.input.kind == GT_MODEL_TOKENS || m->regression ? -m->loss : m->top1;
+	return judges_by_loss(t) ? -m->loss : m->top1;
 }
 
 static bool writes_files(const struct gt_loop *l)
@@ -350,6 +355,41 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
+static struct gt_ranks_report report_ranks(const struct gt_train *t)
+{
+	const struct gt_parallel_options *p = &t->o.parallel;
+
+	return (struct gt_ranks_report){ .device = t->o.device ? t->o.device : "cpu",
+		.ranks = gt_train_world(t),
+		.mode = gt_parallel_names[p->kind],
+		.backend = gt_train_world(t) > 1 ? gt_parallel_backend(t->s.parallel) : NULL,
+		.tensor = p->tensor > 1 ? p->tensor : 1,
+		.stages = p->stages > 1 ? p->stages : 1,
+		.batch = t->o.batch,
+		.accumulate = t->o.accumulate,
+		.step = (int64_t)t->sampler.batch * t->sampler.world * t->runs };
+}
+
+static struct gt_start_report report_start(
+    const struct gt_train *t, const struct gt_folder *dir, struct gt_data_description *described)
+{
+	gt_data_describe(described, t->data);
+	return (struct gt_start_report){ .dir = dir,
+		.step = t->step,
+		.total = t->o.lr_schedule.total,
+		.epochs = epochs_of(t),
+		.tokens = t->s.input.kind == GT_MODEL_TOKENS,
+		.vocab = gt_dataset_vocab_name(t->data),
+		.images = gt_dataset_info(t->data)->kind == GT_DATA_IMAGE,
+		.workers = t->o.workers,
+		.data = t->o.data,
+		.info = gt_dataset_info(t->data),
+		.class_name = described->class_names ? *described->class_names : NULL,
+		.samples = t->sampler.samples,
+		.val_samples = t->val ? gt_dataset_info(t->val)->samples : 0,
+		.ranks = report_ranks(t) };
+}
+
 static int run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
 {
@@ -365,14 +405,8 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 		.checked_step = -1,
 		.stop_requested = stop,
 		.first_step = t->step };
-	const struct gt_start_report start = { .dir = &l.dir.folder,
-		.step = t->step,
-		.total = t->o.lr_schedule.total,
-		.epochs = epochs_of(t),
-		.tokens = t->s.input.kind == GT_MODEL_TOKENS,
-		.images = gt_dataset_info(t->data)->kind == GT_DATA_IMAGE,
-		.workers = t->o.workers,
-		.data = t->o.data };
+	struct gt_data_description described;
+	const struct gt_start_report start = report_start(t, &l.dir.folder, &described);
 	int rc;
 
 	if (t->resumes && config && !gt_train_rank(t))
@@ -405,6 +439,8 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 	result->ended = !rc && t->step < t->o.lr_schedule.total && patience_is_over(t);
 	result->stopped = !rc && t->step < t->o.lr_schedule.total && !result->ended;
 	result->best_step = t->best_step;
+	result->best_is_loss = judges_by_loss(t);
+	result->best = result->best_is_loss ? -t->best_score : t->best_score;
 	result->train_s = l.train_s;
 	return rc;
 }

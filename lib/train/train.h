@@ -164,6 +164,9 @@ struct gt_train_result {
 	bool evaluated;         /* there was an evaluation */
 	struct gt_metrics last; /* the metrics of the last evaluation */
 	int64_t best_step;      /* steps done at the best evaluation; -1: there was none */
+	/* the result of the best evaluation: top-1 accuracy, or the loss if `best_is_loss` */
+	double best;
+	bool best_is_loss;
 	/* seconds of all steps of the run, without evaluations and checkpoints; 0: no step was
 	 * done */
 	double train_s;

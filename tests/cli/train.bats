@@ -266,7 +266,10 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	local arguments=(train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 400)
 	gtrain "${arguments[@]}" --log-every 200 --out plain
 	equal "$out" ""
-	[[ $err == "memory: "*" total"$'\n'"step 200/400 50% loss "*$'\n'"step 400/400 100% loss "*$'\n'"done: 400 steps in "* ]]
+	[[ $err == "data: 64 rows of 8 numbers, 3 classes
+run: cpu, 400 steps of 8 samples, 50 epochs
+memory: "*" total"$'\n'"step 200/400 50% epoch 25/50 loss "*" elapsed 0:"*$'\n'"step 400/400 100% epoch 50/50 loss "*$'\n'"done: 400 steps in 0:"*", loss "*", run directory plain
+next: gtrain predict --ckpt plain FILE..." ]]
 	[[ $err != *$'\r'* && $err != *$'\033'* ]]
 	gtrain "${arguments[@]}" --val-split 0.1 --json --out json
 	python3 -c 'import json, sys; d = json.loads(sys.argv[1]); assert sorted(d) == ["out", "step", "steps", "stopped", "train_s", "val"]' "$out"
@@ -274,8 +277,41 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	command -v script >/dev/null || skip "script is not here"
 	TERM=xterm run script -qec "'$GTRAIN' ${arguments[*]} --out drawn" /dev/null
 	[[ $output == *$'\r'"step "*$'\033[K'* ]]
+	[[ $output == *$'\033[Kstep '+([0-9])"/400 "+([0-9])"% "*"loss "* ]]
 	TERM=xterm run script -qec "'$GTRAIN' ${arguments[*]} --out quiet --quiet" /dev/null
 	equal "$output" ""
+}
+
+@test "a run says what it has found, how it ended, and what comes next" {
+	local i
+	printf 'a,b,y\n' >rows.csv
+	for i in 1 2 3 4 5 6 7 8; do echo "$i,$((i % 3)),x" >>rows.csv; done
+	sed 's/x$/&.5/; s/,x/,/; 2s/5$/25/' rows.csv >numbers.csv
+	python3 -c 'import array; array.array("H", [i % 50 for i in range(999)]).tofile(open("ids.bin", "wb"))'
+	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 64 --accumulate 2 --steps 2 \
+		--nproc 2 --parallel zero1 --out 'two ranks'
+	equal "$status" 0
+	[[ $err == *"data: 48 rows of 8 numbers, 3 classes; 16 for validation"$'\n'* ]]
+	[[ $err == *"run: cpu, 2 ranks (zero1, shm), 2 steps of 256 samples (2 ranks x 2 micro-batches x 64), 2 epochs"$'\n'* ]]
+	[[ $err == *"warning: --batch 64: a step would take 256 samples, but there are 48, so each step reads all of them; "* ]]
+	[[ $err == *$'\n'"best: step "[12]", top-1 "*" %, two ranks/best.pth"$'\n'"done: 2 steps in 0:"*", loss "*", run directory two ranks
+next: gtrain predict --ckpt 'two ranks' FILE..." ]]
+	[[ $err != *top-5* ]]
+	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --steps 1 --out plain # the default of --batch is no choice
+	[[ $err != *warning* ]]
+	gtrain train --model mlp:2,4,1 --data csv:numbers.csv,target=y --steps 1 --out numbers
+	[[ $err == *"data: 8 rows of 2 numbers, numbers as targets"$'\n'"run: cpu, 1 step of 64 samples, 1 epoch"$'\n'* ]]
+	gtrain train --model gpt:layers=1,heads=1,width=8,block=8,vocab=50 --data tokens:ids.bin,vocab=50 --val-split 0.2 --steps 1 --out ids
+	[[ $err == *"data: "*" blocks of 8 tokens, vocabulary of 50; "*$'\n'"best: step 1, val loss "*$'\n'"done: 1 step in "*"
+next: gtrain eval --ckpt ids --data tokens:ids.bin,vocab=50" ]]
+	# shellcheck disable=SC2046 # words
+	"$GTRAIN" $(sed -n 's/^next: gtrain //p' <<<"$err") --quiet >/dev/null
+	gtrain train --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" --steps 1 --out text
+	[[ $err == *$'\n'"next: gtrain generate --ckpt text" ]]
+	gtrain train --model mlp:8,16,1 --data random:8/1 --steps 1 --out one
+	[[ $err == *$'\n'"warning: --data has one class, so every answer is right, and nothing is learned"$'\n'* ]]
+	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --steps 1 --nproc 64 --dry-run
+	[[ $err != *warning* ]]
 }
 
 @test "ranks are called gtrain" {
@@ -292,7 +328,8 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	done
 	[[ $(tr '\0' ' ' <"/proc/${ranks[0]}/cmdline") == "gtrain train --"* ]]
 	kill -TERM $launcher
-	wait $launcher
+	wait $launcher || status=$?
+	equal "$status" 143
 }
 
 @test "what ranks would refuse is refused before they are started" {

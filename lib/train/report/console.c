@@ -3,6 +3,7 @@
 
 #include "lib/base/text.h"
 #include "lib/train/report/observer.h"
+#include "lib/train/report/start_lines.h"
 
 static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
@@ -10,10 +11,14 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 
 	(void)err;
 	w->tokens = r->tokens;
+	w->vocab = r->vocab;
 	w->epochs = r->epochs;
+	w->classes = r->info ? r->info->classes : 0;
 	w->loss = NAN;
 	w->progress->unit = "step";
 	w->progress->total = r->total;
+	gt_start_lines_log(w->log, r);
+	gt_start_lines_warn(w->log, r, w->batch_given);
 	gt_progress_start(w->progress, r->step);
 	return 0;
 }
@@ -120,6 +125,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 {
 	const struct gt_metrics *m = r->metrics;
 	struct gt_watch *w = self;
+	char top5[GT_METRICS_TOP5];
 
 	(void)err;
 	if (w->tokens)
@@ -133,9 +139,9 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 		    (long long)r->step, m->loss, m->mse, m->mae, m->r2, (long long)m->n,
 		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
 	else
-		gt_log_info(w->log,
-		    "step %lld: val loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld%s%s",
-		    (long long)r->step, m->loss, 100 * m->top1, 100 * m->top5, (long long)m->n,
+		gt_log_info(w->log, "step %lld: val loss %.4f, top-1 %.2f %%%s of %lld%s%s",
+		    (long long)r->step, m->loss, 100 * m->top1,
+		    gt_metrics_top5(top5, ", ", m, w->classes), (long long)m->n,
 		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
 	return 0;
 }

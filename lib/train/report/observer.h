@@ -7,6 +7,18 @@
 #include "lib/base/progress.h"
 #include "lib/train/evaluate.h"
 
+/* The ranks and batches of a run. */
+struct gt_ranks_report {
+	const char *device; /* the device of this rank; of several ranks, the list of devices */
+	int ranks;
+	/* of several ranks: name of the mode ("ddp"), and of the backend of collectives ("shm") */
+	const char *mode, *backend;
+	int tensor, stages; /* ranks that share a layer, stages of the pipeline; 1: none */
+	/* batch: samples of a micro-batch of one rank; accumulate: micro-batches of a step; step:
+	 * samples that all ranks read in a step */
+	int64_t batch, accumulate, step;
+};
+
 /* The state of a run when it begins. */
 struct gt_start_report {
 	/* the run directory (lib/train/run/run_dir.h); open only on rank 0, and only if the run
@@ -17,9 +29,16 @@ struct gt_start_report {
 	int64_t epochs; /* number of epochs of the whole run; the last one may be cut short */
 	/* true for a language model: rates are in tokens per second, and perplexity is defined */
 	bool tokens;
+	bool vocab;       /* the training data have a vocabulary, so tokens can be read as text */
 	bool images;      /* the training data are images */
 	int workers;      /* threads that read data */
 	const char *data; /* the spec of the training data */
+	/* info: description of the training data; class_name: the name of the first class, or NULL;
+	 * samples, val_samples: number of samples for training and for validation */
+	const struct gt_data_info *info;
+	const char *class_name;
+	int64_t samples, val_samples;
+	struct gt_ranks_report ranks;
 };
 
 /* The results of one optimizer step. */
@@ -92,17 +111,21 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
-/* An observer that prints a line every `every` steps, and one for each evaluation. On a terminal, a
- * progress line is below them. The caller sets `log`, `progress` and `every`. */
+/* An observer that prints the data and the ranks at the start, a line every `every` steps, and one
+ * for each evaluation. On a terminal, a progress line is below them. The caller sets `log`,
+ * `progress`, `every` and `batch_given`. */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
 	int64_t every;
-	/* Output: the loss in the line of the last step: the mean since the line before; NaN: no
-	 * step was done. */
+	bool batch_given; /* the user chose the batch size: warn if the data are smaller */
+	/* Output. loss: the loss in the line of the last step, which is the mean since the line
+	 * before; NaN: no step was done. tokens, vocab: as in the report of the start. */
 	double loss;
+	bool tokens, vocab;
 	/* The fields below are the observer's state. */
-	bool tokens, steady;
+	bool steady;
+	int classes;
 	double loss_sum, rate, wait, last_s, last_data_s, scale;
 	int64_t count, work, epochs;
 };

@@ -1,0 +1,96 @@
+/* start_lines.c - what a run has found: its data, its ranks, its length. */
+#include "lib/train/report/start_lines.h"
+
+enum { TEXT = 160 };
+
+/* "images of 32x32 with 3 channels", "rows of 4 numbers", "blocks of 64 tokens" */
+static void describe_sample(char text[TEXT], const struct gt_data_info *info)
+{
+	if (info->kind == GT_DATA_TOKENS)
+		snprintf(text, TEXT, "blocks of %d tokens", info->block);
+	else if (info->kind == GT_DATA_IMAGE)
+		snprintf(text, TEXT, "images of %dx%d with %d channel%s", info->height, info->width,
+		    info->channels, info->channels == 1 ? "" : "s");
+	else
+		snprintf(text, TEXT, "rows of %d number%s", info->features,
+		    info->features == 1 ? "" : "s");
+}
+
+static void describe_target(char text[TEXT], const struct gt_data_info *info)
+{
+	if (info->regression)
+		snprintf(text, TEXT, "numbers as targets");
+	else if (info->kind == GT_DATA_TOKENS)
+		snprintf(text, TEXT, "vocabulary of %d", info->classes);
+	else
+		snprintf(text, TEXT, "%d class%s", info->classes, info->classes == 1 ? "" : "es");
+}
+
+/* "4 ranks (zero2, tensor parallel 2, shm), " */
+static void describe_ranks(char text[TEXT], const struct gt_ranks_report *r)
+{
+	char tensor[40] = "", stages[40] = "";
+
+	if (r->tensor > 1)
+		snprintf(tensor, sizeof(tensor), ", tensor parallel %d", r->tensor);
+	if (r->stages > 1)
+		snprintf(stages, sizeof(stages), ", pipeline of %d stages", r->stages);
+	if (r->ranks > 1)
+		snprintf(text, TEXT, "%d ranks (%s%s%s, %s), ", r->ranks, r->mode, tensor, stages,
+		    r->backend);
+	else
+		*text = '\0';
+}
+
+/* "256 samples (2 ranks x 4 micro-batches x 32)" */
+static void describe_step(char text[TEXT], const struct gt_ranks_report *r)
+{
+	int64_t readers = r->step / (r->batch * r->accumulate);
+	char ranks[40] = "", micro[40] = "";
+
+	if (readers > 1)
+		snprintf(ranks, sizeof(ranks), "%lld ranks x ", (long long)readers);
+	if (r->accumulate > 1)
+		snprintf(micro, sizeof(micro), "%lld micro-batches x ", (long long)r->accumulate);
+	if (readers > 1 || r->accumulate > 1)
+		snprintf(text, TEXT, "%lld samples (%s%s%lld)", (long long)r->step, ranks, micro,
+		    (long long)r->batch);
+	else
+		snprintf(text, TEXT, "%lld sample%s", (long long)r->step, r->step == 1 ? "" : "s");
+}
+
+void gt_start_lines_log(struct gt_log *log, const struct gt_start_report *r)
+{
+	char sample[TEXT], target[TEXT], ranks[TEXT], step[TEXT], val[40] = "";
+
+	if (!r->info)
+		return;
+	describe_sample(sample, r->info);
+	describe_target(target, r->info);
+	describe_ranks(ranks, &r->ranks);
+	describe_step(step, &r->ranks);
+	if (r->val_samples)
+		snprintf(val, sizeof(val), "; %lld for validation", (long long)r->val_samples);
+	gt_log_info(log, "data: %lld %s, %s%s", (long long)r->samples, sample, target, val);
+	gt_log_info(log, "run: %s, %s%lld step%s of %s, %lld epoch%s", r->ranks.device, ranks,
+	    (long long)r->total, r->total == 1 ? "" : "s", step, (long long)r->epochs,
+	    r->epochs == 1 ? "" : "s");
+}
+
+void gt_start_lines_warn(struct gt_log *log, const struct gt_start_report *r, bool batch_given)
+{
+	const struct gt_data_info *info = r->info;
+
+	if (!info)
+		return;
+	if (info->classes == 1 && !info->regression && info->kind != GT_DATA_TOKENS)
+		gt_log_warn(log,
+		    "{data} has one class%s%s%s, so every answer is right, and nothing is learned",
+		    r->class_name ? " ('" : "", r->class_name ? r->class_name : "",
+		    r->class_name ? "')" : "");
+	if (batch_given && r->ranks.step > r->samples)
+		gt_log_warn(log,
+		    "{batch} %lld: a step would take %lld samples, but there are %lld, so each step "
+		    "reads all of them; a smaller {batch} gives more steps in an epoch",
+		    (long long)r->ranks.batch, (long long)r->ranks.step, (long long)r->samples);
+}

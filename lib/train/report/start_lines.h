@@ -1,0 +1,14 @@
+/* start_lines.h - private: lines about the data and the ranks of a run that begins. */
+#ifndef GT_TRAIN_REPORT_START_LINES_H
+#define GT_TRAIN_REPORT_START_LINES_H
+
+#include "lib/train/report/observer.h"
+
+/* Log the samples, sizes and classes of the data, and the device, ranks and length of the run. */
+void gt_start_lines_log(struct gt_log *log, const struct gt_start_report *r);
+
+/* Log warnings about data that cannot be learned from, and, with `batch_given`, about batches that
+ * are larger than the data. */
+void gt_start_lines_warn(struct gt_log *log, const struct gt_start_report *r, bool batch_given);
+
+#endif
