@@ -214,6 +214,9 @@ void gt_cmd_set_threads(int64_t threads);
  * `fd` is a terminal, and TERM is set and not "dumb". */
 bool gt_cmd_can_draw(int fd);
 
+/* Return the width of the terminal that standard output is, in columns, or 0 if it is none. */
+size_t gt_cmd_stdout_columns(void);
+
 /* The launcher of gtrain is a process that starts the ranks and prints their messages
  * (lib/comm/launch/launch.h). If the launcher has started this process and shows the progress line
  * of this process, return the width of the launcher's terminal in columns. Otherwise return 0. */

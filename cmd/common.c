@@ -202,6 +202,13 @@ bool gt_cmd_can_draw(int fd)
 }
 
 /* Only a rank 0 that a launcher has started has both. */
+size_t gt_cmd_stdout_columns(void)
+{
+	const struct gt_progress drawing = { .stream = stdout };
+
+	return isatty(STDOUT_FILENO) ? (size_t)gt_progress_columns(&drawing) : 0;
+}
+
 int gt_cmd_launcher_columns(void)
 {
 	const char *text = getenv("GTRAIN_LISTEN_FD") ? getenv("GTRAIN_COLUMNS") : NULL;

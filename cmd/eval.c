@@ -125,7 +125,7 @@ static int print_classes(
 	if (!rc && cli->confusion && document)
 		failed |= json_object_set_new(document, "confusion", gt_confusion_json(&c));
 	else if (!rc && cli->confusion)
-		gt_confusion_print(stdout, &c);
+		gt_confusion_print(stdout, &c, gt_cmd_stdout_columns());
 	gt_confusion_release(&c);
 	if (failed)
 		rc = gt_err_set(

@@ -11,7 +11,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
-enum { NUMBER = 24, MOST_COLUMNS = 10 };
+enum { NUMBER = 24, MOST_COLUMNS = 10, FEWEST_LETTERS = 3 };
 
 static int compare_pairs(const void *a, const void *b)
 {
@@ -100,34 +100,47 @@ void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
 	}
 }
 
-/* Rows are the right classes, columns the predicted ones. */
-static void print_matrix(FILE *out, const struct gt_confusion *c)
+/* Measure or print the matrix. Names above the columns have `letters` characters at most. */
+static void put_matrix(struct gt_table *table, const struct gt_confusion *c, size_t letters)
 {
-	struct gt_table table = { .out = out };
-	char numbers[MOST_COLUMNS][NUMBER], name[16];
-	const char *cells[1 + MOST_COLUMNS];
-	int64_t row[MOST_COLUMNS];
+	char heads[MOST_COLUMNS][4 * GT_TABLE_WIDEST], numbers[MOST_COLUMNS][NUMBER], name[16];
+	const char *cells[1 + MOST_COLUMNS] = { "class \\ predicted" };
+	int64_t row[MOST_COLUMNS], at = 0;
 
-	for (int k = 0; k < c->classes; k++)
-		table.right[1 + k] = true;
-	for (int round = 0; round < 2; round++) {
-		int64_t at = 0;
-
-		table.measuring = !round;
-		cells[0] = "class \\ predicted";
+	for (int k = 0; k < c->classes; k++) {
+		gt_table_cut(
+		    heads[k], sizeof(heads[k]), gt_eval_class_name(c->eval, k, name), letters);
+		cells[1 + k] = heads[k];
+	}
+	gt_table_row(table, cells, (size_t)c->classes + 1);
+	for (int i = 0; i < c->classes; i++) {
+		cells[0] = gt_eval_class_name(c->eval, i, name);
+		fill_row(row, c, i, &at);
 		for (int k = 0; k < c->classes; k++) {
-			snprintf(numbers[k], NUMBER, "%.7s", gt_eval_class_name(c->eval, k, name));
+			snprintf(numbers[k], NUMBER, "%" PRId64, row[k]);
 			cells[1 + k] = numbers[k];
 		}
-		gt_table_row(&table, cells, (size_t)c->classes + 1);
-		for (int i = 0; i < c->classes; i++) {
-			cells[0] = gt_eval_class_name(c->eval, i, name);
-			fill_row(row, c, i, &at);
-			for (int k = 0; k < c->classes; k++)
-				snprintf(numbers[k], NUMBER, "%" PRId64, row[k]);
-			gt_table_row(&table, cells, (size_t)c->classes + 1);
-		}
+		gt_table_row(table, cells, (size_t)c->classes + 1);
 	}
+}
+
+/* Rows are the right classes, columns the predicted ones. Names are cut as far as needed. */
+static void print_matrix(FILE *out, const struct gt_confusion *c, size_t columns)
+{
+	struct gt_table table;
+	size_t letters = GT_TABLE_WIDEST;
+
+	for (;; letters--) {
+		table = (struct gt_table){ .out = out, .measuring = true };
+		for (int k = 0; k < c->classes; k++)
+			table.right[1 + k] = true;
+		put_matrix(&table, c, letters);
+		if (!columns || letters <= FEWEST_LETTERS ||
+		    gt_table_total(&table, (size_t)c->classes + 1) <= columns)
+			break;
+	}
+	table.measuring = false;
+	put_matrix(&table, c, letters);
 }
 
 static void print_pairs(FILE *out, const struct gt_confusion *c)
@@ -152,10 +165,10 @@ static void print_pairs(FILE *out, const struct gt_confusion *c)
 	}
 }
 
-void gt_confusion_print(FILE *out, const struct gt_confusion *c)
+void gt_confusion_print(FILE *out, const struct gt_confusion *c, size_t columns)
 {
 	if (c->classes <= MOST_COLUMNS)
-		print_matrix(out, c);
+		print_matrix(out, c, columns);
 	else
 		print_pairs(out, c);
 }

@@ -6,7 +6,7 @@
 #include "lib/base/log.h"
 
 /* Columns that gt_log_put() will fill: an escape has one for each of its characters. */
-static size_t width_of(const char *text)
+size_t gt_table_width(const char *text)
 {
 	char shown[GT_LOG_CHARACTER];
 	size_t width = 0;
@@ -19,10 +19,40 @@ static size_t width_of(const char *text)
 	return width;
 }
 
+void gt_table_cut(char *out, size_t size, const char *text, size_t columns)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	while (*text) {
+		char shown[GT_LOG_CHARACTER], one[8] = "";
+		size_t n = (size_t)gt_log_character(shown, text), width;
+
+		memcpy(one, text, n);
+		width = gt_table_width(one);
+		if (width > columns || used + n >= size)
+			return;
+		columns -= width;
+		memcpy(out + used, text, n);
+		out[used += n] = '\0';
+		text += n;
+	}
+}
+
+size_t gt_table_total(const struct gt_table *table, size_t count)
+{
+	enum { GAP = 2 };
+	size_t total = 0;
+
+	for (size_t c = 0; c < count; c++)
+		total += (c ? GAP : 0) + table->width[c];
+	return total;
+}
+
 static void measure(struct gt_table *t, const char *const *cells, size_t count)
 {
 	for (size_t c = 0; c < count; c++) {
-		size_t width = width_of(cells[c]);
+		size_t width = gt_table_width(cells[c]);
 
 		width = width < GT_TABLE_WIDEST ? width : GT_TABLE_WIDEST;
 		t->width[c] = width > t->width[c] ? width : t->width[c];
@@ -38,7 +68,7 @@ void gt_table_row(struct gt_table *t, const char *const *cells, size_t count)
 	while (count > 1 && !*cells[count - 1])
 		count--;
 	for (size_t c = 0; c < count; c++) {
-		size_t width = width_of(cells[c]);
+		size_t width = gt_table_width(cells[c]);
 		int pad = width < t->width[c] ? (int)(t->width[c] - width) : 0;
 
 		fprintf(t->out, "%s%*s", c ? "  " : "", t->right[c] ? pad : 0, "");

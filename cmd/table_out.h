@@ -28,6 +28,15 @@ struct gt_table {
 /* Measure or print one row. `cells` has `count` texts, one for each column. */
 void gt_table_row(struct gt_table *table, const char *const *cells, size_t count);
 
+/* Return the width of a text in a table, in columns. */
+size_t gt_table_width(const char *text);
+
+/* Copy as many characters of `text` to out[size] as fit into `columns` columns of a table. */
+void gt_table_cut(char *out, size_t size, const char *text, size_t columns);
+
+/* Return the width of a table: of its first `count` columns, as measured. */
+size_t gt_table_total(const struct gt_table *table, size_t count);
+
 /* Print a field of a CSV file, in quotes if RFC 4180 requires them. */
 void gt_csv_field(FILE *out, const char *text);
 

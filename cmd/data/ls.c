@@ -53,25 +53,55 @@ static void close_row(struct row *row)
 
 /* ---- as text ---- */
 
-static void print_table(const struct row *rows, int count)
+enum { NAME, SIZE, THERE, ABOUT, DATA, COLUMNS, TEXT = 128 };
+
+/* Measure or print all rows, in the first `columns` columns; the texts of ABOUT are cut. */
+static void put_rows(
+    struct gt_table *table, const struct row *rows, int count, size_t columns, size_t about)
 {
-	struct gt_table table = { .out = stdout, .right = { false, true } };
+	gt_table_row(
+	    table, (const char *[COLUMNS]){ "NAME", "SIZE", "THERE", "ABOUT", "DATA" }, columns);
+	for (int i = 0; i < count; i++) {
+		const struct row *r = &rows[i];
+		char size[GT_TEXT_SIZE], text[TEXT];
 
-	for (int round = 0; round < 2; round++) {
-		table.measuring = !round;
-		gt_table_row(
-		    &table, (const char *[]){ "NAME", "SIZE", "THERE", "ABOUT", "DATA" }, 5);
-		for (int i = 0; i < count; i++) {
-			const struct row *r = &rows[i];
-			char size[GT_TEXT_SIZE];
-
-			gt_table_row(&table,
-			    (const char *[]){ r->set->name,
-			        gt_text_bytes(size, gt_set_size(r->set)), r->there ? "yes" : "no",
-			        r->set->summary, r->data },
-			    5);
-		}
+		gt_table_cut(text, sizeof(text), r->set->summary, about);
+		gt_table_row(table,
+		    (const char *[COLUMNS]){ r->set->name, gt_text_bytes(size, gt_set_size(r->set)),
+		        r->there ? "yes" : "no", text, r->data },
+		    columns);
 	}
+}
+
+/* The widest cell of a column; the width of the column itself has a limit. */
+static size_t widest_data(const struct row *rows, int count)
+{
+	size_t widest = 0;
+
+	for (int i = 0; i < count; i++)
+		if (gt_table_width(rows[i].data) > widest)
+			widest = gt_table_width(rows[i].data);
+	return widest;
+}
+
+/* A terminal that is too narrow has no values of --data, and short texts. */
+static void print_table(const struct row *rows, int count, struct gt_log *log)
+{
+	enum { GAP = 2 };
+	struct gt_table table = { .out = stdout, .measuring = true, .right = { false, true } };
+	size_t screen = gt_cmd_stdout_columns(), before, about = TEXT;
+
+	put_rows(&table, rows, count, COLUMNS, about);
+	table.measuring = false;
+	if (!screen || gt_table_total(&table, DATA) + GAP + widest_data(rows, count) <= screen) {
+		put_rows(&table, rows, count, COLUMNS, about);
+		return;
+	}
+	before = gt_table_total(&table, ABOUT) + GAP;
+	if (before + table.width[ABOUT] > screen)
+		about = screen > before ? screen - before : 0;
+	put_rows(&table, rows, count, DATA, about);
+	gt_log_info(log, "'gtrain data ls NAME' prints the value of {data}, too");
 }
 
 /* All that one needs to bring the files by hand. */
@@ -124,7 +154,7 @@ static void put_json(const struct row *r, bool first)
 
 /* ---- the command ---- */
 
-static void print_all(const struct row *rows, int count, bool named, bool json)
+static void print_all(const struct row *rows, int count, bool named, bool json, struct gt_log *log)
 {
 	if (json)
 		fputs("{\"sets\": [", stdout);
@@ -137,7 +167,7 @@ static void print_all(const struct row *rows, int count, bool named, bool json)
 	if (json)
 		fputs("\n]}\n", stdout);
 	else if (!named)
-		print_table(rows, count);
+		print_table(rows, count, log);
 }
 
 static int run(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *err)
@@ -160,7 +190,7 @@ static int run(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *
 		rc = open_row(
 		    &rows[opened], named ? sets[opened] : &gt_sets()[opened], folder, cli->to, err);
 	if (!rc)
-		print_all(rows, count, named, cli->common.json);
+		print_all(rows, count, named, cli->common.json, &env->log);
 	while (opened)
 		close_row(&rows[--opened]);
 	free(rows);

@@ -8,6 +8,7 @@
 #include "lib/ckpt/edit/rename.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/train/finite.h"
+#include "lib/train/run/about.h"
 #include "lib/train/run/whole.h"
 
 /* ---- names ---- */
@@ -345,6 +346,14 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 	return rc;
 }
 
+/* Where the weights of a checkpoint of gtrain are is no news. */
+static const char *find_news(const struct gt_state_dict *sd)
+{
+	bool own = gt_state_dict_metadata(sd, GT_ABOUT_NAME);
+
+	return own && !strcmp(sd->note, "state_dict found under 'model'") ? "" : sd->note;
+}
+
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
@@ -356,7 +365,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 
 	*report =
 	    (struct gt_weights_report){ .new_head = options->new_head && options->head_count };
-	report->note = gt_arena_strdup(&report->arena, sd->note, err);
+	report->note = gt_arena_strdup(&report->arena, find_news(sd), err);
 	if (!report->note)
 		rc = GT_ENOMEM;
 	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
