@@ -24,6 +24,13 @@ def environments(port):
     yield "torchrun", lambda i: {"RANK": str(i), "WORLD_SIZE": "2", "LOCAL_RANK": str(i), "LOCAL_WORLD_SIZE": "2", **address}
     yield "mpirun", lambda i: {"OMPI_COMM_WORLD_RANK": str(i), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": str(i),
                                "OMPI_COMM_WORLD_LOCAL_SIZE": "2", **address}
-    yield "srun", lambda i: {"SLURM_PROCID": str(i), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(i), "SLURM_STEP_NUM_TASKS": "2",
-                             "SLURM_STEP_NUM_NODES": "1", "SLURM_NTASKS_PER_NODE": "2", **address}
+
+    def srun(i):
+        return {"SLURM_PROCID": str(i), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(i), "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_STEP_NUM_NODES": "1", "SLURM_NTASKS_PER_NODE": "2", **address}
+    yield "srun", srun
+    yield "srun after export WORLD_SIZE", lambda i: {"WORLD_SIZE": "2", **srun(i)}
+    yield "srun after export RANK=$SLURM_PROCID", lambda i: {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", **srun(i)}
+    yield "a scheduler with the own name", lambda i: {"RANK": str(i), "WORLD_SIZE": "2", **address, "MASTER_ADDR": socket.gethostname()}
+    yield "a scheduler with [::1]", lambda i: {"RANK": str(i), "WORLD_SIZE": "2", **address, "MASTER_ADDR": "[::1]"}
     yield "TF_CONFIG", lambda i: {"TF_CONFIG": json.dumps({"cluster": workers, "task": {"type": "worker", "index": i}})}

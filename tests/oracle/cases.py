@@ -65,9 +65,9 @@ CASES = {
     "13-mnist-format-26-classes":
         None,
     "14-slurm-exported-world-size":
-        None,
+        Right(says=[r"done: 2 steps"]),
     "15-master-addr-own-hostname":
-        None,
+        Right(says=[r"done: 2 steps"], never=["error"]),
     "20-resume-two-group-adamw-mlp":
         None,
     "22-resume-nesterov":
@@ -89,7 +89,7 @@ CASES = {
     "35-lr-jump-on-resume":
         None,
     "36-rank-without-world-size":
-        None,
+        Right(says=[r"done: 2 steps"]),
     "37-csv-integer-target":
         None,
     "38-images-resize-then-crop":
@@ -97,7 +97,7 @@ CASES = {
     "39-pickle-protocol-4":
         None,
     "40-slurm-rank-from-batch-script":
-        None,
+        Right(says=[r"done: 2 steps"], never=["error"]),
 }
 
 

@@ -95,7 +95,7 @@ def elsewhere(folder):
     one = curve(train(folder, "one", model, data, 1, options))
     config = Path(folder, "of_4.json")
     config.write_text('{"nproc": 4}')
-    for name in ("torchrun", "mpirun", "srun", "TF_CONFIG"):
+    for name in [name for name, _ in environments(0)]:
         environment = dict(environments(free_port()))[name]
         out = f"{folder}/{name}"
         args = [GTRAIN, "train", "--model", model, "--data", data.format(folder), "--batch", str(BATCH // 2), *COMMON, *options]
@@ -109,7 +109,7 @@ def elsewhere(folder):
                                   stderr=subprocess.PIPE, text=True, timeout=60)
             good = done.returncode == 2 and f"--nproc {number}: the launcher (" in done.stderr and ") has started 2 ranks" in done.stderr
             yield f"{name}: --nproc {number} is refused", "" if good else done.stderr or f"status {done.returncode}"
-    for alone in ({"RANK": "0", "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
+    for alone in ({"RANK": "0", "WORLD_SIZE": "1"}, {"WORLD_SIZE": "1"}, {"RANK": "0"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
                   {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}):
         out = f"{folder}/{'-'.join(alone)}"
         done = subprocess.run([*args, "--out", out, "--nproc", "2"], env={**os.environ, **alone}, stderr=subprocess.PIPE, text=True)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -54,8 +55,33 @@ static const struct {
 	    2, 3, "127.0.0.1", 1 },
 	{ "RANK=2\0WORLD_SIZE=3\0LOCAL_RANK=2\0MASTER_ADDR=localhost\0MASTER_PORT=9\0",
 	    GT_WORLD_TORCHRUN, 2, 3, 2, 3, "localhost", 9 },
-	{ "RANK=2\0WORLD_SIZE=3\0MASTER_ADDR=pod-0\0MASTER_PORT=65535\0", GT_WORLD_TORCHRUN, 2, 3,
-	    0, 1, "pod-0", 65535 },
+	{ "RANK=2\0WORLD_SIZE=3\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=65535\0", GT_WORLD_TORCHRUN, 2,
+	    3, 0, 1, "192.0.2.7", 65535 },
+	{ "RANK=2\0WORLD_SIZE=3\0MASTER_ADDR=[::1]\0MASTER_PORT=5\0", GT_WORLD_TORCHRUN, 2, 3, 2, 3,
+	    "::1", 5 },
+	{ "RANK=1\0WORLD_SIZE=2\0MASTER_ADDR=0.0.0.0\0MASTER_PORT=5\0", GT_WORLD_TORCHRUN, 1, 2, 1,
+	    2, "0.0.0.0", 5 },
+
+	/* One of torchrun's variables, left over. */
+	{ "RANK=0\0", GT_WORLD_ALONE, 0, 1, 0, 1, "", 0 },
+	{ "WORLD_SIZE=1\0MASTER_ADDR=h\0MASTER_PORT=5\0", GT_WORLD_ALONE, 0, 1, 0, 1, "", 0 },
+	{ "WORLD_SIZE=1\0LOCAL_RANK=0\0", GT_WORLD_ALONE, 0, 1, 0, 1, "", 0 },
+	{ "WORLD_SIZE=4\0" OMPI, GT_WORLD_MPI, 3, 4, 1, 2, "", 0 },
+	{ "RANK=0\0" OMPI, GT_WORLD_MPI, 3, 4, 1, 2, "", 0 },
+	{ "WORLD_SIZE=4\0MASTER_ADDR=m\0MASTER_PORT=5\0SLURM_TASKS_PER_NODE=2(x2)\0" SLURM,
+	    GT_WORLD_SLURM, 3, 4, 1, 2, "m", 5 },
+	{ "WORLD_SIZE=4\0" TF("{\"type\":\"chief\",\"index\":0}"), GT_WORLD_TF_CONFIG, 0, 4, 0, 2,
+	    "a", 1 },
+
+	/* Both, but the same for all tasks of another launcher. */
+	{ "RANK=0\0WORLD_SIZE=4\0LOCAL_RANK=0\0MASTER_ADDR=m\0MASTER_PORT=5\0"
+	  "SLURM_TASKS_PER_NODE=2(x2)\0" SLURM,
+	    GT_WORLD_SLURM, 3, 4, 1, 2, "m", 5 },
+	{ "RANK=0\0WORLD_SIZE=4\0MASTER_ADDR=m\0MASTER_PORT=5\0" OMPI, GT_WORLD_MPI, 3, 4, 1, 2,
+	    "m", 5 },
+	/* srun starts torchrun once per node, or a job of its own in each task. */
+	{ TORCH "RANK=2\0LOCAL_RANK=0\0" SLURM, GT_WORLD_TORCHRUN, 2, 4, 0, 2, "h", 29500 },
+	{ "RANK=0\0WORLD_SIZE=1\0" SLURM, GT_WORLD_TORCHRUN, 0, 1, 0, 1, "", 0 },
 
 	{ OMPI, GT_WORLD_MPI, 3, 4, 1, 2, "", 0 },
 	{ OMPI "MASTER_ADDR=fe80::1%eth0\0MASTER_PORT=7\0", GT_WORLD_MPI, 3, 4, 1, 2,
@@ -129,8 +155,14 @@ static void environments_say_who_one_is(void **state)
 static const struct {
 	const char *env, *text;
 } bad[] = {
-	{ "RANK=0\0", "WORLD_SIZE is not set" },
-	{ "WORLD_SIZE=2\0", "RANK is not set" },
+	{ "RANK=1\0", "RANK=1, but WORLD_SIZE is not set" },
+	{ "RANK=x\0", "RANK='x': not a number" },
+	{ "WORLD_SIZE=2\0", "WORLD_SIZE=2, but RANK is not set" },
+	{ "WORLD_SIZE=0\0", "WORLD_SIZE=0, but RANK is not set" },
+	{ "WORLD_SIZE=-1\0", "WORLD_SIZE=-1: not from 0" },
+	{ "WORLD_SIZE=2\0" OMPI, "WORLD_SIZE=2, but mpi has started 4 ranks" },
+	{ "WORLD_SIZE=1\0SLURM_TASKS_PER_NODE=4\0SLURM_NODEID=0\0SLURM_PROCID=1\0SLURM_NTASKS=4\0",
+	    "WORLD_SIZE=1, but slurm has started 4 ranks" },
 	{ TORCH "RANK=4\0LOCAL_RANK=0\0", "RANK=4: not below WORLD_SIZE=4" },
 	{ TORCH "RANK=-1\0LOCAL_RANK=0\0", "RANK=-1: not from 0" },
 	{ TORCH "RANK=1x\0LOCAL_RANK=0\0", "RANK='1x': not a number" },
@@ -144,13 +176,14 @@ static const struct {
 	{ "RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0LOCAL_WORLD_SIZE=3\0",
 	    "LOCAL_WORLD_SIZE=3: not from 1 to 2" },
 	{ "RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0LOCAL_WORLD_SIZE=2\0", "MASTER_ADDR is not set" },
-	{ "RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0MASTER_ADDR=h\0MASTER_PORT=1\0",
+	{ "RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=1\0",
 	    "LOCAL_WORLD_SIZE is not set" },
-	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=h\0", "MASTER_PORT is not set" },
-	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=h\0MASTER_PORT=65536\0",
+	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=192.0.2.7\0", "MASTER_PORT is not set" },
+	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=65536\0",
 	    "MASTER_PORT=65536: not from" },
-	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=h\0MASTER_PORT=0\0", "MASTER_PORT=0: not from" },
-	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=h\0MASTER_PORT=65535\0"
+	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=0\0",
+	    "MASTER_PORT=0: not from" },
+	{ "RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=65535\0"
 	  "TORCHELASTIC_USE_AGENT_STORE=True\0",
 	    "MASTER_PORT=65535: not from 1 to 65534" },
 	{ "GTRAIN_SECRET=0123456789012345678901234567890123456789012345678901234567890123x\0",
@@ -201,8 +234,9 @@ static void contradictions_are_named(void **state)
 		int rc = gt_world_from(&w, get, (void *)bad[i].env, &err);
 
 		if (rc != err.code || (rc != GT_EINVAL && rc != GT_ENOTSUP) ||
-		    !strstr(err.text, bad[i].text))
-			fail_msg("case %zu: %d '%s', not '%s'", i, rc, err.text, bad[i].text);
+		    !strstr(err.text, bad[i].text) || !err.hint[0])
+			fail_msg("case %zu: %d '%s' (%s), not '%s'", i, rc, err.text, err.hint,
+			    bad[i].text);
 		assert_int_equal(w.size, 0);
 	}
 }
@@ -251,7 +285,7 @@ static void mpirun_starts_them_too(void **state)
 	} lines[] = {
 		{ "", "mpirun -n 1 gtrain x --y 1" },
 		{ TORCH "RANK=0\0LOCAL_RANK=0\0", "mpirun -n 4 --host h:2,HOST2:2 gtrain x --y 1" },
-		{ "RANK=0\0WORLD_SIZE=9\0MASTER_ADDR=h\0MASTER_PORT=1\0",
+		{ "RANK=0\0WORLD_SIZE=9\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=1\0",
 		    "mpirun -n 9 --hostfile FILE gtrain x --y 1" },
 		{ OMPI, "mpirun -n 4 --host HOST1:2,HOST2:2 gtrain x --y 1" },
 		{ SLURM "SLURM_TASKS_PER_NODE=2(x2)\0SLURM_JOB_NODELIST=n[1-2]\0",
@@ -277,6 +311,24 @@ static void mpirun_starts_them_too(void **state)
 	gt_comm_mpirun_line(
 	    line, 30, &(struct gt_world){ .size = 4, .local_size = 4 }, "gtrain train --model a");
 	assert_string_equal(line, "mpirun -n 4 gtrain train ...");
+}
+
+/* Own addresses and the own name are this host, others are not. */
+static void the_own_name_is_this_host(void **state)
+{
+	char env[512] = "", name[200] = "";
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_world w;
+
+	(void)state;
+	assert_int_equal(gethostname(name, sizeof(name) - 1), 0);
+	/* The zero that ends MASTER_ADDR is the one of snprintf(); an empty text ends the rest. */
+	memcpy(env, "RANK=1\0WORLD_SIZE=2\0MASTER_PORT=5", 34);
+	snprintf(env + 34, sizeof(env) - 36, "MASTER_ADDR=%s", name);
+	assert_int_equal(gt_world_from(&w, get, env, &err), 0);
+	assert_int_equal(w.local_size, 2);
+	assert_int_equal(w.local_rank, 1);
+	assert_string_equal(w.address, name);
 }
 
 /* The public function asks the real environment. */
@@ -308,6 +360,7 @@ int main(void)
 		cmocka_unit_test(launchers_add_restarts_and_a_socket),
 		cmocka_unit_test(a_job_has_its_own_port),
 		cmocka_unit_test(mpirun_starts_them_too),
+		cmocka_unit_test(the_own_name_is_this_host),
 		cmocka_unit_test(the_process_has_an_environment),
 	};
 

@@ -157,7 +157,8 @@ static int get_in(struct call *c, double timeout_s, struct gt_err *err)
 		if (!may_come(rc) || left_s <= 0) {
 			gt_err_prefix(err, "no rank 0 within %g s", timeout_s);
 			return gt_err_hint(err,
-			    "see whether rank 0 runs and MASTER_ADDR and MASTER_PORT are its own");
+			    "see whether rank 0 runs, and whether it is at the address in %s",
+			    gt_world_address_source(c->world));
 		}
 		rest(pause_s < left_s ? pause_s : left_s);
 		pause_s = pause_s < 0.25 ? 2 * pause_s : 0.5;

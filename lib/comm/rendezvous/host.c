@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/comm/rendezvous/messages.h"
+#include "lib/comm/world/environment.h"
 
 /* A rank identifies itself within milliseconds; a slower peer is no rank, or will come again. */
 static const double patience_s = 5;
@@ -367,6 +368,11 @@ static int late(const struct host *h, struct gt_err *err)
 		return gt_err_prefix(err, "%s did not come within %g s", ranks, h->r->timeout_s);
 	}
 	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
+	if (!gt_world_is_loopback(h->world->address) && h->world->local_size == h->world->size)
+		return gt_err_hint(err,
+		    "all ranks are expected on this host, as '%s' is its address; mpirun starts ranks on "
+		    "several hosts",
+		    h->world->address);
 	return gt_err_hint(err, "see whether they run and can reach %s:%d; {timeout} waits longer",
 	    gt_rendezvous_host(h->world), h->world->port);
 }

@@ -102,9 +102,12 @@ int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *
 
 		gt_err_sys(
 		    err, "rank 0 cannot listen at %s:%d", gt_rendezvous_host(world), world->port);
-		gt_err_hint(err, elsewhere
-		                     ? "MASTER_ADDR has to be an address of the host of rank 0"
-		                     : "MASTER_PORT has to be a port that is free there");
+		gt_err_hint(err,
+		    elsewhere
+		        ? "%s: this has to be an address of the host of rank 0"
+		        : "%s: this has to be a port that is free there, and only one process "
+		          "may be rank 0",
+		    gt_world_address_source(world));
 	}
 	freeaddrinfo(list);
 	return *out < 0 ? err->code : 0;

@@ -20,10 +20,17 @@ const char *gt_world_variable(const struct gt_world_env *env, const char *name);
 int gt_world_number(int *out, const struct gt_world_env *env, const char *name, int low, int high,
     struct gt_err *err);
 
-/* Set world->address to an address of `length` bytes. `name` is the variable that contains the
- * address, for error messages. GT_EINVAL if the address is empty or too long. */
+/* Set world->address to an address of `length` bytes, without the brackets of "[::1]". `name` is
+ * the variable that contains the address, for error messages. GT_EINVAL if the address is empty or
+ * too long. */
 int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
     const char *name, struct gt_err *err);
+
+/* Return whether an address, without brackets, is one of the loopback interface. */
+bool gt_world_is_loopback(const char *address);
+
+/* Return whether an address, without brackets, is this host's. A name may be looked up. */
+bool gt_world_is_this_host(const char *address);
 
 /* Return whether this process is a task of a Slurm step (srun). The batch script itself is not a
  * task. */

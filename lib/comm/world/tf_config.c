@@ -9,7 +9,7 @@
 
 enum { MAX_TEXT = 256 << 10 };
 
-/* Where "host:port" has its last colon; brackets around a numeric IPv6 address stay outside. */
+/* The two sides of the last colon of "host:port". */
 struct place {
 	const char *host;
 	size_t length;
@@ -21,14 +21,11 @@ static int read_place(struct place *out, const json_t *value, struct gt_err *err
 	const char *text = json_string_value(value), *colon = text ? strrchr(text, ':') : NULL;
 	int64_t port;
 
+	*out = (struct place){ 0 };
 	if (!colon || !gt_text_parse_int(&port, colon + 1) || port < 1 || port > 65535)
 		return gt_err_set(err, GT_EINVAL, "TF_CONFIG: '%s' is not 'host:port'",
 		    text ? text : "(no text)");
 	*out = (struct place){ text, (size_t)(colon - text), (int)port };
-	if (out->length > 2 && text[0] == '[' && colon[-1] == ']') {
-		out->host++;
-		out->length -= 2;
-	}
 	return 0;
 }
 
@@ -187,14 +184,14 @@ int gt_world_tf_config(struct gt_world *world, const char *text, struct gt_err *
 		return gt_err_set(err, GT_EINVAL, "TF_CONFIG: %zu bytes", strlen(text));
 	root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
 	if (!json_is_object(root)) {
-		gt_err_set(err, GT_EINVAL, "TF_CONFIG is not a JSON object: %s",
+		rc = gt_err_set(err, GT_EINVAL, "TF_CONFIG is not a JSON object: %s",
 		    root ? "another value" : why.text);
-		gt_err_hint(err, "as {\"cluster\":{\"worker\":[\"a:1234\",\"b:1234\"]},"
-		                 "\"task\":{\"type\":\"worker\",\"index\":0}}");
-		rc = GT_EINVAL;
 	} else {
 		rc = read_cluster(world, root, err);
 	}
+	if (rc && !err->hint[0])
+		gt_err_hint(err, "its form is {\"cluster\":{\"worker\":[\"a:1234\",\"b:1234\"]},"
+		                 "\"task\":{\"type\":\"worker\",\"index\":0}}");
 	json_decref(root);
 	return rc;
 }

@@ -1,17 +1,17 @@
 /* world.c - the rank and world size of this process, from the environment. */
 #include "lib/comm/world/world.h"
 
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "lib/base/text.h"
 #include "lib/comm/world/environment.h"
 
-/* How each launcher names the four numbers. A family is there when its `mark` is. Where there is
- * no name for a local number, it is found otherwise. */
+/* How each launcher names the four numbers. A family is there when its `mark` is; torchrun's, when
+ * both of RANK and WORLD_SIZE are. Where there is no name for a local number, it is found
+ * otherwise. */
 static const struct family {
 	enum gt_world_source source;
 	const char *mark, *rank, *size, *local_rank, *local_size;
@@ -19,7 +19,6 @@ static const struct family {
 	{ GT_WORLD_GTRAIN, "GTRAIN_RESTART", "RANK", "WORLD_SIZE", "LOCAL_RANK",
 	    "LOCAL_WORLD_SIZE" },
 	{ GT_WORLD_TORCHRUN, "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
-	{ GT_WORLD_TORCHRUN, "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
 	{ GT_WORLD_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
 	    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
 	{ GT_WORLD_MPI, "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
@@ -40,6 +39,12 @@ static const char *const source_names[] = { "alone", "gtrain", "torchrun", "mpi"
 const char *gt_world_source_name(enum gt_world_source source)
 {
 	return source_names[source];
+}
+
+const char *gt_world_address_source(const struct gt_world *world)
+{
+	return world->source == GT_WORLD_TF_CONFIG ? "the first chief or worker of TF_CONFIG"
+	                                           : "MASTER_ADDR and MASTER_PORT";
 }
 
 const char *gt_world_variable(const struct gt_world_env *env, const char *name)
@@ -69,6 +74,10 @@ int gt_world_number(int *out, const struct gt_world_env *env, const char *name, 
 int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
     const char *name, struct gt_err *err)
 {
+	if (length > 2 && address[0] == '[' && address[length - 1] == ']') {
+		address++;
+		length -= 2;
+	}
 	if (!length || length >= sizeof(world->address))
 		return gt_err_set(err, GT_EINVAL, "%s: an address of %zu characters", name, length);
 	memcpy(world->address, address, length);
@@ -76,34 +85,91 @@ int gt_world_set_address(struct gt_world *world, const char *address, size_t len
 	return 0;
 }
 
-static bool is_loopback(const char *address)
+static bool is_there(const struct family *f, const struct gt_world_env *env)
 {
-	return !strcasecmp(address, "localhost") || !strncmp(address, "127.", 4) ||
-	       !strcmp(address, "::1");
+	return gt_world_variable(env, f->mark) &&
+	       (f->source != GT_WORLD_SLURM || gt_world_in_slurm_step(env)) &&
+	       (f->source != GT_WORLD_TORCHRUN || gt_world_variable(env, f->size));
 }
 
+static const struct family *find_from(const struct family *f, const struct gt_world_env *env)
+{
+	while (f < families + FAMILIES && !is_there(f, env))
+		f++;
+	return f < families + FAMILIES ? f : NULL;
+}
+
+/*
+ * A batch script may export RANK and WORLD_SIZE, computed from its own SLURM_PROCID, to all tasks
+ * that srun or mpirun starts:
+ *
+ *   task 0   RANK=0 WORLD_SIZE=2   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
+ *   task 1   RANK=0 WORLD_SIZE=2   SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2
+ *
+ * So where a second launcher counts as many ranks, its numbers are used. torchrun itself, which srun
+ * may have started once per node, also sets LOCAL_WORLD_SIZE.
+ */
 static const struct family *find_family(const struct gt_world_env *env)
 {
-	for (int i = 0; i < FAMILIES; i++)
-		if (gt_world_variable(env, families[i].mark) &&
-		    (families[i].source != GT_WORLD_SLURM || gt_world_in_slurm_step(env)))
-			return &families[i];
-	return NULL;
+	const struct family *first = find_from(families, env), *second;
+	struct gt_err ignored = GT_ERR_INIT;
+	int size, other_size;
+
+	if (!first || first->source != GT_WORLD_TORCHRUN ||
+	    gt_world_variable(env, first->local_size))
+		return first;
+	second = find_from(first + 1, env);
+	if (second && !gt_world_number(&size, env, first->size, 1, GT_WORLD_MAX_RANKS, &ignored) &&
+	    !gt_world_number(&other_size, env, second->size, 1, GT_WORLD_MAX_RANKS, &ignored) &&
+	    size == other_size)
+		return second;
+	return first;
 }
 
-/* Nobody says how many ranks are on this host: all of them, if rank 0 is said to be on this one, or
- * if nothing at all is said of other hosts. */
-static void guess_local(struct gt_world *world, const struct gt_world_env *env)
+/* No variable gives the number of ranks on this host: all are here, if rank 0 is, or if no variable
+ * mentions another host. */
+static bool is_one_host(const struct gt_world *world, const struct gt_world_env *env)
 {
 	const char *address = gt_world_variable(env, "MASTER_ADDR");
-	bool one_host =
-	    world->size == 1 ||
-	    (address ? is_loopback(address)
-	             : world->source == GT_WORLD_MPI ||
-	                   (world->source == GT_WORLD_SLURM && !gt_world_slurm_nodes(env)));
+	struct gt_world named;
 
-	world->local_rank = one_host ? world->rank : 0;
-	world->local_size = one_host ? world->size : 1;
+	if (world->size == 1)
+		return true;
+	if (address)
+		return !gt_world_set_address(
+		           &named, address, strlen(address), "MASTER_ADDR", GT_ERR_IGNORED) &&
+		       gt_world_is_this_host(named.address);
+	return world->source == GT_WORLD_MPI ||
+	       (world->source == GT_WORLD_SLURM && !gt_world_slurm_nodes(env));
+}
+
+static int fail_local_size(const struct gt_world *world, const char *name, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "%s is not set", name);
+	return gt_err_hint(err,
+	    "set it to the number of ranks on this host, or set MASTER_ADDR to 127.0.0.1 if all %d "
+	    "ranks are on this host",
+	    world->size);
+}
+
+static int read_local_size(struct gt_world *world, const struct gt_world_env *env,
+    const struct family *family, struct gt_err *err)
+{
+	int rc = 0;
+
+	world->local_size = 0;
+	if (gt_world_variable(env, family->local_size))
+		return gt_world_number(
+		    &world->local_size, env, family->local_size, 1, world->size, err);
+	if (family->source == GT_WORLD_SLURM)
+		rc = gt_world_slurm_local_size(&world->local_size, env, err);
+	if (rc || world->local_size)
+		return rc;
+	world->local_size = is_one_host(world, env) ? world->size : 1;
+	if (family->source != GT_WORLD_SLURM && world->local_size != world->size &&
+	    gt_world_variable(env, family->local_rank))
+		return fail_local_size(world, family->local_size, err);
+	return 0;
 }
 
 static int read_local(struct gt_world *world, const struct gt_world_env *env,
@@ -111,16 +177,8 @@ static int read_local(struct gt_world *world, const struct gt_world_env *env,
 {
 	bool has_rank = gt_world_variable(env, family->local_rank);
 	bool has_size = gt_world_variable(env, family->local_size);
-	int rc = 0;
+	int rc = read_local_size(world, env, family, err);
 
-	guess_local(world, env);
-	if (has_size)
-		rc = gt_world_number(
-		    &world->local_size, env, family->local_size, 1, world->size, err);
-	else if (family->source == GT_WORLD_SLURM)
-		rc = gt_world_slurm_local_size(&world->local_size, env, err);
-	else if (has_rank && world->local_size != world->size)
-		return gt_world_number(&world->local_size, env, family->local_size, 1, 1, err);
 	if (rc)
 		return rc;
 	/* Slurm may give the number of tasks per node of the job. A step may have fewer tasks. */
@@ -236,24 +294,67 @@ static int read_extras(struct gt_world *world, const struct gt_world_env *env, s
 	return rc;
 }
 
+/*
+ * One of RANK and WORLD_SIZE alone numbers no process: it is left over from a container or from a
+ * batch script. WORLD_SIZE has to agree with the launcher; without a launcher, it is the WORLD_SIZE
+ * or the RANK of a single process.
+ */
+static int check_leftover(
+    const struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
+{
+	const char *rank = gt_world_variable(env, "RANK");
+	const char *size = gt_world_variable(env, "WORLD_SIZE");
+	int number;
+
+	if (!rank == !size || (rank && world->source != GT_WORLD_ALONE))
+		return 0;
+	if (gt_world_number(&number, env, rank ? "RANK" : "WORLD_SIZE", 0, INT_MAX, err))
+		return err->code;
+	if (number == (rank ? 0 : world->size))
+		return 0;
+	if (world->source != GT_WORLD_ALONE) {
+		gt_err_set(err, GT_EINVAL, "WORLD_SIZE=%d, but %s has started %d ranks", number,
+		    gt_world_source_name(world->source), world->size);
+		return gt_err_hint(err, "unset WORLD_SIZE to train on these ranks");
+	}
+	gt_err_set(err, GT_EINVAL, "%s=%d, but %s is not set", rank ? "RANK" : "WORLD_SIZE", number,
+	    rank ? "WORLD_SIZE" : "RANK");
+	return gt_err_hint(err,
+	    "unset %s to train on one process, or start the ranks by {nproc} or by `torchrun "
+	    "--no-python`, which sets both",
+	    rank ? "RANK" : "WORLD_SIZE");
+}
+
+static int read_source(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
+{
+	const struct family *family = find_family(env);
+	const char *tf_config = gt_world_variable(env, "TF_CONFIG");
+	int rc;
+
+	if (!family)
+		return tf_config ? gt_world_tf_config(world, tf_config, err) : 0;
+	rc = read_numbers(world, env, family, err);
+	if (!rc && world->size > 1 && !(rc = read_address(world, env, err)))
+		rc = read_port(world, env, err);
+	return rc;
+}
+
 int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct gt_err *err)
 {
 	const struct gt_world_env env = { get, self };
 	struct gt_world world = { .size = 1, .local_size = 1 };
-	const struct family *family = find_family(&env);
-	const char *tf_config = gt_world_variable(&env, "TF_CONFIG");
-	int rc = 0;
+	int rc;
 
 	*out = (struct gt_world){ 0 };
-	if (family)
-		rc = read_numbers(&world, &env, family, err);
-	else if (tf_config)
-		rc = gt_world_tf_config(&world, tf_config, err);
-	if (!rc && world.size > 1 && family)
-		(void)((rc = read_address(&world, &env, err)) ||
-		       (rc = read_port(&world, &env, err)));
+	rc = read_source(&world, &env, err);
+	if (!rc)
+		rc = check_leftover(&world, &env, err);
 	if (!rc)
 		rc = read_extras(&world, &env, err);
+	if (rc && !err->hint[0])
+		gt_err_hint(err,
+		    "the launcher of the ranks sets this variable; without a launcher, "
+		    "unset it: {nproc} starts ranks");
 	if (rc)
 		return rc;
 	*out = world;

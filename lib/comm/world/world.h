@@ -35,12 +35,18 @@ struct gt_world {
  * Set *out from the environment variables of this process.
  *
  * Source. The sources are tried in the order of enum gt_world_source, from GT_WORLD_GTRAIN on. The
- * first source whose variables are set is used. There is one exception: if PMI_RANK is set without
- * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. GT_WORLD_SLURM is used
- * only for processes that srun starts. Processes that Slurm's batch script starts directly also
- * have Slurm's variables, but these do not number the processes.
+ * first source whose variables are set is used. There are two exceptions. If PMI_RANK is set without
+ * variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. If RANK and WORLD_SIZE
+ * are set without LOCAL_WORLD_SIZE, and MPI or Slurm has started WORLD_SIZE ranks, then MPI's or
+ * Slurm's variables are used: a batch script may have exported one RANK to all of them.
+ * GT_WORLD_SLURM is used only for processes that srun starts. Processes that Slurm's batch script
+ * starts directly also have Slurm's variables, but these do not number the processes.
  *
- * Address. The address of rank 0 is MASTER_ADDR. If this is not set:
+ * Left-over variables. If only one of RANK and WORLD_SIZE is set, this is not torchrun. RANK=0 or
+ * WORLD_SIZE=1 is then one process, or a task of another launcher. A WORLD_SIZE that differs from
+ * the number of ranks is an error.
+ *
+ * Address. The address of rank 0 is MASTER_ADDR, without brackets. If this is not set:
  *
  *   gtrain      127.0.0.1 if there is one host; otherwise an error
  *   torchrun    an error, unless there is only one rank
@@ -59,9 +65,10 @@ struct gt_world {
  * TF_CONFIG.
  *
  * Local ranks. Some schedulers set only the rank and the number of ranks. Then this function
- * assumes that all ranks are on one host in three cases: MASTER_ADDR is a loopback address;
- * MASTER_ADDR is not set, and the source is MPI; MASTER_ADDR is not set, and Slurm gives no list of
- * nodes. In all other cases, it assumes that each host has one rank.
+ * assumes that all ranks are on one host in three cases: MASTER_ADDR is an address or a name of
+ * this host; MASTER_ADDR is not set, and the source is MPI; MASTER_ADDR is not set, and Slurm gives
+ * no list of nodes. In all other cases, it assumes that each host has one rank. To find out whether
+ * MASTER_ADDR is a name of this host, it may ask the name service, which can take seconds.
  *
  * GTRAIN_SECRET, the secret of the job, is read for every source.
  *
@@ -84,5 +91,8 @@ int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct
 
 /* Return the name of a source for messages: "torchrun", for example. */
 const char *gt_world_source_name(enum gt_world_source source);
+
+/* Return the names of the variables that give the address and the port of rank 0, for messages. */
+const char *gt_world_address_source(const struct gt_world *world);
 
 #endif
