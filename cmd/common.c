@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/synonyms.h"
 #include "cmd/topics.h"
 #include "lib/base/option_names.h"
 #include "lib/comm/launch/launch.h"
@@ -132,6 +133,7 @@ int gt_cmd_begin(
 	rc = gt_opts_init(&env->opts, env->cmd->options(), values, &err);
 	if (rc)
 		return gt_cmd_end(env, rc, &err);
+	env->opts.synonyms = gt_cmd_synonyms;
 	rc = gt_opts_parse(&env->opts, argc, argv, &err);
 	set_up_log(env, common);
 	if (!rc && common->help) {

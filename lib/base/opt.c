@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lib/base/opt_value.h"
-#include "lib/base/suggest.h"
 
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length)
 {
@@ -152,20 +151,8 @@ struct cursor {
 static int unknown_option(
     const struct gt_opts *opts, const char *name, size_t length, struct gt_err *err)
 {
-	char word[64];
-	struct gt_suggest near = { .word = word };
-
 	gt_err_set(err, GT_EINVAL, "unknown option '--%.*s'", (int)length, name);
-	if (length >= sizeof(word))
-		return GT_EINVAL;
-	memcpy(word, name, length);
-	word[length] = '\0';
-	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
-		if (row->name)
-			gt_suggest_offer(&near, row->name);
-	if (near.best)
-		gt_err_hint(err, "did you mean '--%s'?", near.best);
-	return GT_EINVAL;
+	return gt_opt_hint_unknown(opts, name, length, true, err);
 }
 
 /* A word that starts like a long option is almost always one, and the value was forgotten. */

@@ -117,6 +117,16 @@ struct gt_opt_list {
 /* The source of a value, in ascending order of priority. */
 enum gt_opt_source { GT_OPT_DEFAULT, GT_OPT_CONFIG, GT_OPT_COMMAND_LINE };
 
+/* A row of a table of words that other programs have for an option. The table ends with a row of
+ * zeros. A hint about an unknown option comes from the first row that has its name. */
+struct gt_opt_synonym {
+	const char *words;  /* separated by spaces; case, dashes and underscores do not count */
+	const char *option; /* the row counts only in tables with this option */
+	const char *value;  /* the value to give; NULL: its form is that of the option */
+	const char *note;   /* the whole hint, where the option is not the answer; or NULL */
+	const char *beside; /* the table must have this option, too; or NULL */
+};
+
 /* An option table together with the struct that holds the values. */
 struct gt_opts {
 	const struct gt_opt *table;
@@ -127,6 +137,7 @@ struct gt_opts {
 	bool *agrees;
 	char **operands; /* [operand_count] words that are not options, borrowed from argv */
 	int operand_count;
+	const struct gt_opt_synonym *synonyms; /* for hints; NULL: none. Set after gt_opts_init() */
 	/* [operand_count] For each operand: the option directly before it in argv, if this option
 	 * has an optional value and the user did not give the value. Otherwise NULL. Used for
 	 * error messages. */
@@ -178,6 +189,17 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
 /* Return the row of the option with this name, or NULL. `name` has `length` bytes, and needs no
  * zero byte at the end. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
+
+/* Write the form of the option's value as the help shows it to `out`: " N", " sgd|adam", "=yes|no",
+ * "[=SECONDS]"; "" if there is none. `size` is the size of `out` in bytes. */
+void gt_opt_form(char *out, size_t size, const struct gt_opt *row);
+
+/* Set the hint of an error about an unknown option: the option with the same letters, the one that
+ * opts->synonyms names, or the most similar one, if there is any. `name` has `length` bytes. With
+ * `command_line`, the hint has the form of a command line, otherwise that of a configuration file.
+ * Return err->code. */
+int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t length,
+    bool command_line, struct gt_err *err);
 
 /* Write `words`, a list ended by NULL, to `out`, with ", " between them. `size` is the size of
  * `out` in bytes; a longer text is cut off. */

@@ -9,24 +9,13 @@ enum { WIDTH = 80, HELP_COLUMN = 28 };
 /* "      --lr-schedule constant|step|cosine|wsd"; returns its columns. */
 static int print_left(FILE *stream, const struct gt_opt *row)
 {
+	char form[160];
 	int columns;
 
 	columns = row->letter ? fprintf(stream, "  -%c, --%s", row->letter, row->name)
 	                      : fprintf(stream, "      --%s", row->name);
-	if (row->type == GT_OPT_CHOICE) {
-		for (size_t i = 0; row->words[i]; i++)
-			columns += fprintf(stream, "%s%s",
-			    i              ? "|"
-			    : row->implied ? "[="
-			                   : " ",
-			    row->words[i]);
-		columns += row->implied ? fprintf(stream, "]") : 0;
-	} else if (row->type == GT_OPT_YESNO) {
-		columns += fprintf(stream, "=yes|no");
-	} else if (gt_opt_takes_value(row)) {
-		columns += fprintf(stream, row->implied ? "[=%s]" : " %s", row->metavar);
-	}
-	return columns;
+	gt_opt_form(form, sizeof(form), row);
+	return columns + fprintf(stream, "%s", form);
 }
 
 /* Write words from `column` on, breaking lines at WIDTH. Returns the column reached. */

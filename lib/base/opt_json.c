@@ -7,7 +7,6 @@
 
 #include "lib/base/file.h"
 #include "lib/base/opt_value.h"
-#include "lib/base/suggest.h"
 
 /* ---- values ---- */
 
@@ -168,19 +167,6 @@ static int set_value(
 	}
 }
 
-static int unknown_key(const struct gt_opts *opts, const char *key, struct gt_err *err)
-{
-	struct gt_suggest near = { .word = key };
-
-	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
-		if (row->name && !(row->flags & GT_OPT_ONCE))
-			gt_suggest_offer(&near, row->name);
-	gt_err_set(err, GT_EINVAL, "unknown option '%s'", key);
-	if (near.best)
-		gt_err_hint(err, "did you mean '%s'?", near.best);
-	return GT_EINVAL;
-}
-
 /* Whether the command line has already settled the matter. */
 static bool overruled(const struct gt_opts *opts, const struct gt_opt *row)
 {
@@ -207,8 +193,10 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 
 		if (!strcmp(key, GT_OPT_ABOUT))
 			continue;
-		if (!row)
-			return unknown_key(opts, key, err);
+		if (!row) {
+			gt_err_set(err, GT_EINVAL, "unknown option '%s'", key);
+			return gt_opt_hint_unknown(opts, key, strlen(key), false, err);
+		}
 		if (row->flags & GT_OPT_ONCE)
 			return gt_err_set(err, GT_EINVAL,
 			    "'%s' belongs on the command line, not in a configuration file", key);

@@ -1,0 +1,149 @@
+/* opt_unknown.c - the option that a user meant by an unknown name. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/opt.h"
+#include "lib/base/suggest.h"
+
+enum { NAME = 64, FORM = 160 };
+
+/* A letter without its case; dashes and underscores are skipped. Returns 0 at the end. */
+static char next_letter(const char **p, const char *end)
+{
+	while (*p < end && (**p == '-' || **p == '_'))
+		++*p;
+	return *p < end ? (char)tolower((unsigned char)*(*p)++) : '\0';
+}
+
+/* Whether two names have the same letters: "batch_size" and "batchSize" are "batch-size". */
+static bool same_letters(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	const char *a_end = a + a_length, *b_end = b + b_length;
+	char letter;
+
+	do {
+		letter = next_letter(&a, a_end);
+		if (letter != next_letter(&b, b_end))
+			return false;
+	} while (letter);
+	return true;
+}
+
+/* Whether one of the words, which spaces separate, has the letters of `name`. */
+static bool has_word(const char *words, const char *name)
+{
+	while (*words) {
+		size_t length = strcspn(words, " ");
+
+		if (same_letters(words, length, name, strlen(name)))
+			return true;
+		words += length;
+		words += strspn(words, " ");
+	}
+	return false;
+}
+
+static const struct gt_opt *find_row(const struct gt_opt *table, const char *name)
+{
+	return name ? gt_opt_find(table, name, strlen(name)) : NULL;
+}
+
+static const struct gt_opt_synonym *find_synonym(const struct gt_opts *opts, const char *name)
+{
+	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++)
+		if (find_row(opts->table, s->option) &&
+		    (!s->beside || find_row(opts->table, s->beside)) && has_word(s->words, name))
+			return s;
+	return NULL;
+}
+
+void gt_opt_form(char *out, size_t size, const struct gt_opt *row)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	if (row->type == GT_OPT_FLAG)
+		return;
+	if (row->type == GT_OPT_YESNO) {
+		snprintf(out, size, "=yes|no");
+	} else if (row->type != GT_OPT_CHOICE) {
+		snprintf(out, size, row->implied ? "[=%s]" : " %s", row->metavar);
+	} else {
+		for (size_t i = 0; row->words[i] && used < size; i++)
+			used += (size_t)snprintf(out + used, size - used, "%s%s",
+			    i              ? "|"
+			    : row->implied ? "[="
+			                   : " ",
+			    row->words[i]);
+		if (row->implied && used < size)
+			snprintf(out + used, size - used, "]");
+	}
+}
+
+static int hint_synonym(const struct gt_opts *opts, const struct gt_opt_synonym *s,
+    bool command_line, struct gt_err *err)
+{
+	char form[FORM];
+
+	if (s->note)
+		return gt_err_hint(err, "%s", s->note);
+	if (!command_line && s->value)
+		return gt_err_hint(err, "did you mean '%s', as in \"%s\": \"%s\"?", s->option,
+		    s->option, s->value);
+	if (!command_line)
+		return gt_err_hint(err, "did you mean '%s'?", s->option);
+	if (s->value)
+		snprintf(form, sizeof(form), " %s", s->value);
+	else
+		gt_opt_form(form, sizeof(form), find_row(opts->table, s->option));
+	return gt_err_hint(err, "did you mean '--%s%s'?", s->option, form);
+}
+
+static bool is_named(const struct gt_opt *row, bool command_line)
+{
+	return row->name && (command_line || !(row->flags & GT_OPT_ONCE));
+}
+
+static const char *find_same_letters(
+    const struct gt_opts *opts, const char *name, bool command_line)
+{
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if (is_named(row, command_line) &&
+		    same_letters(row->name, strlen(row->name), name, strlen(name)))
+			return row->name;
+	return NULL;
+}
+
+static const char *find_similar(const struct gt_opts *opts, const char *name, bool command_line)
+{
+	struct gt_suggest near = { .word = name };
+
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if (is_named(row, command_line))
+			gt_suggest_offer(&near, row->name);
+	return near.best;
+}
+
+int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t length,
+    bool command_line, struct gt_err *err)
+{
+	const struct gt_opt_synonym *synonym = NULL;
+	const char *near;
+	char word[NAME];
+
+	if (length >= sizeof(word))
+		return err->code;
+	memcpy(word, name, length);
+	word[length] = '\0';
+	near = find_same_letters(opts, word, command_line);
+	if (!near)
+		synonym = find_synonym(opts, word);
+	if (synonym)
+		return hint_synonym(opts, synonym, command_line, err);
+	if (!near)
+		near = find_similar(opts, word, command_line);
+	if (near)
+		gt_err_hint(err, "did you mean '%s%s'?", command_line ? "--" : "", near);
+	return err->code;
+}
