@@ -6,6 +6,7 @@
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/data/sets.h"
+#include "cmd/synonyms.h"
 #include "cmd/topics.h"
 #include "lib/base/suggest.h"
 
@@ -164,6 +165,24 @@ static const struct gt_cmd *resolve_in(
 	return fail(&near, list, what, err);
 }
 
+/* A word of another program, or one of a group whose name was left out. */
+static void hint_habit(const char *word, struct gt_err *err)
+{
+	for (const struct gt_cmd_habit *h = gt_cmd_habits; h->words; h++)
+		if (gt_suggest_has_word(h->words, word)) {
+			gt_err_hint(err, "did you mean '%s'?", h->use);
+			return;
+		}
+	for (const struct gt_cmd *cmd = commands; cmd->name; cmd++) {
+		const char *space = strchr(cmd->name, ' ');
+
+		if (space && !strcmp(space + 1, word)) {
+			gt_err_hint(err, "did you mean 'gtrain %s'?", cmd->name);
+			return;
+		}
+	}
+}
+
 static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
 {
 	struct gt_suggest near = { .word = word };
@@ -186,7 +205,9 @@ static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
 			gt_suggest_offer(&near, other_names[i].name);
 	}
 	snprintf(what, sizeof(what), "'%.80s' is not a command", word);
-	return fail(&near, "gtrain help", what, err);
+	fail(&near, "gtrain help", what, err);
+	hint_habit(word, err);
+	return NULL;
 }
 
 const struct gt_cmd *gt_cmd_resolve(

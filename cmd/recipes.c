@@ -2,12 +2,14 @@
 #include "cmd/recipes.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/opt_json.h"
 #include "lib/base/suggest.h"
+#include "lib/train/run/run_list.h"
 
 /* A folder may have the name of a recipe, as the directory of its run. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config)
@@ -62,6 +64,27 @@ static int fail_name(const char *config, struct gt_err *err)
 	                 : gt_err_hint(err, "'gtrain help recipes' lists the recipes");
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* A run directory means its config.json. */
+static int load_folder(struct gt_opts *opts, const char *folder, struct gt_err *err)
+{
+	char path[PATH_MAX], runs[320];
+
+	if (snprintf(path, sizeof(path), "%s/config.json", folder) < PATH_MAX &&
+	    !access(path, F_OK))
+		return gt_opts_load(opts, path, err);
+	gt_err_set(err, GT_EIO, "--config: '%s' is a folder without config.json", folder);
+	return gt_run_list(runs, sizeof(runs), folder)
+	           ? gt_err_hint(err, "name one of its runs: %s", runs)
+	           : gt_err_hint(err, "name a configuration file or a run");
+}
+
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err)
 {
 	const struct gt_cmd_recipe *recipe = gt_cmd_recipe_find(config);
@@ -70,7 +93,7 @@ int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *
 		return load_recipe(opts, recipe, err);
 	if (!strpbrk(config, "./") && access(config, F_OK) && errno == ENOENT)
 		return fail_name(config, err);
-	return gt_opts_load(opts, config, err);
+	return is_folder(config) ? load_folder(opts, config, err) : gt_opts_load(opts, config, err);
 }
 
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err)

@@ -1,4 +1,4 @@
-/* synonyms.c - words of torchrun, Lightning, transformers, accelerate, Keras and others for options. */
+/* synonyms.c - words of torchrun, Lightning, transformers, accelerate, Keras and others. */
 #include "cmd/synonyms.h"
 
 #include <stddef.h>
@@ -277,5 +277,32 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "no-color no-colour colour", "color", NULL, NULL, NULL },
 	{ "usage", "help", NULL, NULL, NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
+};
+/* clang-format on */
+
+/* clang-format off */
+const struct gt_cmd_habit gt_cmd_habits[] = {
+	{ "fit run launch learn trainer start pretrain", "gtrain train --model MODEL --data DATA" },
+	{ "finetune transfer", "gtrain train --init-from CKPT --data DATA" },
+	{ "resume continue restart", "gtrain train --resume RUN" },
+	{ "torchrun distributed ddp accelerate", "gtrain train --nproc N ..." },
+	{ "dry-run summary estimate estimate-memory", "gtrain train --dry-run ..." },
+	{ "recipe", "gtrain help recipes" },
+	{ "test validate val evaluate score accuracy metrics measure", "gtrain eval --ckpt RUN --data DATA" },
+	{ "infer inference classify detect label", "gtrain predict --ckpt RUN INPUT..." },
+	{ "sample chat complete completion prompt write", "gtrain generate --ckpt RUN --prompt TEXT" },
+	{ "export to-hf to-safetensors save", "gtrain ckpt convert RUN -o OUT" },
+	{ "average soup", "gtrain ckpt merge --average A B -o OUT" },
+	{ "ls list inspect show keys list-tensors", "gtrain ckpt ls FILE" },
+	{ "check validate-checkpoint scan", "gtrain ckpt verify FILE" },
+	{ "compare", "gtrain ckpt diff A B" },
+	{ "download fetch get pull", "gtrain data get NAME" },
+	{ "datasets list-data", "gtrain data ls" },
+	{ "devices gpus gpu info env status monitor smi top list-devices nvidia-smi", "gtrain probe" },
+	{ "benchmark perf speed", "gtrain bench allreduce" },
+	{ "models", "gtrain help models" },
+	{ "version", "gtrain --version" },
+	{ "usage man", "gtrain help" },
+	{ NULL, NULL },
 };
 /* clang-format on */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
@@ -125,6 +126,21 @@ static int check_weights(
 	return 0;
 }
 
+/* A number in place of the name of a data set is a share of the data. */
+static int check_val(const struct gt_train_cli *cli, struct gt_err *err)
+{
+	double share;
+
+	if (!cli->train.val || !gt_text_parse_double(&share, cli->train.val))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--val: '%s' is not the name of a data set", cli->train.val);
+	if (share > 0 && share < 1)
+		return gt_err_hint(
+		    err, "--val-split %s holds out this part of the data", cli->train.val);
+	return gt_err_hint(
+	    err, "--val-split F holds out a part of the data, as in --val-split 0.1");
+}
+
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
@@ -136,7 +152,7 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
 		return gt_err_hint(err, "--out DIR names the run to go on with");
 	}
-	if (check_weights(env, cli, err))
+	if (check_weights(env, cli, err) || check_val(cli, err))
 		return err->code;
 	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");

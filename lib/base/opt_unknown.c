@@ -1,5 +1,4 @@
 /* opt_unknown.c - the option that a user meant by an unknown name. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,42 +6,6 @@
 #include "lib/base/suggest.h"
 
 enum { NAME = 64, FORM = 160 };
-
-/* A letter without its case; dashes and underscores are skipped. Returns 0 at the end. */
-static char next_letter(const char **p, const char *end)
-{
-	while (*p < end && (**p == '-' || **p == '_'))
-		++*p;
-	return *p < end ? (char)tolower((unsigned char)*(*p)++) : '\0';
-}
-
-/* Whether two names have the same letters: "batch_size" and "batchSize" are "batch-size". */
-static bool same_letters(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-	const char *a_end = a + a_length, *b_end = b + b_length;
-	char letter;
-
-	do {
-		letter = next_letter(&a, a_end);
-		if (letter != next_letter(&b, b_end))
-			return false;
-	} while (letter);
-	return true;
-}
-
-/* Whether one of the words, which spaces separate, has the letters of `name`. */
-static bool has_word(const char *words, const char *name)
-{
-	while (*words) {
-		size_t length = strcspn(words, " ");
-
-		if (same_letters(words, length, name, strlen(name)))
-			return true;
-		words += length;
-		words += strspn(words, " ");
-	}
-	return false;
-}
 
 static const struct gt_opt *find_row(const struct gt_opt *table, const char *name)
 {
@@ -53,7 +16,8 @@ static const struct gt_opt_synonym *find_synonym(const struct gt_opts *opts, con
 {
 	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++)
 		if (find_row(opts->table, s->option) &&
-		    (!s->beside || find_row(opts->table, s->beside)) && has_word(s->words, name))
+		    (!s->beside || find_row(opts->table, s->beside)) &&
+		    gt_suggest_has_word(s->words, name))
 			return s;
 	return NULL;
 }
@@ -109,8 +73,7 @@ static const char *find_same_letters(
     const struct gt_opts *opts, const char *name, bool command_line)
 {
 	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
-		if (is_named(row, command_line) &&
-		    same_letters(row->name, strlen(row->name), name, strlen(name)))
+		if (is_named(row, command_line) && gt_suggest_same_letters(row->name, name))
 			return row->name;
 	return NULL;
 }

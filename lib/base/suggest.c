@@ -1,6 +1,7 @@
 /* suggest.c - the nearest right word to a mistyped one. */
 #include "lib/base/suggest.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { LONGEST = 48 }; /* no command or option comes near this */
@@ -52,4 +53,44 @@ void gt_suggest_offer(struct gt_suggest *near, const char *candidate)
 		near->best = candidate;
 		near->distance = d;
 	}
+}
+
+/* A letter without its case; dashes and underscores are skipped. Returns 0 at the end. */
+static char next_letter(const char **p, const char *end)
+{
+	while (*p < end && (**p == '-' || **p == '_'))
+		++*p;
+	return *p < end ? (char)tolower((unsigned char)*(*p)++) : '\0';
+}
+
+/* Whether two names have the same letters: "batch_size" and "batchSize" are "batch-size". */
+static bool same_letters(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	const char *a_end = a + a_length, *b_end = b + b_length;
+	char letter;
+
+	do {
+		letter = next_letter(&a, a_end);
+		if (letter != next_letter(&b, b_end))
+			return false;
+	} while (letter);
+	return true;
+}
+
+bool gt_suggest_same_letters(const char *a, const char *b)
+{
+	return same_letters(a, strlen(a), b, strlen(b));
+}
+
+bool gt_suggest_has_word(const char *words, const char *name)
+{
+	while (*words) {
+		size_t length = strcspn(words, " ");
+
+		if (same_letters(words, length, name, strlen(name)))
+			return true;
+		words += length;
+		words += strspn(words, " ");
+	}
+	return false;
 }

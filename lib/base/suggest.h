@@ -2,6 +2,8 @@
 #ifndef GT_BASE_SUGGEST_H
 #define GT_BASE_SUGGEST_H
 
+#include <stdbool.h>
+
 /*
  * Set `word` to the mistyped word, and pass all valid words to gt_suggest_offer() one after the
  * other. Afterwards `best` is the most similar valid word; if several are equally similar, the
@@ -29,5 +31,12 @@ struct gt_suggest {
 
 /* Compare a valid word with near->word, and update near->best. */
 void gt_suggest_offer(struct gt_suggest *near, const char *candidate);
+
+/* Return whether two names have the same letters. Case, dashes and underscores do not count: so
+ * "batch_size" and "batchSize" are "batch-size". */
+bool gt_suggest_same_letters(const char *a, const char *b);
+
+/* Return whether one of `words`, which are separated by spaces, has the letters of `name`. */
+bool gt_suggest_has_word(const char *words, const char *name);
 
 #endif

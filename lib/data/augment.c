@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/philox.h"
+#include "lib/base/suggest.h"
 #include "lib/data/source.h"
 
 /* ---- crop, flip ---- */
@@ -126,6 +127,7 @@ static const struct gt_setting mixup_settings[] = {
 };
 
 enum { MOST_FACTOR = 10, MOST_ALPHA = 1000 };
+enum { WORD = 48 }; /* for hints about longer names, their first letters count */
 
 /* An augmentation, in the order in which they are applied. */
 static const struct augmentation {
@@ -288,23 +290,35 @@ static int find(const struct piece *name)
 	return i;
 }
 
+/* Returns `word`, cut off where the piece is longer. */
+static const char *copy_word(char word[WORD], const struct piece *p)
+{
+	snprintf(word, WORD, "%.*s", (int)p->length, p->text);
+	return word;
+}
+
 static int unknown(const struct piece *name, struct gt_err *err)
 {
-	char list[120] = "";
+	char list[120] = "", word[WORD];
+	struct gt_suggest near = { .word = copy_word(word, name) };
 
 	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
 		size_t used = strlen(list);
 
 		snprintf(list + used, sizeof(list) - used, "%s, ", table[i].form.name);
+		gt_suggest_offer(&near, table[i].form.name);
 	}
 	gt_err_set(err, GT_EINVAL, "unknown augmentation '%.*s'", (int)name->length, name->text);
+	if (near.best)
+		return gt_err_hint(err, "did you mean '%s'? Known: %snone", near.best, list);
 	return gt_err_hint(err, "known: %snone; separated by commas", list);
 }
 
 static int unknown_setting(
     const struct augmentation *a, const struct piece *key, struct gt_err *err)
 {
-	char list[120] = "";
+	char list[120] = "", word[WORD];
+	struct gt_suggest near = { .word = copy_word(word, key) };
 
 	gt_err_set(err, GT_EINVAL, "augmentation '%s' has no setting '%.*s'", a->form.name,
 	    (int)key->length, key->text);
@@ -312,8 +326,12 @@ static int unknown_setting(
 		size_t used = strlen(list);
 
 		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", s->key);
+		gt_suggest_offer(&near, s->key);
 	}
-	return *list ? gt_err_hint(err, "its settings: %s", list) : err->code;
+	if (near.best)
+		return gt_err_hint(err, "did you mean '%s'? Its settings: %s", near.best, list);
+	return gt_err_hint(err, *list ? "its settings: %s" : "it has none, so write '%s' alone",
+	    *list ? list : a->form.name);
 }
 
 /* One "key=value" of an augmentation; `seen` has a bit for each that came before. */

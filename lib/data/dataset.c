@@ -8,8 +8,10 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/base/suggest.h"
 #include "lib/base/text.h"
 #include "lib/data/get/sets.h"
+#include "lib/data/guess.h"
 #include "lib/data/source.h"
 
 static const struct gt_source_kind *const kinds[] = {
@@ -39,9 +41,41 @@ const struct gt_data_form *gt_data_form(int i)
 	return kinds[i] ? &kinds[i]->form : NULL;
 }
 
+enum { GUESS = 400 };
+
+static bool add_settings(char *out, size_t size, const struct gt_spec *spec)
+{
+	for (int i = 0; i < spec->count; i++) {
+		size_t used = strlen(out);
+
+		snprintf(out + used, size - used, ",%s=%s", spec->keys[i], spec->values[i]);
+	}
+	return true;
+}
+
+/* The spec that was probably meant: a similar kind, the kind of an existing file, or a similar name
+ * of a well-known data set. Settings that were given are kept. */
+static bool guess_spec(char *out, size_t size, const struct gt_spec *spec)
+{
+	struct gt_suggest near = { .word = spec->kind };
+	bool named = *spec->path;
+
+	for (int i = 0; named && kinds[i]; i++)
+		gt_suggest_offer(&near, kinds[i]->form.name);
+	if (!near.best && gt_data_guess(out, size, named ? spec->path : spec->kind))
+		return add_settings(out, size, spec);
+	for (const struct gt_set *set = gt_sets(); !named && set->name; set++)
+		if (set->kind)
+			gt_suggest_offer(&near, set->name);
+	if (!near.best)
+		return false;
+	snprintf(out, size, "%s%s%s", near.best, named ? ":" : "", spec->path);
+	return add_settings(out, size, spec);
+}
+
 static const struct gt_source_kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
 {
-	char list[120] = "";
+	char list[120] = "", guess[GUESS];
 
 	for (int i = 0; kinds[i]; i++) {
 		size_t used = strlen(list);
@@ -52,7 +86,11 @@ static const struct gt_source_kind *find_kind(const struct gt_spec *spec, struct
 		    kinds[i]->form.name);
 	}
 	gt_err_set(err, GT_EINVAL, "unknown kind of data '%s'", spec->kind);
-	gt_err_hint(err, "write KIND:PATH; kinds: %s; 'gtrain help data' describes them", list);
+	if (guess_spec(guess, sizeof(guess), spec))
+		gt_err_hint(err, "did you mean '%s'?", guess);
+	else
+		gt_err_hint(
+		    err, "write KIND:PATH; kinds: %s; 'gtrain help data' describes them", list);
 	return NULL;
 }
 
@@ -147,6 +185,7 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_source_kind *kind = find_kind(spec, err);
+	char guess[GUESS];
 	int rc;
 
 	if (!kind)
@@ -155,7 +194,9 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 		return gt_err_set(err, GT_EINVAL, "'%s' data have classes", spec->kind);
 	if (!*spec->path && !kind->pathless && !request->inputs) {
 		gt_err_set(err, GT_EINVAL, "data '%s' has no path", spec->kind);
-		return gt_err_hint(err, "write %s:%s", spec->kind, kind->form.path);
+		return gt_data_guess(guess, sizeof(guess), spec->kind)
+		           ? gt_err_hint(err, "did you mean '%s'?", guess)
+		           : gt_err_hint(err, "write %s:%s", spec->kind, kind->form.path);
 	}
 	rc = check_keys(kind, spec, request->inputs, err);
 	if (!rc && !request->inputs)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/suggest.h"
 #include "lib/data/get/sets.h"
 
 /*
@@ -104,25 +105,40 @@ void gt_spec_release(struct gt_spec *spec)
 	*spec = (struct gt_spec){ 0 };
 }
 
-int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err)
+/* Settings of {model} that are sometimes given to the data. */
+static const char model_settings[] = "block layers heads width dropout bias vocab classes image";
+
+static int fail_key(const struct gt_spec *spec, int i, const char *const *known, struct gt_err *err)
 {
+	struct gt_suggest near = { .word = spec->keys[i] };
 	char list[160] = "";
 
+	for (const char *const *k = known; *k; k++) {
+		size_t used = strlen(list);
+
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *k);
+		gt_suggest_offer(&near, *k);
+	}
+	gt_err_set(err, GT_EINVAL, "unknown option '%s' for '%s' data", spec->keys[i], spec->kind);
+	if (near.best)
+		return gt_err_hint(err, "did you mean '%s=%s'? Known options: %s", near.best,
+		    spec->values[i], list);
+	if (gt_suggest_has_word(model_settings, spec->keys[i]))
+		return gt_err_hint(err, "%s is a setting of {model}, as in NAME:%s=%s",
+		    spec->keys[i], spec->keys[i], spec->values[i]);
+	return gt_err_hint(
+	    err, *list ? "known options: %s" : "'%s' data have none", *list ? list : spec->kind);
+}
+
+int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err)
+{
 	for (int i = 0; i < spec->count; i++) {
 		const char *const *k = known;
 
 		while (*k && strcmp(*k, spec->keys[i]))
 			k++;
-		if (*k)
-			continue;
-		for (k = known; *k; k++) {
-			size_t used = strlen(list);
-
-			snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *k);
-		}
-		gt_err_set(
-		    err, GT_EINVAL, "unknown option '%s' for '%s' data", spec->keys[i], spec->kind);
-		return *list ? gt_err_hint(err, "known options: %s", list) : err->code;
+		if (!*k)
+			return fail_key(spec, i, known, err);
 	}
 	return 0;
 }

@@ -185,6 +185,22 @@ static void print_value(enum key_type type, const void *value, char text[GT_MODE
 	}
 }
 
+/* `value` is NULL where there was no "=". */
+static int fail_setting(
+    const struct gt_model *m, const char *key, const char *value, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = key };
+
+	gt_err_set(err, GT_EINVAL, "model '%s': unknown setting '%s'", m->arch->name, key);
+	for (int i = 0; i < KEYS; i++)
+		if (row_is_for(i, m->arch))
+			gt_suggest_offer(&near, keys[i].name);
+	if (near.best && value)
+		return gt_err_hint(
+		    err, "did you mean '%s=%s'? It takes: %s", near.best, value, m->arch->keys);
+	return gt_err_hint(err, *m->arch->keys ? "it takes: %s" : "it takes none%s", m->arch->keys);
+}
+
 static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 {
 	char *value = strchr(pair, '=');
@@ -202,8 +218,7 @@ static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 		return gt_err_hint(err, "write %s=%s; 'gtrain help models' describes the settings",
 		    pair, forms[keys[i].type]);
 	}
-	gt_err_set(err, GT_EINVAL, "model '%s': unknown setting '%s'", m->arch->name, pair);
-	return gt_err_hint(err, *m->arch->keys ? "it takes: %s" : "it takes none%s", m->arch->keys);
+	return fail_setting(m, pair, value, err);
 }
 
 static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
@@ -213,10 +228,9 @@ static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
 	if (c->size_count == GT_MODEL_MAX_LAYERS)
 		return gt_err_set(err, GT_EINVAL, "model '%s': more than %d sizes", m->arch->name,
 		    GT_MODEL_MAX_LAYERS);
-	if (!parse_int(text, &c->sizes[c->size_count++])) {
-		gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a size", m->arch->name, text);
-		return gt_err_hint(err, "inputs, hidden layers and classes, as in mlp:784,256,10");
-	}
+	if (!parse_int(text, &c->sizes[c->size_count++]))
+		return gt_err_set(
+		    err, GT_EINVAL, "model '%s': '%s' is not a size", m->arch->name, text);
 	return 0;
 }
 
@@ -224,16 +238,15 @@ static int parse_settings(struct gt_model *m, char *settings, struct gt_err *err
 {
 	bool sizes = !strcmp(m->arch->keys, "sizes");
 	char *p;
+	int rc = 0;
 
-	while ((p = strsep(&settings, ","))) {
-		int rc = sizes ? parse_size(m, p, err) : parse_pair(m, p, err);
-
-		if (rc)
-			return rc;
-	}
-	if (sizes && m->config.size_count < 2)
-		return gt_err_set(err, GT_EINVAL, "model '%s': at least two sizes", m->arch->name);
-	return 0;
+	while (!rc && (p = strsep(&settings, ",")))
+		rc = sizes ? parse_size(m, p, err) : parse_pair(m, p, err);
+	if (!rc && sizes && m->config.size_count < 2)
+		rc = gt_err_set(err, GT_EINVAL, "model '%s': at least two sizes", m->arch->name);
+	if (rc && sizes)
+		gt_err_hint(err, "inputs, hidden layers and classes, as in mlp:784,256,10");
+	return rc;
 }
 
 static const struct gt_arch *find_arch(const char *name, struct gt_err *err)

@@ -112,6 +112,24 @@ def values(_folder):
         yield f"--{option} {value} is accepted", "" if good and not missing else f"{said} {missing}"
 
 
+def words_for_commands(_folder):
+    """Words for commands are no commands, and the commands they stand for exist."""
+    with open(TABLE, encoding="ascii") as f:
+        text = f.read().split("gt_cmd_habits[] = {", 1)[1]
+    names, seen = commands(), set()
+    groups = {n.split()[0] for n in names}
+    for words, use in re.findall(r'\{ "([^"]*)", "gtrain ([^"]*)" \}', text):
+        first = use.split()
+        known = first[0] == "--version" or first[0] in names or " ".join(first[:2]) in names
+        options = [o for o in first if o.startswith("--") and o != "--version"]
+        known = known and all(o[2:] in names.get(first[0], names.get(" ".join(first[:2]), [])) for o in options)
+        yield f"gtrain {use} exists", "" if known else "no such command or option"
+        wrong = [w for w in words.split() if w in names or w in groups or letters(w) in seen or hint(w)[1] !=
+                 f"gtrain: error: '{w}' is not a command\nhint: did you mean 'gtrain {use}'?\n"]
+        seen.update(letters(w) for w in words.split())
+        yield f"{words}: gtrain {use}", " ".join(wrong)
+
+
 def in_a_file(folder):
     """The keys of a configuration file get the same hints."""
     path = os.path.join(folder, "config.json")
@@ -123,4 +141,4 @@ def in_a_file(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([typed, table, values, in_a_file], GTRAIN))
+    sys.exit(tap.run([typed, table, values, words_for_commands, in_a_file], GTRAIN))

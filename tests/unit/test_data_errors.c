@@ -155,7 +155,8 @@ static int remove_fixture(void **state)
 
 static const struct wrong wrongs[] = {
 	/* the form of the data's name */
-	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'",
+	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'", "did you mean 'images:" },
+	{ "pictures:/no/such", GT_EINVAL, "unknown kind of data 'pictures'",
 	    "kinds: text, tokens, images, webdataset, mnist, cifar10, csv, npy, npz, random" },
 	{ "text", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "text:", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },

@@ -453,11 +453,16 @@ struct bad {
 
 #define DESCRIBED(FORM) "write " FORM "; 'gtrain help models' describes the settings"
 
+#define MLP_HINT "inputs, hidden layers and classes, as in mlp:784,256,10"
+
 static void test_bad_specs(void **state)
 {
 	static const struct bad cases[] = {
 		{ "resnet2", "unknown model 'resnet2'", "did you mean 'resnet20'?" },
 		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
+		    "did you mean 'layers=2'? It takes: layers heads width eps hidden block vocab "
+		    "dropout bias gelu" },
+		{ "gpt:layer", "model 'gpt': unknown setting 'layer'",
 		    "it takes: layers heads width eps hidden block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes zero_init_residual" },
@@ -466,7 +471,8 @@ static void test_bad_specs(void **state)
 		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",
 		    DESCRIBED("eps=X") },
 		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
-		    "it takes: image patch layers heads width eps hidden classes dropout" },
+		    "did you mean 'patch=4'? It takes: image patch layers heads width eps hidden "
+		    "classes dropout" },
 		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'",
 		    DESCRIBED("patch=N") },
 		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
@@ -480,10 +486,10 @@ static void test_bad_specs(void **state)
 		    DESCRIBED("bias=yes|no") },
 		{ "gpt:gelu=", "model 'gpt': '' is not a value for 'gelu'",
 		    DESCRIBED("gelu=erf|tanh") },
-		{ "mlp:5", "model 'mlp': at least two sizes", "" },
-		{ "mlp:5,x", "model 'mlp': 'x' is not a size",
-		    "inputs, hidden layers and classes, as in mlp:784,256,10" },
-		{ "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "model 'mlp': more than 16 sizes", "" },
+		{ "mlp:5", "model 'mlp': at least two sizes", MLP_HINT },
+		{ "mlp:5,x", "model 'mlp': 'x' is not a size", MLP_HINT },
+		{ "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "model 'mlp': more than 16 sizes",
+		    MLP_HINT },
 	};
 
 	(void)state;

@@ -12,7 +12,10 @@
 #include "lib/base/mem.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/pretrained.h"
+#include "lib/train/run/run_list.h"
 #include "lib/train/run/saved.h"
+
+enum { RUNS = 320 };
 
 /* Take the last component off; "." where there was none. */
 static void go_up(char *path)
@@ -116,10 +119,23 @@ static int check_config(const char *folder, struct gt_err *err)
 	return rc;
 }
 
+/* A folder of runs. 0 where it is none. */
+static int check_not_runs(const char *folder, struct gt_err *err)
+{
+	char runs[RUNS];
+
+	if (!gt_run_list(runs, sizeof(runs), folder))
+		return 0;
+	gt_err_set(err, GT_EIO, "'%s' is a folder of runs, and no checkpoint", folder);
+	return gt_err_hint(err, "name one of them: %s", runs);
+}
+
 static int fail_without_checkpoint(const char *folder, struct gt_err *err)
 {
 	int rc = check_config(folder, err);
 
+	if (!rc)
+		rc = check_not_runs(folder, err);
 	if (rc)
 		return rc;
 	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", folder);
@@ -180,6 +196,8 @@ static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
 	const char *folder = s->dir.folder.path;
 	int rc = check_config(folder, err);
 
+	if (!rc)
+		rc = check_not_runs(folder, err);
 	if (!rc)
 		rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
 	if (rc)
@@ -296,6 +314,8 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err)
 	if (!gt_run_dir_open(&source.dir, argument, &none) && !choose_newest(&source, &none)) {
 		*path = gt_strdup(source.path, err);
 		rc = *path ? 0 : GT_ENOMEM;
+	} else {
+		rc = check_not_runs(argument, err);
 	}
 	gt_run_source_release(&source);
 	return rc;

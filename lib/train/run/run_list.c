@@ -1,0 +1,71 @@
+/* run_list.c - list the run directories in a folder, for hints. */
+#include "lib/train/run/run_list.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/text.h"
+
+enum { SHOWN = 3, MOST_NAMES = 1000, NAME_SIZE = 300 };
+
+/* Whether the folder has a file that `gtrain ckpt` may read, so that the folder itself was meant. */
+static bool is_checkpoint(const char *name)
+{
+	static const char *const endings[] = { ".safetensors", ".bin", ".json", ".pth", ".pt" };
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
+		if (gt_text_ends_with(name, endings[i]))
+			return true;
+	return false;
+}
+
+static bool is_run(int folder, const char *name)
+{
+	static const char *const marks[] = { "metrics.jsonl", "checkpoints" };
+	char path[NAME_SIZE];
+
+	for (size_t i = 0; i < 2; i++)
+		if (snprintf(path, sizeof(path), "%s/%s", name, marks[i]) < NAME_SIZE &&
+		    !faccessat(folder, path, F_OK, 0))
+			return true;
+	return false;
+}
+
+static void add(char *out, size_t size, const char *folder, const char *name, int before)
+{
+	size_t used = strlen(out), length = strlen(folder);
+
+	snprintf(out + used, size - used, "%s'%s%s%s'", before ? ", " : "", folder,
+	    length && folder[length - 1] == '/' ? "" : "/", name);
+}
+
+int gt_run_list(char *out, size_t size, const char *folder)
+{
+	struct dirent **names = NULL;
+	int count = scandir(folder, &names, NULL, alphasort), runs = 0;
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool other = fd < 0;
+
+	*out = '\0';
+	for (int i = 0; i < count; i++) {
+		const char *name = names[i]->d_name;
+
+		other |= is_checkpoint(name);
+		if (!other && i < MOST_NAMES && *name != '.' && is_run(fd, name) && runs++ < SHOWN)
+			add(out, size, folder, name, runs - 1);
+		free(names[i]);
+	}
+	free(names);
+	if (fd >= 0)
+		close(fd);
+	if (other)
+		*out = '\0';
+	else if (runs > SHOWN)
+		snprintf(out + strlen(out), size - strlen(out), " and %d more", runs - SHOWN);
+	return other ? 0 : runs;
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# habits.bats - what people write by habit is understood, or the hint leads on.
+
+load helpers
+load runs
+
+small=(--model mlp:8,6,3 --data random:8/3,samples=32 --batch 8)
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Train with --data $1: the hint has to be $2.
+data_hint() {
+	gtrain train --model mlp --data "$1" --dry-run
+	equal "$status:$err" "2:gtrain: error: unknown kind of data '${1%%[:,]*}'
+hint: did you mean '$2'?"
+}
+
+@test "a path without its kind: the hint has the kind" {
+	mkdir -p photos/cat photos/dog mnist cifar-10-batches-bin texts shards tokens 'a,b/c'
+	printf 'a,b,c\n1,2,x\n' | tee iris.csv iris.tsv numbers table.dat 'a,b/t.csv' >two.csv
+	printf 'a\tb\n1\t2\n' >tabs.dat
+	printf 'Once upon a time,\nthere was a word.\n' | tee story.txt story >texts/a.txt
+	printf '\0\1' | tee x.npy x.npz photos.tar photos.tar.gz train.bin unknown >mnist/train-images-idx3-ubyte
+	touch cifar-10-batches-bin/data_batch_1.bin shards/s-0.tar tokens/train.bin
+	while IFS='|' read -r path meant; do
+		data_hint "$path" "$meant"
+	done <<-'END'
+		iris.csv|csv:iris.csv
+		iris.csv,target=c|csv:iris.csv,target=c
+		./iris.tsv|csv:./iris.tsv,sep=tab
+		table.dat|csv:table.dat
+		tabs.dat|csv:tabs.dat,sep=tab
+		story.txt|text:story.txt
+		story|text:story
+		x.npy|npy:x.npy,target=TARGETS.npy
+		x.npz|npz:x.npz
+		photos.tar|images:photos.tar
+		photos.tar.gz|images:photos.tar.gz
+		photos|images:photos
+		photos/|images:photos/
+		train.bin|tokens:train.bin
+		texts|text:texts
+		shards|webdataset:shards/*.tar
+		cifar-10-batches-bin|cifar10:cifar-10-batches-bin
+		mnist/train-images-idx3-ubyte|mnist:mnist
+		imagefolder:photos|images:photos
+		table:iris.csv|csv:iris.csv
+	END
+	gtrain train --model mlp --data tokens --dry-run
+	equal "$status:$err" "2:gtrain: error: data 'tokens' has no path
+hint: did you mean 'tokens:tokens'?"
+	gtrain train --model mlp --data unknown --dry-run
+	[[ $err == *"hint: write KIND:PATH; kinds: text, "* ]]
+	gtrain train --model mlp --data 'a\,b/t.csv' --dry-run
+	[[ $err == *"hint: did you mean 'csv:a\,b/t.csv'?" ]]
+}
+
+@test "a kind or a data set that is mistyped gets a hint" {
+	data_hint image:nothing images:nothing
+	data_hint cifar100:there cifar10:there
+	data_hint mnst mnist
+	data_hint randm:4/2,samples=8 random:4/2,samples=8
+}
+
+@test "a number in place of a data set is a share" {
+	gtrain train --model mlp --data random:4/2 --val 0.1
+	equal "$status:$err" "2:gtrain: error: --val: '0.1' is not the name of a data set
+hint: --val-split 0.1 holds out this part of the data"
+	gtrain train --model mlp --data random:4/2 --val 10
+	[[ $err == *"hint: --val-split F holds out a part of the data"* ]]
+}
+
+@test "the nearest setting of a model, of data, of an augmentation" {
+	while IFS='|' read -r model data augment hint; do
+		gtrain train --model "$model" --data "$data" --augment "${augment:-none}" --dry-run
+		equal "$status:${err##*hint: }" "2:$hint"
+	done <<-'END'
+		gpt:layer=3|random||did you mean 'layers=3'? It takes: layers heads width eps hidden block vocab dropout bias gelu
+		gpt:Heads=3|random||did you mean 'heads=3'? It takes: layers heads width eps hidden block vocab dropout bias gelu
+		mlp|random:4/2,sample=5||did you mean 'samples=5'? Known options: samples
+		gpt|text:f,block=32||block is a setting of --model, as in NAME:block=32
+		lenet|random|flip:p=1|it has none, so write 'flip' alone
+		lenet|random|rrc:minscale=1|did you mean 'min-scale'? Its settings: min-scale, max-scale, min-ratio, max-ratio
+		lenet|random|flips|did you mean 'flip'? Known: rrc, crop, flip, jitter, mixup, none
+	END
+}
+
+@test "--config takes a run directory" {
+	gtrain train "${small[@]}" --steps 2 --out runs/a -q
+	gtrain train --config runs/a --out runs/b -q
+	equal "$status" 0
+	equal "$(jq -c '[.model, .steps]' runs/b/config.json)" "$(jq -c '[.model, .steps]' runs/a/config.json)"
+	gtrain train --config runs
+	equal "$status:$err" "1:gtrain: error: --config: 'runs' is a folder without config.json
+hint: name one of its runs: 'runs/a', 'runs/b'"
+	mkdir empty
+	gtrain train --config empty
+	equal "$status:$err" "1:gtrain: error: --config: 'empty' is a folder without config.json
+hint: name a configuration file or a run"
+}
+
+@test "a folder of runs in place of a run: the hint names them" {
+	gtrain train "${small[@]}" --steps 2 --out runs/a -q
+	cp -r runs/a runs/b
+	local command
+	while read -r command; do
+		# shellcheck disable=SC2086 # several words
+		gtrain $command
+		equal "$status:$err" "1:gtrain: error: 'runs' is a folder of runs, and no checkpoint
+hint: name one of them: 'runs/a', 'runs/b'"
+	done <<-'END'
+		ckpt ls runs
+		ckpt verify runs
+		ckpt convert runs -o x.npz
+		ckpt strip-module runs -o x.pth
+		ckpt diff runs runs/a
+		eval --ckpt runs --data random
+		predict --ckpt runs x.jpg
+		generate --ckpt runs
+		train --resume runs
+		train --model mlp --data random --init-from runs
+	END
+	mkdir runs/c runs/d runs/e
+	touch runs/c/metrics.jsonl runs/d/metrics.jsonl
+	gtrain ckpt ls runs
+	[[ $err == *"'runs/a', 'runs/b', 'runs/c' and 1 more" ]]
+	cp runs/a/model.pth runs/
+	gtrain ckpt ls runs
+	[[ $err != *"folder of runs"* ]]
+}
+
+@test "commands of other programs are led to the right one" {
+	while IFS='|' read -r command hint; do
+		gtrain "$command" runs/a --fast
+		equal "$status:$err" "2:gtrain: error: '$command' is not a command
+hint: did you mean '$hint'?"
+	done <<-'END'
+		fit|gtrain train --model MODEL --data DATA
+		finetune|gtrain train --init-from CKPT --data DATA
+		fine-tune|gtrain train --init-from CKPT --data DATA
+		resume|gtrain train --resume RUN
+		test|gtrain eval --ckpt RUN --data DATA
+		validate|gtrain eval --ckpt RUN --data DATA
+		infer|gtrain predict --ckpt RUN INPUT...
+		export|gtrain ckpt convert RUN -o OUT
+		convert|gtrain ckpt convert
+		diff|gtrain ckpt diff
+		ls|gtrain ckpt ls FILE
+		download|gtrain data get NAME
+		info|gtrain probe
+	END
+}
