@@ -30,27 +30,38 @@ bool gt_cmd_wants_color(enum gt_cmd_color choice, int fd)
 	return isatty(fd) && term && strcmp(term, "dumb");
 }
 
-/* Where the cause had nothing particular to say, or NULL; `command` is "" where none is known. */
-static const char *hint_for(int code, const char *command, char buffer[HINT])
+/* The option of the command that memory depends on; NULL: none, or no command is known. */
+static const char *hint_for_memory(const struct gt_cmd *cmd)
+{
+	static const char *const rows[][2] = {
+		{ "epochs", "a smaller model or --batch needs less memory" },
+		{ "batch", "a smaller --batch needs less memory" },
+		{ "tokens", "fewer --tokens need less memory" },
+	};
+
+	for (size_t i = 0; cmd && i < sizeof(rows) / sizeof(*rows); i++)
+		if (gt_opt_find(cmd->options(), rows[i][0], strlen(rows[i][0])))
+			return rows[i][1];
+	return NULL;
+}
+
+/* The hint where the error has none: NULL where the code does not tell the cause. `cmd` is NULL
+ * where no command is known. */
+static const char *hint_for(int code, const struct gt_cmd *cmd, char buffer[HINT])
 {
 	switch (code) {
 	case GT_EINVAL:
-		snprintf(
-		    buffer, HINT, "'gtrain help%s' and its manual page list its options", command);
+		snprintf(buffer, HINT, "'gtrain help%s%s' and its manual page list its options",
+		    cmd ? " " : "", cmd ? cmd->name : "");
 		return buffer;
 	case GT_ENOMEM:
-		return "a smaller model or --batch needs less";
-	case GT_EIO: /* the system's reason has its hint already, if it has one */
-		return NULL;
-	case GT_EFORMAT:
-		return "the file is damaged, or of another kind than this argument needs";
-	case GT_ENOTSUP:
-		snprintf(buffer, HINT, "'gtrain help%s' describes this release", command);
-		return buffer;
+		return hint_for_memory(cmd);
+	case GT_EDEVICE:
+		return "'gtrain probe' lists the capabilities of this machine and build";
 	case GT_EDIVERGED:
 		return "'gtrain ckpt ls --stats' shows the range of each tensor of a checkpoint";
 	default:
-		return "'gtrain probe' lists the capabilities of this machine and build";
+		return NULL;
 	}
 }
 
@@ -74,18 +85,16 @@ static void print_error(FILE *out, const struct gt_log *log, const char *text, c
 	fputc('\n', out);
 }
 
-/* `name` is the command's, or NULL. Both lines go out in one write: the launcher's own lines would
+/* `cmd` may be NULL. Both lines go out in one write: the launcher's own lines would
  * come between a rank's error and its hint. */
-static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
+static int report(const struct gt_log *log, const struct gt_err *err, const struct gt_cmd *cmd)
 {
-	char command[32] = "", buffer[HINT], *text = NULL;
+	char buffer[HINT], *text = NULL;
 	const char *hint;
 	size_t size = 0;
 	FILE *both = open_memstream(&text, &size);
 
-	if (name)
-		snprintf(command, sizeof(command), " %s", name);
-	hint = err->hint[0] ? err->hint : hint_for(err->code, command, buffer);
+	hint = err->hint[0] ? err->hint : hint_for(err->code, cmd, buffer);
 	print_error(both ? both : log->stream, log, err->text, hint);
 	fflush(log->stream);
 	if (both && !fclose(both) && write(fileno(log->stream), text, size) < 0)
@@ -171,7 +180,7 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 	gt_opts_release(&env->opts);
 	gt_arena_release(&env->paths);
 	if (rc)
-		return report(&env->log, err, env->cmd->name);
+		return report(&env->log, err, env->cmd);
 	if (!results_arrive(false))
 		return GT_EXIT_FAILED;
 	return env->asked ? GT_EXIT_SIGNAL + env->asked : GT_EXIT_DONE;

@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/thread_pool.h"
 #include "lib/comm/launch/launch.h"
 
 /* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
@@ -87,7 +88,7 @@ int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
 	if (!failed)
 		return 0;
 	pthread_sigmask(SIG_SETMASK, &s->before, NULL);
-	return gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed));
+	return gt_thread_fail(err, failed, "cannot start a thread");
 }
 
 static int loop_begins(void *self, const struct gt_start_report *r, struct gt_err *err)

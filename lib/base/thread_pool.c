@@ -1,10 +1,13 @@
 /* thread_pool.c - run many small tasks on a pool of threads. */
 #include "lib/base/thread_pool.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_THREADS = 64, DEFAULT_MAX = 16 };
@@ -28,9 +31,24 @@ int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, str
 	gt_block_signals(&before);
 	failed = pthread_create(thread, NULL, body, context);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (failed)
-		return gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed));
-	return 0;
+	return failed ? gt_thread_fail(err, failed, "cannot start a thread") : 0;
+}
+
+int gt_thread_fail(struct gt_err *err, int failed, const char *format, ...)
+{
+	char text[sizeof(err->text)];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	errno = failed;
+	gt_err_sys(err, "%s", text);
+	if (failed == EAGAIN)
+		gt_err_hint(err,
+		    "the system allows no more threads and processes: see `ulimit -u`, "
+		    "and pids.max of the cgroup or container");
+	return err->code;
 }
 
 size_t gt_thread_pool_size(size_t wanted)

@@ -16,8 +16,14 @@
 void gt_block_signals(sigset_t *before);
 
 /* Start a thread by pthread_create(). The thread calls body(context), and blocks the signals that
- * gt_block_signals() blocks. Errors: GT_ENOMEM. */
+ * gt_block_signals() blocks. Errors: GT_EIO. */
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
+
+/* Set the error of a thread or a process that could not be started, from the errno in `failed`. The
+ * hint names the system's limits, if these are the cause. The format is the text without the reason.
+ * Return the code. */
+int gt_thread_fail(struct gt_err *err, int failed, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /*
  * Return the number of threads of a pool: `wanted`, or 64 if `wanted` is larger. But if `wanted` is

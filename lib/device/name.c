@@ -118,7 +118,8 @@ static int check_there(const struct element *e, struct gt_err *err)
 	else if (count)
 		gt_err_set(err, GT_EDEVICE, "there is no %s:%d: this machine has %s:0 to %s:%d",
 		    name, e->index, name, name, count - 1);
-	else if (!e->backend->describe(0, text, sizeof(text), err)) /* it says why */
+	else if (!e->backend->describe(
+	             e->index < 0 ? 0 : e->index, text, sizeof(text), err)) /* it says why */
 		gt_err_set(err, GT_EDEVICE, "this machine has none");
 	return err->hint[0] ? err->code
 	                    : gt_err_hint(err, "'gtrain probe' lists the devices and backends");

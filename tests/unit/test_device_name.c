@@ -31,10 +31,9 @@ static int none(void)
 
 static int say_why(int index, char *text, size_t size, struct gt_err *err)
 {
-	(void)index;
 	(void)text;
 	(void)size;
-	return gt_err_set(err, GT_EDEVICE, "its driver is on holiday");
+	return gt_err_set(err, GT_EDEVICE, "gone:%d: its driver is on holiday", index);
 }
 
 static const struct gt_backend cpu = { .name = "cpu", .count = one },
@@ -81,8 +80,8 @@ static const struct {
 	{ "cuda:4", NULL, GT_EDEVICE, "there is no cuda:4: this machine has cuda:0 to cuda:3" },
 	{ "cuda:0,1023", NULL, GT_EDEVICE, "there is no cuda:1023" },
 	{ "cpu,1", NULL, GT_EDEVICE, "there is no cpu:1: this machine has cpu:0 alone" },
-	{ "gone", NULL, GT_EDEVICE, "its driver is on holiday" },
-	{ "gone:1", NULL, GT_EDEVICE, "its driver is on holiday" },
+	{ "gone", NULL, GT_EDEVICE, "gone:0: its driver is on holiday" },
+	{ "gone:1", NULL, GT_EDEVICE, "gone:1: its driver is on holiday" },
 	{ "cuda:0,cuda:0", NULL, GT_EINVAL, "device 'cuda:0' is listed twice" },
 	{ "cuda:0,1,0", NULL, GT_EINVAL, "device 'cuda:0' is listed twice" },
 	{ "cuda,cuda:1", NULL, GT_EINVAL, "device 'cuda:1' is listed twice" },

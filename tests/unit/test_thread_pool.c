@@ -150,10 +150,11 @@ static void without_threads_the_caller_works(void **state)
 
 	(void)state;
 	refused = true;
-	assert_int_equal(gt_thread_start(&thread, look_at_mask, NULL, &err), GT_ENOMEM);
+	assert_int_equal(gt_thread_start(&thread, look_at_mask, NULL, &err), GT_EIO);
 	assert_int_equal(gt_thread_pool_run(8, TASKS, work, &w, GT_ERR_IGNORED), 0);
 	refused = false;
 	assert_non_null(strstr(err.text, "cannot start a thread"));
+	assert_non_null(strstr(err.hint, "`ulimit -u`"));
 	for (size_t t = 0; t < TASKS; t++)
 		assert_int_equal(w.done[t], 1);
 #else

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 #include "lib/comm/launch/job.h"
 
 enum { SECRET_BYTES = 32 };
@@ -170,8 +171,8 @@ static int spawn(const struct start *s, int rank, char **env, int error_pipe, st
 		return 0;
 	}
 	launched->pid = 0;
-	errno = failed;
-	return gt_err_sys(err, "cannot start rank %d, '%s'", rank, s->launch->options->program);
+	return gt_thread_fail(
+	    err, failed, "cannot start rank %d, '%s'", rank, s->launch->options->program);
 }
 
 static int start_rank(const struct start *s, int rank, struct gt_err *err)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/thread_pool.h"
 #include "lib/comm/ring/ring.h"
 
 enum { NOBODY = -1 };
@@ -54,8 +55,7 @@ static int start(struct member *members, int size, struct gt_err *err)
 		if (failed)
 			gt_group_free(m->group);
 	}
-	return failed ? gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed))
-	              : 0;
+	return failed ? gt_thread_fail(err, failed, "cannot start a thread") : 0;
 }
 
 /*
