@@ -287,6 +287,11 @@ void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
 	print_usage(stream, cmd);
 	fprintf(stream, "\n%s\n\n", cmd->summary);
 	gt_opt_print_help(stream, cmd->options(), color);
+	if (gt_opt_find(cmd->options(), "config", strlen("config")))
+		fputs(
+		    "\nOptions without a value also take =yes and =no: --nesterov=no turns off the\n"
+		    "--nesterov of a --config or of a resumed run.\n",
+		    stream);
 }
 
 static void print_heading(FILE *stream, const char *text, bool color)

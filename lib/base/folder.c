@@ -357,3 +357,10 @@ int gt_file_check_not_input(const char *path, const char *input, struct gt_err *
 	gt_err_set(err, GT_EINVAL, "'%.200s' is an input, and would be overwritten", path);
 	return gt_err_hint(err, "name another file");
 }
+
+const char *gt_home_of(const char *path)
+{
+	const char *home = *path == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
+
+	return home && *home ? home : NULL;
+}

@@ -42,6 +42,10 @@ int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, 
  * free(). Return NULL with err set if memory runs out. */
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
 
+/* Return the folder that "~" stands for at the beginning of `path`: the value of the variable HOME.
+ * NULL: the path does not begin with "~/", and is not "~"; or HOME is not set. */
+const char *gt_home_of(const char *path);
+
 /* Create a folder and its missing parents. It is not an error if the folder exists. Symbolic links
  * are followed. Errors: GT_EIO, GT_ENOMEM. */
 int gt_make_dirs(const char *path, struct gt_err *err);

@@ -184,11 +184,20 @@ static const char *next_value(const struct gt_opt *row, struct cursor *at)
 	return next;
 }
 
+/* Whether the next word may be meant as the value of a flag, which has to be joined by '='. */
+static bool is_yes_or_no(const struct cursor *at)
+{
+	const char *next = at->next < at->argc ? at->argv[at->next] : "";
+
+	return !strcmp(next, "yes") || !strcmp(next, "no");
+}
+
 /* Store one option; `value` is the text behind "=" in the same word, or NULL. */
 static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
     struct cursor *at, struct gt_err *err)
 {
 	if (row->type == GT_OPT_FLAG && !value) {
+		at->open = is_yes_or_no(at) ? row : NULL;
 		gt_opt_set_bool(opts, row, true);
 		gt_opt_set_source(opts, row, GT_OPT_COMMAND_LINE);
 		return 0;

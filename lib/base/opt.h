@@ -28,17 +28,20 @@
 /* The kind of a value, and the type of the field in which it is stored. */
 enum gt_opt_type {
 	GT_OPT_END = 0,
-	GT_OPT_HEADING,  /* not an option: `help` is the title of the options that follow */
-	GT_OPT_FLAG,     /* bool, true if the option is given; the option has no value */
+	GT_OPT_HEADING, /* not an option: `help` is the title of the options that follow */
+	/* bool, true if the option is given; its value, --name=yes or --name=no, may be left out */
+	GT_OPT_FLAG,
 	GT_OPT_YESNO,    /* bool; the value is "yes" or "no" */
 	GT_OPT_INT,      /* int64_t, or int if both limits fit into an int; 0 without a default */
 	GT_OPT_DOUBLE,   /* double; 0 without a default */
 	GT_OPT_PAIR,     /* double[2]; the value is "A,B"; the row must have `initial` or `given` */
 	GT_OPT_SIZE,     /* int64_t, bytes; the units K, M, G are allowed; 0 without a default */
 	GT_OPT_DURATION, /* double, seconds; the units s, m, h are allowed; 0 without a default */
-	GT_OPT_STRING,   /* const char *; NULL without a default */
-	GT_OPT_CHOICE,   /* int or an enum: the index in `words`; -1 without a default */
-	GT_OPT_LIST      /* struct gt_opt_list; the option may be given several times */
+	/* const char *; NULL without a default. In a path, "~/" at the beginning is the folder in
+	 * the variable HOME. A value is a path if `complete` is FILE, DIR or MODEL. */
+	GT_OPT_STRING,
+	GT_OPT_CHOICE, /* int or an enum: the index in `words`; -1 without a default */
+	GT_OPT_LIST    /* struct gt_opt_list; the option may be given several times */
 };
 
 /* The words that a shell proposes as the value of an option. */

@@ -88,10 +88,23 @@ static const char *find_similar(const struct gt_opts *opts, const char *name, bo
 	return near.best;
 }
 
+/* "no-pin-memory" is pin-memory=no. */
+static const struct gt_opt *find_negated(const struct gt_opts *opts, const char *name)
+{
+	if (strncmp(name, "no-", 3) && strncmp(name, "no_", 3))
+		return NULL;
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if ((row->type == GT_OPT_FLAG || row->type == GT_OPT_YESNO) &&
+		    gt_suggest_same_letters(row->name, name + 3))
+			return row;
+	return NULL;
+}
+
 int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t length,
     bool command_line, struct gt_err *err)
 {
 	const struct gt_opt_synonym *synonym = NULL;
+	const struct gt_opt *negated;
 	const char *near;
 	char word[NAME];
 
@@ -99,6 +112,9 @@ int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t len
 		return err->code;
 	memcpy(word, name, length);
 	word[length] = '\0';
+	negated = command_line ? find_negated(opts, word) : NULL;
+	if (negated)
+		return gt_err_hint(err, "did you mean '--%s=no'?", negated->name);
 	near = find_same_letters(opts, word, command_line);
 	if (!near)
 		synonym = find_synonym(opts, word);

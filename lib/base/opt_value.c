@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/folder.h"
 #include "lib/base/suggest.h"
 #include "lib/base/text.h"
 
@@ -212,8 +213,14 @@ static int set_yesno(
 {
 	bool yes = !strcmp(text, "yes");
 
-	if (!yes && strcmp(text, "no"))
-		return gt_err_set(err, GT_EINVAL, "'%s' is neither yes nor no", text);
+	if (!yes && strcmp(text, "no")) {
+		gt_err_set(err, GT_EINVAL, "'%s' is neither yes nor no", text);
+		if (gt_suggest_has_word("true on 1 y t", text))
+			gt_err_hint(err, "did you mean 'yes'?");
+		else if (gt_suggest_has_word("false off 0 n f none", text))
+			gt_err_hint(err, "did you mean 'no'?");
+		return GT_EINVAL;
+	}
 	gt_opt_set_bool(opts, row, yes);
 	return 0;
 }
@@ -234,6 +241,27 @@ static int append(
 	return 0;
 }
 
+/* A shell expands "~/" at the beginning of a word, and not behind "--out=". */
+static int set_string(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	enum gt_opt_complete complete = gt_opt_completes(row);
+	bool is_path = complete == GT_COMPLETE_FILE || complete == GT_COMPLETE_DIR ||
+	               complete == GT_COMPLETE_MODEL;
+	const char *home = is_path ? gt_home_of(text) : NULL;
+	char *path;
+
+	if (home) {
+		path = gt_arena_alloc(&opts->arena, strlen(home) + strlen(text), err);
+		if (!path)
+			return GT_ENOMEM;
+		strcpy(stpcpy(path, home), text + 1);
+		text = path;
+	}
+	*(const char **)gt_opt_field(opts, row) = text;
+	return 0;
+}
+
 int gt_opt_set_text(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {
@@ -243,6 +271,7 @@ int gt_opt_set_text(
 	if (!*text && !(row->flags & GT_OPT_EMPTY))
 		return gt_err_set(err, GT_EINVAL, "the value is empty");
 	switch (row->type) {
+	case GT_OPT_FLAG:
 	case GT_OPT_YESNO:
 		return set_yesno(opts, row, text, err);
 	case GT_OPT_INT:
@@ -268,9 +297,7 @@ int gt_opt_set_text(
 	case GT_OPT_LIST:
 		return append(opts, row, text, err);
 	case GT_OPT_STRING:
-		*(const char **)gt_opt_field(opts, row) = text;
-		return 0;
-	case GT_OPT_FLAG:
+		return set_string(opts, row, text, err);
 	case GT_OPT_HEADING:
 	case GT_OPT_END:
 		break;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/folder.h"
 #include "lib/base/mem.h"
 #include "lib/base/suggest.h"
 #include "lib/data/get/sets.h"
@@ -67,13 +68,46 @@ static int find_set(struct gt_spec *spec, struct gt_err *err)
 	return 0;
 }
 
+/* Write HOME with '\' before its commas, as in the path of a spec. */
+static char *put_home(char *to, const char *home)
+{
+	for (; *home; home++) {
+		if (*home == ',')
+			*to++ = '\\';
+		*to++ = *home;
+	}
+	return to;
+}
+
+/* A copy of the text. "~/" at the beginning of the path or of a value is the user's folder: a shell
+ * expands it at the beginning of a word only. */
+static char *expand_home(const char *text, struct gt_err *err)
+{
+	const char *home = gt_home_of("~/");
+	size_t most = strlen(text) + 1, colon = strcspn(text, ":,");
+	char *copy, *to;
+
+	for (const char *p = text; home && (p = strstr(p, "~/")); p++)
+		most += 2 * strlen(home);
+	to = copy = gt_calloc(most, 1, err);
+	for (const char *p = text; copy && *p; p++) {
+		bool begins = p == text || p[-1] == '=' || p == text + colon + 1;
+
+		if (home && begins && p[0] == '~' && p[1] == '/')
+			to = put_home(to, home);
+		else
+			*to++ = *p;
+	}
+	return copy;
+}
+
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
 {
 	char *colon, *rest;
 	int rc = 0;
 
 	*out = (struct gt_spec){ 0 };
-	out->buffer = gt_strdup(text, err);
+	out->buffer = expand_home(text, err);
 	if (!out->buffer)
 		return GT_ENOMEM;
 	out->kind = out->buffer;

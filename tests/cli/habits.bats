@@ -131,6 +131,43 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	[[ $err != *"folder of runs"* ]]
 }
 
+@test "a flag takes =no, so that a resumed run can do without it" {
+	gtrain train "${small[@]}" --optimizer sgd --nesterov --drop-last --steps 2 --out a -q
+	equal "$(jq -c '[.nesterov, .["drop-last"]]' a/config.json)" "[true,true]"
+	gtrain train --resume a --steps 4 --nesterov=no --drop-last=no -q
+	equal "$status:$err" "0:"
+	equal "$(jq -c '[.nesterov, .["drop-last"]]' a/config.json)" "[false,false]"
+	gtrain train --config a --drop-last=yes --out b -q
+	equal "$(jq -c '[.nesterov, .["drop-last"]]' b/config.json)" "[false,true]"
+	gtrain train "${small[@]}" --sync-bn no
+	equal "$status:$err" "2:gtrain: error: unexpected argument 'no'
+hint: write '--sync-bn=no' if it is the value"
+	gtrain train "${small[@]}" --no-pin-memory
+	equal "${err##*hint: }" "did you mean '--pin-memory=no'?"
+	gtrain train --help
+	[[ $out == *"Options without a value also take =yes and =no: --nesterov=no"* ]]
+}
+
+@test "a tilde stands for the user's folder where no shell expands it" {
+	printf 'a,b\n1,x\n2,y\n3,x\n4,y\n' >t.csv
+	export HOME=$PWD/'home, sweet'
+	mkdir -p "$HOME/photos"
+	mv t.csv "$HOME/t.csv"
+	gtrain train --model mlp --data csv:~/t.csv --steps 2 --out=~/run -q
+	equal "$status:$err" "0:"
+	[ -e "$HOME/run/model.pth" ]
+	gtrain eval --ckpt=~/run --data 'csv:~/t.csv' --predictions=~/p.csv -q
+	equal "$status:$err" "0:"
+	[ -e "$HOME/p.csv" ]
+	gtrain train --config=~/run/config.json --out again -q
+	equal "$status:$err" "0:"
+	gtrain train --model mlp --data '~/t.csv' --dry-run
+	[[ $err == *"did you mean 'csv:"*"/t.csv'?" ]]
+	gtrain train --model gpt --data 'text:~/no.txt,level=bpe,tokenizer=~/none' --dry-run
+	[[ $status == 1 && $err == *"'$HOME/no"* ]]
+	[ ! -e '~' ]
+}
+
 @test "commands of other programs are led to the right one" {
 	while IFS='|' read -r command hint; do
 		gtrain "$command" runs/a --fast

@@ -174,14 +174,12 @@ static void implied_values(void **state)
 		int keep, operands;
 		bool flag;
 	} row[] = {
-		{ "", 0, 0, false },
-		{ "--keep", 1, 0, false },
-		{ "--keep|--flag", 1, 0, true },
-		{ "--keep|-f", 1, 0, true },
-		{ "--keep=some", 2, 0, false },
-		{ "--keep|some|-f", 2, 0, true },
-		{ "--keep|else", 1, 1, false },
-		{ "--keep=some|--keep=none", 0, 0, false },
+		{ "", 0, 0, false }, { "--keep", 1, 0, false }, { "--keep|--flag", 1, 0, true },
+		{ "--keep|-f", 1, 0, true }, { "--keep=some", 2, 0, false },
+		{ "--keep|some|-f", 2, 0, true }, { "--keep|else", 1, 1, false },
+		{ "--keep=some|--keep=none", 0, 0, false }, { "--flag=yes", 0, 0, true },
+		{ "--flag=no", 0, 0, false }, { "-f|--flag=no", 0, 0, false },
+		{ "--flag|yes", 0, 1, true }, /* an operand */
 	};
 
 	(void)state;
@@ -214,7 +212,13 @@ static void wrong_usage(void **state)
 		{ "-b", "--batch: needs a value, N", "" },
 		{ "--model|--lr|3", "--model: needs a value, MODEL",
 		    "'--lr' looks like an option; write '--model=--lr' if it is the value" },
-		{ "--flag=yes", "--flag: takes no value, found 'yes'", "" },
+		{ "--flag=maybe", "--flag: 'maybe' is neither yes nor no", "" },
+		{ "--flag=true", "--flag: 'true' is neither yes nor no", "did you mean 'yes'?" },
+		{ "--strict|Off", "--strict: 'Off' is neither yes nor no", "did you mean 'no'?" },
+		{ "--flag=", "--flag: the value is empty", "" },
+		{ "--no-flag", "unknown option '--no-flag'", "did you mean '--flag=no'?" },
+		{ "--no_strict", "unknown option '--no_strict'", "did you mean '--strict=no'?" },
+		{ "--DRY_RUN", "unknown option '--DRY_RUN'", "did you mean '--dry-run'?" },
 		{ "--batch=", "--batch: the value is empty", "" },
 		{ "--model|", "--model: the value is empty", "" },
 		{ "--batch|0", "--batch: '0' is not a number from 1 to 65536", "" },
