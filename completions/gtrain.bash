@@ -58,10 +58,12 @@ _gtrain_words()
 	data:mnist:split) echo 'train test' ;;
 	data:cifar10) echo 'split= mean= std= ' ;;
 	data:cifar10:split) echo 'train test' ;;
-	data:csv) echo 'target= task= sep= header= skip= categories= standardise= ' ;;
+	data:csv) echo 'target= task= sep= decimal= header= skip= categories= missing= standardise= ' ;;
 	data:csv:task) echo 'auto classification regression' ;;
 	data:csv:sep) echo 'comma tab semicolon bar' ;;
+	data:csv:decimal) echo 'auto point comma' ;;
 	data:csv:header) echo 'auto yes no' ;;
+	data:csv:missing) echo 'error mean median drop category' ;;
 	data:csv:standardise) echo 'yes no' ;;
 	data:npy) echo 'target= task= layout= mean= std= ' ;;
 	data:npy:task) echo 'auto classification regression' ;;

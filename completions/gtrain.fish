@@ -128,13 +128,17 @@ function __gtrain_words
 		case data:cifar10:split
 			string split -n ' ' 'train test'
 		case data:csv
-			string split -n ' ' 'target= task= sep= header= skip= categories= standardise= '
+			string split -n ' ' 'target= task= sep= decimal= header= skip= categories= missing= standardise= '
 		case data:csv:task
 			string split -n ' ' 'auto classification regression'
 		case data:csv:sep
 			string split -n ' ' 'comma tab semicolon bar'
+		case data:csv:decimal
+			string split -n ' ' 'auto point comma'
 		case data:csv:header
 			string split -n ' ' 'auto yes no'
+		case data:csv:missing
+			string split -n ' ' 'error mean median drop category'
 		case data:csv:standardise
 			string split -n ' ' 'yes no'
 		case data:npy

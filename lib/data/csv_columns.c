@@ -30,11 +30,11 @@ struct range {
 	double low, high;
 };
 
-static void extend_range(struct range *range, const char *text)
+static void extend_range(const struct gt_csv_table *t, struct range *range, const char *text)
 {
 	double value;
 
-	if (!gt_csv_parse_number(text, &value))
+	if (!gt_csv_parse_number(t, text, &value))
 		return;
 	range->low = value < range->low ? value : range->low;
 	range->high = value > range->high ? value : range->high;
@@ -66,7 +66,7 @@ static int choose_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r,
 	for (int row = 1; row < OFFSET_ROWS && gt_csv_next_row(&ahead, &bad) > 0; row++)
 		for (size_t i = 0; i < t->fields && i < ahead.count; i++)
 			if (t->place[i] != GT_CSV_NOWHERE && !t->words[t->place[i]].text)
-				extend_range(&ranges[t->place[i]], ahead.fields[i]);
+				extend_range(t, &ranges[t->place[i]], ahead.fields[i]);
 	for (size_t k = 0; k < t->columns; k++)
 		t->words[k].offset = choose_offset(&ranges[k], t->words[k].last);
 	gt_csv_release(&ahead);
@@ -87,30 +87,87 @@ static int set_offsets(struct gt_csv_table *t, const struct gt_csv_reader *r, st
 
 /* ---- words ---- */
 
-/* The first row decides which columns have words; inputs have those of the training data. */
+static bool fills(const struct gt_csv_table *t)
+{
+	return t->csv->source.missing && t->csv->source.missing != GT_DATA_MISSING_DROP;
+}
+
+/* Set `first` of the columns that have a value in a row but had none before. Return the number of
+ * columns that still have none; -1: out of memory. */
+static int take_firsts(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	bool any = !fills(t) || t->like || t->request->inputs;
+	int open = 0;
+
+	for (size_t i = 0; i < t->fields && i < r->count; i++) {
+		struct gt_csv_words *w = &t->words[t->place[i] < 0 ? 0 : t->place[i]];
+
+		if (t->place[i] == GT_CSV_NOWHERE || w->first)
+			continue;
+		open += !any && gt_csv_is_missing(r->fields[i]);
+		if (!any && gt_csv_is_missing(r->fields[i]))
+			continue;
+		w->line = r->line;
+		w->first = gt_arena_strdup(&t->arena, r->fields[i], err);
+		if (!w->first)
+			return -1;
+	}
+	return open;
+}
+
+static int fail_empty(const struct gt_csv_table *t, struct gt_err *err)
+{
+	char name[128], key[64];
+	size_t i = 0;
+
+	while (t->place[i] == GT_CSV_NOWHERE || t->words[t->place[i]].first)
+		i++;
+	gt_err_set(err, GT_EFORMAT, "%s has no value in any row",
+	    gt_csv_field_name(t, i, name, sizeof(name)));
+	return gt_err_hint(err, "skip=%s leaves it out", gt_csv_field_key(t, i, key, sizeof(key)));
+}
+
+/* Find the first value of each column, in this row or, if it is missing, in a later one. */
+static int find_firsts(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	struct gt_csv_reader ahead = {
+		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
+	};
+	struct gt_err bad = GT_ERR_INIT;
+	int open = take_firsts(t, r, err);
+
+	while (open > 0 && gt_csv_next_row(&ahead, &bad) > 0)
+		open = take_firsts(t, &ahead, err);
+	gt_csv_release(&ahead);
+	if (open > 0)
+		return fail_empty(t, err);
+	return open ? GT_ENOMEM : 0;
+}
+
+/* The first value decides whether a column has words; inputs have those of the training data. */
 static int choose_types(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
+	int rc;
+
 	t->words = gt_calloc(t->columns, sizeof(*t->words), err);
 	if (!t->words)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->fields; i++) {
+	rc = find_firsts(t, r, err);
+	for (size_t i = 0; i < t->fields && !rc; i++) {
 		struct gt_csv_words *w;
 
 		if (t->place[i] == GT_CSV_NOWHERE)
 			continue;
 		w = &t->words[t->place[i]];
-		w->line = r->line;
-		w->first = gt_arena_strdup(&t->arena, r->fields[i], err);
-		if (!w->first)
-			return GT_ENOMEM;
+		w->rising = true;
 		w->categories = t->asked[i];
 		w->text = t->like ? t->like->columns && t->like->columns[t->place[i]].count
 		                  : w->categories || (!t->request->inputs &&
-		                                         !gt_csv_looks_like_number(w->first));
-		if (w->text || !gt_csv_parse_number(w->first, &w->last))
+		                                         !gt_csv_looks_like_number(t, w->first));
+		if (w->text || !gt_csv_parse_number(t, w->first, &w->last))
 			w->last = 0;
 	}
-	return set_offsets(t, r, err);
+	return rc ? rc : set_offsets(t, r, err);
 }
 
 /* Where a word stands, or belongs, among those before it. */
@@ -152,6 +209,7 @@ static int put_word(struct gt_csv_table *t, struct gt_csv_words *w, const char *
 		memmove(w->items + at + 1, w->items + at, (w->count - at) * sizeof(*w->items));
 		w->items[at] = (struct gt_csv_word){ copy, (int)w->count++ };
 	}
+	w->repeated |= t->rows && !w->items[at].number;
 	*out = (float)w->items[at].number;
 	return 0;
 }
@@ -187,6 +245,11 @@ static int look_up(
 		*out = (float)(found - known->words);
 		return 0;
 	}
+	if (!*text) {
+		gt_err_set(
+		    err, GT_EFORMAT, "the value is missing, which no row of the training data had");
+		return gt_err_hint(err, "fill it in or leave out the row");
+	}
 	list_words(list, sizeof(list), known);
 	gt_err_set(err, GT_EFORMAT,
 	    "'%.60s' is not among the words that the model was trained with: %s", text, list);
@@ -195,35 +258,60 @@ static int look_up(
 
 /* ---- cells ---- */
 
-/* The fault of a field; the line and the column stand before it. */
-static int fail(const struct gt_csv_table *t, const struct gt_csv_words *w, const char *text,
-    struct gt_err *err)
+/* The fault of a missing value; the line and the column stand before it. */
+static int fail_missing(const struct gt_csv_table *t, const struct gt_csv_words *w,
+    const char *text, struct gt_err *err)
 {
+	enum gt_data_missing missing = t->csv->source.missing;
+
+	gt_err_set(err, GT_EFORMAT, "the value is missing%s%.8s%s", *text ? " ('" : "", text,
+	    *text ? "')" : "");
+	if (missing == GT_DATA_MISSING_CATEGORY && !w->text)
+		return gt_err_hint(err, "missing=category is for columns of words; %s",
+		    t->like ? "fill it in or leave out the row"
+		            : "missing=mean or missing=median fills in numbers, too");
+	if (t->request->inputs)
+		return gt_err_hint(err, "fill it in or leave out the row");
+	if (t->like)
+		return gt_err_hint(
+		    err, "fill it in or leave out the row; missing=drop leaves out such rows");
+	return gt_err_hint(err,
+	    "missing=mean, median or category fills it in, missing=drop leaves out such rows, "
+	    "skip=COLUMN leaves out a column");
+}
+
+/* The fault of a field; the line and the column stand before it. */
+static int fail(const struct gt_csv_table *t, size_t field, const char *text, struct gt_err *err)
+{
+	const struct gt_csv_words *w = &t->words[t->place[field]];
 	bool given = t->like || t->request->inputs; /* the columns are those of a model */
+	char key[64];
 	double value;
 
-	if (gt_csv_is_missing(text)) {
-		gt_err_set(err, GT_EFORMAT, "the value is missing%s%.8s%s", *text ? " ('" : "",
-		    text, *text ? "')" : "");
-		return gt_err_hint(err, "fill it in or leave out the row%s",
-		    given ? "" : "; skip=COLUMN leaves out a column");
-	}
-	if (w->text && gt_csv_parse_number(text, &value)) {
+	if (gt_csv_is_missing(text))
+		return fail_missing(t, w, text, err);
+	gt_csv_field_key(t, field, key, sizeof(key));
+	if (w->text && gt_csv_parse_number(t, text, &value)) {
 		gt_err_set(err, GT_EFORMAT, "'%.60s' is a number, but line %ld has '%.60s'", text,
 		    w->line, w->first);
 		if (t->rows == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO)
 			return gt_err_hint(
 			    err, "if line %ld names the columns, add header=yes", w->line);
-		return gt_err_hint(err, "categories=COLUMN reads the numbers of a column as words");
+		if (gt_csv_is_decorated(t, w->first))
+			return gt_csv_hint_decorated(t, w->first, field, err);
+		return gt_err_hint(err,
+		    "categories=%s reads its numbers as words; skip=%s leaves it out", key, key);
 	}
-	if (gt_csv_is_beyond(text)) {
+	if (gt_csv_is_beyond(t, text)) {
 		gt_err_set(err, GT_EFORMAT, "'%.60s' " GT_CSV_BEYOND, text);
 		return gt_csv_hint_unit(t, err);
 	}
 	gt_err_set(err, GT_EFORMAT, "'%.60s' is not a number", text);
-	return gt_err_hint(err, "numbers are finite%s%s",
+	if (gt_csv_is_decorated(t, text))
+		return gt_csv_hint_decorated(t, text, field, err);
+	return gt_err_hint(err, "numbers are finite%s%s%s",
 	    t->request->inputs ? "" : "; target=COLUMN names the target",
-	    given ? "" : ", categories=COLUMN a column of words");
+	    given ? "" : ", categories=", given ? "" : key);
 }
 
 void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value)
@@ -256,25 +344,43 @@ static void store(struct gt_csv_words *w, double value, float *out)
 		w->small = value;
 }
 
-static int read_cell(
+static int read_word(
     struct gt_csv_table *t, size_t field, const char *text, float *out, struct gt_err *err)
 {
 	int column = t->place[field];
 	struct gt_csv_words *w = &t->words[column];
-	double value = 0;
-	bool number = gt_csv_parse_number(text, &value);
+	double value;
 
 	if (gt_csv_is_missing(text))
-		return fail(t, w, text, err);
-	if (w->text && t->like)
+		text = "";
+	if (t->like)
 		return look_up(&t->like->columns[column], text, out, err);
+	if (!w->categories && gt_csv_parse_number(t, text, &value))
+		return fail(t, field, text, err);
+	return put_word(t, w, text, out, err);
+}
+
+static int read_cell(
+    struct gt_csv_table *t, size_t field, const char *text, float *out, struct gt_err *err)
+{
+	struct gt_csv_words *w = &t->words[t->place[field]];
+	double value;
+
+	if (gt_csv_is_missing(text)) {
+		if (!w->text && gt_data_fills_numbers(t->csv->source.missing)) {
+			*out = NAN;
+			return 0;
+		}
+		if (!w->text || !fills(t))
+			return fail(t, field, text, err);
+	}
 	if (w->text)
-		return number && !w->categories ? fail(t, w, text, err)
-		                                : put_word(t, w, text, out, err);
-	if (!number)
-		return fail(t, w, text, err);
+		return read_word(t, field, text, out, err);
+	if (!gt_csv_parse_number(t, text, &value))
+		return fail(t, field, text, err);
 	gt_csv_compare_numbers(t, field, w->last, value);
 	w->varies |= value != w->last;
+	w->rising &= !t->rows || value > w->last;
 	w->last = value;
 	check_offset(t, w, value);
 	store(w, value, out);
@@ -302,180 +408,21 @@ int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt
 {
 	int rc = 0;
 
-	for (size_t row = 0; row < t->rows_again && (rc = gt_csv_next_row(r, err)) > 0; row++)
+	for (size_t row = 0; row < t->rows_again && (rc = gt_csv_next_row(r, err)) > 0;) {
+		if (gt_csv_is_dropped(t, r))
+			continue;
 		for (size_t i = 0; i < t->fields && i < r->count; i++) {
 			int column = t->place[i];
 			double value;
 
 			if (column != GT_CSV_NOWHERE && t->words[column].again &&
-			    gt_csv_parse_number(r->fields[i], &value))
+			    gt_csv_parse_number(t, r->fields[i], &value))
 				store(&t->words[column], value,
 				    &t->csv->cells[row * t->columns + (size_t)column]);
 		}
+		row++;
+	}
 	return rc < 0 ? rc : 0;
-}
-
-/* ---- when all rows are read ---- */
-
-/* Whether a column has a number that float32 holds with all its digits. */
-static bool has_normal(const struct gt_csv_table *t, int column)
-{
-	const float *cell = t->csv->cells + column;
-
-	for (size_t r = 0; r < t->rows; r++, cell += t->columns)
-		if (fabsf(*cell) >= FLT_MIN)
-			return true;
-	return false;
-}
-
-static int fail_small(const struct gt_csv_table *t, size_t field, struct gt_err *err)
-{
-	const struct gt_csv_words *w = &t->words[t->place[field]];
-	char name[128];
-
-	gt_err_set(err, GT_EFORMAT, "%s: numbers such as %.15g %s: the least is 1.2e-38",
-	    gt_csv_field_name(t, field, name, sizeof(name)), w->small,
-	    w->offset != 0 ? "differ too little for float32" : "are too small for float32");
-	return gt_csv_hint_unit(t, err);
-}
-
-bool gt_csv_is_trained_on(const struct gt_csv_table *t)
-{
-	return !t->like && (!t->request->like || t->request->fit);
-}
-
-int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
-{
-	bool trained_on = gt_csv_is_trained_on(t);
-
-	for (size_t i = 0; i < t->fields && trained_on; i++) {
-		int column = t->place[i];
-
-		if (column != GT_CSV_NOWHERE && t->words[column].small != 0 &&
-		    t->words[column].varies && !has_normal(t, column))
-			return fail_small(t, i, err);
-	}
-	return 0;
-}
-
-/* Give the words of a column their numbers in the order of their bytes. */
-static int sort_words(struct gt_csv_table *t, int column, struct gt_err *err)
-{
-	struct gt_csv_words *w = &t->words[column];
-	const char **sorted =
-	    gt_arena_alloc(&t->csv->source.names, (w->count + 1) * sizeof(*sorted), err);
-	float *number = gt_calloc(w->count, sizeof(*number), err);
-
-	if (!sorted || !number) {
-		free(number);
-		return GT_ENOMEM;
-	}
-	for (size_t i = 0; i < w->count; i++) {
-		sorted[i] = w->items[i].text;
-		number[w->items[i].number] = (float)i;
-	}
-	for (size_t r = 0; r < t->rows; r++) {
-		float *cell = &t->csv->cells[r * t->columns + (size_t)column];
-
-		*cell = number[(int)*cell];
-	}
-	free(number);
-	t->csv->source.columns[column].count = (int)w->count;
-	t->csv->source.columns[column].words = sorted;
-	return 0;
-}
-
-/* A copy of a name or word that outlives the table; NULL stays NULL. */
-static int keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
-{
-	*out = text ? gt_arena_strdup(&t->csv->source.names, text, err) : NULL;
-	return text && !*out ? GT_ENOMEM : 0;
-}
-
-/* Words and scale are those of the data that the model was trained on; the name stays, as it is to
- * be compared. */
-static int copy_column(struct gt_csv_table *t, int column, struct gt_err *err)
-{
-	struct gt_data_column *c = &t->csv->source.columns[column];
-	const char **words, *name = c->name;
-	int rc = 0;
-
-	*c = t->like->columns[column];
-	c->name = name;
-	words = gt_arena_alloc(&t->csv->source.names, (size_t)(c->count + 1) * sizeof(*words), err);
-	for (int i = 0; i < c->count && !rc && words; i++)
-		rc = keep(t, &words[i], t->like->columns[column].words[i], err);
-	c->words = c->count ? words : NULL;
-	if (!t->standardise) {
-		c->mean = c->offset = 0;
-		c->std = 1;
-	}
-	return words ? rc : GT_ENOMEM;
-}
-
-/* "color=red" of a column with words, "age" of one with numbers. */
-static int name_features(struct gt_csv_table *t, struct gt_err *err)
-{
-	struct gt_source *s = &t->csv->source;
-	const char **names =
-	    gt_arena_alloc(&s->names, (size_t)s->info.features * sizeof(*names), err);
-	size_t n = 0;
-
-	for (int k = 0; names && k < s->column_count; k++) {
-		const struct gt_data_column *c = &s->columns[k];
-
-		for (int i = 0; i < (c->count ? c->count : 1); i++) {
-			size_t size = strlen(c->name) + (c->count ? strlen(c->words[i]) : 0) + 2;
-			char *name = gt_arena_alloc(&s->names, size, err);
-
-			if (!name)
-				return GT_ENOMEM;
-			snprintf(name, size, "%s%s%s", c->name, c->count ? "=" : "",
-			    c->count ? c->words[i] : "");
-			names[n++] = name;
-		}
-	}
-	s->feature_names = names;
-	return names ? 0 : GT_ENOMEM;
-}
-
-static int count_features(struct gt_source *s, struct gt_err *err)
-{
-	int64_t features = 0;
-
-	for (int k = 0; k < s->column_count; k++)
-		features += s->columns[k].count ? s->columns[k].count : 1;
-	if (features > GT_CSV_MAX_FIELDS)
-		return gt_err_set(err, GT_EFORMAT, "%lld features, more than %d",
-		    (long long)features, GT_CSV_MAX_FIELDS);
-	s->info.features = (int)features;
-	return 0;
-}
-
-int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err)
-{
-	struct gt_source *s = &t->csv->source;
-	bool copied = t->like && t->like->columns;
-	int rc = 0;
-
-	s->columns = gt_arena_alloc(&s->names, t->columns * sizeof(*s->columns), err);
-	if (!s->columns)
-		return GT_ENOMEM;
-	s->column_count = (int)t->columns;
-	for (int k = 0; k < s->column_count; k++)
-		s->columns[k] = (struct gt_data_column){ .std = 1, .offset = t->words[k].offset };
-	for (size_t i = 0; t->names && i < t->fields && !rc; i++)
-		if (t->place[i] != GT_CSV_NOWHERE)
-			rc = keep(t, &s->columns[t->place[i]].name, t->names[i], err);
-	for (int k = 0; k < s->column_count && !rc; k++) {
-		if (copied)
-			rc = copy_column(t, k, err);
-		else if (t->words[k].text)
-			rc = sort_words(t, k, err);
-	}
-	if (!rc)
-		rc = count_features(s, err);
-	return rc || !t->names || t->request->inputs ? rc : name_features(t, err);
 }
 
 void gt_csv_release_words(struct gt_csv_table *t)

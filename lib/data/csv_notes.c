@@ -49,7 +49,7 @@ static const char *describe_target(const struct gt_csv_table *t, bool training, 
 
 static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])
 {
-	char here[128], there[128];
+	char here[128], there[128], guess[240];
 
 	if (!t->csv->source.info.regression)
 		return;
@@ -63,7 +63,20 @@ static void note_task(const struct gt_csv_table *t, char text[NOTE_BYTES])
 		    t->standardise ? ": the target keeps the mean and standard deviation from there"
 		                   : "");
 	else if (!t->like && t->task == GT_CSV_TASK_AUTO)
-		add(text, "; ", "the target has fractions: regression, as with task=regression");
+		add(text, "; ", "%s", gt_target_describe_guess(&t->summary, guess, sizeof(guess)));
+}
+
+static void note_decimal(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	if (t->decimal == ',' && t->decimals == GT_CSV_DECIMAL_AUTO)
+		add(text, "; ", "numbers have a decimal comma, as with decimal=comma");
+}
+
+static void note_missing(const struct gt_csv_table *t, char text[NOTE_BYTES])
+{
+	if (t->dropped)
+		add(text, "; ", "missing=drop: %zu of %zu rows are left out", t->dropped,
+		    t->rows + t->dropped);
 }
 
 static void note_ignored(const struct gt_csv_table *t, char text[NOTE_BYTES])
@@ -137,17 +150,20 @@ static int keep(struct gt_csv_table *t, const char **out, const char *text, stru
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_data_info *info = &t->csv->source.info;
-	char text[NOTE_BYTES] = "", overruled[NOTE_BYTES] = "", digits[NOTE_BYTES] = "";
+	char text[NOTE_BYTES] = "", overruled[NOTE_BYTES] = "", warnings[NOTE_BYTES] = "";
 	int rc;
 
 	note_header(t, text);
+	note_decimal(t, text);
 	note_task(t, text);
 	note_ignored(t, text);
+	note_missing(t, text);
 	note_categories(t, text);
 	note_differences(t, overruled);
-	note_digits(t, digits);
+	gt_csv_warn_columns(t, warnings, NOTE_BYTES);
+	note_digits(t, warnings);
 	rc = keep(t, &info->interpretation, text, err);
 	if (!rc)
-		rc = keep(t, &info->note, digits, err);
+		rc = keep(t, &info->note, warnings, err);
 	return rc ? rc : keep(t, &info->overruled, overruled, err);
 }

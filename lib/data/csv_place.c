@@ -191,6 +191,16 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
 	return rc;
 }
 
+static int no_known_field(const char *name, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT,
+	    "there is no column '%.100s', but the model was trained with it", name);
+	return gt_err_hint(err,
+	    "add the column, or name it so if it has another name here; a model trained with "
+	    "skip=%.60s does without it",
+	    name);
+}
+
 /* Set the place of each known column to its number plus 1. */
 static int mark_known(
     struct gt_csv_table *t, const struct gt_data_description *like, struct gt_err *err)
@@ -202,9 +212,7 @@ static int mark_known(
 		if (rc)
 			return rc;
 		if (i == t->fields)
-			return gt_err_set(err, GT_EFORMAT,
-			    "there is no column '%.100s', but the model was trained with it",
-			    known_name(like, k));
+			return no_known_field(known_name(like, k), err);
 		if (i == t->target)
 			return wrong_field(t, i,
 			    "is the target, but the model was trained with it as a feature", err);
@@ -329,18 +337,39 @@ static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 	    "no column is left to be the target");
 }
 
+/* The separator that is most frequent in a text; NULL if it has none. */
+static const char *guess_separator(const char *text)
+{
+	size_t counts[256] = { 0 };
+	const char *best = NULL;
+
+	for (const char *s = text; *s; s++)
+		if (gt_csv_separator_word(*s) &&
+		    ++counts[(unsigned char)*s] > (best ? counts[(unsigned char)*best] : 0))
+			best = s;
+	return best ? gt_csv_separator_word(*best) : NULL;
+}
+
+static int one_field(const struct gt_csv_table *t, struct gt_err *err)
+{
+	const char *word = guess_separator(*t->first);
+
+	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
+	if (word)
+		return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+	return gt_err_hint(err,
+	    "a row needs at least a feature and a class, divided by a comma; sep= names another "
+	    "separator");
+}
+
 static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->names ? known_names(t) : NULL;
 	const char *target = gt_spec_value(t->spec, "target");
 	int rc;
 
-	if (t->fields < 2) {
-		gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
-		return gt_err_hint(err,
-		    "a row needs at least a feature and a class, divided by a comma; sep= names "
-		    "another separator");
-	}
+	if (t->fields < 2)
+		return one_field(t, err);
 	rc = target ? find_field(t, target, "to be the target", &t->target, err) : 0;
 	if (!rc)
 		rc = each_field(t, "skip", "to skip", skip, err);
@@ -369,10 +398,14 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 /* Rows of one field suggest that another character separates the fields. */
 static int hint_separator(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
 {
+	const char *word = guess_separator(*t->first);
+
 	if (t->fields > 1 || wanted < 2)
 		return err->code;
 	return gt_err_hint(err, "if another character separates the fields, name it: {read} sep=%s",
-	    t->separator == ',' ? "semicolon" : "comma");
+	    word                  ? word
+	    : t->separator == ',' ? "semicolon"
+	                          : "comma");
 }
 
 static int place_inputs(struct gt_csv_table *t, struct gt_err *err)

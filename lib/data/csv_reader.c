@@ -8,6 +8,30 @@
 
 #include "lib/base/mem.h"
 
+static const struct {
+	const char *word;
+	char separator;
+} separators[] = { { "comma", ',' }, { "tab", '\t' }, { "semicolon", ';' }, { "bar", '|' } };
+
+enum { SEPARATORS = sizeof(separators) / sizeof(*separators) };
+
+char gt_csv_separator(const char *word)
+{
+	for (size_t i = 0; i < SEPARATORS; i++)
+		if (!strcmp(word, separators[i].word) ||
+		    (*word == separators[i].separator && !word[1]))
+			return separators[i].separator;
+	return 0;
+}
+
+const char *gt_csv_separator_word(char separator)
+{
+	for (size_t i = 0; i < SEPARATORS; i++)
+		if (separators[i].separator == separator)
+			return separators[i].word;
+	return NULL;
+}
+
 static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "line %ld: a row of more than %d %s", r->line, limit, unit);
@@ -53,6 +77,18 @@ static bool field_ends(const struct gt_csv_reader *r)
 	return r->at == r->end || *r->at == r->separator || line_end(r);
 }
 
+/* The character after the quote may be the separator of the file. */
+static int goes_on(const struct gt_csv_reader *r, struct gt_err *err)
+{
+	const char *word = gt_csv_separator_word(*r->at);
+
+	gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote", r->line,
+	    r->count + 1);
+	if (word)
+		return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+	return gt_err_hint(err, "a quote inside a quoted field is written twice");
+}
+
 static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 {
 	int rc = 0;
@@ -74,10 +110,13 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 		return rc;
 	r->at++;
 	skip_blanks(r);
-	if (!field_ends(r))
-		return gt_err_set(err, GT_EFORMAT,
-		    "line %ld: field %zu goes on after its closing quote", r->line, r->count + 1);
-	return 0;
+	return field_ends(r) ? 0 : goes_on(r, err);
+}
+
+static int zero_byte(const struct gt_csv_reader *r, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "line %ld: a zero byte in field %zu", r->line, r->count + 1);
+	return gt_err_hint(err, "a table is text in UTF-8, without zero bytes");
 }
 
 static int read_field(struct gt_csv_reader *r, struct gt_err *err)
@@ -100,8 +139,7 @@ static int read_field(struct gt_csv_reader *r, struct gt_err *err)
 			r->used--;
 	}
 	if (!rc && r->used > start && memchr(r->text + start, '\0', r->used - start))
-		rc = gt_err_set(
-		    err, GT_EFORMAT, "line %ld: a zero byte in field %zu", r->line, r->count + 1);
+		rc = zero_byte(r, err);
 	if (!rc)
 		rc = put_char(r, '\0', err);
 	if (!rc)

@@ -39,6 +39,13 @@ struct gt_csv_reader {
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);
 
+/* Return the separator that a word names (comma, tab, semicolon, bar) or that it consists of; 0 if
+ * it names none. */
+char gt_csv_separator(const char *word);
+
+/* Return the word for a separator, or NULL if the character is none. */
+const char *gt_csv_separator_word(char separator);
+
 void gt_csv_release(struct gt_csv_reader *r);
 
 #endif

@@ -6,11 +6,15 @@
 #include "lib/base/mem.h"
 #include "lib/data/csv.h"
 
-static bool is_number(const char *s)
+/* Words that are this number of classes or more are refused if they are more than half of the
+ * rows. */
+enum { MANY_CLASSES = 20 };
+
+static bool is_number(const struct gt_csv_table *t, const char *s)
 {
 	double value;
 
-	return gt_csv_parse_number(s, &value);
+	return gt_csv_parse_number(t, s, &value);
 }
 
 static int compare_words(const void *a, const void *b)
@@ -42,7 +46,7 @@ static int too_many_classes(size_t classes, struct gt_err *err)
 /* The first row, from `row` on, that has a word as its target; t->rows if all have numbers. */
 static size_t first_word(const struct gt_csv_table *t, size_t row)
 {
-	while (row < t->rows && is_number(t->targets[row]))
+	while (row < t->rows && is_number(t, t->targets[row]))
 		row++;
 	return row;
 }
@@ -72,6 +76,32 @@ static int keep_lines(struct gt_csv_table *t, int classes, struct gt_err *err)
 	return 0;
 }
 
+/* Classes that nearly each row has of its own; or numbers that are none here, such as 1,037. */
+static int check_classes(
+    const struct gt_csv_table *t, char *const *classes, size_t count, struct gt_err *err)
+{
+	char name[128];
+	size_t i = 0;
+
+	if (t->task != GT_CSV_TASK_AUTO || !gt_csv_is_fitted(t))
+		return 0;
+	while (i < count && gt_csv_is_decorated(t, classes[i]))
+		i++;
+	if (i < count && (count < MANY_CLASSES || 2 * count <= t->rows))
+		return 0;
+	gt_csv_field_name(t, t->target, name, sizeof(name));
+	if (i == count) {
+		gt_err_set(
+		    err, GT_EFORMAT, "%s: the target '%.60s' is not a number", name, t->targets[0]);
+		return gt_csv_hint_decorated(t, t->targets[0], t->target, err);
+	}
+	gt_err_set(err, GT_EFORMAT, "%s, the target, has %zu different classes in %zu rows", name,
+	    count, t->rows);
+	return gt_err_hint(err,
+	    "select the column of classes with target=COLUMN; task=classification uses this one "
+	    "all the same");
+}
+
 /* Sorted distinct words become classes 0, 1, ... . */
 static int number_words(struct gt_csv_table *t, struct gt_err *err)
 {
@@ -93,9 +123,10 @@ static int number_words(struct gt_csv_table *t, struct gt_err *err)
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
 	t->csv->source.info.classes = (int)classes;
-	if (classes > GT_CSV_MAX_CLASSES) {
+	rc = check_classes(t, sorted, classes, err);
+	if (!rc && classes > GT_CSV_MAX_CLASSES) {
 		rc = too_many_classes(classes, err);
-	} else {
+	} else if (!rc) {
 		t->csv->source.class_names = keep_names(&t->csv->source, sorted, classes, err);
 		rc = t->csv->source.class_names ? keep_lines(t, (int)classes, err) : GT_ENOMEM;
 	}
@@ -126,7 +157,7 @@ static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err
 {
 	char name[128];
 
-	if (gt_csv_is_beyond(t->targets[row]))
+	if (gt_csv_is_beyond(t, t->targets[row]))
 		return beyond(t, row, err);
 	gt_err_set(err, GT_EFORMAT,
 	    "line %ld, %s: the target '%.60s' is a word, but line %ld has the "
@@ -150,7 +181,7 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = 0; i < t->rows; i++) {
 		double value;
 
-		gt_csv_parse_number(t->targets[i], &value);
+		gt_csv_parse_number(t, t->targets[i], &value);
 		if (value != floor(value))
 			return bad_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
@@ -164,31 +195,63 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
-/* Whether all targets are numbers, and some have fractions. */
-static bool has_fractions(const struct gt_csv_table *t)
+/* Summarize targets that are all numbers. */
+static int summarize(struct gt_csv_table *t, struct gt_err *err)
 {
-	bool fraction = false;
+	double *values = gt_calloc(t->rows, sizeof(*values), err);
+	int rc;
 
-	for (size_t i = 0; i < t->rows; i++) {
-		double value;
+	if (!values)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < t->rows; i++)
+		gt_csv_parse_number(t, t->targets[i], &values[i]);
+	rc = gt_target_summarize(&t->summary, values, t->rows, err);
+	free(values);
+	return rc;
+}
 
-		if (!gt_csv_parse_number(t->targets[i], &value))
-			return false;
-		fraction |= value != floor(value);
-	}
-	return fraction;
+/* Targets of data to train on, which are all numbers. */
+static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
+{
+	char name[128];
+	int rc = summarize(t, err);
+
+	if (rc)
+		return rc;
+	*regression = t->summary.fractions;
+	if (!gt_csv_is_fitted(t))
+		return 0;
+	*regression = gt_target_guess(&t->summary) == GT_TARGET_NUMBERS;
+	if (gt_target_guess(&t->summary) != GT_TARGET_SPARSE)
+		return 0;
+	return gt_target_fail_sparse(
+	    &t->summary, gt_csv_field_name(t, t->target, name, sizeof(name)), err);
 }
 
 /* The kind of the targets: as the spec says, as in training, or guessed from their texts. Where the
  * data may have new classes, words end a regression, but whole numbers do not. */
-static bool is_regression(const struct gt_csv_table *t)
+static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
 {
+	bool numbers = first_word(t, 0) == t->rows;
+
+	*regression = t->task == GT_CSV_REGRESSION;
 	if (t->task != GT_CSV_TASK_AUTO)
-		return t->task == GT_CSV_REGRESSION;
-	if (t->like &&
-	    (!t->request->new_classes || (t->like->regression && first_word(t, 0) == t->rows)))
-		return t->like->regression;
-	return has_fractions(t);
+		return 0;
+	if (t->like && (!t->request->new_classes || (t->like->regression && numbers))) {
+		*regression = t->like->regression;
+		return 0;
+	}
+	return numbers ? guess_task(t, regression, err) : 0;
+}
+
+/* A model that is trained on one value learns nothing. */
+static int check_values(const struct gt_csv_table *t, struct gt_err *err)
+{
+	size_t row = 1;
+
+	while (row < t->rows && !strcmp(t->targets[row], t->targets[0]))
+		row++;
+	return row == t->rows && gt_csv_is_fitted(t) ? gt_csv_fail_one_value(t, err) : 0;
 }
 
 /* A target of another name is on another scale, which is measured where the model may change. */
@@ -215,9 +278,9 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 	if (!t->csv->numbers)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < t->rows; i++) {
-		if (gt_csv_is_beyond(t->targets[i]))
+		if (gt_csv_is_beyond(t, t->targets[i]))
 			return beyond(t, i, err);
-		if (!gt_csv_parse_number(t->targets[i], &t->csv->numbers[i])) {
+		if (!gt_csv_parse_number(t, t->targets[i], &t->csv->numbers[i])) {
 			bad_target(t, i, "is not a number", err);
 			return gt_err_hint(err, "task=classification takes words as classes");
 		}
@@ -234,9 +297,9 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 static int take_words(struct gt_csv_table *t, struct gt_err *err)
 {
 	for (size_t i = 0; i < t->rows; i++) {
-		if (!is_number(t->targets[i]))
+		if (!is_number(t, t->targets[i]))
 			continue;
-		if (gt_csv_is_beyond(t->targets[0]))
+		if (gt_csv_is_beyond(t, t->targets[0]))
 			return beyond(t, 0, err);
 		bad_target(t, i, "stands among words", err);
 		/* A header that was not recognised. */
@@ -254,7 +317,8 @@ static int check_none_missing(const struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = 0; i < t->rows; i++)
 		if (gt_csv_is_missing(t->targets[i])) {
 			bad_target(t, i, "is missing", err);
-			return gt_err_hint(err, "fill it in or leave out the row");
+			return gt_err_hint(err,
+			    "fill it in or leave out the row; missing=drop leaves out such rows");
 		}
 	return 0;
 }
@@ -278,16 +342,21 @@ static int keep_name(struct gt_csv_table *t, struct gt_err *err)
 
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 {
+	bool regression = false;
 	int rc = check_none_missing(t, err);
 
 	if (!rc)
+		rc = check_values(t, err);
+	if (!rc)
 		rc = keep_name(t, err);
+	if (!rc)
+		rc = choose_task(t, &regression, err);
 	if (rc)
 		return rc;
-	if (is_regression(t))
+	if (regression)
 		return take_values(t, err);
 	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
 	if (!t->csv->targets)
 		return GT_ENOMEM;
-	return is_number(t->targets[0]) ? take_numbers(t, err) : take_words(t, err);
+	return is_number(t, t->targets[0]) ? take_numbers(t, err) : take_words(t, err);
 }

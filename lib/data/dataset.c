@@ -371,6 +371,7 @@ int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err)
 {
 	struct gt_source *s = train->source;
 	int64_t n = train->info.samples, *all = train->subset;
+	int rc;
 
 	if (!s->ops->fit)
 		return 0;
@@ -380,10 +381,10 @@ int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err)
 		return GT_ENOMEM;
 	for (int64_t i = 0; i < n && all != train->subset; i++)
 		all[i] = i;
-	s->ops->fit(s, all, n);
+	rc = s->ops->fit(s, all, n, err);
 	if (all != train->subset)
 		free(all);
-	return 0;
+	return rc;
 }
 
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data)

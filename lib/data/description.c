@@ -10,6 +10,20 @@
 #include "lib/data/source.h"
 #include "lib/data/tokenizer.h"
 
+const char *const gt_data_missing_names[] = {
+	[GT_DATA_MISSING_ERROR] = "error",
+	[GT_DATA_MISSING_MEAN] = "mean",
+	[GT_DATA_MISSING_MEDIAN] = "median",
+	[GT_DATA_MISSING_DROP] = "drop",
+	[GT_DATA_MISSING_CATEGORY] = "category",
+	NULL,
+};
+
+bool gt_data_fills_numbers(enum gt_data_missing missing)
+{
+	return missing == GT_DATA_MISSING_MEAN || missing == GT_DATA_MISSING_MEDIAN;
+}
+
 static const char *const kinds[] = {
 	[GT_DATA_IMAGE] = "image",
 	[GT_DATA_VECTOR] = "vector",
@@ -48,6 +62,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.regression = info->regression,
 		.target = source->target,
 		.target_place = source->target_place,
+		.missing = source->missing,
 		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
@@ -142,8 +157,8 @@ static json_t *floats_to_json(const float *values, int count)
 }
 
 /* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. An
- * offset of 0 is left out. */
-static json_t *column_to_json(const struct gt_data_column *c)
+ * offset of 0 is left out, and so is a value for missing ones that is not used. */
+static json_t *column_to_json(const struct gt_data_column *c, bool fills)
 {
 	json_t *json = json_object();
 	int rc = json ? 0 : -1;
@@ -157,18 +172,22 @@ static json_t *column_to_json(const struct gt_data_column *c)
 		     json_object_set_new(json, "std", json_real(c->std));
 	if (!rc && c->offset != 0)
 		rc = json_object_set_new(json, "offset", json_real(c->offset));
+	if (!rc && fills && c->filled)
+		rc = json_object_set_new(json, "fill", json_real(c->fill));
 	if (!rc)
 		return json;
 	json_decref(json);
 	return NULL;
 }
 
-static json_t *columns_to_json(const struct gt_data_column *columns, int count)
+static json_t *columns_to_json(const struct gt_data_description *d)
 {
 	json_t *array = json_array();
 
-	for (int i = 0; array && i < count; i++)
-		if (json_array_append_new(array, column_to_json(&columns[i]))) {
+	bool fills = gt_data_fills_numbers(d->missing);
+
+	for (int i = 0; array && i < d->column_count; i++)
+		if (json_array_append_new(array, column_to_json(&d->columns[i], fills))) {
 			json_decref(array);
 			array = NULL;
 		}
@@ -214,10 +233,12 @@ json_t *gt_data_description_to_json(
 		rc = json_object_set_new(
 		    json, "feature-names", names_to_json(d->feature_names, d->features));
 	if (!rc && d->column_count)
+		rc = json_object_set_new(json, "columns", columns_to_json(d));
+	if (!rc && d->missing)
 		rc = json_object_set_new(
-		    json, "columns", columns_to_json(d->columns, d->column_count));
+		    json, "missing", json_string(gt_data_missing_names[d->missing]));
 	if (!rc && d->regression)
-		rc = json_object_set_new(json, "target", column_to_json(&d->target));
+		rc = json_object_set_new(json, "target", column_to_json(&d->target, false));
 	if (!rc && !d->regression && d->target.name)
 		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
 	if (!rc && d->target_place)
@@ -374,7 +395,24 @@ static int read_column(
 		rc = read_scale(&c->offset, json, "offset", err);
 	if (!rc && fabs(c->offset) > GT_DATA_MAX_OFFSET)
 		return malformed("offset", "at most 1e30", err);
+	c->filled = json_object_get(json, "fill") != NULL;
+	if (!rc && c->filled)
+		rc = read_scale(&c->fill, json, "fill", err);
 	return !rc && !(c->std > 0) ? malformed("std", "above 0", err) : rc;
+}
+
+static int read_missing(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	const char *name = json_string_value(json);
+	int i = 0;
+
+	while (json && gt_data_missing_names[i] &&
+	       (!name || strcmp(name, gt_data_missing_names[i]) != 0))
+		i++;
+	if (!gt_data_missing_names[i])
+		return malformed("missing", "mean, median, drop or category", err);
+	d->missing = (enum gt_data_missing)i;
+	return 0;
 }
 
 /* The columns make the features: as many as these have. */
@@ -382,6 +420,7 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 {
 	size_t count = json_array_size(array);
 	struct gt_data_column *columns;
+	bool fills = gt_data_fills_numbers(d->missing);
 	int64_t features = 0;
 	int rc = 0;
 
@@ -395,6 +434,8 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 	for (size_t i = 0; i < count && !rc; i++) {
 		rc = read_column(&columns[i], &d->arena, json_array_get(array, i), err);
 		features += columns[i].count ? columns[i].count : 1;
+		if (!rc && fills && !columns[i].count && !columns[i].filled)
+			rc = malformed("fill", "in each column of numbers", err);
 	}
 	if (!rc && features != d->features)
 		rc = malformed("columns", "the columns of all features", err);
@@ -483,6 +524,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_names(
 		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
 	if (!rc)
+		rc = read_missing(d, json_object_get(json, "missing"), err);
+	if (!rc)
 		rc = read_columns(d, json_object_get(json, "columns"), err);
 	d->regression = json_object_get(json, "target") != NULL;
 	if (!rc && d->regression)
@@ -503,69 +546,6 @@ int gt_data_description_from_json(
 
 	*out = (struct gt_data_description){ 0 };
 	rc = read_description(out, json, err);
-	if (rc)
-		gt_data_description_release(out);
-	return rc;
-}
-
-/* ---- reading KIND:PATH,key=value ---- */
-
-/* How many numbers stand in "a/b/c"; 0 for none, or one that counts for all channels. */
-static int count_numbers(const char *text)
-{
-	int n = 1;
-
-	for (const char *p = text; p && *p; p++)
-		n += *p == '/';
-	return n > 1 ? n : 0;
-}
-
-static int read_words(struct gt_data_description *d, const struct gt_spec *spec, struct gt_err *err)
-{
-	bool mnist = !strcmp(spec->kind, "mnist");
-	struct gt_data_info info = { .channels = GT_DATA_MAX_CHANNELS };
-	int64_t size = 0, channels = count_numbers(gt_spec_value(spec, "mean"));
-	int rc;
-
-	if (!mnist && strcmp(spec->kind, "images") && strcmp(spec->kind, "webdataset"))
-		return 0;
-	channels = channels ? channels : count_numbers(gt_spec_value(spec, "std"));
-	rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);
-	if (!rc)
-		rc = gt_spec_integer(spec, "size", 1, INT_MAX, &size, err);
-	if (rc)
-		return rc;
-	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++) {
-		info.mean[i] = mnist ? GT_MNIST_MEAN : 0;
-		info.std[i] = mnist ? GT_MNIST_STD : 1;
-	}
-	if (channels > 0 && channels <= GT_DATA_MAX_CHANNELS)
-		info.channels = (int)channels;
-	rc = gt_spec_normalization(spec, &info, err);
-	d->reduce_known = d->reduce = !mnist;
-	if (!rc && !mnist)
-		rc = gt_spec_yes_no(spec, "reduce", &d->reduce, err);
-	if (rc)
-		return rc;
-	d->height = d->width = (int)size;
-	d->channels = channels > 0 ? info.channels : 0;
-	d->normalization_known = true;
-	memcpy(d->mean, info.mean, sizeof(d->mean));
-	memcpy(d->std, info.std, sizeof(d->std));
-	return 0;
-}
-
-int gt_data_description_from_spec(
-    struct gt_data_description *out, const char *text, struct gt_err *err)
-{
-	struct gt_spec spec;
-	int rc = gt_spec_parse(&spec, text, err);
-
-	*out = (struct gt_data_description){ 0 };
-	if (!rc) {
-		rc = read_words(out, &spec, err);
-		gt_spec_release(&spec);
-	}
 	if (rc)
 		gt_data_description_release(out);
 	return rc;

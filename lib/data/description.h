@@ -19,6 +19,23 @@ enum {
  * and an offset does not overflow when it is rounded to float32. */
 #define GT_DATA_MAX_OFFSET 1e30
 
+/* The treatment of missing values in a table (`missing` in gtrain-data(7)). */
+enum gt_data_missing {
+	GT_DATA_MISSING_ERROR, /* a missing value is an error */
+	/* Numbers: the mean or the median of the column in the training data. Words: a missing
+	 * value is a category of its own, the word "". */
+	GT_DATA_MISSING_MEAN,
+	GT_DATA_MISSING_MEDIAN,
+	GT_DATA_MISSING_DROP,    /* rows with a missing value are left out */
+	GT_DATA_MISSING_CATEGORY /* words: as above; a missing number is an error */
+};
+
+/* The names of the above, ended by NULL: "error", "mean", ... */
+extern const char *const gt_data_missing_names[];
+
+/* Return whether missing numbers are replaced: by the mean or the median. */
+bool gt_data_fills_numbers(enum gt_data_missing missing);
+
 /* A column of a table. A column of numbers is one feature. A column of words has one feature for
  * each word of its list: the feature of the row's word is 1, and the other features are 0. */
 struct gt_data_column {
@@ -32,6 +49,10 @@ struct gt_data_column {
 	 * number is stored as float32. So numbers that are far from 0 and near each other, such as
 	 * times in seconds, keep their digits. 0: the column has no offset. */
 	double offset;
+	/* for numbers: if `filled`, `fill` is used in place of a missing value; it is as in the
+	 * file */
+	bool filled;
+	double fill;
 };
 
 /* Special tokens of a text model: the token that was put before every text in training, and the
@@ -60,6 +81,7 @@ struct gt_data_description {
 	 * are the unscaled numbers of the file */
 	int column_count;
 	const struct gt_data_column *columns; /* [column_count] */
+	enum gt_data_missing missing;         /* tables: the treatment of missing values */
 	bool regression;                      /* the target is a number, not a class */
 	/* tables: the target's name; for regression also its mean and std */
 	struct gt_data_column target;

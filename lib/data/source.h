@@ -39,8 +39,8 @@ struct gt_source_ops {
 	 * NULL: only read() gives the target. */
 	double (*number)(const struct gt_source *self, int64_t index);
 	/* For gt_dataset_fit(): measure mean and standard deviation of the samples with the indices
-	 * index[count]. NULL: there is nothing to measure. */
-	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
+	 * index[count]. Errors: GT_ENOMEM. NULL: there is nothing to measure. */
+	int (*fit)(struct gt_source *self, const int64_t *index, int64_t count, struct gt_err *err);
 	/* Return the tokenizer of a text, borrowed. NULL for other data. */
 	const struct gt_tokenizer *(*tokenizer)(const struct gt_source *self);
 	/* For gt_dataset_save_vocab(): vocab_name() returns the name of the vocabulary's file, and
@@ -69,6 +69,7 @@ struct gt_source {
 	/* tables: the target's name; for regression also its mean and std */
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
+	enum gt_data_missing missing;     /* tables: the treatment of missing values */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
 	/* The samples are inputs for predictions and have no targets. read() sets the target to
 	 * GT_DATA_IGNORE, or, for lines of text (text_lines.c), to the position of the line's last

@@ -158,3 +158,68 @@ setup() {
 	gtrain train --model mlp --data csv:first.csv,target=1 --init-from first --steps 1 --out other
 	[[ $err == *"the target is column 1, not column 0 as in the training: its mean and standard deviation are measured anew"* ]]
 }
+
+# Passengers as in Titanic's table: missing numbers, missing words, names and tickets that nearly all differ.
+passengers() {
+	python3 - "$1" <<-'END'
+		import sys
+		print("PassengerId,Survived,Pclass,Name,Sex,Age,Ticket,Fare,Cabin,Embarked")
+		for i in range(int(sys.argv[1])):
+		    sex, pclass = ("male", "female")[i * 7 % 5 > 2], i % 3 + 1
+		    age = "" if i % 5 == 0 else 1 + i * 7 % 70 + i % 2 / 2
+		    ticket, cabin = (f"A/5 {i}", 1000 + i)[i % 2], "" if i % 4 else f"C{i % 9}"
+		    print(i + 1, int(sex == "female" or pclass == 1), pclass, f"Doe Mr {i}", sex, age, ticket, i % 90 + 0.25, cabin,
+		          "" if i == 61 else "SCQ"[i % 3], sep=",")
+	END
+}
+
+@test "a table with holes leads on to settings that train, evaluate and predict" {
+	passengers 300 >titanic.csv
+	local data=csv:titanic.csv,target=Survived
+	gtrain train --model mlp --data $data --epochs 1 --out no
+	[[ $status == 1 && $err == *"column 'Age': the value is missing"*"hint: missing=mean, median or category fills it in"* ]]
+	gtrain train --model mlp --data $data,missing=median --epochs 1 --out no
+	[[ $status == 1 && $err == *"column 'Ticket': '1001' is a number, but line 2 has 'A/5 0'"*"skip=Ticket leaves it out"* ]]
+	gtrain train --model mlp --data $data,missing=median,skip=Ticket --epochs 1 --out no
+	[[ $status == 1 && $err == *"column 'Name' has 300 different words in 300 rows"*"skip=Name leaves the column out"* ]]
+	gtrain train --model mlp --data $data,missing=median,skip=Ticket/Name --epochs 1 --out no
+	[[ $status == 0 && $err == *"warning: --data: column 'PassengerId' seems to number the rows"*"skip=PassengerId"* ]]
+	data+=,missing=median,skip=Ticket/Name/PassengerId
+	gtrain train --model mlp --data $data --val-split 0.2 --steps 100 --out titanic
+	[[ $status == 0 && $err != *warning* ]]
+	gtrain eval --ckpt titanic --data csv:titanic.csv --predictions wanted.csv --json
+	((status == 0))
+	check "$out" 'd["n"] == 300 and d["top1"] > 0.95'
+	gtrain predict --ckpt titanic --top 1 --csv titanic.csv
+	((status == 0))
+	equal "$(sed 1d <<<"$out" | cut -d, -f3)" "$(sed 1d wanted.csv | cut -d, -f3)"
+	python3 - <<-'END'
+		import csv, json, statistics
+		data = json.load(open("titanic/config.json"))["about"]["data"]
+		columns = {c["name"]: c for c in data["columns"]}
+		assert data["missing"] == "median", data
+		assert columns["Embarked"]["words"] == ["", "C", "Q", "S"], columns["Embarked"]
+		ages = [float(r["Age"]) for r in csv.DictReader(open("titanic.csv")) if r["Age"]]
+		assert abs(columns["Age"]["fill"] - statistics.median(ages)) < 12, columns["Age"]
+	END
+	gtrain eval --ckpt titanic --data csv:titanic.csv,missing=drop
+	[[ $status == 0 && $err == *"rows are left out"* ]]
+	gtrain eval --ckpt titanic --data csv:titanic.csv,missing=mean
+	[[ $status == 2 && $err == *"missing=mean, but the model was trained with missing=median"* ]]
+	gtrain train --config titanic/config.json --resume titanic --steps 120 --out longer -q
+	equal "$status $(python3 -c 'import json; print(json.load(open("titanic/config.json"))["about"] == json.load(open("longer/config.json"))["about"])')" "0 True"
+}
+
+@test "predictions of a table without a column of the training say what to do" {
+	passengers 60 | cut -d, -f2,3,5,8 >few.csv
+	gtrain train --model mlp --data csv:few.csv,target=Survived --steps 2 --out few -q
+	((status == 0))
+	cut -d, -f2,3 few.csv >fewer.csv
+	gtrain predict --ckpt few fewer.csv
+	[[ $status == 1 && $err == *"there is no column 'Fare', but the model was trained with it"*"hint: add the column"* && $err != *damaged* ]]
+	gzip -k few.csv
+	gtrain predict --ckpt few few.csv.gz
+	((status == 0))
+	gtrain predict --ckpt few - < <(gzip -c few.csv)
+	[[ $status == 1 && $err == *"standard input: the file is no table but compressed by gzip"* ]]
+}

@@ -4,6 +4,7 @@
 A case is a folder with a file `cmd`, a shell command, and the files that it reads. The command runs in a copy of the folder.
 CASES says what is right; `cases.py NAME...` runs those alone whose name begins so.
 """
+import json
 import os
 import re
 import shutil
@@ -41,19 +42,31 @@ class Right:
         return "\n".join(wrong + [text]) if wrong else ""
 
 
+def table(features, classes):
+    """The check that the run of a table has these numbers of features and these classes."""
+
+    def check(folder, _text):
+        with open(os.path.join(folder, "run", "config.json")) as f:
+            data = json.load(f)["about"]["data"]
+        found = data["features"], data["class-names"]
+        return "" if found == (features, classes) else f"features and classes: {found}"
+
+    return check
+
+
 CASES = {
     "01-safetensors-f8e8m0":
         None,
     "03-csv-decimal-comma":
-        None,
+        Right(says=[r"decimal comma", r"the first row names the columns"], never=[r"categories"], check=table(3, ["no", "yes"])),
     "05-csv-label-first":
-        None,
+        Right(status=1, says=[r"'pixel15' is the target, but has the same value", r"target=label"], absent=["run"]),
     "06-csv-semicolon-quoted-header":
-        None,
+        Right(status=1, says=[r"sep=semicolon"], never=[r"damaged"]),
     "07-csv-utf16":
-        None,
+        Right(status=1, says=[r"UTF-16", r"iconv"], never=[r"damaged"]),
     "08-csv-gz":
-        None,
+        Right(says=[r"done: 2 steps"], never=[r"damaged"]),
     "09-images-Training-Testing":
         None,
     "10-images-all-webp":
@@ -91,7 +104,7 @@ CASES = {
     "36-rank-without-world-size":
         Right(says=[r"done: 2 steps"]),
     "37-csv-integer-target":
-        None,
+        Right(says=[r"regression, as with task=regression", r"mlp, 1281 parameters"]),
     "38-images-resize-then-crop":
         None,
     "39-pickle-protocol-4":

@@ -509,7 +509,8 @@ static void hints_suit_data_for_a_model(void **state)
 	static const struct {
 		const char *text, *wanted, *hint;
 	} cases[] = {
-		{ "1,,x\n", "the value is missing", "fill it in or leave out the row" },
+		{ "1,,x\n", "the value is missing",
+		    "fill it in or leave out the row; missing=drop leaves out such rows" },
 		{ "1,z,x\n", "'z' is not a number",
 		    "numbers are finite; target=COLUMN names the target" },
 		{ "1,1e39,x\n", "'1e39' is beyond the range of float32", "leave out the row" },
