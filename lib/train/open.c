@@ -564,7 +564,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->o = *options;
 	t->log = log;
 	t->best_step = t->evaluated_step = -1;
-	t->best_score = -INFINITY;
+	t->best_score = t->best_loss = -INFINITY;
 	rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);
 	gt_run_source_release(&t->origin);

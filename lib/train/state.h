@@ -52,6 +52,7 @@ struct gt_train {
 	int64_t from_step, from_position;
 	int64_t best_step;              /* steps done at the best evaluation; -1: there was none */
 	double best_score;              /* score of the best evaluation; larger is better */
+	double best_loss;               /* loss of the best evaluation; -INFINITY: not known */
 	int64_t evaluations_since_best; /* number of evaluations after the best one */
 	int64_t evaluated_step;         /* steps done at the last evaluation; -1: there was none */
 	struct gt_log *log;

@@ -53,6 +53,15 @@ static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 	return judges_by_loss(t) ? -m->loss : m->top1;
 }
 
+/* Whether an evaluation is better than all before. Few samples often have equally many right
+ * answers; then the loss decides. */
+static bool is_best(const struct gt_train *t, const struct gt_metrics *m)
+{
+	double score = score_of(t, m);
+
+	return score > t->best_score || (score == t->best_score && m->loss < t->best_loss);
+}
+
 static bool writes_files(const struct gt_loop *l)
 {
 	return l->dir.folder.path != NULL;
@@ -116,8 +125,9 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	l->result->evaluated = true;
 	if (!isfinite(m->loss))
 		return gt_loop_diverged(t, "the validation loss", m->loss, t->step, err);
-	if (score_of(t, m) > t->best_score) {
+	if (is_best(t, m)) {
 		t->best_score = score_of(t, m);
+		t->best_loss = m->loss;
 		t->best_step = t->step;
 		t->evaluations_since_best = 0;
 		r.best = true;
@@ -174,6 +184,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.data_samples = gt_train_data_samples(t),
 		.best_step = t->best_step,
 		.best_score = t->best_score,
+		.best_loss = t->best_loss,
 		.evaluations_since_best = t->evaluations_since_best,
 		.evaluated_step = t->evaluated_step,
 		.config = l->config,

@@ -30,7 +30,7 @@ struct record {
 	atomic_bool stop;
 	int64_t stop_at; /* 0: nobody stops it */
 	int64_t steps[MOST], evaluations[MOST], saves[MOST];
-	double scores[MOST];
+	double scores[MOST], losses[MOST];
 	bool best[MOST];
 	int step_count, evaluation_count, save_count;
 };
@@ -64,6 +64,7 @@ static int see_evaluation(void *self, const struct gt_eval_report *report, struc
 	assert_true(r->evaluation_count < MOST);
 	r->evaluations[r->evaluation_count] = report->step;
 	r->scores[r->evaluation_count] = m->regression ? -m->loss : m->top1;
+	r->losses[r->evaluation_count] = m->loss;
 	r->best[r->evaluation_count++] = report->best;
 	return 0;
 }
@@ -149,19 +150,22 @@ static struct gt_train_options options_of(const struct trial *trial)
 	return o;
 }
 
-/* The best evaluation is the first of those with the highest score; none: -1. */
+/* The best evaluation has the highest score and, of those, the lowest loss; none: -1. */
 static int best_of(const struct record *r, int count)
 {
 	int best = -1;
 
 	for (int i = 0; i < count; i++)
-		if (best < 0 || r->scores[i] > r->scores[best])
+		if (best < 0 || r->scores[i] > r->scores[best] ||
+		    (r->scores[i] == r->scores[best] && r->losses[i] < r->losses[best]))
 			best = i;
 	return best;
 }
 
 static void an_evaluation_is_the_best_if_it_is_better_than_all_before(void **state)
 {
+	int ties = 0; /* that the loss decides */
+
 	(void)state;
 	for (size_t i = 0; i < COUNT(trials); i++) {
 		struct record r = { 0 };
@@ -174,6 +178,7 @@ static void an_evaluation_is_the_best_if_it_is_better_than_all_before(void **sta
 				fail_msg("trial %zu, evaluation %d: %s", i, k,
 				    r.best[k] ? "the best" : "not the best");
 			changes += r.best[k];
+			ties += k && r.best[k] && r.scores[k] == r.scores[best_of(&r, k)];
 		}
 		/* The trial shows something only if the best is neither the first nor the last. */
 		assert_true(changes > 1);
@@ -183,6 +188,7 @@ static void an_evaluation_is_the_best_if_it_is_better_than_all_before(void **sta
 		assert_int_equal(result.step, trials[i].steps);
 		assert_int_equal(r.evaluations[r.evaluation_count - 1], trials[i].steps);
 	}
+	assert_true(ties > 1);
 }
 
 /* The run ends at the first evaluation that is the `patience`-th since the best one. */

@@ -388,6 +388,7 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 
 	t->best_step = s->best_step;
 	t->best_score = s->best_score;
+	t->best_loss = s->best_loss;
 	t->evaluated_step = s->evaluated_step;
 	t->evaluations_since_best = s->evaluations_since_best;
 	if (t->evaluations_since_best < 0) {
@@ -403,7 +404,7 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 		    "counts",
 		    option, (long long)t->best_step);
 	t->best_step = -1;
-	t->best_score = -INFINITY;
+	t->best_score = t->best_loss = -INFINITY;
 	t->evaluations_since_best = 0;
 }
 

@@ -290,6 +290,7 @@ static struct gt_tree *best_tree(struct writer *w)
 
 	put(w, tree, "step", integer(w, w->s->best_step));
 	put(w, tree, "score", number(w, w->s->best_score));
+	put(w, tree, "loss", number(w, w->s->best_loss));
 	put(w, tree, "evaluations_since", integer(w, w->s->evaluations_since_best));
 	put(w, tree, "evaluated_step", integer(w, w->s->evaluated_step));
 	return tree;

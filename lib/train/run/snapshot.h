@@ -22,10 +22,11 @@
  *   "epoch", "step"  epochs and steps done
  *   "epoch_samples"  samples read so far in the current epoch
  *   "data_samples"   samples of the training data, including those that --val-split holds out
- *   "best"           only if there was an evaluation: "step" and "score" of the best evaluation,
- *                    the number of evaluations after it ("evaluations_since"), and the step of the
- *                    latest evaluation ("evaluated_step"). Older versions wrote the "epoch" of the
- *                    best evaluation in place of the last two entries.
+ *   "best"           only if there was an evaluation: "step", "score" and "loss" of the best
+ *                    evaluation, the number of evaluations after it ("evaluations_since"), and the
+ *                    step of the latest evaluation ("evaluated_step"). Older versions wrote no
+ *                    "loss", and before that the "epoch" of the best evaluation in place of the
+ *                    last two entries.
  *   "config"         options of the run
  *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
  *                    has a running mean
@@ -55,6 +56,8 @@ struct gt_snapshot {
 	int64_t data_samples;
 	int64_t best_step; /* steps done at the best evaluation; -1: no evaluation yet */
 	double best_score; /* score of the best evaluation; a larger score is better */
+	/* loss of the best evaluation, which decides between equal scores; -INFINITY: not known */
+	double best_loss;
 	/* The next two fields are -1 after loading a checkpoint of an older version without these
 	 * entries. */
 	int64_t evaluations_since_best;

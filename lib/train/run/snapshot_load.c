@@ -310,6 +310,10 @@ static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct g
 		return 0;
 	for (size_t i = 0; rc >= 0 && i < sizeof(counts) / sizeof(*counts); i++)
 		rc = gt_tree_read_int(gt_tree_get(best, counts[i].key), counts[i].value, err);
+	if (rc >= 0)
+		rc = gt_tree_read_float(gt_tree_get(best, "loss"), &s->best_loss, err);
+	if (isnan(s->best_loss))
+		s->best_loss = -INFINITY;
 	if (rc >= 0 && s->evaluations_since_best > s->step) /* at most one for each step */
 		return gt_err_set(err, GT_EFORMAT,
 		    "its 'evaluations_since' is %lld, but the run has done only %lld steps",
@@ -320,7 +324,7 @@ static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct g
 static void forget_best(struct gt_snapshot *s)
 {
 	s->best_step = s->best_epoch = s->evaluations_since_best = s->evaluated_step = -1;
-	s->best_score = -INFINITY;
+	s->best_score = s->best_loss = -INFINITY;
 }
 
 int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
