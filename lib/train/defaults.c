@@ -5,7 +5,9 @@
 #include "lib/train/run/resume.h"
 #include "lib/train/state.h"
 
-enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
+/* Vectors, such as the rows of a table, are often few and cheap: a run has at least VECTOR_STEPS
+ * steps by default. */
+enum { DEFAULT_EPOCHS = 10, VECTOR_STEPS = 1000, DEFAULT_WARMUP = 100 };
 
 static double default_decay(const struct gt_train *t)
 {
@@ -14,6 +16,14 @@ static double default_decay(const struct gt_train *t)
 	if (t->s.input.kind == GT_MODEL_TOKENS)
 		return rule->decay.tokens;
 	return t->s.input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
+}
+
+static int64_t default_epochs(const struct gt_train *t)
+{
+	int64_t enough = (VECTOR_STEPS + t->steps_per_epoch - 1) / t->steps_per_epoch;
+
+	return t->s.input.kind == GT_MODEL_VECTOR && enough > DEFAULT_EPOCHS ? enough
+	                                                                     : DEFAULT_EPOCHS;
 }
 
 int gt_train_resolve_length(struct gt_train *t, struct gt_err *err)
@@ -37,7 +47,7 @@ int gt_train_resolve_length(struct gt_train *t, struct gt_err *err)
 		return 0;
 	}
 	if (o->epochs <= 0)
-		o->epochs = DEFAULT_EPOCHS;
+		o->epochs = default_epochs(t);
 	/* Epochs are passes over the data; those that are done may have had other steps. */
 	if (__builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->lr_schedule.total) ||
 	    __builtin_add_overflow(

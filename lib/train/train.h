@@ -68,7 +68,8 @@ struct gt_train_options {
 	struct gt_opt_list freeze, lr_scale;
 
 	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over
-	 * the data. If both are 0, the length is 10 epochs. */
+	 * the data. If both are 0, the length is 10 epochs; for vectors, it is so many epochs that
+	 * there are at least 1000 steps. */
 	int64_t epochs, steps;
 	/* `batch` is the number of samples in a micro-batch of a rank, and `accumulate` the number
 	 * of micro-batches in a step. */

@@ -69,8 +69,8 @@ static void defaults_follow_what_is_given(void **state)
 	} row[] = {
 		/* kind, lr, min_lr, warmup, total, every, gamma, decay */
 		{ { .kind = GT_COSINE }, .optimizer = GT_ADAMW,
-		    .out = { GT_COSINE, 1e-3, 1e-4, 10, 100, 33, 0, 20 }, .out_decay = 0.01,
-		    .out_epochs = 10 },
+		    .out = { GT_COSINE, 1e-3, 1e-4, 100, 1000, 333, 0, 200 }, .out_decay = 0.01,
+		    .out_epochs = 100 },
 		{ { .kind = GT_COSINE }, .steps = 20, .epochs = 7, .optimizer = GT_SGD,
 		    .out = { GT_COSINE, 0.05, 0.005, 2, 20, 6, 0, 4 }, .out_momentum = 0.9 },
 		{ { .kind = GT_COSINE }, .steps = 20, .optimizer = GT_MUON,
