@@ -277,6 +277,8 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 
+	if (!rc && *gt_run_source_role(&g->source))
+		gt_run_source_log(&g->source, &report, g->log);
 	gt_weights_report_release(&report);
 	if (rc)
 		return explain_shapes(g, err);
@@ -303,7 +305,7 @@ static int open_session(struct generation *g, struct gt_err *err)
 	struct gt_session_options options = {
 		.device = g->cli->device, .tf32 = g->cli->tf32, .parallel = { .forward = true }
 	};
-	int rc = gt_run_source_open(&g->source, g->cli->ckpt, err);
+	int rc = gt_run_source_open(&g->source, g->cli->ckpt, GT_RUN_BEST, err);
 
 	options.model = rc ? NULL : gt_run_source_model(&g->source, g->cli->model, err);
 	return options.model ? gt_session_open(&g->session, &options, &generation, g, err)

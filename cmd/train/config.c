@@ -40,7 +40,7 @@ static int load_from_out(bool *found, struct gt_cmd_env *env, const char *out, s
 static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct gt_err *err)
 {
 	struct gt_run_source from;
-	int rc = gt_run_source_open(&from, ckpt, err);
+	int rc = gt_run_source_open(&from, ckpt, GT_RUN_LATEST, err);
 	bool found;
 
 	if (!rc && from.dir.folder.path)

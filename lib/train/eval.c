@@ -264,8 +264,8 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	if (!rc && report.new_head)
 		rc = fail_head(e, report.head_classes, err);
 	if (!rc && e->log) {
-		if (*report.note)
-			gt_log_info(e->log, "%s: %s", e->source.path, report.note);
+		if (*report.note || *gt_run_source_role(&e->source))
+			gt_run_source_log(&e->source, &report, e->log);
 		gt_session_log_keys(e->log, &report);
 	}
 	gt_weights_report_release(&report);
@@ -290,7 +290,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
 	if (!rc)
-		rc = gt_run_source_open(&source, o->ckpt, err);
+		rc = gt_run_source_open(&source, o->ckpt, GT_RUN_BEST, err);
 	if (!rc) {
 		name = gt_run_source_model(&source, o->model, err);
 		rc = name ? gt_model_open(&model, name, err) : err->code;
@@ -311,7 +311,7 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 	int rc = gt_load_check(&e->o.load, err);
 
 	if (!rc)
-		rc = gt_run_source_open(&e->source, e->o.ckpt, err);
+		rc = gt_run_source_open(&e->source, e->o.ckpt, GT_RUN_BEST, err);
 	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);
 	return options.model ? gt_session_open(&e->s, &options, &evaluation, e, err) : err->code;
 }

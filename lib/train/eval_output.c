@@ -47,7 +47,7 @@ int gt_eval_check_output(
     const struct gt_eval_options *options, const char *path, struct gt_err *err)
 {
 	struct gt_run_source source = { 0 };
-	int rc = gt_run_source_open(&source, options->ckpt, err);
+	int rc = gt_run_source_open(&source, options->ckpt, GT_RUN_BEST, err);
 
 	if (!rc && (gt_data_check_output(path, options->data, err) ||
 	               (options->vocab && gt_file_check_not_input(path, options->vocab, err)) ||

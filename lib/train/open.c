@@ -35,8 +35,9 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
 static int open_resumed(struct gt_train *t, struct gt_err *err)
 {
-	int rc = strcmp(t->o.resume, "auto") ? gt_run_source_open(&t->origin, t->o.resume, err)
-	                                     : gt_run_source_latest(&t->origin, t->o.out, err);
+	int rc = strcmp(t->o.resume, "auto")
+	             ? gt_run_source_open(&t->origin, t->o.resume, GT_RUN_LATEST, err)
+	             : gt_run_source_latest(&t->origin, t->o.out, err);
 
 	t->resumes = t->origin.path != NULL;
 	return rc;
@@ -51,7 +52,7 @@ static int open_origin(struct gt_train *t, struct gt_err *err)
 	if (rc || t->resumes || !t->o.init_from)
 		return rc;
 	gt_run_source_release(&t->origin);
-	return gt_run_source_open(&t->origin, t->o.init_from, err);
+	return gt_run_source_open(&t->origin, t->o.init_from, GT_RUN_BEST, err);
 }
 
 /* Log the notes of a data set about itself. */
@@ -216,8 +217,7 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	if (!rc && report.new_head)
 		rc = check_new_head(t, &options, err);
 	if (!rc && !gt_train_rank(t)) {
-		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
-		    report.note);
+		gt_run_source_log(&t->origin, &report, t->log);
 		if (report.new_head)
 			gt_log_info(t->log,
 			    "'%s' starts with random weights, because {data} has %s",

@@ -357,3 +357,48 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	equal "$status" 0
 	[[ $err != *standardized* ]]
 }
+
+# A run that gets worse after its best evaluation: the learning rate is far too large from there on.
+@test "a run directory stands for its best evaluation" {
+	local data=(--data random:8/3,samples=40)
+	gtrain train --model mlp:8,16,3 "${data[@]}" --val-split 0.3 --batch 8 --steps 6 --eval-every 2 --save-every 2 --seed 2 \
+		--lr-schedule constant --optimizer sgd --lr 0.3 --out best -q
+	((status == 0))
+	gtrain train --resume best --lr 30 --steps 12 --out best -q
+	((status == 0))
+	cmp best/best.pth best/checkpoints/step-00000012.pth && return 1
+	gtrain eval --ckpt best/best.pth "${data[@]}"
+	local wanted=$out
+	[[ $err != *"weights from"* ]]
+	gtrain eval --ckpt best/model.pth "${data[@]}"
+	[[ $out != "$wanted" ]]
+	gtrain eval --ckpt best "${data[@]}"
+	equal "$out" "$wanted"
+	[[ $err == *"weights from best/best.pth, the best evaluation of the run"* ]]
+	echo 1,2,3,4,5,6,7,8 >row.csv
+	gtrain predict --ckpt best --csv row.csv
+	[[ $status == 0 && $err == *"weights from best/best.pth, the best evaluation of the run"* ]]
+	gtrain train --init-from best --model mlp:8,16,3 "${data[@]}" --steps 1 --out begun
+	[[ $status == 0 && $err == *"weights from best/best.pth, the best evaluation of the run"* ]]
+	# --resume and the commands of checkpoints take the latest one.
+	gtrain train --resume best --steps 13 --out more
+	[[ $status == 0 && $err == *"resuming from best/checkpoints/step-00000012.pth"* ]]
+	gtrain ckpt ls best
+	[[ $err == *"best is a run; its latest checkpoint is best/checkpoints/step-00000012.pth"* ]]
+	# A run without a best evaluation, here one that goes on in another folder, stands for its latest one.
+	[[ ! -e more/best.pth ]]
+	gtrain eval --ckpt more "${data[@]}"
+	[[ $status == 0 && $err == *"weights from more/checkpoints/step-00000013.pth, the latest state of the run: state_dict found under 'model'"* ]]
+}
+
+@test "a better evaluation of a resumed run is its best one" {
+	local data=(--data random:8/3,samples=40)
+	gtrain train --model mlp:8,16,3 "${data[@]}" --val "${data[1]}" --batch 8 --steps 2 --lr 0.01 --lr-schedule constant --out later -q
+	gtrain eval --ckpt later "${data[@]}" --json
+	local first=$out
+	gtrain train --resume later --steps 60 -q
+	((status == 0))
+	gtrain eval --ckpt later "${data[@]}" --json
+	check "[$first, $out]" 'd[1]["top1"] > d[0]["top1"]'
+	[[ $err == *"later/best.pth, the best evaluation"* ]]
+}

@@ -127,10 +127,11 @@ KINDS="link dangling fifo folder socket"
 @test "eval, generate and --init-from refuse what they would read" {
 	local file kind
 	before=$(outside)
-	for file in config.json vocab.json checkpoints/step-00000002.pth model.pth; do
+	for file in config.json vocab.json best.pth checkpoints/step-00000002.pth model.pth; do
 		for kind in $KINDS; do
 			rm -rf run
 			cp -r base run
+			[[ $file == best.pth ]] || rm run/best.pth
 			[[ $file != model.pth ]] || rm -r run/checkpoints
 			[[ $file != vocab.json ]] || forget run/checkpoints/*.pth
 			plant "$kind" "run/$file"

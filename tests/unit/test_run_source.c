@@ -39,7 +39,9 @@ struct scene {
 	const char *found;
 	int code;
 	const char *says;
-	bool runs;         /* it belongs to a run with a config.json */
+	bool runs;        /* it belongs to a run with a config.json */
+	const char *role; /* the phrase about the file; NULL: any */
+	enum gt_run_choice choice;
 	const char *vocab; /* the run's vocabulary, or NULL */
 };
 
@@ -82,6 +84,8 @@ static void expect(const struct scene *scene, const char *root, int rc,
 		fail_msg("%s: found '%s'", scene->name, source->path);
 	if (!same(behind(root, source->vocab), scene->vocab))
 		fail_msg("%s: vocabulary '%s'", scene->name, source->vocab);
+	if (scene->role && strcmp(gt_run_source_role(source), scene->role) != 0)
+		fail_msg("%s: '%s'", scene->name, gt_run_source_role(source));
 	if ((source->config != NULL) != scene->runs)
 		fail_msg("%s: %s", scene->name, scene->runs ? "no run" : "a run");
 }
@@ -92,9 +96,22 @@ static const struct scene scenes[] = {
 	    { { "/config.json", RUN }, { STEP "1.pth", CKPT }, { STEP "2.pth", CKPT },
 	        { "/model.pth", CKPT } },
 	    .argument = "", .found = STEP "2.pth", .runs = true },
+	{ "the best evaluation",
+	    { { "/config.json", RUN }, { STEP "1.pth", CKPT }, { STEP "2.pth", CKPT },
+	        { "/model.pth", CKPT }, { "/best.pth", CKPT }, { "/vocab.json", "[]" } },
+	    .argument = "", .found = "/best.pth", .runs = true, .vocab = "/vocab.json",
+	    .role = ", the best evaluation of the run" },
+	{ "the latest checkpoint, although there is a best evaluation",
+	    { { "/config.json", RUN }, { STEP "1.pth", CKPT }, { STEP "2.pth", CKPT },
+	        { "/best.pth", CKPT } },
+	    .argument = "", .choice = GT_RUN_LATEST, .found = STEP "2.pth", .runs = true,
+	    .role = ", the latest state of the run" },
 	{ "model.pth where there are no checkpoints",
 	    { { "/config.json", RUN }, { "/model.pth", CKPT }, { "/best.pth", CKPT } },
-	    .argument = "/", .found = "//model.pth", .runs = true },
+	    .argument = "/", .choice = GT_RUN_LATEST, .found = "//model.pth", .runs = true },
+	{ "a link as best.pth is found, and refused when it is opened",
+	    { { "/config.json", RUN }, { "/model.pth", CKPT } }, .link = "/best.pth",
+	    .target = "model.pth", .argument = "", .found = "/best.pth", .runs = true },
 	{ "a checkpoint that is being saved is none",
 	    { { "/config.json", RUN }, { STEP "1.pth", CKPT }, { STEP "2.pth.tmp-1-0", CKPT } },
 	    .argument = "", .found = STEP "1.pth", .runs = true },
@@ -152,7 +169,8 @@ static const struct scene scenes[] = {
 	/* ---- files ---- */
 	{ "a file of a run",
 	    { { "/config.json", RUN }, { "/best.pth", CKPT }, { "/vocab.json", "[]" } },
-	    .argument = "/best.pth", .found = "/best.pth", .runs = true, .vocab = "/vocab.json" },
+	    .argument = "/best.pth", .found = "/best.pth", .runs = true, .vocab = "/vocab.json",
+	    .role = "" },
 	{ "a checkpoint of a run", { { "/config.json", RUN }, { STEP "1.pth", CKPT } },
 	    .argument = STEP "1.pth", .found = STEP "1.pth", .runs = true },
 	{ "a file beside another program's config.json",
@@ -190,7 +208,8 @@ static void arguments_mean_a_checkpoint(void **state)
 		int rc;
 
 		build(root, &scenes[i]);
-		rc = gt_run_source_open(&source, in(argument, root, scenes[i].argument), &err);
+		rc = gt_run_source_open(
+		    &source, in(argument, root, scenes[i].argument), scenes[i].choice, &err);
 		expect(&scenes[i], root, rc, &source, &err);
 		gt_run_source_release(&source);
 		planted_remove(root);

@@ -112,7 +112,7 @@ static int check_model(struct export *x, struct gt_err *err)
 static int open_source(struct export *x, struct gt_err *err)
 {
 	const char *model;
-	int rc = gt_run_source_open(&x->source, x->o->from, err);
+	int rc = gt_run_source_open(&x->source, x->o->from, GT_RUN_LATEST, err);
 
 	if (rc)
 		return rc;

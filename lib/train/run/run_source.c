@@ -156,6 +156,33 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	                                     : fail_without_checkpoint(s->dir.folder.path, err);
 }
 
+/* The weights of the best evaluation, if there are any. */
+static int choose_best(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
+
+	s->is_best = !rc && gt_file_exists(s->file);
+	if (rc || s->is_best)
+		return rc;
+	free(s->path);
+	s->path = NULL;
+	return 0;
+}
+
+const char *gt_run_source_role(const struct gt_run_source *s)
+{
+	if (s->is_best)
+		return ", the best evaluation of the run";
+	return s->is_other ? ", the latest state of the run" : "";
+}
+
+void gt_run_source_log(
+    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+{
+	gt_log_info(log, "weights from %s%s%s%s", s->path, gt_run_source_role(s),
+	    *report->note ? ": " : "", report->note);
+}
+
 /* A run has one of these. */
 static int find_vocab(struct gt_run_source *s, struct gt_err *err)
 {
@@ -269,7 +296,24 @@ static int check_name(const struct gt_run_source *s, struct gt_err *err)
 	return gt_err_hint(err, "name the run's directory: '%s'", s->dir.folder.path);
 }
 
-int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
+static int open_run(
+    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
+{
+	int rc = gt_run_dir_open(&out->dir, argument, err);
+
+	if (!rc && choice == GT_RUN_BEST)
+		rc = choose_best(out, err);
+	if (!rc && !out->path) {
+		out->is_other = true;
+		rc = choose_newest(out, err);
+	}
+	if (!rc)
+		rc = read_run(out, err);
+	return rc ? rc : gt_about_open(&out->about, out->file, err);
+}
+
+int gt_run_source_open(
+    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
 {
 	struct stat st;
 	int rc;
@@ -283,14 +327,8 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 		rc = choose(out, NULL, gt_strdup(argument, err));
 		return rc ? rc : read_pretrained(out, argument, err);
 	}
-	if (S_ISDIR(st.st_mode)) {
-		rc = gt_run_dir_open(&out->dir, argument, err);
-		if (!rc)
-			rc = choose_newest(out, err);
-		if (!rc)
-			rc = read_run(out, err);
-		return rc ? rc : gt_about_open(&out->about, out->file, err);
-	}
+	if (S_ISDIR(st.st_mode))
+		return open_run(out, argument, choice, err);
 	rc = choose(out, NULL, gt_strdup(argument, err));
 	if (!rc)
 		rc = open_run_of(out, argument, err);

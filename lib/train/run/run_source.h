@@ -23,7 +23,14 @@ struct gt_run_source {
 	/* GT_NAMES_HUGGINGFACE: the weights have the names of transformers; otherwise
 	 * GT_NAMES_AUTO: the weights have the model's own names */
 	enum gt_names names;
+	/* the argument is a run directory, and the checkpoint is its best.pth or another of its
+	 * files */
+	bool is_best, is_other;
 };
+
+/* The file of a run directory that an argument means: the weights of the best evaluation, if the
+ * run has evaluations, or the latest checkpoint in any case. */
+enum gt_run_choice { GT_RUN_BEST, GT_RUN_LATEST };
 
 /*
  * Find the checkpoint that `argument` names:
@@ -32,8 +39,8 @@ struct gt_run_source {
  *     the folder checkpoints/ of a run directory. A directory is not a run directory if its
  *     config.json does not belong to a run. If its config.json is a link or damaged, this is an
  *     error if the directory has metrics.jsonl; otherwise the directory is not a run directory.
- *   - A run directory: the checkpoint is the latest one in checkpoints/; if there is none, it is
- *     model.pth.
+ *   - A run directory: with GT_RUN_BEST, the checkpoint is best.pth if there is this file.
+ *     Otherwise it is the latest one in checkpoints/; if there is none, it is model.pth.
  *   - A folder written by the library transformers: the checkpoint is this folder (pretrained.h),
  *     without a run. out->about comes from the config.json of the folder, and out->vocab from its
  *     tokenizer.
@@ -43,7 +50,16 @@ struct gt_run_source {
  * If `argument` is a symbolic link, the link is followed; files in a run directory must not be
  * links. Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
  */
-int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
+int gt_run_source_open(
+    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err);
+
+/* Return a phrase for the file of a run directory that was chosen: ", the best evaluation of the
+ * run" or ", the latest state of the run". Return "" if the argument is not a run directory. */
+const char *gt_run_source_role(const struct gt_run_source *source);
+
+/* Log where the weights come from, with the note of the report. */
+void gt_run_source_log(
+    const struct gt_run_source *source, const struct gt_weights_report *report, struct gt_log *log);
 
 /* Return whether `argument` is a folder in which another program saved a training checkpoint
  * (gt_saved_is_folder()). */
