@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/target_guess.h"
 
 enum { MAX_CLASSES = 1 << 20, CHUNK = 256 };
 
@@ -304,51 +305,136 @@ static int check_targets(
 	    (long long)a->source.length, a->inputs_name, (long long)t->shape[0], a->targets_name);
 }
 
+/* Read all targets as numbers. */
+static int read_targets(
+    double **out, const struct gt_arrays *a, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	int64_t count = a->source.length;
+	struct gt_tree_tensor flat = *t;
+	int rc = 0;
+
+	*out = gt_calloc((size_t)count, sizeof(**out), err);
+	if (!*out)
+		return GT_ENOMEM;
+	flat.ndim = 1;
+	for (int64_t at = 0; !rc && at < count; at += CHUNK)
+		rc = read_numbers(
+		    &flat, at, count - at < CHUNK ? count - at : CHUNK, *out + at, err);
+	return rc ? gt_err_prefix(err, "'%s'", a->targets_name) : 0;
+}
+
+/* A model that is trained on one value learns nothing. */
+static int check_varied(const struct gt_arrays *a, const double *values,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int64_t i = 1;
+
+	while (i < a->source.length && values[i] == values[0])
+		i++;
+	if (i < a->source.length || !request->fit || (request->like && !request->new_classes))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s': all targets are %.15g", a->targets_name, values[0]);
+	return gt_err_hint(err, "check that this is the array of targets");
+}
+
+/* Add to the line about the reading, which may name the arrays. */
+static int add_interpretation(struct gt_source *s, const char *text, struct gt_err *err)
+{
+	const char *before = s->info.interpretation;
+	char *line = gt_asprintf(err, "%s%s%s", before ? before : "", before ? "; " : "", text);
+
+	s->info.interpretation = line ? gt_arena_strdup(&s->names, line, err) : NULL;
+	free(line);
+	return s->info.interpretation ? 0 : GT_ENOMEM;
+}
+
+/* Whole numbers of a type for integers are classes unless they are hardly meant so. The targets of
+ * images are classes: gaps between them have a warning. */
+static int guess_task(struct gt_arrays *a, const double *values, bool *regression,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info *info = &a->source.info;
+	struct gt_target_numbers summary;
+	enum gt_target_guess guess;
+	char text[240];
+	int rc = 0;
+
+	if (!request->fit || (request->like && request->like->classes))
+		return 0;
+	rc = gt_target_summarize(&summary, values, (size_t)a->source.length, err);
+	if (rc)
+		return rc;
+	guess = gt_target_guess(&summary);
+	if (info->kind == GT_DATA_IMAGE && guess == GT_TARGET_SPARSE) {
+		snprintf(text, sizeof(text), "only %zu of %.0f classes have images",
+		    summary.distinct, summary.largest + 1);
+		info->note = gt_arena_strdup(&a->source.names, text, err);
+		return info->note ? 0 : GT_ENOMEM;
+	}
+	if (info->kind == GT_DATA_IMAGE || guess == GT_TARGET_CLASSES)
+		return 0;
+	if (guess == GT_TARGET_SPARSE)
+		return gt_target_fail_sparse(&summary, a->targets_name, err);
+	*regression = true;
+	gt_target_describe_guess(&summary, text, sizeof(text));
+	return add_interpretation(&a->source, text, err);
+}
+
 /* As the spec says; or else the same as in training, or by the type of the targets. Where the data
  * may have new classes, integers do not end a regression. */
-static bool is_regression(
-    enum task task, const struct gt_tree_tensor *t, const struct gt_data_request *request)
+static int choose_task(struct gt_arrays *a, enum task task, const struct gt_tree_tensor *t,
+    const double *values, const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
+	bool *regression = &a->source.info.regression;
 
+	*regression = task == TASK_REGRESSION;
 	if (task != TASK_AUTO)
-		return task == TASK_REGRESSION;
-	return like && like->classes && (!request->new_classes || like->regression)
-	           ? like->regression
-	           : gt_dtype_is_real(t->dtype);
+		return 0;
+	*regression = gt_dtype_is_real(t->dtype);
+	if (like && like->classes && (!request->new_classes || like->regression))
+		*regression = like->regression;
+	else if (!*regression)
+		return guess_task(a, values, regression, request, err);
+	return 0;
+}
+
+static int keep_targets(struct gt_arrays *a, const double *values,
+    const struct gt_data_description *like, struct gt_err *err)
+{
+	struct gt_source *s = &a->source;
+	int rc = 0;
+
+	a->targets = gt_calloc((size_t)s->length, sizeof(*a->targets), err);
+	if (!a->targets)
+		return GT_ENOMEM;
+	s->info.classes = s->info.regression;
+	s->target = (struct gt_data_column){ .std = 1 };
+	if (s->info.regression && like && like->regression) {
+		s->target.mean = like->target.mean;
+		s->target.std = like->target.std;
+	}
+	for (int64_t i = 0; !rc && i < s->length; i++)
+		rc = s->info.regression ? keep_number(a, i, values[i], err)
+		                        : keep_class(a, i, values[i], err);
+	return rc;
 }
 
 static int take_targets(struct gt_arrays *a, const struct gt_tree_tensor *t, enum task task,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	struct gt_source *s = &a->source;
-	double values[CHUNK];
+	double *values = NULL;
 	int rc = check_targets(a, t, err);
 
-	if (rc)
-		return rc;
-	a->targets = gt_calloc((size_t)s->length, sizeof(*a->targets), err);
-	if (!a->targets)
-		return GT_ENOMEM;
-	s->info.regression = is_regression(task, t, request);
-	s->info.classes = s->info.regression;
-	s->target = (struct gt_data_column){ .std = 1 };
-	if (s->info.regression && request->like && request->like->regression) {
-		s->target.mean = request->like->target.mean;
-		s->target.std = request->like->target.std;
-	}
-	for (int64_t at = 0; !rc && at < s->length; at += CHUNK) {
-		int64_t left = s->length - at, n = left < CHUNK ? left : CHUNK;
-		struct gt_tree_tensor flat = *t;
-
-		flat.ndim = 1;
-		rc = read_numbers(&flat, at, n, values, err);
-		if (rc)
-			return gt_err_prefix(err, "'%s'", a->targets_name);
-		for (int64_t i = 0; !rc && i < n; i++)
-			rc = s->info.regression ? keep_number(a, at + i, values[i], err)
-			                        : keep_class(a, at + i, values[i], err);
-	}
+	if (!rc)
+		rc = read_targets(&values, a, t, err);
+	if (!rc)
+		rc = choose_task(a, task, t, values, request, err);
+	if (!rc)
+		rc = keep_targets(a, values, request->like, err);
+	if (!rc)
+		rc = check_varied(a, values, request, err);
+	free(values);
 	return rc;
 }
 

@@ -242,5 +242,28 @@ def tables(folder):
     yield "a table with words is no array", "" if done.returncode == 2 and "a table with words in column 1" in done.stderr else done.stderr
 
 
+def targets(folder):
+    """Integers that are hardly meant as classes, when a model is to be trained on them."""
+    i = np.arange(300)
+    x, images = np.random.default_rng(7).normal(size=(300, 4)), np.zeros((300, 8, 8), "u1")
+    prices, codes = 5000 + i * 37 % 250 * 100, np.array([10, 250, 3000])[i % 3]
+    table = [
+        ("prices", "mlp", {"x": x, "y": prices}, 0, "inputs are 'x', targets 'y'; the target has 250 different whole numbers, from 5000 to 29900, in 300 samples: "
+         "regression, as with task=regression"),
+        ("codes", "mlp", {"x": x, "y": codes}, 1, "y: 3 different whole numbers from 10 to 3000 are too far apart"),
+        ("one value", "mlp", {"x": x, "y": i * 0 + 3}, 1, "'y': all targets are 3"),
+        ("one number", "mlp", {"x": x, "y": i * 0 + 3.5}, 1, "'y': all targets are 3.5"),
+        ("classes", "mlp", {"x": x, "y": i % 30}, 0, "mlp, 8990 parameters"),
+        ("images with gaps between the classes", "mlp", {"x": images, "y": codes}, 0, "warning: --data: only 3 of 3001 classes have images"),
+        ("images of many classes", "mlp", {"x": images, "y": i}, 0, "inputs are 'x', targets 'y'\n"),
+    ]
+    for name, model, arrays, status, message in table:
+        np.savez(f"{folder}/t.npz", **arrays)
+        done = subprocess.run([GTRAIN, "train", "--dry-run", "--model", model, "--data", f"npz:{folder}/t.npz"],
+                              capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        yield f"targets: {name}", "" if done.returncode == status and message in said else f"status {done.returncode}: {said}"
+
+
 if __name__ == "__main__":
-    sys.exit(tap.run((features, images, cifar10, errors, tables), DUMP, sys.argv[1:]))
+    sys.exit(tap.run((features, images, cifar10, errors, tables, targets), DUMP, sys.argv[1:]))
