@@ -57,7 +57,8 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "Length and precision" },
 	{ "epochs", 0, GT_OPT_INT, RUN(epochs), "N", "number of passes over the data",
-	    .otherwise = "10, but at least 1000 steps for tables, unless --steps is given", .min = 1, .max = 1e9, .excludes = "steps" },
+	    .otherwise = "10, but at least 1000 steps for tables, unless --steps is given",
+	    .min = 1, .max = 1e9, .excludes = "steps" },
 	{ "steps", 0, GT_OPT_INT, RUN(steps), "N", "number of updates of the weights", .min = 1,
 	    .max = 1e12,
 	    .excludes = "epochs" },
