@@ -295,19 +295,21 @@ static int read_names(
 	return rc;
 }
 
-static int open_files(struct cifar10 *c, const struct gt_spec *spec, struct gt_err *err)
+static int open_files(struct cifar10 *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "test", NULL };
 	static const char *const files[] = { "data_batch_1", "data_batch_2", "data_batch_3",
 		"data_batch_4", "data_batch_5", "test_batch" };
-	int split = 0, rc = gt_spec_choice(spec, "split", splits, &split, err);
+	int split = request->held_out && find_version(spec->path, files[5], GT_ERR_IGNORED);
+	int rc = gt_spec_choice(spec, "split", splits, &split, err);
 	const struct version *v = rc ? NULL : find_version(spec->path, files[split ? 5 : 0], err);
 
 	if (!v)
 		return err->code;
 	c->source.part = splits[split];
 	if (!gt_spec_value(spec, "split"))
-		c->source.info.interpretation = GT_DATA_DEFAULT_SPLIT;
+		rc = gt_source_note_split(&c->source, splits[split], err);
 	for (int i = split ? 5 : 0; !rc && i < (split ? 6 : 5); i++)
 		rc = open_part(c, v, spec->path, files[i], err);
 	return rc ? rc : read_names(c, v, spec->path, err);
@@ -320,7 +322,6 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 	struct gt_data_info *info;
 	int rc;
 
-	(void)request;
 	if (!c)
 		return GT_ENOMEM;
 	c->source.ops = &cifar10_ops;
@@ -335,7 +336,7 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 		.std = { 1, 1, 1, 1 } };
 	rc = gt_spec_normalization(spec, info, err);
 	if (!rc)
-		rc = open_files(c, spec, err);
+		rc = open_files(c, spec, request, err);
 	info->samples = c->source.length;
 	if (rc)
 		close_cifar10(&c->source);

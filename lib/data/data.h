@@ -123,6 +123,9 @@ struct gt_data_request {
 	/* Allow classes that the description lacks. If there are such classes, all classes keep the
 	 * numbers of this data set, and info.other_classes is set. */
 	bool new_classes;
+	/* The data are for evaluations during training. If the spec names no split, a part of the
+	 * data that is not for training is read where there is one: validation or test. */
+	bool held_out;
 	/* Images must have the size that `like` gives: any other size is an error, even if the spec
 	 * sets it. Evaluations during training use the shapes of the training data. */
 	bool same_size;

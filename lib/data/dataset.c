@@ -226,6 +226,15 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data)
 	return data->source;
 }
 
+int gt_source_note_split(struct gt_source *s, const char *split, struct gt_err *err)
+{
+	char text[320];
+
+	snprintf(text, sizeof(text), "split=%.250s, by default", split);
+	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
+	return s->info.interpretation ? 0 : GT_ENOMEM;
+}
+
 /* The description wins over the model's preferred input. */
 static struct gt_data_request combine(const struct gt_data_request *request)
 {

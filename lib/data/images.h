@@ -48,10 +48,11 @@ struct gt_list {
 	struct gt_listed_folder *folders; /* all folders that were listed */
 	size_t folder_count, folder_capacity;
 	/* Set by gt_list_images(). root: the folder that has the class folders, relative to the
-	 * listed folder. (A class folder has the images of one class.) others: number of files in
-	 * class folders that are pictures in formats that gtrain does not read. other: the path of
-	 * the first of these files. */
-	const char *root, *other;
+	 * listed folder: "", or a path that ends in a slash. (A class folder has the images of one
+	 * class.) default_part: the folder of a part of the data that was chosen because no split
+	 * was given; NULL: none. others: number of files in class folders that are pictures in
+	 * formats that gtrain does not read. other: the path of the first of these files. */
+	const char *root, *default_part, *other;
 	size_t others;
 	void **indexes; /* contents of cache files (gt_index_load()); items borrow from them */
 	size_t index_count, index_capacity, index_bytes;
@@ -67,8 +68,8 @@ struct gt_list {
 
 enum { GT_LABEL_BYTES = 32 }; /* limit of the size of a .cls file */
 
-/* Add a copy of an item to the list. An item is hidden if a part of its path begins with a dot.
- * Hidden items are left out. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
+/* Add a copy of an item to the list. An item is hidden if a part of its path begins with a dot or is
+ * `__MACOSX`. Hidden items are left out. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
 
 /* Remove "." parts and unneeded slashes (leading, doubled, trailing) from a path, in place. */
@@ -77,6 +78,9 @@ void gt_list_tidy_path(char *path);
 /* Return whether a file name ends in .jpg, .jpeg or .png, and no part of its path is hidden. The
  * path must be tidy (gt_list_tidy_path()). */
 bool gt_list_is_image(const char *path);
+
+/* Return whether a file name is that of a picture, also in formats that gtrain does not read. */
+bool gt_list_is_picture(const char *path);
 
 /* Add an item with the path FRONT/PATH: FRONT is `front`, and PATH is item->path. Only PATH decides
  * whether the item is hidden. If `front` is NULL, do the same as gt_list_add(). */
@@ -122,16 +126,33 @@ struct gt_image_file {
  *   images   [*count], sorted by class and then by path; the caller frees it with free()
  *   classes  number of classes
  *   name     the listed folder or archive, for messages
- *   split    the sub-folder that has the class folders; NULL: the sub-folder `train` if it exists
- *            and has class folders, otherwise none
+ *   split, held_out  as for gt_list_find_root()
  *
- * If the listed folder contains only one folder, and the class folders are in this inner folder,
- * the inner folder is used. list->root is then the folder that has the class folders: "", or a path
- * that ends in a slash.
  * Errors: GT_EINVAL, also if an image is in an archive twice; GT_ENOMEM.
  */
-int gt_list_images(struct gt_list *list, const char *name, const char *split,
+int gt_list_images(struct gt_list *list, const char *name, const char *split, bool held_out,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
+
+/* ---- images_root.c ---- */
+
+/*
+ * Find the folder that has the class folders in a sorted list, and set list->root and
+ * list->default_part.
+ *
+ *   split     The sub-folder that has the class folders. If there is no such folder, but the name
+ *             means a part of the data (training, validation, test), the folder whose name means
+ *             the same part: for `val`, also `Validation`. NULL: the folder of the part to train
+ *             on if it has class folders, otherwise the listed folder itself.
+ *   held_out  If `split` is NULL: prefer the validation part, then the test part.
+ *
+ * A folder that contains nothing but one folder is skipped. Folders that are all named like parts
+ * of the data are never classes. Errors: GT_EINVAL, GT_ENOMEM.
+ */
+int gt_list_find_root(
+    struct gt_list *list, const char *name, const char *split, bool held_out, struct gt_err *err);
+
+/* Return the part of `path` below `root` ("" or ending in a slash); NULL if it is elsewhere. */
+const char *gt_list_below(const char *path, const char *root);
 
 /* ---- images_index.c: long lists, stored in the user's cache ---- */
 

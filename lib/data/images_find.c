@@ -32,16 +32,13 @@ static int name_classes(const struct gt_image_set *set, struct gt_source *s, str
 }
 
 /* Note the sub-folder that is read, and that nobody asked for it. */
-static int name_part(
-    const struct gt_image_set *set, struct gt_source *s, const char *split, struct gt_err *err)
+static int name_part(const struct gt_image_set *set, struct gt_source *s, struct gt_err *err)
 {
-	const char *root = set->list.root;
-
-	if (!split && (!strcmp(root, "train/") || gt_text_ends_with(root, "/train/")))
-		s->info.interpretation = GT_DATA_DEFAULT_SPLIT;
 	s->class_folders = !set->in_memory;
-	s->part = gt_arena_strdup(&s->names, root, err);
-	return s->part ? 0 : GT_ENOMEM;
+	s->part = gt_arena_strdup(&s->names, set->list.root, err);
+	if (!s->part)
+		return GT_ENOMEM;
+	return set->list.default_part ? gt_source_note_split(s, set->list.default_part, err) : 0;
 }
 
 /* Note pictures that are left out because of their format. */
@@ -60,8 +57,8 @@ static int note_others(const struct gt_image_set *set, struct gt_source *s, stru
 	return s->info.note ? 0 : GT_ENOMEM;
 }
 
-static int find_below(
-    struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec, struct gt_err *err)
+static int find_below(struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
 {
 	const char *split = gt_spec_value(spec, "split");
 	struct stat st;
@@ -77,13 +74,13 @@ static int find_below(
 	rc = set->in_memory ? gt_list_archive(&set->list, set->below, err)
 	                    : gt_list_folder(&set->list, set->below, err);
 	if (!rc)
-		rc = gt_list_images(
-		    &set->list, set->below, split, &set->files, &set->count, &s->info.classes, err);
+		rc = gt_list_images(&set->list, set->below, split, request->held_out, &set->files,
+		    &set->count, &s->info.classes, err);
 	if (!rc)
 		rc = name_classes(set, s, err);
 	if (!rc)
 		rc = note_others(set, s, err);
-	return rc ? rc : name_part(set, s, split, err);
+	return rc ? rc : name_part(set, s, err);
 }
 
 /* ---- inputs: files and folders without classes ---- */
@@ -189,7 +186,8 @@ static int find_inputs(struct gt_image_set *set, struct gt_source *s,
 static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	return request->inputs ? find_inputs(set, s, request, err) : find_below(set, s, spec, err);
+	return request->inputs ? find_inputs(set, s, request, err)
+	                       : find_below(set, s, spec, request, err);
 }
 
 static int open_images(struct gt_source **out, const struct gt_spec *spec,

@@ -25,7 +25,7 @@
  * the folder or archive as it is now. A folder's times change with the names in it; the files
  * themselves are read later, and are not looked at.
  */
-enum { KEPT_FROM = 10000, VERSION = 2, RECENT_S = 2 };
+enum { KEPT_FROM = 10000, VERSION = 3, RECENT_S = 2 };
 
 enum { IS_FOLDER = 1, IS_IN_ARCHIVE = 2, IS_COPIED = 4 };
 

@@ -11,11 +11,20 @@
 #include "lib/base/text.h"
 #include "lib/data/images.h"
 
+/* The folder that macOS adds to archives, with a file of metadata for each file. */
+static const char metadata_folder[] = "__MACOSX";
+
+static bool is_hidden_name(const char *name, size_t length)
+{
+	return *name == '.' ||
+	       (length == strlen(metadata_folder) && !memcmp(name, metadata_folder, length));
+}
+
 static bool is_hidden(const char *path)
 {
 	for (const char *p = path; p; p = strchr(p, '/')) {
 		p += *p == '/';
-		if (*p == '.')
+		if (is_hidden_name(p, strcspn(p, "/")))
 			return true;
 	}
 	return false;
@@ -135,7 +144,7 @@ static int add_entry(
 
 	switch (entry->fts_info) {
 	case FTS_D:
-		if (!entry->fts_level || entry->fts_name[0] != '.')
+		if (!entry->fts_level || !is_hidden_name(entry->fts_name, entry->fts_namelen))
 			return add_folder(list, entry, below, err);
 		fts_set(fts, entry, FTS_SKIP);
 		return 0;
@@ -247,130 +256,14 @@ static bool is_other_picture(const char *path)
 	return ends_in(path, endings);
 }
 
+bool gt_list_is_picture(const char *path)
+{
+	return is_image(path) || is_other_picture(path);
+}
+
 bool gt_list_is_image(const char *path)
 {
 	return is_image(path) && !is_hidden(path);
-}
-
-/* The part of `path` below `root` ("" or ending in a slash); NULL if it lies elsewhere. */
-static const char *below(const char *path, const char *root)
-{
-	size_t length = strlen(root);
-
-	return strncmp(path, root, length) ? NULL : path + length;
-}
-
-/* How many images lie directly in root, in folders of it, and deeper. */
-static void count_depths(const struct gt_list *list, const char *root, size_t depths[3])
-{
-	depths[0] = depths[1] = depths[2] = 0;
-	for (size_t i = 0; i < list->count; i++) {
-		const char *rest = below(list->items[i].path, root), *slash;
-
-		if (!rest || list->items[i].folder || !is_image(rest))
-			continue;
-		slash = strchr(rest, '/');
-		depths[!slash ? 0 : !strchr(slash + 1, '/') ? 1 : 2]++;
-	}
-}
-
-/* Whether root has a folder of that name. */
-static bool has_folder(const struct gt_list *list, const char *root, const char *name)
-{
-	size_t length = strlen(name);
-
-	for (size_t i = 0; i < list->count; i++) {
-		const char *rest = below(list->items[i].path, root);
-
-		if (rest && !strncmp(rest, name, length) &&
-		    (rest[length] == '/' || (!rest[length] && list->items[i].folder)))
-			return true;
-	}
-	return false;
-}
-
-/* The name, not terminated, of the one folder that everything in root is in; NULL where there are
- * more. */
-static const char *only_folder(const struct gt_list *list, const char *root, size_t *length)
-{
-	const char *name = NULL;
-
-	*length = 0;
-	for (size_t i = 0; i < list->count; i++) {
-		const char *rest = below(list->items[i].path, root);
-		size_t n = rest ? strcspn(rest, "/") : 0;
-
-		if (!n || (!list->items[i].folder && !rest[n]))
-			continue;
-		if (name && (n != *length || strncmp(name, rest, n)))
-			return NULL;
-		name = rest;
-		*length = n;
-	}
-	return name;
-}
-
-static char *join(const char *root, const char *name, size_t length, struct gt_err *err)
-{
-	return gt_asprintf(err, "%s%.*s/", root, (int)length, name);
-}
-
-/* Whether root's `train` folder looks like a split rather than a class. */
-static bool has_train_split(const struct gt_list *list, const char *root, struct gt_err *err)
-{
-	char *folder;
-	size_t depths[3] = { 0 };
-
-	if (!has_folder(list, root, "train"))
-		return false;
-	folder = join(root, "train", 5, err);
-	if (folder)
-		count_depths(list, folder, depths);
-	free(folder);
-	return depths[1] > 0 && depths[0] == 0;
-}
-
-/* The folder to go down to from root, not terminated, or NULL to stay; *found if it is the
- * split. */
-static const char *next_folder(const struct gt_list *list, const char *root, const char *split,
-    size_t *length, bool *found, struct gt_err *err)
-{
-	size_t depths[3];
-
-	*found = split ? has_folder(list, root, split) : has_train_split(list, root, err);
-	if (*found) {
-		split = split ? split : "train";
-		*length = strlen(split);
-		return split;
-	}
-	count_depths(list, root, depths);
-	return depths[2] && !depths[0] && !depths[1] ? only_folder(list, root, length) : NULL;
-}
-
-/* Which folder the class folders are in, yours to free(); "" or ending in a slash. */
-static int find_root(const struct gt_list *list, const char *name, const char *split, char **root,
-    struct gt_err *err)
-{
-	bool found = false;
-
-	*root = gt_strdup("", err);
-	while (*root && !found) {
-		size_t length = 0;
-		const char *next = next_folder(list, *root, split, &length, &found, err);
-		char *deeper;
-
-		if (!next)
-			break;
-		deeper = join(*root, next, length, err);
-		free(*root);
-		*root = deeper;
-	}
-	if (!*root)
-		return GT_ENOMEM;
-	if (!split || found)
-		return 0;
-	gt_err_set(err, GT_EINVAL, "'%s' has no sub-folder '%s'", name, split);
-	return gt_err_hint(err, "leave split=%s away, or name another folder", split);
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -422,7 +315,7 @@ static int number_classes(struct gt_list *list, const char *name, const char *ro
 	*classes = 0;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct gt_listed *item = &list->items[i];
-		const char *rest = below(item->path, root);
+		const char *rest = gt_list_below(item->path, root);
 		size_t head = rest ? strcspn(rest, "/") : 0;
 
 		if (!head || (!rest[head] && !item->folder))
@@ -450,47 +343,46 @@ static int number_classes(struct gt_list *list, const char *name, const char *ro
 	return class && !in_class ? no_images(name, root, class, length, err) : 0;
 }
 
-static int no_classes(const char *name, const char *root, bool has_images, struct gt_err *err)
+static int no_classes(const struct gt_list *list, const char *name, struct gt_err *err)
 {
+	const char *root = list->root;
+	bool has_images = false;
+
+	for (size_t i = 0; i < list->count && !has_images; i++) {
+		const char *rest = gt_list_below(list->items[i].path, root);
+
+		has_images = rest && !list->items[i].folder && is_image(rest);
+	}
 	gt_err_set(err, GT_EINVAL, "'%s%s%s' has no class folders%s", name, *root ? "/" : "", root,
 	    has_images ? ", only images" : "");
 	return gt_err_hint(err, "images are found as FOLDER/CLASS/NAME.jpg or .png");
 }
 
-static int take_images(struct gt_list *list, const char *name, const char *root,
-    struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
+static int take_images(struct gt_list *list, const char *name, struct gt_image_file **images,
+    size_t *count, int *classes, struct gt_err *err)
 {
-	size_t depths[3];
 	int rc;
 
 	*images = gt_calloc(list->count, sizeof(**images), err);
 	if (!*images)
 		return GT_ENOMEM;
-	rc = number_classes(list, name, root, *images, count, classes, err);
-	count_depths(list, root, depths);
-	if (!rc && *classes == 0)
-		rc = no_classes(name, root, depths[0] > 0, err);
-	return rc;
+	rc = number_classes(list, name, list->root, *images, count, classes, err);
+	return rc || *classes ? rc : no_classes(list, name, err);
 }
 
-int gt_list_images(struct gt_list *list, const char *name, const char *split,
+int gt_list_images(struct gt_list *list, const char *name, const char *split, bool held_out,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
 {
-	char *root = NULL;
-	int rc = find_root(list, name, split, &root, err);
+	int rc;
 
 	*images = NULL;
 	gt_list_sort(list);
+	rc = gt_list_find_root(list, name, split, held_out, err);
 	if (!rc)
-		rc = take_images(list, name, root, images, count, classes, err);
-	if (!rc) {
-		list->root = gt_arena_strdup(&list->arena, root, err);
-		rc = list->root ? 0 : GT_ENOMEM;
-	}
+		rc = take_images(list, name, images, count, classes, err);
 	if (rc) {
 		free(*images);
 		*images = NULL;
 	}
-	free(root);
 	return rc;
 }

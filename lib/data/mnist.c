@@ -2,21 +2,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/data/byte_stream.h"
+#include "lib/data/mnist_files.h"
 #include "lib/data/source.h"
 
 /* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0,
  * type 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
-enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10 };
-
-#define IMAGES "images-idx3-ubyte"
-#define LABELS "labels-idx1-ubyte"
+enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, MIN_CLASSES = 10 };
 
 struct mnist {
 	struct gt_source source;
+	int classes; /* labels are below it */
 	struct idx {
 		struct gt_byte_stream *file;
 		uint8_t *inflated;     /* where it is compressed */
@@ -29,19 +27,6 @@ struct mnist {
 static uint32_t read_be32(const unsigned char *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-/* FOLDER/PREFIX-SUFFIX or the same with .gz, yours to free(). */
-static char *find_file(
-    const char *folder, const char *prefix, const char *suffix, struct gt_err *err)
-{
-	char *path = gt_asprintf(err, "%s/%s-%s", folder, prefix, suffix);
-
-	if (path && access(path, F_OK)) {
-		free(path);
-		path = gt_asprintf(err, "%s/%s-%s.gz", folder, prefix, suffix);
-	}
-	return path;
 }
 
 /* Read the header: magic number and dims [count], whose product is the size. */
@@ -134,28 +119,30 @@ static int read_idx(struct idx *x, uint32_t magic, int count, const struct gt_da
 	return 0;
 }
 
-static int open_idx(struct idx *x, const char *folder, const char *prefix, const char *suffix,
-    const struct gt_data_request *request, struct gt_err *err)
+/* Open one file; its path is *path, which the caller frees. */
+static int open_idx(struct idx *x, char **path, const struct gt_mnist_files *files,
+    enum gt_mnist_split split, bool images, const struct gt_data_request *request,
+    struct gt_err *err)
 {
-	bool images = !strcmp(suffix, IMAGES);
-	char *path = find_file(folder, prefix, suffix, err);
+	static const char *const names[] = { "train", "t10k" };
+	bool exists = false;
 	int rc;
 
-	if (!path)
+	*path = gt_mnist_files_path(files, split, images, &exists, err);
+	if (!*path)
 		return GT_ENOMEM;
-	rc = gt_byte_stream_open(&x->file, path, err);
+	rc = gt_byte_stream_open(&x->file, *path, err);
 	if (!rc) {
 		rc = images ? read_idx(x, IMAGES_MAGIC, 3, request, err)
 		            : read_idx(x, LABELS_MAGIC, 1, request, err);
 		if (rc)
-			gt_err_prefix(err, "'%s'", path);
+			gt_err_prefix(err, "'%s'", *path);
 	} else if (rc == GT_EIO) {
 		gt_err_hint(err,
-		    "the folder needs %s-" IMAGES " and %s-" LABELS
-		    ", or both with .gz; `gtrain data get mnist` fetches those of MNIST",
-		    prefix, prefix);
+		    "the folder needs %s%s-images-idx3-ubyte and %s%s-labels-idx1-ubyte, or both "
+		    "with .gz; `gtrain data get mnist` fetches those of MNIST",
+		    files->front, names[split], files->front, names[split]);
 	}
-	free(path);
 	return rc;
 }
 
@@ -165,17 +152,18 @@ static void close_idx(struct idx *x)
 	free(x->inflated);
 }
 
-static int check_labels(const struct mnist *m, struct gt_err *err)
+/* Compare the numbers of images and labels, and count the classes: those of MNIST, or more. */
+static int check_labels(struct mnist *m, struct gt_err *err)
 {
 	uint32_t images = m->images.dims[0], labels = m->labels.dims[0];
 
 	if (images != labels)
 		return gt_err_set(err, GT_EFORMAT, "%u images, but %u labels", (unsigned)images,
 		    (unsigned)labels);
+	m->source.info.classes = MIN_CLASSES;
 	for (uint32_t i = 0; i < labels; i++)
-		if (m->labels.values[i] >= CLASSES)
-			return gt_err_set(err, GT_EFORMAT, "label %d of sample %u is not in 0..%d",
-			    m->labels.values[i], (unsigned)i, CLASSES - 1);
+		if (m->labels.values[i] >= m->source.info.classes)
+			m->source.info.classes = m->labels.values[i] + 1;
 	return 0;
 }
 
@@ -190,11 +178,11 @@ static int read_mnist(struct gt_source *self, const struct gt_data_part *part, i
 	    self->info.input_bytes);
 	/* Labels of a plain file are read where it lies, and another program may write to it. */
 	*target = m->labels.values[index];
-	if (*target < CLASSES)
+	if (*target < m->classes)
 		return 0;
 	return gt_err_set(err, GT_EFORMAT,
 	    "the labels changed while they were read: label %d of sample %lld is not in 0..%d",
-	    *target, (long long)index, CLASSES - 1);
+	    *target, (long long)index, m->classes - 1);
 }
 
 static void close_mnist(struct gt_source *self)
@@ -209,77 +197,109 @@ static void close_mnist(struct gt_source *self)
 
 static const struct gt_source_ops mnist_ops = { .read = read_mnist, .close = close_mnist };
 
-/* Whether a file of the training set is there: the other one alone may be missing. */
-static int find_train(bool *found, const char *folder, struct gt_err *err)
+/* Set *found if a file of the split exists: the other one alone may be missing. */
+static int find_split(
+    bool *found, const struct gt_mnist_files *files, enum gt_mnist_split split, struct gt_err *err)
 {
-	static const char *const suffixes[] = { IMAGES, LABELS };
-
 	*found = false;
-	for (int i = 0; i < 2 && !*found; i++) {
-		char *path = find_file(folder, "train", suffixes[i], err);
+	for (int images = 0; images < 2 && !*found; images++) {
+		char *path = gt_mnist_files_path(files, split, images, found, err);
 
 		if (!path)
 			return GT_ENOMEM;
-		*found = !access(path, F_OK);
 		free(path);
 	}
 	return 0;
 }
 
-/* `train` or `t10k`: as asked for, else train where it is. */
-static int choose_prefix(const struct gt_spec *spec, const char **prefix, struct gt_err *err)
+/* The split that is asked for; without a choice that of the training, or for held-out data that of
+ * the tests, if it exists. */
+static int choose_split(enum gt_mnist_split *split, const struct gt_spec *spec,
+    const struct gt_mnist_files *files, bool held_out, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "test", NULL };
-	static const char *const prefixes[] = { "train", "t10k" };
-	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
-	bool train = false;
+	int chosen = -1, rc = gt_spec_choice(spec, "split", splits, &chosen, err);
+	bool found = false;
 
-	if (!rc && split < 0) {
-		rc = find_train(&train, spec->path, err);
-		split = !train;
-	}
+	*split = held_out ? GT_MNIST_TEST : GT_MNIST_TRAIN;
+	if (!rc && chosen >= 0)
+		*split = (enum gt_mnist_split)chosen;
+	else if (!rc)
+		rc = find_split(&found, files, *split, err);
+	if (!rc && chosen < 0 && !found)
+		*split = held_out ? GT_MNIST_TRAIN : GT_MNIST_TEST;
+	return rc;
+}
+
+/* A line about a split that nobody asked for. */
+static int note_split(struct gt_source *s, const struct gt_spec *spec, enum gt_mnist_split split,
+    bool held_out, struct gt_err *err)
+{
+	if (gt_spec_value(spec, "split"))
+		return 0;
+	if (split == GT_MNIST_TRAIN || held_out)
+		return gt_source_note_split(s, split == GT_MNIST_TRAIN ? "train" : "test", err);
+	s->info.note = "there are no train-* files, so it is the t10k-* files, the test set";
+	return 0;
+}
+
+static int describe(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
+{
+	struct gt_data_info *info = &m->source.info;
+	const uint32_t *images = m->images.dims;
+
+	m->classes = info->classes;
+	info->kind = GT_DATA_IMAGE;
+	info->samples = m->source.length = images[0];
+	info->height = (int)images[1];
+	info->width = (int)images[2];
+	info->channels = 1;
+	info->input_bytes = (size_t)images[1] * images[2];
+	info->targets = 1;
+	info->mean[0] = GT_MNIST_MEAN;
+	info->std[0] = GT_MNIST_STD;
+	return gt_spec_normalization(spec, info, err);
+}
+
+/* Open both files. The part of the user's folder that they are is the file of the images. */
+static int open_files(struct mnist *m, const struct gt_spec *spec,
+    const struct gt_mnist_files *files, enum gt_mnist_split split,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	char *images, *labels = NULL;
+	int rc = open_idx(&m->images, &images, files, split, true, request, err);
+
 	if (!rc)
-		*prefix = prefixes[split];
+		rc = open_idx(&m->labels, &labels, files, split, false, request, err);
+	if (!rc && check_labels(m, err))
+		rc = gt_err_prefix(err, "'%s'", labels);
+	if (!rc) {
+		m->source.part =
+		    gt_arena_strdup(&m->source.names, images + strlen(spec->path) + 1, err);
+		rc = m->source.part ? 0 : GT_ENOMEM;
+	}
+	free(images);
+	free(labels);
 	return rc;
 }
 
 static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_data_request *request,
     struct gt_err *err)
 {
-	struct gt_data_info *info = &m->source.info;
-	const uint32_t *images = m->images.dims;
-	const char *prefix;
-	int rc = choose_prefix(spec, &prefix, err);
+	struct gt_mnist_files files = { NULL, NULL };
+	enum gt_mnist_split split;
+	int rc = gt_mnist_files_find(&files, spec->path, gt_spec_value(spec, "subset"), err);
 
 	if (!rc)
-		rc = open_idx(&m->images, spec->path, prefix, IMAGES, request, err);
+		rc = choose_split(&split, spec, &files, request->held_out, err);
 	if (!rc)
-		rc = open_idx(&m->labels, spec->path, prefix, LABELS, request, err);
-	if (rc)
-		return rc;
-	rc = check_labels(m, err);
-	if (rc)
-		return gt_err_prefix(err, "'%s', %s files", spec->path, prefix);
-	*info = (struct gt_data_info){ .kind = GT_DATA_IMAGE,
-		.samples = images[0],
-		.height = (int)images[1],
-		.width = (int)images[2],
-		.channels = 1,
-		.classes = CLASSES,
-		.input_bytes = (size_t)images[1] * images[2],
-		.targets = 1,
-		.mean = { GT_MNIST_MEAN },
-		.std = { GT_MNIST_STD } };
-	m->source.length = info->samples;
-	m->source.part = prefix;
-	if (!gt_spec_value(spec, "split")) {
-		if (!strcmp(prefix, "t10k"))
-			info->note =
-			    "there are no train-* files, so it is the t10k-* files, the test set";
-		else
-			info->interpretation = GT_DATA_DEFAULT_SPLIT;
-	}
-	return gt_spec_normalization(spec, info, err);
+		rc = open_files(m, spec, &files, split, request, err);
+	if (!rc)
+		rc = describe(m, spec, err);
+	if (!rc)
+		rc = note_split(&m->source, spec, split, request->held_out, err);
+	gt_mnist_files_release(&files);
+	return rc;
 }
 
 static int open_mnist(struct gt_source **out, const struct gt_spec *spec,
@@ -301,6 +321,8 @@ static int open_mnist(struct gt_source **out, const struct gt_spec *spec,
 
 static const struct gt_setting settings[] = { { "split", "train|test", "train if it exists",
 	                                          "read the train-* or the t10k-* files" },
+	{ "subset", "NAME", "the only one",
+	    "of several data sets, such as EMNIST's: letters, ..." },
 	{ "mean", "a/b/c", "0.1307",
 	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" },
 	{ "std", "a/b/c", "0.3081", "standard deviation to divide by, per channel or one for all" },
@@ -309,7 +331,8 @@ static const struct gt_setting settings[] = { { "split", "train|test", "train if
 const struct gt_source_kind gt_mnist_kind = {
 	.form = { .name = "mnist",
 	    .path = "FOLDER",
-	    .summary = "MNIST's idx files, plain or .gz, and those of Fashion-MNIST and the like",
+	    .summary =
+	        "MNIST's idx files, plain or .gz, and those of Fashion-MNIST, EMNIST and the like",
 	    .settings = settings,
 	    .example = "mnist:mnist,split=test" },
 	.open = open_mnist,

@@ -94,6 +94,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->like = &trained_on;
 		request->new_classes = false;
 		request->same_size = true;
+		request->held_out = true;
 		request->parts = false;
 		request->fit = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);

@@ -54,6 +54,15 @@ def table(features, classes):
     return check
 
 
+def has_classes(count):
+    """A check that the run in the folder `run` has so many classes."""
+    def check(folder, _text):
+        with open(os.path.join(folder, "run", "config.json")) as f:
+            found = json.load(f)["about"]["data"]["classes"]
+        return "" if found == count else f"{found} classes, not {count}"
+    return check
+
+
 CASES = {
     "01-safetensors-f8e8m0":
         None,
@@ -68,15 +77,15 @@ CASES = {
     "08-csv-gz":
         Right(says=[r"done: 2 steps"], never=[r"damaged"]),
     "09-images-Training-Testing":
-        None,
+        Right(says=[r"--data: split=Training, by default"]),
     "10-images-all-webp":
         None,
     "11-mnist-dot-names":
-        None,
+        Right(says=[r"done: 2 steps"]),
     "12-mnist-torchvision-root":
-        None,
+        Right(says=[r"done: 2 steps"]),
     "13-mnist-format-26-classes":
-        None,
+        Right(says=[r"done: 2 steps"], check=has_classes(26)),
     "14-slurm-exported-world-size":
         Right(says=[r"done: 2 steps"]),
     "15-master-addr-own-hostname":

@@ -419,19 +419,20 @@ def answers(folder):
 
 
 def splits(folder):
-    """Without split=, all options read the same files, which a line and a warning say."""
+    """Without split=, --data and eval read the training part, and --val another one; a warning tells of the same files."""
     os.chdir(folder)
     for split in ("train", "test"):
         pictures(f"both/{split}", {name: name for name in CLASSES})
-    same, default = "warning: --val reads the same files as --data", "split=train, by default"
-    for number, (data, val, warned) in enumerate((("both", "both", True), ("both", "both,split=train", True), ("both", "both/train", True),
+    same = "warning: --val reads the same files as --data"
+    default = {"--data": "split=train, by default", "--val": "split=test, by default"}
+    for number, (data, val, warned) in enumerate((("both", "both", False), ("both", "both,split=train", True), ("both", "both/train", True),
                                                   ("both", "both,split=test", False), ("both/test", "both,split=test", True))):
         said = begun(f"run{number}", "mlp:16,8,3", f"images:{data},channels=1", "--val", f"images:{val}")
         yield f"--data images:{data} --val images:{val}", wants(
-            said, *[f"{option}: {default}" for option, spec in (("--data", data), ("--val", val)) if spec == "both"],
+            said, *[f"{option}: {default[option]}" for option, spec in (("--data", data), ("--val", val)) if spec == "both"],
             *([same] if warned else []), lacks="exit status" if warned else same)
     done = run("eval", "--ckpt", "run0", "--data", "images:both")
-    yield "eval names the split, too", wants(done.stderr, f"--data: {default}")
+    yield "eval names the split, too", wants(done.stderr, f"--data: {default['--data']}")
 
 
 def tables(folder):
