@@ -108,23 +108,31 @@ function __gtrain_words
 		case data:tokens:type
 			string split -n ' ' 'uint16 uint32'
 		case data:images
-			string split -n ' ' 'split= size= reduce= channels= mean= std= '
+			string split -n ' ' 'split= size= resize= crop= interpolation= reduce= channels= norm= mean= std= '
+		case data:images:resize
+			string split -n ' ' 'N HxW squash no'
+		case data:images:interpolation
+			string split -n ' ' 'bilinear bicubic lanczos'
 		case data:images:reduce
 			string split -n ' ' 'yes no'
 		case data:images:channels
 			string split -n ' ' '1 3'
 		case data:webdataset
-			string split -n ' ' 'classes= size= reduce= channels= mean= std= '
+			string split -n ' ' 'classes= size= resize= crop= interpolation= reduce= channels= norm= mean= std= '
+		case data:webdataset:resize
+			string split -n ' ' 'N HxW squash no'
+		case data:webdataset:interpolation
+			string split -n ' ' 'bilinear bicubic lanczos'
 		case data:webdataset:reduce
 			string split -n ' ' 'yes no'
 		case data:webdataset:channels
 			string split -n ' ' '1 3'
 		case data:mnist
-			string split -n ' ' 'split= mean= std= '
+			string split -n ' ' 'split= subset= mean= std= '
 		case data:mnist:split
 			string split -n ' ' 'train test'
 		case data:cifar10
-			string split -n ' ' 'split= mean= std= '
+			string split -n ' ' 'split= norm= mean= std= '
 		case data:cifar10:split
 			string split -n ' ' 'train test'
 		case data:csv
@@ -142,13 +150,13 @@ function __gtrain_words
 		case data:csv:standardise
 			string split -n ' ' 'yes no'
 		case data:npy
-			string split -n ' ' 'target= task= layout= mean= std= '
+			string split -n ' ' 'target= task= layout= norm= mean= std= '
 		case data:npy:task
 			string split -n ' ' 'auto classification regression'
 		case data:npy:layout
 			string split -n ' ' 'auto hwc chw'
 		case data:npz
-			string split -n ' ' 'input= target= split= task= layout= mean= std= '
+			string split -n ' ' 'input= target= split= task= layout= norm= mean= std= '
 		case data:npz:split
 			string split -n ' ' 'train val test'
 		case data:npz:task
@@ -158,7 +166,7 @@ function __gtrain_words
 		case data:random
 			string split -n ' ' 'samples= '
 		case data:fashion-mnist
-			string split -n ' ' 'split= mean= std= '
+			string split -n ' ' 'split= subset= mean= std= '
 		case data:fashion-mnist:split
 			string split -n ' ' 'train test'
 		case data:shakespeare
@@ -343,7 +351,7 @@ complete -c gtrain -n '__gtrain_command eval' -l help -s h -d 'print this help'
 complete -c gtrain -n '__gtrain_command predict' -F
 complete -c gtrain -n '__gtrain_command predict' -l ckpt -r -F -d 'checkpoint file, run directory, or Hugging Face folder'
 complete -c gtrain -n '__gtrain_command predict' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...], or a Hugging Face folder'
-complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, reduce, channels, mean, std) or tables (sep, header, standardise)'
+complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, resize, crop, norm, mean, std, ...) or tables (sep, header, standardise)'
 complete -c gtrain -n '__gtrain_command predict' -l top -x -d 'number of classes or tokens for each input, the likeliest first'
 complete -c gtrain -n '__gtrain_command predict' -l csv -d 'write CSV: input,rank,class,probability'
 complete -c gtrain -n '__gtrain_command predict' -l map -x -d 'rename keys of the checkpoint; may be given several times'

@@ -468,7 +468,7 @@ int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
 	if (!rc && a->inputs.ndim < GT_ARRAYS_MAX_DIMS && layout != LAYOUT_AUTO)
 		rc = only_images(a, "layout= is", "images with channels", err);
 	if (!rc && a->source.info.kind != GT_DATA_IMAGE &&
-	    (gt_spec_value(spec, "mean") || gt_spec_value(spec, "std")))
-		rc = only_images(a, "mean= and std= are", "images", err);
+	    (gt_spec_gives_mean(spec) || gt_spec_gives_std(spec)))
+		rc = only_images(a, "norm=, mean= and std= are", "images", err);
 	return rc ? rc : gt_spec_normalization(spec, &a->source.info, err);
 }

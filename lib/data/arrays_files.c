@@ -261,10 +261,7 @@ static int open_npz(struct gt_source **out, const struct gt_spec *spec,
 		"whether targets are classes or numbers" },                                        \
 	    { "layout", "auto|hwc|chw", "auto",                                                    \
 		    "where the channels of images are: last or first" },                           \
-	    { "mean", "a/b/c", "0",                                                                \
-		    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" },     \
-	    { "std", "a/b/c", "1",                                                                 \
-		    "standard deviation to divide by, per channel or one for all" },               \
+	    GT_NORMALIZATION_SETTINGS("0", "1"),                                                   \
 	{                                                                                          \
 		0                                                                                  \
 	}

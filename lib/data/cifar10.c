@@ -347,10 +347,7 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 
 static const struct gt_setting settings[] = { { "split", "train|test", "train",
 	                                          "data_batch_1 to 5, or test_batch" },
-	{ "mean", "a/b/c", "0",
-	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" },
-	{ "std", "a/b/c", "1", "standard deviation to divide by, per channel or one for all" },
-	{ 0 } };
+	GT_NORMALIZATION_SETTINGS("0", "1"), { 0 } };
 
 const struct gt_source_kind gt_cifar10_kind = {
 	.form = { .name = "cifar10",

@@ -121,8 +121,8 @@ static const char *write_numbers(char *text, size_t size, const float *values, i
 }
 
 /* Take mean or std over, unless the spec gives it. */
-static void conform_numbers(float *mine, const float *theirs, int count, const char *key,
-    const struct gt_spec *spec, struct told *told)
+static void conform_numbers(
+    float *mine, const float *theirs, int count, const char *key, bool given, struct told *told)
 {
 	char a[80], b[80];
 
@@ -130,7 +130,7 @@ static void conform_numbers(float *mine, const float *theirs, int count, const c
 		return;
 	write_numbers(a, sizeof(a), mine, count);
 	write_numbers(b, sizeof(b), theirs, count);
-	if (gt_spec_value(spec, key)) {
+	if (given) {
 		append_text(told->overruled, sizeof(told->overruled),
 		    "%s=%s, but the model was trained with %s=%s", key, a, key, b);
 		return;
@@ -154,6 +154,32 @@ static void tell_reduction(const struct gt_source *s, const struct gt_spec *spec
 		append_text(told->adopted, sizeof(told->adopted), "%s", words[s->reduce]);
 }
 
+/* Report the size for the crop and the filter, which open() has chosen. */
+static void tell_fit(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct told *told)
+{
+	char mine[GT_FIT_TEXT], theirs[GT_FIT_TEXT];
+
+	if (!s->resizes || !like->fit_known)
+		return;
+	gt_fit_text(mine, &s->fit);
+	gt_fit_text(theirs, &like->fit);
+	if (!gt_fit_same_size(&s->fit, &like->fit))
+		append_text(told->overruled, sizeof(told->overruled),
+		    "%s, but the model was trained with %s", mine,
+		    *theirs ? theirs : "the default resize");
+	else if (*mine && !gt_fit_is_given(spec))
+		append_text(told->adopted, sizeof(told->adopted), "%s", mine);
+	if (s->fit.interpolation != like->fit.interpolation)
+		append_text(told->overruled, sizeof(told->overruled),
+		    "interpolation=%s, but the model was trained with interpolation=%s",
+		    gt_interpolation_names[s->fit.interpolation],
+		    gt_interpolation_names[like->fit.interpolation]);
+	else if (s->fit.interpolation != GT_BILINEAR && !gt_spec_value(spec, "interpolation"))
+		append_text(told->adopted, sizeof(told->adopted), "interpolation=%s",
+		    gt_interpolation_names[s->fit.interpolation]);
+}
+
 /* Text that the source keeps. */
 static int keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
 {
@@ -170,8 +196,7 @@ static bool is_raw(const struct gt_source *s, const struct gt_spec *spec)
 	for (int i = 0; i < info->channels; i++)
 		if (info->mean[i] != 0 || info->std[i] != 1)
 			return false;
-	return !gt_spec_value(spec, "mean") && !gt_spec_value(spec, "std") &&
-	       (s->files || s->unlabelled);
+	return !gt_spec_gives_mean(spec) && !gt_spec_gives_std(spec) && (s->files || s->unlabelled);
 }
 
 static int conform_images(struct gt_source *s, const struct gt_spec *spec,
@@ -186,9 +211,12 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 	rc = conform_size(s, spec, request, told, err);
 	info->raw = !like->normalization_known && is_raw(s, spec);
 	if (!rc && like->normalization_known) {
-		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, told);
-		conform_numbers(info->std, like->std, info->channels, "std", spec, told);
+		conform_numbers(
+		    info->mean, like->mean, info->channels, "mean", gt_spec_gives_mean(spec), told);
+		conform_numbers(
+		    info->std, like->std, info->channels, "std", gt_spec_gives_std(spec), told);
 	}
+	tell_fit(s, spec, like, told);
 	tell_reduction(s, spec, like, told);
 	return rc;
 }

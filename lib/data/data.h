@@ -134,7 +134,7 @@ struct gt_data_request {
 	 * order of `inputs`. "-" is standard input. NULL: read the spec's path.
 	 *
 	 *   images   JPEG and PNG files of any name, and folders; images of a folder are in the
-	 *            order of their paths. size=, reduce=, channels=, mean= and std= apply as
+	 *            order of their paths. The settings of the kind apply as
 	 *            usual.
 	 *   csv      Tables. If these tables and the training data have column names, features are
 	 *            found by name, and other columns are ignored. Otherwise, a row must consist of

@@ -53,6 +53,8 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.normalization_known = info->kind == GT_DATA_IMAGE,
 		.reduce_known = source->resizes,
 		.reduce = source->reduce,
+		.fit_known = source->resizes,
+		.fit = source->fit,
 		.classes = info->classes,
 		.class_names = source->class_names,
 		.features = info->features,
@@ -224,6 +226,8 @@ json_t *gt_data_description_to_json(
 		     json_object_set_new(json, "std", floats_to_json(d->std, d->channels));
 	if (!rc && d->reduce_known)
 		rc = json_object_set_new(json, "reduce", json_boolean(d->reduce));
+	if (!rc && d->kind == GT_DATA_IMAGE)
+		rc = gt_fit_to_json(&d->fit, json);
 	if (!rc && d->kind == GT_DATA_VECTOR)
 		rc = json_object_set_new(json, "features", json_integer(d->features));
 	if (!rc && d->class_names)
@@ -350,6 +354,10 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 		rc = malformed("reduce", "true or false", err);
 	d->reduce_known = reduce != NULL; /* runs of older versions do not say it */
 	d->reduce = json_is_true(reduce);
+	/* Older versions always resized by default. */
+	d->fit_known = d->reduce_known;
+	if (!rc)
+		rc = gt_fit_from_json(&d->fit, json, err);
 	if (rc || !json_object_get(json, "mean")) /* a file of other programs may lack both */
 		return rc;
 	rc = read_floats(d->mean, d->channels, json, "mean", err);

@@ -7,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
+#include "lib/data/image_fit.h"
 
 enum {
 	GT_DATA_MAX_ENDS = 16,   /* tokens that end a text */
@@ -73,6 +74,9 @@ struct gt_data_description {
 	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
 	/* `images` and `webdataset`: large JPEGs are decoded at a reduced size */
 	bool reduce_known, reduce;
+	/* the same kinds: how pictures are resized and cropped; the default if !fit_known */
+	bool fit_known;
+	struct gt_fit fit;
 	int classes; /* number of classes, or size of the vocabulary; 0: not known */
 	const char *const *class_names;   /* [classes]; NULL: the names are 0, 1, ... */
 	int features;                     /* vectors: numbers per sample; 0: not known */

@@ -25,6 +25,7 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 	if (!mnist && strcmp(spec->kind, "images") && strcmp(spec->kind, "webdataset"))
 		return 0;
 	channels = channels ? channels : count_numbers(gt_spec_value(spec, "std"));
+	channels = gt_spec_value(spec, "norm") ? 3 : channels;
 	rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);
 	if (!rc)
 		rc = gt_spec_integer(spec, "size", 1, INT_MAX, &size, err);
@@ -37,9 +38,11 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 	if (channels > 0 && channels <= GT_DATA_MAX_CHANNELS)
 		info.channels = (int)channels;
 	rc = gt_spec_normalization(spec, &info, err);
-	d->reduce_known = d->reduce = !mnist;
+	d->reduce_known = d->reduce = d->fit_known = !mnist;
 	if (!rc && !mnist)
 		rc = gt_spec_yes_no(spec, "reduce", &d->reduce, err);
+	if (!rc && !mnist)
+		rc = gt_fit_from_spec(&d->fit, spec, err);
 	if (rc)
 		return rc;
 	d->height = d->width = (int)size;

@@ -78,10 +78,13 @@ static int decode(
 	width = gt_image_width(image);
 	if (!m->resize && (height != info->height || width != info->width))
 		rc = wrong_size(info, image, err);
-	if (!rc && gt_augment_part(&box, s->draw, s->number, height, width))
+	if (!rc && gt_augment_part(&box, s->draw, s->number, height, width)) {
 		view = gt_view_box(&box, info->height, info->width);
-	else if (!rc)
-		rc = gt_view_fit(&view, height, width, info->height, info->width, err);
+		view.interpolation = m->source.fit.interpolation;
+	} else if (!rc) {
+		rc = gt_view_fit(
+		    &view, height, width, info->height, info->width, &m->source.fit, err);
+	}
 	if (!rc)
 		rc = gt_image_read(image, &view, info->channels, m->source.reduce, s->pixels, err);
 	gt_image_close(image);
@@ -215,6 +218,18 @@ static int fill_cache(void *context, size_t i, struct gt_err *err)
 	return use_or_leave_out(m, (int64_t)i, decode, &sample, &left_out, err);
 }
 
+/* Whether a picture of the images' size is not changed. */
+static bool keeps_size(const struct images *m)
+{
+	const struct gt_data_info *info = &m->source.info;
+	struct gt_view view;
+
+	return !m->resize ||
+	       (!gt_view_fit(&view, info->height, info->width, info->height, info->width,
+	            &m->source.fit, GT_ERR_IGNORED) &&
+	           view.down.output == info->height && view.across.output == info->width);
+}
+
 /* A search for an image that is resized. */
 struct resized {
 	const struct images *images;
@@ -240,12 +255,12 @@ static int look_for_resized(void *context, size_t i, struct gt_err *err)
 static int cache_pixels(struct images *m, bool parts, struct gt_err *err)
 {
 	size_t samples = (size_t)m->source.info.samples;
-	struct resized resized = { .images = m };
+	struct resized resized = { .images = m, .found = parts && !keeps_size(m) };
 	int rc = 0;
 
 	if (m->source.info.input_bytes > CACHE_BYTES / samples)
 		return 0;
-	if (parts && m->resize)
+	if (parts && m->resize && !resized.found)
 		rc = gt_thread_pool_run(0, samples, look_for_resized, &resized, err);
 	if (rc || resized.found)
 		return rc;
@@ -265,7 +280,32 @@ static int choose_reduction(struct images *m, const struct gt_spec *spec,
 	return gt_spec_yes_no(spec, "reduce", &m->source.reduce, err);
 }
 
-/* size=N, else the model's size, else the size of the images. */
+/* resize=, crop= and interpolation=, else as in training. */
+static int choose_fit(struct images *m, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct gt_err *err)
+{
+	if (like)
+		m->source.fit = like->fit;
+	return gt_fit_from_spec(&m->source.fit, spec, err);
+}
+
+/* What is resized is cropped to a size that has to be known. */
+static int check_fit(const struct images *m, struct gt_err *err)
+{
+	const struct gt_data_info *info = &m->source.info;
+	const struct gt_fit *fit = &m->source.fit;
+	char text[GT_FIT_TEXT];
+
+	if (m->resize)
+		return gt_fit_check(fit, info->height, info->width, err);
+	if (fit->kind == GT_FIT_COVER || fit->kind == GT_FIT_NONE)
+		return 0;
+	gt_err_set(
+	    err, GT_EINVAL, "%s, but the size of the images is not known", gt_fit_text(text, fit));
+	return gt_err_hint(err, "give size=N, the size after the crop");
+}
+
+/* size=N, else the model's size, else that of resize=HxW, else the size of the images. */
 static int choose_size(struct images *m, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -285,9 +325,13 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
 	} else if (request->height > 0 && request->width > 0) {
 		info->height = request->height;
 		info->width = request->width;
+	} else if (m->source.fit.kind == GT_FIT_EXACT) {
+		info->height = m->source.fit.height;
+		info->width = m->source.fit.width;
 	}
 	m->resize = info->height > 0;
-	return m->resize ? 0 : agree_on_size(m, err);
+	rc = check_fit(m, err);
+	return rc || m->resize ? rc : agree_on_size(m, err);
 }
 
 static int load(struct images *m, const struct gt_spec *spec, const struct gt_data_request *request,
@@ -304,6 +348,8 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	info->samples = m->source.length = (int64_t)m->set.count;
 	if (!rc)
 		rc = gt_damage_new(&m->source.damage, info->samples, request->strict, err);
+	if (!rc)
+		rc = choose_fit(m, spec, request->like, err);
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)

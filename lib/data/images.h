@@ -68,8 +68,9 @@ struct gt_list {
 
 enum { GT_LABEL_BYTES = 32 }; /* limit of the size of a .cls file */
 
-/* Add a copy of an item to the list. An item is hidden if a part of its path begins with a dot or is
- * `__MACOSX`. Hidden items are left out. Errors: GT_ENOMEM, also if the list's limit is exceeded. */
+/* Add a copy of an item to the list. An item is hidden if a part of its path begins with a dot or
+ * is `__MACOSX`. Hidden items are left out. Errors: GT_ENOMEM, also if the list's limit is
+ * exceeded. */
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
 
 /* Remove "." parts and unneeded slashes (leading, doubled, trailing) from a path, in place. */
@@ -204,13 +205,15 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 /* clang-format off */
 #define GT_IMAGE_SETTINGS \
 	{ "size", "N", "the model's, else as they are", \
-	    "resize the shorter side to N, then crop the center to N x N" }, \
+	    "size of the images: N x N pixels, cropped from the center" }, \
+	{ "resize", "N|HxW|squash|no", "the shorter side to size", \
+	    "resize before the crop: the shorter side, both sides, both to size; or not" }, \
+	{ "crop", "X", "1", "the share of the shorter side that size is, as 0.875" }, \
+	{ "interpolation", "bilinear|bicubic|lanczos", "bilinear", \
+	    "filter for resizing, antialiased" }, \
 	{ "reduce", "yes|no", "yes", "decode large JPEGs at a reduced size, which is faster" }, \
 	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" }, \
-	{ "mean", "a/b/c", "0", \
-	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" }, \
-	{ "std", "a/b/c", "1", \
-	    "standard deviation to divide by, per channel or one for all" }
+	GT_NORMALIZATION_SETTINGS("0", "1")
 /* clang-format on */
 
 /* ---- images_tar.c: the images in a tar archive ---- */

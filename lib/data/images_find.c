@@ -200,7 +200,8 @@ static const struct gt_setting settings[] = { { "split", "NAME", "train if it ex
 	                                          "read this sub-folder, such as train or val" },
 	GT_IMAGE_SETTINGS, { 0 } };
 
-static const char *const input_keys[] = { "size", "reduce", "channels", "mean", "std", NULL };
+static const char *const input_keys[] = { "size", "resize", "crop", "interpolation", "reduce",
+	"channels", "norm", "mean", "std", NULL };
 
 const struct gt_source_kind gt_images_kind = {
 	.form = { .name = "images",

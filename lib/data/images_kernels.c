@@ -101,7 +101,7 @@ int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err)
 static uint8_t rounded(int32_t sum)
 {
 	sum >>= GT_WEIGHT_BITS;
-	return (uint8_t)(sum > 255 ? 255 : sum);
+	return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
 static void across_rgb_plain(const struct gt_filter *f, const uint8_t *row, uint8_t *out)

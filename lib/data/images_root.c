@@ -1,4 +1,4 @@
-/* images_root.c - the folder that has the class folders: the parts of a data set, and single folders. */
+/* images_root.c - the folder that has the class folders, also in a part of the data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 
 enum gt_mnist_split { GT_MNIST_TRAIN, GT_MNIST_TEST, GT_MNIST_SPLITS };
 
-/* Where the files are: the folder, and the beginning of their names. Zero it before use, and release
- * it with gt_mnist_files_release(). */
+/* Where the files are: the folder, and the beginning of their names. Zero it before use, and
+ * release it with gt_mnist_files_release(). */
 struct gt_mnist_files {
 	char *folder; /* the folder that has the files: the user's, or one below it */
 	char *front;  /* "", or for example "emnist-letters-" */

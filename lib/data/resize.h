@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/err.h"
+#include "lib/data/image_fit.h"
 
 /*
  * A view is a part of a picture and its size after resizing. struct gt_view_axis is one direction
@@ -31,6 +32,7 @@ struct gt_view_axis {
 /* A view in both directions. The result has down.count rows of across.count pixels. */
 struct gt_view {
 	struct gt_view_axis down, across;
+	enum gt_interpolation interpolation;
 };
 
 /* A rectangle in a picture, in pixels. */
@@ -38,21 +40,26 @@ struct gt_box {
 	int top, left, height, width;
 };
 
-/* Return the view in which a rectangle of a picture is resized to to_height x to_width pixels. The
- * result is the same as if the picture were cropped to the rectangle first. */
+/* Return the view in which a rectangle of a picture is resized to to_height x to_width pixels, with
+ * the filter GT_BILINEAR. The result is the same as if the picture were cropped to the rectangle
+ * first. */
 struct gt_view gt_view_box(const struct gt_box *box, int to_height, int to_width);
 
 /* Return the view of a whole picture in its own size, which changes nothing. */
 struct gt_view gt_view_whole(int height, int width);
 
 /*
- * Set *out to the view of the middle of a picture: the picture is resized to the smallest size that
- * covers to_height x to_width pixels and keeps the aspect ratio, and then cut to to_height x
- * to_width pixels around its centre. This is torchvision's Resize(N), CenterCrop(N). Errors:
- * GT_EFORMAT (the picture is too narrow).
+ * Set *out to the view of the middle of a picture: the picture is resized as `fit` says, and then cut
+ * to to_height x to_width pixels around its centre. By default (GT_FIT_COVER) the picture is resized
+ * to the smallest size that covers these pixels and keeps the aspect ratio. This is torchvision's
+ * Resize(N), CenterCrop(N): a rest of 2 k + 1 pixels is divided so that k or k + 1 of them, whichever
+ * is even, come before the crop.
+ *
+ * The caller has checked `fit` (gt_fit_check()). Errors: GT_EFORMAT (the picture is too narrow, or
+ * smaller than the crop).
  */
-int gt_view_fit(
-    struct gt_view *out, int height, int width, int to_height, int to_width, struct gt_err *err);
+int gt_view_fit(struct gt_view *out, int height, int width, int to_height, int to_width,
+    const struct gt_fit *fit, struct gt_err *err);
 
 /* A JPEG decoder can reduce a picture to n/8 of its size for n = 1, 2, 4 or 8. Return the smallest
  * n for which the reduced part has, in each direction, at least as many pixels as after resizing.
@@ -72,8 +79,9 @@ enum { GT_WEIGHT_BITS = 22 };
  *
  *   sum over k of weights[i * max_taps + k] * input[first[i] + k],  0 <= k < taps[i],
  *
- * divided by 2^GT_WEIGHT_BITS and rounded. Weights are >= 0 and below 2^GT_WEIGHT_BITS. A weight of
- * exactly 2^GT_WEIGHT_BITS is stored as 2^GT_WEIGHT_BITS - 1, which gives the same pixels.
+ * divided by 2^GT_WEIGHT_BITS, rounded, and cut off at 0 and 255. Weights of GT_BILINEAR are >= 0 and
+ * below 2^GT_WEIGHT_BITS. A single weight of exactly 2^GT_WEIGHT_BITS is stored as
+ * 2^GT_WEIGHT_BITS - 1, which gives the same pixels.
  */
 struct gt_filter {
 	/* count: number of output pixels. max_taps: number of weights stored for each output pixel;
@@ -112,7 +120,8 @@ struct gt_resize_kernel {
 /* The most bytes that a resize kernel writes after the last pixel of a row. */
 enum { GT_RESIZE_SLACK = 64 };
 
-/* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. */
+/* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. The
+ * others are for GT_BILINEAR only, whose weights are not negative. */
 extern const struct gt_resize_kernel *const gt_resize_kernels[];
 
 /* Set the members of a filter for vector instructions: gt_filter_pack_across() sets quads, starts
@@ -123,7 +132,8 @@ int gt_filter_pack_down(struct gt_filter *f, struct gt_err *err);
 /*
  * The state of a picture that is resized row by row. The caller passes the rows of the input in
  * order. Each row of the output is computed as soon as all input rows that it needs are known.
- * Resizing is bilinear with antialiasing; the result is equal to Pillow's BILINEAR in every bit.
+ * The result is equal in every bit to Pillow's with the filter of the same name, which is
+ * antialiased.
  */
 struct gt_resize {
 	/* Set by gt_resize_init(): the result depends only on rows [top, bottom) and columns [left,

@@ -77,8 +77,9 @@ struct gt_source {
 	bool unlabelled;
 	/* read() reads only the part of an image that gt_augment_part() draws at random */
 	bool takes_parts;
-	bool resizes; /* images of any size are resized to the size in `info` */
-	bool reduce;  /* if `resizes`: large JPEGs are decoded at a reduced size (images.h) */
+	bool resizes;      /* images of any size are resized to the size in `info` */
+	bool reduce;       /* if `resizes`: large JPEGs are decoded at a reduced size (images.h) */
+	struct gt_fit fit; /* if `resizes`: how */
 	struct gt_damage *damage; /* NULL: a sample that cannot be read is an error */
 	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
 	 * is i */

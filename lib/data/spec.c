@@ -262,12 +262,54 @@ static int parse_channels(
 	return gt_err_hint(err, "one for each channel, on the scale from 0 to 1");
 }
 
+/* Normalizations of images of 3 channels. Source of imagenet: torchvision's documentation of its
+ * pretrained models. */
+static const char *const norm_names[] = { "imagenet", NULL };
+static const struct {
+	float mean[3], std[3];
+} norms[] = {
+	{ { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f } },
+};
+
+/* norm=NAME, which says both numbers. */
+static int read_norm(const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err)
+{
+	int i = -1, rc = gt_spec_choice(spec, "norm", norm_names, &i, err);
+
+	if (rc || i < 0)
+		return rc;
+	if (gt_spec_value(spec, "mean") || gt_spec_value(spec, "std")) {
+		gt_err_set(err, GT_EINVAL, "data option 'norm=%s' cannot be combined with '%s'",
+		    norm_names[i], gt_spec_value(spec, "mean") ? "mean" : "std");
+		return gt_err_hint(err, "norm stands for both mean= and std=");
+	}
+	if (info->channels < 3) {
+		gt_err_set(err, GT_EINVAL,
+		    "data option 'norm=%s' is for images of 3 channels, not %d", norm_names[i],
+		    info->channels);
+		return gt_err_hint(err, "give mean= and std= instead");
+	}
+	memcpy(info->mean, norms[i].mean, sizeof(norms[i].mean));
+	memcpy(info->std, norms[i].std, sizeof(norms[i].std));
+	return 0;
+}
+
+bool gt_spec_gives_mean(const struct gt_spec *spec)
+{
+	return gt_spec_value(spec, "mean") || gt_spec_value(spec, "norm");
+}
+
+bool gt_spec_gives_std(const struct gt_spec *spec)
+{
+	return gt_spec_value(spec, "std") || gt_spec_value(spec, "norm");
+}
+
 int gt_spec_normalization(const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err)
 {
 	const char *mean = gt_spec_value(spec, "mean"), *std = gt_spec_value(spec, "std");
-	int rc = 0;
+	int rc = read_norm(spec, info, err);
 
-	if (mean)
+	if (mean && !rc)
 		rc = parse_channels("mean", mean, info->channels, info->mean, err);
 	if (std && !rc)
 		rc = parse_channels("std", std, info->channels, info->std, err);

@@ -58,9 +58,25 @@ int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *cons
 int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struct gt_err *err);
 
 /* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
- * separated by `/`, or a single number for all channels. Before the call, `info` has the default
- * values and the number of channels. Errors: GT_EINVAL. */
+ * separated by `/`, or a single number for all channels. `norm` names both, such as `imagenet`, and
+ * cannot be combined with them. Before the call, `info` has the default values and the number of
+ * channels. Errors: GT_EINVAL. */
 int gt_spec_normalization(
     const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err);
+
+/* Return whether the spec gives the mean and the standard deviation: `mean` (or `std`), or `norm`. */
+bool gt_spec_gives_mean(const struct gt_spec *spec);
+bool gt_spec_gives_std(const struct gt_spec *spec);
+
+/* The settings that gt_spec_normalization() reads: rows of struct gt_setting, with the default values
+ * of mean and std as texts. */
+/* clang-format off */
+#define GT_NORMALIZATION_SETTINGS(default_mean, default_std) \
+	{ "norm", "imagenet", "none", "mean and std by name, in place of both" }, \
+	{ "mean", "a/b/c", default_mean, \
+	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" }, \
+	{ "std", "a/b/c", default_std, \
+	    "standard deviation to divide by, per channel or one for all" }
+/* clang-format on */
 
 #endif

@@ -311,10 +311,10 @@ hint: --init-from starts a new run from its weights"
 	equal "$status" 0
 	gtrain predict --ckpt hf/model.safetensors --model lenet --read size=28 images/cat/000.png
 	[[ $status == 1 && $err == *"hint: --map "* ]]
-	jq '.rescale_factor = 1' hf/preprocessor_config.json >p && mv p hf/preprocessor_config.json
+	jq '.do_pad = true' hf/preprocessor_config.json >p && mv p hf/preprocessor_config.json
 	gtrain predict --ckpt hf images/cat/000.png
 	equal "$status" 1
-	[[ $err == *"'rescale_factor' is not 1/255"* ]]
+	[[ $err == *"'do_pad' is true, which is not supported"* ]]
 }
 
 @test "a regression keeps its meaning and the scale of its target" {

@@ -109,8 +109,14 @@ static void use_small(const struct input *in, int height, int width)
 	struct gt_err err = GT_ERR_INIT;
 	struct picture small;
 	struct gt_view view;
+	const struct gt_fit fit = { .kind =
+		                        (enum gt_fit_kind)(in->choice[0] >> 2) % (GT_FIT_NONE + 1),
+		.height = SMALL,
+		.width = SMALL,
+		.share = (1 + in->choice[3]) / 256.0,
+		.interpolation = (enum gt_interpolation)(in->choice[3] % GT_INTERPOLATIONS) };
 	int rc = gt_view_fit(
-	    &view, height, width, 1 + in->choice[1] % SMALL, 1 + in->choice[2] % SMALL, &err);
+	    &view, height, width, 1 + in->choice[1] % SMALL, 1 + in->choice[2] % SMALL, &fit, &err);
 
 	if (rc) {
 		fuzz_check_error(rc, &err);

@@ -114,6 +114,31 @@ def check_resize(height, width, n, reduce="no"):
         return wrong
 
 
+FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
+
+
+def cropped(image, n, size, interpolation):
+    """Resized to (width, height) `size`, and the centre cropped as torchvision does it."""
+    image = image.resize(size, FILTERS[interpolation])
+    top, left = int(round((size[1] - n) / 2.0)), int(round((size[0] - n) / 2.0))
+    return np.asarray(image.crop((left, top, left + n, top + n)))
+
+
+def check_fit(height, width, n, settings, size, interpolation="bilinear"):
+    """resize=, crop= and interpolation=: `size` is that of the picture after resizing."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write(folder, height, width)
+        wrong = []
+        options = f",size={n},reduce=no,interpolation={interpolation}{settings}"
+        for channels, mode in ((3, "RGB"), (1, "L")):
+            for path, mine in zip(paths, dump(folder, f"{options},channels={channels}", (n, n, channels))):
+                theirs = cropped(Image.open(path).convert(mode), n, size, interpolation).reshape(mine.shape)
+                difference = np.abs(mine.astype(int) - theirs.astype(int))
+                if difference.max():
+                    wrong.append(f"{os.path.basename(path)}, {mode}: off by up to {difference.max()}")
+        return wrong
+
+
 def check_unfinished(height, width, n):
     """Progressive JPEGs whose last scans are missing: what these would have brought is estimated from neighbouring blocks."""
     with tempfile.TemporaryDirectory() as folder:
@@ -287,6 +312,12 @@ CHECKS += [(f"{h} x {w} pixels resize to {n} as Pillow and torchvision have it",
 CHECKS += [(f"{h} x {w} pixels are reduced to {n} as Pillow's draft() and a box have it",
             lambda h=h, w=w, n=n: check_resize(h, w, n, "yes"))
            for h, w, n in ((64, 64, 32), (64, 64, 33), (97, 41, 20), (300, 211, 52), (300, 211, 27), (301, 213, 26))]
+
+FITS = [(48, 64, 28, ",resize=32", (42, 32)), (64, 48, 28, ",resize=32", (32, 42)), (48, 64, 28, ",crop=0.875", (42, 32)),
+        (97, 41, 21, ",crop=0.9", (23, 54)), (37, 53, 32, ",resize=squash", (32, 32)), (37, 53, 20, ",resize=25x40", (40, 25)),
+        (37, 53, 20, ",resize=no", (53, 37)), (20, 30, 45, ",resize=squash", (45, 45)), (41, 37, 37, ",resize=no", (37, 41))]
+CHECKS += [(f"{h} x {w} pixels to {n} with {i} and {s[1:]} as Pillow and torchvision have it",
+            lambda h=h, w=w, n=n, s=s, size=size, i=i: check_fit(h, w, n, s, size, i)) for h, w, n, s, size in FITS for i in FILTERS]
 
 CHECKS += [(f"PNG files of {h} x {w} pixels, of all colours and depths, decode to {c} channel(s)", lambda h=h, w=w, c=c: check_pngs(h, w, c))
            for h, w in ((13, 17), (1, 1), (3, 2)) for c in (3, 1)]

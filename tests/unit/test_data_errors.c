@@ -157,7 +157,7 @@ static const struct wrong wrongs[] = {
 	{ "text", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "text:", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "images:@/sizes,siz=8", GT_EINVAL, "unknown option 'siz' for 'images' data",
-	    "split, size, reduce, channels, mean, std" },
+	    "split, size, resize, crop, interpolation, reduce, channels, norm, mean, std" },
 	{ "images:@/sizes,size=8,reduce=2", GT_EINVAL, "data option 'reduce=2'", "no, yes" },
 	{ "text:@/a,b.txt", GT_EINVAL, "'b.txt' is not of the form key=value", "'\\,'" },
 	{ "text:@/a\\,b.txt", GT_EIO, "cannot open '@/a,b.txt': No such file", "check the path" },

@@ -30,6 +30,7 @@ static void make_resize(struct gt_resize *r, struct gt_view *view, uint8_t *out)
 		view->across.length = input - 1 + draw(1, 8) / 8.0;
 	}
 	view->down = view->across;
+	view->interpolation = GT_BILINEAR;
 	assert_int_equal(gt_resize_init(r, view, 3, out, NULL), 0);
 }
 
@@ -104,18 +105,38 @@ static void test_views(void **state)
 {
 	static const struct {
 		int height, width, to_height, to_width;
-		struct gt_view view;
+		struct gt_view_axis down, across;
 		int eighths;
+		struct gt_fit fit;
 	} cases[] = {
-		{ 375, 500, 224, 224, { { 0, 375, 224, 0, 224 }, { 0, 500, 298, 37, 224 } }, 8 },
-		{ 500, 375, 224, 224, { { 0, 500, 298, 37, 224 }, { 0, 375, 224, 0, 224 } }, 8 },
-		{ 448, 600, 224, 224, { { 0, 448, 224, 0, 224 }, { 0, 600, 300, 38, 224 } }, 4 },
-		{ 447, 600, 224, 224, { { 0, 447, 224, 0, 224 }, { 0, 600, 300, 38, 224 } }, 8 },
-		{ 3000, 4000, 224, 224, { { 0, 3000, 224, 0, 224 }, { 0, 4000, 298, 37, 224 } },
-		    1 },
-		{ 32, 32, 32, 32, { { 0, 32, 32, 0, 32 }, { 0, 32, 32, 0, 32 } }, 8 },
-		{ 5, 6, 5, 6, { { 0, 5, 5, 0, 5 }, { 0, 6, 6, 0, 6 } }, 8 },
-		{ 10, 10, 20, 30, { { 0, 10, 30, 5, 20 }, { 0, 10, 30, 0, 30 } }, 8 },
+		{ 375, 500, 224, 224, { 0, 375, 224, 0, 224 }, { 0, 500, 298, 37, 224 }, 8,
+		    { .kind = GT_FIT_COVER } },
+		{ 500, 375, 224, 224, { 0, 500, 298, 37, 224 }, { 0, 375, 224, 0, 224 }, 8,
+		    { .kind = GT_FIT_COVER } },
+		{ 448, 600, 224, 224, { 0, 448, 224, 0, 224 }, { 0, 600, 300, 38, 224 }, 4,
+		    { .kind = GT_FIT_COVER } },
+		{ 447, 600, 224, 224, { 0, 447, 224, 0, 224 }, { 0, 600, 300, 38, 224 }, 8,
+		    { .kind = GT_FIT_COVER } },
+		{ 3000, 4000, 224, 224, { 0, 3000, 224, 0, 224 }, { 0, 4000, 298, 37, 224 }, 1,
+		    { .kind = GT_FIT_COVER } },
+		{ 32, 32, 32, 32, { 0, 32, 32, 0, 32 }, { 0, 32, 32, 0, 32 }, 8,
+		    { .kind = GT_FIT_COVER } },
+		{ 5, 6, 5, 6, { 0, 5, 5, 0, 5 }, { 0, 6, 6, 0, 6 }, 8, { .kind = GT_FIT_COVER } },
+		{ 10, 10, 20, 30, { 0, 10, 30, 5, 20 }, { 0, 10, 30, 0, 30 }, 8,
+		    { .kind = GT_FIT_COVER } },
+		{ 375, 500, 224, 224, { 0, 375, 256, 16, 224 }, { 0, 500, 341, 58, 224 }, 8,
+		    { .kind = GT_FIT_SHORTER, .height = 256 } },
+		{ 375, 500, 224, 224, { 0, 375, 256, 16, 224 }, { 0, 500, 341, 58, 224 }, 8,
+		    { .kind = GT_FIT_SHARE, .share = 0.875 } },
+		{ 375, 500, 20, 30, { 0, 375, 60, 20, 20 }, { 0, 500, 80, 25, 30 }, 2,
+		    { .kind = GT_FIT_SHARE, .share = 0.5 } },
+		{ 375, 500, 224, 224, { 0, 375, 224, 0, 224 }, { 0, 500, 224, 0, 224 }, 8,
+		    { .kind = GT_FIT_SQUASH } },
+		{ 375, 500, 224, 224, { 0, 375, 240, 8, 224 }, { 0, 500, 320, 48, 224 }, 8,
+		    { .kind = GT_FIT_EXACT, .height = 240, .width = 320 } },
+		/* torchvision rounds half of an odd rest to even: 3 / 2 to 2, 1 / 2 to 0. */
+		{ 31, 29, 28, 28, { 0, 31, 31, 2, 28 }, { 0, 29, 29, 0, 28 }, 8,
+		    { .kind = GT_FIT_NONE } },
 	};
 	struct gt_view got;
 	struct gt_err err = GT_ERR_INIT;
@@ -123,13 +144,13 @@ static void test_views(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		assert_int_equal(gt_view_fit(&got, cases[i].height, cases[i].width,
-		                     cases[i].to_height, cases[i].to_width, NULL),
+		                     cases[i].to_height, cases[i].to_width, &cases[i].fit, NULL),
 		    0);
-		assert_true(same_axis(&got.down, &cases[i].view.down));
-		assert_true(same_axis(&got.across, &cases[i].view.across));
+		assert_true(same_axis(&got.down, &cases[i].down));
+		assert_true(same_axis(&got.across, &cases[i].across));
 		assert_int_equal(gt_view_eighths(&got), cases[i].eighths);
 	}
-	assert_int_equal(gt_view_fit(&got, 1, 64 << 20, 2, 2, &err), GT_EFORMAT);
+	assert_int_equal(gt_view_fit(&got, 1, 64 << 20, 2, 2, &cases[0].fit, &err), GT_EFORMAT);
 	assert_non_null(strstr(err.text, "too narrow to be resized"));
 }
 
@@ -194,7 +215,7 @@ static void check_part(
 	int h = draw(1, height / shrink), w = draw(1, width / shrink);
 	int top = draw(0, height / shrink - h), left = draw(0, width / shrink - w);
 	const struct gt_view view = { { top * shrink, h * shrink, h, 0, h },
-		{ left * shrink, w * shrink, w, 0, w } };
+		{ left * shrink, w * shrink, w, 0, w }, GT_BILINEAR };
 
 	assert_int_equal(read_view(j, &view, channels, shrink > 1, part), 0);
 	for (int y = 0; y < h; y++)
@@ -228,7 +249,7 @@ static void test_parts_of_jpegs(void **state)
 		for (int shrink = 1; shrink <= (height % 8 ? 1 : 8); shrink *= 2) {
 			const struct gt_view all = { { 0, height, height / shrink, 0,
 				                         height / shrink },
-				{ 0, width, width / shrink, 0, width / shrink } };
+				{ 0, width, width / shrink, 0, width / shrink }, GT_BILINEAR };
 			int channels = draw(0, 1) ? 3 : 1;
 
 			assert_int_equal(read_view(&j, &all, channels, shrink > 1, whole), 0);
@@ -242,8 +263,9 @@ static void test_parts_of_jpegs(void **state)
 /* A part that is cut off matters only to views that need it. */
 static void test_truncated_jpeg(void **state)
 {
-	const struct gt_view top = { { 0, 40, 40, 0, 40 }, { 0, 200, 200, 0, 200 } };
-	const struct gt_view bottom = { { 120, 40, 40, 0, 40 }, { 0, 200, 200, 0, 200 } };
+	const struct gt_view top = { { 0, 40, 40, 0, 40 }, { 0, 200, 200, 0, 200 }, GT_BILINEAR };
+	const struct gt_view bottom = { { 120, 40, 40, 0, 40 }, { 0, 200, 200, 0, 200 },
+		GT_BILINEAR };
 	struct jpeg j = make_jpeg(160, 200, 3, 22, false);
 	static uint8_t out[200 * 160 * 3];
 

@@ -6,6 +6,7 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +147,7 @@ static void texts_have_their_first_and_last_tokens(void **state)
 /* ---- images ---- */
 
 #define CLASSES ",'classes':2"
+#define SQUASH  ",'resize':'squash','reduce':false"
 #define NUMBER  ",'classes':1,'target':{'mean':0.0,'std':1.0}"
 
 static void images_have_their_size_and_numbers(void **state)
@@ -156,24 +158,26 @@ static void images_have_their_size_and_numbers(void **state)
 		{ "the processor's",
 		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS "}" } },
-		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
+		    .data = "{'kind':'image','size':[32,32,3]" CLASSES SQUASH
 		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "that of the crop",
 		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json",
 		            PIXELS ",'do_center_crop':true,'crop_size':24}" } },
-		    .data = "{'kind':'image','size':[24,24,3]" CLASSES
-		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
+		    .data =
+		        "{'kind':'image','size':[24,24,3],'resize':'32x32','reduce':false" CLASSES
+		        ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "unless it does not crop",
 		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json",
 		            PIXELS ",'do_center_crop':false,'crop_size':24}" } },
-		    .data = "{'kind':'image','size':[32,32,3]" CLASSES
+		    .data = "{'kind':'image','size':[32,32,3]" CLASSES SQUASH
 		            ",'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "pixels as they are",
 		    { { "/config.json", VIT "num_channels':1}" },
 		        { "/preprocessor_config.json", "{'do_normalize':false,'size':null}" } },
-		    .data = "{'kind':'image','size':[8,8,1]" CLASSES ",'mean':[0.0],'std':[1.0]}" },
+		    .data = "{'kind':'image','size':[8,8,1]" CLASSES SQUASH
+		            ",'mean':[0.0],'std':[1.0]}" },
 		{ "numbers for other channels",
 		    { { "/config.json", RESNET "num_channels':1}" },
 		        { "/preprocessor_config.json", PIXELS "}" } },
@@ -209,18 +213,104 @@ static void images_have_their_size_and_numbers(void **state)
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
 		{ "pixels from 0 to 255",
-		    { { "/config.json", RESNET "num_channels':3}" },
-		        { "/preprocessor_config.json", PIXELS ",'do_rescale':false}" } },
-		    .code = GT_ENOTSUP, .says = "'do_rescale' is false: gtrain normalizes" },
+		    { { "/config.json", RESNET "num_channels':1}" },
+		        { "/preprocessor_config.json",
+		            "{'size':{'height':8,'width':8},'image_mean':[51],'image_std':[102],"
+		            "'do_rescale':false}" } },
+		    .data = "{'kind':'image','size':[8,8,1]" CLASSES SQUASH
+		            ",'mean':[0.2],'std':[0.4]}" },
 		{ "pixels of another scale",
+		    { { "/config.json", RESNET "num_channels':1}" },
+		        { "/preprocessor_config.json",
+		            "{'size':8,'do_normalize':false,'rescale_factor':0.0078431372549019607}" } },
+		    .data = "{'kind':'image','size':[8,8,1]" CLASSES SQUASH
+		            ",'mean':[0.0],'std':[0.5]}" },
+		{ "a scale of nothing",
 		    { { "/config.json", RESNET "num_channels':3}" },
-		        { "/preprocessor_config.json", PIXELS ",'rescale_factor':0.5}" } },
-		    .code = GT_ENOTSUP, .says = "'rescale_factor' is not 1/255" },
+		        { "/preprocessor_config.json", PIXELS ",'rescale_factor':0}" } },
+		    .code = GT_EFORMAT, .says = "'rescale_factor' must be a number above 0" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		expect(&cases[i]);
+}
+
+/* The part of a description that a processor gives, of a resnet. */
+static void pictures_are_resized_as_the_processor_says(void **state)
+{
+	static const struct {
+		const char *processor, *wanted;
+		int code; /* of an error, which `wanted` is then */
+	} cases[] = {
+		{ "'size':{'height':32,'width':32}", "'size':[32,32,3],'resize':'squash'", 0 },
+		{ "'size':{'height':32,'width':48}", "'size':[32,48,3],'resize':'squash'", 0 },
+		{ "'image_processor_type':'ViTImageProcessor','size':32",
+		    "'size':[32,32,3],'resize':'squash'", 0 },
+		{ "'feature_extractor_type':'ViTFeatureExtractor','size':32,'resample':3",
+		    "'size':[32,32,3],'resize':'squash','interpolation':'bicubic'", 0 },
+		{ "'image_processor_type':'DeiTImageProcessorFast','size':256,'crop_size':224",
+		    "'size':[224,224,3],'resize':'256x256','interpolation':'bicubic'", 0 },
+		{ "'image_processor_type':'BitImageProcessor','size':{'shortest_edge':256}",
+		    "'size':[224,224,3],'resize':'256','interpolation':'bicubic'", 0 },
+		{ "'image_processor_type':'BitImageProcessor','size':224,'crop_size':224,"
+		  "'resample':2",
+		    "'size':[224,224,3]", 0 },
+		{ "'image_processor_type':'CLIPImageProcessor','size':224,'resample':1",
+		    "'size':[224,224,3],'interpolation':'lanczos'", 0 },
+		{ "'image_processor_type':'ConvNextImageProcessor','size':224,'crop_pct':0.875,"
+		  "'resample':3",
+		    "'size':[224,224,3],'crop':0.875,'interpolation':'bicubic'", 0 },
+		{ "'feature_extractor_type':'ConvNextFeatureExtractor','size':224",
+		    "'size':[224,224,3],'crop':0.875", 0 },
+		{ "'crop_pct':0.95,'size':{'shortest_edge':288}", "'size':[288,288,3],'crop':0.95",
+		    0 },
+		{ "'image_processor_type':'ConvNextImageProcessor','size':384",
+		    "'size':[384,384,3],'resize':'squash'", 0 },
+		{ "'do_resize':false,'do_center_crop':true,'crop_size':32,'resample':0",
+		    "'size':[32,32,3],'resize':'no'", 0 },
+		{ "'size':{'shortest_edge':32},'do_center_crop':true,"
+		  "'crop_size':{'height':24,'width':28}",
+		    "'size':[24,28,3],'resize':'32'", 0 },
+		{ "'size':32,'do_convert_rgb':true,'do_pad':false",
+		    "'size':[32,32,3],'resize':'squash'", 0 },
+		/* what gtrain cannot do, by its name */
+		{ "'size':{'shortest_edge':32}", "'size' is the shorter side", GT_ENOTSUP },
+		{ "'size':{'longest_edge':32}", "'size' is neither 'height' and", GT_ENOTSUP },
+		{ "'size':{'shortest_edge':32,'longest_edge':64}", "'size' is neither",
+		    GT_ENOTSUP },
+		{ "'size':{'shortest_edge':32},'do_center_crop':true,'crop_size':48",
+		    "'crop_size' is larger than 'size'", GT_ENOTSUP },
+		{ "'size':32,'do_resize':false", "'do_resize' is false without", GT_ENOTSUP },
+		{ "'size':32,'resample':0", "'resample' is 0 (nearest), which is not", GT_ENOTSUP },
+		{ "'size':32,'resample':5", "'resample' is 5 (hamming)", GT_ENOTSUP },
+		{ "'size':32,'resample':6", "'resample' must be a number from 0 to 5", GT_EFORMAT },
+		{ "'size':32,'do_pad':true", "'do_pad' is true, which is not", GT_ENOTSUP },
+		{ "'size':32,'do_flip_channel_order':true", "'do_flip_channel_order'", GT_ENOTSUP },
+		{ "'size':32,'rescale_offset':true", "'rescale_offset' is true", GT_ENOTSUP },
+		{ "'size':32,'image_processor_type':'XImageProcessor'",
+		    "'image_processor_type' is XImageProcessor, which is not", GT_ENOTSUP },
+		{ "'size':224,'crop_pct':1.5", "'crop_pct' must be above 0", GT_EFORMAT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char processor[400], data[400];
+		struct folder f = { .name = cases[i].processor,
+			.files = { { "/config.json", RESNET "num_channels':3}" },
+			    { "/preprocessor_config.json", processor } },
+			.data = data,
+			.code = cases[i].code,
+			.says = cases[i].wanted };
+
+		snprintf(
+		    processor, sizeof(processor), "{%s,'do_normalize':false}", cases[i].processor);
+		snprintf(data, sizeof(data),
+		    "{'kind':'image',%s,'reduce':false,'classes':2,'mean':[0.0,0.0,0.0],"
+		    "'std':[1.0,1.0,1.0]}",
+		    cases[i].wanted);
+		expect(&f);
+	}
 }
 
 static void images_have_their_labels(void **state)
@@ -292,7 +382,7 @@ static void large_integers_are_read_where_nobody_uses_them(void **state)
 		{ "preprocessor_config.json",
 		    { { "/config.json", RESNET "num_channels':3}" },
 		        { "/preprocessor_config.json", PIXELS ",'x':" LARGE "}" } },
-		    .data = "{'kind':'image','size':[32,32,3],'classes':2,"
+		    .data = "{'kind':'image','size':[32,32,3],'classes':2" SQUASH ","
 		            "'mean':[0.5,0.25,0.125],'std':[1.0,2.0,4.0]}" },
 		{ "a setting", { { "/config.json", GPT2 "n_inner':" LARGE "}" } },
 		    .code = GT_EFORMAT, .says = "/config.json': 'n_inner': " },
@@ -401,6 +491,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts_have_their_first_and_last_tokens),
 		cmocka_unit_test(images_have_their_size_and_numbers),
+		cmocka_unit_test(pictures_are_resized_as_the_processor_says),
 		cmocka_unit_test(images_have_their_labels),
 		cmocka_unit_test(large_integers_are_read_where_nobody_uses_them),
 		cmocka_unit_test(damage_is_told_with_its_file),

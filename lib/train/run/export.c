@@ -15,6 +15,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/run/about.h"
+#include "lib/train/run/processor.h"
 #include "lib/train/run/run_source.h"
 #include "lib/train/run/weights.h"
 
@@ -348,19 +349,14 @@ static int write_json(struct export *x, const char *name, json_t *json, struct g
 	return rc;
 }
 
-/* The shorter side becomes `size` pixels, then the centre is cut out, as gtrain reads images. */
 static int write_processor(struct export *x, struct gt_err *err)
 {
-	const struct gt_data_description *d = &x->data;
-	json_t *data = gt_data_description_to_json(d, false, err), *config;
+	json_t *data = gt_data_description_to_json(&x->data, false, err), *config;
 
 	if (!data)
 		return GT_ENOMEM;
-	config = json_pack("{s:s,s:b,s:{s:i},s:i,s:b,s:{s:i,s:i},s:b,s:f,s:b,s:O,s:O}",
-	    "image_processor_type", "BitImageProcessor", "do_resize", 1, "size", "shortest_edge",
-	    d->height, "resample", 2, "do_center_crop", 1, "crop_size", "height", d->height,
-	    "width", d->width, "do_rescale", 1, "rescale_factor", 1 / 255.0, "do_normalize", 1,
-	    "image_mean", json_object_get(data, "mean"), "image_std", json_object_get(data, "std"));
+	config = gt_processor_write(
+	    &x->data, json_object_get(data, "mean"), json_object_get(data, "std"));
 	json_decref(data);
 	return write_json(x, "preprocessor_config.json", config, err);
 }

@@ -13,6 +13,7 @@
 #include "lib/data/description.h"
 #include "lib/model/hugging_face.h"
 #include "lib/train/run/about.h"
+#include "lib/train/run/processor.h"
 
 /* The largest files have the names of 22,000 classes twice. */
 enum { MOST_BYTES = 4 << 20, MOST_CLASSES = 1 << 20, CHANNELS = 3 };
@@ -155,39 +156,7 @@ static int describe_text(json_t **out, const json_t *config, const char *folder,
 	return rc;
 }
 
-/* ---- images: size, normalization, classes ---- */
-
-/* A side of images: its number, or 0 where there is none. */
-static int read_side(int *side, const json_t *json, const char *key, struct gt_err *err)
-{
-	const json_int_t number = json_integer_value(json);
-
-	*side = 0;
-	if (!json || json_is_null(json))
-		return 0;
-	if (!json_is_integer(json) || number < 1 || number > GT_DATA_MAX_SIDE)
-		return gt_err_set(err, GT_EFORMAT, "'%s' must be a number of pixels from 1 to %d",
-		    key, GT_DATA_MAX_SIDE);
-	*side = (int)number;
-	return 0;
-}
-
-/* A number of pixels, or both of an object; height and width, 0 where it says neither. */
-static int read_size(int size[2], const json_t *object, const char *key, struct gt_err *err)
-{
-	static const char *const keys[2] = { "height", "width" };
-	const json_t *json = json_object_get(object, key);
-	int rc = 0;
-
-	for (int i = 0; i < 2 && !rc; i++) {
-		const json_t *side = json_is_object(json) ? json_object_get(json, keys[i]) : json;
-
-		if (json_is_object(json) && !side)
-			side = json_object_get(json, "shortest_edge");
-		rc = read_side(&size[i], side, key, err);
-	}
-	return rc;
-}
+/* ---- images: size and classes ---- */
 
 /* The height and width that the model's positions are for; 0: any. */
 static int side_of(const struct gt_model *m)
@@ -199,69 +168,6 @@ static int side_of(const struct gt_model *m)
 		if (s.key && !strcmp(s.key, "image"))
 			return atoi(value);
 	return 0;
-}
-
-/* The final size of images: that of the crop, or else of the resizing, or the model's. */
-static int find_size(int size[2], const struct gt_model *m, const json_t *processor,
-    const char *folder, struct gt_err *err)
-{
-	bool crops = json_is_true(json_object_get(processor, "do_center_crop")) &&
-	             json_object_get(processor, "crop_size");
-	const char *key = crops ? "crop_size" : "size";
-	const int side = side_of(m);
-
-	if (read_size(size, processor, key, err))
-		return gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
-	if (!size[0] || !size[1])
-		size[0] = size[1] = side;
-	if (!side || (size[0] == side && size[1] == side))
-		return 0;
-	return gt_err_set(err, GT_EFORMAT,
-	    "'%s/preprocessor_config.json': '%s' is %d x %d pixels, but 'image_size' of "
-	    "config.json is %d",
-	    folder, key, size[0], size[1], side);
-}
-
-static int add_numbers(json_t *data, const char *key, const json_t *processor, const char *theirs,
-    int channels, double otherwise, struct gt_err *err)
-{
-	bool normalizes = !json_is_false(json_object_get(processor, "do_normalize")), good = true;
-	const json_t *list = json_object_get(processor, theirs);
-	json_t *numbers = json_array();
-
-	if (normalizes)
-		good = json_array_size(list) == (size_t)channels;
-	for (int i = 0; i < channels && good; i++) {
-		const json_t *item = json_array_get(list, (size_t)i);
-
-		good = (!normalizes || json_is_number(item)) &&
-		       !json_array_append_new(
-		           numbers, json_real(normalizes ? json_number_value(item) : otherwise));
-	}
-	if (good)
-		good = !json_object_set(data, key, numbers);
-	json_decref(numbers);
-	return good ? 0
-	            : gt_err_set(err, GT_EFORMAT,
-	                  "'%s' must be a list with a number for each of %d channels", theirs,
-	                  channels);
-}
-
-/* Pixels of 0 to 1 are normalized here; a file that has them otherwise is refused. */
-static int add_normalization(
-    json_t *data, const json_t *processor, int channels, struct gt_err *err)
-{
-	const json_t *factor = json_object_get(processor, "rescale_factor");
-	int rc;
-
-	if (json_is_false(json_object_get(processor, "do_rescale")))
-		return gt_err_set(
-		    err, GT_ENOTSUP, "'do_rescale' is false: gtrain normalizes pixels of 0 to 1");
-	if (factor && fabs(json_number_value(factor) * 255 - 1) > 1e-6)
-		return gt_err_set(err, GT_ENOTSUP,
-		    "'rescale_factor' is not 1/255: gtrain normalizes pixels of 0 to 1");
-	rc = add_numbers(data, "mean", processor, "image_mean", channels, 0, err);
-	return rc ? rc : add_numbers(data, "std", processor, "image_std", channels, 1, err);
 }
 
 /* Whether names are those that transformers makes up: LABEL_0, LABEL_1, ... */
@@ -384,20 +290,24 @@ static int read_channels(const json_t *config)
 static int describe_images(json_t **out, const struct gt_model *m, const json_t *config,
     const char *folder, struct gt_err *err)
 {
-	json_t *processor, *data;
-	int size[2] = { 0 }, channels = read_channels(config),
-	    rc = read_file(&processor, folder, "preprocessor_config.json", err);
+	struct gt_data_description d = {
+		.kind_known = true, .kind = GT_DATA_IMAGE, .channels = read_channels(config)
+	};
+	json_t *processor;
+	int rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
-	if (!rc)
-		rc = find_size(size, m, processor, folder, err);
-	data = *out =
-	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
-	if (!rc && !data)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
-	if (!rc)
-		rc = describe_labels(data, config, folder, err);
-	if (!rc && processor && add_normalization(data, processor, channels, err))
+	if (!rc && gt_processor_read(&d, processor, side_of(m), err))
 		rc = gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
+	if (!rc) {
+		*out = gt_data_description_to_json(&d, false, err);
+		rc = *out ? 0 : GT_ENOMEM;
+	}
+	if (!rc && !d.normalization_known) { /* there is no such file */
+		json_object_del(*out, "mean");
+		json_object_del(*out, "std");
+	}
+	if (!rc)
+		rc = describe_labels(*out, config, folder, err);
 	json_decref(processor);
 	return rc;
 }

@@ -16,7 +16,7 @@
  *                             the model predicts classes
  *   generation_config.json    eos_token_id; it replaces the eos_token_id in config.json
  *   tokenizer_config.json     add_bos_token
- *   preprocessor_config.json  images: size, image_mean, image_std
+ *   preprocessor_config.json  images: how they are resized, cropped and normalized (processor.h)
  *   tokenizer.json            the tokenizer; or vocab.json and merges.txt
  *   model.safetensors         the weights; or pytorch_model.bin, or an index of several files. If
  *                             gtrain trained the model for regression, the file also has the mean
