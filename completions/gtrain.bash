@@ -49,12 +49,10 @@ _gtrain_words()
 	data:tokens) echo 'vocab= type= ' ;;
 	data:tokens:type) echo 'uint16 uint32' ;;
 	data:images) echo 'split= size= resize= crop= interpolation= reduce= channels= norm= mean= std= ' ;;
-	data:images:resize) echo 'N HxW squash no' ;;
 	data:images:interpolation) echo 'bilinear bicubic lanczos' ;;
 	data:images:reduce) echo 'yes no' ;;
 	data:images:channels) echo '1 3' ;;
 	data:webdataset) echo 'classes= size= resize= crop= interpolation= reduce= channels= norm= mean= std= ' ;;
-	data:webdataset:resize) echo 'N HxW squash no' ;;
 	data:webdataset:interpolation) echo 'bilinear bicubic lanczos' ;;
 	data:webdataset:reduce) echo 'yes no' ;;
 	data:webdataset:channels) echo '1 3' ;;

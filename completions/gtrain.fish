@@ -109,8 +109,6 @@ function __gtrain_words
 			string split -n ' ' 'uint16 uint32'
 		case data:images
 			string split -n ' ' 'split= size= resize= crop= interpolation= reduce= channels= norm= mean= std= '
-		case data:images:resize
-			string split -n ' ' 'N HxW squash no'
 		case data:images:interpolation
 			string split -n ' ' 'bilinear bicubic lanczos'
 		case data:images:reduce
@@ -119,8 +117,6 @@ function __gtrain_words
 			string split -n ' ' '1 3'
 		case data:webdataset
 			string split -n ' ' 'classes= size= resize= crop= interpolation= reduce= channels= norm= mean= std= '
-		case data:webdataset:resize
-			string split -n ' ' 'N HxW squash no'
 		case data:webdataset:interpolation
 			string split -n ' ' 'bilinear bicubic lanczos'
 		case data:webdataset:reduce

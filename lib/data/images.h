@@ -206,8 +206,8 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 #define GT_IMAGE_SETTINGS \
 	{ "size", "N", "the model's, else as they are", \
 	    "size of the images: N x N pixels, cropped from the center" }, \
-	{ "resize", "N|HxW|squash|no", "the shorter side to size", \
-	    "resize before the crop: the shorter side, both sides, both to size; or not" }, \
+	{ "resize", "SIZE", "the shorter side to size", \
+	    "size before the crop: N (the shorter side), HxW, squash or no" }, \
 	{ "crop", "X", "1", "the share of the shorter side that size is, as 0.875" }, \
 	{ "interpolation", "bilinear|bicubic|lanczos", "bilinear", \
 	    "filter for resizing, antialiased" }, \

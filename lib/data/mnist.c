@@ -332,7 +332,7 @@ const struct gt_source_kind gt_mnist_kind = {
 	.form = { .name = "mnist",
 	    .path = "FOLDER",
 	    .summary =
-	        "MNIST's idx files, plain or .gz, and those of Fashion-MNIST, EMNIST and the like",
+	        "idx files, plain or .gz: MNIST, Fashion-MNIST, EMNIST and the like",
 	    .settings = settings,
 	    .example = "mnist:mnist,split=test" },
 	.open = open_mnist,
