@@ -1,5 +1,6 @@
 /* diff_print.c - findings of gtrain ckpt diff as text and as JSON. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cmd/ckpt/diff.h"
@@ -28,7 +29,7 @@ static void print_side(
 
 	if (tensor) {
 		gt_ckpt_print_dims(dims, tensor->shape, tensor->ndim);
-		snprintf(out, SIDE_SIZE, "%s %.200s", gt_dtype_name(tensor->dtype), dims);
+		snprintf(out, SIDE_SIZE, "%s %.200s", gt_ckpt_tensor_type(tensor), dims);
 	} else {
 		gt_ckpt_print_value(out, VALUE_SIZE, value);
 	}
@@ -44,7 +45,7 @@ static void print_numbers(char *out, size_t size, const struct gt_diff_row *row)
 	}
 	at = (size_t)snprintf(
 	    out, size, "%" PRIu64 " of %" PRIu64 " differ", row->differing, row->count);
-	if (row->differing > row->one_nan)
+	if (row->differing > row->one_nan && !isnan(row->max_abs))
 		at += (size_t)snprintf(out + at, size - at, ", by at most %.3g (relative: %.3g)",
 		    row->max_abs, row->max_rel);
 	if (row->one_nan)
@@ -117,7 +118,7 @@ void gt_ckpt_diff_text(FILE *out, const struct gt_diff *d, const char *a, const 
 
 static void put_tensor(FILE *out, const char *name, const struct gt_tree_tensor *t)
 {
-	fprintf(out, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", name, gt_dtype_name(t->dtype));
+	fprintf(out, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", name, gt_ckpt_tensor_type(t));
 	for (int i = 0; i < t->ndim; i++)
 		fprintf(out, "%s%" PRId64, i ? ", " : "", t->shape[i]);
 	fputs("]}", out);

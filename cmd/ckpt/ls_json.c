@@ -51,7 +51,7 @@ static void put_tensor(FILE *out, const struct gt_inventory_row *row, const stru
 	gt_json_text(out, row->key);
 	fputs(", \"path\": [", out);
 	put_path(out, row->path);
-	fprintf(out, "], \"dtype\": \"%s\"", gt_dtype_name(t->dtype));
+	fprintf(out, "], \"dtype\": \"%s\"", gt_ckpt_tensor_type(t));
 	put_dims(out, "shape", t->shape, t->ndim);
 	fputs(", \"device\": ", out);
 	gt_json_text(out, t->storage->location);

@@ -75,7 +75,7 @@ static void tensor_row(struct gt_table *table, const struct gt_ckpt_listing *l, 
 	char shape[GT_CKPT_DIMS_SIZE], bytes[GT_TEXT_SIZE], note[NOTE_SIZE];
 	char stats[STATS_COLUMNS][GT_TEXT_SIZE];
 	const char *cells[GT_TABLE_COLUMNS] = { *row->key ? row->key : "(the file)",
-		gt_dtype_name(t->dtype), shape, t->storage->location, bytes };
+		gt_ckpt_tensor_type(t), shape, t->storage->location, bytes };
 	size_t n = PLAIN_COLUMNS;
 
 	gt_ckpt_print_dims(shape, t->shape, t->ndim);

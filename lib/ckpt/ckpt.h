@@ -70,8 +70,13 @@ struct gt_storage {
 	const char *name;    /* name of the zip record or the tensor, for messages */
 };
 
+/* A type of elements that gtrain carries by their bytes (lib/ckpt/tree/raw.h). */
+struct gt_raw_type;
+
 struct gt_tree_tensor {
 	enum gt_dtype dtype;
+	/* the type of the elements if `dtype` is GT_RAW8 to GT_RAW64, otherwise NULL */
+	const struct gt_raw_type *raw;
 	int ndim;
 	const int64_t *shape, *stride; /* [ndim] each; strides are in elements */
 	int64_t offset;                /* position of the first element in `storage`, in elements */
@@ -288,12 +293,19 @@ int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 int64_t gt_ckpt_tensor_count(const struct gt_tree_tensor *t);
 
 /*
+ * Return the name of the type of the elements: PyTorch's name, such as "float32" or
+ * "float8_e8m0fnu". If PyTorch has no such type, return the name that safetensors has for it.
+ */
+const char *gt_ckpt_tensor_type(const struct gt_tree_tensor *t);
+
+/*
  * Copy a tensor to `dst`, contiguous memory for gt_ckpt_tensor_count() elements of type `to`. The
  * elements are in row-major order and in the host's byte order. gt_storage_check() is called first.
  * Conversions:
  *   - between floating-point types, including float8, with one rounding to nearest even;
  *   - between integers and bool (0 or 1).
- * Complex elements are copied only to their own type. Errors: GT_ENOTSUP for other pairs of types,
+ * Complex elements, and elements of a type that gtrain does not compute with, are copied only to
+ * their own type. Errors: GT_ENOTSUP for other pairs of types,
  * GT_EINVAL for an integer that does not fit into `to`, and the errors of gt_storage_check().
  */
 int gt_ckpt_tensor_read(

@@ -22,6 +22,10 @@ static const struct {
 	[GT_U64] = { "uint64", 8 },
 	[GT_F8_E4M3] = { "float8_e4m3fn", 1 },
 	[GT_F8_E5M2] = { "float8_e5m2", 1 },
+	[GT_RAW8] = { "raw8", 1 },
+	[GT_RAW16] = { "raw16", 2 },
+	[GT_RAW32] = { "raw32", 4 },
+	[GT_RAW64] = { "raw64", 8 },
 };
 
 size_t gt_dtype_size(enum gt_dtype dtype)

@@ -25,7 +25,13 @@ enum gt_dtype {
 	GT_U64,
 	/* float of 8 bits, 4 for the exponent: no infinities, one NaN per sign, at most 448 */
 	GT_F8_E4M3,
-	GT_F8_E5M2,    /* float of 8 bits: a float16 that has only 2 bits of fraction */
+	GT_F8_E5M2, /* float of 8 bits: a float16 that has only 2 bits of fraction */
+	/* Elements of 8 to 64 bits whose meaning gtrain does not know. It only copies them, and
+	 * converts them to no other type. Their own type has a name (lib/ckpt/tree/raw.h). */
+	GT_RAW8,
+	GT_RAW16,
+	GT_RAW32,
+	GT_RAW64,
 	GT_DTYPE_COUNT /* number of types */
 };
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import ckpt_raw
 import tap
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
@@ -76,7 +77,7 @@ def predicts(samples):
 
 CASES = {
     "01-safetensors-f8e8m0":
-        None,
+        Right(check=lambda folder, _: ckpt_raw.problem(f"{folder}/mx.safetensors", f"{folder}/out.pth")),
     "03-csv-decimal-comma":
         Right(says=[r"decimal comma", r"the first row names the columns"], never=[r"categories"], check=table(3, ["no", "yes"])),
     "05-csv-label-first":

@@ -108,7 +108,7 @@ def later_versions(folder):
         ("uint32", new("uint32", 2), [tensor_line("uint32", [2], [1], odd)]),
         ("uint64", new("uint64", 1), [tensor_line("uint64", [1], [1], odd)]),
         ("complex32", new("complex32", 2), ["opaque torch._utils._rebuild_tensor_v3", "opaque torch.complex32"]),
-        ("float8_e8m0fnu", new("float8_e8m0fnu", 8), ["opaque torch._utils._rebuild_tensor_v3"]),
+        ("float8_e8m0fnu", new("float8_e8m0fnu", 8), [tensor_line("float8_e8m0fnu", [8], [1], odd)]),
         ("a conjugate view", Call(v2, Place(single, "0", 4), 0, (4,), (1,), False, hooks, {"conj": True}),
          ["opaque torch._utils._rebuild_tensor_v2"]),
         ("metadata without a bit", Call(v2, Place(single, "0", 4), 0, (4,), (1,), False, hooks, {}),

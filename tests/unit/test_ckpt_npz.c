@@ -178,7 +178,7 @@ static bool numpy_has(enum gt_dtype dtype)
 static void test_dtypes(void **state)
 {
 	struct fixture *f = *state;
-	unsigned char data[GT_DTYPE_COUNT][6 * 16], back[6 * 16];
+	unsigned char data[GT_RAW8][6 * 16], back[6 * 16];
 	const int64_t shape[] = { 2, 3 }, none[] = { 0, 5 };
 	struct gt_tree *root = gt_tree_dict(&f->arena, &f->err);
 	const struct gt_tree *read;
@@ -187,7 +187,7 @@ static void test_dtypes(void **state)
 	put(f, root, "empty", GT_F64, 2, none, NULL);
 	put(f, root, "w", GT_I8, 0, NULL, "\2");
 	put(f, root, "W", GT_I8, 0, NULL, "\3");
-	for (int d = 0; d < GT_DTYPE_COUNT; d++) {
+	for (int d = 0; d < GT_RAW8; d++) {
 		for (size_t i = 0; i < sizeof(data[d]); i++)
 			data[d][i] = d == GT_BOOL ? i & 1 : (unsigned char)(i * 7 + (size_t)d);
 		if (numpy_has((enum gt_dtype)d))

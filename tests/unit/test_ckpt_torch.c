@@ -95,19 +95,19 @@ static size_t files_in(const char *folder)
 static void test_dtypes(void **state)
 {
 	struct fixture *f = *state;
-	unsigned char data[GT_DTYPE_COUNT][6 * 16];
+	unsigned char data[GT_RAW8][6 * 16];
 	const int64_t shape[] = { 2, 3 };
 	const struct gt_tree *root;
 
-	for (int d = 0; d < GT_DTYPE_COUNT; d++) {
+	for (int d = 0; d < GT_RAW8; d++) {
 		for (size_t i = 0; i < sizeof(data[d]); i++)
 			data[d][i] = d == GT_BOOL ? i & 1 : (unsigned char)(i * 7 + (size_t)d);
 		put(f, gt_dtype_name((enum gt_dtype)d),
 		    gt_tree_tensor(&f->arena, (enum gt_dtype)d, 2, shape, data[d], &f->err));
 	}
 	root = round_trip(f);
-	assert_int_equal(root->seq.count, GT_DTYPE_COUNT);
-	for (int d = 0; d < GT_DTYPE_COUNT; d++) {
+	assert_int_equal(root->seq.count, GT_RAW8);
+	for (int d = 0; d < GT_RAW8; d++) {
 		const struct gt_tree *node = gt_tree_get(root, gt_dtype_name((enum gt_dtype)d));
 		unsigned char back[6 * 16];
 

@@ -264,14 +264,21 @@ struct writer {
 	struct gt_progress *progress;
 };
 
+static int fail_raw(const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	gt_err_set(err, GT_ENOTSUP, "numpy has no %s", gt_ckpt_tensor_type(t));
+	return gt_err_hint(err, "safetensors and .pth can hold it");
+}
+
 /* The record of a tensor: its header, then its elements. */
 static int add_array(struct writer *w, size_t i, struct gt_err *err)
 {
 	const struct gt_flat_tensor *t = &w->flat.tensors[i];
 	struct array *a = &w->arrays[i];
 	char *name;
-	int rc = gt_npy_format(
-	    &a->header, &a->header_size, t->as, t->tensor->ndim, t->tensor->shape, err);
+	int rc = t->tensor->raw ? fail_raw(t->tensor, err)
+	                        : gt_npy_format(&a->header, &a->header_size, t->as, t->tensor->ndim,
+	                              t->tensor->shape, err);
 
 	if (rc)
 		return gt_err_prefix(err, "tensor '%.200s'", t->name);

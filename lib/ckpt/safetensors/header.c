@@ -5,30 +5,34 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/safetensors/json.h"
 #include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
 
-enum { TENSOR_LIMIT = 4096 }; /* bytes of JSON that describe one tensor */
+enum {
+	TENSOR_LIMIT = 4096, /* bytes of JSON that describe one tensor */
+	TYPE_NAME_MAX = 40,  /* length of the name of a type that is not in the table */
+	TYPE_BITS_MAX = 256  /* bits of an element of such a type */
+};
 
-#define NOT_OURS GT_DTYPE_COUNT
-
-/* In the library's order of "increasing alignment", which is that of its layout, reversed. */
+/* In the library's order of "increasing alignment", which is that of its layout, reversed. The
+ * types in raw.h have GT_RAW8. */
 static const struct {
 	const char *name;
 	unsigned bits;
 	enum gt_dtype dtype;
 } types[] = {
 	{ "BOOL", 8, GT_BOOL },
-	{ "F4", 4, NOT_OURS },
-	{ "F6_E2M3", 6, NOT_OURS },
-	{ "F6_E3M2", 6, NOT_OURS },
+	{ "F4", 4, GT_RAW8 },
+	{ "F6_E2M3", 6, GT_RAW8 },
+	{ "F6_E3M2", 6, GT_RAW8 },
 	{ "U8", 8, GT_U8 },
 	{ "I8", 8, GT_I8 },
 	{ "F8_E5M2", 8, GT_F8_E5M2 },
 	{ "F8_E4M3", 8, GT_F8_E4M3 },
-	{ "F8_E8M0", 8, NOT_OURS },
-	{ "F8_E4M3FNUZ", 8, NOT_OURS },
-	{ "F8_E5M2FNUZ", 8, NOT_OURS },
+	{ "F8_E8M0", 8, GT_RAW8 },
+	{ "F8_E4M3FNUZ", 8, GT_RAW8 },
+	{ "F8_E5M2FNUZ", 8, GT_RAW8 },
 	{ "I16", 16, GT_I16 },
 	{ "U16", 16, GT_U16 },
 	{ "F16", 16, GT_F16 },
@@ -44,19 +48,40 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof(types) / sizeof(*types) };
 
-int gt_st_rank(enum gt_dtype dtype)
+static int rank_of_name(const char *name)
 {
+	for (int i = 0; i < TYPE_COUNT; i++)
+		if (!strcmp(types[i].name, name))
+			return i;
+	return -1;
+}
+
+/* A type that is not in the table stands behind the types of its size. */
+static int rank_of_raw(const struct gt_raw_type *raw)
+{
+	int rank = raw->safetensors ? rank_of_name(raw->safetensors) : -1;
+
+	for (int i = 0; raw->safetensors && rank < 0 && i < TYPE_COUNT; i++)
+		if (i + 1 == TYPE_COUNT || types[i + 1].bits > 8 * gt_dtype_size(raw->dtype))
+			rank = i;
+	return rank;
+}
+
+int gt_st_rank(enum gt_dtype dtype, const struct gt_raw_type *raw)
+{
+	if (raw)
+		return rank_of_raw(raw);
 	for (int i = 0; i < TYPE_COUNT; i++)
 		if (types[i].dtype == dtype)
 			return i;
 	return -1;
 }
 
-const char *gt_st_type(enum gt_dtype dtype)
+const char *gt_st_type(enum gt_dtype dtype, const struct gt_raw_type *raw)
 {
-	int rank = gt_st_rank(dtype);
+	int rank = gt_st_rank(dtype, raw);
 
-	return rank < 0 ? NULL : types[rank].name;
+	return rank < 0 ? NULL : raw ? raw->safetensors : types[rank].name;
 }
 
 /* ---- digests ---- */
@@ -102,22 +127,36 @@ static int fail(struct gt_err *err, const struct gt_st_tensor *t, const char *wh
 	return gt_err_set(err, GT_EFORMAT, "tensor '%.200s': %s", t->name, what);
 }
 
-static int read_type(struct gt_st_tensor *t, const json_t *value, struct gt_err *err)
+static bool is_type_name(const char *name)
 {
+	size_t length = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+	return length && length <= TYPE_NAME_MAX && !name[length];
+}
+
+/* The type of the table; of another name, the type is found when the size is known. */
+static int read_type(
+    struct gt_st_tensor *t, const json_t *value, struct gt_arena *arena, struct gt_err *err)
+{
+	int rank = json_is_string(value) ? rank_of_name(json_string_value(value)) : -1;
+
 	if (!json_is_string(value))
 		return fail(err, t, "it has no dtype");
-	for (int i = 0; i < TYPE_COUNT; i++) {
-		if (strcmp(types[i].name, json_string_value(value)))
-			continue;
-		t->type = types[i].name;
-		t->bits = types[i].bits;
-		t->known = types[i].dtype != NOT_OURS;
-		t->dtype = t->known ? types[i].dtype : GT_U8;
+	if (rank >= 0) {
+		t->type = types[rank].name;
+		t->bits = types[rank].bits;
+		t->raw = gt_raw_of_safetensors(t->type);
+		t->dtype = t->raw ? t->raw->dtype : types[rank].dtype;
 		return 0;
 	}
-	gt_err_set(err, GT_ENOTSUP, "tensor '%.200s': the dtype '%.40s' is not known", t->name,
-	    json_string_value(value));
-	return gt_err_hint(err, "known are BOOL, U8 to U64, I8 to I64, F4 to F64, BF16, C64");
+	if (!is_type_name(json_string_value(value))) {
+		gt_err_set(err, GT_ENOTSUP, "tensor '%.200s': '%.40s' is not the name of a dtype",
+		    t->name, json_string_value(value));
+		return gt_err_hint(
+		    err, "known are BOOL, U8 to U64, I8 to I64, F4 to F64, BF16, C64");
+	}
+	t->type = gt_arena_strdup(arena, json_string_value(value), err);
+	return t->type ? 0 : GT_ENOMEM;
 }
 
 /* The bytes that shape and dtype take. */
@@ -140,8 +179,8 @@ static int count_bytes(const struct gt_st_tensor *t, uint64_t *bytes, struct gt_
 	return 0;
 }
 
-static int read_shape(
-    struct gt_st_tensor *t, const json_t *value, struct gt_arena *arena, struct gt_err *err)
+static int read_shape(struct gt_st_tensor *t, const json_t *value, int64_t **dims,
+    struct gt_arena *arena, struct gt_err *err)
 {
 	size_t ndim = json_array_size(value);
 	int64_t *shape;
@@ -161,11 +200,51 @@ static int read_shape(
 			return fail(err, t, "a size in its shape is no count");
 	}
 	t->ndim = (int)ndim;
-	t->shape = shape;
+	t->shape = *dims = shape;
 	return 0;
 }
 
-static int read_offsets(struct gt_st_tensor *t, const json_t *value, struct gt_err *err)
+/* A type that is not in the table: the tensor's size tells that of its elements. */
+static int find_type(struct gt_st_tensor *t, struct gt_arena *arena, struct gt_err *err)
+{
+	int64_t count = 1;
+	uint64_t bytes = t->end - t->begin, bits = 8;
+
+	for (int i = 0; i < t->ndim; i++)
+		if (__builtin_mul_overflow(count, t->shape[i], &count))
+			return fail(err, t, "its shape overflows");
+	if (count && __builtin_mul_overflow(bytes, (uint64_t)8, &bits))
+		return fail(err, t, "its size overflows");
+	if (count && (bits % (uint64_t)count || !bits || bits / (uint64_t)count > TYPE_BITS_MAX)) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "tensor '%.120s': the dtype '%s' is not known, and %lld elements of it do not "
+		    "fill %llu bytes",
+		    t->name, t->type, (long long)count, (unsigned long long)bytes);
+		return gt_err_hint(err, "its bytes could be kept if each element had as many");
+	}
+	t->bits = (unsigned)(count ? bits / (uint64_t)count : 8);
+	t->raw = gt_raw_new(arena, t->type, t->bits, err);
+	if (!t->raw)
+		return GT_ENOMEM;
+	t->dtype = t->raw->dtype;
+	return 0;
+}
+
+/* The shape as the tree counts it: in units of whole bytes. */
+static int pack_shape(struct gt_st_tensor *t, int64_t *shape, struct gt_err *err)
+{
+	int64_t *last = &shape[t->ndim - 1], one;
+
+	if (!t->raw ||
+	    (t->ndim ? gt_raw_pack(t->raw, *last, last) : gt_raw_pack(t->raw, 1, &one) && one == 1))
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP,
+	    "tensor '%.200s': its last dimension does not fill whole bytes of %s", t->name,
+	    t->type);
+}
+
+static int read_offsets(
+    struct gt_st_tensor *t, const json_t *value, struct gt_arena *arena, struct gt_err *err)
 {
 	json_int_t begin = gt_json_count(json_array_get(value, 0));
 	json_int_t end = gt_json_count(json_array_get(value, 1));
@@ -178,7 +257,9 @@ static int read_offsets(struct gt_st_tensor *t, const json_t *value, struct gt_e
 		return fail(err, t, "its data_offsets end before they begin");
 	t->begin = (uint64_t)begin;
 	t->end = (uint64_t)end;
-	rc = count_bytes(t, &bytes, err);
+	rc = t->bits ? 0 : find_type(t, arena, err);
+	if (!rc)
+		rc = count_bytes(t, &bytes, err);
 	if (rc || bytes == t->end - t->begin)
 		return rc;
 	return gt_err_set(err, GT_EFORMAT,
@@ -190,6 +271,7 @@ static int read_tensor(
     struct gt_json *json, struct gt_st_tensor *t, struct gt_arena *arena, struct gt_err *err)
 {
 	json_t *value;
+	int64_t *shape = NULL;
 	int rc = gt_json_value(json, TENSOR_LIMIT, &value, err);
 
 	if (rc)
@@ -197,11 +279,13 @@ static int read_tensor(
 	if (!json_is_object(value))
 		rc = fail(err, t, "its entry is no object");
 	if (!rc)
-		rc = read_type(t, json_object_get(value, "dtype"), err);
+		rc = read_type(t, json_object_get(value, "dtype"), arena, err);
 	if (!rc)
-		rc = read_shape(t, json_object_get(value, "shape"), arena, err);
+		rc = read_shape(t, json_object_get(value, "shape"), &shape, arena, err);
 	if (!rc)
-		rc = read_offsets(t, json_object_get(value, "data_offsets"), err);
+		rc = read_offsets(t, json_object_get(value, "data_offsets"), arena, err);
+	if (!rc)
+		rc = pack_shape(t, shape, err);
 	json_decref(value);
 	return rc;
 }

@@ -1,5 +1,4 @@
 /* read.c - opening a safetensors file: a dict of tensors, as a tree. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,17 +149,8 @@ static struct gt_tree *make_tensor(
 	s->map = b->map;
 	s->file_offset = start + t->begin;
 	s->swapped = gt_host_is_big();
+	node->tensor.raw = t->raw;
 	return node;
-}
-
-/* Elements of a type that gtrain does not have: an object of that name, left alone. */
-static struct gt_tree *make_opaque(
-    const struct builder *b, const struct gt_st_tensor *t, struct gt_err *err)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "safetensors.%s", t->type);
-	return gt_tree_opaque(b->arena, name, err);
 }
 
 static int add_tensors(struct builder *b, struct gt_err *err)
@@ -173,7 +163,7 @@ static int add_tensors(struct builder *b, struct gt_err *err)
 	for (size_t i = 0; i < b->header->count && !rc; i++) {
 		const struct gt_st_tensor *t = &b->header->tensors[i];
 
-		b->nodes[i] = t->known ? make_tensor(b, t, err) : make_opaque(b, t, err);
+		b->nodes[i] = make_tensor(b, t, err);
 		rc = gt_tree_set(b->root, t->name, b->nodes[i], b->arena, err);
 	}
 	return rc;
@@ -187,12 +177,9 @@ static int add_digests(struct builder *b, struct gt_err *err)
 
 	for (size_t i = 0; i < b->header->count && !rc; i++) {
 		const struct gt_st_tensor *t = b->header->by_offset[i];
-		struct gt_storage unused = { 0 };
 
 		if (t->begin < t->end)
-			rc = take_crc(&list,
-			    t->known ? b->nodes[t - b->header->tensors]->tensor.storage : &unused,
-			    err);
+			rc = take_crc(&list, b->nodes[t - b->header->tensors]->tensor.storage, err);
 	}
 	if (!rc && *list)
 		rc = damaged(err, "'" GT_ST_TENSORS "' has a CRC-32 too many");

@@ -82,10 +82,10 @@ struct gt_st_tensor {
 	const char *name;
 	const char *type; /* "F32" */
 	unsigned bits;    /* bits per element */
-	bool known;       /* gtrain has this type; `dtype` is set */
 	enum gt_dtype dtype;
+	const struct gt_raw_type *raw; /* the type, if gtrain does not compute with it; or NULL */
 	int ndim;
-	const int64_t *shape; /* [ndim] */
+	const int64_t *shape; /* [ndim], as in the tree: the last one may count bytes (raw.h) */
 	uint64_t begin, end;  /* range of its bytes in the data */
 	size_t name_at;       /* offset in the header of the '"' before the name */
 	size_t name_length;   /* length of the name in the header, with quotes and escapes */
@@ -120,9 +120,9 @@ struct gt_st_header {
  * Parse a header of `size` bytes. Check all rules of the format, but not the length of the data:
  * set *data_bytes to the length that the data must have. The results are allocated in the arena;
  * the text is borrowed. Errors: GT_EFORMAT, with a message that names the tensor or the byte
- * (counted from the start of the file); GT_ENOTSUP for a dtype that the format does not have, for
- * too many dimensions and too many entries. A dtype of the format that gtrain lacks is no error:
- * the tensor's `known` is then false.
+ * (counted from the start of the file); GT_ENOTSUP for a dtype that is not known and whose elements
+ * have no size in whole bits, for too many dimensions and too many entries. Another dtype that
+ * gtrain does not compute with is no error: the tensor has a raw type.
  */
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);
@@ -153,10 +153,11 @@ uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 /*
  * gt_st_type() returns the name of a dtype, such as "F32". gt_st_rank() returns the rank of a
  * dtype. The rank gives the order of the tensors in the data: tensors with a higher rank come
- * first. If the format does not have the dtype, the functions return NULL and -1.
+ * first. `raw` is the raw type of the tensor, or NULL. If the format does not have the type, the
+ * functions return NULL and -1.
  */
-const char *gt_st_type(enum gt_dtype dtype);
-int gt_st_rank(enum gt_dtype dtype);
+const char *gt_st_type(enum gt_dtype dtype, const struct gt_raw_type *raw);
+int gt_st_rank(enum gt_dtype dtype, const struct gt_raw_type *raw);
 
 /* ---- shards ---- */
 

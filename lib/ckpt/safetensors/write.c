@@ -12,6 +12,7 @@
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/flat.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- the header's text ---- */
@@ -74,14 +75,24 @@ static void put_metadata(struct gt_buf *out, struct header *h)
 	gt_buf_puts(out, "}");
 }
 
+/* A dimension in the file. The last one of a raw type counts elements there. */
+static int64_t dimension(const struct gt_tree_tensor *t, int i)
+{
+	int64_t elements = t->shape[i];
+
+	if (t->raw && i == t->ndim - 1)
+		gt_raw_unpack(t->raw, t->shape[i], &elements); /* check_types() has tried it */
+	return elements;
+}
+
 static void put_tensor(
     struct gt_buf *out, const struct gt_flat_tensor *t, const struct gt_copy_place *place)
 {
 	gt_buf_puts(out, ",");
 	gt_buf_json(out, t->name, strlen(t->name));
-	gt_buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as));
+	gt_buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as, t->tensor->raw));
 	for (int i = 0; i < t->tensor->ndim; i++)
-		gt_buf_printf(out, "%s%" PRId64, i ? "," : "", t->tensor->shape[i]);
+		gt_buf_printf(out, "%s%" PRId64, i ? "," : "", dimension(t->tensor, i));
 	gt_buf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", place->offset,
 	    place->offset + place->size_bytes);
 }
@@ -158,7 +169,7 @@ static int compare_layout(const void *a, const void *b)
 {
 	const struct gt_flat_tensor *x = *(const struct gt_flat_tensor *const *)a;
 	const struct gt_flat_tensor *y = *(const struct gt_flat_tensor *const *)b;
-	int order = gt_st_rank(y->as) - gt_st_rank(x->as);
+	int order = gt_st_rank(y->as, y->tensor->raw) - gt_st_rank(x->as, x->tensor->raw);
 
 	return order ? order : strcmp(x->name, y->name);
 }
@@ -210,6 +221,15 @@ int gt_st_write_file(const char *path, const struct gt_st_output *output, struct
 
 /* ---- the tree ---- */
 
+/* Whether the shape can be written. Example: a scalar has no dimension that could count the two
+ * numbers of a byte of F4. */
+static bool has_shape(const struct gt_tree_tensor *t)
+{
+	int64_t last = t->ndim ? t->shape[t->ndim - 1] : 1, elements;
+
+	return !t->raw || (gt_raw_unpack(t->raw, last, &elements) && (t->ndim || elements == 1));
+}
+
 static int check_types(const struct gt_flat *flat, struct gt_err *err)
 {
 	for (size_t i = 0; i < flat->count; i++) {
@@ -218,10 +238,17 @@ static int check_types(const struct gt_flat *flat, struct gt_err *err)
 		if (!strcmp(t->name, GT_ST_METADATA))
 			return gt_err_set(err, GT_ENOTSUP,
 			    "a tensor is called '" GT_ST_METADATA "', which safetensors reserves");
-		if (!gt_st_type(t->as))
-			return gt_err_set(err, GT_ENOTSUP,
+		if (!gt_st_type(t->as, t->tensor->raw))
+			gt_err_set(err, GT_ENOTSUP,
 			    "tensor '%.200s' is %s, which safetensors has no name for", t->name,
-			    gt_dtype_name(t->as));
+			    gt_ckpt_tensor_type(t->tensor));
+		else if (!has_shape(t->tensor))
+			gt_err_set(err, GT_ENOTSUP,
+			    "tensor '%.200s' of %s: safetensors cannot express its shape", t->name,
+			    gt_ckpt_tensor_type(t->tensor));
+		else
+			continue;
+		return gt_err_hint(err, "a .pth can hold it");
 	}
 	return 0;
 }

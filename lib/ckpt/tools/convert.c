@@ -6,7 +6,9 @@
 
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/metadata.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- formats ---- */
@@ -96,6 +98,39 @@ struct gt_tree *gt_convert_state_dict(
 	return dict;
 }
 
+/* The dtype of a tensor that torch saved as _rebuild_tensor_v3(storage, offset, size, stride,
+ * requires_grad, hooks, dtype), and that gtrain left alone; NULL for other objects. */
+static const char *unknown_dtype(const struct gt_tree *node)
+{
+	static const char rebuild[] = "torch._utils._rebuild_tensor_v3";
+	enum gt_dtype known;
+	const char *name;
+
+	if (!gt_tree_is_object_of(node, rebuild) || node->opaque.args->kind != GT_TREE_TUPLE ||
+	    !gt_tree_is_class(gt_tree_value(node->opaque.args, 6)))
+		return NULL;
+	name = gt_tree_value(node->opaque.args, 6)->opaque.class_name;
+	return gt_torch_dtype(name, &known) || gt_raw_of_torch(name) ? NULL : name;
+}
+
+int gt_convert_check_types(const struct gt_state_dict *sd, struct gt_err *err)
+{
+	for (size_t i = 0; sd->node->kind == GT_TREE_DICT && i < sd->node->seq.count; i++) {
+		const struct gt_tree_item *item = &sd->node->seq.items[i];
+		const char *dtype = unknown_dtype(item->value);
+
+		if (!dtype || !gt_tree_is_text(item->key))
+			continue;
+		gt_err_set(err, GT_ENOTSUP,
+		    "tensor '%.200s' is of a type that gtrain does not know, %.80s",
+		    item->key->string.bytes, dtype);
+		return gt_err_hint(err,
+		    "'gtrain ckpt convert' to a .pth keeps it; 'gtrain ckpt select "
+		    "{keys}' takes other tensors");
+	}
+	return 0;
+}
+
 static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 {
 	struct gt_walk w = { 0 };
@@ -163,10 +198,14 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 			    "tensors, which `gtrain ckpt ls` finds");
 		return rc;
 	}
-	*out = gt_convert_state_dict(&sd, a, err);
-	gt_convert_note(note, NULL, root, &sd);
+	rc = gt_convert_check_types(&sd, err);
+	if (!rc) {
+		*out = gt_convert_state_dict(&sd, a, err);
+		gt_convert_note(note, NULL, root, &sd);
+		rc = *out ? 0 : GT_ENOMEM;
+	}
 	gt_state_dict_release(&sd);
-	return *out ? 0 : GT_ENOMEM;
+	return rc;
 }
 
 /* ---- objects: modules, and objects that weights_only=True refuses ---- */

@@ -42,7 +42,8 @@ extern const char *const gt_convert_words[];
  * unchanged names. The note lists the other values of `root`.
  *
  * Errors: GT_EFORMAT if safetensors or npz needs a state_dict and there is none; GT_ENOTSUP if
- * nothing is left to write; GT_ENOMEM.
+ * nothing is left to write, or if the format cannot hold a tensor of a dtype that gtrain does not
+ * know (gt_convert_check_types()); GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
@@ -56,6 +57,12 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
  */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
+
+/*
+ * Check that a state_dict has no tensor of a dtype that gtrain does not know, such as
+ * torch.complex32: gt_convert_state_dict() would leave it out. Errors: GT_ENOTSUP, with its name.
+ */
+int gt_convert_check_types(const struct gt_state_dict *sd, struct gt_err *err);
 
 /*
  * Append up to two lines to `note`. The first line is sd->note, which says where the state_dict was

@@ -10,6 +10,7 @@
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/cursor.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* Elements: of a task, and compared at a time. */
@@ -206,9 +207,9 @@ static int add_pair(struct gt_diff *d, const struct entry *a, const struct entry
 	if (a->tensor && b->tensor) {
 		d->tensors++;
 		return add_row(d,
-		    !same_shape(a->tensor, b->tensor)      ? GT_DIFF_SHAPE
-		    : a->tensor->dtype != b->tensor->dtype ? GT_DIFF_DTYPE
-		                                           : GT_DIFF_NUMBERS,
+		    !same_shape(a->tensor, b->tensor)         ? GT_DIFF_SHAPE
+		    : !gt_raw_same_type(a->tensor, b->tensor) ? GT_DIFF_DTYPE
+		                                              : GT_DIFF_NUMBERS,
 		    a, b, err);
 	}
 	d->values++;
@@ -318,6 +319,14 @@ static void count_reals(
 	}
 }
 
+/* Elements that are no numbers: equal bytes or not. */
+static void count_bytes(
+    struct tally *t, const unsigned char *a, const unsigned char *b, size_t n, size_t size)
+{
+	for (size_t i = 0; i < n; i++)
+		t->differing += memcmp(a + i * size, b + i * size, size) != 0;
+}
+
 static void count_integers(
     struct tally *t, const int64_t *a, const int64_t *b, size_t n, double bias, double tolerance)
 {
@@ -349,7 +358,9 @@ static void compare_run(const struct comparison *c, const struct pair *p, const 
 
 	if (a == b && !memcmp(run_a, run_b, n * gt_dtype_size(a)))
 		return;
-	if (p->kind == GT_CAST_INTEGER) {
+	if (p->kind == GT_CAST_RAW) {
+		count_bytes(t, run_a, run_b, n, gt_dtype_size(a));
+	} else if (p->kind == GT_CAST_INTEGER) {
 		gt_cast_integer(a, run_a, n, x.whole);
 		gt_cast_integer(b, run_b, n, y.whole);
 		count_integers(t, x.whole, y.whole, n, a == GT_U64 ? 0x1p63 : 0, c->tolerance);
@@ -389,6 +400,8 @@ static bool meet(enum gt_dtype a, enum gt_dtype b, enum gt_cast_kind *kind)
 	enum gt_cast_kind x = gt_cast_kind(a), y = gt_cast_kind(b);
 
 	*kind = x == y && (a == GT_U64) == (b == GT_U64) ? x : GT_CAST_REAL;
+	if (x == GT_CAST_RAW || y == GT_CAST_RAW)
+		return a == b;
 	return x == y || (x != GT_CAST_COMPLEX && y != GT_CAST_COMPLEX);
 }
 
@@ -404,7 +417,8 @@ static void plan_pair(struct pair *p, const struct gt_diff_row *row)
 		gt_ckpt_tensor_in_storage_order(&p->a, a, p->dims[0], &p->repeats);
 		gt_ckpt_tensor_in_storage_order(&p->b, b, p->dims[1], &p->repeats);
 	}
-	if (meet(a->dtype, b->dtype, &p->kind))
+	if (meet(a->dtype, b->dtype, &p->kind) &&
+	    (p->kind != GT_CAST_RAW || gt_raw_same_type(a, b)))
 		p->count = (uint64_t)gt_ckpt_tensor_count(&p->a);
 }
 
@@ -460,6 +474,9 @@ static int compare_numbers(struct gt_diff_row *rows, size_t count,
 		row->max_abs = fmax(row->max_abs, t->max_abs);
 		row->max_rel = fmax(row->max_rel, t->max_rel);
 	}
+	for (size_t i = 0; i < count && !rc; i++)
+		if (c.pairs[i].kind == GT_CAST_RAW)
+			rows[i].max_abs = rows[i].max_rel = NAN;
 	free(c.pieces.items);
 	free(c.pairs);
 	return rc;

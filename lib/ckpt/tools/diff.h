@@ -33,7 +33,9 @@ struct gt_diff_row {
 	uint64_t differing, count;
 	/* number of elements that are NaN in only one tensor; `differing` includes them */
 	uint64_t one_nan;
-	double max_abs; /* maximum of |a - b| over all elements that are not NaN */
+	/* maximum of |a - b| over all elements that are not NaN; NaN if the elements are no numbers
+	 * for gtrain (tree/raw.h), like max_rel */
+	double max_abs;
 	/* maximum of |a - b| / max(|a|, |b|) over the elements that differ and are not NaN */
 	double max_rel;
 };

@@ -215,6 +215,33 @@ static int enter(struct gt_json *json, bool *known, struct gt_err *err)
 	return rc;
 }
 
+/*
+ * Before gtrain carried tensors of raw types (tree/raw.h), such a tensor was an object, and its
+ * storage, the first argument, had the digest. These digests are skipped.
+ */
+static bool is_of_raw(void *by_path, const char *path)
+{
+	static const char storage[] = "/(args)/[0]";
+	struct gt_digest *found = NULL;
+	char *tensor = gt_text_ends_with(path, storage) ? gt_strdup(path, GT_ERR_IGNORED) : NULL;
+
+	if (tensor) {
+		const char *wanted = tensor;
+
+		tensor[strlen(tensor) - strlen(storage)] = '\0';
+		found = gt_index_find(by_path, &wanted);
+	}
+	free(tensor);
+	return found && found->tensor->raw;
+}
+
+/* Whether a tensor may lack a digest: one of a raw type (above), and an array in the pickle, which
+ * the zip's checksum covers. */
+static bool may_lack(const struct gt_tree_tensor *t)
+{
+	return t->raw || !t->storage->key[0];
+}
+
 /* The sum at hand, of the tensor at this path. */
 static int take_sum(
     void *by_path, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
@@ -228,7 +255,9 @@ static int take_sum(
 	if (rc)
 		return rc;
 	sum = json_is_string(value) ? json_string_value(value) : "";
-	if (!found)
+	if (!found && is_of_raw(by_path, path))
+		rc = 0;
+	else if (!found)
 		rc = gt_err_set(err, GT_EFORMAT,
 		    "it has a digest of '%.200s', which is no tensor: "
 		    "some are missing",
@@ -238,7 +267,7 @@ static int take_sum(
 	else if (strlen(sum) != 8 || strspn(sum, "0123456789abcdefABCDEF") != 8)
 		rc = gt_err_set(
 		    err, GT_EFORMAT, "the digest of tensor '%.200s' is '%.20s'", path, sum);
-	if (!rc) {
+	if (!rc && found) {
 		found->crc = (uint32_t)strtoul(sum, NULL, 16);
 		found->known = true;
 	}
@@ -250,7 +279,7 @@ static int take_sum(
 static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *err)
 {
 	struct gt_index by_path = { .compare = gt_index_by_name };
-	size_t at, length;
+	size_t at, length, kept = 0;
 	char *key = NULL;
 	int rc = gt_json_key(json, false, &key, &at, &length, err);
 
@@ -262,11 +291,16 @@ static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *er
 	if (!rc)
 		rc = gt_json_members(json, take_sum, &by_path, err);
 	gt_index_release(&by_path);
-	for (size_t i = 0; !rc && i < d->count; i++)
-		if (!d->entries[i].known)
+	for (size_t i = 0; !rc && i < d->count; i++) {
+		if (d->entries[i].known)
+			d->entries[kept++] = d->entries[i];
+		else if (!may_lack(d->entries[i].tensor))
 			rc = gt_err_set(err, GT_EFORMAT,
 			    "tensor '%.200s' has no digest: the file was put together from others",
 			    d->entries[i].path);
+	}
+	if (!rc)
+		d->count = kept;
 	return rc;
 }
 

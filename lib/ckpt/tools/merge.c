@@ -15,6 +15,7 @@
 #include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/flat.h"
 #include "lib/ckpt/tree/metadata.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 enum {
@@ -80,7 +81,7 @@ struct merge {
 static int meet_again(
     struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	bool same = old->tensor->dtype == t->dtype && same_shape(old->tensor, t);
+	bool same = gt_raw_same_type(old->tensor, t) && same_shape(old->tensor, t);
 	int rc = same ? compare(old->tensor, t, &same, err) : 0;
 
 	m->twice++;
@@ -128,10 +129,16 @@ static int take_part(struct gt_tree **out, const struct gt_merge_input *input,
 
 	if (rc)
 		return gt_err_prefix(err, "'%.120s'", input->path);
-	*out = gt_convert_state_dict(&sd, arena, err);
-	gt_convert_note(note, input->path, input->root, &sd);
+	rc = gt_convert_check_types(&sd, err);
+	if (rc) {
+		gt_err_prefix(err, "'%.120s'", input->path);
+	} else {
+		*out = gt_convert_state_dict(&sd, arena, err);
+		gt_convert_note(note, input->path, input->root, &sd);
+		rc = *out ? 0 : GT_ENOMEM;
+	}
 	gt_state_dict_release(&sd);
-	return *out ? 0 : GT_ENOMEM;
+	return rc;
 }
 
 static int fail_names(struct gt_name_list *names, struct gt_err *err)
@@ -210,9 +217,9 @@ static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,
 {
 	const char *first = m->inputs[0].path, *other = m->inputs[file].path;
 
-	if (a->dtype != b->dtype) {
+	if (!gt_raw_same_type(a, b)) {
 		gt_err_set(err, GT_EFORMAT, "'%.120s' is %s in '%.120s', %s in '%.120s'", name,
-		    gt_dtype_name(a->dtype), first, gt_dtype_name(b->dtype), other);
+		    gt_ckpt_tensor_type(a), first, gt_ckpt_tensor_type(b), other);
 		return gt_err_hint(err, "'gtrain ckpt convert --dtype' changes the type");
 	}
 	if (!same_shape(a, b)) {
@@ -280,6 +287,7 @@ static int plan(
 		if (!node || !m->targets[i].from ||
 		    gt_tree_push(out->root, first->seq.items[i].key, node, &out->arena, err))
 			return err->code;
+		node->tensor.raw = t->raw;
 		m->targets[i].result = &node->tensor;
 		m->targets[i].from[0] = t;
 	}
@@ -369,15 +377,21 @@ struct desk {
 	double *sum, *value; /* of complex numbers two each */
 };
 
-/* The n elements of checkpoint k: numbers are summed; of integers the first are taken, and the
- * others are compared. */
+/* Whether a type has a mean. Of integers and of raw types the first are taken, and the others are
+ * compared. */
+static bool has_mean(enum gt_dtype dtype)
+{
+	return gt_cast_kind(dtype) == GT_CAST_REAL || gt_cast_kind(dtype) == GT_CAST_COMPLEX;
+}
+
+/* Add the n elements of checkpoint k. */
 static void add_run(
     struct target *target, const struct desk *d, const void *run, size_t n, size_t k)
 {
 	enum gt_dtype dtype = target->from[0]->dtype;
 	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
 
-	if (gt_cast_kind(dtype) != GT_CAST_INTEGER) {
+	if (has_mean(dtype)) {
 		gt_cast_real(dtype, run, n, d->value);
 		for (size_t i = 0; i < all; i++)
 			d->sum[i] += d->value[i];
@@ -424,7 +438,7 @@ static int work(void *self, size_t task, struct gt_err *err)
 		rc = rc < 0 ? rc : 0;
 		gt_cursor_release(&c);
 	}
-	if (!rc && gt_cast_kind(target->result->dtype) != GT_CAST_INTEGER)
+	if (!rc && has_mean(target->result->dtype))
 		rc = divide(target, &d, p->count * size, m->count, err);
 	if (!rc)
 		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
@@ -489,6 +503,18 @@ static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, str
 	return 0;
 }
 
+/* Tensors of raw types have no mean: they have to be the same everywhere. */
+static int check_raw(const struct mean *m, const struct gt_tree *first, struct gt_err *err)
+{
+	for (size_t i = 0; i < m->target_count; i++)
+		if (m->targets[i].result->raw && atomic_load(&m->targets[i].differs))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "{average}: '%.120s' differs, and gtrain has no mean of %s",
+			    first->seq.items[i].key->string.bytes,
+			    gt_ckpt_tensor_type(m->targets[i].result));
+	return 0;
+}
+
 static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
     const char *folder, struct gt_err *err)
 {
@@ -511,6 +537,8 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	if (rc)
 		return rc;
 	rc = compute(m, err);
+	if (!rc)
+		rc = check_raw(m, parts[0], err);
 	if (!rc)
 		rc = attach(m, out, bytes, err);
 	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;

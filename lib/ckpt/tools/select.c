@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- by path ---- */
@@ -107,56 +108,91 @@ static int fail(const struct gt_state_dict *sd, const char *pattern, struct gt_e
 	return gt_err_hint(err, "gtrain ckpt ls lists the names");
 }
 
-/* Keep the entries that a pattern matches; each pattern has to match one. */
-static int filter(
-    struct gt_state_dict *sd, const char *const *patterns, size_t count, struct gt_err *err)
+struct selection {
+	const char *const *patterns;
+	size_t count;
+	bool *used; /* used[k]: pattern k has matched a name */
+};
+
+static bool matches(const struct selection *s, const char *name)
 {
-	bool *used = gt_calloc(count, sizeof(*used), err);
-	size_t kept = 0;
-	int rc = used ? 0 : GT_ENOMEM;
+	bool any = false;
 
-	for (size_t i = 0; !rc && i < sd->count; i++) {
-		bool keep = false;
-
-		for (size_t k = 0; k < count; k++) {
-			if (fnmatch(patterns[k], sd->entries[i].name, 0))
-				continue;
-			keep = used[k] = true;
-		}
-		if (keep) {
-			struct gt_state_entry entry = sd->entries[kept];
-
-			sd->entries[kept++] = sd->entries[i];
-			sd->entries[i] = entry;
-		}
+	for (size_t k = 0; k < s->count; k++) {
+		if (fnmatch(s->patterns[k], name, 0))
+			continue;
+		any = s->used[k] = true;
 	}
-	for (size_t k = 0; !rc && k < count; k++)
-		if (!used[k])
-			rc = fail(sd, patterns[k], err);
-	free(used);
+	return any;
+}
+
+/* Keep the entries that a pattern matches, in their order. */
+static void keep_entries(struct gt_state_dict *sd, const struct selection *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		struct gt_state_entry entry = sd->entries[kept];
+
+		if (!matches(s, sd->entries[i].name))
+			continue;
+		sd->entries[kept++] = sd->entries[i];
+		sd->entries[i] = entry;
+	}
 	sd->count = kept;
+}
+
+/* Tensors of kinds that gtrain does not interpret go as they are; *all counts them. */
+static int add_objects(struct gt_tree *out, const struct gt_tree *from, const struct selection *s,
+    size_t *all, struct gt_arena *arena, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; from->kind == GT_TREE_DICT && i < from->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &from->seq.items[i];
+
+		if (item->value->kind != GT_TREE_OPAQUE || !gt_class_is_entry(item, false))
+			continue;
+		++*all;
+		if (matches(s, item->key->string.bytes))
+			rc = gt_tree_push(out, item->key, item->value, arena, err);
+	}
 	return rc;
+}
+
+static int select_names(struct gt_tree **out, struct gt_state_dict *sd, const struct selection *s,
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
+{
+	struct gt_state_dict before = *sd;
+	size_t all = sd->count;
+	int rc;
+
+	keep_entries(sd, s);
+	*out = gt_convert_state_dict(sd, arena, err);
+	rc = *out ? add_objects(*out, sd->node, s, &all, arena, err) : GT_ENOMEM;
+	for (size_t k = 0; !rc && k < s->count; k++)
+		if (!s->used[k])
+			rc = fail(&before, s->patterns[k], err);
+	if (rc)
+		return rc;
+	if (sd->note[0] && !sd->left_out) /* the note says that these are left out */
+		gt_buf_printf(note, "%s\n", sd->note);
+	gt_buf_printf(
+	    note, "%zu of %zu tensor%s selected\n", (*out)->seq.count, all, all == 1 ? "" : "s");
+	return 0;
 }
 
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
     size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
+	struct selection s = { patterns, count, gt_calloc(count, sizeof(*s.used), err) };
 	struct gt_state_dict sd;
-	size_t all;
-	int rc = gt_state_dict_find_as_is(&sd, root, err);
+	int rc = s.used ? gt_state_dict_find_as_is(&sd, root, err) : GT_ENOMEM;
 
-	if (rc)
-		return rc;
-	all = sd.count;
-	rc = filter(&sd, patterns, count, err);
 	if (!rc) {
-		if (sd.note[0])
-			gt_buf_printf(note, "%s\n", sd.note);
-		gt_buf_printf(
-		    note, "%zu of %zu tensor%s selected\n", sd.count, all, all == 1 ? "" : "s");
-		*out = gt_convert_state_dict(&sd, arena, err);
-		rc = *out ? 0 : GT_ENOMEM;
+		rc = select_names(out, &sd, &s, arena, note, err);
+		gt_state_dict_release(&sd);
 	}
-	gt_state_dict_release(&sd);
+	free(s.used);
 	return rc;
 }

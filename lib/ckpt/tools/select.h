@@ -16,6 +16,7 @@ int gt_select_path(
 /*
  * Find the state_dict of a tree and build a dict of some of its tensors: a tensor is selected if
  * its name matches one of `count` patterns. fnmatch(3) defines the patterns; '*' also matches dots.
+ * Tensors that gtrain does not interpret are selected, too; only formats of PyTorch can hold them.
  * *out is in the arena; tensors are borrowed. Lines about the selection are appended to `note`.
  * Errors: GT_EFORMAT if a pattern matches no name; the hint contains a few names.
  */

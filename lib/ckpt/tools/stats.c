@@ -200,7 +200,8 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 	int rc;
 
 	while ((rc = gt_cursor_next(&c, &run, &n, err)) > 0)
-		if (!v->brief || !gt_cast_finite(j->t.dtype, run, n))
+		if (gt_cast_kind(j->t.dtype) != GT_CAST_RAW &&
+		    (!v->brief || !gt_cast_finite(j->t.dtype, run, n)))
 			add_run(&p->sum, j->t.dtype, run, n);
 	p->crc = c.crc;
 	gt_meter_add(&v->meter, p->elements.count * gt_dtype_size(j->t.dtype));

@@ -241,7 +241,10 @@ static int check_tensor(
 		return 0;
 	gt_err_set(err, GT_ENOTSUP, "%s%.200s%s %s %s, which the legacy format cannot hold",
 	    *name ? "'" : "", *name ? name : "the tensor", *name ? "'" : "",
-	    untyped ? "has an" : "is", untyped ? "UntypedStorage" : gt_dtype_name(as));
+	    untyped ? "has an" : "is",
+	    untyped  ? "UntypedStorage"
+	    : t->raw ? gt_ckpt_tensor_type(t)
+	             : gt_dtype_name(as));
 	return gt_err_hint(err, "{to} pth can");
 }
 

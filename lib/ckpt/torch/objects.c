@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 enum { MAX_TENSORS = 1 << 20 }; /* limits the memory that a few bytes of the file can take */
@@ -127,13 +128,23 @@ static int call_rebuild_tensor(
 static int call_rebuild_tensor_v3(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
+	const struct gt_raw_type *raw = NULL;
 	enum gt_dtype dtype;
+	int rc;
 
 	if (gt_tree_is(gt_tree_value(args, 0), GT_TREE_OPAQUE) ||
-	    is_lazy_view(gt_tree_value(args, 7)) || !gt_tree_is_class(gt_tree_value(args, 6)) ||
-	    !gt_torch_dtype(gt_tree_value(args, 6)->opaque.class_name, &dtype))
+	    is_lazy_view(gt_tree_value(args, 7)) || !gt_tree_is_class(gt_tree_value(args, 6)))
 		return 0;
-	return rebuild(o, args, &dtype, out, err);
+	if (!gt_torch_dtype(gt_tree_value(args, 6)->opaque.class_name, &dtype)) {
+		raw = gt_raw_of_torch(gt_tree_value(args, 6)->opaque.class_name);
+		if (!raw)
+			return 0;
+		dtype = raw->dtype;
+	}
+	rc = rebuild(o, args, &dtype, out, err);
+	if (!rc)
+		(*out)->tensor.raw = raw;
+	return rc;
 }
 
 /* (tensor, requires_grad, hooks[, state]). A node of its own: the tensor may also be in the file as

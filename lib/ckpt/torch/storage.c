@@ -11,7 +11,7 @@ enum { MAX_WORD = 4096 }; /* bytes of a storage's key, or of the name of its dev
 
 static const struct {
 	const char *global; /* the storage class; NULL: torch stores it untyped */
-	const char *dtype;
+	const char *dtype;  /* NULL: the types in tree/raw.h */
 } names[GT_DTYPE_COUNT] = {
 	[GT_F32] = { "torch\nFloatStorage\n", "torch.float32" },
 	[GT_F64] = { "torch\nDoubleStorage\n", "torch.float64" },
@@ -40,7 +40,7 @@ const char *gt_torch_storage_global(enum gt_dtype dtype)
 bool gt_torch_dtype(const char *name, enum gt_dtype *dtype)
 {
 	for (int i = 0; i < GT_DTYPE_COUNT; i++) {
-		if (strcmp(names[i].dtype, name))
+		if (!names[i].dtype || strcmp(names[i].dtype, name))
 			continue;
 		*dtype = (enum gt_dtype)i;
 		return true;

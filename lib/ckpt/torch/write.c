@@ -6,6 +6,7 @@
 
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/classify.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 /* ---- storages ---- */
@@ -80,6 +81,9 @@ static int collect_tensor(
 	int64_t last = t->offset;
 	int rc = gt_ckpt_tensor_check(t, err);
 
+	if (!rc && t->raw && !t->raw->torch)
+		rc = gt_err_set(err, GT_ENOTSUP,
+		    "a tensor of %s, a type that PyTorch does not have", t->raw->safetensors);
 	if (!rc && !s)
 		rc = add_source(w, t, &s, err);
 	if (rc || !gt_ckpt_tensor_count(t))
@@ -106,6 +110,10 @@ static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct
 		    at_step || (part.part == GT_PART_VALUE &&
 		                   gt_tree_is_string(node->seq.items[part.index].key, "step"));
 		rc = collect(w, part.node, err);
+		if (rc == GT_ENOTSUP && gt_tree_is(part.node, GT_TREE_TENSOR) &&
+		    part.part == GT_PART_VALUE && gt_tree_is_text(node->seq.items[part.index].key))
+			gt_err_prefix(
+			    err, "'%.200s'", node->seq.items[part.index].key->string.bytes);
 	}
 	w->in_optimizer = in_optimizer;
 	w->at_step = at_step;
@@ -224,7 +232,8 @@ static int put_arguments(
 	gt_pickle_put_ordered_dict(p);
 	if (!gt_torch_storage_global(s->as)) { /* the object that a dtype is */
 		gt_pickle_put_op(p, GT_PICKLE_GLOBAL);
-		gt_buf_printf(&p->out, "torch\n%s\n", gt_dtype_name(s->as));
+		gt_buf_printf(
+		    &p->out, "torch\n%s\n", t->raw ? t->raw->torch : gt_dtype_name(s->as));
 	}
 	gt_pickle_put_op(p, GT_PICKLE_TUPLE);
 	return rc;

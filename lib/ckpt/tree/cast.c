@@ -87,6 +87,8 @@ enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype)
 {
 	if (gt_dtype_is_float(dtype))
 		return GT_CAST_REAL;
+	if (dtype >= GT_RAW8 && dtype <= GT_RAW64)
+		return GT_CAST_RAW;
 	return dtype == GT_C64 || dtype == GT_C128 ? GT_CAST_COMPLEX : GT_CAST_INTEGER;
 }
 
@@ -256,8 +258,10 @@ static cast_run *const direct[GT_DTYPE_COUNT][GT_DTYPE_COUNT] = {
 
 bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to)
 {
+	enum gt_cast_kind kind = gt_cast_kind(to);
+
 	return from == to ||
-	       (gt_cast_kind(from) == gt_cast_kind(to) && gt_cast_kind(to) != GT_CAST_COMPLEX);
+	       (gt_cast_kind(from) == kind && kind != GT_CAST_COMPLEX && kind != GT_CAST_RAW);
 }
 
 /* By way of the widest type, at most RUN elements. */

@@ -9,8 +9,9 @@
 #include "lib/base/err.h"
 #include "lib/device/dtype.h"
 
-/* The kind of the elements of a type; bool counts as an integer. */
-enum gt_cast_kind { GT_CAST_REAL, GT_CAST_INTEGER, GT_CAST_COMPLEX };
+/* The kind of the elements of a type; bool counts as an integer. GT_CAST_RAW: gtrain does not know
+ * the numbers (tree/raw.h). */
+enum gt_cast_kind { GT_CAST_REAL, GT_CAST_INTEGER, GT_CAST_COMPLEX, GT_CAST_RAW };
 
 /* Return the kind of a type. */
 enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
@@ -38,7 +39,7 @@ int gt_cast(
  * gt_cast_real() converts n elements to doubles. A complex element becomes 2 doubles. A large
  * integer becomes the nearest double. gt_cast_integer() converts n elements of an integer type to
  * int64_t. It subtracts 2^63 from elements of type uint64. So the results fit into int64_t, and the
- * difference of two elements stays the same.
+ * difference of two elements stays the same. Neither function takes elements of GT_CAST_RAW.
  */
 void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out);
 void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out);

@@ -89,6 +89,8 @@ int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor 
 		return address(x) < address(y) ? -1 : 1;
 	if (x->dtype != y->dtype)
 		return x->dtype < y->dtype ? -1 : 1;
+	if (x->raw != y->raw)
+		return strcmp(gt_ckpt_tensor_type(x), gt_ckpt_tensor_type(y)) < 0 ? -1 : 1;
 	if (x->ndim != y->ndim)
 		return x->ndim < y->ndim ? -1 : 1;
 	shapes = dims ? memcmp(x->shape, y->shape, dims) : 0;

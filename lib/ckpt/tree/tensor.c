@@ -174,7 +174,8 @@ int gt_ckpt_tensor_read(
 	int rc = 0;
 
 	if (!gt_cast_supported(t->dtype, to))
-		return gt_cast(t->dtype, NULL, to, dst, 0, err);
+		return gt_err_set(err, GT_ENOTSUP, "cannot read a tensor of %s as %s",
+		    gt_ckpt_tensor_type(t), gt_dtype_name(to));
 	if (count)
 		rc = gt_storage_check(t->storage, err);
 	while (!rc && (rc = gt_cursor_next(&c, &run, &n, err)) > 0) {
