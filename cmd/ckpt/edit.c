@@ -241,6 +241,15 @@ static void log_result(const struct job *j)
 	if (r->replaced)
 		gt_log_info(
 		    j->log, "%s: a new file has taken the place of '%s'", r->why, j->target.input);
+	if (r->protocol && j->target.output)
+		gt_log_info(j->log,
+		    "pickle protocol %d became protocol 2, as torch.load refuses %d by default",
+		    r->protocol, r->protocol);
+	else if (r->protocol)
+		gt_log_info(j->log,
+		    "the file keeps pickle protocol %d, which torch.load refuses by default: "
+		    "`gtrain ckpt convert` writes protocol 2",
+		    r->protocol);
 	if (r->other_links)
 		gt_log_info(j->log, "%llu other hard link%s to it still lead%s to the old file",
 		    (unsigned long long)r->other_links, r->other_links == 1 ? "" : "s",

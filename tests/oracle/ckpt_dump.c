@@ -39,7 +39,7 @@ static int print_tensor(struct seen *seen, const struct gt_tree_tensor *t, struc
 	void *data = gt_calloc(1, size, err);
 	int rc = data ? gt_ckpt_tensor_read(t, t->dtype, data, err) : GT_ENOMEM;
 
-	printf("tensor %s [", gt_dtype_name(t->dtype));
+	printf("tensor %s [", gt_ckpt_tensor_type(t));
 	for (int i = 0; i < t->ndim; i++)
 		printf("%s%" PRId64, i ? "," : "", t->shape[i]);
 	printf("] [");

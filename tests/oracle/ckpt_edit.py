@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 
 try:
     import torch
@@ -230,6 +231,24 @@ def loads_restricted(path):
         return False
 
 
+def protocol_of(path):
+    """The pickle protocol of a file of either format."""
+    if not zipfile.is_zipfile(path):
+        return open(path, "rb").read(2)[1]
+    with zipfile.ZipFile(path) as z:
+        return next(z.read(n)[1] for n in z.namelist() if n.endswith("/data.pkl"))
+
+
+def check_protocol(target, protocol, in_place, said):
+    """A copy has protocol 2 if torch.load would refuse that of the input; a file that is edited in place keeps its own."""
+    refused = protocol >= 4
+    kept = 2 if refused and not in_place else protocol
+    line = f"keeps pickle protocol {protocol}" if in_place else f"pickle protocol {protocol} became protocol 2"
+    if protocol_of(target) != kept:
+        return f"protocol {protocol_of(target)} for {kept}"
+    return "" if (line in said) == refused else f"said: {said}"
+
+
 def check_edit(folder, value, legacy, protocol, command, rename, path=strip_path):
     """-o, --in-place, and -o of that: all three are the expected value."""
     source, out, own, again = (os.path.join(folder, n) for n in ("in.pth", "out.pth", "own.pth", "again.pth"))
@@ -247,6 +266,12 @@ def check_edit(folder, value, legacy, protocol, command, rename, path=strip_path
         problem = difference(got, want) or ("" if sharing(got) == sharing(want) else "tensors share otherwise")
         if not problem and hasattr(value, "_metadata"):
             problem = metadata_problem(value, got, path)
+        if not problem and target != again:
+            problem = check_protocol(target, protocol, target == own, done.stderr)
+        if not problem and protocol >= 4 and target == out:
+            save(value, source + ".2", legacy, 2)
+            if loads_restricted(source + ".2") != loads_restricted(out):
+                problem = "weights_only=True does not open it as it opens protocol 2"
         if not problem and loads_restricted(source) and not loads_restricted(target):
             problem = "weights_only=True refuses it"
         if problem:

@@ -126,6 +126,12 @@ struct gt_edit_result {
 	bool replaced;
 	/* if `replaced`: the reason, such as "the format has no space for a new header" */
 	const char *why;
+	/*
+	 * The pickle protocol of the input if torch.load(weights_only=True) refuses it: 4 or later;
+	 * otherwise 0. A copy (target->output) is then written anew, in protocol 2; a file that is
+	 * edited in place keeps its protocol.
+	 */
+	int protocol;
 	/* if `replaced`: number of other hard links; they lead to the old, unchanged file */
 	uint64_t other_links;
 };
@@ -138,7 +144,8 @@ struct gt_edit_result {
  * With target->output: write a temporary file in the folder of `output`, call fsync(), rename the
  * file, and call fsync() for the folder. The kernel copies the bytes of tensors from file to file.
  * If the file system can share blocks between files (XFS, btrfs), the bytes are shared instead.
- * Checksums stay the same.
+ * Checksums stay the same. But a pickle of protocol 4 or later is written anew, see
+ * gt_edit_result.protocol.
  *
  * In place: only metadata is written. In a zip file, one write appends a new pickle and a new
  * directory, followed by fsync(). In a safetensors file, a new header overwrites the old one; it is

@@ -9,6 +9,7 @@
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/zip.h"
 
 /* By place, each once: a dict's keys or a storage's device may be mentioned twice. */
@@ -42,15 +43,21 @@ struct renames {
 	size_t count;
 };
 
-static const char *renamed(void *self, const struct gt_tree *dict, const struct gt_tree_item *item)
+static const char *find_change(const struct renames *r, size_t at)
 {
-	const struct renames *r = self;
-	struct gt_pickle_change wanted = { .at = item->key_at };
+	struct gt_pickle_change wanted = { .at = at };
 	const struct gt_pickle_change *c =
 	    bsearch(&wanted, r->changes, r->count, sizeof(wanted), gt_compare_numbers);
 
+	return c ? c->to : NULL;
+}
+
+static const char *renamed(void *self, const struct gt_tree *dict, const struct gt_tree_item *item)
+{
+	const char *to = find_change(self, item->key_at);
+
 	(void)dict;
-	return c ? c->to : item->key->string.bytes;
+	return to ? to : item->key->string.bytes;
 }
 
 /* The record of digests names tensors, too. NULL when there is none, or names stay. */
@@ -99,6 +106,74 @@ static int edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *
 	return rc;
 }
 
+/* ---- a file written anew ---- */
+
+/*
+ * torch.load(weights_only=True) refuses the opcodes of protocol 4 and later. A copy of such a file
+ * is written from the tree, in protocol 2, so that PyTorch opens it. An edit in place keeps the
+ * protocol: it must not copy all tensors.
+ */
+enum { PROTOCOL_REFUSED = 4 };
+
+static int protocol_of(const struct gt_ckpt *ckpt)
+{
+	return ckpt->pickle_bytes > 1 && ckpt->pickle[0] == GT_PICKLE_PROTO ? ckpt->pickle[1] : 0;
+}
+
+/* Make the changes in the tree: in keys, and in texts of lists and tuples. */
+static int change_tree(
+    const struct renames *r, struct gt_tree *node, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_walk w = { 0 };
+	int rc = 0;
+
+	while (!rc && gt_walk_next(node, &w)) {
+		const char *to = NULL;
+
+		if (w.node->kind != GT_TREE_STRING)
+			rc = change_tree(r, w.node, arena, err);
+		else if (w.part == GT_PART_KEY)
+			to = find_change(r, node->seq.items[w.index].key_at);
+		else if (w.part == GT_PART_VALUE)
+			to = find_change(r, node->seq.items[w.index].value_at);
+		if (!to)
+			continue;
+		*w.slot = gt_tree_string(arena, to, err);
+		rc = *w.slot ? 0 : GT_ENOMEM;
+	}
+	return rc;
+}
+
+/* The caller closes the checkpoint afterwards, so its tree may change. */
+static int write_anew(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	const struct gt_ckpt_write_options options = { .keep_devices = true,
+		.no_sync = target->no_sync };
+	struct gt_arena arena = { 0 };
+	struct renames r = { 0 };
+	struct stat st;
+	int rc = sort_changes(&r.changes, &r.count, edit, err);
+
+	for (const struct gt_torch_location *l = ckpt->locations; !rc && l; l = l->next) {
+		const char *to = find_change(&r, l->at);
+
+		if (to)
+			((struct gt_storage *)l->storage)->location = to;
+	}
+	if (!rc)
+		rc = change_tree(&r, ckpt->root, &arena, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else
+		rc = ckpt->format->write(target->output, ckpt->root, &options, err);
+	if (!rc && !stat(target->output, &st))
+		result->written_bytes = (uint64_t)st.st_size;
+	free(r.changes);
+	gt_arena_release(&arena);
+	return rc;
+}
+
 /* ---- the legacy format ---- */
 
 struct legacy {
@@ -128,8 +203,12 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync };
-	int rc = edit_pickle(&l.pickle, &l.size, ckpt, edit, err);
+	int rc;
 
+	result->protocol = protocol_of(ckpt) >= PROTOCOL_REFUSED ? protocol_of(ckpt) : 0;
+	if (result->protocol && target->output)
+		return write_anew(ckpt, edit, target, result, err);
+	rc = edit_pickle(&l.pickle, &l.size, ckpt, edit, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	else
@@ -194,6 +273,11 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 
 	if (!rc)
 		rc = fail_code(&zip, err);
+	result->protocol = protocol_of(ckpt) >= PROTOCOL_REFUSED ? protocol_of(ckpt) : 0;
+	if (!rc && result->protocol && target->output) {
+		gt_arena_release(&arena);
+		return write_anew(ckpt, edit, target, result, err);
+	}
 	if (!rc)
 		rc = edit_pickle(&pickle, &size, ckpt, edit, err);
 	x.records[x.count++] = (struct gt_zip_new){ ckpt->pickle_record, pickle, size };
