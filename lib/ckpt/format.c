@@ -217,12 +217,12 @@ static int read_pickle(struct gt_ckpt *ckpt, struct gt_err *err)
 	return gt_tree_check(ckpt->root, NULL, err);
 }
 
-static const struct gt_ckpt_format format_pickle = { .name = "pickle", .open = read_pickle };
+const struct gt_ckpt_format gt_format_pickle = { .name = "pickle", .open = read_pickle };
 
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
 	return open_file(out, (struct gt_file_name){ .path = path },
-	    &(struct way){ .format = &format_pickle }, err);
+	    &(struct way){ .format = &gt_format_pickle }, err);
 }
 
 /* ---- an open checkpoint ---- */

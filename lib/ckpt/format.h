@@ -96,6 +96,10 @@ extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
+/* The format of files by pickle.dump(). It has no row in the table: gt_format_torch_legacy opens
+ * them, and sets it. */
+extern const struct gt_ckpt_format gt_format_pickle;
+
 /* Open one shard like gt_ckpt_open_at(). If the file is itself an index of shards, this is an
  * error. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);

@@ -127,6 +127,13 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
 int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
+/*
+ * Some programs save the weights of a model as a dict of NumPy arrays. If the tree has no state_dict
+ * of tensors, but has one of arrays, replace its arrays, and those of other dicts, by tensors.
+ * Otherwise the tree does not change. Errors: as gt_pickle_numpy().
+ */
+int gt_pickle_state_dict(struct gt_tree *root, struct gt_arena *arena, struct gt_err *err);
+
 /* If `node` is a NumPy scalar, such as numpy.float64(0.5), describe it as a tensor without
  * dimensions: set *out and its storage, *storage, which borrow the bytes of the node. Return false
  * if the node is not a scalar with a type that gtrain supports. */

@@ -235,7 +235,9 @@ static int look(struct gt_verify *v, const struct gt_mapping *map, const struct 
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, known, threads, err);
-	return *v->format && strcmp(v->format, "torch-legacy") ? 0 : read_pickles(v, map, err);
+	if (*v->format && strcmp(v->format, "torch-legacy") && strcmp(v->format, "pickle"))
+		return 0;
+	return read_pickles(v, map, err);
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/torch/write.h"
+#include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
 
 /*
@@ -86,6 +87,29 @@ static bool has_tensors(const unsigned char *pickle, size_t size)
 	return memmem(pickle, size, loader, sizeof(loader) - 1);
 }
 
+/* A pickle by pickle.dump() is a checkpoint if a state_dict is in it, as one of numpy's arrays. */
+static int open_plain(struct reader *r, const unsigned char *pickle, struct gt_err *err)
+{
+	struct gt_ckpt *ckpt = r->ckpt;
+	size_t size = r->at;
+	int rc = size == ckpt->map.size ? 0 : GT_EFORMAT;
+
+	r->at = 0;
+	if (!rc)
+		rc = next_pickle(r, &r->objects.hooks, &ckpt->root, NULL, err);
+	if (!rc)
+		rc = gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
+	if (!rc)
+		rc = gt_pickle_state_dict(ckpt->root, &ckpt->arena, err);
+	if (!rc && gt_state_dict_node(ckpt->root)) {
+		ckpt->format = &gt_format_pickle;
+		return 0;
+	}
+	gt_err_set(err, GT_EFORMAT, "a pickle%s, but not one of torch.save",
+	    has_tensors(pickle, size) ? " with tensors, by pickle.dump" : "");
+	return gt_err_hint(err, "load it in Python and write it with torch.save");
+}
+
 static int read_header(struct reader *r, struct gt_err *err)
 {
 	struct gt_tree *magic, *version, *system;
@@ -95,11 +119,8 @@ static int read_header(struct reader *r, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	if (!is_magic(magic)) {
-		gt_err_set(err, GT_EFORMAT, "a pickle%s, but not one of torch.save",
-		    has_tensors(first, r->at) ? " with tensors, by pickle.dump" : "");
-		return gt_err_hint(err, "load it in Python and write it with torch.save");
-	}
+	if (!is_magic(magic))
+		return open_plain(r, first, err);
 	rc = next_pickle(r, NULL, &version, NULL, err);
 	if (rc)
 		return rc;
@@ -188,9 +209,10 @@ static int read_all(struct reader *r, struct gt_err *err)
 	struct gt_tree *keys;
 	int rc = read_header(r, err);
 
+	if (rc || r->ckpt->root) /* of a plain pickle */
+		return rc;
 	r->ckpt->pickle_at = r->at;
-	if (!rc)
-		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, &r->ckpt->pickle, err);
+	rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, &r->ckpt->pickle, err);
 	r->ckpt->pickle_bytes = (size_t)(r->at - r->ckpt->pickle_at);
 	r->ckpt->locations = r->objects.locations;
 	if (!rc)
@@ -202,7 +224,9 @@ static int read_all(struct reader *r, struct gt_err *err)
 	for (size_t i = 0; !rc && i < keys->seq.count; i++)
 		rc = read_storage(r, keys, i, err);
 	r->ckpt->tail_bytes = r->ckpt->map.size - r->at;
-	return rc ? rc : gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
+	if (!rc)
+		rc = gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
+	return rc ? rc : gt_pickle_state_dict(r->ckpt->root, &r->ckpt->arena, err);
 }
 
 static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)

@@ -383,6 +383,8 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (!rc)
 		rc = read_archive(ckpt, &a, &data, err);
 	if (!rc)
+		rc = gt_pickle_state_dict(data.tree, a.arena, err);
+	if (!rc)
 		rc = find_digests(&a, ckpt, err);
 	if (rc)
 		return rc == GT_EFORMAT ? gt_zip_hint_repair(&ckpt->map, err) : rc;
