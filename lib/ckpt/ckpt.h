@@ -106,7 +106,9 @@ enum gt_tree_made {
 	 * No call: the object is a storage that gtrain does not interpret, and args is the id of
 	 * the storage.
 	 */
-	GT_TREE_STORAGE
+	GT_TREE_STORAGE,
+	/* gtrain has not read the value: class_name describes it, and it cannot be written */
+	GT_TREE_UNREAD
 };
 
 struct gt_tree {

@@ -253,10 +253,20 @@ def arrays(folder):
     torch.save(tensors, source)
     out = run(PROGRAM, "write", source, path, "npz")
     yield "npz: from torch", out.stderr or same_as_numpy(dict(np.load(path, allow_pickle=False)), as_numpy(tensors))
-    made["f_order"] = np.array([{}], dtype=object)
-    np.savez(path, **made)
+    others = {"classes": np.array(["a", "bc"]), "history": np.array([{}], dtype=object), "b": np.array([b"x"])}
+    few = {"w": made["f_order"].astype("f4"), "n": np.arange(3)}
+    np.savez(path, **others, **few)
+    for name, ending in ("npz", "npz"), ("torch", "pth"):
+        copy = os.path.join(folder, "others." + ending)
+        out = subprocess.run([GTRAIN, "ckpt", "convert", path, "-o", copy], capture_output=True, text=True, check=False)
+        got = out.returncode == 0 and (np.load(copy) if ending == "npz" else torch.load(copy))
+        problem = "" if got and all(n in out.stderr for n in others) else out.stderr
+        if not problem and set(got) != set(few):
+            problem = f"names {sorted(got)}"
+        yield "npz: strings and objects are left behind by name, to " + name, problem
+    np.savez(path, raw=np.array([b"ab"], dtype="V2"), **made)
     out = run(PROGRAM, "print", path)
-    yield "npz: objects are refused", "" if "array 'f_order'" in out.stderr and "objects ('|O')" in out.stderr else out.stderr
+    yield "npz: raw bytes may be weights, and are refused", "" if "array 'raw'" in out.stderr and "raw bytes" in out.stderr else out.stderr
 
 
 def edits(folder):

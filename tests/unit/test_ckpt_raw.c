@@ -69,7 +69,7 @@ static void write_other(struct fixture *f, const char *format, const char *fault
 	assert_int_equal(access(path, F_OK), fault ? -1 : 0);
 	unlink(path);
 	free(path);
-	f->err = (struct gt_err)GT_ERR_INIT;
+	f->err = GT_ERR_INIT;
 }
 
 static void test_raw_types(void **state)

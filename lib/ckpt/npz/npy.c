@@ -155,6 +155,14 @@ static int read_shape(struct reader *r, struct gt_npy *out, struct gt_err *err)
 	return 0;
 }
 
+/* The elements of arrays that are never weights; NULL for other types. */
+static const char *descr_others(const char *descr)
+{
+	char kind = *descr ? descr[1] : '\0';
+
+	return kind == 'O' ? "objects" : kind == 'U' || kind == 'S' ? "strings" : NULL;
+}
+
 static int fail_descr(const char *descr, struct gt_err *err)
 {
 	if (strchr(descr, 'O')) {
@@ -181,8 +189,10 @@ static int read_descr(struct reader *r, struct gt_npy *out, struct gt_err *err)
 	rc = read_string(r, descr, sizeof(descr), err);
 	if (rc)
 		return rc;
-	if (!*descr || !strchr("<>|=", *descr) || !gt_npy_dtype(descr + 1, &out->dtype))
+	if (!*descr || !strchr("<>|=", *descr) || !gt_npy_dtype(descr + 1, &out->dtype)) {
+		out->others = descr_others(descr);
 		return fail_descr(descr, err);
+	}
 	out->swapped = (*descr == '<' && gt_host_is_big()) || (*descr == '>' && !gt_host_is_big());
 	return 0;
 }

@@ -27,6 +27,9 @@ struct gt_npy {
 	int ndim;
 	int64_t shape[32];
 	size_t data_at; /* offset of the first element in the file, in bytes */
+	/* "strings" or "objects" if gt_npy_parse() fails because the elements are such; otherwise
+	 * NULL */
+	const char *others;
 };
 
 /*

@@ -97,20 +97,23 @@ static void take_crc(struct gt_storage *data, const struct gt_storage *record,
 	data->crc = gt_crc32_join(before, 0, data->size_bytes) ^ record->crc;
 }
 
-/* The tensor whose header and elements `record` holds; its storage is the elements. */
-static struct gt_tree *make_tensor(
-    struct gt_arena *arena, const struct gt_storage *record, struct gt_err *err)
+/* The tensor whose header and elements `record` holds; its storage is the elements. NULL with err
+ * set: if *others is set, too, the elements are strings or objects. */
+static struct gt_tree *make_tensor(struct gt_arena *arena, const struct gt_storage *record,
+    const char **others, struct gt_err *err)
 {
 	unsigned char start[START_BYTES];
 	const unsigned char *header;
-	struct gt_npy npy;
+	struct gt_npy npy = { 0 };
 	struct gt_tree *node;
 	struct gt_storage *s;
 	size_t has;
 
 	if (copy_header(arena, record, start, &header, &has, err) ||
-	    gt_npy_parse(&npy, header, has, record->size_bytes, err))
+	    gt_npy_parse(&npy, header, has, record->size_bytes, err)) {
+		*others = npy.others;
 		return NULL;
+	}
 	node = gt_tree_tensor(arena, npy.dtype, npy.ndim, npy.shape,
 	    (const unsigned char *)record->bytes + npy.data_at, err);
 	if (!node) {
@@ -163,20 +166,40 @@ static const char *array_name(
 	return name;
 }
 
+/* Names of classes and the like stand beside weights: an array of them is kept by its name. */
+static struct gt_tree *make_object(struct gt_arena *arena, const char *others, struct gt_err *err)
+{
+	struct gt_tree *node;
+	char class[64];
+
+	*err = GT_ERR_INIT;
+	snprintf(class, sizeof(class), "numpy.ndarray of %s", others);
+	node = gt_tree_opaque(arena, class, err);
+	if (!node)
+		return NULL;
+	node->opaque.made = GT_TREE_UNREAD;
+	node->opaque.args = gt_tree_tuple(arena, err);
+	return node->opaque.args ? node : NULL;
+}
+
 static int add_record(
     struct gt_ckpt *ckpt, struct gt_zip *zip, const struct gt_zip_record *r, struct gt_err *err)
 {
 	const char *name = array_name(ckpt, r, err);
 	struct gt_storage record = { 0 };
 	struct gt_tree *node = NULL;
+	const char *others = NULL;
 	int rc = name ? gt_zip_storage(zip, r, &ckpt->arena, &record, err) : err->code;
 
 	if (rc)
 		return rc;
-	node = make_tensor(&ckpt->arena, &record, err);
+	node = make_tensor(&ckpt->arena, &record, &others, err);
+	if (node)
+		node->tensor.storage->name = name;
+	else if (others && !ckpt->choice)
+		node = make_object(&ckpt->arena, others, err);
 	if (!node)
 		return gt_err_prefix(err, "array '%.200s'", name);
-	node->tensor.storage->name = name;
 	return gt_tree_set(ckpt->root, name, node, &ckpt->arena, err);
 }
 
@@ -239,7 +262,8 @@ static int open_npy(struct gt_ckpt *ckpt, struct gt_err *err)
 	const struct gt_storage file = {
 		.bytes = ckpt->map.data, .size_bytes = ckpt->map.size, .map = &ckpt->map
 	};
-	struct gt_tree *node = make_tensor(&ckpt->arena, &file, err);
+	const char *others = NULL;
+	struct gt_tree *node = make_tensor(&ckpt->arena, &file, &others, err);
 
 	ckpt->root = gt_tree_dict(&ckpt->arena, err);
 	if (!node || !ckpt->root)

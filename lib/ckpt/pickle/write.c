@@ -472,6 +472,10 @@ static int put_opaque(struct gt_pickle_writer *w, const struct gt_tree *node, st
 		gt_err_set(err, GT_ENOTSUP, "an object that contains itself cannot be written");
 		return gt_err_hint(err, "select the state_dict in it, or the part that you need");
 	}
+	if (node->opaque.made == GT_TREE_UNREAD) {
+		gt_err_set(err, GT_ENOTSUP, "%.80s cannot be written", name);
+		return gt_err_hint(err, "'gtrain ckpt convert' leaves it out");
+	}
 	if (!strcmp(name, "(call)"))
 		return put_call_of_object(w, node->opaque.args, err);
 	if (node->opaque.made == GT_TREE_STORAGE)

@@ -212,10 +212,10 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 
 struct rescue {
 	struct gt_arena *arena;
-	bool weights_only;                    /* take refused objects out */
-	size_t left_out;                      /* tensors of modules */
-	struct gt_buf path;                   /* from the root, dots between */
-	struct gt_name_list modules, refused; /* their places in the tree */
+	bool weights_only;                            /* take refused objects out */
+	size_t left_out;                              /* tensors of modules */
+	struct gt_buf path;                           /* from the root, dots between */
+	struct gt_name_list modules, refused, unread; /* their places in the tree */
 };
 
 static void name_place(const struct rescue *r, struct gt_name_list *places, const char *class)
@@ -329,6 +329,11 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 		return rescue_parts(r, *node, err);
 	if (gt_module_is(*node))
 		return rescue_module(r, node, err);
+	if ((*node)->opaque.made == GT_TREE_UNREAD) {
+		name_place(r, &r->unread, (*node)->opaque.class_name);
+		*node = NULL;
+		return 0;
+	}
 	if (is_allowed(*node))
 		return rescue_parts(r, *node, err);
 	name_place(r, &r->refused, (*node)->opaque.class_name);
@@ -352,6 +357,8 @@ static void say_places(struct gt_buf *note, struct gt_name_list *places, const c
 
 static void say_rescue(struct gt_buf *note, struct rescue *r)
 {
+	say_places(note, &r->unread, "value", "that gtrain does not read is left behind",
+	    "that gtrain does not read are left behind");
 	say_places(
 	    note, &r->modules, "pickled model", "became its state_dict", "became their state_dict");
 	if (r->left_out)
@@ -371,9 +378,11 @@ static void say_rescue(struct gt_buf *note, struct rescue *r)
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *a, struct gt_buf *note, struct gt_err *err)
 {
-	struct rescue r = {
-		.arena = a, .weights_only = weights_only, .modules.max = 4, .refused.max = 4
-	};
+	struct rescue r = { .arena = a,
+		.weights_only = weights_only,
+		.modules.max = 4,
+		.refused.max = 4,
+		.unread.max = 4 };
 	int rc;
 
 	*out = root;
@@ -390,5 +399,6 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 	gt_buf_release(&r.path);
 	gt_name_list_release(&r.modules);
 	gt_name_list_release(&r.refused);
+	gt_name_list_release(&r.unread);
 	return rc;
 }
