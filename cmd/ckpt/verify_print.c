@@ -65,7 +65,10 @@ void gt_ckpt_verify_text(FILE *out, const struct gt_verify *v, bool color)
 {
 	char file[GT_TEXT_SIZE], checked[GT_TEXT_SIZE], dead[GT_TEXT_SIZE];
 
-	fprintf(out, "%s, %s: %zu tensor%s", *v->format ? v->format : "not a checkpoint",
+	fprintf(out, "%s, %s: %zu tensor%s",
+	    *v->format      ? v->format
+	    : v->over_limit ? "not unpacked"
+	                    : "not a checkpoint",
 	    gt_text_bytes(file, v->file_bytes), v->tensors, v->tensors == 1 ? "" : "s");
 	if (v->records)
 		fprintf(out, ", %zu records, %s compared with checksums", v->records,

@@ -34,6 +34,7 @@ struct gt_err {
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 	/* with GT_EFORMAT: the file is intact, but it belongs to another model or other options */
 	bool mismatch;
+	bool over_limit; /* with GT_ENOTSUP: a file asks for more memory than a limit allows */
 	/* repeating the call will not help until the user solves the problem, for example a full
 	 * file system */
 	bool lasting;

@@ -326,6 +326,27 @@ def pickles_anywhere(path, touch, verify):
         yield verify("data that is no pickle (%s)" % ("text", "JSON", "random")[i], 1, absent=("posix", "calls"))
 
 
+def large_cases(path, verify):
+    """Files that unpack to more than gtrain takes into memory are compared with their sums all the same."""
+    def pack(data):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+            z.writestr("x.npy", data)
+            z.writestr("y.npy", b"\x93NUMPY\1\0\x46\0" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}".ljust(69) + b"\n" + bytes(8))
+
+    array = b"\x93NUMPY\1\0\x46\0" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (40000, 1000)}".ljust(69) + b"\n" + bytes(160000000)
+    pack(array)
+    yield verify("zeros that unpack to more than the limit", 0, "153 MiB compared with checksums", "over the limit", absent=("damage",))
+    with open(path, "r+b") as f:
+        whole = f.read()
+        f.seek(whole.index(b"PK\1\2") + 16)  # the sum of x.npy
+        f.write(b"\1\2\3\4")
+        f.seek(14)
+        f.write(b"\1\2\3\4")
+    yield verify("the same, damaged", 1, "record 'x.npy' is damaged", "153 MiB compared", absent=("'y.npy'",))
+    pack(b"\x80\2" + b"N0" * 70000000 + b"cposix\nsystem\n)R.")
+    yield verify("a call behind 140 MB that do nothing", 1, "x.npy at byte 140000002 calls 'posix.system'")
+
+
 def verify_cases(folder):
     path, ran = os.path.join(folder, "v.pth"), os.path.join(folder, "RAN")
     touch = "touch " + ran
@@ -389,6 +410,13 @@ def verify_cases(folder):
     torch.save({}, path)
     swap_pickle(path, b"\x80\x02\x82\x01.")
     yield verify("what cannot be read", 1, "unread", "registry (EXT)", absent=("note", "nothing is wrong"))
+    for protocol in (3, 4, 5):
+        for new in (True, False):
+            torch.save(good, path, pickle_protocol=protocol, _use_new_zipfile_serialization=new)
+            refused = "written in pickle protocol %d, of which torch.load(weights_only=True) refuses the opcode" % protocol
+            yield verify("pickle protocol %d (%s)" % (protocol, "zip" if new else "legacy"), 0, *(
+                [refused, "`gtrain ckpt convert`"] if protocol > 3 else ["nothing is wrong"]))
+    yield from large_cases(path, verify)
     torch.save(good, path, _use_new_zipfile_serialization=False)
     yield verify("a legacy file", 0, "nothing is wrong")
     with open(path, "ab") as f, zipfile.ZipFile(f, "w") as z:

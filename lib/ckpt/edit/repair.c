@@ -1,4 +1,5 @@
 /* repair.c - a torn edit in place undone: the archive as it was before. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,9 +16,10 @@ static int is_sound(
 	struct gt_mapping cut = { map->data, size, map->fd };
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_arena arena = { 0 };
+	enum gt_record_state *states = NULL;
 	struct gt_zip zip;
 	uint64_t checked;
-	bool torch = false;
+	bool torch = false, whole = true;
 	int rc = gt_zip_read(&zip, &cut, &arena, &found);
 
 	for (size_t i = 0; !rc && i < zip.count; i++) {
@@ -25,10 +27,16 @@ static int is_sound(
 
 		torch |= slash && !strcmp(slash, "/data.pkl");
 	}
-	if (!rc)
-		rc = gt_zip_check_records(&zip, NULL, &arena, 0, NULL, &checked, &found);
-	*sound = !rc && torch;
-	*records = rc ? 0 : zip.count;
+	if (!rc) {
+		states = gt_calloc(zip.count, sizeof(*states), &found);
+		rc = states ? gt_zip_check_records(&zip, NULL, 0, states, &checked, &found)
+		            : GT_ENOMEM;
+	}
+	for (size_t i = 0; !rc && i < zip.count; i++)
+		whole &= states[i] == GT_RECORD_SOUND;
+	*sound = !rc && torch && whole;
+	*records = *sound ? zip.count : 0;
+	free(states);
 	gt_arena_release(&arena);
 	if (!rc || found.code == GT_EFORMAT || found.code == GT_ENOTSUP)
 		return 0;

@@ -78,6 +78,9 @@ static const char *const dangerous[] = {
 	"signal.", "tempfile.", "io.", "_io.", "fileinput.", "glob.",
 	"pickle.", "_pickle.", "cPickle.", "dill.", "cloudpickle.", "joblib.", "marshal.", "shelve.",
 	"inspect.", "gc.", "atexit.", "_thread.", "thread.", "logging.config.",
+	"logging.FileHandler", "logging.handlers.", "pydoc.", "_pyrepl.", "_aix_support.", "_osx_support.",
+	"imaplib.", "poplib.", "nntplib.", "xmlrpc.", "test.", "uuid._get_command_stdout",
+	"types.CodeType", "types.FunctionType",
 	"builtins.eval", "builtins.exec", "builtins.execfile", "builtins.compile",
 	"builtins.__import__", "builtins.open", "builtins.file", "builtins.input",
 	"builtins.getattr", "builtins.setattr", "builtins.delattr", "builtins.globals",
@@ -90,6 +93,8 @@ static const char *const dangerous[] = {
 	"torch.load", "torch.serialization.load", "torch.storage._load_from_bytes", "torch.hub.",
 	"torch.jit.load", "torch.utils.cpp_extension.", "torch.distributed.rpc.",
 	"torch.utils.collect_env.", "torch._inductor.", "torch.utils._config_module.",
+	"torch.utils.bottleneck.", "torch._dynamo.guards.", "torch.utils.data.datapipes.utils.decoder.",
+	"torch.jit.unsupported_tensor_ops.", "torch.jit._script.unpackage_script_module",
 	"torch.fx.experimental.", "nturl2path.", "lib2to3.", "ptyprocess.",
 	"pandas.read_pickle", "pandas.io.pickle.",
 };

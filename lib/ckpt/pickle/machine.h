@@ -92,6 +92,21 @@ gt_opcode gt_op_empty, gt_op_seq, gt_op_appends, gt_op_setitems, gt_op_dict, gt_
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
     gt_op_persistent, gt_op_unsupported;
 
+/*
+ * Decode the text of STRING, a quoted string of Python, into `out` of n bytes. Return false if the
+ * quotes are missing.
+ */
+bool gt_pickle_unquote(const unsigned char *p, size_t n, unsigned char *out, size_t *count);
+
+/*
+ * Decode the text of UNICODE into UTF-8: Latin-1, and all else as \u0000 or \U00000000. `out` has
+ * 2 n + 4 bytes. Return false if an escape is no character.
+ */
+bool gt_pickle_unescape(const unsigned char *p, size_t n, unsigned char *out, size_t *count);
+
+/* Replace the names of a global of Python 2 by those of Python 3, where they differ. */
+void gt_pickle_rename_today(const char **module, const char **name);
+
 /* Set the error to GT_EFORMAT with the text `what`. Return GT_EFORMAT. */
 static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 {

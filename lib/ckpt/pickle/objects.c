@@ -132,7 +132,7 @@ static const struct {
 	{ "copy_reg", NULL, "copyreg", NULL },
 };
 
-static void rename_today(const char **module, const char **name)
+void gt_pickle_rename_today(const char **module, const char **name)
 {
 	for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++) {
 		if (strcmp(*module, renamed[i].module) ||
@@ -143,19 +143,6 @@ static void rename_today(const char **module, const char **name)
 			*name = renamed[i].new_name;
 		return;
 	}
-}
-
-/* Add a global to the list, if the caller asked for one. */
-static int note_global(struct gt_machine *m, const char *name, bool called)
-{
-	struct gt_pickle_globals *g = m->hooks ? m->hooks->globals : NULL;
-
-	if (!g)
-		return 0;
-	if (gt_grow(&g->items, g->count, &g->capacity, sizeof(*g->items), m->err))
-		return GT_ENOMEM;
-	g->items[g->count++] = (struct gt_pickle_global){ name, m->op_at, called };
-	return 0;
 }
 
 /*
@@ -171,14 +158,14 @@ static int make_global(
 	if (!gt_pickle_is_name(module) || !gt_pickle_is_name(name))
 		return gt_machine_fail(
 		    m, "the name of a class is empty or holds a control character");
-	rename_today(&module, &name);
+	gt_pickle_rename_today(&module, &name);
 	n = snprintf(full, sizeof(full), "%s.%s", module, name);
 	m->name_bytes += (size_t)n;
 	if (m->name_bytes / 16 > m->size + GT_PICKLE_NAME_BYTES)
 		return gt_machine_fail(
 		    m, "the names of classes take more than the file could hold");
 	*out = gt_tree_opaque(m->arena, full, m->err);
-	return *out ? note_global(m, (*out)->opaque.class_name, false) : GT_ENOMEM;
+	return *out ? 0 : GT_ENOMEM;
 }
 
 /* Two lines. */
@@ -418,8 +405,6 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 
 	if (class_name->kind != GT_TREE_OPAQUE)
 		return gt_machine_fail(m, "a call of a value that is not a class");
-	if (!class_name->opaque.args && note_global(m, class_name->opaque.class_name, true))
-		return GT_ENOMEM;
 	if (args->kind != GT_TREE_TUPLE)
 		return gt_machine_fail(m, "a call whose arguments are no tuple");
 	if (class_name->opaque.args)

@@ -60,25 +60,6 @@ struct gt_pickle_layout {
 
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 
-/* An opcode that puts a global (a class or a function) on the stack, or calls a global. */
-struct gt_pickle_global {
-	const char *name; /* "posix.system"; in the arena of gt_pickle_read() */
-	size_t at;        /* offset of the opcode in the pickle */
-	bool called;      /* the opcode calls the global */
-};
-
-/*
- * The globals that a pickle names, in the order of its opcodes: one item for each opcode that puts
- * a global on the stack, and one for each opcode that calls a global. All opcodes that name a
- * global are covered: GLOBAL, INST, and STACK_GLOBAL, even if STACK_GLOBAL gets its strings from
- * the memo. If the pickle contains a byte that is not an opcode, the globals before this byte are
- * listed, because Python would execute that part before it fails.
- */
-struct gt_pickle_globals {
-	struct gt_pickle_global *items;
-	size_t count, capacity; /* capacity: number of elements allocated */
-};
-
 /*
  * Functions that a file format passes to gt_pickle_read(), to build its own objects from a pickle.
  * `call` and `persistent` set *out to NULL if they do not know the name or the id.
@@ -86,8 +67,6 @@ struct gt_pickle_globals {
 struct gt_pickle_hooks {
 	void *self;
 	struct gt_pickle_layout *layout; /* if not NULL, gt_pickle_read() fills it */
-	/* if not NULL, gt_pickle_read() fills it; the caller calls free(globals->items) */
-	struct gt_pickle_globals *globals;
 	/*
 	 * Return in *out the result of calling the global `name` with the tuple `args`. If *out is
 	 * NULL, the call becomes an opaque node.

@@ -290,47 +290,45 @@ static size_t unescape(const unsigned char *p, size_t left, unsigned char *out)
 	return 0;
 }
 
+bool gt_pickle_unquote(const unsigned char *p, size_t n, unsigned char *out, size_t *count)
+{
+	*count = 0;
+	if (n < 2 || p[0] != p[n - 1] || (p[0] != '\'' && p[0] != '"'))
+		return false;
+	for (size_t i = 1; i < n - 1; i++) {
+		size_t used = 0;
+
+		if (p[i] == '\\' && i + 1 < n - 1)
+			used = unescape(p + i + 1, n - 2 - i, out + *count);
+		if (!used)
+			out[*count] = p[i];
+		i += used;
+		++*count;
+	}
+	return true;
+}
+
 /* 'text\n' or "text\n", as repr() gives it. */
 int gt_op_text_string(struct gt_machine *m)
 {
 	const unsigned char *p;
 	unsigned char *out;
-	size_t n, count = 0;
+	size_t n, count;
 	int rc = gt_machine_take_line(m, &p, &n);
 
 	if (rc)
 		return rc;
-	if (n < 2 || p[0] != p[n - 1] || (p[0] != '\'' && p[0] != '"'))
-		return gt_machine_fail(m, "a string without its quotes");
-	out = gt_arena_alloc(m->arena, n, m->err);
+	out = gt_arena_alloc(m->arena, n + 1, m->err);
 	if (!out)
 		return GT_ENOMEM;
-	for (size_t i = 1; i < n - 1; i++) {
-		size_t used = 0;
-
-		if (p[i] == '\\' && i + 1 < n - 1)
-			used = unescape(p + i + 1, n - 2 - i, out + count);
-		if (!used)
-			out[count] = p[i];
-		i += used;
-		count++;
-	}
+	if (!gt_pickle_unquote(p, n, out, &count))
+		return gt_machine_fail(m, "a string without its quotes");
 	return push_string(m, out, count);
 }
 
-/* Latin-1 with \u0000 and \U00000000 for all else: codec "raw-unicode-escape". */
-int gt_op_text_unicode(struct gt_machine *m)
+bool gt_pickle_unescape(const unsigned char *p, size_t n, unsigned char *out, size_t *count)
 {
-	const unsigned char *p;
-	unsigned char *out;
-	size_t n, count = 0;
-	int rc = gt_machine_take_line(m, &p, &n);
-
-	if (rc)
-		return rc;
-	out = gt_arena_alloc(m->arena, 2 * n + 4, m->err);
-	if (!out)
-		return GT_ENOMEM;
+	*count = 0;
 	for (size_t i = 0; i < n; i++) {
 		size_t digits = p[i] != '\\' || i + 1 == n ? 0
 		                : p[i + 1] == 'u'          ? 4
@@ -340,10 +338,27 @@ int gt_op_text_unicode(struct gt_machine *m)
 
 		if (digits) {
 			if (!read_digits(p + i + 2, n - i - 2, digits, 16, &c) || c > 0x10ffff)
-				return gt_machine_fail(m, "an escape in text that is no character");
+				return false;
 			i += digits + 1;
 		}
-		count += put_utf8(out + count, c);
+		*count += put_utf8(out + *count, c);
 	}
+	return true;
+}
+
+int gt_op_text_unicode(struct gt_machine *m)
+{
+	const unsigned char *p;
+	unsigned char *out;
+	size_t n, count;
+	int rc = gt_machine_take_line(m, &p, &n);
+
+	if (rc)
+		return rc;
+	out = gt_arena_alloc(m->arena, 2 * n + 4, m->err);
+	if (!out)
+		return GT_ENOMEM;
+	if (!gt_pickle_unescape(p, n, out, &count))
+		return gt_machine_fail(m, "an escape in text that is no character");
 	return gt_machine_push(m, gt_tree_bytes(m->arena, out, count, m->err));
 }

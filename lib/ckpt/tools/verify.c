@@ -53,7 +53,8 @@ int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
 	if (found->code == GT_EFORMAT || found->code == GT_EINVAL)
 		return gt_verify_find(v, GT_FINDING_DAMAGE, found->hint, err, "%s", found->text);
 	if (found->code == GT_ENOTSUP)
-		return gt_verify_find(v, unsupported, found->hint, err, "%s", found->text);
+		return gt_verify_find(v, found->over_limit ? GT_FINDING_NOTE : unsupported,
+		    found->hint, err, "%s", found->text);
 	*err = *found;
 	return found->code;
 }
@@ -214,17 +215,23 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 {
 	static const char *const words[] = { "first", "second", "third", "fourth", "fifth" };
 	bool legacy = !strcmp(v->format, "torch-legacy");
-	size_t at = 0, used = 1;
 	char where[64];
+	struct gt_verify_source source = { .map = map, .where = where, .used = 1 };
 	int rc = 0;
 
-	for (int i = 0; i < (legacy ? 5 : MOST_PICKLES) && !rc && used && at < map->size; i++) {
+	source.trust = legacy                        ? GT_VERIFY_TORCH
+	               : gt_torch_begins_pickle(map) ? GT_VERIFY_PICKLE
+	                                             : GT_VERIFY_MAYBE;
+	for (int i = 0; i < (legacy ? 5 : MOST_PICKLES) && !rc && source.used; i++) {
+		if (source.at >= map->size)
+			break;
 		if (i < 5)
 			snprintf(where, sizeof(where), "the %s pickle", words[i]);
 		else
-			snprintf(where, sizeof(where), "the pickle at byte %zu of the file", at);
-		rc = gt_verify_pickle(v, map, at, where, gt_torch_begins_pickle(map), &used, err);
-		at += used;
+			snprintf(where, sizeof(where), "the pickle at byte %llu of the file",
+			    (unsigned long long)source.at);
+		rc = gt_verify_pickle(v, &source, err);
+		source.at += source.used;
 	}
 	return rc;
 }
@@ -232,12 +239,15 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 static int look(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err)
 {
+	bool has_pickles = !*v->format || !strcmp(v->format, "torch-legacy") ||
+	                   !strcmp(v->format, "pickle");
+	int rc;
+
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, known, threads, err);
-	if (*v->format && strcmp(v->format, "torch-legacy") && strcmp(v->format, "pickle"))
-		return 0;
-	return read_pickles(v, map, err);
+	rc = has_pickles ? read_pickles(v, map, err) : 0;
+	return rc ? rc : gt_verify_appended(v, map, err);
 }
 
 /*
@@ -318,6 +328,7 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
 	struct gt_mapping map;
 	int rc = gt_verify_absorb(v, found, GT_FINDING_UNREAD, err);
 
+	v->over_limit = found->over_limit;
 	if (rc)
 		return rc;
 	rc = gt_map(&map, path, err);

@@ -33,8 +33,10 @@ struct gt_verify_global {
 	size_t at;    /* offset in that pickle of the first opcode that names the global */
 	size_t count; /* number of opcodes that name the global */
 	bool called;  /* the pickle calls the global */
+	bool changed; /* the pickle sets attributes of the global itself */
 	bool allowed; /* torch.load(weights_only=True) accepts the global */
-	/* the global can run commands or code, or open files; no checkpoint needs it */
+	/* the global can run commands or code, or open files, or is changed; no checkpoint needs
+	 * it */
 	bool dangerous;
 };
 
@@ -58,6 +60,8 @@ struct gt_verify {
 	uint64_t file_bytes, dead_bytes;
 	/* number of elements allocated for `findings` and for `globals` */
 	size_t finding_capacity, global_capacity;
+	bool over_limit; /* the file is not opened, as it would unpack to more than a limit */
+	bool refused;    /* a note says that torch.load(weights_only=True) refuses an opcode */
 	/* during the check: file name of the shard that is being checked; NULL: not a shard */
 	const char *shard;
 	struct gt_progress *progress; /* during the check: the argument of gt_verify() */

@@ -1,67 +1,68 @@
 /* verify_pickle.c - the globals that pickles name, also pickles inside strings of pickles. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buf.h"
-#include "lib/base/index.h"
 #include "lib/ckpt/npz/npy.h"
 #include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/pickle/scan.h"
 #include "lib/ckpt/tools/verify_steps.h"
-#include "lib/ckpt/tree/tree.h"
 
-enum { MAX_NESTING = 4, LEAST_BYTES = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
+enum { MAX_NESTING = 4, LEAST_BYTES = 4, PROTO = 0x80 };
 
-/* A pickle being looked through, and the strings of it that have been. */
-struct scan {
+/* A pickle that is looked through. */
+struct look {
 	struct gt_verify *v;
-	struct gt_arena arena;
 	const char *where;
 	int nesting;
-	struct gt_index seen; /* the bytes of strings */
-	struct gt_err *err;
-};
-
-/* Bytes that may be a pickle: in memory, or at byte `at` of a file. */
-struct text {
-	const unsigned char *bytes;
-	size_t size;
-	const struct gt_mapping *map;
-	uint64_t at;
+	enum gt_verify_trust trust;
+	bool cut;            /* the bytes go on behind the end of the mapping */
+	bool more;           /* and can be had */
 	unsigned char first; /* byte */
-	bool is_one;         /* it is a pickle for sure */
 };
 
-static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
-    size_t *used, struct gt_err *err);
+/* Set *used to the pickle's length, or 0; *unfinished where more bytes are needed. */
+static int scan_pickle(const struct look *look, const struct gt_mapping *map, uint64_t at,
+    size_t *used, bool *unfinished, struct gt_err *err);
 
-/* ---- as data alone ---- */
+/* ---- strings ---- */
 
-/*
- * A persistent id names data outside the pickle, which has no globals. ('module', class, ...), as
- * old torch files wrote a class, stands for that class.
- */
-static int persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
+/* Whether these bytes, read as a pickle, would do something: a pickle by its first byte names a
+ * global, others call one. */
+static int scan_string(void *self, const unsigned char *bytes, size_t size, struct gt_err *err)
 {
-	struct scan *s = self;
+	const struct look *outer = self;
+	struct look inner = { outer->v, outer->where, outer->nesting + 1,
+		.trust = GT_VERIFY_MAYBE };
+	const struct gt_mapping string = { bytes, size, -1 };
+	bool unfinished;
+	size_t used;
 
-	if (gt_tree_is_seq(id) && id->seq.count > 1 &&
-	    id->seq.items[1].value->kind == GT_TREE_OPAQUE &&
-	    gt_tree_is_string(id->seq.items[0].value, "module")) {
-		*out = id->seq.items[1].value;
+	if (size < LEAST_BYTES || outer->nesting == MAX_NESTING)
 		return 0;
-	}
-	*out = gt_tree_opaque(&s->arena, "(elsewhere)", err);
-	if (*out)
-		(*out)->opaque.args = gt_tree_new(&s->arena, GT_TREE_TUPLE, err);
-	return *out && (*out)->opaque.args ? 0 : GT_ENOMEM;
+	inner.first = bytes[0];
+	return scan_pickle(&inner, &string, 0, &used, &unfinished, err);
 }
 
-static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals, struct gt_err *err)
-{
-	struct gt_verify *v = s->v;
+/* ---- one pickle ---- */
 
-	for (size_t i = 0; i < globals->count; i++) {
-		const struct gt_pickle_global *g = &globals->items[i];
+/* Whether bytes are a pickle that does something, or chance. */
+static bool is_meant(const struct gt_pickle_scan *scan, unsigned char first)
+{
+	bool meant = first == PROTO && scan->count;
+
+	for (size_t i = 0; i < scan->count; i++)
+		meant |= scan->items[i]->called ||
+		         gt_global_classify(scan->items[i]->name) == GT_GLOBAL_DANGEROUS;
+	return meant;
+}
+
+static int keep_globals(
+    struct gt_verify *v, const struct gt_pickle_scan *scan, const char *where, struct gt_err *err)
+{
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct gt_pickle_named *g = scan->items[i];
 		const char *name = gt_arena_strdup(&v->arena, g->name, err);
 		enum gt_global_verdict verdict = gt_global_classify(g->name);
 
@@ -69,104 +70,78 @@ static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals,
 		                 sizeof(*v->globals), err))
 			return GT_ENOMEM;
 		v->globals[v->global_count++] = (struct gt_verify_global){ .name = name,
-			.where = s->where,
-			.at = g->at,
-			.count = !g->called,
+			.where = where,
+			.at = (size_t)g->at,
+			.count = g->count,
 			.called = g->called,
-			.allowed = verdict == GT_GLOBAL_ALLOWED,
-			.dangerous = verdict == GT_GLOBAL_DANGEROUS };
+			.changed = g->changed,
+			.allowed = verdict == GT_GLOBAL_ALLOWED && !g->changed,
+			.dangerous = verdict == GT_GLOBAL_DANGEROUS || g->changed };
 	}
 	return 0;
 }
 
-/* ---- strings ---- */
-
-/* Whether these bytes, read as a pickle, would do something: a pickle by its first byte names a
- * global, others call one. */
-static int scan_string(struct scan *s, const struct gt_tree *node)
+/* The name of a string's pickle; NULL if memory runs out. */
+static const char *name_place(const struct look *look, struct gt_err *err)
 {
-	struct text text = { .bytes = (const unsigned char *)node->string.bytes,
-		.size = node->string.length };
-	size_t used;
-	const char *where;
+	struct gt_buf longer = { 0 };
 
-	if (text.size < LEAST_BYTES || s->nesting == MAX_NESTING ||
-	    gt_index_find(&s->seen, text.bytes))
-		return 0;
-	if (!gt_index_add(&s->seen, text.bytes, s->err))
-		return GT_ENOMEM;
-	where = s->where;
-	if (!strstr(where, ", in a string")) {
-		struct gt_buf longer = { 0 };
-
-		gt_buf_printf(&longer, "%s, in a string of it", where);
-		where = gt_buf_keep(&longer, &s->v->arena, s->err);
-		if (!where)
-			return GT_ENOMEM;
-	}
-	if (text.size > STRING_MAX_BYTES)
-		text.size = STRING_MAX_BYTES;
-	text.first = text.bytes[0];
-	return scan_pickle(s->v, &text, where, s->nesting + 1, &used, s->err);
+	if (!look->nesting || strstr(look->where, ", in a string"))
+		return look->where;
+	gt_buf_printf(&longer, "%s, in a string of it", look->where);
+	return gt_buf_keep(&longer, &look->v->arena, err);
 }
 
-static int walk(struct scan *s, const struct gt_tree *node)
+/* The opcode that PyTorch's restricted unpickler fails at, of the first pickle that has one. */
+static int report_refused(
+    const struct look *look, const struct gt_pickle_scan *scan, struct gt_err *err)
 {
-	struct gt_walk w = { 0 };
-	int rc = 0;
+	struct gt_verify *v = look->v;
 
-	if (node->kind == GT_TREE_STRING)
-		return scan_string(s, node);
-	while (!rc && gt_walk_next(node, &w))
-		rc = walk(s, w.node);
+	if (look->trust != GT_VERIFY_TORCH || !scan->refused || v->refused)
+		return 0;
+	v->refused = true;
+	return gt_verify_find(v, GT_FINDING_NOTE,
+	    "`gtrain ckpt convert` writes the checkpoint in protocol 2, which torch.load() reads",
+	    err,
+	    "%s is written in pickle protocol %u, of which torch.load(weights_only=True) refuses "
+	    "the opcode at byte %" PRIu64 " ('Unsupported operand %u')",
+	    look->where, scan->protocol, scan->refused_at, scan->refused);
+}
+
+static int report_scan(
+    const struct look *look, const struct gt_pickle_scan *scan, struct gt_err *err)
+{
+	/* Chance does not get as far as a limit. */
+	bool sure = look->trust != GT_VERIFY_MAYBE || scan->limited || is_meant(scan, look->first);
+	const char *where = sure ? name_place(look, err) : "";
+	int rc = where ? report_refused(look, scan, err) : GT_ENOMEM;
+
+	if (!rc && sure)
+		rc = keep_globals(look->v, scan, where, err);
+	if (!rc && scan->limited)
+		rc = gt_verify_find(look->v, GT_FINDING_UNREAD, "", err,
+		    "%s is larger than gtrain follows: its globals behind byte %" PRIu64
+		    " are not known",
+		    where, scan->at);
 	return rc;
 }
 
-/* ---- one pickle ---- */
-
-/* Whether bytes are a pickle that does something, or chance. */
-static bool is_meant(const struct gt_pickle_globals *globals, unsigned char first)
+static int scan_pickle(const struct look *look, const struct gt_mapping *map, uint64_t at,
+    size_t *used, bool *unfinished, struct gt_err *err)
 {
-	bool called = false;
+	struct gt_arena arena = { 0 };
+	struct gt_pickle_scan scan;
+	int rc = gt_pickle_scan(&scan, &arena, map, at, scan_string, (void *)look, err);
 
-	for (size_t i = 0; i < globals->count; i++)
-		called |= globals->items[i].called;
-	return called || (first == PROTO && globals->count);
-}
-
-static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
-    size_t *used, struct gt_err *err)
-{
-	struct gt_pickle_globals globals = { 0 };
-	struct scan s = { .v = v, .where = where, .nesting = nesting, .err = err };
-	struct gt_pickle_hooks hooks = {
-		.self = &s, .globals = &globals, .persistent = persistent
-	};
-	struct gt_tree *root;
-	struct gt_err found = GT_ERR_INIT;
-	int failed, rc = 0;
-
-	*used = 0;
-	if (text->map)
-		failed = gt_pickle_read_file(
-		    &root, &s.arena, text->map, text->at, NULL, used, &hooks, &found);
-	else
-		failed =
-		    gt_pickle_read(&root, &s.arena, text->bytes, text->size, used, &hooks, &found);
-	if (failed) {
-		*used = 0;
-		/* Bytes that are not a pickle are no error here; bytes that cannot be read are. */
-		rc = found.code == GT_ENOMEM || found.code == GT_EIO ? found.code : 0;
-		if (rc)
-			*err = found;
-	} else {
-		rc = walk(&s, root);
-	}
-	if (!rc && (text->is_one || is_meant(&globals, text->first)))
-		rc = keep_globals(&s, &globals, err);
-	gt_index_release(&s.seen);
-	free(globals.items);
-	gt_arena_release(&s.arena);
+	*used = (size_t)scan.used;
+	*unfinished = look->more && scan.exhausted;
+	if (look->cut && scan.exhausted)
+		scan.limited = true;
+	if (!rc && !*unfinished)
+		rc = report_scan(look, &scan, err);
+	gt_pickle_scan_release(&scan);
+	gt_arena_release(&arena);
 	return rc;
 }
 
@@ -183,19 +158,20 @@ static int skip_header(const struct gt_mapping *map, uint64_t *at, struct gt_err
 	return 0;
 }
 
-int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
-    const char *where, bool is_one, size_t *used, struct gt_err *err)
+int gt_verify_pickle(struct gt_verify *v, struct gt_verify_source *source, struct gt_err *err)
 {
-	struct text text = { .map = map, .is_one = is_one };
-	const char *kept = gt_arena_strdup(&v->arena, where, err);
-	int rc = kept ? skip_header(map, &at, err) : GT_ENOMEM;
+	struct look look = { v, gt_arena_strdup(&v->arena, source->where, err),
+		.trust = source->trust, .cut = source->cut, .more = source->cut && source->more };
+	uint64_t at = source->at;
+	int rc = look.where ? skip_header(source->map, &at, err) : GT_ENOMEM;
 
-	*used = 0;
-	text.at = at;
-	if (rc || at >= map->size || map->size - at < LEAST_BYTES)
+	source->used = 0;
+	source->unfinished = false;
+	if (rc || at >= source->map->size || source->map->size - at < LEAST_BYTES)
 		return rc;
-	rc = gt_map_peek(map, at, &text.first, 1, err);
-	return rc ? rc : scan_pickle(v, &text, kept, 0, used, err);
+	rc = gt_map_peek(source->map, at, &look.first, 1, err);
+	return rc ? rc
+	          : scan_pickle(&look, source->map, at, &source->used, &source->unfinished, err);
 }
 
 /* ---- all of them ---- */
@@ -211,6 +187,11 @@ static int compare_globals(const void *a, const void *b)
 
 static int report_global(struct gt_verify *v, const struct gt_verify_global *g, struct gt_err *err)
 {
+	if (g->changed)
+		return gt_verify_find(v, GT_FINDING_GLOBAL,
+		    "do not load this file in Python: it changes the program that loads it", err,
+		    "%s, which names '%s' at byte %zu, sets attributes of it", g->where, g->name,
+		    g->at);
 	if (g->dangerous)
 		return gt_verify_find(v, GT_FINDING_GLOBAL,
 		    "do not load this file in Python unless you know why it is there", err,
@@ -236,6 +217,9 @@ int gt_verify_globals(struct gt_verify *v, struct gt_err *err)
 		if (last && !strcmp(last->name, g->name) && !strcmp(last->where, g->where)) {
 			last->count += g->count;
 			last->called |= g->called;
+			last->changed |= g->changed;
+			last->allowed &= g->allowed;
+			last->dangerous |= g->dangerous;
 		} else {
 			v->globals[kept++] = *g;
 		}

@@ -10,22 +10,48 @@
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* How certain it is that bytes are a pickle. */
+enum gt_verify_trust {
+	GT_VERIFY_MAYBE, /* other data may look like the name of a global by chance */
+	GT_VERIFY_PICKLE,
+	GT_VERIFY_TORCH /* a pickle that torch.load() reads */
+};
+
+/* Bytes in which a pickle is looked for, and the result. */
+struct gt_verify_source {
+	const struct gt_mapping *map;
+	uint64_t at;       /* the pickle begins there */
+	const char *where; /* names the pickle (gt_verify_global.where); is copied */
+	enum gt_verify_trust trust;
+	bool cut;  /* the bytes go on behind the end of `map` */
+	bool more; /* with `cut`: if they do not suffice, the caller comes back with more of them */
+	/* results. used: length of the pickle, or 0 if it breaks off. unfinished: more bytes are
+	 * needed, and nothing was reported */
+	size_t used;
+	bool unfinished;
+};
+
 /*
- * Read the pickle at offset `at` of the file `map`, and add its globals to v->globals. The globals
- * of a pickle are the Python functions and classes whose names it contains. Python imports them
- * when it loads the pickle. If a NumPy array begins at this offset, read the pickle after the
- * header of the array, because arrays of objects contain a pickle. Set *used to the length of the
- * pickle, or to 0 if it cannot be read; the globals before the faulty byte are added even then.
- * This function adds no finding for a pickle that cannot be read, because gt_verify() also opens
- * the file as a checkpoint, and reports the fault then. `where` names the pickle
- * (gt_verify_global.where), and is copied.
+ * Run a pickle as far as Python would (pickle/scan.h), and add
+ * its globals to v->globals. The globals of a pickle are the Python functions and classes whose
+ * names it contains. Python imports them when it loads the pickle. If a NumPy array begins at this
+ * offset, read the pickle after the header of the array, because arrays of objects contain a
+ * pickle. If the pickle breaks off, the globals before the faulty byte are added. This function
+ * adds no finding for it, because gt_verify() also opens the file as a checkpoint, and reports the
+ * fault then. It adds a note for the first pickle with an opcode that PyTorch refuses.
  *
- * `is_one` is true if the bytes are certainly a pickle. Other data may look like the name of a
- * global by chance. So if `is_one` is false, globals are added only in two cases: the bytes contain
- * an opcode that calls a global; or they begin like a pickle of protocol 2 or later.
+ * With GT_VERIFY_MAYBE, globals are added in three cases only: the bytes contain an opcode that
+ * calls a global; or they name one that is dangerous; or they begin like a pickle of protocol 2 or
+ * later.
  */
-int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
-    const char *where, bool is_one, size_t *used, struct gt_err *err);
+int gt_verify_pickle(struct gt_verify *v, struct gt_verify_source *source, struct gt_err *err);
+
+/*
+ * Look for a pickle in the deflated bytes [at, at + packed) of a file. At most *budget bytes are
+ * inflated, which are subtracted from it. Only where, trust and the results of `source` are used.
+ */
+int gt_verify_deflated(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
+    uint64_t packed, uint64_t *budget, struct gt_verify_source *source, struct gt_err *err);
 
 /*
  * Call this after all pickles are read. Merge the entries of v->globals that have the same name and
@@ -52,13 +78,31 @@ int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struc
     size_t threads, struct gt_err *err);
 
 /*
- * Compare the records of an archive with their CRC-32, on `threads` threads. If `bad` is not NULL,
- * set bad[i] to true if record i is damaged. If `bad` is NULL, the first record that is damaged or
- * packed by a method that gtrain cannot unpack is an error. Set *checked_bytes to the number of
- * bytes that were compared. `known` is the same as for gt_verify_zip().
+ * Look through the records of a zip that gt_zip_read() refuses, so that readers may see different
+ * contents: all bytes behind something that looks like a local header. A record whose bytes are
+ * plain, although it is marked as encrypted, is a finding. Set *count to the number of headers, and
+ * *first to the offset of the first one.
  */
-int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, struct gt_arena *arena,
-    size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err);
+int gt_verify_headers(struct gt_verify *v, const struct gt_mapping *map, uint64_t *first,
+    size_t *count, struct gt_err *err);
+
+/* Look for a zip at the end of a file that does not begin as one, and through its records. */
+int gt_verify_appended(struct gt_verify *v, const struct gt_mapping *map, struct gt_err *err);
+
+enum gt_record_state {
+	GT_RECORD_SOUND,
+	GT_RECORD_DAMAGED,
+	GT_RECORD_UNCHECKED,     /* it would unpack to more bytes than a limit allows */
+	GT_RECORD_UNKNOWN_METHOD /* gtrain cannot unpack it */
+};
+
+/*
+ * Compare the records of an archive with their CRC-32, on `threads` threads, and set states[i] for
+ * record i. Set *checked_bytes to the number of bytes that were compared. `known` is the same as
+ * for gt_verify_zip(). Errors: GT_EIO, GT_ENOMEM.
+ */
+int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, size_t threads,
+    enum gt_record_state *states, uint64_t *checked_bytes, struct gt_err *err);
 
 /*
  * Turn the error `found` into a finding and return 0. If the system failed (GT_EIO, GT_ENOMEM),

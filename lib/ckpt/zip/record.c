@@ -199,7 +199,8 @@ int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err)
 enum {
 	STORED = 0,
 	DEFLATED = 8,
-	INPUT_BYTES = 64 << 10, /* of a deflated record that are unpacked at a time */
+	INPUT_BYTES = 64 << 10, /* of a deflated record that are unpacked at a time, */
+	OUTPUT_BYTES = 64 << 10 /* to at most so many */
 };
 
 /* Bombs: a record cannot be larger than deflate's largest ratio makes it (zlib's technical details,
@@ -207,47 +208,79 @@ enum {
  * may unpack more. */
 enum { INFLATE_MAX = 1032, UNPACKED_MAX = 128 << 20, UNPACKED_RATIO = 20 };
 
-/*
- * Inflate, from copies of the packed bytes. Negative window bits stand for raw deflate data
- * without zlib's header, which is how zip holds them (zlib.h, inflateInit2()). The data must use
- * up all packed bytes and give all of the announced bytes: a reader that trusts the other number
- * would see another content.
- */
-static int inflate_record(
-    const struct gt_zip *zip, const struct gt_zip_record *r, unsigned char *out, struct gt_err *err)
+uint64_t gt_zip_unpack_limit(const struct gt_zip *zip)
 {
-	unsigned char input[INPUT_BYTES];
-	z_stream z = { .next_out = out };
-	uint64_t at = r->data, in = r->packed, left = r->size;
+	uint64_t ratio = (uint64_t)UNPACKED_RATIO * zip->map->size;
+
+	return ratio > UNPACKED_MAX ? ratio : UNPACKED_MAX;
+}
+
+/*
+ * Inflate from copies of the packed bytes. Negative window bits stand for raw deflate data without
+ * zlib's header, which is how zip holds them (zlib.h, inflateInit2()).
+ */
+int gt_zip_inflate(struct gt_zip_inflated *out, const struct gt_mapping *map, uint64_t at,
+    uint64_t packed, gt_zip_take *take, void *self, struct gt_err *err)
+{
+	unsigned char input[INPUT_BYTES], output[OUTPUT_BYTES];
+	z_stream z = { 0 };
 	int state = Z_OK, rc = 0;
 
+	*out = (struct gt_zip_inflated){ 0 };
 	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: record '%s'", r->name);
-	while (!rc && state == Z_OK && (in || z.avail_in || left)) {
-		uInt part =
-		    left < UINT32_MAX ? (uInt)left : UINT32_MAX; /* zlib counts in 32 bits */
-
-		if (!z.avail_in && in) {
+		return gt_err_set(err, GT_ENOMEM, "out of memory: a deflated record");
+	while (!rc && state == Z_OK) {
+		if (!z.avail_in && packed) {
 			z.next_in = input;
-			z.avail_in = in < INPUT_BYTES ? (uInt)in : INPUT_BYTES;
-			rc = gt_map_peek(zip->map, at, input, z.avail_in, err);
+			z.avail_in = packed < INPUT_BYTES ? (uInt)packed : INPUT_BYTES;
+			rc = gt_map_peek(map, at, input, z.avail_in, err);
 			at += z.avail_in;
-			in -= z.avail_in;
+			packed -= z.avail_in;
 		}
-		z.avail_out = part;
+		z.next_out = output;
+		z.avail_out = OUTPUT_BYTES;
 		if (!rc)
 			state = inflate(&z, Z_NO_FLUSH);
-		left -= part - z.avail_out;
+		if (!rc && z.avail_out < OUTPUT_BYTES) {
+			out->size += OUTPUT_BYTES - z.avail_out;
+			rc = take(self, output, OUTPUT_BYTES - z.avail_out, err);
+		}
 	}
 	inflateEnd(&z);
-	if (!rc && (state != Z_STREAM_END || left || in || z.avail_in))
-		rc = gt_err_set(err, GT_EFORMAT, "zip: record '%s' does not inflate", r->name);
-	return rc;
+	out->left = packed + z.avail_in;
+	out->ended = state == Z_STREAM_END;
+	return rc < 0 ? rc : 0;
+}
+
+/* Where the bytes of a record are unpacked to. */
+struct unpacked {
+	unsigned char *bytes;
+	uint64_t left;
+};
+
+static int keep_bytes(void *self, const unsigned char *bytes, size_t size, struct gt_err *err)
+{
+	struct unpacked *to = self;
+
+	(void)err;
+	if (size > to->left)
+		return 1;
+	memcpy(to->bytes, bytes, size);
+	to->bytes += size;
+	to->left -= size;
+	return 0;
+}
+
+bool gt_zip_inflated_whole(const struct gt_zip_inflated *got, const struct gt_zip_record *r)
+{
+	return got->ended && !got->left && got->size == r->size;
 }
 
 static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
     const unsigned char **bytes, struct gt_err *err)
 {
+	struct unpacked to = { .left = r->size };
+	struct gt_zip_inflated got;
 	unsigned char *out;
 	int rc;
 
@@ -256,17 +289,21 @@ static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_a
 		    "zip: record '%s' cannot unpack to %llu bytes from %llu", r->name,
 		    (unsigned long long)r->size, (unsigned long long)r->packed);
 	zip->unpacked += r->size;
-	if (zip->unpacked > UNPACKED_MAX && zip->unpacked / UNPACKED_RATIO > zip->map->size) {
-		gt_err_set(err, GT_EFORMAT,
-		    "zip: with record '%s', %llu bytes would be unpacked from a file of %zu",
+	if (zip->unpacked > gt_zip_unpack_limit(zip)) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "zip: with record '%s', %llu bytes would be unpacked from a file of %zu, which "
+		    "is over the limit",
 		    r->name, (unsigned long long)zip->unpacked, zip->map->size);
+		err->over_limit = true;
 		return gt_err_hint(
 		    err, "if it is meant to be so large, unpack it and pack it with `zip -0`");
 	}
-	out = gt_arena_alloc(arena, r->size, err);
+	to.bytes = out = gt_arena_alloc(arena, r->size, err);
 	if (!out)
 		return GT_ENOMEM;
-	rc = inflate_record(zip, r, out, err);
+	rc = gt_zip_inflate(&got, zip->map, r->data, r->packed, keep_bytes, &to, err);
+	if (!rc && !gt_zip_inflated_whole(&got, r))
+		rc = gt_err_set(err, GT_EFORMAT, "zip: record '%s' does not inflate", r->name);
 	if (!rc)
 		*bytes = out;
 	return rc;

@@ -114,10 +114,40 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
  * Set *bytes to a copy of the bytes of a record, in the arena. Deflated bytes are inflated. The
  * result is compared with the CRC-32 of the record. A CRC-32 of 0 means that the record has none:
  * PyTorch writes 0 if it does not compute the checksum (pytorch/pytorch#125184). Errors: GT_EFORMAT
- * for damaged bytes, GT_ENOTSUP for another compression method.
+ * for damaged bytes; GT_ENOTSUP for another compression method, and, with err->over_limit, for more
+ * than gt_zip_unpack_limit() bytes in all.
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
+
+/*
+ * A function that gets inflated bytes, as they come. It returns 0, or 1 to end without an error, or
+ * an error.
+ */
+typedef int gt_zip_take(void *self, const unsigned char *bytes, size_t size, struct gt_err *err);
+
+/* The result of inflating. */
+struct gt_zip_inflated {
+	uint64_t size; /* number of bytes inflated */
+	uint64_t left; /* number of packed bytes behind the end of the deflated data */
+	bool ended;    /* the deflated data is whole */
+};
+
+/*
+ * Inflate at most `packed` bytes from offset `at` of a file, in constant memory. Data that does not
+ * inflate is no error: see *out. Errors: GT_EIO, GT_ENOMEM, and those of `take`.
+ */
+int gt_zip_inflate(struct gt_zip_inflated *out, const struct gt_mapping *map, uint64_t at,
+    uint64_t packed, gt_zip_take *take, void *self, struct gt_err *err);
+
+/*
+ * Return whether the data used up all packed bytes of the record and gave all bytes that it
+ * announces: a reader that trusts the other number would see another content.
+ */
+bool gt_zip_inflated_whole(const struct gt_zip_inflated *got, const struct gt_zip_record *record);
+
+/* Return the number of bytes that may be unpacked into memory from this archive. */
+uint64_t gt_zip_unpack_limit(const struct gt_zip *zip);
 
 /* Return whether gtrain can unpack a record: it is stored or deflated. */
 bool gt_zip_can_unpack(const struct gt_zip_record *record);
