@@ -63,6 +63,10 @@ static const struct {
 	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\"},{\"id\":9,\"content\":\"<s>x\"}") BYTE_LEVEL
 	    "," MODEL("") "}",
 	    "<s>xa<s>", "9 0 8" },
+	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\"},{\"id\":9,\"content\":\"<s>abcabc\"},"
+	            "{\"id\":10,\"content\":\"<s>abd\"},{\"id\":11,\"content\":\"<t>\"},"
+	            "{\"id\":12,\"content\":\"<s>a\"}") BYTE_LEVEL "," MODEL("") "}",
+	    "<s>abcab<s>abcabc<t><s>ab<s", "12 5 3 9 11 12 1" },
 	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\",\"rstrip\":true,\"special\":true},"
 	            "{\"id\":8,\"content\":\"<s>\"}") BYTE_LEVEL "," MODEL("") "}",
 	    "ab<s>  c", "3 8 6 6 2" },
@@ -352,6 +356,57 @@ static void test_long_words(void **state)
 
 /* Write to the text, at random, until the parent ends it. It is mostly UTF-8, or else it would be
  * copied when it is looked through. */
+/* ---- tokenizers that are made to take long ---- */
+
+/* Which keys collide is another matter in each vocabulary, so a file cannot choose them. */
+static void test_keys(void **state)
+{
+	struct gt_bpe_vocab v[2] = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	const unsigned char *text = (const unsigned char *)"a text of some bytes";
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(gt_bpe_vocab_init(&v[i], 4, &err), 0);
+	for (size_t n = 1; n <= 20; n++)
+		assert_true(gt_bpe_hash(&v[0].key, text, n) != gt_bpe_hash(&v[1].key, text, n));
+	assert_true(gt_bpe_hash_pair(&v[0].key, 1, 2) != gt_bpe_hash_pair(&v[1].key, 1, 2));
+	for (int i = 0; i < 2; i++)
+		gt_bpe_vocab_release(&v[i]);
+}
+
+/* Encode `size` bytes that are all the same. Returns the number of ids, or an error. */
+static int encode_same(const char *json, char byte, size_t size, struct gt_err *err)
+{
+	struct gt_bpe_ids ids = { 0 };
+	char *text = malloc(size);
+	struct gt_bpe *bpe;
+	int rc;
+
+	assert_non_null(text);
+	memset(text, byte, size);
+	if (gt_bpe_parse(&bpe, json, strlen(json), err))
+		fail_msg("%s", err->text);
+	rc = gt_bpe_encode(bpe, text, size, collect, NULL, &ids, NULL, err);
+	rc = rc ? rc : (int)ids.count;
+	gt_bpe_close(bpe);
+	free(ids.ids);
+	free(text);
+	return rc;
+}
+
+/* Patterns that try again a million times at each place, and at one place only. */
+static void test_slow_patterns(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(encode_same(SPLIT("a{0,1500}a{0,1500}b|a"), 'a', 20000, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "the tokenizer's pattern takes too long"));
+	assert_int_equal(encode_same(SPLIT("a{0,40}a{0,40}b|a"), 'a', 2000, &err), 2000);
+	assert_int_equal(encode_same(SPLIT("(?: )+x|(?: )+(?! )|a"), ' ', 9000, &err), 9000);
+}
+
 static _Noreturn void write_for_ever(volatile unsigned char *text, size_t size)
 {
 	static const unsigned char bytes[] = "\x80\xC4\xA0\xE2\x96\x81\xF0\xFF";
@@ -479,6 +534,8 @@ int main(void)
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_long_words),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_slow_patterns),
 		cmocka_unit_test(test_changing_text),
 		cmocka_unit_test(test_repair),
 		cmocka_unit_test(test_files),

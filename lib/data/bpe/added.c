@@ -5,16 +5,19 @@
 #include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
 
-/* By pass, first byte, and length, the longest first. */
+/* By pass, then by their bytes; a token that begins another one comes before it. */
 static int compare(const void *x, const void *y)
 {
 	const struct gt_bpe_added *a = x, *b = y;
+	size_t least = a->text.n < b->text.n ? a->text.n : b->text.n;
+	int order;
 
 	if (a->normalized != b->normalized)
 		return a->normalized ? 1 : -1;
-	if (a->text.p[0] != b->text.p[0])
-		return a->text.p[0] < b->text.p[0] ? -1 : 1;
-	return a->text.n < b->text.n ? 1 : a->text.n > b->text.n ? -1 : 0;
+	order = memcmp(a->text.p, b->text.p, least);
+	if (order || a->text.n != b->text.n)
+		return order ? order : a->text.n < b->text.n ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
 }
 
 static int compare_ids(const void *x, const void *y)
@@ -55,19 +58,44 @@ void gt_bpe_added_sort(struct gt_bpe_added_list *list)
 		}
 }
 
-/* The longest token that begins here, or NULL. */
+/* Among tokens [low, high), which agree in their first `at` bytes and are longer, the first whose
+ * next byte is at least `byte`. */
+static uint32_t find_byte(
+    const struct gt_bpe_added_list *list, uint32_t low, uint32_t high, size_t at, unsigned byte)
+{
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (list->tokens[middle].text.p[at] < byte)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * The longest token that begins here, or NULL. The tokens that agree with the text are a range that
+ * each further byte makes smaller, so a place takes as many steps as bytes that agree.
+ */
 static const struct gt_bpe_added *find_here(
     const struct gt_bpe_added_list *list, int pass, const unsigned char *p, size_t left)
 {
-	uint32_t end = list->first[pass][*p + 1];
+	uint32_t low = list->first[pass][*p], high = list->first[pass][*p + 1];
+	const struct gt_bpe_added *found = NULL;
 
-	for (uint32_t i = list->first[pass][*p]; i < end; i++) {
-		const struct gt_bpe_string *s = &list->tokens[i].text;
-
-		if (s->n <= left && !memcmp(p, s->p, s->n))
-			return &list->tokens[i];
+	for (size_t at = 1; low < high; at++) {
+		if (list->tokens[low].text.n == at) {
+			found = &list->tokens[low];
+			while (low < high && list->tokens[low].text.n == at)
+				low++;
+		}
+		if (at == left)
+			break;
+		low = find_byte(list, low, high, at, p[at]);
+		high = find_byte(list, low, high, at, p[at] + 1u);
 	}
-	return NULL;
+	return found;
 }
 
 static int add_item(struct gt_bpe_items *out, const unsigned char *p, size_t n, int32_t id,
@@ -122,7 +150,9 @@ static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsi
 	if (list->first[pass][0] == list->first[pass][256])
 		return split_pass(list, pass + 1, text, size, begins, out, err);
 	for (size_t i = 0; i < size && !rc;) {
-		const struct gt_bpe_added *found = find_here(list, pass, text + i, size - i);
+		const uint32_t *first = &list->first[pass][text[i]];
+		const struct gt_bpe_added *found =
+		    first[0] == first[1] ? NULL : find_here(list, pass, text + i, size - i);
 		size_t from = i, to;
 
 		if (!found) {

@@ -22,7 +22,7 @@ static bool is_joined(const struct gt_bpe_joins *j, uint32_t a, uint32_t b)
 
 	if (a < 128 && b < 128)
 		return j->ascii[a][b >> 6] >> (b & 63) & 1;
-	at = (uint32_t)(pair * 0x9E3779B97F4A7C15u >> 32) & j->mask;
+	at = (uint32_t)gt_bpe_hash_pair(j->key, a, b) & j->mask;
 	for (; j->pairs[at] != UINT64_MAX; at = (at + 1) & j->mask)
 		if (j->pairs[at] == pair)
 			return true;
@@ -32,7 +32,7 @@ static bool is_joined(const struct gt_bpe_joins *j, uint32_t a, uint32_t b)
 static void join(struct gt_bpe_joins *j, uint32_t a, uint32_t b)
 {
 	uint64_t pair = (uint64_t)a << 32 | b;
-	uint32_t at = (uint32_t)(pair * 0x9E3779B97F4A7C15u >> 32) & j->mask;
+	uint32_t at = (uint32_t)gt_bpe_hash_pair(j->key, a, b) & j->mask;
 
 	if (a < 128 && b < 128) {
 		j->ascii[a][b >> 6] |= (uint64_t)1 << (b & 63);
@@ -76,6 +76,7 @@ static int find_joins(struct gt_bpe *bpe, struct gt_err *err)
 	struct gt_bpe_joins *j = &bpe->chars.joins;
 
 	/* There are at most as many pairs as merges, and half of the slots are free. */
+	j->key = &v->key;
 	j->mask = v->merge_mask;
 	j->pairs = gt_calloc((size_t)j->mask + 1, sizeof(*j->pairs), err);
 	if (!j->pairs)

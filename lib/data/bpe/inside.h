@@ -34,8 +34,14 @@ struct gt_bpe_merge {
 	uint32_t rank, id;
 };
 
+/* A secret that hashes depend on, drawn for each vocabulary. */
+struct gt_bpe_key {
+	uint64_t words[2];
+};
+
 /* Hash tables in this struct use open addressing: after a collision, the next slot is tried. */
 struct gt_bpe_vocab {
+	struct gt_bpe_key key;
 	struct gt_bpe_string *tokens; /* [size], by id; p is NULL if no token has this id */
 	int size;
 	uint32_t *slots; /* [mask + 1], hash table from bytes to id + 1; 0: free slot */
@@ -45,9 +51,10 @@ struct gt_bpe_vocab {
 	struct gt_arena arena;
 };
 
-/* Return a hash of bytes, for tables with keys from untrusted files. Keys that are chosen to
- * collide can make a table slow, but the number of keys is limited. */
-uint64_t gt_bpe_hash(const unsigned char *p, size_t n);
+/* Return a hash of bytes, or of a pair of numbers, for tables with keys from untrusted files. All
+ * bits of it can be used. */
+uint64_t gt_bpe_hash(const struct gt_bpe_key *key, const unsigned char *p, size_t n);
+uint64_t gt_bpe_hash_pair(const struct gt_bpe_key *key, uint32_t a, uint32_t b);
 
 /* Allocate memory for tokens with ids below `size`. */
 int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err);
@@ -106,7 +113,7 @@ void gt_bpe_matcher_close(struct gt_bpe_matcher *m);
 
 /* Find the first match in text [n] at or after byte `from`, and set [*start, *end) to its range.
  * Without a match, both are n. A match is never empty. Errors: GT_EFORMAT if the search takes too
- * many steps. */
+ * many steps, or all searches with this matcher too long for so many bytes. */
 int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
     const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
     struct gt_err *err);
@@ -124,8 +131,7 @@ struct gt_bpe_added {
 };
 
 struct gt_bpe_added_list {
-	/* [count], owned; sorted by pass, then by first byte, then by length; longer tokens come
-	 * first */
+	/* [count], owned; sorted by pass, then by their bytes */
 	struct gt_bpe_added *tokens;
 	size_t count;
 	/* Tokens of pass p that begin with byte b are tokens[first[p][b]] up to, but not including,
@@ -172,6 +178,7 @@ struct gt_bpe_stage {
 /* A set of pairs of characters. The pair (a, b) is in the set if some merge joins a symbol that
  * ends with a and a symbol that begins with b. */
 struct gt_bpe_joins {
+	const struct gt_bpe_key *key; /* borrowed */
 	uint64_t *pairs; /* [mask + 1], hash table of a << 32 | b; UINT64_MAX: free slot */
 	uint32_t mask;
 	/* For a < 128 and b < 128: bit b of the 128 bits in ascii[a] is set if (a, b) is in the

@@ -1,9 +1,11 @@
 /* pattern.c - the reference's regular expressions, by PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
@@ -36,6 +38,10 @@ struct gt_bpe_matcher {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
+	/* The time that all matches have taken, and the bytes that they had. */
+	double used_s, last_s;
+	pthread_t thread; /* whose time last_s is */
+	uint64_t matches, bytes;
 };
 
 /* ---- from one syntax to the other ---- */
@@ -389,6 +395,39 @@ void gt_bpe_matcher_close(struct gt_bpe_matcher *m)
 	free(m);
 }
 
+/*
+ * PCRE2 limits the steps from one place of the text, but compiled patterns do not count all, and a
+ * text has many places. So their time in all is limited, by the bytes of the text. It is the
+ * thread's own time, on which the load of the machine has no influence, and it is looked at now and
+ * then, as that takes longer than a match.
+ */
+enum { MATCHES_PER_LOOK = 256 };
+
+static const double START_S = 1, BYTE_S = 20e-6; /* a usual pattern takes 0.1 us per byte */
+
+static double thread_seconds(void)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int check_time(struct gt_bpe_matcher *m, size_t at, struct gt_err *err)
+{
+	double now = thread_seconds();
+
+	if (m->matches > MATCHES_PER_LOOK && pthread_equal(m->thread, pthread_self()))
+		m->used_s += now - m->last_s;
+	m->thread = pthread_self();
+	m->last_s = now;
+	if (m->used_s < START_S + BYTE_S * (double)m->bytes)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "the tokenizer's pattern takes too long: %.1f s for %llu bytes, up to byte %zu",
+	    m->used_s, (unsigned long long)m->bytes, at);
+}
+
 int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
     const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
     struct gt_err *err)
@@ -414,5 +453,6 @@ int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
 		    "the tokenizer's pattern matches nothing at "
 		    "byte %zu",
 		    from);
-	return 0;
+	m->bytes += *end - from;
+	return ++m->matches % MATCHES_PER_LOOK ? 0 : check_time(m, from, err);
 }

@@ -1,24 +1,55 @@
 /* vocab.c - the tokens of a vocabulary by id and by text, and the merges by pair. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "lib/data/bpe/inside.h"
 
-uint64_t gt_bpe_hash(const unsigned char *p, size_t n)
+/*
+ * A fold multiplies to 128 bits and adds the halves without carry. With secret factors nobody can
+ * choose keys that collide, and it takes one multiplication for 8 bytes.
+ * Source: Wang Yi, wyhash, 2019; Go's run-time hashes strings so (runtime/hash64.go).
+ */
+static uint64_t fold(uint64_t a, uint64_t b)
 {
-	const uint64_t k = 0x9E3779B97F4A7C15u;
-	uint64_t h = n * k, word;
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t gt_bpe_hash(const struct gt_bpe_key *key, const unsigned char *p, size_t n)
+{
+	uint64_t h = key->words[0] ^ n, word;
 
 	for (; n >= 8; p += 8, n -= 8) {
 		memcpy(&word, p, 8);
-		h = (h ^ word) * k;
-		h ^= h >> 32;
+		h = fold(h ^ word, key->words[1]);
 	}
 	word = 0;
 	for (size_t i = 0; i < n; i++)
 		word |= (uint64_t)p[i] << (8 * i);
-	h = (h ^ word) * k;
-	return h ^ h >> 32;
+	return fold(h ^ word, key->words[1]);
+}
+
+uint64_t gt_bpe_hash_pair(const struct gt_bpe_key *key, uint32_t a, uint32_t b)
+{
+	return fold(((uint64_t)a << 32 | b) ^ key->words[0], key->words[1]);
+}
+
+/* A key that no file can know; results do not depend on it. Without the system's random numbers
+ * (before the kernel has any), the time and the place of memory are hard to guess, too. */
+static void draw_key(struct gt_bpe_key *key, const void *memory)
+{
+	struct timespec now;
+
+	if (getrandom(key->words, sizeof(key->words), GRND_NONBLOCK) != sizeof(key->words)) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		key->words[0] = (uint64_t)(uintptr_t)memory * 0x9E3779B97F4A7C15u;
+		key->words[1] = (uint64_t)now.tv_nsec * 0xD1B54A32D192ED03u;
+	}
+	/* A factor with bits set in both halves: 0 would map all keys to 0. */
+	key->words[1] |= (uint64_t)1 << 63 | 1;
 }
 
 /* The next power of two of at least twice `count`. */
@@ -35,6 +66,7 @@ int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err)
 {
 	size_t slots = table_size((size_t)size);
 
+	draw_key(&v->key, v);
 	v->size = size;
 	v->tokens = gt_calloc((size_t)size, sizeof(*v->tokens), err);
 	v->slots = v->tokens ? gt_calloc(slots, sizeof(*v->slots), err) : NULL;
@@ -45,7 +77,7 @@ int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err)
 /* The slot of these bytes, or the free one where they belong. */
 static uint32_t *find_slot(const struct gt_bpe_vocab *v, const unsigned char *p, size_t n)
 {
-	uint32_t at = (uint32_t)gt_bpe_hash(p, n) & v->mask;
+	uint32_t at = (uint32_t)gt_bpe_hash(&v->key, p, n) & v->mask;
 
 	for (;; at = (at + 1) & v->mask) {
 		const struct gt_bpe_string *s;
@@ -100,8 +132,7 @@ int gt_bpe_merges_init(struct gt_bpe_vocab *v, size_t count, struct gt_err *err)
 
 static struct gt_bpe_merge *find_merge(const struct gt_bpe_vocab *v, uint32_t left, uint32_t right)
 {
-	uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-	uint32_t at = (uint32_t)(h >> 32) & v->merge_mask;
+	uint32_t at = (uint32_t)gt_bpe_hash_pair(&v->key, left, right) & v->merge_mask;
 
 	for (;; at = (at + 1) & v->merge_mask) {
 		struct gt_bpe_merge *m = &v->merges[at];

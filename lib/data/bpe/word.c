@@ -242,7 +242,7 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 	if (n <= MAX_WORD) {
 		const struct slot *slot;
 
-		hash = (uint32_t)gt_bpe_hash(p, n);
+		hash = (uint32_t)gt_bpe_hash(&w->bpe->vocab.key, p, n);
 		slot = find_slot(w->words, hash, p, n);
 		if (slot->n)
 			return gt_bpe_ids_put(out, w->words->ids + slot->ids, slot->count, err);
