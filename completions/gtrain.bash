@@ -161,6 +161,7 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	train:--init) words='random' ;;
 	train:--map) return ;;
 	train:--names) words='auto torchvision timm huggingface' ;;
 	train:--strict) words='yes no' ;;
@@ -190,7 +191,7 @@ _gtrain()
 	train:--decay-steps) return ;;
 	train:--device) words='cpu cuda' ;;
 	train:--threads) return ;;
-	train:--recompute) words='none all auto --model --data --val --val-split --init-from --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --strict-data --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:--recompute) words='none all auto --model --data --val --val-split --init-from --init --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --strict-data --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	train:--workers) return ;;
 	train:--prefetch) return ;;
 	train:--pin-memory) words='yes no' ;;
@@ -429,7 +430,7 @@ _gtrain()
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
-	train:*) words='--model --data --val --val-split --init-from --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --strict-data --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --init --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --strict-data --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--ckpt --data --model --vocab --tokenizer --per-class --confusion --predictions --map --names --strict --batch --amp --tf32 --device --threads --workers --strict-data --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	predict:*) 
 		if [[ $cur != -* ]]; then

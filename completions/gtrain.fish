@@ -246,6 +246,7 @@ complete -c gtrain -n '__gtrain_command train' -l data -x -a '(__gtrain_spec dat
 complete -c gtrain -n '__gtrain_command train' -l val -x -a '(__gtrain_spec data)' -d 'data set for evaluations during training'
 complete -c gtrain -n '__gtrain_command train' -l val-split -x -d 'hold out this fraction of the data for evaluation'
 complete -c gtrain -n '__gtrain_command train' -l init-from -r -F -d 'start from the weights in a checkpoint, a run or a Hugging Face folder'
+complete -c gtrain -n '__gtrain_command train' -l init -x -a 'random' -d 'random: start from random weights'
 complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from, or of another program\'s checkpoint for --resume; may be given several times'
 complete -c gtrain -n '__gtrain_command train' -l names -x -a 'auto torchvision timm huggingface' -d 'the program that named the keys of --init-from; torchvision\'s names are gtrain\'s own'
 complete -c gtrain -n '__gtrain_command train' -l strict -x -a 'yes no' -d 'no: list missing and unexpected keys of --init-from, and continue'

@@ -108,6 +108,11 @@ static int check_weights(
 {
 	static const char *const names[] = { "init-from", "names", "strict" };
 
+	/* With `auto`, the same command begins a run and continues it. */
+	if (given(env, "init") && cli->train.resume && strcmp(cli->train.resume, "auto")) {
+		gt_err_set(err, GT_EINVAL, "--init: --resume brings weights of its own");
+		return gt_err_hint(err, "leave one of the two out");
+	}
 	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
 		return gt_err_set(
 		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");

@@ -89,6 +89,26 @@ static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct
 	return load_from_checkpoint(env, cli->train.resume, err);
 }
 
+/* Set --model to the model of the checkpoint that --init-from names. */
+static int take_model(struct gt_cmd_env *env, const char *init_from, struct gt_err *err)
+{
+	struct gt_run_source from;
+	const char *model = NULL;
+	json_t *option = NULL;
+	int rc = gt_run_source_open(&from, init_from, err);
+
+	if (!rc)
+		model = gt_run_source_model(&from, NULL, err);
+	if (model)
+		option = json_pack("{s:s}", "model", model);
+	if (model && !option)
+		gt_err_set(err, GT_ENOMEM, "out of memory: the model of '%s'", init_from);
+	rc = option ? gt_opts_from_json(&env->opts, option, err) : err->code;
+	json_decref(option);
+	gt_run_source_release(&from);
+	return rc;
+}
+
 int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	/* A longer run keeps its warm-up and other values that came from its length: those steps
@@ -107,5 +127,7 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 		rc = gt_cmd_config_load(&env->opts, cli->config, err);
 	else if (cli->train.resume)
 		rc = load_resumed(env, cli, err);
+	if (!rc && !cli->train.model && cli->train.init_from)
+		rc = take_model(env, cli->train.init_from, err);
 	return rc ? rc : gt_opts_reset_stale(&env->opts, cli->config ? NULL : length, err);
 }

@@ -8,7 +8,8 @@
 /*
  * Set the options that are not on the command line. With --config, they come from the file or
  * recipe (cmd/recipes.h) that it names. Without --config but with --resume, they come from the
- * config.json of the resumed run.
+ * config.json of the resumed run. If --model is still missing, it is the model of the checkpoint
+ * that --init-from names.
  *
  * `--resume DIR` continues the run in DIR: this function replaces the option by `--resume auto
  * --out DIR`, where `auto` is the latest checkpoint in --out. With `--resume FILE`, or with

@@ -216,6 +216,9 @@ struct gt_ckpt;
  * truncated, damaged or not a checkpoint; some errors have a hint.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
+/* Return whether a folder has a checkpoint that gt_ckpt_open() would open. The checkpoint is not
+ * read, so it may be damaged. */
+bool gt_ckpt_is_in(const char *folder);
 /*
  * Open a checkpoint like gt_ckpt_open(). If file.folder is set, the path must be a file, and this
  * file and its shards must lie in that folder.

@@ -153,6 +153,15 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
 	return file.folder ? open_file(out, file, &way, err) : open_path(out, file.path, &way, err);
 }
 
+bool gt_ckpt_is_in(const char *folder)
+{
+	char *inside;
+	bool found = !gt_shards_in_folder(&inside, folder, GT_ERR_IGNORED);
+
+	free(inside);
+	return found;
+}
+
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
 	return open_path(out, path, &(struct way){ 0 }, err);

@@ -12,6 +12,24 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
 }
 
+/* Fail, and hint at the sizes that fit the data. */
+static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int count,
+    const struct gt_model_input *in, int64_t features)
+{
+	char hidden[GT_MODEL_VALUE] = "";
+	size_t used = 0;
+
+	gt_graph_fail(g, GT_EINVAL,
+	    "model 'mlp' goes from %d to %d, the data has %lld features and %d classes", sizes[0],
+	    sizes[count - 1], (long long)features, in->classes);
+	for (int i = 1; i < count - 1 && used < sizeof(hidden); i++)
+		used += (size_t)snprintf(hidden + used, sizeof(hidden) - used, "%d,", sizes[i]);
+	if (used < sizeof(hidden))
+		gt_err_hint(&g->err, "{model} mlp:%lld,%s%d fits the data", (long long)features,
+		    hidden, in->classes);
+	return NULL;
+}
+
 /* Without sizes there is one hidden layer between the data's inputs and its classes. */
 static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
@@ -34,9 +52,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 			sizes[i] = c->sizes[i];
 	}
 	if (sizes[0] != x->shape[1] || sizes[count - 1] != in->classes)
-		return gt_graph_fail(g, GT_EINVAL,
-		    "model 'mlp' goes from %d to %d, the data has %lld features and %d classes",
-		    sizes[0], sizes[count - 1], (long long)x->shape[1], in->classes);
+		return fail_sizes(g, sizes, count, in, x->shape[1]);
 	for (int i = 1; i < count; i++) {
 		char name[16];
 

@@ -230,6 +230,18 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
+/* Whoever names a folder as {model} expects its weights. */
+static void report_random(const struct gt_train *t)
+{
+	if (!t->model_path || gt_train_rank(t))
+		return;
+	if (t->o.initial == GT_INITIAL_RANDOM && gt_ckpt_is_in(t->model_path))
+		gt_log_info(t->log, "{init} random: the weights in '%s' are not used", t->model_path);
+	else
+		gt_log_info(t->log, "'%s' has no weights: the run starts from random weights",
+		    t->model_path);
+}
+
 /* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
 static void report_amp(const struct gt_train *t, int trained)
 {
@@ -515,6 +527,8 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc = t->resumes ? resume(t, err) : init_from(t, err);
 	if (!rc && t->origin.path)
 		warn_of_model(t);
+	else if (!rc)
+		report_random(t);
 	return rc;
 }
 
@@ -525,6 +539,23 @@ static const struct gt_session_purpose training = { .name = "run",
 	.memory = gt_train_add_memory,
 	.try_others = gt_train_try_others,
 	.weights = set_weights };
+
+/* Replace {model} by the name of the model in the folder that it names, if it names one. The folder
+ * then is also the source of the weights, unless options say otherwise. */
+static int read_model(struct gt_train *t, struct gt_err *err)
+{
+	const char *given = t->o.model;
+
+	t->o.model = gt_run_source_model(&t->model_folder, given, err);
+	if (!t->o.model)
+		return err->code;
+	if (!t->model_folder.folder_about)
+		return 0;
+	t->model_path = given;
+	if (!t->o.init_from && t->o.initial == GT_INITIAL_AUTO && gt_ckpt_is_in(given))
+		t->o.init_from = given;
+	return 0;
+}
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
@@ -541,10 +572,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_load_check(&t->o.load, err);
-	if (!rc) {
-		options.model = t->o.model = gt_run_source_model(&t->model_folder, t->o.model, err);
-		rc = options.model ? 0 : err->code;
-	}
+	if (!rc)
+		rc = read_model(t, err);
+	options.model = t->o.model;
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
@@ -570,6 +600,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	gt_saved_close(&t->saved);
 	gt_run_source_release(&t->origin);
 	gt_run_source_release(&t->model_folder);
+	t->model_path = NULL;
 	if (rc) {
 		gt_train_close(t);
 		return rc;

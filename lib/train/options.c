@@ -9,10 +9,16 @@
 /* Those of the program's tables: tests/cli/library.bats compares them. */
 enum { BATCH = 64, WORKERS = 2, PREFETCH = 4, SAVE_EVERY = 1000, KEEP = 3, BUCKET = 25 << 20 };
 
+const char *const gt_initial_names[] = {
+	[GT_INITIAL_RANDOM] = "random",
+	[GT_INITIALS] = NULL,
+};
+
 void gt_train_options_init(struct gt_train_options *out)
 {
 	*out = (struct gt_train_options){
 		.device = "cpu",
+		.initial = GT_INITIAL_AUTO,
 		.batch = BATCH,
 		.accumulate = 1,
 		.optim = { .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },

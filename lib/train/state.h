@@ -19,8 +19,10 @@ struct gt_train {
 	 * and the run that wrote the checkpoint. If `resumes` is set, this is the checkpoint of
 	 * --resume, otherwise the checkpoint of --init-from. */
 	struct gt_run_source origin;
-	/* Valid only in gt_train_open(): the folder that o.model names, if it names one. */
+	/* Valid only in gt_train_open(): the folder that o.model names, if it names one; its path,
+	 * as the user has given it, or NULL. */
 	struct gt_run_source model_folder;
+	const char *model_path;
 	bool resumes; /* the run continues from a checkpoint */
 	/* Valid only in gt_train_open(), if `resumes` is set: the parts of the checkpoint. */
 	struct gt_saved saved;

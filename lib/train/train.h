@@ -25,8 +25,16 @@ enum gt_recompute_mode {
 /* The names "none", "all", "auto", indexed by enum gt_recompute_mode; NULL at the end. */
 extern const char *const gt_recompute_names[GT_RECOMPUTE_MODES + 1];
 
+/* The initial weights of a new run whose option init_from is NULL. AUTO: the weights in the folder
+ * that the option `model` names; random weights if `model` names no folder, or if the folder has no
+ * weights. RANDOM: random weights. */
+enum gt_initial { GT_INITIAL_AUTO = -1, GT_INITIAL_RANDOM, GT_INITIALS };
+
+/* The names "random", NULL, indexed by enum gt_initial. */
+extern const char *const gt_initial_names[GT_INITIALS + 1];
+
 /* Bits for gt_train_options.given. There is a bit for each option whose default depends on the
- * model, the data or other options. */
+ * model, the data, other options or the checkpoint of a resumed run. */
 enum {
 	GT_GIVEN_LR = 1,            /* lr_schedule.lr */
 	GT_GIVEN_MIN_LR = 2,        /* lr_schedule.min_lr */
@@ -56,7 +64,10 @@ struct gt_train_options {
 	double val_split;      /* fraction of data to hold out for validation; 0: none */
 	int64_t samples;       /* train only on the first `samples` samples; 0: all */
 	const char *out;       /* run directory; NULL: write no files */
-	const char *init_from; /* checkpoint of the initial weights; NULL: draw them at random */
+	/* checkpoint of the initial weights; NULL: see `initial`. gt_train_open() sets it to the
+	 * folder of the model if the weights are those of this folder. */
+	const char *init_from;
+	enum gt_initial initial;
 	/* options for loading the checkpoint init_from; load.map is also used for `resume` */
 	struct gt_load_options load;
 	/* checkpoint from which to resume; "auto": the latest one in `out`, if any; NULL: none */

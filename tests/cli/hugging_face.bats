@@ -62,6 +62,14 @@ text = json.dumps(header).encode()
 open(sys.argv[1], "wb").write(len(text).to_bytes(8, "little") + text + data)' "$@"
 }
 
+# says TEXT: it is part of standard error.
+says() {
+	[[ $err == *"$1"* ]] || {
+		printf 'wanted: %s\nin:     %s\n' "$1" "$err"
+		return 1
+	}
+}
+
 @test "a run becomes a folder that is read back to the same loss" {
 	exported
 	[[ $err == "no tokenizer is written: transformers has none for a vocabulary of characters or bytes"* ]]
@@ -93,6 +101,74 @@ open(sys.argv[1], "wb").write(len(text).to_bytes(8, "little") + text + data)' "$
 	equal "$status" 0
 	gtrain generate --ckpt other --tokens 3 -q
 	equal "$status" 0
+}
+
+@test "--model takes the weights of a folder, and --init random leaves them" {
+	local folder more wanted
+	exported
+	cp -r hf bare && rm bare/model.safetensors
+	while IFS='|' read -r folder more wanted; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --model "$folder" $more --data text:text.txt --steps 2 --batch 2 --lr 1e-4 --out new
+		equal "$status" 0
+		says "$wanted"
+		cp -r new "$folder-${more##* }"
+		# config.json repeats the run.
+		gtrain train --config new/config.json --out again -q
+		equal "$(jq -c .loss again/metrics.jsonl)" "$(jq -c .loss new/metrics.jsonl)"
+		rm -r new again
+	done <<-'END'
+		hf||weights from hf
+		hf|--init random|--init random: the weights in 'hf' are not used
+		hf|--init-from run|weights from run/checkpoints/step-00000003.pth
+		bare||'bare' has no weights: the run starts from random weights
+		bare|--init random|'bare' has no weights: the run starts from random weights
+	END
+	check "$(<hf-/config.json)" 'd["init-from"] == "hf" and d["init"] is None and d["model"].startswith("gpt2:")'
+	check "$(<hf-random/config.json)" 'd["init-from"] is None and d["init"] == "random"'
+	equal "$(jq .loss hf-random/metrics.jsonl)" "$(jq .loss bare-/metrics.jsonl)"
+	[[ $(jq .loss hf-/metrics.jsonl) != "$(jq .loss hf-random/metrics.jsonl)" ]]
+	gtrain train --config hf-/config.json --init random --out new
+	equal "$status" 0
+	[[ $err != *"weights from"* ]]
+	equal "$(jq .loss new/metrics.jsonl)" "$(jq .loss hf-random/metrics.jsonl)"
+	# The same command begins a run and goes on with it, with its own weights.
+	gtrain train --model hf --data text:text.txt --steps 4 --batch 2 --lr 1e-4 --out hf- --resume auto
+	equal "$status" 0
+	says "resuming from hf-/checkpoints/step-00000002.pth"
+	[[ $err != *"weights from"* ]]
+}
+
+@test "--init conflicts with other sources of weights" {
+	exported
+	local more wanted
+	while IFS='|' read -r more wanted; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --model hf --data text:text.txt --steps 2 --out new $more
+		equal "$status" 2
+		says "$wanted"
+		[[ ! -e new ]]
+	done <<-'END'
+		--init random --init-from run|--init-from cannot be combined with --init
+		--init random --resume run/checkpoints/step-00000003.pth|--init: --resume brings weights of its own
+		--init zeros|--init: 'zeros' is not one of random
+	END
+}
+
+@test "--init-from supplies --model from a run, a checkpoint, a folder" {
+	exported
+	for from in run run/model.pth run/checkpoints/step-00000003.pth hf; do
+		gtrain train --init-from "$from" --data text:text.txt --steps 1 --batch 2 --out new
+		equal "$status" 0
+		says "weights from $from"
+		check "$(<new/config.json)" 'd["model"].startswith(("gpt:layers=1,heads=2,width=16,", "gpt2:layers=1,heads=2,width=16,"))'
+		rm -r new
+	done
+	gtrain ckpt convert run -o plain.npz
+	gtrain train --init-from plain.npz --data text:text.txt --steps 1 --out new
+	equal "$status" 2
+	says "--model is missing, and neither 'plain.npz' nor a config.json of its run says it"
+	[[ ! -e new && ! -e runs ]]
 }
 
 @test "a folder's name counts behind those of models, and one that is missing is said" {

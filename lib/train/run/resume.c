@@ -41,6 +41,7 @@ static const struct gt_resume_rule rules[] = {
 	FREE("val", "only evaluations on the new data count for the best one"),
 	FIXED("val-split", "the run would evaluate on samples that it has trained on"),
 	UNUSED("init-from", no_weights),
+	UNUSED("init", no_weights),
 	FREE("map", "renames keys of another program's checkpoint"),
 	UNUSED("names", no_weights),
 	UNUSED("strict", no_weights),
