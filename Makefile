@@ -34,7 +34,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev li
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
               libpcre2-dev nettle-dev
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
-              clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
+              clang-format clang-tidy fish zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
 SIM_LINK := -rdynamic $(if $(SANITIZE),,-no-pie) -Wl,--disable-new-dtags,-rpath
 SIM_PATH := $$ORIGIN
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
-PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
+PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so fast_clock.so slow_lock.so)
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=

@@ -14,7 +14,7 @@ import termios
 import time
 
 
-def start(rows, command):
+def start(rows, command, columns=80):
     """Start the command; its process, the end to read from, and a function that interrupts it."""
     if rows:
         pid, end = pty.fork()
@@ -24,7 +24,7 @@ def start(rows, command):
     if pid == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if rows:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.environ["TERM"] = "xterm"
         else:
             os.dup2(other, 1)
