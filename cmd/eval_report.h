@@ -34,9 +34,9 @@ void gt_confusion_release(struct gt_confusion *c);
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 
 /* Print the confusion matrix as text. If there are more than 10 classes, print a list instead: one
- * line for each pair of a class and a wrong class that was predicted for its samples. Names above the
- * columns of the matrix are cut, to three letters at least, until it is `columns` wide; 0: they are
- * not cut. */
+ * line for each pair of a class and a wrong class that was predicted for its samples. Names above
+ * the columns of the matrix are cut, to three letters at least, until it is `columns` wide; 0: they
+ * are not cut. */
 void gt_confusion_print(FILE *out, const struct gt_confusion *c, size_t columns);
 
 /* Return the metrics of an evaluation as a JSON object, which the caller frees; NULL if memory runs

@@ -33,7 +33,8 @@ struct job {
 };
 
 struct outcome {
-	int rc, status, asked;
+	int rc;
+	struct gt_launch_end ended;
 	bool childless; /* no process is left that the launcher should have reaped */
 	char text[480];
 };
@@ -82,7 +83,6 @@ static void launch(const struct plan *plan, int report)
 		.log = &log,
 		.columns = plan->columns };
 	struct outcome o = { 0 };
-	struct gt_launch_end ended;
 	struct gt_err err = GT_ERR_INIT;
 	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
@@ -91,9 +91,7 @@ static void launch(const struct plan *plan, int report)
 		exit(1);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind either */
 	dup2(out, STDOUT_FILENO);
-	o.rc = gt_launch(&ended, &options, &err);
-	o.status = ended.status;
-	o.asked = ended.asked;
+	o.rc = gt_launch(&o.ended, &options, &err);
 	o.childless = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 	strcpy(o.text, err.text);
 	close(out);
@@ -242,7 +240,7 @@ static void ranks_learn_who_they_are(void **state)
 	job = begin(&plan);
 	o = end(&job);
 	unsetenv("GTRAIN_LISTEN_FD");
-	assert_true(!o.rc && !o.status);
+	assert_true(!o.rc && !o.ended.status);
 	for (int i = 0; i < 3; i++) {
 		char name[16], line[64];
 
@@ -301,8 +299,8 @@ static void one_end_ends_all(void **state)
 		struct outcome o = end(&job);
 		double took_s = gt_clock_s() - job.started_s;
 
-		if (o.rc || o.status != ends[i].status)
-			fail_msg("end %zu: status %d", i, o.status);
+		if (o.rc || o.ended.status != ends[i].status)
+			fail_msg("end %zu: status %d", i, o.ended.status);
 		expect_text(&job, "err", ends[i].text, true);
 		expect_text(&job, "err", "line 2\n", false); /* the last ten */
 		if (took_s < ends[i].at_least_s || took_s > ends[i].at_least_s + 2)
@@ -324,7 +322,7 @@ static void ranks_are_asked_first(void **state)
 	struct job job = begin(&plan);
 
 	(void)state;
-	assert_int_equal(end(&job).status, 6);
+	assert_int_equal(end(&job).ended.status, 6);
 	expect_text(&job, "asked", "asked\n", true);
 	clean(&job);
 }
@@ -349,7 +347,7 @@ static void jobs_are_started_again(void **state)
 		struct outcome o = end(&job);
 		const char *secrets;
 
-		assert_true(!o.rc && o.status == cases[i].status);
+		assert_true(!o.rc && o.ended.status == cases[i].status);
 		assert_string_equal(text_of(&job, "starts"), cases[i].starts);
 		expect_text(
 		    &job, "err", "all ranks are started again (restart 1 of", cases[i].max > 0);
@@ -384,8 +382,9 @@ static void signals_are_forwarded(void **state)
 		await_file(&job, "up-1");
 		kill(job.launcher, signals[i].number);
 		o = end(&job);
-		assert_int_equal(o.status, 0);
-		assert_int_equal(o.asked, signals[i].number == SIGUSR1 ? 0 : signals[i].number);
+		assert_int_equal(o.ended.status, 0);
+		assert_int_equal(
+		    o.ended.asked, signals[i].number == SIGUSR1 ? 0 : signals[i].number);
 		assert_string_equal(text_of(&job, "heard-0"), signals[i].name);
 		assert_string_equal(text_of(&job, "heard-1"), signals[i].name);
 		nothing_is_left(&job);
@@ -411,8 +410,7 @@ static void a_second_signal_kills(void **state)
 	rest(0.3); /* a signal that comes at once is the same request */
 	kill(job.launcher, SIGTERM);
 	o = end(&job);
-	assert_int_equal(o.status, 137);
-	assert_int_equal(o.asked, SIGINT);
+	assert_true(o.ended.status == 137 && o.ended.asked == SIGINT);
 	expect_text(&job, "err", "was killed", false); /* the launcher has killed them */
 	expect_text(&job, "err", "asked a second time", true);
 	expect_text(&job, "err", "the ranks are not restarted: the run was asked to end", true);
@@ -443,7 +441,7 @@ static void jobs_can_be_paused(void **state)
 	snprintf(path, sizeof(path), "%s/go", job.folder);
 	close(open(path, O_WRONLY | O_CREAT, 0666));
 	kill(job.launcher, SIGCONT);
-	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(end(&job).ended.status, 0);
 	clean(&job);
 }
 
@@ -489,8 +487,8 @@ static void programs_that_cannot_start_are_named(void **state)
 		struct job job = begin(&cases[i].plan);
 		struct outcome o = end(&job);
 
-		if (o.rc != cases[i].rc || o.status != 1 || !strstr(o.text, cases[i].text))
-			fail_msg("case %zu: %d, %d, %s", i, o.rc, o.status, o.text);
+		if (o.rc != cases[i].rc || o.ended.status != 1 || !strstr(o.text, cases[i].text))
+			fail_msg("case %zu: %d, %d, %s", i, o.rc, o.ended.status, o.text);
 		clean(&job);
 	}
 }
@@ -537,7 +535,7 @@ static void lines_stay_whole(void **state)
 	char *text, *line, *save = NULL;
 
 	(void)state;
-	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(end(&job).ended.status, 0);
 	text = (char *)text_of(&job, "err");
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		int rank = strstr(line, "rank ") == line ? atoi(line + 5) : 0;
@@ -564,7 +562,7 @@ static void logs_hold_every_byte(void **state)
 	struct job job = begin(&plan);
 
 	(void)state;
-	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(end(&job).ended.status, 0);
 	assert_int_equal(strspn(text_of(&job, "log/rank-1.log"), "x"), 100000);
 	assert_int_equal(strlen(text_of(&job, "log/rank-1.log")), 100000);
 	clean(&job);
@@ -583,14 +581,14 @@ static void processors_are_shared(void **state)
 	(void)state;
 	setenv("OMP_NUM_THREADS", "7", 1);
 	job = begin(&plan);
-	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(end(&job).ended.status, 0);
 	strcpy(first, text_of(&job, "share-0"));
 	assert_string_equal(first, text_of(&job, "share-1")); /* hands off */
 	assert_int_equal(atoi(first), 7);
 	clean(&job);
 	unsetenv("OMP_NUM_THREADS");
 	job = begin(&plan);
-	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(end(&job).ended.status, 0);
 	strcpy(first, text_of(&job, "share-0"));
 	assert_in_range(atoi(first), 1, count / 2 > 1 ? count / 2 : 1);
 	if (count >= 2)
@@ -606,8 +604,8 @@ static void launched_ranks_meet(void **state)
 	struct outcome o = end(&job);
 
 	(void)state;
-	if (o.rc || o.status)
-		fail_msg("%d %d: %s", o.rc, o.status, text_of(&job, "err"));
+	if (o.rc || o.ended.status)
+		fail_msg("%d %d: %s", o.rc, o.ended.status, text_of(&job, "err"));
 	assert_string_equal(text_of(&job, "out"), "012");
 	clean(&job);
 }

@@ -70,8 +70,8 @@ struct gt_verify {
 
 /*
  * Check a file, or the checkpoint in a folder, with `threads` threads (0: one per processor, at
- * most 16). The bytes of tensors are counted on the progress line `progress`, which may be NULL. The
- * checks are:
+ * most 16). The bytes of tensors are counted on the progress line `progress`, which may be NULL.
+ * The checks are:
  *   - The file opens.
  *   - Every record of a zip, even one that the checkpoint does not use, has the right CRC-32, and
  *     its local header agrees with the zip's directory. No record overlaps another one.

@@ -95,8 +95,8 @@ struct gt_launch_end {
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a
- * signal the job is not restarted, and ranks that it has killed are not reported. SIGUSR1 and SIGUSR2 are forwarded. SIGTSTP stops the ranks and
- * the launcher until the launcher is continued.
+ * signal the job is not restarted, and ranks that it has killed are not reported. SIGUSR1 and
+ * SIGUSR2 are forwarded. SIGTSTP stops the ranks and the launcher until the launcher is continued.
  *
  * Child processes. Each rank leads a process group, which is killed when the rank has ended. If the
  * launcher dies in any way, the system kills the ranks (PR_SET_PDEATHSIG). Processes that the ranks

@@ -66,7 +66,7 @@ static void cut_drawing(struct gt_lines *lines)
 	drop_front(lines, end < n ? lines->used : end); /* < n: it was not complete */
 }
 
-/* Cut off a mark at the start of the line, which follows a carriage return; false: it is not there. */
+/* Cut off a mark at the start of the line, behind a carriage return; false: it is not there. */
 static bool cut_mark(struct gt_lines *lines, const char *mark)
 {
 	const size_t n = strlen(++mark); /* without the carriage return */
