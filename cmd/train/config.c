@@ -95,7 +95,7 @@ static int take_model(struct gt_cmd_env *env, const char *init_from, struct gt_e
 	struct gt_run_source from;
 	const char *model = NULL;
 	json_t *option = NULL;
-	int rc = gt_run_source_open(&from, init_from, err);
+	int rc = gt_run_source_open(&from, init_from, GT_RUN_BEST, err);
 
 	if (!rc)
 		model = gt_run_source_model(&from, NULL, err);

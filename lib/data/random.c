@@ -143,8 +143,9 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 		return 0;
 	gt_err_set(
 	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
-	return gt_err_hint(
-	    err, "for example random:784/10, or just random for the model's own input");
+	return gt_err_hint(err,
+	    "INPUTS is a number, as in random:784/10; images come from random alone, which takes the "
+	    "shape of {model}");
 }
 
 /* The shape that the model takes. */

@@ -289,7 +289,9 @@ int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err)
 	gt_err_set(err, GT_EFORMAT,
 	    "the character '%.*s' (U+%04X) at byte %zu is not in the vocabulary", t.length,
 	    (const char *)t.text, (unsigned)code, offset);
-	return gt_err_hint(err, "a vocabulary holds the characters of the text it was made from");
+	return gt_err_hint(err,
+	    "the vocabulary has the characters of the training text alone; a model that is trained on "
+	    "text:FILE,level=byte or level=bpe reads any text");
 }
 
 struct collected {

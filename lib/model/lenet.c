@@ -23,8 +23,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	(void)rng;
 	(void)train;
 	if (in->kind != GT_MODEL_IMAGE || in->height < 12 || in->width < 12)
-		return gt_graph_fail(
-		    g, GT_EINVAL, "model 'lenet' takes images of 12x12 pixels or more");
+		return gt_model_fail_input(
+		    g, in, true, "model 'lenet' takes images of 12x12 pixels or more");
 	x = gt_layer_conv(g, "conv1", x, 6, 5, 1, pad, true, gt_init_torch(25 * in->channels));
 	x = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
 	x = gt_layer_conv(g, "conv2", x, 16, 5, 1, 0, true, gt_init_torch(25 * 6));

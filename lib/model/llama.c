@@ -118,14 +118,13 @@ static int check(
 	int vocab = c->vocab ? c->vocab : in->classes;
 
 	if (in->kind != GT_MODEL_TOKENS)
-		gt_graph_fail(g, GT_EINVAL, "a LLaMA takes text or tokens");
+		gt_model_fail_input(g, in, false, "a LLaMA takes text or tokens");
 	else if (in->classes > vocab || in->block > c->block)
 		gt_graph_fail(g, GT_EINVAL,
 		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
 		    in->classes, in->block, vocab, c->block);
 	else if (c->width % c->heads || c->width / c->heads % 2)
-		gt_graph_fail(g, GT_EINVAL,
-		    "width=%d does not divide into heads=%d of an even size", c->width, c->heads);
+		gt_model_fail_heads(g, c, 2);
 	else if (c->heads % c->kv_heads)
 		gt_graph_fail(
 		    g, GT_EINVAL, "heads=%d do not share kv_heads=%d", c->heads, c->kv_heads);

@@ -1,5 +1,6 @@
 /* mlp.c - torch.nn.Sequential of Linear and ReLU: 0.weight, 0.bias, 2.weight, ... */
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/model/arch.h"
 
@@ -20,13 +21,14 @@ static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int cou
 	size_t used = 0;
 
 	gt_graph_fail(g, GT_EINVAL,
-	    "model 'mlp' goes from %d to %d, the data has %lld features and %d classes", sizes[0],
-	    sizes[count - 1], (long long)features, in->classes);
+	    "model 'mlp' goes from %d to %d, the data has %lld feature%s and %d class%s", sizes[0],
+	    sizes[count - 1], (long long)features, features == 1 ? "" : "s", in->classes,
+	    in->classes == 1 ? "" : "es");
 	for (int i = 1; i < count - 1 && used < sizeof(hidden); i++)
 		used += (size_t)snprintf(hidden + used, sizeof(hidden) - used, "%d,", sizes[i]);
 	if (used < sizeof(hidden))
-		gt_err_hint(&g->err, "{model} mlp:%lld,%s%d fits the data", (long long)features,
-		    hidden, in->classes);
+		gt_err_hint(&g->err, "{model} mlp:%lld,%s%d fits the data, and mlp alone fits any",
+		    (long long)features, hidden, in->classes);
 	return NULL;
 }
 
@@ -41,7 +43,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	if (!x)
 		return NULL;
 	if (in->kind == GT_MODEL_TOKENS)
-		return gt_graph_fail(g, GT_EINVAL, "model 'mlp' does not take text");
+		return gt_model_fail_input(g, in, false, "model 'mlp' does not take text");
 	x = gt_reshape(g, x, 2, (int64_t[]){ x->shape[0], gt_value_elements(x) / x->shape[0] });
 	if (!x)
 		return NULL;

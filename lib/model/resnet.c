@@ -85,7 +85,7 @@ static int check(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
 	if (in->kind != GT_MODEL_IMAGE || in->height != in->width || in->height < LEAST_IMAGE)
-		gt_graph_fail(g, GT_EINVAL,
+		gt_model_fail_input(g, in, true,
 		    "model 'resnet%d' takes square images of %dx%d pixels or more", c->depth,
 		    LEAST_IMAGE, LEAST_IMAGE);
 	else if ((c->image && c->image != in->height) || (c->classes && c->classes != in->classes))

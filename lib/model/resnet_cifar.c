@@ -60,7 +60,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 
 	(void)rng;
 	if (in->kind != GT_MODEL_IMAGE || in->height != in->width || in->height < 8)
-		return gt_graph_fail(g, GT_EINVAL,
+		return gt_model_fail_input(g, in, true,
 		    "model 'resnet%d' takes square images of 8x8 pixels or more", c->depth);
 	x = gt_relu(g, conv_norm(g, "", 1, x, 16, 1, train));
 	for (int stage = 1; stage <= 3; stage++)

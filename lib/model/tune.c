@@ -132,6 +132,60 @@ static int apply_rule(const struct rule *r, struct gt_graph *g)
 	return found ? 0 : fail_rule(r, g, example);
 }
 
+/* Add the name of the layer to the list; the last layer has the last room in the text. */
+static void add_layer(char *list, size_t size, const char *name, size_t length)
+{
+	size_t used = strlen(list);
+
+	snprintf(list + used, size - used, "%s%.*s.*", used ? ", " : "", (int)length, name);
+}
+
+/* The bytes up to the last dot in which all names of parameters begin alike: "transformer." */
+static size_t common_prefix(const struct gt_graph *g)
+{
+	const char *first = NULL;
+	size_t length = 0;
+
+	for (size_t i = 0; i < g->value_count; i++) {
+		const char *name = g->values[i]->name;
+		size_t n = 0;
+
+		if (!gt_value_is_weight(g->values[i]))
+			continue;
+		while (first && n < length && name[n] == first[n])
+			n++;
+		length = first ? n : strlen(name);
+		first = name;
+	}
+	while (length && first[length - 1] != '.')
+		length--;
+	return length;
+}
+
+/* List the layers of the model: the first part in which the names of its parameters differ, in the
+ * order of the model. '!LAYER' trains that layer alone. */
+static void hint_layers(struct gt_graph *g)
+{
+	size_t length = 0, shared = common_prefix(g);
+	char list[320] = "";
+	const char *last = NULL;
+
+	for (size_t i = 0; i < g->value_count; i++) {
+		const char *name = g->values[i]->name;
+
+		if (!gt_value_is_weight(g->values[i]) ||
+		    (last && !strncmp(last, name, length) && name[length] == '.'))
+			continue;
+		last = name;
+		length = shared + strcspn(name + shared, ".");
+		add_layer(list, sizeof(list), last, length);
+	}
+	if (last)
+		gt_err_hint(&g->err,
+		    "{freeze} '!%.*s.*' trains this layer alone; the layers are %s", (int)length,
+		    last, list);
+}
+
 void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g)
 {
 	bool trains = false;
@@ -144,5 +198,6 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g)
 	if (t && t->count && !trains) {
 		gt_graph_scope(g, "%s", "");
 		gt_graph_fail(g, GT_EINVAL, "{freeze} leaves no parameter to be trained");
+		hint_layers(g);
 	}
 }

@@ -114,7 +114,7 @@ static int check(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
 	if (in->kind != GT_MODEL_IMAGE || in->height != in->width)
-		gt_graph_fail(g, GT_EINVAL, "a ViT takes square images");
+		gt_model_fail_input(g, in, true, "a ViT takes square images");
 	else if ((c->image && c->image != in->height) || (c->classes && c->classes != in->classes))
 		gt_graph_fail(g, GT_EINVAL,
 		    "a ViT with image=%d and classes=%d: the data has %dx%d pixels and %d classes",

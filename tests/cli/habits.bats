@@ -131,6 +131,32 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	[[ $err != *"folder of runs"* ]]
 }
 
+@test "a model that does not fit the data: the hint names one that does" {
+	yes 'hello world' | head -n 100 >h.txt
+	printf 'a,b,c\n1,2,x\n3,4,y\n1,2,x\n3,4,y\n' >t.csv
+	printf 'zebra zebra zebra\n' >z.txt
+	local model data option hint
+	while IFS='|' read -r model data option hint; do
+		# shellcheck disable=SC2086 # an option, or none
+		gtrain train --model "$model" --data "$data" $option --dry-run
+		equal "$status:${err##*hint: }" "2:$hint"
+	done <<-'END'
+		gpt:width=130,heads=4|text:h.txt||the width has to be a multiple of 4, such as width=132
+		llama:width=36,heads=4|text:h.txt||the width has to be a multiple of 8, such as width=40
+		resnet20|csv:t.csv||the data are rows of numbers: --model mlp takes them
+		gpt|csv:t.csv||the data are rows of numbers: --model mlp takes them
+		mlp|text:h.txt||the data are text: --model gpt or llama takes them
+		mlp:1,8,2|csv:t.csv||--model mlp:2,8,2 fits the data, and mlp alone fits any
+		lenet|random:3x32x32/4||INPUTS is a number, as in random:784/10; images come from random alone, which takes the shape of --model
+		mlp|csv:t.csv|--freeze=*|--freeze '!2.*' trains this layer alone; the layers are 0.*, 2.*
+		lenet|random|--freeze=*|--freeze '!fc3.*' trains this layer alone; the layers are conv1.*, conv2.*, fc1.*, fc2.*, fc3.*
+		gpt|text:h.txt|--freeze=*|--freeze '!transformer.ln_f.*' trains this layer alone; the layers are transformer.wte.*, transformer.wpe.*, transformer.h.*, transformer.ln_f.*
+	END
+	gtrain train --model gpt:layers=1,heads=1,width=8,block=8 --data text:h.txt --steps 1 --out run -q
+	gtrain eval --ckpt run --data text:z.txt
+	[[ $status == 1 && $err == *"is not in the vocabulary"*"a model that is trained on text:FILE,level=byte or level=bpe reads any text" ]]
+}
+
 @test "a flag takes =no, so that a resumed run can do without it" {
 	gtrain train "${small[@]}" --optimizer sgd --nesterov --drop-last --steps 2 --out a -q
 	equal "$(jq -c '[.nesterov, .["drop-last"]]' a/config.json)" "[true,true]"
