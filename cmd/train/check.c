@@ -146,6 +146,21 @@ static int check_val(const struct gt_train_cli *cli, struct gt_err *err)
 	    err, "--val-split F holds out a part of the data, as in --val-split 0.1");
 }
 
+void gt_cmd_train_warn_alone(struct gt_cmd_env *env, const struct gt_train_cli *cli)
+{
+	static const char *const names[] = { "max-restarts", "compress", "check-replicas",
+		"bucket-size", "broadcast-buffers" };
+
+	if (cli->verify_parallel)
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (given(env, names[i]))
+			gt_log_warn(&env->log, "{%s} has no effect with one rank", names[i]);
+	if (given(env, "backend") && cli->comm.backend != GT_COMM_AUTO)
+		gt_log_warn(&env->log, "{backend} %s has no effect with one rank",
+		    gt_comm_backend_names[cli->comm.backend]);
+}
+
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
@@ -153,10 +168,6 @@ int gt_cmd_train_check(
 	    gt_session_check_device(cli->train.device, gt_comm_way(cli->comm.backend),
 	        gt_amp_type(cli->train.amp), cli->train.tf32, err))
 		return err->code;
-	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
-		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
-		return gt_err_hint(err, "--out DIR names the run to go on with");
-	}
 	if (check_weights(env, cli, err) || check_val(cli, err))
 		return err->code;
 	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {

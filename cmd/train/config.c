@@ -129,5 +129,10 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 		rc = load_resumed(env, cli, err);
 	if (!rc && !cli->train.model && cli->train.init_from)
 		rc = take_model(env, cli->train.init_from, err);
+	if (!rc && cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
+		rc = gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
+		gt_err_hint(
+		    err, "--out DIR names the run to go on with, and --resume RUN needs no --out");
+	}
 	return rc ? rc : gt_opts_reset_stale(&env->opts, cli->config ? NULL : length, err);
 }

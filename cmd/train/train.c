@@ -408,6 +408,8 @@ int gt_cmd_train(int argc, char **argv)
 		rc = check_ranks(&cli, &err);
 	if (!rc)
 		gt_cmd_restart_for_shared_gpus(&cli, argc, argv, &env.log);
+	if (!rc && cli.train.nproc == 1 && world.size == 1)
+		gt_cmd_train_warn_alone(&env, &cli);
 	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
 		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
 	if (!rc && !cli.train.out)

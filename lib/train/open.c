@@ -293,6 +293,11 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		rc = fail_saved(t, rc, err);
 	} else {
 		gt_log_info(t->log, "resuming from %s", file.path);
+		if (s.step >= t->o.lr_schedule.total)
+			gt_log_info(t->log,
+			    "the run has done all of its %lld steps, so nothing is left to train; a "
+			    "larger {%s} goes on",
+			    (long long)s.step, t->o.steps > 0 ? "steps" : "epochs");
 		report_amp(t, s.amp);
 		t->step = s.step;
 		gt_resume_set_best(t, &s);

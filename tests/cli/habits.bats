@@ -157,6 +157,40 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	[[ $status == 1 && $err == *"is not in the vocabulary"*"a model that is trained on text:FILE,level=byte or level=bpe reads any text" ]]
 }
 
+@test "--resume auto needs --out, and a run that is done says so" {
+	local out
+	for out in "" "--model mlp --data random:4/2"; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume auto $out
+		equal "$status:$err" "2:gtrain: error: --resume=auto needs --out
+hint: --out DIR names the run to go on with, and --resume RUN needs no --out"
+	done
+	gtrain train "${small[@]}" --steps 4 --out run -q
+	gtrain train --resume run
+	[[ $status == 0 && $err == *"the run has done all of its 4 steps, so nothing is left to train; a larger --steps goes on"* ]]
+	gtrain train --resume run --steps 6
+	[[ $status == 0 && $err != *"nothing is left"* ]]
+	# The file of another step under the name of a later one.
+	mv run/checkpoints/step-00000004.pth run/checkpoints/step-00000009.pth
+	rm -f run/checkpoints/step-00000006.pth
+	gtrain train --resume run --steps 12
+	equal "$status:${err##*hint: }" \
+		"2:its newest file, 'step-00000009.pth', holds step 4: move it away, or give it the name of its step"
+}
+
+@test "options that have no effect with one rank say so" {
+	gtrain train "${small[@]}" --steps 2 --out run -q --max-restarts 3 --backend ring --compress fp16 --check-replicas 2 --bucket-size 1M
+	equal "$status:$err" "0:warning: --max-restarts has no effect with one rank
+warning: --compress has no effect with one rank
+warning: --check-replicas has no effect with one rank
+warning: --bucket-size has no effect with one rank
+warning: --backend ring has no effect with one rank"
+	gtrain train --config run/config.json --out again -q
+	equal "$status:$err" "0:"
+	gtrain train "${small[@]}" --steps 2 --nproc 2 --batch 4 --out two -q --max-restarts 3 --backend ring
+	equal "$status:$err" "0:"
+}
+
 @test "a flag takes =no, so that a resumed run can do without it" {
 	gtrain train "${small[@]}" --optimizer sgd --nesterov --drop-last --steps 2 --out a -q
 	equal "$(jq -c '[.nesterov, .["drop-last"]]' a/config.json)" "[true,true]"

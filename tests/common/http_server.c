@@ -79,6 +79,19 @@ static void always_cut(int fd, long first)
 	send_body(fd, first, 10);
 }
 
+/* A header line without an end, as far as the client reads. */
+static void long_header(int fd, long first)
+{
+	static const char start[] = "HTTP/1.1 200 OK\r\nX: ";
+	char line[4096];
+
+	(void)first;
+	memset(line, 'x', sizeof(line));
+	send_all(fd, start, sizeof(start) - 1);
+	for (int i = 0; i < 512; i++)
+		send_all(fd, line, sizeof(line));
+}
+
 static void slow(int fd, long first)
 {
 	long step = (long)http_server.size / 10;
@@ -225,6 +238,7 @@ static const struct {
 	WAY(hop),
 	WAY(circle),
 	WAY(garbage),
+	WAY(long_header),
 };
 
 /* "GET /WAY/SET/FILE HTTP/1.1", and headers, of which Range counts. */

@@ -55,6 +55,7 @@ static void each_way_of_a_server_ends_in_the_file_or_in_a_reason(void **state)
 		{ "broken", 2, "HTTP status 500", -1 },
 		{ "to_file", 1, "neither http:// nor https://", -1 },
 		{ "circle", 9, "it leads in circles", -1 },
+		{ "long_header", 1, "the answer has a header that is too long", -1 },
 		{ "garbage", 1, "cannot fetch 'a.bin' from 127.0.0.1:", -1 },
 	};
 

@@ -50,6 +50,7 @@ enum gt_curl_code {
 	GT_CURLE_PARTIAL_FILE = 18,
 	GT_CURLE_HTTP_STATUS = 22,
 	GT_CURLE_WRITE = 23,
+	GT_CURLE_OUT_OF_MEMORY = 27,
 	GT_CURLE_TIMEOUT = 28,
 	GT_CURLE_TLS_CONNECT = 35,
 	GT_CURLE_REDIRECTS = 47,
@@ -58,7 +59,8 @@ enum gt_curl_code {
 	GT_CURLE_RECEIVE = 56,
 	GT_CURLE_CERTIFICATE = 60,
 	GT_CURLE_CA_FILE = 77,
-	GT_CURLE_HTTP2_STREAM = 92
+	GT_CURLE_HTTP2_STREAM = 92,
+	GT_CURLE_TOO_LARGE = 100
 };
 
 /* A callback that receives `size * n` bytes and returns this number. Any other return value stops

@@ -179,6 +179,10 @@ static const struct {
 	{ GT_CURLE_CONNECT, GT_REMEDY_ELSEWHERE, NULL },
 	{ GT_CURLE_HTTP2, GT_REMEDY_RETRY, NULL },
 	{ GT_CURLE_PARTIAL_FILE, GT_REMEDY_RETRY, "the connection ended too early" },
+	/* libcurl's limit for the length of a header line */
+	{ GT_CURLE_OUT_OF_MEMORY, GT_REMEDY_ELSEWHERE,
+	    "the answer has a header that is too long, or memory ran out" },
+	{ GT_CURLE_TOO_LARGE, GT_REMEDY_ELSEWHERE, "the answer has a header that is too long" },
 	{ GT_CURLE_TIMEOUT, GT_REMEDY_RETRY, NULL },
 	{ GT_CURLE_TLS_CONNECT, GT_REMEDY_RETRY, NULL },
 	{ GT_CURLE_REDIRECTS, GT_REMEDY_ELSEWHERE, "it leads in circles" },

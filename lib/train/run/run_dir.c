@@ -500,6 +500,11 @@ int gt_run_dir_check_unused(
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
 	    dir->folder.path, (long long)latest);
+	if (again) /* the run went on from the newest file, which has another step than its name */
+		return gt_err_hint(err,
+		    "its newest file, 'step-%08lld.pth', holds step %lld: move it away, or give it the "
+		    "name of its step",
+		    (long long)latest, (long long)step);
 	return gt_err_hint(err, "{resume} auto goes on with it; another {out} begins anew");
 }
 
