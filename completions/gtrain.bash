@@ -221,7 +221,7 @@ _gtrain()
 		;;
 	train:--resume) 
 		compopt -o filenames
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -f -W 'auto' -- "$cur")
 		return
 		;;
 	train:--save-every) return ;;

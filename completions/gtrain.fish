@@ -304,7 +304,7 @@ complete -c gtrain -n '__gtrain_command train' -l max-restarts -x -d 'restart al
 complete -c gtrain -n '__gtrain_command train' -l verify-parallel -d 'compare each parallel mode with one rank, and stop'
 complete -c gtrain -n '__gtrain_command train' -l out -x -a '(__fish_complete_directories)' -d 'directory of the run'
 complete -c gtrain -n '__gtrain_command train' -l config -a 'cifar10-resnet20 gpt2-124m gpt2-finetune imagenet-resnet50 mnist-lenet nanogpt-char' -r -F -d 'read options from a config.json or a recipe; the command line wins'
-complete -c gtrain -n '__gtrain_command train' -l resume -r -F -d 'continue from a checkpoint; auto: the latest in --out, if any'
+complete -c gtrain -n '__gtrain_command train' -l resume -a 'auto' -r -F -d 'continue from a checkpoint; auto: the latest in --out, if any'
 complete -c gtrain -n '__gtrain_command train' -l save-every -x -d 'steps between checkpoints; 0: only at the end'
 complete -c gtrain -n '__gtrain_command train' -l keep -x -d 'number of checkpoints to keep; 0: all'
 complete -c gtrain -n '__gtrain_command train' -l eval-every -x -d 'steps between evaluations; 0: after each epoch'

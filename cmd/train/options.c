@@ -21,6 +21,9 @@ static const char *const rate[] = { "optimizer", "adjust-lr", "lr", "lr-schedule
 static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
 static const char *const fall[] = { "lr-schedule", "steps", "epochs", "batch", "accumulate", NULL };
 
+/* Words that are a value beside the names of files. */
+static const char *const resume_words[] = { "auto", NULL };
+
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model and data" },
@@ -220,7 +223,8 @@ static const struct gt_opt table[] = {
 	    .flags = GT_OPT_ONCE },
 	{ "resume", 0, GT_OPT_STRING, RUN(resume), "auto|CKPT",
 	    "continue from a checkpoint; auto: the latest in --out, if any",
-	    .otherwise = "start a new run", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_ONCE },
+	    .otherwise = "start a new run", .words = resume_words, .complete = GT_COMPLETE_FILE,
+	    .flags = GT_OPT_ONCE },
 	{ "save-every", 0, GT_OPT_INT, RUN(save_every), "N",
 	    "steps between checkpoints; 0: only at the end", .initial = "1000", .max = 1e12 },
 	{ "keep", 0, GT_OPT_INT, RUN(keep), "N", "number of checkpoints to keep; 0: all",

@@ -157,6 +157,25 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	[[ $status == 1 && $err == *"is not in the vocabulary"*"a model that is trained on text:FILE,level=byte or level=bpe reads any text" ]]
 }
 
+@test "well-known weights and tokenizers: the hint says where they are, or fetches them" {
+	export XDG_CACHE_HOME=$PWD/cache
+	yes 'hello world' | head -n 100 >h.txt
+	local where
+	where=$(realpath .)/cache/gtrain/data
+	gtrain train --model gpt2 --data text:h.txt,level=bpe,tokenizer=gpt2
+	equal "$status:${err##*hint: }" "1:\`gtrain data get gpt2-tokenizer\` fetches it into '$where/gpt2-tokenizer'; give that path"
+	gtrain train --model gpt2 --data text:h.txt --init-from gpt2
+	equal "$status:${err##*hint: }" "1:\`gtrain data get gpt2\` fetches it into '$where/gpt2'; give that path"
+	gtrain eval --ckpt gpt2 --data text:h.txt
+	equal "$status:${err##*hint: }" "1:\`gtrain data get gpt2\` fetches it into '$where/gpt2'; give that path"
+	gtrain eval --ckpt mnist --data text:h.txt
+	equal "$status:${err##*hint: }" "1:check the path and the permissions"
+	mkdir -p "$where/gpt2-tokenizer"
+	truncate -s 1355256 "$where/gpt2-tokenizer/tokenizer.json"
+	gtrain train --model gpt2 --data text:h.txt,level=bpe,tokenizer=gpt2-tokenizer
+	equal "$status:${err##*hint: }" "1:the path of the well-known 'gpt2-tokenizer' is '$where/gpt2-tokenizer'"
+}
+
 @test "--resume auto needs --out, and a run that is done says so" {
 	local out
 	for out in "" "--model mlp --data random:4/2"; do

@@ -11,6 +11,7 @@
 #include "lib/base/file.h"
 #include "lib/base/python_json.h"
 #include "lib/data/bpe/inside.h"
+#include "lib/data/get/sets.h"
 
 /* ---- the fields of tokenizer.json ---- */
 
@@ -258,7 +259,11 @@ int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *er
 	struct stat st;
 
 	*out = NULL;
-	if (!file.folder && !stat(file.path, &st) && S_ISDIR(st.st_mode))
+	if (!file.folder && stat(file.path, &st)) {
+		gt_err_sys(err, "cannot open '%s'", file.path);
+		return gt_set_hint_missing(file.path, false, err);
+	}
+	if (!file.folder && S_ISDIR(st.st_mode))
 		return open_folder(out, file.path, err);
 	return open_file(out, file, err);
 }

@@ -1,6 +1,7 @@
 /* sets.c - the table of well-known data sets. */
 #include "lib/data/get/sets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -203,4 +204,32 @@ uint64_t gt_set_size(const struct gt_set *set)
 	for (const struct gt_set_file *f = set->files; f->name; f++)
 		total += f->size_bytes;
 	return total;
+}
+
+/* "gpt2" names the tokenizer gpt2-tokenizer, too. */
+static const struct gt_set *find_missing(const char *name, bool weights)
+{
+	const struct gt_set *set = gt_set_find(name);
+	char tokenizer[64];
+
+	if (weights)
+		return set && set->weights ? set : NULL;
+	snprintf(tokenizer, sizeof(tokenizer), "%s-tokenizer", name);
+	return set && !set->kind && !set->weights ? set : gt_set_find(tokenizer);
+}
+
+int gt_set_hint_missing(const char *name, bool weights, struct gt_err *err)
+{
+	const struct gt_set *set = find_missing(name, weights);
+	char *folder = set ? gt_sets_folder() : NULL;
+	char *path = folder ? gt_set_path(set, folder, "", GT_ERR_IGNORED) : NULL;
+
+	if (path && gt_set_is_there(set, folder))
+		gt_err_hint(err, "the path of the well-known '%s' is '%s'", set->name, path);
+	else if (path)
+		gt_err_hint(err, "`gtrain data get %s` fetches it into '%s'; give that path",
+		    set->name, path);
+	free(path);
+	free(folder);
+	return err->code;
 }

@@ -46,6 +46,11 @@ const struct gt_set *gt_sets(void);
 /* Return the data set with this name, or NULL. */
 const struct gt_set *gt_set_find(const char *name);
 
+/* Set the hint of an error about the missing file or folder `name`, if this is the name of
+ * well-known weights or, without `weights`, of a well-known tokenizer: its path, or the command that
+ * fetches it. Return err->code. */
+int gt_set_hint_missing(const char *name, bool weights, struct gt_err *err);
+
 /* Return the folder of all data sets in the user's cache; the caller frees it with free(). NULL:
  * the user has no cache folder, or memory ran out. */
 char *gt_sets_folder(void);

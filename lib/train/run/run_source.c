@@ -10,6 +10,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/data/get/sets.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/pretrained.h"
 #include "lib/train/run/run_list.h"
@@ -319,8 +320,10 @@ int gt_run_source_open(
 	int rc;
 
 	*out = (struct gt_run_source){ 0 };
-	if (stat(argument, &st))
-		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+	if (stat(argument, &st)) {
+		gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+		return gt_set_hint_missing(argument, true, err);
+	}
 	if (gt_run_source_is_foreign(argument))
 		return open_foreign(out, argument, err);
 	if (gt_pretrained_is_folder(argument)) {
