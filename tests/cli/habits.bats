@@ -4,6 +4,7 @@
 load helpers
 load runs
 
+# shellcheck disable=SC2054 # one word
 small=(--model mlp:8,6,3 --data random:8/3,samples=32 --batch 8)
 
 setup() {
@@ -177,10 +178,10 @@ hint: name one of them: 'runs/a', 'runs/b'"
 }
 
 @test "--resume auto needs --out, and a run that is done says so" {
-	local out
-	for out in "" "--model mlp --data random:4/2"; do
+	local more
+	for more in "" "--model mlp --data random:4/2"; do
 		# shellcheck disable=SC2086 # several words
-		gtrain train --resume auto $out
+		gtrain train --resume auto $more
 		equal "$status:$err" "2:gtrain: error: --resume=auto needs --out
 hint: --out DIR names the run to go on with, and --resume RUN needs no --out"
 	done
@@ -240,6 +241,7 @@ hint: write '--sync-bn=no' if it is the value"
 	[ -e "$HOME/p.csv" ]
 	gtrain train --config=~/run/config.json --out again -q
 	equal "$status:$err" "0:"
+	# shellcheck disable=SC2088 # as another program may pass it
 	gtrain train --model mlp --data '~/t.csv' --dry-run
 	[[ $err == *"did you mean 'csv:"*"/t.csv'?" ]]
 	gtrain train --model gpt --data 'text:~/no.txt,level=bpe,tokenizer=~/none' --dry-run

@@ -453,7 +453,7 @@ struct bad {
 
 #define DESCRIBED(FORM) "write " FORM "; 'gtrain help models' describes the settings"
 
-#define MLP_HINT "inputs, hidden layers and classes, as in mlp:784,256,10"
+#define MLP "inputs, hidden layers and classes, as in mlp:784,256,10"
 
 static void test_bad_specs(void **state)
 {
@@ -462,8 +462,6 @@ static void test_bad_specs(void **state)
 		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
 		    "did you mean 'layers=2'? It takes: layers heads width eps hidden block vocab "
 		    "dropout bias gelu" },
-		{ "gpt:layer", "model 'gpt': unknown setting 'layer'",
-		    "it takes: layers heads width eps hidden block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes zero_init_residual" },
 		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
@@ -486,10 +484,9 @@ static void test_bad_specs(void **state)
 		    DESCRIBED("bias=yes|no") },
 		{ "gpt:gelu=", "model 'gpt': '' is not a value for 'gelu'",
 		    DESCRIBED("gelu=erf|tanh") },
-		{ "mlp:5", "model 'mlp': at least two sizes", MLP_HINT },
-		{ "mlp:5,x", "model 'mlp': 'x' is not a size", MLP_HINT },
-		{ "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "model 'mlp': more than 16 sizes",
-		    MLP_HINT },
+		{ "mlp:5", "model 'mlp': at least two sizes", MLP },
+		{ "mlp:5,x", "model 'mlp': 'x' is not a size", MLP },
+		{ "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "model 'mlp': more than 16 sizes", MLP },
 	};
 
 	(void)state;
