@@ -237,8 +237,8 @@ static int check_features(
 		return 0;
 	if (s->info.features != like->features)
 		return gt_err_set(err, fault_of(s),
-		    "rows of %d features, but the model was trained on %d", s->info.features,
-		    like->features);
+		    "rows of %d feature%s, but the model was trained on %d", s->info.features,
+		    s->info.features == 1 ? "" : "s", like->features);
 	return 0;
 }
 

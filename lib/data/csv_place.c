@@ -390,8 +390,8 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 	rc = place_in_order(t, err);
 	if (!rc && t->like && t->columns != (size_t)known_columns(t->like))
 		rc = gt_err_set(err, GT_EFORMAT,
-		    "rows of %zu features, but the model was trained on %d", t->columns,
-		    known_columns(t->like));
+		    "rows of %zu feature%s, but the model was trained on %d", t->columns,
+		    t->columns == 1 ? "" : "s", known_columns(t->like));
 	return rc || t->like ? rc : check_names(t, err);
 }
 
