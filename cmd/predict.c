@@ -34,8 +34,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as in the checkpoint or its run",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
-	    "how to read images (size, resize, crop, norm, mean, std, ...) or tables (sep, header, "
-	    "standardise)",
+	    "how to read images (size, resize, crop, norm, mean, std, ...) or tables (sep, "
+	    "decimal, header, standardise)",
 	    .otherwise = "as in training; sep=comma, header=auto" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },

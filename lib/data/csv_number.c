@@ -182,6 +182,23 @@ int gt_csv_find_decimal(
 
 /* ---- words that people read as numbers ---- */
 
+/* The length of digits with separators at the start of a text: 1037, 1,037.50 or 12,5. Between two
+ * separators there are three digits, so a date such as 01.02.2024 is none: 0. */
+static size_t count_number(const char *s)
+{
+	size_t length = strspn(s, "0123456789"), group = 0; /* digits behind a separator */
+
+	while (length && (s[length] == ',' || s[length] == '.')) {
+		if (group && group != 3)
+			return 0;
+		group = strspn(s + length + 1, "0123456789");
+		if (!group)
+			return 0;
+		length += 1 + group;
+	}
+	return length;
+}
+
 /* Whether a text is digits with separators between them, and perhaps a sign, a currency or a per
  * cent sign: $1,037.50 or 12%. */
 static bool is_decorated(const char *s)
@@ -193,8 +210,8 @@ static bool is_decorated(const char *s)
 		if (!strncmp(s, signs[i], strlen(signs[i])))
 			s += strlen(signs[i]);
 	s += strspn(s, " +-");
-	digits = strspn(s, "0123456789.,");
-	if (!isdigit((unsigned char)*s))
+	digits = count_number(s);
+	if (!digits)
 		return false;
 	s += digits;
 	s += strspn(s, " ");

@@ -138,7 +138,8 @@ struct gt_data_request {
 	 *            usual.
 	 *   csv      Tables. If these tables and the training data have column names, features are
 	 *            found by name, and other columns are ignored. Otherwise, a row must consist of
-	 *            the features only. sep=, header= and standardise= apply as usual.
+	 *            the features only. sep=, decimal=, header= and standardise= apply as
+	 *            usual.
 	 *   text     Each line is a sample (text_lines.c).
 	 *
 	 * For images and csv, every target is GT_DATA_IGNORE. info.classes is taken from `like`, or

@@ -22,8 +22,9 @@ struct gt_eval_options {
 	 * is not known, it is the kind that the model takes. NULL: evaluate `data`. */
 	char *const *inputs;
 	int input_count;
-	/* Settings for reading the inputs: key=value,... The keys are size, resize, crop, interpolation, reduce, channels, norm, mean
-	 * and std for images, and sep, header and standardise for csv. NULL: no settings. */
+	/* Settings for reading the inputs: key=value,... The keys are size, resize, crop,
+	 * interpolation, reduce, channels, norm, mean and std for images, and sep, decimal, header
+	 * and standardise for csv. NULL: no settings. */
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */

@@ -90,6 +90,16 @@ static void euros(FILE *f, int i)
 	fprintf(f, "%d,\xE2\x82\xAC%d.50\n", i % 4, i % 30);
 }
 
+static void dates(FILE *f, int i)
+{
+	fprintf(f, "%02d.%02d.2024,%d,%s\n", i % 3 + 1, i % 2 + 1, i % 5, i % 2 ? "a" : "b");
+}
+
+static void both_signs(FILE *f, int i)
+{
+	fprintf(f, "\"1.%03d,%d\",%d,%s\n", i, i % 9, i % 5, i % 2 ? "a" : "b");
+}
+
 static void decimal_comma(FILE *f, int i)
 {
 	fprintf(f, "0,%d;%d,5;%s\n", i % 9 + 1, i % 5, i % 2 ? "a" : "b");
@@ -198,6 +208,9 @@ static const struct table tables[] = {
 	    "column 'price': the target '\xE2\x82\xAC"
 	    "0.50' is not a number",
 	    "without other signs; task=classification", NULL, NULL },
+	{ "day,a,k", 30, dates, "", NULL, NULL, NULL, "categories: day (6 words)" },
+	{ "n,a,k", 30, both_signs, "", "column 'n': '1.000,0' is not a number",
+	    "without other signs", NULL, NULL },
 	{ "x;y;k", 30, decimal_comma, ",sep=;", NULL, NULL, NULL,
 	    "numbers have a decimal comma, as with decimal=comma" },
 	{ NULL, 30, decimal_comma, ",sep=;", NULL, NULL, NULL, "decimal=comma" },
