@@ -99,14 +99,15 @@ static int take_firsts(struct gt_csv_table *t, const struct gt_csv_reader *r, st
 	bool any = !fills(t) || t->like || t->request->inputs;
 	int open = 0;
 
-	for (size_t i = 0; i < t->fields && i < r->count; i++) {
+	for (size_t i = 0; i < t->fields; i++) {
 		struct gt_csv_words *w = &t->words[t->place[i] < 0 ? 0 : t->place[i]];
 
 		if (t->place[i] == GT_CSV_NOWHERE || w->first)
 			continue;
-		open += !any && gt_csv_is_missing(r->fields[i]);
-		if (!any && gt_csv_is_missing(r->fields[i]))
+		if (i >= r->count || (!any && gt_csv_is_missing(r->fields[i]))) {
+			open++;
 			continue;
+		}
 		w->line = r->line;
 		w->first = gt_arena_strdup(&t->arena, r->fields[i], err);
 		if (!w->first)
@@ -133,15 +134,14 @@ static int find_firsts(struct gt_csv_table *t, const struct gt_csv_reader *r, st
 	struct gt_csv_reader ahead = {
 		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
 	};
-	struct gt_err bad = GT_ERR_INIT;
-	int open = take_firsts(t, r, err);
+	int open = take_firsts(t, r, err), rc = 1;
 
-	while (open > 0 && gt_csv_next_row(&ahead, &bad) > 0)
+	while (open > 0 && (rc = gt_csv_next_row(&ahead, err)) > 0)
 		open = take_firsts(t, &ahead, err);
 	gt_csv_release(&ahead);
-	if (open > 0)
-		return fail_empty(t, err);
-	return open ? GT_ENOMEM : 0;
+	if (rc < 0 || open < 0)
+		return rc < 0 ? rc : GT_ENOMEM;
+	return open ? fail_empty(t, err) : 0;
 }
 
 /* The first value decides whether a column has words; inputs have those of the training data. */

@@ -228,6 +228,9 @@ static const struct {
 	    "column 'a' has no value in any row", "skip=a leaves it out" },
 	{ "1,a,x\n2,b,\n", ",missing=mean", "line 2, column 2: the target '' is missing",
 	    "missing=drop" },
+	{ "1,,x\n5\n", ",missing=mean", "column 1 has no value in any row", "skip=1" },
+	{ "1,,x\n5\n6,2,y\n", ",missing=mean", "line 2 has 1 fields", "divided" },
+	{ "1,,x\n\"5\"6,2,y\n", ",missing=mean", "line 2: field 1 goes on", "twice" },
 	{ "1,a,x\n2,b,y\n", ",missing=zero", "'missing=zero'", "" },
 };
 
