@@ -32,14 +32,14 @@ endif
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
-              libpcre2-dev nettle-dev
+              libpcre2-dev nettle-dev libwebp-dev
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
 VERSION  := 0.1.0
-PACKAGES := zlib jansson libpng libjpeg libpcre2-8 nettle
+PACKAGES := zlib jansson libpng libjpeg libwebp libpcre2-8 nettle
 # Taken where it is there; `make ISAL=0` does without.
 ISAL     ?= $(shell pkg-config --exists libisal 2>/dev/null && echo 1 || echo 0)
 PACKAGES += $(if $(filter 1,$(ISAL)),libisal)
@@ -442,7 +442,7 @@ FUZZ_CC  ?= clang
 FUZZ_DIR := build/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c lib/ckpt/*/*.c lib/data/bpe/*.c) lib/device/dtype.c \
-            lib/data/csv_reader.c lib/data/exif.c $(addprefix lib/data/images_,decode.c jpeg.c png.c resize.c kernels.c)
+            lib/data/csv_reader.c lib/data/exif.c $(addprefix lib/data/images_,decode.c formats.c jpeg.c png.c webp.c resize.c kernels.c)
 FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)

@@ -133,7 +133,7 @@ struct gt_data_request {
 	 * Files without targets, for predictions. They are read instead of the spec's path, in the
 	 * order of `inputs`. "-" is standard input. NULL: read the spec's path.
 	 *
-	 *   images   JPEG and PNG files of any name, and folders; images of a folder are in the
+	 *   images   JPEG, PNG and WebP files of any name, and folders; images of a folder are in the
 	 *            order of their paths. The settings of the kind apply as
 	 *            usual.
 	 *   csv      Tables. If these tables and the training data have column names, features are

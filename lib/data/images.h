@@ -76,12 +76,9 @@ int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_er
 /* Remove "." parts and unneeded slashes (leading, doubled, trailing) from a path, in place. */
 void gt_list_tidy_path(char *path);
 
-/* Return whether a file name ends in .jpg, .jpeg or .png, and no part of its path is hidden. The
- * path must be tidy (gt_list_tidy_path()). */
+/* Return whether a file name ends as those of formats that gtrain reads (GT_IMAGE_ENDINGS), and no
+ * part of its path is hidden. The path must be tidy (gt_list_tidy_path()). */
 bool gt_list_is_image(const char *path);
-
-/* Return whether a file name is that of a picture, also in formats that gtrain does not read. */
-bool gt_list_is_picture(const char *path);
 
 /* Add an item with the path FRONT/PATH: FRONT is `front`, and PATH is item->path. Only PATH decides
  * whether the item is hidden. If `front` is NULL, do the same as gt_list_add(). */
@@ -121,7 +118,7 @@ struct gt_image_file {
 };
 
 /*
- * Find the images (.jpg, .jpeg, .png) in the class folders of a list. The images of a class are
+ * Find the images (GT_IMAGE_ENDINGS) in the class folders of a list. The images of a class are
  * below the folder CLASS/; classes are numbered in the order of their names. This sorts the list.
  *
  *   images   [*count], sorted by class and then by path; the caller frees it with free()
@@ -238,14 +235,31 @@ int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err);
  * bytes for each pixel of the largest image. */
 enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
 
-/* Return whether a file begins like a JPEG or a PNG. */
+enum gt_image_decoder { GT_DECODER_NONE, GT_DECODER_JPEG, GT_DECODER_PNG, GT_DECODER_WEBP };
+
+/* A format of pictures. GT_DECODER_NONE: gtrain does not read it. */
+struct gt_image_format {
+	const char *name;
+	enum gt_image_decoder decoder;
+};
+
+/* The formats that gtrain reads, for messages; GT_IMAGE_ENDINGS: the ends of their names. */
+#define GT_IMAGE_FORMATS_OR "JPEG, PNG or WebP"
+#define GT_IMAGE_ENDINGS    ".jpg, .jpeg, .png or .webp"
+
+/* images_formats.c: return the format of a picture by its first bytes (12 of them suffice), or by the
+ * end of its name; NULL: not known. */
+const struct gt_image_format *gt_image_format_of_bytes(const unsigned char *data, size_t size);
+const struct gt_image_format *gt_image_format_of_name(const char *path);
+
+/* Return whether a file begins like a picture in a format that gtrain reads. */
 bool gt_image_is_known(const unsigned char *data, size_t size);
 
-/* A JPEG or PNG in memory. */
+/* A picture in memory. */
 struct gt_image;
 
 /* Read the header of an image. The bytes are borrowed until the image is closed. Errors: GT_EFORMAT
- * (neither JPEG nor PNG, corrupt, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM. */
+ * (another format, corrupt, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM. */
 int gt_image_open(
     struct gt_image **out, const unsigned char *data, size_t size, struct gt_err *err);
 void gt_image_close(struct gt_image *image);

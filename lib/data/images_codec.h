@@ -1,4 +1,4 @@
-/* images_codec.h - private: the decoders of JPEG and PNG. */
+/* images_codec.h - private: the decoders of JPEG, PNG and WebP. */
 #ifndef GT_DATA_IMAGES_CODEC_H
 #define GT_DATA_IMAGES_CODEC_H
 
@@ -20,8 +20,6 @@ void gt_image_convert(uint8_t *pixels, size_t count, int native, int channels);
 
 struct gt_jpeg;
 
-/* Return whether the bytes begin like a JPEG. */
-bool gt_jpeg_is(const unsigned char *data, size_t size);
 /* Read the header. The bytes are borrowed until gt_jpeg_close(). Height and width are those of the
  * stored picture, in pixels. The orientation in the file's metadata is not applied to them. */
 int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, int *height,
@@ -37,8 +35,6 @@ void gt_jpeg_close(struct gt_jpeg *j);
 
 struct gt_png;
 
-/* Return whether the bytes begin like a PNG. */
-bool gt_png_is(const unsigned char *data, size_t size);
 /* Read the header. The bytes are borrowed until gt_png_close(). Height and width are in pixels. */
 int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int *height,
     int *width, struct gt_err *err);
@@ -46,5 +42,15 @@ int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int
  * caller frees *pixels with free(), and calls this function once for each gt_png_open(). */
 int gt_png_read(struct gt_png *g, int channels, size_t slack, uint8_t **pixels, struct gt_err *err);
 void gt_png_close(struct gt_png *g);
+
+/* ---- images_webp.c: as for PNG; animations are GT_EFORMAT ---- */
+
+struct gt_webp;
+
+int gt_webp_open(struct gt_webp **out, const unsigned char *data, size_t size, int *height,
+    int *width, struct gt_err *err);
+int gt_webp_read(
+    struct gt_webp *w, int channels, size_t slack, uint8_t **pixels, struct gt_err *err);
+void gt_webp_close(struct gt_webp *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* images_decode.c - the part of an image that is wanted, out of a JPEG or PNG in memory. */
+/* images_decode.c - the part of an image that is wanted, out of a picture in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 
 struct gt_image {
 	struct gt_jpeg *jpeg; /* or */
-	struct gt_png *png;
+	struct gt_png *png;   /* or */
+	struct gt_webp *webp;
 	int height, width; /* as they are stored */
 	int orientation;   /* 1: upright; from 5 on the sides are exchanged */
 };
@@ -42,7 +43,39 @@ void gt_image_convert(uint8_t *p, size_t count, int native, int channels)
 
 bool gt_image_is_known(const unsigned char *data, size_t size)
 {
-	return gt_jpeg_is(data, size) || gt_png_is(data, size);
+	const struct gt_image_format *format = gt_image_format_of_bytes(data, size);
+
+	return format && format->decoder != GT_DECODER_NONE;
+}
+
+static int fail_format(const struct gt_image_format *format, struct gt_err *err)
+{
+	if (format) {
+		gt_err_set(
+		    err, GT_EFORMAT, "%s is a format that gtrain does not read", format->name);
+		return gt_err_hint(err, "convert the image to " GT_IMAGE_FORMATS_OR);
+	}
+	gt_err_set(err, GT_EFORMAT, "neither a JPEG, a PNG nor a WebP");
+	return gt_err_hint(err, "the image is damaged; replace or remove it");
+}
+
+static int open_decoder(
+    struct gt_image *image, const unsigned char *data, size_t size, struct gt_err *err)
+{
+	const struct gt_image_format *format = gt_image_format_of_bytes(data, size);
+	int *height = &image->height, *width = &image->width;
+
+	switch (format ? format->decoder : GT_DECODER_NONE) {
+	case GT_DECODER_JPEG:
+		image->orientation = gt_exif_orientation(data, size);
+		return gt_jpeg_open(&image->jpeg, data, size, height, width, err);
+	case GT_DECODER_PNG:
+		return gt_png_open(&image->png, data, size, height, width, err);
+	case GT_DECODER_WEBP:
+		return gt_webp_open(&image->webp, data, size, height, width, err);
+	default:
+		return fail_format(format, err);
+	}
 }
 
 int gt_image_open(struct gt_image **out, const unsigned char *data, size_t size, struct gt_err *err)
@@ -54,15 +87,7 @@ int gt_image_open(struct gt_image **out, const unsigned char *data, size_t size,
 	if (!image)
 		return GT_ENOMEM;
 	image->orientation = 1;
-	if (gt_jpeg_is(data, size)) {
-		rc = gt_jpeg_open(&image->jpeg, data, size, &image->height, &image->width, err);
-		image->orientation = gt_exif_orientation(data, size);
-	} else if (gt_png_is(data, size)) {
-		rc = gt_png_open(&image->png, data, size, &image->height, &image->width, err);
-	} else {
-		rc = gt_err_set(err, GT_EFORMAT, "neither a JPEG nor a PNG");
-		gt_err_hint(err, "the image is damaged; replace or remove it");
-	}
+	rc = open_decoder(image, data, size, err);
 	if (rc)
 		gt_image_close(image);
 	else
@@ -76,6 +101,7 @@ void gt_image_close(struct gt_image *image)
 		return;
 	gt_jpeg_close(image->jpeg);
 	gt_png_close(image->png);
+	gt_webp_close(image->webp);
 	free(image);
 }
 
@@ -123,9 +149,14 @@ static int read_by_memory(
 {
 	size_t c = (size_t)r->channels, width = (size_t)reduce(gt_image_width(image), eighths);
 	uint8_t *pixels = NULL;
-	int rc = image->jpeg ? read_turned(image, eighths, r, &pixels, err)
-	                     : gt_png_read(image->png, r->channels, r->slack, &pixels, err);
+	int rc;
 
+	if (image->jpeg)
+		rc = read_turned(image, eighths, r, &pixels, err);
+	else if (image->png)
+		rc = gt_png_read(image->png, r->channels, r->slack, &pixels, err);
+	else
+		rc = gt_webp_read(image->webp, r->channels, r->slack, &pixels, err);
 	for (int y = r->top; !rc && y < r->bottom; y++)
 		gt_resize_put(r, y, pixels + ((size_t)y * width + (size_t)r->left) * c);
 	free(pixels);

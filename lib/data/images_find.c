@@ -50,7 +50,7 @@ static int note_others(const struct gt_image_set *set, struct gt_source *s, stru
 	if (!list->others)
 		return 0;
 	snprintf(note, sizeof(note),
-	    "%zu image%s %s left out, being neither JPEG nor PNG; the first is '%.200s'",
+	    "%zu image%s %s left out, being neither JPEG, PNG nor WebP; the first is '%.200s'",
 	    list->others, list->others == 1 ? "" : "s", list->others == 1 ? "is" : "are",
 	    list->other);
 	s->info.note = gt_arena_strdup(&s->names, note, err);
@@ -126,6 +126,7 @@ static int compare_listed(const void *a, const void *b)
 static int add_folder(struct gt_image_set *set, const char *folder, struct gt_err *err)
 {
 	struct gt_list below = { .limit_bytes = set->list.limit_bytes, .inputs = true };
+	const struct gt_image_format *other = NULL; /* of a picture that is left out */
 	size_t before = set->list.count;
 	int rc = gt_list_folder(&below, folder, err);
 
@@ -135,8 +136,12 @@ static int add_folder(struct gt_image_set *set, const char *folder, struct gt_er
 		struct gt_listed item = { .path = NULL };
 		char *path;
 
-		if (below.items[i].folder || !gt_list_is_image(below.items[i].path))
+		if (below.items[i].folder)
 			continue;
+		if (!gt_list_is_image(below.items[i].path)) {
+			other = other ? other : gt_image_format_of_name(below.items[i].path);
+			continue;
+		}
 		item.path = path = gt_asprintf(err, "%s%s%s", folder,
 		    folder[strlen(folder) - 1] == '/' ? "" : "/", below.items[i].path);
 		rc = path ? add_item(set, &item, err) : GT_ENOMEM;
@@ -144,8 +149,9 @@ static int add_folder(struct gt_image_set *set, const char *folder, struct gt_er
 	}
 	gt_list_release(&below);
 	if (!rc && set->list.count == before) {
-		gt_err_set(err, GT_EINVAL, "'%s' holds no images", folder);
-		rc = gt_err_hint(err, "images in folders end in .jpg, .jpeg or .png");
+		gt_err_set(err, GT_EINVAL, "'%s' holds no images%s%s", folder,
+		    other ? " that gtrain reads, but files of " : "", other ? other->name : "");
+		rc = gt_err_hint(err, "images in folders end in " GT_IMAGE_ENDINGS);
 	}
 	return rc;
 }
@@ -206,7 +212,7 @@ static const char *const input_keys[] = { "size", "resize", "crop", "interpolati
 const struct gt_source_kind gt_images_kind = {
 	.form = { .name = "images",
 	    .path = "FOLDER|FILE.tar|FILE.tar.gz",
-	    .summary = "JPEG and PNG files in a folder for each class",
+	    .summary = "JPEG, PNG and WebP files in a folder for each class",
 	    .settings = settings,
 	    .example = "images:photos,size=64,mean=0.5,std=0.25" },
 	.input_keys = input_keys,

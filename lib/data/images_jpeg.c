@@ -254,8 +254,3 @@ void gt_jpeg_close(struct gt_jpeg *j)
 	free(j->rows);
 	free(j);
 }
-
-bool gt_jpeg_is(const unsigned char *data, size_t size)
-{
-	return size >= 3 && data[0] == 0xFF && data[1] == 0xD8 && data[2] == 0xFF;
-}

@@ -226,39 +226,11 @@ void gt_list_release(struct gt_list *list)
 	*list = (struct gt_list){ 0 };
 }
 
-/* Whether the name of a file has one of these endings, in any case. */
-static bool ends_in(const char *path, const char *const *endings)
-{
-	size_t length = strlen(path);
-
-	for (; *endings; endings++) {
-		size_t n = strlen(*endings);
-
-		if (length > n && !strcasecmp(path + length - n, *endings))
-			return true;
-	}
-	return false;
-}
-
 static bool is_image(const char *path)
 {
-	static const char *const endings[] = { ".jpg", ".jpeg", ".png", NULL };
+	const struct gt_image_format *format = gt_image_format_of_name(path);
 
-	return ends_in(path, endings);
-}
-
-/* Whether the name is that of a picture which gtrain does not read. */
-static bool is_other_picture(const char *path)
-{
-	static const char *const endings[] = { ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic",
-		".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pnm", ".tga", NULL };
-
-	return ends_in(path, endings);
-}
-
-bool gt_list_is_picture(const char *path)
-{
-	return is_image(path) || is_other_picture(path);
+	return format && format->decoder != GT_DECODER_NONE;
 }
 
 bool gt_list_is_image(const char *path)
@@ -289,12 +261,23 @@ void gt_list_sort(struct gt_list *list)
 		qsort(list->items, list->count, sizeof(*list->items), compare_paths);
 }
 
-static int no_images(
-    const char *name, const char *root, const char *class, size_t length, struct gt_err *err)
+/* other: a picture of the class that cannot be read, or NULL. */
+static int no_images(const char *name, const char *root, const char *class, size_t length,
+    const char *other, struct gt_err *err)
 {
+	const char *slash = *root ? "/" : "";
+
+	if (other) {
+		gt_err_set(err, GT_EINVAL,
+		    "the class folder '%.*s' in '%s%s%s' has no images that gtrain reads, but %s "
+		    "images, such as '%.200s'",
+		    (int)length, class, name, slash, root, gt_image_format_of_name(other)->name,
+		    other);
+		return gt_err_hint(err, "convert the images to " GT_IMAGE_FORMATS_OR);
+	}
 	gt_err_set(err, GT_EINVAL, "the class folder '%.*s' in '%s%s%s' has no images", (int)length,
-	    class, name, *root ? "/" : "", root);
-	return gt_err_hint(err, "put .jpg or .png files into it, or remove it");
+	    class, name, slash, root);
+	return gt_err_hint(err, "put files into it that end in " GT_IMAGE_ENDINGS ", or remove it");
 }
 
 static int fail_twice(const char *name, const char *path, struct gt_err *err)
@@ -308,7 +291,7 @@ static int fail_twice(const char *name, const char *path, struct gt_err *err)
 static int number_classes(struct gt_list *list, const char *name, const char *root,
     struct gt_image_file *images, size_t *count, int *classes, struct gt_err *err)
 {
-	const char *class = NULL;
+	const char *class = NULL, *other = NULL; /* other: of the class, in another format */
 	size_t length = 0, in_class = 0;
 
 	*count = 0;
@@ -322,8 +305,9 @@ static int number_classes(struct gt_list *list, const char *name, const char *ro
 			continue; /* elsewhere, or beside the class folders */
 		if (!class || head != length || strncmp(rest, class, head)) {
 			if (class && !in_class)
-				return no_images(name, root, class, length, err);
+				return no_images(name, root, class, length, other, err);
 			class = rest;
+			other = NULL;
 			length = head;
 			in_class = 0;
 			++*classes;
@@ -336,11 +320,12 @@ static int number_classes(struct gt_list *list, const char *name, const char *ro
 			images[(*count)++] =
 			    (struct gt_image_file){ item, (int32_t)(*classes - 1), rest, head };
 			in_class++;
-		} else if (is_other_picture(rest) && !list->others++) {
-			list->other = item->path;
+		} else if (gt_image_format_of_name(rest)) {
+			other = other ? other : item->path;
+			list->other = list->others++ ? list->other : item->path;
 		}
 	}
-	return class && !in_class ? no_images(name, root, class, length, err) : 0;
+	return class && !in_class ? no_images(name, root, class, length, other, err) : 0;
 }
 
 static int no_classes(const struct gt_list *list, const char *name, struct gt_err *err)
@@ -355,7 +340,7 @@ static int no_classes(const struct gt_list *list, const char *name, struct gt_er
 	}
 	gt_err_set(err, GT_EINVAL, "'%s%s%s' has no class folders%s", name, *root ? "/" : "", root,
 	    has_images ? ", only images" : "");
-	return gt_err_hint(err, "images are found as FOLDER/CLASS/NAME.jpg or .png");
+	return gt_err_hint(err, "images are found as FOLDER/CLASS/NAME.jpg, .png or .webp");
 }
 
 static int take_images(struct gt_list *list, const char *name, struct gt_image_file **images,

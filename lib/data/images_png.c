@@ -176,8 +176,3 @@ void gt_png_close(struct gt_png *g)
 	free(g->pixels);
 	free(g);
 }
-
-bool gt_png_is(const unsigned char *data, size_t size)
-{
-	return size >= 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8);
-}

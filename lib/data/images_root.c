@@ -89,7 +89,7 @@ static void count_depths(const struct gt_list *list, const char *root, size_t de
 	for (size_t i = 0; i < list->count; i++) {
 		const char *rest = gt_list_below(list->items[i].path, root), *slash;
 
-		if (!rest || list->items[i].folder || !gt_list_is_picture(rest))
+		if (!rest || list->items[i].folder || !gt_image_format_of_name(rest))
 			continue;
 		slash = strchr(rest, '/');
 		depths[!slash ? 0 : !strchr(slash + 1, '/') ? 1 : 2]++;

@@ -18,7 +18,7 @@ struct header {
 _Static_assert(sizeof(struct header) == 512, "a tar block");
 
 /* Headers that describe the next one: GNU tar writes up to 3 (K, L, x) before a file. */
-enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIGNATURE = 8 };
+enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIGNATURE = 12 };
 
 struct tar {
 	struct gt_byte_stream *in;

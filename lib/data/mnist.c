@@ -331,8 +331,7 @@ static const struct gt_setting settings[] = { { "split", "train|test", "train if
 const struct gt_source_kind gt_mnist_kind = {
 	.form = { .name = "mnist",
 	    .path = "FOLDER",
-	    .summary =
-	        "idx files, plain or .gz: MNIST, Fashion-MNIST, EMNIST and the like",
+	    .summary = "idx files, plain or .gz: MNIST, Fashion-MNIST, EMNIST and the like",
 	    .settings = settings,
 	    .example = "mnist:mnist,split=test" },
 	.open = open_mnist,

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "lib/data/images.h"
 #include "lib/data/shard_names.h"
@@ -116,6 +115,7 @@ struct sample {
 	const char *key; /* [length], in the path of a file; NULL: none yet */
 	size_t length;
 	const struct gt_listed *image, *label;
+	const struct gt_listed *other; /* a picture in a format that gtrain does not read */
 };
 
 /* How much of a path is its key. */
@@ -124,12 +124,6 @@ static size_t key_length(const char *path)
 	const char *name = strrchr(path, '/');
 
 	return (size_t)((name ? name + 1 : path) - path) + strcspn(name ? name + 1 : path, ".");
-}
-
-static bool is_picture(const char *ending)
-{
-	return !strcasecmp(ending, ".jpg") || !strcasecmp(ending, ".jpeg") ||
-	       !strcasecmp(ending, ".png");
 }
 
 static int malformed_label(const struct gt_listed *label, struct gt_err *err)
@@ -190,6 +184,11 @@ static int end_sample(
 
 	if (!s->image && !s->label)
 		return 0;
+	if (!s->image && s->other) {
+		gt_err_set(err, GT_EFORMAT, "'%s': %s is a format that gtrain does not read",
+		    s->other->path, gt_image_format_of_name(s->other->path)->name);
+		return gt_err_hint(err, "convert the images to " GT_IMAGE_FORMATS_OR);
+	}
 	if (!s->image)
 		return no_partner(s->label, "image", err);
 	if (!s->label)
@@ -203,7 +202,10 @@ static int end_sample(
 static int add_file(struct sample *s, const struct gt_listed *item, struct gt_err *err)
 {
 	const char *ending = item->path + s->length;
-	bool label = !strcmp(ending, ".cls"), image = is_picture(ending);
+	/* KEY.mask.png is another file of the sample than KEY.png. */
+	const struct gt_image_format *format =
+	    strrchr(ending, '.') == ending ? gt_image_format_of_name(ending) : NULL;
+	bool label = !strcmp(ending, ".cls"), image = format && format->decoder != GT_DECODER_NONE;
 	const struct gt_listed *other = label ? s->label : s->image;
 
 	if ((label || image) && other)
@@ -213,13 +215,15 @@ static int add_file(struct sample *s, const struct gt_listed *item, struct gt_er
 		s->label = item;
 	if (image)
 		s->image = item;
+	else if (format)
+		s->other = item;
 	return 0;
 }
 
 /* Files whose paths begin with the same key are a sample as long as they follow each other. */
 static int pair(struct gt_image_set *set, struct labels *l, struct gt_err *err)
 {
-	struct sample s = { NULL, 0, NULL, NULL };
+	struct sample s = { .key = NULL };
 	int rc = 0;
 
 	set->files = gt_calloc(set->list.count, sizeof(*set->files), err);
@@ -233,7 +237,7 @@ static int pair(struct gt_image_set *set, struct labels *l, struct gt_err *err)
 			continue;
 		if (!s.key || length != s.length || memcmp(s.key, item->path, length) != 0) {
 			rc = end_sample(set, l, &s, err);
-			s = (struct sample){ item->path, length, NULL, NULL };
+			s = (struct sample){ .key = item->path, .length = length };
 		}
 		if (!rc)
 			rc = add_file(&s, item, err);
@@ -271,7 +275,7 @@ static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_s
 	if (!rc && !set->count) {
 		gt_err_set(err, GT_EINVAL, "'%s' holds no images", spec->path);
 		rc = gt_err_hint(
-		    err, "images are found as KEY.jpg or .png, their classes as KEY.cls");
+		    err, "images are found as KEY.jpg, .png or .webp, their classes as KEY.cls");
 	}
 	s->info.classes = labels.count;
 	return rc;
@@ -291,7 +295,7 @@ static const struct gt_setting settings[] = {
 const struct gt_source_kind gt_webdataset_kind = {
 	.form = { .name = "webdataset",
 	    .path = "FILE.tar|PATTERN",
-	    .summary = "JPEG and PNG files in tar archives, each with its class in KEY.cls",
+	    .summary = "JPEG, PNG and WebP files in tar archives, each with its class in KEY.cls",
 	    .settings = settings,
 	    .example = "webdataset:shards-{0..1}.tar,size=64" },
 	.open = open_webdataset,

@@ -151,7 +151,7 @@ named() {
 		equal "$(sed 1d <<<"$out" | wc -l)" 26
 		[[ $out != *images/cat/001.png* && $out == *images/cat/002.png*images/dog/015.png*good/cat/000.png* ]]
 		equal "$(named | wc -l)" 7
-		[[ $err == *"warning: 'images/cat/004.png': neither a JPEG nor a PNG; left out"*"gtrain: error: 7 of 33 inputs could not be read"* ]]
+		[[ $err == *"warning: 'images/cat/004.png': neither a JPEG, a PNG nor a WebP; left out"*"gtrain: error: 7 of 33 inputs could not be read"* ]]
 	done
 	gtrain predict --ckpt run good/cat/000.png images/cat/004.png images/dog/011.png --json
 	equal "$status" 1

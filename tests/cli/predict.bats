@@ -178,7 +178,8 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 	"$GTRAIN" train --model "$GPT,vocab=9" --data tokens:ids.bin,vocab=9,type=uint16 --steps 1 --batch 2 --out ids -q
 	printf 'fine\n\303\251\n' >odd.txt
 	printf '\n \r\n' >blank.txt
-	mkdir -p empty
+	mkdir -p empty gifs
+	printf 'GIF89a...........' | tee cat.gif >gifs/1.gif
 	while IFS='|' read -r given status_wanted text; do
 		eval "gtrain predict $given -q"
 		equal "$status" "$status_wanted"
@@ -189,11 +190,13 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 	done <<-'CASES'
 		--ckpt pictures|2|no input is named
 		--ckpt pictures missing.png|1|cannot open 'missing.png'
-		--ckpt pictures text.txt|1|'text.txt': neither a JPEG nor a PNG
+		--ckpt pictures text.txt|1|'text.txt': neither a JPEG, a PNG nor a WebP
 		--ckpt pictures empty|2|'empty' holds no images
 		--ckpt pictures - -|2|standard input is named 2 times
 		--ckpt pictures - --nproc 2|2|2 ranks cannot share standard input
-		--ckpt pictures - </dev/null|1|neither a JPEG nor a PNG
+		--ckpt pictures - </dev/null|1|neither a JPEG, a PNG nor a WebP
+		--ckpt pictures cat.gif|1|'cat.gif': GIF is a format that gtrain does not read
+		--ckpt pictures gifs|2|'gifs' holds no images that gtrain reads, but files of GIF
 		--ckpt pictures images --read split=a|2|unknown option 'split'
 		--ckpt pictures images --json --csv|2|--csv
 		--ckpt table wide.csv|1|rows of 3 fields, but the model was trained with 2 columns

@@ -317,10 +317,25 @@ def jpegs():
         yield "turned-%d" % turn, f.getvalue()
 
 
+def webps():
+    """With Pillow: lossy and lossless, with alpha, metadata, and an animation."""
+    picture = Image.frombytes("RGB", (21, 18), random.Random(3).randbytes(21 * 18 * 3))
+    alpha = picture.convert("RGBA")
+    alpha.putalpha(Image.frombytes("L", (21, 18), random.Random(4).randbytes(21 * 18)))
+    forms = {"lossy": (picture, {}), "coarse": (picture, {"quality": 1}), "lossless": (picture, {"lossless": True}), "alpha": (alpha, {}),
+             "lossless-alpha": (alpha, {"lossless": True}), "palette": (picture.quantize(4).convert("RGB"), {"lossless": True}),
+             "exif": (picture, {"exif": b"Exif\0\0II*\0\x08\0\0\0\0\0"}),
+             "animation": (picture, {"save_all": True, "append_images": [picture.transpose(Image.ROTATE_180)]})}
+    for name, (image, options) in forms.items():
+        f = io.BytesIO()
+        image.save(f, "WEBP", **options)
+        yield "webp-" + name, f.getvalue()
+
+
 def images():
     """Behind the choices of fuzz_image.c."""
     chance = random.Random(4)
-    for makers in (pngs, jpegs) if Image else (pngs,):
+    for makers in (pngs, jpegs, webps) if Image else (pngs,):
         for name, data in makers():
             for choice in range(4):
                 yield "%s-%d" % (name, choice), bytes([choice]) + chance.randbytes(3) + data

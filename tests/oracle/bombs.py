@@ -121,7 +121,7 @@ CASES = [
     ("a large file that is no image lies among images",
      lambda f: tar(f, tar_header("a/notes.txt", 1600 * MIB), 100, entry("a/1.png", png()) + bytes(1024)), None),
     ("a large file only has an image's name",
-     lambda f: tar(f, tar_header("a/1.png", 1600 * MIB), 100, bytes(1024)), "'a/1.png': neither a JPEG nor a PNG"),
+     lambda f: tar(f, tar_header("a/1.png", 1600 * MIB), 100, bytes(1024)), "'a/1.png': neither a JPEG, a PNG nor a WebP"),
     ("a large file only has an image's signature",
      lambda f: tar(f, tar_header("a/1.png", 1600 * MIB + 8) + b"\x89PNG\r\n\x1a\n", 100, bytes(1528)),
      "'a/1.png' has 1.56 GiB, more than an image's 256 MiB"),

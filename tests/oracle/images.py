@@ -55,6 +55,10 @@ FILES = [
     ("kalpha.png", lambda i: i.convert("RGBA"), {}),
     ("lgreyalpha.png", lambda i: i.convert("LA"), {}),
     ("mbits.png", lambda i: i.convert("1"), {}),
+    ("nlossy.webp", lambda i: i, dict(quality=70)),
+    ("olossless.webp", lambda i: i, dict(lossless=True)),
+    ("palpha.webp", lambda i: i.convert("RGBA"), dict(quality=90)),
+    ("qgrey.webp", lambda i: i.convert("L"), dict(quality=50)),
 ]
 
 

@@ -176,10 +176,10 @@ static void test_strict_and_hopeless_data(void **state)
 		bool strict;
 	} rows[] = {
 		{ "some", ",size=12", "a/1.png': corrupt PNG", true },
-		{ "some", "", "a/3.png': neither a JPEG nor a PNG", true },
+		{ "some", "", "a/3.png': neither a JPEG, a PNG nor a WebP", true },
 		{ "none", ",size=12", "none of the 2 images can be decoded; the first: '", false },
 		{ "none", "", "none of the 2 images can be decoded; the first: '", false },
-		{ "one", ",size=12", "a/1.png': neither a JPEG nor a PNG", false },
+		{ "one", ",size=12", "a/1.png': neither a JPEG, a PNG nor a WebP", false },
 	};
 	struct fixture f, some;
 

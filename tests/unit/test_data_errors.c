@@ -211,7 +211,7 @@ static const struct wrong wrongs[] = {
 	    NULL },
 	{ "images:@/big-liar", GT_EFORMAT, "8000 x 8000 pixels cannot come out of", "replace" },
 	{ "images:@/huge", GT_EFORMAT, "an image of 1048576 x 8000 pixels", "67108864 pixels" },
-	{ "images:@/fake", GT_EFORMAT, "neither a JPEG nor a PNG", "replace" },
+	{ "images:@/fake", GT_EFORMAT, "neither a JPEG, a PNG nor a WebP", "replace" },
 	{ "images:@/not.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
 	{ "images:@/noise.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
 	/* csv */

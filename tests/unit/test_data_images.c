@@ -21,7 +21,7 @@ static void test_folder(void **state)
 	put_png(&f, ".hidden/1.png", 6, 5, 9);
 	put_png(&f, "beside.png", 6, 5, 9);
 	put_text(&f, "a/notes.txt", "not an image");
-	put_text(&f, "a/x.webp", "left out");
+	put_text(&f, "a/x.bmp", "left out");
 	put_text(&f, "a/y.GIF", "left out");
 	data = open_data("images", f.folder, ",mean=0.5,std=0.1/0.2/0.3", NULL);
 	info = gt_dataset_info(data);
@@ -29,7 +29,7 @@ static void test_folder(void **state)
 	assert_int_equal(info->samples, 4);
 	assert_int_equal(info->classes, 2);
 	assert_string_equal(info->note,
-	    "2 images are left out, being neither JPEG nor PNG; the first is 'a/x.webp'");
+	    "2 images are left out, being neither JPEG, PNG nor WebP; the first is 'a/x.bmp'");
 	assert_int_equal(info->height, 5);
 	assert_int_equal(info->width, 6);
 	assert_int_equal(info->channels, 3);
