@@ -216,7 +216,7 @@ _gtrain()
 		;;
 	train:--config) 
 		compopt -o filenames
-		mapfile -t COMPREPLY < <(compgen -f -W 'cifar10-resnet20 gpt2-124m gpt2-finetune imagenet-resnet50 mnist-lenet nanogpt-char' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -f -W 'cifar10-resnet20 gpt2-124m gpt2-finetune imagenet-resnet50 mnist-lenet nanogpt-char photos-finetune' -- "$cur")
 		return
 		;;
 	train:--resume) 
@@ -441,8 +441,8 @@ _gtrain()
 		words='--ckpt --model --read --top --csv --map --names --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
 		;;
 	generate:*) words='--ckpt --model --vocab --tokenizer --prompt --tokens --temperature --top-k --top-p --seed --device --tf32 --threads --json --quiet --verbose --color --help ' ;;
-	data-get:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 --to --force --mirror --retries --timeout --json --quiet --verbose --color --help ' ;;
-	data-ls:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 --to --json --quiet --verbose --color --help ' ;;
+	data-get:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 resnet18 resnet34 resnet50 vit-base --to --force --mirror --retries --timeout --json --quiet --verbose --color --help ' ;;
+	data-ls:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 resnet18 resnet34 resnet50 vit-base --to --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then

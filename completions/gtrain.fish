@@ -388,7 +388,7 @@ complete -c gtrain -n '__gtrain_command generate' -l verbose -s v -d 'print more
 complete -c gtrain -n '__gtrain_command generate' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command generate' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command data get' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 '
+complete -c gtrain -n '__gtrain_command data get' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 resnet18 resnet34 resnet50 vit-base '
 complete -c gtrain -n '__gtrain_command data get' -l to -x -a '(__fish_complete_directories)' -d 'folder of data sets, each in a folder of its name'
 complete -c gtrain -n '__gtrain_command data get' -l force -d 'also fetch files that exist, and replace them'
 complete -c gtrain -n '__gtrain_command data get' -l mirror -x -d 'fetch URL/NAME/FILE in place of the publishers\' files'
@@ -400,7 +400,7 @@ complete -c gtrain -n '__gtrain_command data get' -l verbose -s v -d 'print more
 complete -c gtrain -n '__gtrain_command data get' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command data get' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command data ls' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 '
+complete -c gtrain -n '__gtrain_command data ls' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 resnet18 resnet34 resnet50 vit-base '
 complete -c gtrain -n '__gtrain_command data ls' -l to -x -a '(__fish_complete_directories)' -d 'folder of data sets, each in a folder of its name'
 complete -c gtrain -n '__gtrain_command data ls' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command data ls' -l quiet -s q -d 'only warnings and errors on standard error'

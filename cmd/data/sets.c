@@ -124,16 +124,19 @@ char *gt_cmd_data_command(
 {
 	char *data = gt_cmd_data_spec(set, folder, to, err), *text = NULL;
 	char *model = data ? fill(set->model, set, folder, false, err) : NULL;
+	char *weights =
+	    model ? fill(set->weights ? set->weights : "", set, folder, false, err) : NULL;
 	size_t size;
-	FILE *out = model ? open_memstream(&text, &size) : NULL;
+	FILE *out = weights ? open_memstream(&text, &size) : NULL;
 
 	if (out) {
 		fputs("gtrain train", out);
 		put_word(out, "--model", model);
-		if (set->weights)
-			put_word(out, "--init-from", model);
+		if (*weights)
+			put_word(out, "--init-from", weights);
 		put_word(out, "--data", data);
 	}
+	free(weights);
 	free(model);
 	free(data);
 	return collected(out, &text, err);

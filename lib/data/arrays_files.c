@@ -74,6 +74,7 @@ static void put_name(char out[NAME_BYTES], const char *name, const char *split, 
 struct choice {
 	struct gt_arrays *arrays; /* its names are set, or NULL: find a pair of the table */
 	const char *path, *split;
+	bool held_out; /* without a split: prefer a part that is not for training */
 	char found[2][NAME_BYTES];
 	const char *const *names; /* [count] those in the archive */
 	size_t count;
@@ -122,6 +123,13 @@ static int no_arrays(const char *wanted, const struct choice *c, struct gt_err *
 	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", c->path);
 }
 
+/* The pair for no split. */
+static bool find_default(struct choice *c)
+{
+	return (c->held_out && (find_pair(c, "val") || find_pair(c, "test"))) ||
+	       find_pair(c, "train") || find_pair(c, NULL);
+}
+
 /* The pair of known names that the archive has. */
 static int find_names(struct choice *c, struct gt_err *err)
 {
@@ -132,7 +140,7 @@ static int find_names(struct choice *c, struct gt_err *err)
 		return 0;
 	if (c->split)
 		snprintf(wanted, sizeof(wanted), "pair of known names for split=%s", c->split);
-	if (c->split ? !find_pair(c, c->split) : !find_pair(c, "train") && !find_pair(c, NULL))
+	if (c->split ? !find_pair(c, c->split) : !find_default(c))
 		return no_arrays(wanted, c, err);
 	a->inputs_name = c->found[0];
 	a->targets_name = c->found[1];
@@ -202,7 +210,7 @@ static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *e
 static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	struct choice choice = { .arrays = a };
+	struct choice choice = { .arrays = a, .held_out = request->held_out };
 	const struct gt_ckpt_choice chooses = { choose, &choice };
 	const struct gt_tree *file;
 	int rc = read_choice(&choice, spec, err);

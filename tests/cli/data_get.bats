@@ -160,7 +160,7 @@ failures() {
 @test "ls says names, sizes, addresses and checksums" {
 	gtrain data ls
 	equal "$status:$err" 0:
-	equal "$(awk 'NR > 1 { print $1 }' <<<"$out" | xargs)" "mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2"
+	equal "$(awk 'NR > 1 { print $1 }' <<<"$out" | xargs)" "mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 resnet18 resnet34 resnet50 vit-base"
 	gtrain data ls mnist
 	[[ $out == "mnist: 70,000 digits"*"folder: $folder/mnist"*"https://ossci-datasets.s3.amazonaws.com/mnist/t10k-labels-idx1-ubyte.gz"* ]]
 	gtrain data ls --json
@@ -195,6 +195,23 @@ wrong_usage() {
 		1|shakespeare --to folder|'folder/shakespeare/input.txt' is not the file that is published: 5 bytes, not 1115394
 		1|cifar10 --to folder|cifar-10-batches-bin/data_batch_1.bin' is not the file that is published: 0 bytes
 	CASES
+}
+
+@test "the name of weights leads to their file, or to the command that fetches them" {
+	local weights="$folder/resnet18/resnet18-f37072fd.pth"
+	gtrain train --model resnet18 --data random --init-from resnet18 --dry-run
+	equal "$status:$err" "1:gtrain: error: cannot open the checkpoint 'resnet18': No such file or directory
+hint: \`gtrain data get resnet18\` fetches the weights of that name"
+	mkdir -p "$folder/resnet18"
+	truncate -s 46830571 "$weights"
+	gtrain train --model resnet18 --data random --init-from resnet18 --dry-run
+	equal "$status:$err" "1:gtrain: error: cannot open the checkpoint 'resnet18': No such file or directory
+hint: the weights of that name are in '$weights'"
+	gtrain data get resnet18 # holes in place of weights
+	equal "$status" 1
+	[[ $err == *"'$weights' is not the file that is published: another SHA-256"* ]]
+	gtrain data ls vit-base
+	[[ $out == *"license: BSD 3-Clause"*"there: no"*"https://download.pytorch.org/models/vit_b_16-c867db91.pth"* ]]
 }
 
 @test "wrong names, addresses and folders are told, and nothing of the user's is lost" {

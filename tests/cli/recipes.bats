@@ -53,6 +53,27 @@ names() {
 	lines digits/metrics.jsonl 'len(v) == 1 and v[0]["n"] == 4'
 }
 
+@test "photographs are fine-tuned from the file that data get stores" {
+	local weights=data/resnet18/resnet18-f37072fd.pth i
+	mkdir -p photos/{ant,bee} "${weights%/*}"
+	for i in 1 2 3; do
+		python3 -c 'import sys, zlib, struct
+def chunk(kind, data):
+	return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+rows = b"".join(b"\0" + bytes((x * y * int(sys.argv[1])) % 251 for x in range(3 * 40)) for y in range(30))
+sys.stdout.buffer.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 40, 30, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))' $i |
+			tee photos/ant/$i.png >photos/bee/$i.png
+	done
+	gtrain train --model resnet18:image=32 --data random,samples=4 --steps 1 --batch 2 --out pretrained -q
+	equal "$status:$err" 0:
+	gtrain ckpt select pretrained/checkpoints/*.pth --path model -o "$weights"
+	equal "$status" 0
+	gtrain train --config photos-finetune --data images:photos,size=64,norm=imagenet --init-from "$weights" --batch 4 --steps 1 --out run
+	equal "$status" 0
+	[[ $err == *"fc"* ]]
+	check "$(<run/config.json)" 'd["about"]["data"]["classes"] == 2 and d["about"]["data"]["mean"] == [0.485, 0.456, 0.406] and d["augment"].startswith("rrc")'
+}
+
 @test "a file comes before a recipe, a folder does not; a name of neither, and a recipe without data, are told" {
 	echo '{"model": "mlp:8,4,3", "steps": 1}' >mnist-lenet
 	gtrain train --config mnist-lenet --data "$RANDOM_DATA" --out mine -q

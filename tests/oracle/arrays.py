@@ -75,6 +75,11 @@ def images(folder):
     np.savez(f"{folder}/g.npz", X=x[..., 0], y=y)
     yield "npz: images, channels last", judge(f"npz:{folder}/i.npz", shape, x, y.astype("i4"))
     yield "npz: channels first, another split", judge(f"npz:{folder}/i.npz,split=test,mean=0.5", shape, x, y.astype("i4"))
+    np.savez(f"{folder}/v.npz", x_train=x, y_train=y, x_test=x[:3], y_test=y[:3])
+    gtrain = os.environ.get("GTRAIN", "build/gtrain")
+    ran = subprocess.run([gtrain, "train", "--model", "mlp:105,10", "--data", f"npz:{folder}/v.npz", "--val", f"npz:{folder}/v.npz",
+                          "--steps", "1", "--out", f"{folder}/run"], capture_output=True, text=True)
+    yield "npz: --val reads another part", "" if "--val: inputs are 'x_test'" in ran.stderr and "same files" not in ran.stderr else ran.stderr
     yield "npz: grey images", judge(f"npz:{folder}/g.npz", (IMAGE, N, 5, 7, 1, 0, 10), x[..., 0], y.astype("i4"))
     named = f"npz:{folder}/i.npz,input=both,target=y"
     yield "npz: named arrays, layout=hwc", judge(f"{named},layout=hwc", (IMAGE, N, 3, 6, 4, 0, 10), both, y.astype("i4"))

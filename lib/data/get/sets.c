@@ -19,6 +19,9 @@
  *   shakespeare                     computed from the file
  *   gpt2                            the repository of Hugging Face's at a fixed revision; the
  *                                   weights' SHA-256 is the one that its large-file storage shows
+ *   resnet18, ..., vit-base         the first 8 digits are in the names that torchvision gives the
+ *                                   files (torchvision/models); the others, and the sizes, are
+ *                                   those that several projects have measured
  * That of batches.meta.txt is not known; it comes out of an archive that was checked.
  */
 /* clang-format off */
@@ -29,6 +32,7 @@
 #define FASHION "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 #define TORONTO "https://www.cs.toronto.edu/~kriz/"
 #define KARPATHY "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
+#define PYTORCH "https://download.pytorch.org/models/"
 #define GPT2    "https://huggingface.co/openai-community/gpt2/resolve/" \
                 "607a30d783dfa663caf39e06633721c8d4cfcd7e/"
 
@@ -115,6 +119,20 @@ static const struct gt_set_file gpt2[] = {
 	{ 0 }
 };
 
+#define WEIGHTS(name, size, sum) { { name, size, sum, { PYTORCH name } }, { 0 } }
+
+static const struct gt_set_file resnet18[] = WEIGHTS("resnet18-f37072fd.pth", 46830571,
+    "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec");
+static const struct gt_set_file resnet34[] = WEIGHTS("resnet34-b627a593.pth", 87319819,
+    "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f");
+static const struct gt_set_file resnet50[] = WEIGHTS("resnet50-0676ba61.pth", 102530333,
+    "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a");
+static const struct gt_set_file vit_base[] = WEIGHTS("vit_b_16-c867db91.pth", 346328529,
+    "c867db91d3e12c6cbadabb610d73c24a546bf82d8c03a9fea34f43a712ddb0e9");
+
+#define PHOTOS "images:FOLDER,size=224,norm=imagenet"
+#define TORCHVISION "BSD 3-Clause; torchvision, https://github.com/pytorch/vision"
+
 static const struct gt_set sets[] = {
 	{ .name = "mnist", .summary = "70,000 digits of 28 x 28 pixels",
 	    .license = "LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist/",
@@ -137,8 +155,20 @@ static const struct gt_set sets[] = {
 	    .model = "gpt2", .data = "text:FILE,level=bpe,tokenizer=@", .files = gpt2_tokenizer },
 	{ .name = "gpt2", .summary = "GPT-2 of 124 million parameters: weights and tokenizer",
 	    .license = "MIT; https://huggingface.co/openai-community/gpt2",
-	    .model = "@", .data = "text:FILE,level=bpe,tokenizer=@", .weights = true,
+	    .model = "@", .data = "text:FILE,level=bpe,tokenizer=@", .weights = "@",
 	    .files = gpt2 },
+	{ .name = "resnet18", .summary = "torchvision's ResNet-18 for ImageNet (IMAGENET1K_V1)",
+	    .license = TORCHVISION, .model = "resnet18", .data = PHOTOS,
+	    .weights = "@/resnet18-f37072fd.pth", .files = resnet18 },
+	{ .name = "resnet34", .summary = "torchvision's ResNet-34 for ImageNet (IMAGENET1K_V1)",
+	    .license = TORCHVISION, .model = "resnet34", .data = PHOTOS,
+	    .weights = "@/resnet34-b627a593.pth", .files = resnet34 },
+	{ .name = "resnet50", .summary = "torchvision's ResNet-50 for ImageNet (IMAGENET1K_V1)",
+	    .license = TORCHVISION, .model = "resnet50", .data = PHOTOS,
+	    .weights = "@/resnet50-0676ba61.pth", .files = resnet50 },
+	{ .name = "vit-base", .summary = "torchvision's ViT-B/16 for ImageNet (IMAGENET1K_V1)",
+	    .license = TORCHVISION, .model = "vit-base", .data = PHOTOS,
+	    .weights = "@/vit_b_16-c867db91.pth", .files = vit_base },
 	{ 0 }
 };
 /* clang-format on */
@@ -222,7 +252,9 @@ int gt_set_hint_missing(const char *name, bool weights, struct gt_err *err)
 {
 	const struct gt_set *set = find_missing(name, weights);
 	char *folder = set ? gt_sets_folder() : NULL;
-	char *path = folder ? gt_set_path(set, folder, "", GT_ERR_IGNORED) : NULL;
+	/* `weights` is "@" or "@/FILE". */
+	const char *file = weights && set && set->weights[1] ? set->weights + 2 : "";
+	char *path = folder ? gt_set_path(set, folder, file, GT_ERR_IGNORED) : NULL;
 
 	if (path && gt_set_is_there(set, folder))
 		gt_err_hint(err, "the path of the well-known '%s' is '%s'", set->name, path);

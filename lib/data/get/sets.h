@@ -34,7 +34,8 @@ struct gt_set {
 	 * the set has no data to train on. */
 	const char *kind;
 	const char *path;
-	bool weights;                    /* the folder has pretrained weights */
+	/* pretrained weights, a value of --init-from; '@' stands for the folder; NULL: none */
+	const char *weights;
 	const struct gt_set_file *files; /* the last row has no name */
 	const char *parts_folder;        /* NULL: there is no archive */
 	const struct gt_set_file *parts; /* without addresses; the last row has no name */
