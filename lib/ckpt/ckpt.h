@@ -378,7 +378,9 @@ struct gt_state_dict {
  * 'module.' removed from 65 keys; saved on cuda:0".
  *
  * The tensors are borrowed from the tree. Errors: GT_EFORMAT if there is no state_dict; the message
- * lists keys of the root. GT_EFORMAT also if two keys become equal; GT_ENOMEM.
+ * lists keys of the root. GT_EFORMAT also if two keys become equal; GT_ENOTSUP if there are several
+ * state_dicts and none is under a key of rule 3, such as those of a generator and a discriminator;
+ * GT_ENOMEM.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 /*

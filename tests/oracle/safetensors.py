@@ -3,8 +3,10 @@
 #
 # The safetensors library is not needed: read() and write() below follow the format's own page
 # (huggingface/safetensors, README.md "Format"), with its rules as assertions.
+import collections
 import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -269,6 +271,35 @@ def arrays(folder):
     yield "npz: raw bytes may be weights, and are refused", "" if "array 'raw'" in out.stderr and "raw bytes" in out.stderr else out.stderr
 
 
+def pickles(folder):
+    """Weights as a dict of numpy arrays, by pickle.dump and by torch.save; other arrays stay objects."""
+    path, out = os.path.join(folder, "weights.pkl"), os.path.join(folder, "weights.safetensors")
+    made = {"a.weight": np.arange(6, dtype="f4").reshape(2, 3), "a.bias": np.asfortranarray(np.ones((3, 2))), "n": np.array(3)}
+    want = {n: torch.from_numpy(np.ascontiguousarray(a)).reshape(a.shape) for n, a in made.items()}
+
+    def dump(value, protocol):
+        with open(path, "wb") as f:
+            pickle.dump(value, f, protocol)
+
+    writers = [("pickle.dump %d" % p, lambda v, p=p: dump(v, p)) for p in (2, 3, 4, 5)]
+    writers += [("torch.save", lambda v: torch.save(v, path)),
+                ("torch.save, legacy", lambda v: torch.save(v, path, _use_new_zipfile_serialization=False))]
+    for how, write in writers:
+        for where, value in ("the root", made), ("'model'", {"model": collections.OrderedDict(made), "__author__": "me"}):
+            write(value)
+            ran = subprocess.run([GTRAIN, "ckpt", "convert", path, "-o", out], capture_output=True, text=True, check=False)
+            got = read(out)[0] if not ran.returncode else {}
+            same = set(got) == set(want) and all(torch.equal(got[n], t) and got[n].dtype == t.dtype for n, t in want.items())
+            yield f"arrays by {how}, {where}", "" if same else ran.stderr or str(got)
+    for what, value in ("states of random numbers", {"epoch": 1, "rng": {"keys": np.arange(5)}}), ("no array", {"a": 1}):
+        dump(value, 4)
+        ran = subprocess.run([GTRAIN, "ckpt", "ls", path], capture_output=True, text=True, check=False)
+        yield "a pickle of " + what, "" if ran.returncode == 1 and "not one of torch.save" in ran.stderr else ran.stderr
+    torch.save({"net": {"w.weight": torch.ones(2, 2)}, "rng": {"keys": np.ones((5, 2))}}, path)
+    ran = subprocess.run([GTRAIN, "ckpt", "convert", path, "-o", out], capture_output=True, text=True, check=False)
+    yield "arrays beside tensors", "" if set(read(out)[0]) == {"w.weight"} and "left behind: 'rng'" in ran.stderr else ran.stderr
+
+
 def edits(folder):
     tensors = {"module." + k: v for k, v in every_dtype().items()}
     source, path = os.path.join(folder, "e.pth"), os.path.join(folder, "e.safetensors")
@@ -309,7 +340,7 @@ def real_files(folder):
 
 
 def main():
-    return tap.run((reading, writing, shards, arrays, edits, real_files), PROGRAM)
+    return tap.run((reading, writing, shards, arrays, pickles, edits, real_files), PROGRAM)
 
 
 if __name__ == "__main__":

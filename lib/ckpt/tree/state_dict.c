@@ -150,6 +150,45 @@ static const char *optimizer_in(const struct gt_tree *dict)
 	return NULL;
 }
 
+/* List the keys of a dict under which there is a state_dict; *first is one of them. */
+static size_t list_models(
+    const struct gt_tree *dict, struct gt_name_list *names, const char **first)
+{
+	size_t items = 0, count = 0;
+
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+		struct found f = { .items = &items };
+
+		if (!gt_tree_is_text(item->key) ||
+		    (!gt_class_dict(item->value) && !gt_module_is(item->value)) ||
+		    !search(&f, item->value))
+			continue;
+		gt_name_list_add(names, "'%.40s'", item->key->string.bytes);
+		*first = *first ? *first : item->key->string.bytes;
+		count++;
+	}
+	return count;
+}
+
+/* A generator and a discriminator: the caller has to choose. Return 0 if there are not several. */
+static int fail_several(const struct gt_tree *dict, struct gt_err *err)
+{
+	struct gt_name_list names = { .max = 6 };
+	const char *first = NULL;
+	size_t count = list_models(dict, &names, &first);
+	int rc = 0;
+
+	if (count > 1) {
+		gt_err_set(err, GT_ENOTSUP, "there are %zu state_dicts in the checkpoint: %s",
+		    count, gt_name_list_text(&names));
+		rc = gt_err_hint(
+		    err, "'gtrain ckpt select {path} %.40s' writes one of them as a file", first);
+	}
+	gt_name_list_release(&names);
+	return rc;
+}
+
 /* Describe a tree that is not a dict. */
 static int fail_kind(const struct gt_tree *root, struct gt_err *err)
 {
@@ -178,6 +217,8 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");
 		return gt_err_hint(err, hint);
 	}
+	if (fail_several(dict, err))
+		return err->code;
 	list_keys(dict, err);
 	return optimizer_in(dict) ? gt_err_hint(err, "'%.40s' is the state of an optimizer; %s",
 	                                optimizer_in(dict), hint)
