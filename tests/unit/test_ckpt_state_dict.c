@@ -121,18 +121,19 @@ static void test_refused(void **state)
 		const char *tree, *said;
 		bool several; /* state_dicts: another code */
 	} cases[] = {
-		{ "", "its keys are: none" },
-		{ "epoch= lr=", "'epoch', 'lr'" },
-		{ "state{w{m}} param_groups[lr=]", "state of an optimizer" },
-		{ "optimizer{state{w{m}} param_groups[lr=]} epoch=", "'epoch'" },
+		{ "", "its keys are: none", false },
+		{ "epoch= lr=", "'epoch', 'lr'", false },
+		{ "state{w{m}} param_groups[lr=]", "state of an optimizer", false },
+		{ "optimizer{state{w{m}} param_groups[lr=]} epoch=", "'epoch'", false },
 		{ "generator{w} discriminator{w}",
-		    "there are 2 state_dicts in the checkpoint: 'generator', 'discriminator'", true },
+		    "there are 2 state_dicts in the checkpoint: 'generator', 'discriminator'",
+		    true },
 		{ "G{net{w}} D{module.w b} n= opt{state{w{m}} param_groups[lr=]}",
 		    "2 state_dicts in the checkpoint: 'G', 'D'", true },
 		{ "a{w} b{w} c{w}", "3 state_dicts", true },
-		{ "module.w w", "two keys become 'w'" },
-		{ "module.w _orig_mod.w", "two keys become 'w'" },
-		{ "a{a{a{a{a{a{a{a{a{w}}}}}}}}}", "'a'" },
+		{ "module.w w", "two keys become 'w'", false },
+		{ "module.w _orig_mod.w", "two keys become 'w'", false },
+		{ "a{a{a{a{a{a{a{a{a{w}}}}}}}}}", "'a'", false },
 	};
 
 	(void)state;
