@@ -41,6 +41,16 @@ static const struct {
 	    "read it, then download again" },
 	{ TEXT_AT_START, BYTES("{"), "a JSON document, perhaps a server's error, not a checkpoint",
 	    "read it, then download again" },
+	/* Hugging Face's answers to a wrong name, and to users who may not download the model */
+	{ TEXT_AT_START, BYTES("entry not found"), "a server's error text, not a checkpoint",
+	    "look at the address again, then download again" },
+	{ TEXT_AT_START, BYTES("repository not found"), "a server's error text, not a checkpoint",
+	    "look at the address again, then download again" },
+	{ TEXT_AT_START, BYTES("invalid username or password"),
+	    "a server's error text, not a checkpoint", "log in, then download again" },
+	{ TEXT_AT_START, BYTES("access to model "),
+	    "a server's error text, not a checkpoint: access to the model is restricted",
+	    "accept the model's licence on its page, log in, then download again" },
 	{ AT_START, BYTES("\x1f\x8b"), "compressed by gzip", "unpack it with gunzip" },
 	{ AT_START, BYTES("\xfd\x37zXZ"), "compressed by xz", "unpack it with unxz" },
 	{ AT_START, BYTES("\x28\xb5\x2f\xfd"), "compressed by zstd", "unpack it with unzstd" },
@@ -55,6 +65,16 @@ static const struct {
 	{ AT_START, BYTES("lmgg"), "a GGML model (llama.cpp), not a torch checkpoint",
 	    "take the model it was converted from" },
 	{ AT_START, BYTES("tjgg"), "a GGML model (llama.cpp), not a torch checkpoint",
+	    "take the model it was converted from" },
+	{ AT_START, BYTES("\x81\xa6params"), "a msgpack file (Flax), not a torch checkpoint",
+	    export_pth },
+	/* versions 0.2.0 and 0.2.5; source: darknet, src/parser.c, save_weights_upto() */
+	{ AT_START, BYTES("\0\0\0\0\2\0\0\0\0\0\0\0"),
+	    "weights of Darknet (YOLO), not a torch checkpoint", export_pth },
+	{ AT_START, BYTES("\0\0\0\0\2\0\0\0\5\0\0\0"),
+	    "weights of Darknet (YOLO), not a torch checkpoint", export_pth },
+	/* the number 20240326; source: llm.c, train_gpt2.py, write_model() */
+	{ AT_START, BYTES("\306\327\064\001"), "a model of llm.c, not a torch checkpoint",
 	    "take the model it was converted from" },
 	{ AT_START, BYTES("MATLAB 5.0"), "a MATLAB file, not a torch checkpoint", export_pth },
 	{ AT_START, BYTES("\x7f\x45LF"), "a program, not a checkpoint",
@@ -161,7 +181,8 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, str
 			return describe(err, accidents[i].what, accidents[i].hint);
 	if (is_onnx(map))
 		return describe(err, "an ONNX model, not a torch checkpoint",
-		    "give it where a model is asked for: {model} FILE.onnx");
+		    "take the model it was exported from: torch.save(model.state_dict(), "
+		    "'model.pth')");
 	if (is_zero(map, &whole))
 		return describe(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
 	if (expected) {

@@ -129,9 +129,9 @@ CASES = {
         Right(says=["left behind: 'classes', 'history'", r"classes +numpy.ndarray of strings", r"W1 +float32 +\[4, 3\]"],
               check=lambda folder, _: "" if set(ckpt_raw.read_safetensors(folder + "/out.safetensors")) == {"W1", "b1"} else "names"),
     "27-torch-export-pt2":
-        None,
+        Right(1, says=["a program of torch.export"], never=["TorchScript"]),
     "28-onnx-hint":
-        None,
+        Right(1, says=["an ONNX model", r"hint: .*torch\.save"], never=[r"\{", "FILE.onnx"]),
     "34-hf-vit-exact-size":
         Right(says=[r"wide.png +b +72\.05 %"]),
     "35-lr-jump-on-resume":

@@ -6,6 +6,8 @@ import os
 import pickle
 import resource
 import struct
+import shutil
+import subprocess
 import sys
 import types
 import zipfile
@@ -27,6 +29,8 @@ class Place:
     def __init__(self, kind, key, numel, place="cpu"):
         self.id = ("storage", kind, key, place, numel)
 
+
+GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 
 def stand_in(module, name):
     """A function or class that pickles as module.name, whether this PyTorch has it or not."""
@@ -256,6 +260,20 @@ def cut_files(folder):
     yield "a zip cut between two storages says how much is missing", "" if good else said
 
 
+FOLDERS = [
+    (".metadata", "a distributed checkpoint (DCP)", "dcp_to_torch"),
+    ("pytorch_model_fsdp_0/.metadata", "Accelerate with FSDP", "FOLDER/pytorch_model_fsdp_0"),
+    ("zero_to_fp32.py", "a checkpoint of DeepSpeed", "python zero_to_fp32.py"),
+    ("mp_rank_00_model_states.pt", "a part of a checkpoint of DeepSpeed", "the folder above"),
+    ("latest_checkpointed_iteration.txt", "a checkpoint of Megatron-LM", "model_optim_rng.pt"),
+    ("mp_rank_00/model_optim_rng.pt", "a part of a checkpoint of Megatron-LM", "mp_rank_00"),
+    ("consolidated.00.pth", "a LLaMA as Meta publishes it", ".pth"),
+    ("adapter_model.safetensors", "an adapter of PEFT", "adapter_model.safetensors"),
+    ("model_index.json", "a pipeline of Diffusers", "unet"),
+    ("notes.txt", "a directory without a checkpoint in it", "looked for"),
+]
+
+
 def accidents(folder):
     path = os.path.join(folder, "accident")
     nothing = bytes(600)
@@ -269,13 +287,38 @@ def accidents(folder):
         (b"sys_info".ljust(257, b"\0") + b"ustar\x0000" + nothing, "PyTorch 0.1"),
         (pickle.dumps({"w": torch.ones(2)}), "pickle.dump"), (pickle.dumps([1]), "not one of torch.save"),
         (pickle.dumps({"a": 1}, 0), "not one of torch.save"),
+        (b"Entry not found", "a server's error text"), (b"Repository not found\n", "a server's error text"),
+        (b"Access to model x/y is restricted", "access to the model is restricted"), (b"\x81\xa6params\x81", "msgpack"),
+        (struct.pack("<3iq", 0, 2, 0, 1) + b"\1", "Darknet"), (struct.pack("<3iq", 0, 2, 5, 1) + b"\1", "Darknet"),
+        (struct.pack("<2i", 20240326, 3) + nothing, "llm.c"),
     ]
     for content, said in cases:
         with open(path, "wb") as f:
             f.write(content)
         out = ask("tree", path)[-1]
         yield "accident: " + said, "" if said in out and out.startswith("error") else out
-    for members, said in ((["m/model.json", "m/tensors/0"], "1.0 to 1.3"), (["p/.data/extern_modules"], "torch.package"),
+    for name, what, hint in FOLDERS:
+        place = os.path.join(folder, "folder", name)
+        os.makedirs(os.path.dirname(place))
+        with open(place, "wb"):
+            pass
+        out = subprocess.run([GTRAIN, "ckpt", "ls", os.path.join(folder, "folder")], capture_output=True, text=True, check=False).stderr
+        shutil.rmtree(os.path.join(folder, "folder"))
+        yield "a folder with " + name, "" if what in out and hint in out else out
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("archive/data.pkl", "N.")
+    with open(path, "rb") as f:
+        part = f.read()
+    with open(path, "wb") as f:
+        f.write(part + part + b"odd")
+    out = subprocess.run([GTRAIN, "ckpt", "ls", path], capture_output=True, text=True, check=False).stderr
+    yield "archives in a row are a part of a distributed checkpoint", "" if "dcp_to_torch" in out and "head -c" not in out else out
+    for content in b"\x08\x07\x12\x07pytorch", b"\x08\x0a\x3a\x00\x00":
+        with open(path, "wb") as f:
+            f.write(content)
+        out = subprocess.run([GTRAIN, "ckpt", "ls", path], capture_output=True, text=True, check=False).stderr
+        yield "ONNX: a hint without a placeholder", "" if "ONNX" in out and "{" not in out and "--model" not in out else out
+    for members, said in ((["a/archive_format", "a/models/model.json"], "torch.export"), (["m/model.json", "m/tensors/0"], "1.0 to 1.3"), (["p/.data/extern_modules"], "torch.package"),
                           (["config.json", "metadata.json", "model.weights.h5"], "Keras"),
                           (["best/model.pth"], "'best/model.pth'"), (["notes.txt"], "without data.pkl"),
                           (["a/data.pkl", "b/data.pkl"], "two checkpoints")):

@@ -359,6 +359,48 @@ static char *only_index(const char *folder, struct gt_err *err)
 	return path;
 }
 
+/* Checkpoints of several files that gtrain does not read: a file that such a folder has. */
+static const struct {
+	const char *file, *what, *hint;
+} foreign[] = {
+	{ ".metadata", "a distributed checkpoint (DCP)",
+	    "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pth` "
+	    "writes it as one file" },
+	{ "pytorch_model_fsdp_0/.metadata", "a checkpoint of Accelerate with FSDP",
+	    "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch "
+	    "FOLDER/pytorch_model_fsdp_0 model.pth` writes its weights as one file" },
+	{ "zero_to_fp32.py", "a checkpoint of DeepSpeed",
+	    "`python zero_to_fp32.py . model.pth` in this folder writes its weights as one file" },
+	{ "mp_rank_00_model_states.pt", "a part of a checkpoint of DeepSpeed",
+	    "name one of its files, or run zero_to_fp32.py in the folder above" },
+	{ "latest_checkpointed_iteration.txt", "a checkpoint of Megatron-LM",
+	    "name one of its files, such as iter_*/mp_rank_00/model_optim_rng.pt" },
+	{ "mp_rank_00/model_optim_rng.pt", "a part of a checkpoint of Megatron-LM",
+	    "name one of its files, such as mp_rank_00/model_optim_rng.pt" },
+	{ "consolidated.00.pth", "a LLaMA as Meta publishes it", "name one of its .pth files" },
+	{ "adapter_model.safetensors", "an adapter of PEFT, without the model",
+	    "name its file, adapter_model.safetensors" },
+	{ "model_index.json", "a pipeline of Diffusers", "name one of its folders, such as unet" },
+};
+
+static int fail_folder(const char *folder, struct gt_err *err)
+{
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
+		char *path = gt_asprintf(err, "%s/%s", folder, foreign[i].file);
+		bool there = path && !access(path, F_OK);
+
+		free(path);
+		if (!path)
+			return GT_ENOMEM;
+		if (!there)
+			continue;
+		gt_err_set(err, GT_EIO, "'%s' is %s", folder, foreign[i].what);
+		return gt_err_hint(err, "%s", foreign[i].hint);
+	}
+	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
+	return gt_err_hint(err, "looked for model.safetensors, pytorch_model.bin, *.index.json");
+}
+
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
 {
 	/* NULL: an index of another name */
@@ -373,6 +415,5 @@ int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
 		free(*path);
 	}
 	*path = NULL;
-	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
-	return gt_err_hint(err, "looked for model.safetensors, pytorch_model.bin, *.index.json");
+	return fail_folder(folder, err);
 }

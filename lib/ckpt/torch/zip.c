@@ -17,17 +17,20 @@ static bool sniff(const struct gt_mapping *map)
 
 /* ---- whose archive it is ---- */
 
-/* Other files that are zip archives: the end of a record's name, the kind of file, the advice. */
+/* Other files that are zip archives: the end of a record's name, the kind of file, the advice. The
+ * first row that fits counts: a program of torch.export has a model.json, too. */
+static const char export_state[] =
+    "torch.save(torch.export.load(FILE).state_dict, 'model.pth') saves its weights";
+
 static const struct {
 	const char *ending, *what, *hint;
 } others[] = {
 	{ "/.data/extern_modules", "a package of torch.package", "load it with torch.package" },
+	{ "/archive_format", "a program of torch.export", export_state },
+	{ "serialized_exported_program.json", "a program of torch.export", export_state },
 	{ "/model.json", "TorchScript of PyTorch 1.0 to 1.3",
 	    "load it with such a version and save the state_dict" },
 	{ "MAR-INF/MANIFEST.json", "a model archive of TorchServe", "unpack it with unzip" },
-	{ "/archive_format", "a program of torch.export", "save the model's state_dict" },
-	{ "serialized_exported_program.json", "a program of torch.export",
-	    "save the model's state_dict" },
 	{ "model.weights.h5", "a Keras model", "export it as .pth" },
 	{ "Manifest.json", "a Core ML package", "export the model it was made of" },
 };

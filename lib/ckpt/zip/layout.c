@@ -189,6 +189,12 @@ int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 
 int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_err *err)
 {
+	if (map->size - size >= 4 && !memcmp(map->data + size, "PK\3\4", 4))
+		return gt_err_hint(err,
+		    "another archive follows the first one. A part of a distributed checkpoint "
+		    "(.distcp) has one for each tensor: `python -m "
+		    "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pth` "
+		    "writes one file of all parts");
 	return gt_err_hint(err,
 	    "the last %llu bytes are not part of the archive: `head -c %llu FILE > NEW` copies the "
 	    "archive without them",
