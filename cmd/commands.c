@@ -43,7 +43,7 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt diff", "A B [OPTIONS]", "compare two checkpoints of any formats", 2,
 	    gt_cmd_ckpt_diff_options, gt_cmd_ckpt_diff, false, NULL },
 	{ "ckpt strip-module", "IN (-o OUT | --in-place) [OPTIONS]",
-	    "remove module. and _orig_mod. from names", 1, gt_cmd_ckpt_strip_module_options,
+	    "remove prefixes of wrappers from names", 1, gt_cmd_ckpt_strip_module_options,
 	    gt_cmd_ckpt_strip_module, false, NULL },
 	{ "ckpt add-module", "IN (-o OUT | --in-place) [OPTIONS]",
 	    "put module. in front of names", 1,

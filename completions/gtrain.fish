@@ -219,7 +219,7 @@ complete -c gtrain -n '__gtrain_group data' -a ls -d 'list well-known data sets,
 complete -c gtrain -n '__gtrain_group ckpt' -a ls -d 'list tensors and other values'
 complete -c gtrain -n '__gtrain_group ckpt' -a verify -d 'check structure, checksums, globals, NaN and Inf'
 complete -c gtrain -n '__gtrain_group ckpt' -a diff -d 'compare two checkpoints of any formats'
-complete -c gtrain -n '__gtrain_group ckpt' -a strip-module -d 'remove module. and _orig_mod. from names'
+complete -c gtrain -n '__gtrain_group ckpt' -a strip-module -d 'remove prefixes of wrappers from names'
 complete -c gtrain -n '__gtrain_group ckpt' -a add-module -d 'put module. in front of names'
 complete -c gtrain -n '__gtrain_group ckpt' -a remap -d 'change the devices that storages were saved on'
 complete -c gtrain -n '__gtrain_group ckpt' -a rename -d 'change names by regular expressions'
@@ -478,7 +478,7 @@ complete -c gtrain -n '__gtrain_command ckpt verify' -l help -s h -d 'print this
 
 complete -c gtrain -n '__gtrain_command ckpt diff' -F
 complete -c gtrain -n '__gtrain_command ckpt diff' -l tolerance -x -d 'elements that differ by at most X are equal'
-complete -c gtrain -n '__gtrain_command ckpt diff' -l state-dict -d 'compare only the state_dicts, without \'module.\' and \'_orig_mod.\''
+complete -c gtrain -n '__gtrain_command ckpt diff' -l state-dict -d 'compare only the state_dicts, without prefixes of wrappers'
 complete -c gtrain -n '__gtrain_command ckpt diff' -l threads -x -d 'number of threads that read the files'
 complete -c gtrain -n '__gtrain_command ckpt diff' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command ckpt diff' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -20,7 +20,7 @@ static const struct gt_opt table[] = {
 	{ "tolerance", 0, GT_OPT_DOUBLE, AT(tolerance), "X",
 	    "elements that differ by at most X are equal", .initial = "0", .max = INFINITY },
 	{ "state-dict", 0, GT_OPT_FLAG, AT(state_dict),
-	    .help = "compare only the state_dicts, without 'module.' and '_orig_mod.'" },
+	    .help = "compare only the state_dicts, without prefixes of wrappers" },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "number of threads that read the files",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 

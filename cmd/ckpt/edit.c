@@ -41,7 +41,7 @@ static const struct gt_opt strip_module[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to change" },
 	{ "prefix", 0, GT_OPT_LIST, AT(words), "PREFIX",
 	    "remove this prefix; may be given several times",
-	    .otherwise = "module. and _orig_mod., in any order" },
+	    .otherwise = "those of wrappers, such as module." },
 	WHERE_TO
 };
 

@@ -329,7 +329,7 @@ int gt_ckpt_tensor_same(const struct gt_tree_tensor *a, const struct gt_tree_ten
 
 struct gt_state_entry {
 	/*
-	 * The name of the tensor: without the prefixes `module.` and `_orig_mod.` if
+	 * The name of the tensor: without the prefixes of wrappers, such as `module.`, if
 	 * gt_state_dict_find() was called, as in the file if gt_state_dict_find_as_is() was
 	 * called.
 	 */
@@ -373,7 +373,8 @@ struct gt_state_dict {
  * them. A tensor is also left out if its key is not a string or contains a zero byte; the note
  * lists the first of these keys, and left_out does not count them.
  *
- * Then all prefixes `module.` and `_orig_mod.` are removed from the front of every key. If two keys
+ * Then the prefixes of wrappers are removed from every key: `module.` at the front, and `_orig_mod.`,
+ * `_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` also in the middle. If two keys
  * become equal, this is an error. Example of a note: "state_dict found under 'state_dict';
  * 'module.' removed from 65 keys; saved on cuda:0".
  *
@@ -389,9 +390,9 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
  */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
-/* Return `name` without the prefixes `module.` and `_orig_mod.` at its front. The result points
- * into `name`. */
-const char *gt_state_dict_bare_name(const char *name);
+/* Return `name` without the prefixes of wrappers, as gt_state_dict_find() removes them. The result is
+ * `name` itself or in the arena; NULL with err set if memory runs out. */
+const char *gt_state_dict_bare_name(const char *name, struct gt_arena *arena, struct gt_err *err);
 /* Return the tensor with this name, or NULL. */
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
 void gt_state_dict_release(struct gt_state_dict *sd);

@@ -44,7 +44,7 @@ keys() {
 	cp run/model.pth own.pth
 	gtrain ckpt strip-module own.pth --in-place
 	equal "$status" 0
-	equal "$err" "nothing to change: no name starts with 'module.' or '_orig_mod.' in 1 state_dict; nothing written"
+	equal "$err" "nothing to change: no name has the prefix of a wrapper, such as 'module.', in 1 state_dict; nothing written"
 	cmp run/model.pth own.pth
 	gtrain ckpt strip-module own.pth -o copy.pth
 	equal "$status" 0

@@ -82,6 +82,15 @@ static const struct {
 	{ "module.w b", "w b", "'module.' removed from 1 key" },
 	{ "_orig_mod.module.w module._orig_mod.module.b", "w b",
 	    "'module.' and '_orig_mod.' removed from 2 keys" },
+	{ "model._orig_mod.module._orig_mod.w", "model.w",
+	    "'module.' and '_orig_mod.' removed from 1 key" },
+	{ "_fsdp_wrapped_module.a._fsdp_wrapped_module.w b._checkpoint_wrapped_module.module.w",
+	    "a.w b.w",
+	    "'module.' and '_fsdp_wrapped_module.' and '_checkpoint_wrapped_module.' removed from 2 keys" },
+	{ "a._orig_mod.module.module.b.module.w", "a.b.module.w",
+	    "'module.' and '_orig_mod.' removed from 1 key" },
+	{ "a._orig_mod b._orig_mod. my_orig_mod.w", "a._orig_mod b._orig_mod. my_orig_mod.w", "" },
+	{ "_orig_mod.module", "module", "'_orig_mod.' removed from 1 key" },
 	{ "module. w", "module. w", "" },
 	{ "layer.module.w", "layer.module.w", "" },
 	{ "w@cuda:0 b@cuda:0", "w b", "saved on cuda:0" },
@@ -133,6 +142,7 @@ static void test_refused(void **state)
 		{ "a{w} b{w} c{w}", "3 state_dicts", true },
 		{ "module.w w", "two keys become 'w'", false },
 		{ "module.w _orig_mod.w", "two keys become 'w'", false },
+		{ "a._orig_mod.w a.w", "two keys become 'a.w'", false },
 		{ "a{a{a{a{a{a{a{a{a{w}}}}}}}}}", "'a'", false },
 	};
 

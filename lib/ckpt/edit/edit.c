@@ -31,7 +31,9 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 {
 	switch (n->kind) {
 	case GT_EDIT_STRIP:
-		return gt_state_dict_strip(name, n->prefixes, n->met);
+		return n->prefixes == gt_state_dict_wrappers
+		           ? gt_state_dict_unwrap(name, n->met, n->arena, err)
+		           : gt_state_dict_strip(name, n->prefixes, n->met);
 	case GT_EDIT_ADD:
 		return add(n, name, err);
 	case GT_EDIT_RENAME:
@@ -103,8 +105,11 @@ static int note_names(
 
 	if (!e->count) {
 		gt_buf_puts(&note, "nothing to change: no name ");
-		gt_buf_puts(&note, n->kind == GT_EDIT_STRIP ? "starts with " : "matches");
-		if (n->kind == GT_EDIT_STRIP)
+		if (n->prefixes == gt_state_dict_wrappers)
+			gt_buf_puts(&note, "has the prefix of a wrapper, such as 'module.',");
+		else
+			gt_buf_puts(&note, n->kind == GT_EDIT_STRIP ? "starts with " : "matches");
+		if (n->kind == GT_EDIT_STRIP && n->prefixes != gt_state_dict_wrappers)
 			add_prefixes(&note, e, n);
 		add_count(&note, " in ", dicts, "state_dict");
 	} else {

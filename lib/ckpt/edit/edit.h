@@ -21,7 +21,7 @@
  */
 
 enum gt_edit_kind {
-	/* Remove prefixes. Each word is a prefix; without words: "module." and "_orig_mod.". */
+	/* Remove prefixes. Each word is a prefix; without words: those of wrappers (strip, below). */
 	GT_EDIT_STRIP,
 	GT_EDIT_ADD,    /* Add a prefix: words[0]; without words: "module.". */
 	GT_EDIT_RENAME, /* Replace matches. Each word is REGEX=REPLACEMENT (rename.h). */
@@ -87,11 +87,12 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
 
 /*
  * Compute an edit. The edit borrows texts from the checkpoint. If nothing has to change, the
- * function succeeds: count is 0, and the note gives the reason ("no name starts with 'module.' or
- * '_orig_mod.'").
+ * function succeeds: count is 0, and the note gives the reason ("no name starts with 'net.'").
  *
  *   strip   removes prefixes from the front of each name until none of them is left:
- *           "module._orig_mod.module.w" becomes "w". A name never becomes empty. The prefixes are
+ *           "module._orig_mod.module.w" becomes "w". A name never becomes empty. Without words,
+ *           the prefixes of wrappers other than "module." are removed from the middle, too
+ *           (gt_state_dict_unwrap(), tree/classify.h). The prefixes are
  *           also removed from the keys of `_metadata`: {"": wrapper, "module": model} becomes
  *           {"": model, "module": wrapper}. An example of a wrapper is DistributedDataParallel.
  *   add     puts the prefix, which must end with ".", before each name.

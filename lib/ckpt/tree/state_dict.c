@@ -17,7 +17,9 @@ static const char *const wrappers[] = { "model", "state_dict", "model_state_dict
 	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
 	"state_dict_ema", "model_state_dict_ema", "params_ema", "ema_params" };
 
-const char *const gt_state_dict_wrappers[] = { "module.", "_orig_mod.", NULL };
+/* Names of parameters may have "module" in them for other reasons; the others are PyTorch's own. */
+const char *const gt_state_dict_wrappers[] = { "module.", "_orig_mod.", "_fsdp_wrapped_module.",
+	"_checkpoint_wrapped_module.", NULL };
 
 enum {
 	COUNT_WRAPPERS = sizeof(wrappers) / sizeof(*wrappers),
@@ -241,11 +243,53 @@ const char *gt_state_dict_strip(const char *name, const char *const *prefixes, b
 	return name;
 }
 
-const char *gt_state_dict_bare_name(const char *name)
+/* The wrapper whose prefix is this step of a name, or -1. `follows`: the step is at the front of
+ * the name, or behind another wrapper. */
+static int wrapper_of(const char *step, size_t length, bool follows)
+{
+	for (int i = 0; i < COUNT_PREFIXES; i++)
+		if (!strncmp(step, gt_state_dict_wrappers[i], length + 1) &&
+		    !gt_state_dict_wrappers[i][length + 1])
+			return i || follows ? i : -1;
+	return -1;
+}
+
+const char *gt_state_dict_unwrap(
+    const char *name, bool *met, struct gt_arena *arena, struct gt_err *err)
+{
+	bool any = !strncmp(name, "module.", 7) || strstr(name, "_orig_mod.") ||
+	           strstr(name, "_wrapped_module.");
+	char *out = any ? gt_arena_alloc(arena, strlen(name) + 1, err) : NULL;
+	bool follows = true;
+	size_t kept = 0;
+	const char *dot;
+
+	if (!out)
+		return any ? NULL : name;
+	for (const char *step = name;; step = dot + 1) {
+		int wrapper;
+
+		dot = strchr(step, '.');
+		if (!dot) {
+			strcpy(out + kept, step);
+			return out;
+		}
+		wrapper = dot[1] ? wrapper_of(step, (size_t)(dot - step), follows) : -1;
+		follows = wrapper >= 0;
+		if (follows) {
+			met[wrapper] = true;
+			continue;
+		}
+		memcpy(out + kept, step, (size_t)(dot + 1 - step));
+		kept += (size_t)(dot + 1 - step);
+	}
+}
+
+const char *gt_state_dict_bare_name(const char *name, struct gt_arena *arena, struct gt_err *err)
 {
 	bool met[COUNT_PREFIXES] = { false };
 
-	return gt_state_dict_strip(name, gt_state_dict_wrappers, met);
+	return gt_state_dict_unwrap(name, met, arena, err);
 }
 
 /* No name may be there twice. */
@@ -261,7 +305,7 @@ static int index_names(struct gt_state_dict *sd, struct gt_err *err)
 		if (!first)
 			return GT_ENOMEM;
 		gt_err_set(err, GT_EFORMAT,
-		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are removed",
+		    "two keys become '%.200s' when the prefixes of wrappers are removed",
 		    first->name);
 		return gt_err_hint(
 		    err, "'gtrain ckpt rename' or 'select' makes a file with one of them");
@@ -356,19 +400,19 @@ static void note_locations(struct gt_buf *note, const struct gt_state_dict *sd)
 	}
 }
 
-/* Take wrappers off all names; returns of how many, and in `met` which. */
-static size_t strip_all(struct gt_state_dict *sd, bool *met)
+/* Take wrappers off all names. Set *stripped to the number of changed names, and met[i] for each
+ * wrapper. */
+static int strip_all(struct gt_state_dict *sd, bool *met, size_t *stripped, struct gt_err *err)
 {
-	size_t stripped = 0;
-
 	for (size_t i = 0; i < sd->count; i++) {
-		const char *name =
-		    gt_state_dict_strip(sd->entries[i].name, gt_state_dict_wrappers, met);
+		const char *name = gt_state_dict_unwrap(sd->entries[i].name, met, &sd->arena, err);
 
-		stripped += name != sd->entries[i].name;
+		if (!name)
+			return GT_ENOMEM;
+		*stripped += strcmp(name, sd->entries[i].name) != 0;
 		sd->entries[i].name = name;
 	}
-	return stripped;
+	return 0;
 }
 
 static int find(
@@ -392,7 +436,7 @@ static int find(
 	rc = gt_module_is(f.node) ? gt_module_add(&list, "", f.node, err)
 	                          : gt_module_add_dict(&list, "", f.node, err);
 	if (!rc && !as_is)
-		stripped = strip_all(out, met);
+		rc = strip_all(out, met, &stripped, err);
 	if (!rc)
 		rc = index_names(out, err);
 	if (rc) {

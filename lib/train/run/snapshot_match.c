@@ -168,6 +168,7 @@ struct named {
 	const char **names;               /* [count] without the prefixes of wrappers */
 	struct gt_snapshot_place *places; /* [count] */
 	const struct gt_slot **slots;     /* [count] that the names mean; NULL: none */
+	struct gt_arena arena;            /* of names */
 };
 
 static const struct gt_tree *names_of_group(const struct gt_tree *groups, size_t i)
@@ -204,7 +205,9 @@ static int read_names(struct named *n, const struct gt_tree *groups, size_t grou
 
 		if (name->kind != GT_TREE_STRING)
 			goto no_names;
-		n->names[n->count] = gt_state_dict_bare_name(name->string.bytes);
+		n->names[n->count] = gt_state_dict_bare_name(name->string.bytes, &n->arena, err);
+		if (!n->names[n->count])
+			return GT_ENOMEM;
 		n->places[n->count].group = group;
 		if (read_number(&n->places[n->count], params, i, err))
 			return err->code;
@@ -238,6 +241,7 @@ static void release_named(struct named *n)
 	free(n->names);
 	free(n->places);
 	free(n->slots);
+	gt_arena_release(&n->arena);
 }
 
 static int fail_name(const char *name, struct gt_err *err)
