@@ -225,12 +225,18 @@ static int set_yesno(
 	return 0;
 }
 
+/* Nobody gives as many, and each of a list of patterns is compared with every parameter. */
+enum { MAX_VALUES = 1000 };
+
 static int append(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {
 	struct gt_opt_list *list = gt_opt_field(opts, row);
-	const char **items = gt_arena_alloc(&opts->arena, (list->count + 1) * sizeof(*items), err);
+	const char **items;
 
+	if (list->count == MAX_VALUES)
+		return gt_err_set(err, GT_EINVAL, "more than %d values", MAX_VALUES);
+	items = gt_arena_alloc(&opts->arena, (list->count + 1) * sizeof(*items), err);
 	if (!items)
 		return GT_ENOMEM;
 	if (list->count)

@@ -121,12 +121,34 @@ static int expand(struct gt_shard_names *out, const char *pattern, struct gt_err
 	return expand_list(out, pattern, before, length, err);
 }
 
+/*
+ * Each pair of braces is a level of recursion with a copy of the pattern, and a file's name that
+ * has more of them is none that people give.
+ */
+static int check_size(const char *pattern, struct gt_err *err)
+{
+	size_t size = strnlen(pattern, GT_SHARD_PATTERN_MAX + 1), braces = 0;
+
+	if (size > GT_SHARD_PATTERN_MAX)
+		return gt_err_set(err, GT_EINVAL, "'%.60s...': a pattern of more than %d bytes",
+		    pattern, GT_SHARD_PATTERN_MAX);
+	for (size_t i = 0; i < size; i++)
+		braces += pattern[i] == '{';
+	if (braces <= GT_SHARD_BRACES_MAX)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%.60s%s': a pattern with %zu pairs of braces, %d at most",
+	    pattern, size > 60 ? "..." : "", braces, GT_SHARD_BRACES_MAX);
+	return gt_err_hint(err, "'*' stands for any part of a file's name");
+}
+
 int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_err *err)
 {
 	int rc;
 
 	*out = (struct gt_shard_names){ 0 };
-	rc = expand(out, pattern, err);
+	rc = check_size(pattern, err);
+	if (!rc)
+		rc = expand(out, pattern, err);
 	if (rc)
 		gt_shard_names_release(out);
 	return rc;

@@ -8,6 +8,9 @@
 /* The largest number of files that a pattern may give. The files are shards of one data set. */
 enum { GT_MAX_SHARDS = 1 << 16 };
 
+/* The largest size of a pattern in bytes, and its largest number of pairs of braces. */
+enum { GT_SHARD_PATTERN_MAX = 1 << 13, GT_SHARD_BRACES_MAX = 8 };
+
 struct gt_shard_names {
 	struct gt_arena arena;
 	const char **names; /* [count] */
@@ -28,7 +31,7 @@ struct gt_shard_names {
  *
  *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
  *
- * Errors: GT_EINVAL, GT_EIO if no file matches, GT_ENOMEM.
+ * Errors: GT_EINVAL, also for more than the limits above; GT_EIO if no file matches, GT_ENOMEM.
  */
 int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_err *err);
 

@@ -412,6 +412,31 @@ static void config_round_trip(void **state)
 	gt_opts_release(&again);
 }
 
+/* Patterns that a config.json repeats are compared with every parameter of a model, one by one. */
+static void long_lists(void **state)
+{
+	(void)state;
+	for (int count = 1000; count <= 1001; count++) {
+		json_t *items = json_array(), *object = json_pack("{s:o}", "map", items);
+		struct gt_opts opts;
+		struct values v;
+		struct gt_err err;
+		char line[] = "";
+
+		for (int i = 0; i < count; i++)
+			json_array_append_new(items, json_string("a=b"));
+		assert_int_equal(parse(&opts, &v, line, &err), 0);
+		assert_int_equal(
+		    gt_opts_from_json(&opts, object, &err), count > 1000 ? GT_EINVAL : 0);
+		if (count > 1000)
+			assert_string_equal(err.text, "'map': more than 1000 values");
+		else
+			assert_int_equal(v.map.count, count);
+		json_decref(object);
+		gt_opts_release(&opts);
+	}
+}
+
 static void config_files(void **state)
 {
 	static const struct {
@@ -584,6 +609,7 @@ int main(void)
 		cmocka_unit_test(command_line_beats_config),
 		cmocka_unit_test(wrong_config),
 		cmocka_unit_test(config_round_trip),
+		cmocka_unit_test(long_lists),
 		cmocka_unit_test(config_files),
 		cmocka_unit_test(help_text),
 		cmocka_unit_test(description),

@@ -34,6 +34,8 @@ static void test_patterns(void **state)
 		{ "x{3..2}", "!the range '{3..2}' does not go up" },
 		{ "{0..999999999}",
 		    "!the range '{0..999999999}' does not go up, or has more than" },
+		{ "{a}{a}{a}{a}{a}{a}{a}{a}", "aaaaaaaa" },
+		{ "{}{}{}{}{}{}{}{}{}", "!a pattern with 9 pairs of braces, 8 at most" },
 		{ "{0..300}{0..300}", "!the pattern names more than 65536 files" },
 	};
 	struct fixture f;
