@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/json_out.h"
@@ -345,7 +346,10 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 	int rc;
 
 	/* The prompt was the beginning of the text. */
-	g->writer = (struct gt_token_writer){ .tok = g->tokenizer, .out = g->out, .begun = true };
+	g->writer = (struct gt_token_writer){ .tok = g->tokenizer,
+		.out = g->out,
+		.begun = true,
+		.terminal = g->out == stdout && isatty(STDOUT_FILENO) };
 	fputs(cli->prompt, g->out);
 	rc = gt_generate(&g->generator, cli->tokens, &cli->sampling, emit, g, err);
 	gt_token_writer_end(&g->writer);

@@ -315,6 +315,8 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * The state of a text that is written token by token. A token of byte-pair encoding may end inside
  * a UTF-8 character; its last bytes are kept until the character is complete. Bytes that do not
  * form a character are written as U+FFFD. Tokens of a tokenizer of bytes are written unchanged.
+ * For a terminal, characters that it obeys are escaped as by gt_log_put(), but for line breaks and
+ * tabs, and bytes make characters whatever the tokenizer is.
  *
  * Zero the struct, and set `tok` and `out`. The caller keeps the ownership of both.
  */
@@ -323,6 +325,7 @@ struct gt_token_writer {
 	FILE *out;
 	/* false: the next token begins the text; some tokens lose a leading space there */
 	bool begun;
+	bool terminal;         /* the text is shown on a terminal */
 	unsigned char held[4]; /* [held_count] bytes of a character that is not complete */
 	int held_count;
 };

@@ -1,6 +1,7 @@
 /* token_writer.c - text that is written token by token, character by character. */
 #include <string.h>
 
+#include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/data/tokenizer.h"
 
@@ -42,6 +43,20 @@ static void drop(struct gt_token_writer *w, int n)
 	memmove(w->held, w->held + n, (size_t)w->held_count);
 }
 
+/* A vocabulary is a file from anywhere, and a terminal obeys control characters. */
+static void write_character(struct gt_token_writer *w, size_t length)
+{
+	char text[5] = { 0 }, shown[GT_LOG_CHARACTER];
+
+	if (!w->terminal || w->held[0] == '\n' || w->held[0] == '\t') {
+		fwrite(w->held, 1, length, w->out);
+		return;
+	}
+	memcpy(text, w->held, length);
+	gt_log_character(shown, text);
+	fputs(shown, w->out);
+}
+
 /* Write the complete characters among the bytes held; at the `end`, all bytes. */
 static void write_held(struct gt_token_writer *w, bool end)
 {
@@ -56,7 +71,7 @@ static void write_held(struct gt_token_writer *w, bool end)
 			fputs(replacement, w->out);
 			length = count_damaged(w->held, n);
 		} else {
-			fwrite(w->held, 1, (size_t)length, w->out);
+			write_character(w, (size_t)length);
 		}
 		drop(w, length);
 	}
@@ -65,6 +80,7 @@ static void write_held(struct gt_token_writer *w, bool end)
 void gt_token_writer_put(struct gt_token_writer *w, int32_t id)
 {
 	const struct gt_bpe *bpe = gt_tokenizer_bpe(w->tok);
+	bool whole = !bpe && !w->terminal; /* as it is */
 	size_t length = 0, skip = 0;
 	const char *text = bpe ? gt_bpe_text(bpe, id, !w->begun, &length, &skip)
 	                       : gt_tokenizer_text(w->tok, id, &length);
@@ -72,9 +88,9 @@ void gt_token_writer_put(struct gt_token_writer *w, int32_t id)
 	if (!text)
 		return;
 	w->begun = true;
-	if (!bpe)
+	if (whole)
 		fwrite(text, 1, length, w->out);
-	for (size_t i = skip; bpe && i < length; i++) {
+	for (size_t i = skip; !whole && i < length; i++) {
 		w->held[w->held_count++] = (unsigned char)text[i];
 		write_held(w, false);
 	}

@@ -327,6 +327,44 @@ static void test_writer(void **state)
 	fixture_close(&f);
 }
 
+/* Control characters of a vocabulary, for a terminal and as they are. */
+static void test_terminal(void **state)
+{
+	/* Bytes 1b and 07, LF, TAB, the two bytes of U+009B, and a letter. */
+	static const char escape[] =
+	    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+	    "\"model\":{\"vocab\":{\"a\":0,\"\\u011b]0;x\\u0107\":1,\"\\u010a\":2,"
+	    "\"\\u0109\":3,\"\\u00c2\":4,\"\\u013d\":5,\"\\u00c3\\u00a9\":6},\"merges\":[]}}";
+	static const int32_t ids[] = { 1, 2, 3, 4, 5, 6, 0, 4 };
+	struct gt_tokenizer *tok;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	put_text(&f, "tok/tokenizer.json", escape);
+	assert_int_equal(
+	    gt_tokenizer_open(&tok, (struct gt_file_name){ .path = in(&f, "tok") }, NULL), 0);
+	for (int terminal = 0; terminal < 2; terminal++) {
+		char *text = NULL;
+		size_t size = 0;
+		struct gt_token_writer w = {
+			.tok = tok, .out = open_memstream(&text, &size), .terminal = terminal
+		};
+
+		for (size_t k = 0; k < sizeof(ids) / sizeof(*ids); k++)
+			gt_token_writer_put(&w, ids[k]);
+		gt_token_writer_end(&w);
+		fclose(w.out);
+		assert_string_equal(text, terminal ? "\\x1b]0;x\\x07\n\t\\u009b\xC3\xA9"
+		                                     "a\xEF\xBF\xBD"
+		                                   : "\x1b]0;x\a\n\t\xC2\x9B\xC3\xA9"
+		                                     "a\xEF\xBF\xBD");
+		free(text);
+	}
+	gt_tokenizer_close(tok);
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +374,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_text),
 		cmocka_unit_test(test_other_tokenizers),
 		cmocka_unit_test(test_writer),
+		cmocka_unit_test(test_terminal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
