@@ -18,6 +18,7 @@ struct gt_png {
 	png_infop info;
 	int height, width;
 	int channels; /* wanted */
+	bool indexed; /* pixels are indices of a palette */
 	size_t slack;
 	uint8_t *pixels;
 	png_bytepp rows; /* [height] into the pixels */
@@ -25,12 +26,17 @@ struct gt_png {
 	struct gt_err *err;
 };
 
+static int fail_corrupt(struct gt_png *g, const char *message)
+{
+	gt_err_set(g->err, GT_EFORMAT, "corrupt PNG: %s", message);
+	return gt_err_hint(g->err, "the image is damaged; replace or remove it");
+}
+
 static void fail(png_structp p, png_const_charp message)
 {
 	struct gt_png *g = png_get_error_ptr(p);
 
-	g->rc = gt_err_set(g->err, GT_EFORMAT, "corrupt PNG: %s", message);
-	gt_err_hint(g->err, "the image is damaged; replace or remove it");
+	g->rc = fail_corrupt(g, message);
 	longjmp(png_jmpbuf(p), 1);
 }
 
@@ -62,26 +68,50 @@ static int check_claim(const struct gt_png *g)
 	return gt_image_fail_too_small("PNG", g->width, g->height, g->size, g->err);
 }
 
-/* Set the conversions to 8 bits, of grey or RGB; returns how many channels that is. */
+/* Set the conversions to 8 bits, of grey, RGB or a palette's index; returns how many channels the
+ * pixels will have. */
 static int convert(struct gt_png *g)
 {
 	int color = png_get_color_type(g->p, g->info);
 
-	if (color == PNG_COLOR_TYPE_PALETTE)
-		png_set_palette_to_rgb(g->p);
+	g->indexed = color == PNG_COLOR_TYPE_PALETTE;
+	if (g->indexed)
+		png_set_packing(g->p);
 	if (color == PNG_COLOR_TYPE_GRAY)
 		png_set_expand_gray_1_2_4_to_8(g->p);
 	png_set_strip_16(g->p);
 	png_set_strip_alpha(g->p);
 	png_set_interlace_handling(g->p);
 	png_read_update_info(g->p, g->info);
-	return png_get_channels(g->p, g->info);
+	return g->indexed ? 3 : png_get_channels(g->p, g->info);
+}
+
+/* The colors of indices, in place, from the last one on. libpng does not check them where it does
+ * this, and shows black for those beyond the palette. */
+static int look_up_colors(struct gt_png *g)
+{
+	size_t count = (size_t)g->height * (size_t)g->width;
+	png_colorp palette = NULL;
+	int size = 0;
+
+	png_get_PLTE(g->p, g->info, &palette, &size);
+	for (size_t i = count; i-- > 0;) {
+		int index = g->pixels[i];
+
+		if (index >= size)
+			return fail_corrupt(g, "a pixel's index is beyond its palette");
+		g->pixels[3 * i] = palette[index].red;
+		g->pixels[3 * i + 1] = palette[index].green;
+		g->pixels[3 * i + 2] = palette[index].blue;
+	}
+	return 0;
 }
 
 /* Memory for the pixels of the file's or of the wanted channels, whatever are more. */
 static int alloc_pixels(struct gt_png *g, int native)
 {
-	size_t row = (size_t)g->width * (size_t)native, height = (size_t)g->height;
+	size_t row = (size_t)g->width * (size_t)(g->indexed ? 1 : native),
+	       height = (size_t)g->height;
 	size_t max = (size_t)g->width * (size_t)(native > g->channels ? native : g->channels);
 
 	g->rows = gt_calloc(height, sizeof(*g->rows), g->err);
@@ -95,20 +125,23 @@ static int alloc_pixels(struct gt_png *g, int native)
 
 static int decode(struct gt_png *g)
 {
-	int native;
+	int native, stored;
 
 	if (setjmp(png_jmpbuf(g->p)))
 		return g->rc;
 	if (check_claim(g))
 		return GT_EFORMAT;
 	native = convert(g);
+	stored = g->indexed ? 1 : native;
 	if ((native != 1 && native != 3) ||
-	    png_get_rowbytes(g->p, g->info) != (size_t)g->width * (size_t)native)
+	    png_get_rowbytes(g->p, g->info) != (size_t)g->width * (size_t)stored)
 		return gt_err_set(g->err, GT_ENOTSUP, "a PNG of %d channels", native);
 	if (alloc_pixels(g, native))
 		return GT_ENOMEM;
 	png_read_image(g->p, g->rows);
 	png_read_end(g->p, NULL);
+	if (g->indexed && look_up_colors(g))
+		return GT_EFORMAT;
 	gt_image_convert(g->pixels, (size_t)g->height * (size_t)g->width, native, g->channels);
 	return 0;
 }

@@ -51,6 +51,14 @@ static void make_idx_files(const struct fixture *f)
 	put_bytes(f, "idx/t10k-labels-idx1-ubyte", bytes, n);
 }
 
+/* A PNG of 4 x 4 pixels with 2 colors, one pixel of each row being of color 7. */
+static const char palette_png[] =
+    "\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x04"
+    "\x00\x00\x00\x04\x08\x03\x00\x00\x00\x9e\x2f\x6e\x4c\x00\x00\x00\x06\x50\x4c\x54"
+    "\x45\x00\x01\x02\x03\x04\x05\x24\x4e\xd7\x26\x00\x00\x00\x0f\x49\x44\x41\x54\x78"
+    "\x9c\x63\x60\x60\x64\x67\x60\x40\x25\x00\x01\x48\x00\x21\x5a\x63\x8f\xe3\x00\x00"
+    "\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82";
+
 static void make_images(const struct fixture *f)
 {
 	static uint8_t bytes[1 << 16];
@@ -74,6 +82,7 @@ static void make_images(const struct fixture *f)
 	put_bytes(f, "big-liar/a/1.png", bytes, n);
 	claim_size(bytes, 1 << 20, 8000);
 	put_bytes(f, "huge/a/1.png", bytes, n);
+	put_bytes(f, "palette/a/1.png", palette_png, sizeof(palette_png) - 1);
 	put_text(f, "fake/a/1.png", "this is not an image");
 	put_text(f, "not.tar", "this is no archive");
 	memset(bytes, 'x', 2048);
@@ -211,6 +220,8 @@ static const struct wrong wrongs[] = {
 	    NULL },
 	{ "images:@/big-liar", GT_EFORMAT, "8000 x 8000 pixels cannot come out of", "replace" },
 	{ "images:@/huge", GT_EFORMAT, "an image of 1048576 x 8000 pixels", "67108864 pixels" },
+	{ "images:@/palette", GT_EFORMAT, "corrupt PNG: a pixel's index is beyond its palette",
+	    "replace" },
 	{ "images:@/fake", GT_EFORMAT, "neither a JPEG, a PNG nor a WebP", "replace" },
 	{ "images:@/not.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
 	{ "images:@/noise.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
