@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/pickle/scan.h"
 #include "lib/ckpt/torch/torch.h"
 #include "lib/ckpt/tree/tree.h"
 #include "tests/fuzz/fuzz.h"
@@ -151,6 +152,37 @@ static void write_and_read(const struct gt_tree *root)
 	free(text);
 }
 
+/* ---- the machine that keeps names alone ---- */
+
+static int check_text(void *self, const unsigned char *bytes, size_t size, struct gt_err *err)
+{
+	size_t *sum = self;
+
+	(void)err;
+	fuzz_require(size <= GT_PICKLE_TEXT_MAX);
+	for (size_t i = 0; i < size; i++)
+		*sum += bytes[i];
+	return 0;
+}
+
+/* It comes as far as the reader does, which took `used` bytes; 0: it failed. */
+static void scan(const unsigned char *bytes, size_t size, size_t used)
+{
+	const struct gt_mapping map = { bytes, size, -1 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_arena arena = { 0 };
+	struct gt_pickle_scan found;
+	size_t sum = 0;
+
+	fuzz_require(!gt_pickle_scan(&found, &arena, &map, 0, check_text, &sum, &err));
+	fuzz_require(found.used <= size && found.at <= size);
+	fuzz_require(!used || found.used == used);
+	for (size_t i = 0; i < found.count; i++)
+		fuzz_require(found.items[i]->count && strlen(found.items[i]->name) >= 3);
+	gt_pickle_scan_release(&found);
+	gt_arena_release(&arena);
+}
+
 /* ---- the target ---- */
 
 static void read_as_torch(const unsigned char *bytes, size_t size)
@@ -200,5 +232,6 @@ void fuzz_pickle(const unsigned char *bytes, size_t size)
 		fuzz_check_error(rc, &err);
 	else
 		fuzz_walk(root);
+	scan(bytes, size, rc ? 0 : used);
 	gt_arena_release(&arena);
 }
