@@ -1,4 +1,5 @@
 /* muon.c - Muon: momentum made orthogonal for hidden matrices, AdamW for all else. */
+#include <float.h>
 #include <math.h>
 
 #include "lib/optim/rules.h"
@@ -18,7 +19,8 @@ const char *const gt_adjust_lr_names[] = {
 /* The authors' rate. Under match_rms_adamw AdamW's suits. */
 static const double original_lr = 0.02;
 
-static const char *const states[] = { "momentum_buffer", NULL };
+static const struct gt_optim_state_row states[] = { { "momentum_buffer", -FLT_MAX, FLT_MAX },
+	{ .name = NULL } };
 static const char *const settings[] = { "momentum", "adjust-lr", "adam-lr", "betas", "eps", NULL };
 static const struct gt_optim_member members[] = {
 	GT_OPTIM_MEMBER("momentum", NUMBER, momentum),

@@ -46,7 +46,7 @@ static int count_states(const struct gt_optim_rule *rule, const struct gt_optim_
 {
 	int count = 0;
 
-	while (rule->keeps_states(o) && rule->states[count])
+	while (rule->keeps_states(o) && rule->states[count].name)
 		count++;
 	return count;
 }
@@ -580,7 +580,7 @@ const char *gt_optim_state(
 		return NULL;
 	r = slot->on_other_ranks ? NULL : range_of(o, slot);
 	*flat = o->states + (r ? r->state_at[which] - r->state_at[0] : 0);
-	return rule->states[which];
+	return rule->states[which].name;
 }
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o)

@@ -93,6 +93,13 @@ struct gt_optim_update {
 	float *work;
 };
 
+/* A state that an optimizer keeps for each parameter, and the values that it may have. Values
+ * outside of the limits come from no training: they make the next updates NaN or infinite. */
+struct gt_optim_state_row {
+	const char *name; /* in torch.optim; the last row has NULL */
+	float min, max;
+};
+
 /*
  * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
  * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
@@ -111,9 +118,8 @@ struct gt_optim_rule {
 	/* Return the number of floats of workspace that an update of this tensor needs. NULL: none.
 	 */
 	int64_t (*work)(const struct gt_slot *slot);
-	/* names of the states in torch.optim, NULL-terminated */
-	const char *const *states;
-	const struct gt_optim_member *members; /* the last element has the name NULL */
+	const struct gt_optim_state_row *states; /* the last element has the name NULL */
+	const struct gt_optim_member *members;   /* the last element has the name NULL */
 	/* names of the options that this optimizer reads, NULL-terminated: "momentum", "betas" */
 	const char *const *settings;
 	bool counts_steps; /* torch.optim keeps a tensor "step" for each parameter */

@@ -1,4 +1,5 @@
 /* rules.c - the optimizers: one row each. */
+#include <float.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@ const char *const gt_optim_names[] = {
 
 /* ---- sgd ---- */
 
-static const char *const sgd_states[] = { "momentum_buffer", NULL };
+static const struct gt_optim_state_row sgd_states[] = { { "momentum_buffer", -FLT_MAX, FLT_MAX },
+	{ .name = NULL } };
 static const char *const sgd_settings[] = { "momentum", "nesterov", NULL };
 static const struct gt_optim_member sgd_members[] = {
 	GT_OPTIM_MEMBER("momentum", NUMBER, momentum),
@@ -37,7 +39,10 @@ static int update_sgd(const struct gt_device *d, const struct gt_optim_update *u
 
 /* ---- adam, adamw ---- */
 
-static const char *const adam_states[] = { "exp_avg", "exp_avg_sq", NULL };
+/* exp_avg_sq is a mean of squares. Gradients whose squares overflow leave it infinite, so exp_avg,
+ * a mean of gradients, is below the root of the largest number. */
+static const struct gt_optim_state_row adam_states[] = { { "exp_avg", -0x1p64F, 0x1p64F },
+	{ "exp_avg_sq", 0, FLT_MAX }, { .name = NULL } };
 static const char *const adam_settings[] = { "betas", "eps", NULL };
 static const struct gt_optim_member adam_members[] = {
 	GT_OPTIM_MEMBER("betas", PAIR, beta1),

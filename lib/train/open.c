@@ -139,107 +139,12 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-enum { TARGETS_TEXT = 32 };
-
-/* Write the kind of targets: "3 classes" or "numbers as targets". */
-static const char *targets_text(char text[TARGETS_TEXT], const struct gt_model_input *input)
-{
-	if (input->regression)
-		snprintf(text, TARGETS_TEXT, "numbers as targets");
-	else
-		snprintf(text, TARGETS_TEXT, "%d classes", input->classes);
-	return text;
-}
-
-/* --freeze would keep a new head at its initial values. */
-static int check_new_head(
-    const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)
-{
-	char text[TARGETS_TEXT];
-
-	for (int i = 0; i < o->head_count; i++) {
-		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
-
-		if (!slot || !slot->frozen)
-			continue;
-		gt_err_set(err, GT_EINVAL,
-		    "{freeze} matches '%s', which starts with random weights, because {data} "
-		    "has %s",
-		    slot->name, targets_text(text, &t->s.input));
-		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
-	}
-	return 0;
-}
-
-/* With --strict=no, parameters that the file lacks keep their initial values; if they are frozen,
- * for good. */
-static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_report *report)
-{
-	const char *first = NULL;
-	int count = 0;
-
-	for (size_t i = 0; i < report->missing_count; i++) {
-		const struct gt_slot *slot = gt_store_find(t->s.store, report->missing[i]);
-
-		if (!slot || !slot->frozen)
-			continue;
-		first = first ? first : slot->name;
-		count++;
-	}
-	if (count)
-		gt_log_warn(t->log,
-		    "{freeze}: %d frozen parameter%s, the first of them '%s', %s not in %s and "
-		    "will not be trained",
-		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->origin.path);
-}
-
 static void warn_of_model(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
 	if (!gt_train_rank(t) && gt_run_source_check_model(&t->origin, t->o.model, &why))
 		gt_log_warn(t->log, "%s", why.text);
-}
-
-static int init_from(struct gt_train *t, struct gt_err *err)
-{
-	const char *const *head;
-	/* The head of another number of classes is replaced. */
-	const int head_count = gt_program_pair_head(&head, &t->steps, &t->s.input);
-	const struct gt_weights_options options = { .finite = true,
-		.head = head,
-		.head_count = head_count,
-		.new_head = gt_dataset_info(t->data)->other_classes };
-	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
-	struct gt_weights_report report = { 0 };
-	char text[TARGETS_TEXT];
-	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
-
-	if (!rc && report.new_head)
-		rc = check_new_head(t, &options, err);
-	if (!rc && !gt_train_rank(t)) {
-		gt_run_source_log(&t->origin, &report, t->log);
-		if (report.new_head)
-			gt_log_info(t->log,
-			    "'%s' starts with random weights, because {data} has %s",
-			    options.head[0], targets_text(text, &t->s.input));
-		gt_session_log_keys(t->log, &report);
-		warn_of_frozen(t, &report);
-	}
-	gt_weights_report_release(&report);
-	return rc;
-}
-
-/* Whoever names a folder as {model} expects its weights. */
-static void report_random(const struct gt_train *t)
-{
-	if (!t->model_path || gt_train_rank(t))
-		return;
-	if (t->o.initial == GT_INITIAL_RANDOM && gt_ckpt_is_in(t->model_path))
-		gt_log_info(t->log, "{init} random: the weights in '%s' are not used", t->model_path);
-	else
-		gt_log_info(t->log, "'%s' has no weights: the run starts from random weights",
-		    t->model_path);
 }
 
 /* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
@@ -303,7 +208,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		gt_resume_set_best(t, &s);
 	}
 	if (!rc && t->saved.foreign)
-		gt_foreign_log(t, &report, s.undecayed);
+		gt_foreign_log(t, &report, s.assumed);
 	gt_weights_report_release(&report);
 	return rc;
 }
@@ -528,12 +433,10 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_ema_new(&t->ema, s->store, t->o.ema, err);
 	if (!rc)
 		rc = gt_parallel_init(s->parallel, t->o.seed, err);
-	if (!rc && t->origin.path)
-		rc = t->resumes ? resume(t, err) : init_from(t, err);
+	if (!rc)
+		rc = t->resumes ? resume(t, err) : gt_train_set_initial(t, err);
 	if (!rc && t->origin.path)
 		warn_of_model(t);
-	else if (!rc)
-		report_random(t);
 	return rc;
 }
 
@@ -544,23 +447,6 @@ static const struct gt_session_purpose training = { .name = "run",
 	.memory = gt_train_add_memory,
 	.try_others = gt_train_try_others,
 	.weights = set_weights };
-
-/* Replace {model} by the name of the model in the folder that it names, if it names one. The folder
- * then is also the source of the weights, unless options say otherwise. */
-static int read_model(struct gt_train *t, struct gt_err *err)
-{
-	const char *given = t->o.model;
-
-	t->o.model = gt_run_source_model(&t->model_folder, given, err);
-	if (!t->o.model)
-		return err->code;
-	if (!t->model_folder.folder_about)
-		return 0;
-	t->model_path = given;
-	if (!t->o.init_from && t->o.initial == GT_INITIAL_AUTO && gt_ckpt_is_in(given))
-		t->o.init_from = given;
-	return 0;
-}
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
@@ -578,7 +464,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_load_check(&t->o.load, err);
 	if (!rc)
-		rc = read_model(t, err);
+		rc = gt_train_read_model(t, err);
 	options.model = t->o.model;
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);

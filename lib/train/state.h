@@ -28,6 +28,8 @@ struct gt_train {
 	struct gt_saved saved;
 	/* if `resumes` is set: the progress of the run at the checkpoint */
 	struct gt_snapshot_progress resumed;
+	/* the parameters with weight decay are not those of a new run (struct gt_snapshot) */
+	bool own_decay;
 	struct gt_session s;
 	char *model; /* o.model, with all its settings */
 	/* the data set that was divided into `data` and `val`; NULL: it was not divided */
@@ -111,6 +113,17 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err);
  * (lib/train/memory_limit.h). This function is gt_session_purpose.try_others() of training; `self`
  * is a struct gt_train. */
 void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials);
+
+/* ---- initial.c ---- */
+
+/* Replace t->o.model by the name and settings of the model, if it is the path of a folder. Set
+ * t->model_folder and t->model_path and, if the folder is the source of the initial weights,
+ * t->o.init_from. Errors: those of gt_run_source_model(). */
+int gt_train_read_model(struct gt_train *t, struct gt_err *err);
+
+/* Load the initial weights of a new run from t->origin, or log why they stay random although the
+ * user has named a folder. Log which weights are used. */
+int gt_train_set_initial(struct gt_train *t, struct gt_err *err);
 
 /* open.c: set the fields that depend on gt_train_world(): t->o.parallel, t->batch, t->runs, and the
  * loss scaler in t->o.optim. Errors: any error of gt_parallel_check(). */

@@ -187,6 +187,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.best_loss = t->best_loss,
 		.evaluations_since_best = t->evaluations_since_best,
 		.evaluated_step = t->evaluated_step,
+		.own_decay = t->own_decay,
 		.config = l->config,
 		.about = l->about,
 	};

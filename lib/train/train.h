@@ -44,7 +44,12 @@ enum {
 	GT_GIVEN_WEIGHT_DECAY = 32, /* optim.weight_decay */
 	GT_GIVEN_MOMENTUM = 64,     /* optim.momentum */
 	/* adam_lr; this option has a default only if the optimizer leaves some tensors to AdamW */
-	GT_GIVEN_ADAM_LR = 128
+	GT_GIVEN_ADAM_LR = 128,
+	/* The defaults of these do not depend on other options, but another program's checkpoint
+	 * may give their values to a run that resumes from it. */
+	GT_GIVEN_NESTEROV = 256, /* optim.nesterov */
+	GT_GIVEN_BETAS = 512,    /* optim.beta1, optim.beta2 */
+	GT_GIVEN_EPS = 1024      /* optim.eps */
 };
 
 /* The largest number of micro-batches per step, and of samples per micro-batch. */
@@ -60,10 +65,10 @@ struct gt_train_options {
 	/* `model` is NAME[:key=value,...] or a model folder of Hugging Face's transformers. `data`
 	 * is KIND:PATH[,key=value...]. */
 	const char *model, *data;
-	const char *val;       /* validation data, like `data`; NULL: see val_split */
-	double val_split;      /* fraction of data to hold out for validation; 0: none */
-	int64_t samples;       /* train only on the first `samples` samples; 0: all */
-	const char *out;       /* run directory; NULL: write no files */
+	const char *val;  /* validation data, like `data`; NULL: see val_split */
+	double val_split; /* fraction of data to hold out for validation; 0: none */
+	int64_t samples;  /* train only on the first `samples` samples; 0: all */
+	const char *out;  /* run directory; NULL: write no files */
 	/* checkpoint of the initial weights; NULL: see `initial`. gt_train_open() sets it to the
 	 * folder of the model if the weights are those of this folder. */
 	const char *init_from;

@@ -87,6 +87,11 @@ def is_protocol_2(folder, _text):
     return "" if pickle[:2] == b"\x80\2" and not operands else f"out.pth begins with {pickle[:2]!r} and has {operands[:3]}"
 
 
+def read(folder, name):
+    with open(os.path.join(folder, name)) as f:
+        return f.read()
+
+
 CASES = {
     "01-safetensors-f8e8m0":
         Right(check=lambda folder, _: ckpt_raw.problem(f"{folder}/mx.safetensors", f"{folder}/out.pth")),
@@ -115,11 +120,11 @@ CASES = {
     "15-master-addr-own-hostname":
         Right(says=[r"done: 2 steps"], never=["error"]),
     "20-resume-two-group-adamw-mlp":
-        None,
+        Right(says=[r"adamw with states of 4 parameters", r"weight decay 0\.1: 2 parameters have it, 2 have none"], never=["warning"]),
     "22-resume-nesterov":
-        None,
+        Right(never=["warning"], check=lambda folder, _: "" if '"nesterov": true' in read(folder, "run/config.json") else "no Nesterov"),
     "23-eval-lightning-ckpt":
-        None,
+        Right(says=[r"'net\.' removed from 4 keys", r"loss 1\.085850"]),
     "24-two-state-dicts":
         Right(1, says=[r"(?s)2 state_dicts[^\n]*: 'generator', 'discriminator'.*2 state_dicts", r"ckpt select --path generator"],
               never=["saved elsewhere"], absent=["out.safetensors"]),

@@ -218,7 +218,7 @@ def without_a_step(folder):
     words = options(folder, "adamw", 3)
     words[words.index("--betas") + 1] = "0.9,0.99"
     said = gtrain("train", "--resume", f"{folder}/betas.pt", "--out", f"{folder}/betas", *words)
-    yield "betas in a list are compared", "" if "its betas were 0.8,0.95; --betas 0.9,0.99 counts" in said else said
+    yield "betas in a list are compared", "" if "its optimizer has betas=0.8,0.95; --betas 0.9,0.99 counts" in said else said
 
 
 class Backwards(torch.nn.Module):
@@ -276,6 +276,112 @@ def another_order(folder):
             yield f"{kind}: parameters in another order{', on two ranks' if more else ''}", "" if far <= bound else f"apart by {far:.1e}"
 
 
+def is_bias(name):
+    return name.endswith("bias")
+
+
+# The groups of programs: names of each one's parameters, and its weight decay; sizes of layers.
+MLP_GROUPS = [
+    ("Hugging Face's Trainer", [(lambda n: not is_bias(n), 0.1), (is_bias, 0)], MODEL),
+    ("timm", [(is_bias, 0), (lambda n: not is_bias(n), 0.1)], MODEL),
+    ("layers of one shape", [(is_bias, 0), (lambda n: not is_bias(n), 0.1)], "mlp:5,5,5,3"),
+    ("one layer decays", [(lambda n: n[0] == "2", 0.1), (lambda n: n[0] != "2", 0)], MODEL),
+    ("a group without parameters", [(lambda n: False, 0.5), (lambda n: True, 0.1)], MODEL),
+    # The first group that could take 0.weight must not: only one way leads to the end.
+    ("the second fit", [(lambda n: n in ("2.weight", "4.weight", "4.bias"), 0.1), (lambda n: n[0] == "0" or n == "2.bias", 0)], "mlp:5,5,5,3"),
+]
+
+
+def group_peer(folder, kinds, model):
+    peer = Peer(folder, "adamw", equal_layers() if model != MODEL else None)
+    groups = [{"params": [p for n, p in peer.net.named_parameters() if takes(n)], "weight_decay": decay} for takes, decay in kinds]
+    peer.optimizer = torch.optim.AdamW(groups, 0.02, betas=(0.8, 0.95))
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+    peer.train(7)
+    return peer
+
+
+def groups(folder):
+    """Groups in any order, with any weight decay, are found by the shapes of their states."""
+    make_data(folder)
+    for i, (name, kinds, model) in enumerate(MLP_GROUPS):
+        peer = group_peer(folder, kinds, model)
+        paths = [f"{folder}/{i}-{save.__name__}" for save in (plain, trainer, accelerate)]
+        for save, path in zip((plain, trainer, accelerate), paths):
+            save(peer, path)
+        losses, parameters = peer.train(10), [n for n, _ in peer.net.named_parameters()]
+        decayed = sum(takes(n) for n in parameters for takes, decay in kinds if decay)
+        for path in paths:
+            said = gtrain("train", "--resume", path, "--out", f"{path}-run", *options(folder, "adamw", 12, "--model", model))
+            gtrain("train", "--resume", f"{path}-run", "--steps", 17, "-q")
+            far = off(curve(f"{path}-run"), losses)
+            told = f"weight decay 0.1: {decayed} parameters have it, {len(parameters) - decayed} have none\n" in said
+            yield f"groups: {name}, {os.path.basename(path)}", "" if far <= 1e-5 and told else f"apart by {far:.1e}: {said}"
+
+
+def ambiguous_groups(folder):
+    """Groups that shapes do not tell apart are refused, unless {lr-scale} or the model's own weight decay does."""
+    make_data(folder)
+    model = "mlp:5,5,5,3"
+    halves = [(lambda n: n[0] == "0" or n == "4.weight", 0.1), (lambda n: n[0] == "2" or n == "4.bias", 0)]
+    hint = "save names of parameters with the optimizer"
+    peer = group_peer(folder, halves, model)
+    plain(peer, f"{folder}/halves.pt")
+    yield from refused_file(folder, "two layers of one shape in two groups", f"{folder}/halves.pt", [],
+                            f"groups hold 3 and 3 parameters, and their states do not tell which ones\nhint: {hint}")
+    peer.optimizer.param_groups[0].update(lr=0.06, initial_lr=0.06)
+    plain(peer, f"{folder}/rates.pt")
+    gtrain("train", "--resume", f"{folder}/rates.pt", "--out", f"{folder}/rates",
+           *options(folder, "adamw", 17, "--model", model, "--lr-scale", "0.*=3", "--lr-scale", "4.weight=3"))
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD(peer.net.parameters(), 1), lambda step: 1)
+    far = off(curve(f"{folder}/rates"), peer.train(10))
+    yield "learning rates tell groups apart", "" if far <= 1e-4 else f"apart by {far:.1e}"
+    peer = group_peer(folder, halves, model)
+    order = list(reversed(list(peer.net.parameters())))
+    peer.optimizer = torch.optim.AdamW([{"params": order[:3]}, {"params": order[3:], "weight_decay": 0}], 0.02)
+    peer.train(1)
+    plain(peer, f"{folder}/reversed.pt")
+    yield from refused_file(folder, "groups in another order than the state_dict", f"{folder}/reversed.pt", [],
+                            "hold states of 3 and 3 parameters, whose shapes do not follow the order of the state_dict\nhint: groups with the names")
+
+
+# Settings of an optimizer, each in place of torch's default: options are not needed to go on with the same losses.
+SETTINGS = [
+    ("sgd", lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, nesterov=True), {}),
+    ("sgd", lambda p: torch.optim.SGD(p, 0.05, momentum=0.8, weight_decay=0.01), {"foreach": True, "fused": None, "differentiable": True}),
+    ("adam", lambda p: torch.optim.Adam(p, 0.02, betas=(0.7, 0.9), eps=1e-3), {"capturable": True, "maximize": False}),
+    ("adamw", lambda p: torch.optim.AdamW(p, 0.02, betas=(0.7, 0.9), eps=1e-3), {"lr": torch.tensor(0.02), "decoupled_weight_decay": True, "max_lr": 1.0}),
+]
+
+
+def settings(folder):
+    make_data(folder)
+    for i, (kind, optimizer, more) in enumerate(SETTINGS):
+        peer = Peer(folder, kind)
+        peer.optimizer = optimizer(peer.net.parameters())
+        peer.scheduler = torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD(peer.net.parameters(), 1), lambda step: 1)
+        peer.train(7)
+        state = peer.optimizer.state_dict()
+        state["param_groups"] = [{**group, **more} for group in state["param_groups"]]
+        torch.save({"model": peer.weights(), "optimizer": state, "step": 7}, f"{folder}/{i}.pt")
+        args = options(folder, kind, 17)
+        if "--betas" in args:
+            del args[args.index("--betas"):args.index("--betas") + 2]
+        said = gtrain("train", "--resume", f"{folder}/{i}.pt", "--out", f"{folder}/{i}", *args)
+        far = off(curve(f"{folder}/{i}"), peer.train(10))
+        yield f"settings of {kind} are taken ({i})", "" if far <= 1e-5 and "warning" not in said else f"apart by {far:.1e}: {said}"
+        config = json.load(open(f"{folder}/{i}/config.json"))
+        group = {**peer.optimizer.param_groups[0]}
+        wrong = [key for key in ("nesterov", "momentum", "betas", "eps") if key in group and config[key] not in (group[key], list(group.get(key, [])) if key == "betas" else None)]
+        yield f"and config.json has them ({i})", f"{wrong}: {config}" if wrong else ""
+    said = gtrain("train", "--resume", f"{folder}/0.pt", "--out", f"{folder}/other", *options(folder, "sgd", 17, "--momentum", 0.5))
+    yield "an option counts, and a warning says so", "" if "its optimizer has momentum=0.9; --momentum 0.5 counts" in said else said
+    state["param_groups"][0]["rectify"] = True
+    torch.save({"model": peer.weights(), "optimizer": state, "step": 7}, f"{folder}/unknown.pt")
+    said = gtrain("train", "--resume", f"{folder}/unknown.pt", "--out", f"{folder}/unknown", *options(folder, "adamw", 8))
+    yield "settings that torch.optim does not have are told", "" if "torch.optim does not have are ignored: 'rectify'" in said else said
+
+
 def rates(folder):
     """Groups with rates of their own go on with --lr-scale."""
     make_data(folder)
@@ -319,15 +425,13 @@ def rates_of_schedule(folder):
     run[run.index(22)] = 24
     gtrain("train", "--resume", "auto", "--out", out, *run)
     yield "such a run goes on once more", "" if len(curve(out)) == 22 else f"{len(curve(out))} steps"
-    # A file of gtrain without its options is one of another program: its groups have one eps.
+    # A file of gtrain without its options is one of another program.
     more = ["--lr-scale", "0.*=30", "--adam-lr", 0.02]
     muon = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--optimizer", "muon", *more]
     muon[muon.index("--steps") + 1] = 8
     gtrain("train", *muon, "--lr", 0.02, "--save-every", 4, "--out", f"{folder}/own")
     saved = torch.load(f"{folder}/own/checkpoints/step-00000004.pth")
     del saved["config"]
-    for group in saved["optimizer"]["param_groups"]:
-        group["eps"] = 1e-8
     torch.save(saved, f"{folder}/muon.pt")
     gtrain("train", *muon, "--resume", f"{folder}/muon.pt", "--out", f"{folder}/muon")
     far = off(curve(f"{folder}/muon"), [row["loss"] for row in curve(f"{folder}/own")[4:]])
@@ -488,6 +592,15 @@ def refusals(folder):
         ("amsgrad of NumPy", one(amsgrad=np.bool_(True)), "adamw", "amsgrad=1, which is not supported"),
         ("a step that is a text", {**state, "step": "2"}, "sgd", "'step' is not a number"),
         ("a negative rate", one(initial_lr=-0.1), "adamw", "its optimizer has initial_lr=-0.1"),
+        ("a rate of 0", one(lr=0.0), "adamw", "its optimizer has the learning rate 0\nhint: --lr X sets the highest rate of this run"),
+        ("maximize", one(maximize=True), "adamw", "maximize=1, which is not supported"),
+        ("Adam with AdamW's decay", one(decoupled_weight_decay=True), "adam", "its optimizer is adamw, not adam"),
+        ("betas of 1", one(betas=(0.9, 1.0)), "adamw", "its optimizer has betas=1, which is not below 1"),
+        ("three betas", one(betas=(0.9, 0.99, 0.999)), "adamw", "its optimizer's setting 'betas' is not a pair of numbers"),
+        *[(f"{key} of {value:g}", {"model": peer.weights(), "step": 2, "optimizer": {**adam, "state": {
+            i: {**s, **({key: s[key].clone().flatten().index_fill(0, torch.tensor([1]), value).view_as(s[key])} if i == 1 else {})}
+            for i, s in adam["state"].items()}}}, "adamw", f"optimizer state '{key}' of '0.bias' holds {value:g}, which is not from")
+          for key, value in (("exp_avg_sq", -0.5), ("exp_avg_sq", -1e-12), ("exp_avg", 3e38), ("exp_avg", -1e30))],
         ("a negative decay", one(weight_decay=-0.1), "adamw", "its optimizer has weight_decay=-0.1"),
         ("an eps that is NaN", one(eps=math.nan), "adamw", "its optimizer has eps=nan"),
         ("a momentum that is NaN", {**state, "optimizer": {**state["optimizer"], "param_groups": [{**g, "momentum": math.nan}
@@ -538,6 +651,49 @@ def groups_of_readme(folder, line):
         yield f"the README's groups of {name} are gtrain's", "" if shapes == wanted else f"{shapes}, not {wanted}"
 
 
+def train_text(model, optimizer, x, y, steps):
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# Groups of a model as other programs make them: for each, whether it takes a parameter, and its weight decay.
+GPT_GROUPS = {
+    "one group, biases and norms decay": [(lambda n, p: True, 0.3)],
+    "no decay first, as timm": [(lambda n, p: p.ndim < 2, 0), (lambda n, p: p.ndim > 1, 0.3)],
+    "embeddings without decay": [(lambda n, p: p.ndim > 1 and "e.weight" not in n, 0.3), (lambda n, p: p.ndim < 2 or "e.weight" in n, 0)],
+    "a group for each kind": [(lambda n, p: p.ndim < 2, 0), (lambda n, p: p.ndim > 1 and "mlp" in n, 0.3), (lambda n, p: p.ndim > 1 and "mlp" not in n, 0.3)],
+}
+
+
+def groups_of_gpt(folder, model, optimizer, x, y, step):
+    """Whichever groups a program made, each parameter goes on with its state and its weight decay."""
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    state = {id(p): {key: value.clone() for key, value in s.items()} for p, s in optimizer.state.items()}
+    args = ["--model", "gpt:layers=2,heads=2,width=16,block=16", "--data", f"text:{folder}/text.txt", "--batch", len(x), *COMMON[2:]]
+    for name, kinds in GPT_GROUPS.items():
+        model.load_state_dict(weights)
+        groups = [{"params": [p for n, p in model.named_parameters() if takes(n, p)], "weight_decay": decay} for takes, decay in kinds]
+        theirs = torch.optim.AdamW(groups, lr=0.002, betas=(0.9, 0.95), eps=1e-6)
+        for p in model.parameters():
+            theirs.state[p] = {key: value.clone() for key, value in state[id(p)].items()}
+        torch.save({"model": model.state_dict(), "optimizer": theirs.state_dict(), "global_step": step}, f"{folder}/groups.pt")
+        losses = train_text(model, theirs, x, y, 8)
+        gtrain("train", *args, "--steps", step + 4, "--resume", f"{folder}/groups.pt", "--out", f"{folder}/{name}")
+        # gtrain's own checkpoint knows them, too; on two ranks, one step has the same samples.
+        gtrain("train", "--resume", f"{folder}/{name}", "--steps", step + 8, "--nproc", 2, "--batch", len(x) // 2, "--parallel", "zero1", "-q")
+        far = off(curve(f"{folder}/{name}"), losses)
+        yield f"groups of a GPT: {name}", "" if far <= 1e-5 else f"apart by {far:.1e}"
+    model.load_state_dict(weights)
+    for p in model.parameters():
+        optimizer.state[p] = state[id(p)]
+
+
 def to_torch(folder):
     """PyTorch goes on from gtrain's checkpoint as the README says, with two groups of parameters."""
     # Windows of 16 characters begin at another place in each epoch: with a period of 15 they are always the same ones.
@@ -558,39 +714,20 @@ def to_torch(folder):
     yield from groups_of_readme(folder, re.search(r"^groups = .*$", example, re.M).group())
     scope = {"torch": torch, "model": Gpt(2, 2, 16, block, vocab)}
     exec(example.replace("runs/gpl", f"{folder}/runs/gpl").replace("step-00000400", f"step-{half:08}"), scope)  # noqa: S102
-    model, optimizer, losses = scope["model"], scope["optimizer"], []
-    for _ in range(half):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    model, optimizer = scope["model"], scope["optimizer"]
+    losses = train_text(model, optimizer, x, y, half)
     far = off(curve(f"{folder}/runs/gpl")[half:], losses)
     decays = [group["weight_decay"] for group in optimizer.param_groups]
     yield "PyTorch goes on with gtrain's curve, by the README", "" if far <= 1e-4 and decays == [0.3, 0] else f"apart by {far:.1e}, {decays}"
-    # One group of all parameters: norms and biases have its weight decay, too.
-    groups = {**optimizer.state_dict()["param_groups"][0], "params": list(range(len(list(model.parameters()))))}
-    order = {id(p): i for i, p in enumerate(model.parameters())}
-    state = {order[id(p)]: s for p, s in optimizer.state.items()}
-    torch.save({"model": model.state_dict(), "optimizer": {"state": state, "param_groups": [groups]}, "global_step": 2 * half}, f"{folder}/one.pt")
-    said = gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
-                  *COMMON[2:], "--steps", 2 * half + 1, "--resume", f"{folder}/one.pt", "--out", f"{folder}/one")
-    yield "weight decay that biases and norms had is said to be gone", "" if (
-        "weight decay: 18 parameters (biases and norms) had it in the checkpoint, and have none in this run" in said) else said
+    yield from groups_of_gpt(folder, model, optimizer, x, y, 2 * half)
+    optimizer = scope["optimizer"]
 
     # And back: the file that PyTorch saves has two groups, as transformers' Trainer makes them.
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "global_step": 2 * half}, f"{folder}/back.pt")
     gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
            *COMMON[2:], "--steps", 3 * half, "--resume", f"{folder}/back.pt", "--out", f"{folder}/back")
-    losses = []
-    for _ in range(half):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    far = off(curve(f"{folder}/back"), losses)
+    far = off(curve(f"{folder}/back"), train_text(model, optimizer, x, y, half))
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, renamed, another_order, rates, rates_of_schedule, names, wrong_names, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, another_order, groups, ambiguous_groups, settings, rates, rates_of_schedule, names, wrong_names, refusals, to_torch], GTRAIN, sys.argv[1:]))

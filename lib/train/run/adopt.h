@@ -10,36 +10,24 @@
  * with the optimizer of this run. The settings in the checkpoint's `param_groups` tell which
  * optimizer was used.
  *
- * Then set the momentum of this run to the momentum in the checkpoint, unless an option of this run
- * sets it. Set the weight decay in the same way. The checkpoint's values of betas, eps and nesterov
- * are not used: if they differ from the options of this run, log a warning.
- *
- * Errors:
- *
- *   GT_EINVAL   the checkpoint has another optimizer; the message has the name of that optimizer
- *   GT_ENOTSUP  gtrain does not support a setting, such as amsgrad
- *   GT_ENOTSUP  groups of parameters differ in settings other than `lr` and `weight_decay`
- *   GT_ENOTSUP  groups have different weight decays above 0, and no option of this run sets the
- *               weight decay
- *   GT_EFORMAT  a setting is not a number, or a learning rate, weight decay, momentum or eps is
- *               NaN, infinite or negative
+ * Then call gt_foreign_take_settings(). Errors: GT_EINVAL if the checkpoint has another optimizer,
+ * which the message names; and those of gt_foreign_take_settings().
  */
 int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err);
 
 /*
- * Use the learning rate of the checkpoint t->saved, which another program wrote, unless an option
- * of this run sets the learning rate. gt_snapshot_find_lr() finds the rate in the checkpoint. If
- * there is no rate, or if the rate is 0, the learning rate of this run remains unset.
+ * Take over the groups of parameters in the checkpoint t->saved: which of them have weight decay,
+ * by gt_snapshot_take_groups() or gt_snapshot_read_decay(). If another program wrote the
+ * checkpoint, also use its learning rate, unless an option of this run sets the learning rate.
  *
- * Call this after gt_foreign_apply_optimizer(), and after t->s.store is made. Errors: GT_ENOMEM.
+ * Call this after gt_foreign_apply_optimizer(), and after t->s.store is made, but before the
+ * optimizer is made. Errors, which begin with the path of the file: GT_EINVAL if the learning rate
+ * would be 0; GT_EFORMAT if a file of gtrain is damaged; GT_ENOMEM.
  */
-int gt_foreign_apply_lr(struct gt_train *t, struct gt_err *err);
+int gt_resume_take_groups(struct gt_train *t, struct gt_err *err);
 
 /* Log which parts of the checkpoint t->saved were loaded, and which parts were ignored. *report is
- * the report about the weights. `undecayed` (struct gt_snapshot) is the number of parameters that
- * had weight decay in the checkpoint and have none in this run. If this number is not 0, log a
- * warning. */
-void gt_foreign_log(
-    const struct gt_train *t, const struct gt_weights_report *report, size_t undecayed);
+ * the report about the weights. `assumed`: see struct gt_snapshot. */
+void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report, bool assumed);
 
 #endif

@@ -296,6 +296,24 @@ static struct gt_tree *best_tree(struct writer *w)
 	return tree;
 }
 
+/* The names of the parameters without weight decay. */
+static struct gt_tree *undecayed_tree(struct writer *w)
+{
+	struct gt_tree *list = gt_tree_list(w->a, w->err);
+	const struct gt_store *store = w->s->store;
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+
+		if (slot->role != GT_PARAMETER || slot->decay)
+			continue;
+		if (!list ||
+		    gt_tree_append(list, gt_tree_string(w->a, slot->name, w->err), w->a, w->err))
+			w->failed = true;
+	}
+	return list;
+}
+
 /* ---- files ---- */
 
 /* With the facts about the run. */
@@ -327,6 +345,8 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	put(&w, root, "data_samples", integer(&w, s->data_samples));
 	if (s->best_step >= 0)
 		put(&w, root, "best", best_tree(&w));
+	if (s->own_decay)
+		put(&w, root, "no_weight_decay", undecayed_tree(&w));
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
 	if (s->ema && gt_ema_updates(s->ema))

@@ -28,6 +28,9 @@
  *                    "loss", and before that the "epoch" of the best evaluation in place of the
  *                    last two entries.
  *   "config"         options of the run
+ *   "no_weight_decay"  only if the run resumed from another program's checkpoint, whose groups
+ *                    differ from those of a new run in weight decay: the list of the names of the
+ *                    parameters without weight decay
  *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
  *                    has a running mean
  *
@@ -66,9 +69,12 @@ struct gt_snapshot {
 	 * not known */
 	int64_t best_epoch;
 	int amp; /* set by loading: mixed precision of the saved run (enum gt_amp); -1: not known */
-	/* set by loading another program's checkpoint: number of parameters that had weight decay
-	 * there, and have none in this run */
-	size_t undecayed;
+	/* set by loading another program's checkpoint: the groups of its parameters were not told
+	 * apart by shapes (snapshot_match.h) */
+	bool assumed;
+	/* The parameters with weight decay are not those of a new run, so the checkpoint names
+	 * them. For saving; set by gt_snapshot_take_groups() and gt_snapshot_read_decay(). */
+	bool own_decay;
 	const json_t *config; /* for saving: the options of the run; may be NULL */
 	/* For saving: the result of gt_about_text(), which is stored in each state_dict. May be
 	 * NULL. */
@@ -100,7 +106,7 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 
 /*
  * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
- * s->ema, s->step, and the fields from best_step to undecayed. If another program wrote the
+ * s->ema, s->step, and the fields from best_step to assumed. If another program wrote the
  * checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups of the
  * file, and the order of their parameters, must be as gt_snapshot_match() requires.
  *
@@ -111,15 +117,28 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err);
 
 /*
- * Set *lr to the learning rate that another program's checkpoint has for parameters whose lr_scale
- * is 1. If a scheduler has changed the rate, *lr is the rate before these changes (`initial_lr`). A
- * group counts only if this run updates at least one of its parameters. `options` are the options
- * of the run's optimizer. Of *s, only the members store, model and maps are used. The store needs
- * no memory. Errors: GT_EFORMAT, GT_EINVAL and GT_ENOMEM, for the reasons of gt_snapshot_match()
- * (snapshot_match.h).
+ * Take over the groups of parameters of another program's checkpoint, before the run's optimizer is
+ * made.
+ *
+ * Set the member `decay` of the store's parameters to true if the parameter's group in the file has
+ * a weight decay above 0, otherwise to false. Set s->own_decay if this changes a parameter. If no
+ * group has a weight decay, change nothing.
+ *
+ * Set *lr to the learning rate of the checkpoint for parameters whose lr_scale is 1. If a scheduler
+ * has changed the rate, *lr is the rate before these changes (`initial_lr`). A group counts only if
+ * this run updates at least one of its parameters.
+ *
+ * `options` are the options of the run's optimizer. Of *s, only the members store, model, maps and
+ * own_decay are used. The store needs no memory. Errors: GT_EFORMAT, GT_EINVAL and GT_ENOMEM, for
+ * the reasons of gt_snapshot_match() (snapshot_match.h).
  */
-int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
+int gt_snapshot_take_groups(double *lr, struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err);
+
+/* The same for weight decay in a checkpoint of gtrain: if its tree `root` has "no_weight_decay",
+ * set the member `decay` of the parameters in s->store, and s->own_decay. Call this before the
+ * run's optimizer is made. Errors: GT_EFORMAT if the list is damaged. */
+int gt_snapshot_read_decay(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);
 
 /* Save only the state_dict of the model, as in the files model.pth and best.pth of a run. Of *s,
  * only the members store, model, parallel and about are used. A collective call; rank 0 writes the

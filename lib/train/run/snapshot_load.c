@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/train/amp.h"
+#include "lib/train/run/naming.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/snapshot_layout.h"
 #include "lib/train/run/snapshot_match.h"
@@ -19,24 +20,28 @@ static bool has_entries(const struct gt_tree *dict)
 
 /* ---- states of the optimizer ---- */
 
-static bool same_shape(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+/* Check the values of a state. */
+static int check_range(const struct gt_optim_state_row *row, const struct gt_slot *slot,
+    const float *host, struct gt_err *err)
 {
-	bool same = t->ndim == slot->ndim;
-
-	for (int i = 0; same && i < t->ndim; i++)
-		same = t->shape[i] == slot->shape[i];
-	return same;
-}
-
-static bool fits(const struct gt_slot *slot, const struct gt_tree *tensor)
-{
-	return tensor && tensor->kind == GT_TREE_TENSOR && same_shape(slot, &tensor->tensor);
+	for (int64_t i = 0; i < slot->count; i++) {
+		if (host[i] >= row->min && host[i] <= row->max)
+			continue;
+		gt_err_set(err, GT_EFORMAT,
+		    "optimizer state '%s' of '%s' holds %g, which is not from %g to %g", row->name,
+		    slot->name, (double)host[i], (double)row->min, (double)row->max);
+		return gt_err_hint(err,
+		    "the file is damaged; {init-from} starts a new run from its "
+		    "weights alone");
+	}
+	return 0;
 }
 
 /* Read a tensor that fits into flat memory that ranks hold as they do states; `what` of the slot it
- * is, for messages. */
+ * is, for messages. `row` has the limits of the values; it may be NULL. */
 static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const char *what, float *flat, struct gt_err *err)
+    const struct gt_tree *tensor, const char *what, const struct gt_optim_state_row *row,
+    float *flat, struct gt_err *err)
 {
 	size_t bytes = (size_t)slot->count * sizeof(float);
 	void *host;
@@ -48,16 +53,18 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	rc = gt_ckpt_tensor_read(&tensor->tensor, GT_F32, host, err);
 	if (!rc)
 		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
+	if (!rc && row)
+		rc = check_range(row, slot, host, err);
 	if (!rc)
 		rc = gt_parallel_scatter_slot(s->parallel, slot, GT_HELD_STATE, flat, host, err);
 	free(host);
 	return rc;
 }
 
-/* `order`: that of the parameters in the slot's group. */
+/* `order`: that of the parameters in the file. */
 static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const char *name, float *flat, enum gt_snapshot_order order,
-    struct gt_err *err)
+    const struct gt_tree *tensor, const struct gt_optim_state_row *row, float *flat,
+    enum gt_snapshot_order order, struct gt_err *err)
 {
 	static const char *const others[] = {
 		[GT_ORDER_CERTAIN] = "",
@@ -67,15 +74,15 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	};
 	char what[64];
 
-	if (!fits(slot, tensor)) {
+	if (!gt_snapshot_fits(slot, tensor)) {
 		gt_err_set(err, GT_EFORMAT,
-		    "optimizer state '%s' of '%s' is missing or of another shape", name,
+		    "optimizer state '%s' of '%s' is missing or of another shape", row->name,
 		    slot->name);
 		err->mismatch = true;
 		return gt_err_hint(err, "was it saved with another {optimizer}%s?", others[order]);
 	}
-	snprintf(what, sizeof(what), "optimizer state '%s' of", name);
-	return load_flat(s, slot, tensor, what, flat, err);
+	snprintf(what, sizeof(what), "optimizer state '%s' of", row->name);
+	return load_flat(s, slot, tensor, what, row, flat, err);
 }
 
 /* The mean of the weights. Buffers are those of the model. */
@@ -90,13 +97,13 @@ static int load_ema(const struct gt_snapshot *s, const struct gt_tree *root, str
 
 		if (slot->role != GT_PARAMETER)
 			continue;
-		if (!fits(slot, tensor)) {
+		if (!gt_snapshot_fits(slot, tensor)) {
 			gt_err_set(err, GT_EFORMAT,
 			    "'%s' under 'model_ema' is missing or of another shape", slot->name);
 			err->mismatch = true;
 			return gt_err_hint(err, "was it saved without {ema}?");
 		}
-		rc = load_flat(s, slot, tensor, "mean of", gt_ema_flat(s->ema), err);
+		rc = load_flat(s, slot, tensor, "mean of", NULL, gt_ema_flat(s->ema), err);
 	}
 	gt_ema_set_updates(s->ema, s->step);
 	return rc;
@@ -188,20 +195,21 @@ static int load_states(const struct gt_snapshot *s, const struct gt_saved *saved
 	const struct gt_slot *slot = match->groups.slots[i];
 	const struct gt_tree *one =
 	    gt_tree_get_int(gt_tree_get(saved->optimizer, "state"), match->places[i].number);
-	const char *name;
+	const struct gt_optim_state_row *rows =
+	    gt_optim_rule_of(gt_optim_options(s->optim)->kind, slot)->states;
 	float *flat;
 	int rc = 0;
 
 	if (gt_optim_options(s->optim)->kind == GT_SGD && is_without_momentum(saved, one))
 		return 0; /* it begins with zeros */
-	for (int k = 0; !rc && (name = gt_optim_state(s->optim, slot, k, &flat)); k++)
+	for (int k = 0; !rc && gt_optim_state(s->optim, slot, k, &flat); k++)
 		rc = load_state(
-		    s, slot, gt_tree_get(one, name), name, flat, match->places[i].order, err);
+		    s, slot, gt_tree_get(one, rows[k].name), &rows[k], flat, match->order, err);
 	return rc;
 }
 
 static int load_optimizer(struct gt_snapshot *s, const struct gt_saved *saved,
-    const struct gt_state_dict *sd, const struct gt_snapshot_naming *naming, struct gt_err *err)
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)
 {
 	const struct gt_tree *state = gt_tree_get(saved->optimizer, "state");
 	struct gt_snapshot_match match = { 0 };
@@ -214,7 +222,7 @@ static int load_optimizer(struct gt_snapshot *s, const struct gt_saved *saved,
 	if (!rc)
 		rc = gt_snapshot_match(
 		    &match, s, gt_optim_options(s->optim), saved, sd, naming, err);
-	s->undecayed = match.undecayed;
+	s->assumed = match.assumed;
 	for (size_t i = 0; !rc && updated && i < match.groups.count; i++)
 		rc = load_states(s, saved, &match, i, err);
 	if (!rc)
@@ -342,14 +350,24 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 	return read_best(s, gt_tree_get(root, "best"), err) ? gt_err_prefix(err, "'best'") : 0;
 }
 
+/* Another program's file is loaded by the rules of the user, or without a prefix of its names. */
+static int find_naming(struct gt_naming *out, const struct gt_snapshot *s,
+    const struct gt_saved *saved, const struct gt_state_dict *sd, struct gt_err *err)
+{
+	const struct gt_weights_options options = { .maps = saved->foreign ? s->maps : NULL };
+
+	return gt_weights_find_naming(out, s->store, s->model, sd, &options, err);
+}
+
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err)
 {
-	struct gt_weights_options strict = { .finite = true,
+	const struct gt_weights_options strict = { .finite = true,
+		.maps = saved->foreign ? s->maps : NULL,
 		.no_map = !saved->foreign,
 		.no_strict = true,
 		.parallel = s->parallel };
-	struct gt_snapshot_naming naming = { 0 };
+	struct gt_naming naming = { 0 };
 	struct gt_state_dict sd = { 0 };
 	int rc = 0;
 
@@ -360,9 +378,8 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 		rc = gt_snapshot_load_position(s, saved->root, err);
 	if (!rc)
 		rc = gt_state_dict_find(&sd, saved->root, err);
-	if (!rc && saved->foreign)
-		rc = gt_snapshot_find_naming(&naming, s, &sd, err);
-	strict.maps = naming.maps;
+	if (!rc)
+		rc = find_naming(&naming, s, saved, &sd, err);
 	if (!rc)
 		rc = gt_weights_load(s->store, s->model, &sd, &strict, report, err);
 	if (!rc)
@@ -375,20 +392,58 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 	return rc;
 }
 
-int gt_snapshot_find_lr(double *lr, const struct gt_snapshot *s,
+/* Parameters have weight decay as in the file. If it has none for any, that tells nothing. */
+static void take_decay(struct gt_snapshot *s, const struct gt_snapshot_match *match)
+{
+	for (size_t i = 0; match->decays && i < match->groups.count; i++) {
+		struct gt_slot *slot = &s->store->slots[match->groups.slots[i] - s->store->slots];
+
+		s->own_decay |= slot->decay != match->places[i].decay;
+		slot->decay = match->places[i].decay;
+	}
+}
+
+int gt_snapshot_take_groups(double *lr, struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err)
 {
-	struct gt_snapshot_naming naming = { 0 };
+	struct gt_naming naming = { 0 };
 	struct gt_snapshot_match match = { 0 };
 	struct gt_state_dict sd = { 0 };
 	int rc = gt_state_dict_find(&sd, saved->root, err);
 
 	if (!rc)
-		rc = gt_snapshot_find_naming(&naming, s, &sd, err);
+		rc = find_naming(&naming, s, saved, &sd, err);
 	if (!rc)
 		rc = gt_snapshot_match(&match, s, options, saved, &sd, &naming, err);
+	if (!rc)
+		take_decay(s, &match);
 	*lr = match.base_lr;
 	gt_snapshot_match_release(&match);
 	gt_state_dict_release(&sd);
 	return rc;
+}
+
+int gt_snapshot_read_decay(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct gt_tree *list = gt_tree_get(root, "no_weight_decay");
+
+	if (!list)
+		return 0;
+	if (list->kind != GT_TREE_LIST)
+		return gt_err_set(err, GT_EFORMAT, "'no_weight_decay' is no list of names");
+	for (size_t i = 0; i < s->store->slot_count; i++)
+		s->store->slots[i].decay = s->store->slots[i].role == GT_PARAMETER;
+	for (size_t i = 0; i < list->seq.count; i++) {
+		const struct gt_tree *name = list->seq.items[i].value;
+		const struct gt_slot *slot = name->kind == GT_TREE_STRING
+		                                 ? gt_store_find(s->store, name->string.bytes)
+		                                 : NULL;
+
+		if (!slot || slot->role != GT_PARAMETER)
+			return gt_err_set(err, GT_EFORMAT,
+			    "'no_weight_decay': element %zu is not the name of a parameter", i);
+		s->store->slots[slot - s->store->slots].decay = false;
+	}
+	s->own_decay = true;
+	return 0;
 }

@@ -7,41 +7,9 @@
 #include <string.h>
 
 #include "lib/ckpt/edit/rename.h"
+#include "lib/train/run/naming.h"
 
 /* ---- names ---- */
-
-static const char word_letters[] =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-
-/* The length of a prefix that all names have and the model has not. 0: there is none. */
-static size_t strange_prefix(const char *const *names, size_t count, const struct gt_store *store)
-{
-	const char *first = count ? names[0] : "";
-	size_t length = strspn(first, word_letters) + 1;
-
-	if (first[length - 1] != '.')
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		if (strncmp(names[i], first, length))
-			return 0;
-	for (size_t i = 0; i < store->slot_count; i++)
-		if (!strncmp(store->slots[i].name, first, length))
-			return 0;
-	return length;
-}
-
-static void find_naming(struct gt_snapshot_naming *n, const struct gt_snapshot *s,
-    const char *const *names, size_t count)
-{
-	size_t prefix = s->maps ? 0 : strange_prefix(names, count, s->store);
-
-	*n = (struct gt_snapshot_naming){ .maps = s->maps };
-	if (!prefix || prefix >= sizeof(n->cut) - 8)
-		return;
-	snprintf(n->cut, sizeof(n->cut), "^%.*s\\.=", (int)prefix - 1, names[0]);
-	n->own[0] = n->cut;
-	n->maps = n->own;
-}
 
 /* The caller frees the list. */
 static const char **names_of(const struct gt_state_dict *sd, struct gt_err *err)
@@ -53,21 +21,9 @@ static const char **names_of(const struct gt_state_dict *sd, struct gt_err *err)
 	return names;
 }
 
-int gt_snapshot_find_naming(struct gt_snapshot_naming *out, const struct gt_snapshot *s,
-    const struct gt_state_dict *sd, struct gt_err *err)
-{
-	const char **names = names_of(sd, err);
-
-	if (!names)
-		return GT_ENOMEM;
-	find_naming(out, s, names, sd->count);
-	free(names);
-	return 0;
-}
-
 /* Set slots[i] to the parameter that names[i] means; NULL: none. */
 static int find_slots(const struct gt_slot **slots, const char *const *names, size_t count,
-    const struct gt_snapshot *s, const struct gt_snapshot_naming *naming, struct gt_err *err)
+    const struct gt_snapshot *s, const struct gt_naming *naming, struct gt_err *err)
 {
 	struct gt_renames renames;
 	struct gt_arena arena = { 0 };
@@ -87,8 +43,7 @@ static int find_slots(const struct gt_slot **slots, const char *const *names, si
 
 /* ---- groups of the file ---- */
 
-/* The parameters that a file's group numbers; NULL where it has none. */
-static const struct gt_tree *group_params(const struct gt_tree *groups, size_t i)
+const struct gt_tree *gt_snapshot_group_params(const struct gt_tree *groups, size_t i)
 {
 	const struct gt_tree *params = NULL;
 
@@ -97,21 +52,34 @@ static const struct gt_tree *group_params(const struct gt_tree *groups, size_t i
 	return params && params->kind == GT_TREE_LIST ? params : NULL;
 }
 
-/* Numbers of parameters, as in "3, 4 and 1". */
-static void list_counts(char *out, size_t size, const size_t *counts, size_t n)
+void gt_snapshot_list_counts(char *out, size_t size, const struct gt_tree *groups)
 {
+	enum { MOST_LISTED = 10 };
+	const struct gt_tree *params;
 	size_t used = 0;
 
 	snprintf(out, size, "none");
-	for (size_t i = 0; i < n && used < size; i++)
+	for (size_t i = 0; i < MOST_LISTED && used < size; i++) {
+		params = gt_snapshot_group_params(groups, i);
+		if (!params)
+			return;
 		used += (size_t)snprintf(out + used, size - used, "%s%zu",
-		    !i          ? ""
-		    : i + 1 < n ? ", "
-		                : " and ",
-		    counts[i]);
+		    !i                                        ? ""
+		    : gt_snapshot_group_params(groups, i + 1) ? ", "
+		                                              : " and ",
+		    params->seq.count);
+	}
 }
 
-enum { MOST_LISTED = 10 };
+size_t gt_snapshot_count_params(const struct gt_tree *groups)
+{
+	const struct gt_tree *params;
+	size_t total = 0;
+
+	for (size_t i = 0; (params = gt_snapshot_group_params(groups, i)); i++)
+		total += params->seq.count;
+	return total;
+}
 
 static size_t count_frozen(const struct gt_store *store)
 {
@@ -122,37 +90,26 @@ static size_t count_frozen(const struct gt_store *store)
 	return n;
 }
 
-/* The file has other groups than this optimizer. */
-static int fail_groups(const struct gt_snapshot_groups *g, const struct gt_store *store,
-    const struct gt_tree *groups, struct gt_err *err)
+/* The file has another number of parameters than this optimizer. */
+static int fail_count(
+    const struct gt_store *store, size_t count, const struct gt_tree *groups, struct gt_err *err)
 {
-	size_t counts[MOST_LISTED], n = 0, frozen = count_frozen(store), total = 0;
-	char there[120], here[120];
-	const struct gt_tree *params;
+	size_t frozen = count_frozen(store), total = gt_snapshot_count_params(groups);
+	char there[120];
 
-	for (size_t i = 0; (params = group_params(groups, i)); i++) {
-		total += params->seq.count;
-		if (i < MOST_LISTED)
-			counts[n++] = params->seq.count;
-	}
-	list_counts(there, sizeof(there), counts, n);
-	for (n = 0; n < MOST_LISTED && n < g->group_count; n++)
-		counts[n] = g->groups[n].count;
-	list_counts(here, sizeof(here), counts, n);
-	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %s",
-	    there, here);
+	gt_snapshot_list_counts(there, sizeof(there), groups);
+	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %zu",
+	    there, count);
 	err->mismatch = true;
-	if (frozen && total == g->count + frozen)
+	if (frozen && total == count + frozen)
 		return gt_err_hint(err,
 		    "{freeze} keeps %zu parameter%s out of the groups: leave it out, or start a "
 		    "new run from the weights, with {init-from}",
 		    frozen, frozen == 1 ? "" : "s");
-	return gt_err_hint(err,
-	    "first those that decay, then the others, each by their {lr-scale}; or all in one "
-	    "group");
+	return gt_err_hint(err, "was another network trained, or only a part of this one?");
 }
 
-static int read_number(
+int gt_snapshot_read_number(
     struct gt_snapshot_place *place, const struct gt_tree *params, size_t i, struct gt_err *err)
 {
 	if (gt_tree_as_int(params->seq.items[i].value, &place->number))
@@ -179,7 +136,7 @@ static const struct gt_tree *names_of_group(const struct gt_tree *groups, size_t
 /* Whether names count; read_names() reports a group without names among others with names. */
 static bool has_names(const struct gt_tree *groups)
 {
-	for (size_t i = 0; group_params(groups, i); i++)
+	for (size_t i = 0; gt_snapshot_group_params(groups, i); i++)
 		if (names_of_group(groups, i))
 			return true;
 	return false;
@@ -209,7 +166,7 @@ static int read_names(struct named *n, const struct gt_tree *groups, size_t grou
 		if (!n->names[n->count])
 			return GT_ENOMEM;
 		n->places[n->count].group = group;
-		if (read_number(&n->places[n->count], params, i, err))
+		if (gt_snapshot_read_number(&n->places[n->count], params, i, err))
 			return err->code;
 	}
 	return 0;
@@ -221,17 +178,15 @@ no_names:
 static int read_named(struct named *n, const struct gt_tree *groups, struct gt_err *err)
 {
 	const struct gt_tree *params;
-	size_t count = 0;
+	size_t count = gt_snapshot_count_params(groups);
 	int rc = 0;
 
-	for (size_t i = 0; (params = group_params(groups, i)); i++)
-		count += params->seq.count;
 	n->names = gt_calloc(count, sizeof(*n->names), err);
 	n->places = gt_calloc(count, sizeof(*n->places), err);
 	n->slots = gt_calloc(count, sizeof(*n->slots), err);
 	if (!n->names || !n->places || !n->slots)
 		return GT_ENOMEM;
-	for (size_t i = 0; !rc && (params = group_params(groups, i)); i++)
+	for (size_t i = 0; !rc && (params = gt_snapshot_group_params(groups, i)); i++)
 		rc = read_names(n, groups, i, params, err);
 	return rc;
 }
@@ -288,15 +243,24 @@ static int place_named(struct gt_snapshot_match *m, const struct named *n,
 	return rc;
 }
 
+/* The model, as gt_naming_find() asks for its names. */
+static bool knows_name(void *self, const char *name)
+{
+	const struct gt_snapshot *s = self;
+
+	return gt_weights_find(s->store, s->model, name);
+}
+
 static int match_by_name(struct gt_snapshot_match *m, const struct gt_snapshot *s,
     const struct gt_tree *groups, struct gt_err *err)
 {
-	struct gt_snapshot_naming naming;
+	struct gt_naming naming;
+	struct gt_snapshot self = *s;
 	struct named n = { 0 };
 	int rc = read_named(&n, groups, err);
 
 	if (!rc) {
-		find_naming(&naming, s, n.names, n.count);
+		gt_naming_find(&naming, s->maps, n.names, n.count, knows_name, &self);
 		rc = find_slots(n.slots, n.names, n.count, s, &naming, err);
 	}
 	if (!rc)
@@ -310,7 +274,7 @@ static int match_by_name(struct gt_snapshot_match *m, const struct gt_snapshot *
 /* The place of each slot among the keys of the state_dict, from 1; 0: none. A tensor with two keys
  * is a parameter at the first of them. */
 static int find_keys(size_t *keys, const struct gt_snapshot *s, const struct gt_state_dict *sd,
-    const struct gt_snapshot_naming *naming, struct gt_err *err)
+    const struct gt_naming *naming, struct gt_err *err)
 {
 	const struct gt_slot **slots = gt_calloc(sd->count, sizeof(*slots), err);
 	const char **names = names_of(sd, err);
@@ -326,7 +290,7 @@ static int find_keys(size_t *keys, const struct gt_snapshot *s, const struct gt_
 	return rc;
 }
 
-/* Put a group's slots into the order of the file's state_dict, that of the modules of the network
+/* Put the parameters into the order of the file's state_dict, that of the modules of the network
  * which was trained, and so of its parameters() and of its optimizer's groups. A slot without a
  * place there, which has another name in the file, leaves all as declared. */
 static enum gt_snapshot_order sort_by_keys(
@@ -347,27 +311,21 @@ static enum gt_snapshot_order sort_by_keys(
 }
 
 /* A state_dict that is no pickle has its keys sorted, so they tell no order. */
-static int sort_groups(struct gt_snapshot_match *m, const struct gt_snapshot *s,
-    const struct gt_saved *saved, const struct gt_state_dict *sd,
-    const struct gt_snapshot_naming *naming, struct gt_err *err)
+static int sort_slots(struct gt_snapshot_match *m, const struct gt_snapshot *s,
+    const struct gt_saved *saved, const struct gt_state_dict *sd, const struct gt_naming *naming,
+    struct gt_err *err)
 {
 	bool pickle = !strncmp(gt_ckpt_format(saved->files[0]), "torch", 5);
 	size_t *keys = gt_calloc(s->store->slot_count, sizeof(*keys), err);
 	int rc = !keys ? GT_ENOMEM : pickle ? find_keys(keys, s, sd, naming, err) : 0;
 
-	for (size_t i = 0, at = 0; !rc && i < m->groups.group_count; i++) {
-		size_t end = at + m->groups.groups[i].count;
-		enum gt_snapshot_order order =
-		    sort_by_keys(m->groups.slots + at, end - at, s->store, keys);
-
-		for (; at < end; at++)
-			m->places[at].order = order;
-	}
+	if (!rc)
+		m->order = sort_by_keys(m->groups.slots, m->groups.count, s->store, keys);
 	free(keys);
 	return rc;
 }
 
-/* One group: torch's order is that of declaration. */
+/* All parameters as one group: torch's order is that of declaration. */
 static void take_one_group(struct gt_snapshot_groups *g, const struct gt_store *store)
 {
 	g->count = 0;
@@ -378,34 +336,71 @@ static void take_one_group(struct gt_snapshot_groups *g, const struct gt_store *
 	g->groups[0].count = g->count;
 }
 
-static int match_by_position(struct gt_snapshot_match *m, const struct gt_snapshot *s,
-    const struct gt_tree *groups, struct gt_err *err)
+/* The places of the parameters in the file, group after group. */
+static int number_places(
+    struct gt_snapshot_match *m, const struct gt_tree *groups, struct gt_err *err)
 {
-	struct gt_snapshot_groups *g = &m->groups;
-	const struct gt_tree *params = group_params(groups, 0);
+	const struct gt_tree *params;
 	size_t at = 0;
 
-	if (params && params->seq.count == g->count && !group_params(groups, 1))
-		take_one_group(g, s->store);
-	if (group_params(groups, g->group_count))
-		return fail_groups(g, s->store, groups, err);
-	for (size_t i = 0; i < g->group_count; i++) {
-		params = group_params(groups, i);
-		if (!params || params->seq.count != g->groups[i].count)
-			return fail_groups(g, s->store, groups, err);
+	for (size_t i = 0; (params = gt_snapshot_group_params(groups, i)); i++)
 		for (size_t k = 0; k < params->seq.count; k++, at++) {
 			m->places[at].group = i;
-			if (read_number(&m->places[at], params, k, err))
+			if (gt_snapshot_read_number(&m->places[at], params, k, err))
 				return err->code;
 		}
-	}
 	return 0;
+}
+
+/* gtrain's own file has the groups of this run. */
+static int match_own(struct gt_snapshot_match *m, const struct gt_snapshot *s,
+    const struct gt_tree *groups, struct gt_err *err)
+{
+	const struct gt_snapshot_groups *g = &m->groups;
+	size_t i = 0;
+
+	for (; i < g->group_count; i++) {
+		const struct gt_tree *params = gt_snapshot_group_params(groups, i);
+
+		if (!params || params->seq.count != g->groups[i].count)
+			return fail_count(s->store, g->count, groups, err);
+	}
+	return gt_snapshot_group_params(groups, i) ? fail_count(s->store, g->count, groups, err)
+	                                           : number_places(m, groups, err);
+}
+
+static size_t count_filled(const struct gt_tree *groups)
+{
+	const struct gt_tree *params;
+	size_t filled = 0;
+
+	for (size_t i = 0; (params = gt_snapshot_group_params(groups, i)); i++)
+		filled += params->seq.count > 0;
+	return filled;
+}
+
+/* Another program's file without names: its groups take the parameters in one order. */
+static int match_by_order(struct gt_snapshot_match *m, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved,
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)
+{
+	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
+	int rc;
+
+	take_one_group(&m->groups, s->store);
+	if (gt_snapshot_count_params(groups) != m->groups.count)
+		return fail_count(s->store, m->groups.count, groups, err);
+	rc = sort_slots(m, s, saved, sd, naming, err);
+	if (!rc)
+		rc = number_places(m, groups, err);
+	if (!rc && count_filled(groups) > 1)
+		rc = gt_snapshot_match_shapes(m, options, saved->optimizer, err);
+	return rc;
 }
 
 /* ---- rates and weight decay of another program's groups ---- */
 
-/* The rate and the weight decay of a group of another program's file. */
-static void read_group(const struct gt_tree *groups, size_t i, double *lr, double *decay)
+void gt_snapshot_read_group(const struct gt_tree *groups, size_t i, double *lr, double *decay)
 {
 	const struct gt_tree *group = groups->seq.items[i].value;
 
@@ -431,55 +426,62 @@ static int fail_decay(const char *name, struct gt_err *err)
 	    err, "{weight-decay} 0 continues without weight decay; {init-from} starts a new run");
 }
 
-static int check_parameter(
-    struct gt_snapshot_match *m, const struct gt_slot *slot, double decay, struct gt_err *err)
+/* A file without any weight decay does not tell which parameters would have some. */
+static int check_decay(const struct gt_snapshot_match *m, struct gt_err *err)
 {
-	if (slot->decay && decay == 0)
-		return fail_decay(slot->name, err);
-	m->undecayed += !slot->decay && decay > 0;
+	for (size_t i = 0; !m->decays && i < m->groups.count; i++)
+		if (m->groups.slots[i]->decay)
+			return fail_decay(m->groups.slots[i]->name, err);
 	return 0;
 }
 
-/* The ratios of learning rates must be those of {lr-scale}, and a parameter without weight decay
- * there must have none here. A single group may have any rate. */
-static int check_rates(struct gt_snapshot_match *m, const struct gt_optim_options *options,
-    const struct gt_tree *groups, struct gt_err *err)
+/* The ratios of learning rates must be those of {lr-scale}. A single group may have any rate. */
+static int check_rates(
+    struct gt_snapshot_match *m, const struct gt_tree *groups, struct gt_err *err)
 {
 	const struct gt_slot *const *slots = m->groups.slots;
-	bool one = !group_params(groups, 1);
+	bool one = !gt_snapshot_group_params(groups, 1);
 	double first, lr, decay;
-	int rc = 0;
 
-	read_group(groups, m->groups.count ? m->places[0].group : 0, &first, &decay);
+	gt_snapshot_read_group(groups, m->groups.count ? m->places[0].group : 0, &first, &decay);
 	m->base_lr = one || !m->groups.count ? first : first / slots[0]->lr_scale;
-	for (size_t i = 0; !rc && i < m->groups.count; i++) {
-		read_group(groups, m->places[i].group, &lr, &decay);
-		if (!one &&
-		    fabs(lr * slots[0]->lr_scale - first * slots[i]->lr_scale) > 1e-6 * first)
+	for (size_t i = 0; !one && i < m->groups.count; i++) {
+		gt_snapshot_read_group(groups, m->places[i].group, &lr, &decay);
+		if (fabs(lr * slots[0]->lr_scale - first * slots[i]->lr_scale) > 1e-6 * first)
 			return fail_rates(slots[0]->name, first, slots[i]->name, lr, err);
-		if (options->weight_decay > 0)
-			rc = check_parameter(m, slots[i], decay, err);
 	}
-	return rc;
+	return 0;
+}
+
+/* Find the parameters that have weight decay in the file. */
+static void read_decay(struct gt_snapshot_match *m, const struct gt_tree *groups)
+{
+	for (size_t i = 0; i < m->groups.count; i++) {
+		double lr, decay;
+
+		gt_snapshot_read_group(groups, m->places[i].group, &lr, &decay);
+		m->places[i].decay = decay > 0;
+		m->decays |= decay > 0;
+	}
 }
 
 /* ---- all of it ---- */
 
-static int match_foreign(struct gt_snapshot_match *m, const struct gt_snapshot *s,
-    const struct gt_saved *saved, const struct gt_state_dict *sd,
-    const struct gt_snapshot_naming *naming, const struct gt_tree *groups, struct gt_err *err)
+static int find_places(struct gt_snapshot_match *m, const struct gt_snapshot *s,
+    const struct gt_optim_options *options, const struct gt_saved *saved,
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)
 {
-	int rc;
+	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
 
-	if (has_names(groups))
-		return match_by_name(m, s, groups, err);
-	rc = match_by_position(m, s, groups, err);
-	return rc ? rc : sort_groups(m, s, saved, sd, naming, err);
+	if (!saved->foreign)
+		return match_own(m, s, groups, err);
+	return has_names(groups) ? match_by_name(m, s, groups, err)
+	                         : match_by_order(m, s, options, saved, sd, naming, err);
 }
 
 int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved,
-    const struct gt_state_dict *sd, const struct gt_snapshot_naming *naming, struct gt_err *err)
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)
 {
 	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
 	int rc;
@@ -491,10 +493,15 @@ int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s
 	out->places = gt_calloc(out->groups.count, sizeof(*out->places), err);
 	if (!out->places)
 		return GT_ENOMEM;
+	rc = find_places(out, s, options, saved, sd, naming, err);
+	if (rc)
+		return rc;
+	read_decay(out, groups);
 	if (!saved->foreign)
-		return match_by_position(out, s, groups, err);
-	rc = match_foreign(out, s, saved, sd, naming, groups, err);
-	return rc ? rc : check_rates(out, options, groups, err);
+		return 0;
+	if (check_rates(out, groups, err))
+		return err->code;
+	return options->weight_decay > 0 ? check_decay(out, err) : 0;
 }
 
 void gt_snapshot_match_release(struct gt_snapshot_match *match)

@@ -9,6 +9,7 @@
 #include "lib/ckpt/tools/digest.h"
 #include "lib/train/finite.h"
 #include "lib/train/run/about.h"
+#include "lib/train/run/naming.h"
 #include "lib/train/run/whole.h"
 
 /* ---- names ---- */
@@ -354,31 +355,90 @@ static const char *find_news(const struct gt_state_dict *sd)
 	return own && !strcmp(sd->note, "state_dict found under 'model'") ? "" : sd->note;
 }
 
-int gt_weights_load(struct gt_store *store, const struct gt_model *model,
-    const struct gt_state_dict *sd, const struct gt_weights_options *options,
+/* The model, as gt_naming_find() asks for its names. */
+struct namer {
+	struct gt_store *store;
+	const struct gt_model *model;
+	const struct gt_names_table *names;
+};
+
+static bool knows_name(void *self, const char *name)
+{
+	const struct namer *n = self;
+	struct target t;
+
+	return find_target(&t, n->store, n->model, n->names, name);
+}
+
+int gt_weights_find_naming(struct gt_naming *out, struct gt_store *store,
+    const struct gt_model *model, const struct gt_state_dict *sd,
+    const struct gt_weights_options *options, struct gt_err *err)
+{
+	const char **names = gt_calloc(sd->count + 1, sizeof(*names), err);
+	struct namer self = { store, model, options->names };
+
+	if (!names)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < sd->count; i++)
+		names[i] = sd->entries[i].name;
+	gt_naming_find(out, options->maps, names, sd->count, knows_name, &self);
+	free(names);
+	return 0;
+}
+
+/* The note about the state_dict, and about the prefix that is removed. */
+static int write_note(struct gt_weights_report *report, const struct gt_state_dict *sd,
+    const struct gt_naming *naming, struct gt_err *err)
+{
+	const char *note = find_news(sd);
+	char *both = NULL;
+
+	if (*naming->prefix)
+		note = both = gt_asprintf(err, "%s%s'%s' removed from %zu key%s", note,
+		    *note ? "; " : "", naming->prefix, sd->count, sd->count == 1 ? "" : "s");
+	report->note = note ? gt_arena_strdup(&report->arena, note, err) : NULL;
+	free(both);
+	return report->note ? 0 : err->code;
+}
+
+/* Find the slot of each entry. */
+static int fit_entries(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct fit *fit,
     struct gt_weights_report *report, struct gt_err *err)
 {
 	struct gt_renames renames;
-	struct fit fit = { .options = options };
 	size_t capacity = 0;
-	int rc = gt_renames_init(&renames, options->maps, err);
+	int rc = gt_renames_init(&renames, naming->maps, err);
 
-	*report =
-	    (struct gt_weights_report){ .new_head = options->new_head && options->head_count };
-	report->note = gt_arena_strdup(&report->arena, find_news(sd), err);
-	if (!report->note)
-		rc = GT_ENOMEM;
-	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
-	if (!fit.sources)
-		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < sd->count; i++) {
 		const char *name =
 		    gt_renames_apply(&renames, sd->entries[i].name, &report->arena, err);
 
-		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, &fit, &capacity,
+		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, fit, &capacity,
 		                report, err)
 		          : err->code;
 	}
+	gt_renames_release(&renames);
+	return rc;
+}
+
+int gt_weights_load(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct fit fit = { .options = options };
+	struct gt_naming naming = { 0 };
+	int rc;
+
+	*report = (struct gt_weights_report){ .note = "",
+		.new_head = options->new_head && options->head_count };
+	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
+	rc = fit.sources ? gt_weights_find_naming(&naming, store, model, sd, options, err)
+	                 : GT_ENOMEM;
+	if (!rc)
+		rc = write_note(report, sd, &naming, err);
+	if (!rc)
+		rc = fit_entries(store, model, sd, &naming, &fit, report, err);
 	if (!rc && report->new_head)
 		leave_head(store, &fit);
 	if (!rc)
@@ -388,7 +448,6 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
 		if (is_whole(&fit.sources[i]))
 			rc = copy_tensor(store, options, &store->slots[i], &fit.sources[i], err);
-	gt_renames_release(&renames);
 	free(fit.sources);
 	return rc;
 }

@@ -7,8 +7,9 @@
 #include "lib/model/names.h"
 #include "lib/parallel/parallel.h"
 
-struct gt_whole; /* lib/train/run/whole.h: whole tensors, gathered from the shards of all ranks */
-struct gt_ema;   /* lib/optim/ema.h */
+struct gt_whole;  /* lib/train/run/whole.h: whole tensors, gathered from the shards of all ranks */
+struct gt_ema;    /* lib/optim/ema.h */
+struct gt_naming; /* lib/train/run/naming.h */
 
 /* How the keys of a state_dict become names of a model, and which differences are errors. */
 struct gt_weights_options {
@@ -35,7 +36,7 @@ struct gt_weights_options {
 
 /* The result of loading a state_dict. Release it with gt_weights_report_release(). */
 struct gt_weights_report {
-	/* where the state_dict was found in the file, and which prefix was removed from its keys */
+	/* where the state_dict was found in the file, and which prefixes its keys lost */
 	const char *note;
 	bool new_head; /* the parameters of options->head were not loaded */
 	/* number of classes in the file, if the model has another number of classes; otherwise 0 */
@@ -48,9 +49,10 @@ struct gt_weights_report {
 };
 
 /*
- * Copy the tensors of a state_dict into the store. A key is the name of a parameter or buffer, or
- * an alias: another name for the same tensor (struct gt_model_alias). Shapes must be equal; data
- * types are converted. Release *report even after an error.
+ * Copy the tensors of a state_dict into the store. The keys are renamed as gt_weights_find_naming()
+ * says. A key is then the name of a parameter or buffer, or an alias: another name for the same
+ * tensor (struct gt_model_alias). Shapes must be equal; data types are converted. Release *report
+ * even after an error.
  *
  * Errors that leave the store unchanged:
  *
@@ -68,6 +70,13 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 void gt_weights_report_release(struct gt_weights_report *report);
+
+/* Set *out to the rules by which gt_weights_load() renames the keys of `sd` before it looks them
+ * up: options->maps or, if there are none, the removal of a prefix that all keys have. Errors:
+ * GT_ENOMEM. */
+int gt_weights_find_naming(struct gt_naming *out, struct gt_store *store,
+    const struct gt_model *model, const struct gt_state_dict *sd,
+    const struct gt_weights_options *options, struct gt_err *err);
 
 /* Return the parameter or buffer of the store with this name. `name` may also be an alias of the
  * model. Return NULL if there is none. */

@@ -1,0 +1,127 @@
+/* initial.c - the initial weights of a new run: those of a checkpoint, or random ones. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/train/state.h"
+
+enum { TARGETS_TEXT = 32 };
+
+/* Write the kind of targets: "3 classes" or "numbers as targets". */
+static const char *targets_text(char text[TARGETS_TEXT], const struct gt_model_input *input)
+{
+	if (input->regression)
+		snprintf(text, TARGETS_TEXT, "numbers as targets");
+	else
+		snprintf(text, TARGETS_TEXT, "%d classes", input->classes);
+	return text;
+}
+
+/* --freeze would keep a new head at its initial values. */
+static int check_new_head(
+    const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)
+{
+	char text[TARGETS_TEXT];
+
+	for (int i = 0; i < o->head_count; i++) {
+		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
+
+		if (!slot || !slot->frozen)
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "{freeze} matches '%s', which starts with random weights, because {data} "
+		    "has %s",
+		    slot->name, targets_text(text, &t->s.input));
+		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
+	}
+	return 0;
+}
+
+/* With --strict=no, parameters that the file lacks keep their initial values; if they are frozen,
+ * for good. */
+static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_report *report)
+{
+	const char *first = NULL;
+	int count = 0;
+
+	for (size_t i = 0; i < report->missing_count; i++) {
+		const struct gt_slot *slot = gt_store_find(t->s.store, report->missing[i]);
+
+		if (!slot || !slot->frozen)
+			continue;
+		first = first ? first : slot->name;
+		count++;
+	}
+	if (count)
+		gt_log_warn(t->log,
+		    "{freeze}: %d frozen parameter%s, the first of them '%s', %s not in %s and "
+		    "will not be trained",
+		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->origin.path);
+}
+
+static int init_from(struct gt_train *t, struct gt_err *err)
+{
+	const char *const *head;
+	/* The head of another number of classes is replaced. */
+	const int head_count = gt_program_pair_head(&head, &t->steps, &t->s.input);
+	const struct gt_weights_options options = { .finite = true,
+		.head = head,
+		.head_count = head_count,
+		.new_head = gt_dataset_info(t->data)->other_classes };
+	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
+	struct gt_weights_report report = { 0 };
+	char text[TARGETS_TEXT];
+	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
+
+	if (!rc && report.new_head)
+		rc = check_new_head(t, &options, err);
+	if (!rc && !gt_train_rank(t)) {
+		gt_run_source_log(&t->origin, &report, t->log);
+		if (report.new_head)
+			gt_log_info(t->log,
+			    "'%s' starts with random weights, because {data} has %s",
+			    options.head[0], targets_text(text, &t->s.input));
+		gt_session_log_keys(t->log, &report);
+		warn_of_frozen(t, &report);
+	}
+	gt_weights_report_release(&report);
+	return rc;
+}
+
+/* Tell that the weights are random: whoever names a folder as {model} expects its weights. */
+static void report_random(const struct gt_train *t)
+{
+	if (!t->model_path || gt_train_rank(t))
+		return;
+	if (t->o.initial == GT_INITIAL_RANDOM && gt_ckpt_is_in(t->model_path))
+		gt_log_info(
+		    t->log, "{init} random: the weights in '%s' are not used", t->model_path);
+	else
+		gt_log_info(t->log, "'%s' has no weights: the run starts from random weights",
+		    t->model_path);
+}
+
+int gt_train_set_initial(struct gt_train *t, struct gt_err *err)
+{
+	if (t->origin.path)
+		return init_from(t, err);
+	report_random(t);
+	return 0;
+}
+
+/* Replace {model} by the name of the model in the folder that it names, if it names one. The folder
+ * then is also the source of the weights, unless options say otherwise. */
+int gt_train_read_model(struct gt_train *t, struct gt_err *err)
+{
+	const char *given = t->o.model;
+
+	t->o.model = gt_run_source_model(&t->model_folder, given, err);
+	if (!t->o.model)
+		return err->code;
+	if (!t->model_folder.folder_about)
+		return 0;
+	t->model_path = given;
+	if (!t->o.init_from && t->o.initial == GT_INITIAL_AUTO && gt_ckpt_is_in(given))
+		t->o.init_from = given;
+	return 0;
+}
